@@ -1,0 +1,319 @@
+//! A dtype says how many bytes an element takes, and what to reverse where the byte order differs.
+//!
+//! Names are those of safetensors, extended where it has none. A format that has a dtype which is
+//! not listed declares it by name ([`DtypeInfo::extension`]), and the catalog interns it.
+
+use crate::{Error, Result};
+use std::borrow::Cow;
+
+/// A built-in dtype, or one that a catalog interned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Dtype(pub(crate) u32);
+
+/// Where the ids of extension dtypes start.
+const FIRST_EXTENSION: u32 = 0x8000_0000;
+
+impl Dtype {
+    /// The id that crosses the ABI.
+    #[must_use]
+    pub fn id(self) -> u32 {
+        self.0
+    }
+
+    /// The inverse of [`id`](Self::id); whether a catalog knows it is the catalog's to say.
+    #[must_use]
+    pub fn from_id(id: u32) -> Self {
+        Self(id)
+    }
+
+    /// The dtype of the catalog's extension table at `index`.
+    pub(crate) fn extension(index: usize) -> Option<Self> {
+        Some(Self(u32::try_from(index).ok()?.checked_add(FIRST_EXTENSION)?))
+    }
+
+    /// The index in the catalog's extension table, if this is an extension dtype.
+    pub(crate) fn extension_index(self) -> Option<usize> {
+        usize::try_from(self.0.checked_sub(FIRST_EXTENSION)?).ok()
+    }
+
+    /// The facts of a built-in dtype; `None` for an extension dtype, which a catalog knows.
+    #[must_use]
+    pub fn info(self) -> Option<&'static DtypeInfo> {
+        let index = usize::try_from(self.0).ok()?.checked_sub(1)?;
+        BUILT_IN.get(index)
+    }
+
+    /// The built-in dtype of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let index = BUILT_IN.iter().position(|info| info.name == name)?;
+        Some(Self(u32::try_from(index).ok()? + 1))
+    }
+
+    /// All built-in dtypes.
+    pub fn built_in() -> impl Iterator<Item = Self> {
+        (1..).map(Self).take(BUILT_IN.len())
+    }
+}
+
+/// How elements of a dtype lie in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DtypeInfo {
+    name: Cow<'static, str>,
+    block_elements: u32,
+    block_bytes: u32,
+    swap_unit: u32,
+}
+
+impl DtypeInfo {
+    /// A dtype that the host does not know: `block_elements` elements lie in `block_bytes` bytes
+    /// (GGUF's Q4_0: 32 in 18), and `swap_unit` bytes are reversed together where byte orders
+    /// differ (1: nothing is).
+    ///
+    /// # Errors
+    /// A usage error if a number is zero, if a unit does not divide the block, or if the name is
+    /// empty, longer than 64 bytes, or a built-in dtype's.
+    pub fn extension(
+        name: &str,
+        block_elements: u32,
+        block_bytes: u32,
+        swap_unit: u32,
+    ) -> Result<Self> {
+        let sane = !name.is_empty()
+            && name.len() <= 64
+            && Dtype::named(name).is_none()
+            && block_elements > 0
+            && block_bytes > 0
+            && swap_unit > 0
+            && block_bytes.is_multiple_of(swap_unit);
+        if !sane {
+            return Err(Error::usage(format!(
+                "not a dtype: {name:?} with {block_elements} elements in {block_bytes} bytes, swapped by {swap_unit}"
+            )));
+        }
+        Ok(Self { name: Cow::Owned(name.to_owned()), block_elements, block_bytes, swap_unit })
+    }
+
+    /// The name: unique, upper case for the built-in ones.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many elements share one block of [`block_bytes`](Self::block_bytes).
+    #[must_use]
+    pub fn block_elements(&self) -> u32 {
+        self.block_elements
+    }
+
+    /// Bytes in one block; 0 for strings, whose length the shape does not decide.
+    #[must_use]
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// How many bytes are reversed together where byte orders differ (complex: one half).
+    #[must_use]
+    pub fn swap_unit(&self) -> u32 {
+        self.swap_unit
+    }
+
+    /// Whether the bytes' length depends on the values ([`Dtype::STR`]).
+    #[must_use]
+    pub fn is_variable(&self) -> bool {
+        self.block_bytes == 0
+    }
+
+    /// The bytes of one element, if elements are whole bytes each.
+    #[must_use]
+    pub fn element_bytes(&self) -> Option<u32> {
+        (self.block_elements == 1 && self.block_bytes > 0).then_some(self.block_bytes)
+    }
+
+    /// The bytes of `elements` elements that lie side by side.
+    ///
+    /// # Errors
+    /// Malformed, if the elements do not fill whole blocks or the length overflows; unsupported for
+    /// strings.
+    pub fn bytes_of(&self, elements: u64) -> Result<u64> {
+        if self.is_variable() {
+            return Err(Error::unsupported(format!("{} has no fixed length", self.name)));
+        }
+        if self.block_elements == 1 {
+            return elements.checked_mul(self.block_bytes.into()).ok_or_else(overflow);
+        }
+        if !elements.is_multiple_of(self.block_elements.into()) {
+            return Err(Error::malformed("packed elements do not fill whole bytes")
+                .expected(format!("a multiple of {} elements of {}", self.block_elements, self.name))
+                .found(elements));
+        }
+        (elements / u64::from(self.block_elements))
+            .checked_mul(self.block_bytes.into())
+            .ok_or_else(overflow)
+    }
+}
+
+/// The number of elements of `shape`, checked. The empty shape has one.
+///
+/// # Errors
+/// Malformed, if the product does not fit 64 bits.
+pub fn element_count(shape: &[u64]) -> Result<u64> {
+    // A zero anywhere makes the product zero, whatever the other dimensions claim.
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    shape
+        .iter()
+        .try_fold(1_u64, |product, &dim| product.checked_mul(dim))
+        .ok_or_else(|| overflow().found(format!("shape {shape:?}")))
+}
+
+fn overflow() -> Error {
+    Error::malformed("the tensor's length does not fit 64 bits")
+}
+
+macro_rules! built_in {
+    ($($(#[$doc:meta])* $constant:ident = $id:literal, $name:literal, $elements:literal in $bytes:literal, swap $swap:literal;)*) => {
+        impl Dtype {
+            $( $(#[$doc])* pub const $constant: Self = Self($id); )*
+        }
+        const BUILT_IN: &[DtypeInfo] = &[ $(
+            DtypeInfo {
+                name: Cow::Borrowed($name),
+                block_elements: $elements,
+                block_bytes: $bytes,
+                swap_unit: $swap,
+            },
+        )* ];
+    };
+}
+
+// The ids are part of the ABI: append, never renumber. A unit test holds ids and rows together.
+built_in! {
+    /// One byte, 0 or 1.
+    BOOL = 1, "BOOL", 1 in 1, swap 1;
+    /// Unsigned, 8 bits.
+    U8 = 2, "U8", 1 in 1, swap 1;
+    /// Signed, 8 bits.
+    I8 = 3, "I8", 1 in 1, swap 1;
+    /// Unsigned, 16 bits.
+    U16 = 4, "U16", 1 in 2, swap 2;
+    /// Signed, 16 bits.
+    I16 = 5, "I16", 1 in 2, swap 2;
+    /// Unsigned, 32 bits.
+    U32 = 6, "U32", 1 in 4, swap 4;
+    /// Signed, 32 bits.
+    I32 = 7, "I32", 1 in 4, swap 4;
+    /// Unsigned, 64 bits.
+    U64 = 8, "U64", 1 in 8, swap 8;
+    /// Signed, 64 bits.
+    I64 = 9, "I64", 1 in 8, swap 8;
+    /// IEEE 754 binary16.
+    F16 = 10, "F16", 1 in 2, swap 2;
+    /// The upper half of an F32.
+    BF16 = 11, "BF16", 1 in 2, swap 2;
+    /// IEEE 754 binary32.
+    F32 = 12, "F32", 1 in 4, swap 4;
+    /// IEEE 754 binary64.
+    F64 = 13, "F64", 1 in 8, swap 8;
+    /// Two F16: real, imaginary.
+    C32 = 14, "C32", 1 in 4, swap 2;
+    /// Two F32.
+    C64 = 15, "C64", 1 in 8, swap 4;
+    /// Two F64.
+    C128 = 16, "C128", 1 in 16, swap 8;
+    /// Two BF16.
+    BC32 = 17, "BC32", 1 in 4, swap 2;
+    /// OCP E4M3: finite, no infinities.
+    F8_E4M3 = 18, "F8_E4M3", 1 in 1, swap 1;
+    /// OCP E5M2.
+    F8_E5M2 = 19, "F8_E5M2", 1 in 1, swap 1;
+    /// E4M3 with no negative zero.
+    F8_E4M3FNUZ = 20, "F8_E4M3FNUZ", 1 in 1, swap 1;
+    /// E5M2 with no negative zero.
+    F8_E5M2FNUZ = 21, "F8_E5M2FNUZ", 1 in 1, swap 1;
+    /// E4M3 with bias 11.
+    F8_E4M3B11FNUZ = 22, "F8_E4M3B11FNUZ", 1 in 1, swap 1;
+    /// An exponent alone (OCP MX scales).
+    F8_E8M0 = 23, "F8_E8M0", 1 in 1, swap 1;
+    /// OCP E2M3, four in three bytes.
+    F6_E2M3 = 24, "F6_E2M3", 4 in 3, swap 1;
+    /// OCP E3M2, four in three bytes.
+    F6_E3M2 = 25, "F6_E3M2", 4 in 3, swap 1;
+    /// OCP E2M1, two a byte, the first element in the low nibble.
+    F4 = 26, "F4", 2 in 1, swap 1;
+    /// Signed, 4 bits, two a byte, the first element in the low nibble.
+    I4 = 27, "I4", 2 in 1, swap 1;
+    /// Unsigned, 4 bits, two a byte, the first element in the low nibble.
+    U4 = 28, "U4", 2 in 1, swap 1;
+    /// Signed, 2 bits, four a byte, the first element in the lowest bits.
+    I2 = 29, "I2", 4 in 1, swap 1;
+    /// Unsigned, 2 bits, four a byte, the first element in the lowest bits.
+    U2 = 30, "U2", 4 in 1, swap 1;
+    /// TensorFlow's int4: one element a byte, in the low nibble.
+    I4_UNPACKED = 31, "I4_UNPACKED", 1 in 1, swap 1;
+    /// TensorFlow's uint4: one element a byte.
+    U4_UNPACKED = 32, "U4_UNPACKED", 1 in 1, swap 1;
+    /// TensorFlow's int2: one element a byte.
+    I2_UNPACKED = 33, "I2_UNPACKED", 1 in 1, swap 1;
+    /// TensorFlow's uint2: one element a byte.
+    U2_UNPACKED = 34, "U2_UNPACKED", 1 in 1, swap 1;
+    /// TensorFlow's float4_e2m1fn: one element a byte.
+    F4_UNPACKED = 35, "F4_UNPACKED", 1 in 1, swap 1;
+    /// Quantized, signed, 8 bits.
+    QI8 = 36, "QI8", 1 in 1, swap 1;
+    /// Quantized, unsigned, 8 bits.
+    QU8 = 37, "QU8", 1 in 1, swap 1;
+    /// Quantized, signed, 16 bits.
+    QI16 = 38, "QI16", 1 in 2, swap 2;
+    /// Quantized, unsigned, 16 bits.
+    QU16 = 39, "QU16", 1 in 2, swap 2;
+    /// Quantized, signed, 32 bits.
+    QI32 = 40, "QI32", 1 in 4, swap 4;
+    /// torch's quint4x2: two a byte.
+    QU4X2 = 41, "QU4x2", 2 in 1, swap 1;
+    /// torch's quint2x4: four a byte.
+    QU2X4 = 42, "QU2x4", 4 in 1, swap 1;
+    /// torch's bits8: 8 bits without a meaning.
+    BITS8 = 43, "BITS8", 1 in 1, swap 1;
+    /// torch's bits16.
+    BITS16 = 44, "BITS16", 1 in 2, swap 2;
+    /// torch's bits1x8: shapes count bytes, as torch's do.
+    BITS1X8 = 45, "BITS1x8", 1 in 1, swap 1;
+    /// torch's bits2x4: shapes count bytes, as torch's do.
+    BITS2X4 = 46, "BITS2x4", 1 in 1, swap 1;
+    /// torch's bits4x2: shapes count bytes, as torch's do.
+    BITS4X2 = 47, "BITS4x2", 1 in 1, swap 1;
+    /// Strings: for each element its length as u64 little-endian, then its bytes.
+    STR = 48, "STR", 1 in 0, swap 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_follow_the_rows() {
+        for (row, dtype) in Dtype::built_in().enumerate() {
+            let info = dtype.info().unwrap();
+            assert_eq!(dtype.id() as usize, row + 1);
+            assert_eq!(Dtype::named(info.name()), Some(dtype));
+        }
+        assert_eq!(Dtype::STR.id() as usize, BUILT_IN.len());
+    }
+
+    #[test]
+    fn packed_lengths_are_whole_bytes() {
+        let f6 = Dtype::F6_E2M3.info().unwrap();
+        assert_eq!(f6.bytes_of(8).unwrap(), 6);
+        assert!(f6.bytes_of(2).is_err());
+    }
+
+    #[test]
+    fn counts_are_checked() {
+        assert_eq!(element_count(&[]).unwrap(), 1);
+        assert_eq!(element_count(&[u64::MAX, 0, u64::MAX]).unwrap(), 0);
+        assert!(element_count(&[1 << 40, 1 << 40]).is_err());
+        assert!(Dtype::F64.info().unwrap().bytes_of(u64::MAX / 4).is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! A format is a plugin's half of a conversion: a reader that describes a catalog, a writer that
+//! describes a layout. Neither opens a file or moves tensor data: the host does.
+
+use crate::{
+    CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, Error, LayoutSink, OptionSpec,
+    Options, OutputId, Result, Source, Target,
+};
+
+/// Declares what a format is called, how its files are recognised, and what it can do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Description {
+    /// The id for `--from` and `--to`: lowercase, digits, dashes.
+    pub id: String,
+    /// What a person calls it.
+    pub title: String,
+    /// File name endings, each with its dot: `.safetensors`. The first one names outputs.
+    pub suffixes: Vec<String>,
+    /// Bytes that such a file has at an offset.
+    pub magic: Vec<Magic>,
+    /// File names that a folder of this format has; `*` stands for any run of characters.
+    pub members: Vec<String>,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// What its reader and its writer may be told.
+    pub options: Vec<OptionSpec>,
+    /// Raised whenever the same input and options would give other bytes.
+    pub output_revision: u32,
+}
+
+/// Bytes at an offset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Magic {
+    /// Where in the file.
+    pub offset: u64,
+    /// What stands there.
+    pub bytes: Vec<u8>,
+}
+
+/// What a format can do: an open set of bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Capabilities(pub u64);
+
+impl Capabilities {
+    /// Reads tensors.
+    pub const READ: Self = Self(1);
+    /// Writes tensors.
+    pub const WRITE: Self = Self(2);
+    /// Its writer keeps the tree of non-tensor state.
+    pub const TREE: Self = Self(4);
+    /// Its writer keeps key-value metadata.
+    pub const METADATA: Self = Self(8);
+    /// Its writer keeps tied tensors tied.
+    pub const TIES: Self = Self(16);
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is here.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// How sure a format is that an input is its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Score(pub u32);
+
+impl Score {
+    /// It is not.
+    pub const NO: Self = Self(0);
+    /// Nothing speaks against it.
+    pub const MAYBE: Self = Self(30);
+    /// Most of it fits.
+    pub const LIKELY: Self = Self(60);
+    /// It can be nothing else.
+    pub const CERTAIN: Self = Self(100);
+}
+
+/// A format. The host calls it from many threads.
+pub trait Format: Send + Sync {
+    /// What it is.
+    fn describe(&self) -> Description;
+
+    /// How sure it is of this input, from a few bounded reads; `None` leaves it to the declared
+    /// magic, suffixes and members.
+    ///
+    /// # Errors
+    /// I/o only: bytes that do not fit are [`Score::NO`].
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        let _ = (source, context);
+        Ok(None)
+    }
+
+    /// A reader with these options.
+    ///
+    /// # Errors
+    /// Unsupported, if it has none; usage, if the options contradict each other.
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        let _ = options;
+        Err(Error::unsupported("this format has no reader"))
+    }
+
+    /// A writer with these options.
+    ///
+    /// # Errors
+    /// Unsupported, if it has none; usage, if the options contradict each other.
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        let _ = options;
+        Err(Error::unsupported("this format has no writer"))
+    }
+}
+
+/// Describes what an input holds.
+pub trait TensorReader: Send + Sync {
+    /// Fills the catalog. Reads headers only; tensor bytes are the host's.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the input, with its place.
+    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()>;
+
+    /// Pushes the bytes of an encoded storage, all of them, in order. It may be asked again, and
+    /// for several storages at once.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the encoded bytes.
+    fn decode(&self, source: &dyn Source, handle: u64, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        let _ = (source, handle, output, context);
+        Err(Error::plugin("this reader has no encoded storages"))
+    }
+}
+
+/// Describes an output.
+pub trait TensorWriter: Send + Sync {
+    /// Plans the files for a catalog. The plan stays until the output is sealed.
+    ///
+    /// # Errors
+    /// Usage or unsupported: a catalog that the format cannot hold at all. What it cannot hold in
+    /// part is a loss.
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>>;
+}
+
+/// A plan in hand: what a writer still has to say once bytes have moved.
+pub trait TensorPlan: Send + Sync {
+    /// Pushes a streamed file's bytes, in order. Files are streamed at the same time.
+    ///
+    /// # Errors
+    /// Whatever reading the tensors gives.
+    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+        let _ = (file, catalog, output);
+        Err(Error::plugin("this writer streams no file"))
+    }
+
+    /// Gives the deferred bytes and the late files.
+    ///
+    /// # Errors
+    /// A plugin error, if a digest is asked for that was not requested.
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+        let _ = (digests, output);
+        Ok(())
+    }
+}
+
+/// A plan that is done when the bytes have moved.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NothingToSeal;
+
+impl TensorPlan for NothingToSeal {}
+
+/// Takes bytes in order.
+pub trait ByteSink {
+    /// Appends.
+    ///
+    /// # Errors
+    /// Whatever the place they go to gives; a plugin error, past a length that was promised.
+    fn write(&mut self, bytes: &[u8]) -> Result<()>;
+}
+
+impl ByteSink for Vec<u8> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// The digests that the layout asked for.
+pub trait Digests {
+    /// One of them.
+    ///
+    /// # Errors
+    /// A plugin error, if it was not asked for.
+    fn get(&self, id: DigestId) -> Result<Digest>;
+
+    /// A CRC's number.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), or if it is not four bytes.
+    fn crc(&self, id: DigestId) -> Result<u32> {
+        let value = self.get(id)?.value;
+        let bytes = value.try_into().map_err(|_| Error::plugin("the digest is not a CRC of 32 bits"))?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    /// The length of a file, also of a streamed one.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such file, or if it is late.
+    fn file_len(&self, file: OutputId) -> Result<u64>;
+}
+
+/// Takes what needed digests.
+pub trait SealSink {
+    /// All bytes of a deferred segment.
+    ///
+    /// # Errors
+    /// A plugin error, if they are not as many as were reserved; i/o.
+    fn deferred(&mut self, id: DeferredId, bytes: &[u8]) -> Result<()>;
+
+    /// Appends to a late file; a file that is never appended to is empty.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such file; i/o.
+    fn late(&mut self, file: OutputId, bytes: &[u8]) -> Result<()>;
+}

@@ -1,0 +1,59 @@
+//! Limits bound what a hostile file can make a reader allocate or walk.
+
+/// The bounds that hold while an input is parsed. Every number is enforced by the host as a
+/// catalog crosses the boundary; a reader asks for those that bound its own buffers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of one header, pickle, index or directory that a reader may hold in memory.
+    pub header_bytes: u64,
+    /// Tensors in one catalog.
+    pub tensors: u64,
+    /// Entries of an archive, blocks of all tensors, storages of one catalog: each.
+    pub entries: u64,
+    /// Nodes of the tree of non-tensor state.
+    pub nodes: u64,
+    /// How deep that tree may nest.
+    pub nesting: u64,
+    /// Bytes of one tensor's name, or of one metadata key.
+    pub name_bytes: u64,
+    /// Bytes that tensors may have beyond the bytes that are stored for them (broadcast views,
+    /// fill values): all tensors of a catalog together.
+    pub expanded_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            header_bytes: 512 << 20,
+            tensors: 4 << 20,
+            entries: 16 << 20,
+            nodes: 32 << 20,
+            nesting: 256,
+            name_bytes: 64 << 10,
+            expanded_bytes: 64 << 30,
+        }
+    }
+}
+
+macro_rules! by_name {
+    ($($name:ident),* $(,)?) => {
+        impl Limits {
+            /// The limit of this name, as it crosses the ABI: a host may have more than a plugin knows.
+            pub(crate) fn get(&self, name: &str) -> Option<u64> {
+                match name {
+                    $(stringify!($name) => Some(self.$name),)*
+                    _ => None,
+                }
+            }
+
+            /// Every limit that this SDK knows, asked by name; one that the host lacks keeps its default.
+            pub(crate) fn from_lookup(lookup: impl Fn(&str) -> Option<u64>) -> Self {
+                let default = Self::default();
+                Self { $($name: lookup(stringify!($name)).unwrap_or(default.$name),)* }
+            }
+        }
+    };
+}
+
+by_name!(header_bytes, tensors, entries, nodes, nesting, name_bytes, expanded_bytes);

@@ -1,0 +1,84 @@
+//! A loss is something of the input that the output does not have, said aloud.
+
+use std::fmt;
+
+/// What sort of thing was lost; `--allow-loss` takes these words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum LossKind {
+    /// A whole tensor.
+    Tensor,
+    /// Digits of its values.
+    Precision,
+    /// Non-tensor state: scalars, lists, objects.
+    State,
+    /// That two names are one tensor.
+    Alias,
+    /// A tensor's own name.
+    Name,
+    /// A file that belongs to the model.
+    Sidecar,
+    /// A computation graph.
+    Graph,
+    /// Key-value metadata.
+    Metadata,
+}
+
+impl LossKind {
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
+        Self::Tensor,
+        Self::Precision,
+        Self::State,
+        Self::Alias,
+        Self::Name,
+        Self::Sidecar,
+        Self::Graph,
+        Self::Metadata,
+    ];
+
+    /// The kind's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tensor => "tensor",
+            Self::Precision => "precision",
+            Self::State => "state",
+            Self::Alias => "alias",
+            Self::Name => "name",
+            Self::Sidecar => "sidecar",
+            Self::Graph => "graph",
+            Self::Metadata => "metadata",
+        }
+    }
+
+    /// The kind of this word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+}
+
+/// One thing that could not be carried.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Loss {
+    /// Its sort.
+    pub kind: LossKind,
+    /// The thing: a tensor's name, a path in the tree, a file.
+    pub what: String,
+    /// Why it was not carried, and what would carry it, if anything.
+    pub why: String,
+}
+
+impl Loss {
+    /// A loss of `what`, because of `why`.
+    pub fn new(kind: LossKind, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), why: why.into() }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}: {}", self.kind.word(), self.what, self.why)
+    }
+}

@@ -1,0 +1,340 @@
+//! A host in memory, for a plugin's unit tests: it reads an input, and assembles what a writer
+//! plans, element by element, in the plainest way. The real host's copy is tested against it.
+
+use crate::{
+    Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogView, Content, Context, DeferredId,
+    Digest, DigestId, Digests, Dtype, DtypeInfo, Error, Format, Layout, LayoutBuilder, Node, NodeId,
+    Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side, Source, Storage,
+    StorageId, StorageView, Target, TensorId, TensorPart, TensorReader, TensorView,
+};
+use std::collections::BTreeMap;
+
+/// An input that was read: its catalog, and its bytes.
+pub struct MemoryView<'a> {
+    source: &'a dyn Source,
+    context: &'a dyn Context,
+    reader: Box<dyn TensorReader>,
+    catalog: Catalog,
+    ties: Vec<TensorId>,
+}
+
+impl<'a> MemoryView<'a> {
+    /// Reads `source` with a format's reader, under its default options and those of `given`.
+    ///
+    /// # Errors
+    /// Whatever the reader or the catalog's checks say.
+    pub fn read(
+        format: &dyn Format,
+        given: &[(String, String)],
+        source: &'a dyn Source,
+        context: &'a dyn Context,
+    ) -> Result<Self> {
+        let description = format.describe();
+        let reader = format.reader(&Options::check(&description.options, Side::Reader, given)?)?;
+        let mut builder = CatalogBuilder::new(&description.id, source, context.limits());
+        reader.read(source, &mut builder, context)?;
+        let catalog = builder.finish()?;
+        let ties = catalog.ties();
+        Ok(Self { source, context, reader, catalog, ties })
+    }
+
+    /// What the input holds.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The tensor of this name: its dtype's name, its shape, its logical bytes.
+    ///
+    /// # Errors
+    /// Usage, if there is none; else whatever reading it gives.
+    pub fn tensor_named(&self, name: &str) -> Result<(String, Vec<u64>, Vec<u8>)> {
+        let index = self.catalog.tensors().iter().position(|t| t.name == name);
+        let index = index.ok_or_else(|| Error::usage("no such tensor").tensor(name))?;
+        let tensor = &self.catalog.tensors()[index];
+        let dtype = self.dtype_info(tensor.dtype)?.name().to_owned();
+        let id = TensorId(u32::try_from(index).unwrap_or(u32::MAX));
+        Ok((dtype, tensor.shape.clone(), self.logical_bytes(id)?))
+    }
+
+    fn storage_bytes(&self, storage: &Storage) -> Result<Vec<u8>> {
+        let len = usize::try_from(storage.len).map_err(|_| Error::limit("too long for memory"))?;
+        let bytes = match &storage.place {
+            Place::Inline(bytes) => bytes.clone(),
+            Place::File { file, offset } => {
+                let mut bytes = vec![0; len];
+                self.source.read_at(*file, *offset, &mut bytes)?;
+                bytes
+            }
+            Place::Encoded { handle } => {
+                let mut bytes = Vec::new();
+                self.reader.decode(self.source, *handle, &mut bytes, self.context)?;
+                if bytes.len() != len {
+                    return Err(Error::malformed("encoded bytes have another length").expected(len).found(bytes.len()));
+                }
+                bytes
+            }
+        };
+        if let Some(digest) = &storage.digest {
+            let mut sum = digest.algorithm.start()?;
+            sum.update(&bytes);
+            if sum.digest() != *digest {
+                return Err(Error::malformed("the stored bytes do not have the digest that the format gives"));
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn logical_bytes(&self, id: TensorId) -> Result<Vec<u8>> {
+        let tensor = self.catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))?;
+        let info = self.dtype_info(tensor.dtype)?;
+        let width = info.element_bytes().map(|w| w as usize);
+        let mut logical = vec![0_u8; usize::try_from(tensor.bytes).map_err(|_| Error::limit("too long for memory"))?];
+        for block in self.catalog.blocks(tensor) {
+            let storage = &self.catalog.storages()[block.storage.0 as usize];
+            let bytes = self.storage_bytes(storage)?;
+            let start = usize::try_from(block.offset).unwrap_or(usize::MAX);
+            let Some(width) = width else {
+                let (first, count) = block.region.row_major_run(&tensor.shape).unwrap_or((0, 0));
+                if info.is_variable() {
+                    logical.copy_from_slice(&bytes[start..]);
+                } else {
+                    let to = usize::try_from(info.bytes_of(first)?).unwrap_or(usize::MAX);
+                    let len = usize::try_from(info.bytes_of(count)?).unwrap_or(usize::MAX);
+                    logical[to..to + len].copy_from_slice(&bytes[start..start + len]);
+                }
+                continue;
+            };
+            for (index, from) in elements(&block, width) {
+                let to = linear(&index, &tensor.shape, Order::C) * width;
+                logical[to..to + width].copy_from_slice(&bytes[from..from + width]);
+                if storage.byte_order == ByteOrder::Big {
+                    swap(&mut logical[to..to + width], info.swap_unit());
+                }
+            }
+        }
+        Ok(logical)
+    }
+
+    /// The bytes of a part, as a layout orders them.
+    fn part_bytes(&self, part: &TensorPart) -> Result<Vec<u8>> {
+        let view = CatalogView::tensor(self, part.tensor);
+        let info = self.dtype_info(view.dtype)?;
+        let logical = self.logical_bytes(part.tensor)?;
+        let region = part.region.clone().unwrap_or_else(|| Region::whole(view.shape));
+        let mut bytes = logical.clone();
+        if let Some(width) = info.element_bytes().map(|w| w as usize) {
+            bytes.truncate(width * region.shape.iter().product::<u64>() as usize);
+            for local in indices(&region.shape) {
+                let global: Vec<u64> = local.iter().zip(&region.origin).map(|(&i, &o)| i + o).collect();
+                let from = linear(&global, view.shape, Order::C) * width;
+                let to = linear(&local, &region.shape, part.order) * width;
+                bytes[to..to + width].copy_from_slice(&logical[from..from + width]);
+            }
+        }
+        if part.byte_order == ByteOrder::Big {
+            swap(&mut bytes, info.swap_unit());
+        }
+        Ok(bytes)
+    }
+}
+
+/// Every index of a shape, row-major.
+fn indices(shape: &[u64]) -> impl Iterator<Item = Vec<u64>> + '_ {
+    (0..shape.iter().product::<u64>()).map(move |mut linear| {
+        let mut index = vec![0; shape.len()];
+        for dim in (0..shape.len()).rev() {
+            index[dim] = linear % shape[dim];
+            linear /= shape[dim];
+        }
+        index
+    })
+}
+
+/// Every element of a block: its index in the tensor, and its byte in the storage.
+fn elements(block: &Block, width: usize) -> impl Iterator<Item = (Vec<u64>, usize)> + '_ {
+    indices(&block.region.shape).map(move |local| {
+        let element: i64 = local.iter().zip(&block.strides).map(|(&i, &s)| i.cast_signed() * s).sum();
+        let byte = block.offset.cast_signed() + element * width as i64;
+        let global = local.iter().zip(&block.region.origin).map(|(&i, &o)| i + o).collect();
+        (global, usize::try_from(byte).unwrap_or(usize::MAX))
+    })
+}
+
+fn linear(index: &[u64], shape: &[u64], order: Order) -> usize {
+    let step = |sum: u64, (&i, &len): (&u64, &u64)| sum * len + i;
+    let pairs = index.iter().zip(shape);
+    let element = match order {
+        Order::C => pairs.fold(0, step),
+        Order::Fortran => pairs.rev().fold(0, step),
+    };
+    usize::try_from(element).unwrap_or(usize::MAX)
+}
+
+fn swap(bytes: &mut [u8], unit: u32) {
+    for element in bytes.chunks_exact_mut(unit.max(1) as usize) {
+        element.reverse();
+    }
+}
+
+impl CatalogView for MemoryView<'_> {
+    fn tensor_count(&self) -> u32 {
+        u32::try_from(self.catalog.tensors().len()).unwrap_or(u32::MAX)
+    }
+
+    fn tensor(&self, id: TensorId) -> TensorView<'_> {
+        let tensor = &self.catalog.tensors()[id.0 as usize];
+        TensorView { name: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape, bytes: tensor.bytes }
+    }
+
+    fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo> {
+        let info = self.catalog.dtype_info(dtype).cloned();
+        info.ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())))
+    }
+
+    fn tied_to(&self, id: TensorId) -> TensorId {
+        self.ties[id.0 as usize]
+    }
+
+    fn blocks(&self, id: TensorId) -> Vec<Block> {
+        self.catalog.tensor(id).map(|tensor| self.catalog.blocks(tensor)).unwrap_or_default()
+    }
+
+    fn storage_count(&self) -> u32 {
+        u32::try_from(self.catalog.storages().len()).unwrap_or(u32::MAX)
+    }
+
+    fn storage(&self, id: StorageId) -> Result<StorageView> {
+        let storage = self.catalog.storage(id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
+        Ok(StorageView { len: storage.len, byte_order: storage.byte_order })
+    }
+
+    fn metadata(&self) -> Vec<(String, String)> {
+        self.catalog.metadata().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    fn root(&self) -> Option<NodeId> {
+        self.catalog.tree().root()
+    }
+
+    fn node(&self, id: NodeId) -> Result<Node> {
+        self.catalog.tree().get(id).cloned().ok_or_else(|| Error::plugin(format!("no node {}", id.0)))
+    }
+
+    fn origin(&self) -> String {
+        self.catalog.origin().to_owned()
+    }
+
+    fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let bytes = self.logical_bytes(id)?;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let part = start.checked_add(buffer.len()).and_then(|end| bytes.get(start..end));
+        buffer.copy_from_slice(part.ok_or_else(|| Error::plugin("a read past the tensor's end"))?);
+        Ok(())
+    }
+}
+
+/// What a writer made.
+#[derive(Debug, Clone)]
+pub struct MemoryOutput {
+    /// Each file's bytes by its path.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// The layout that they were made from.
+    pub layout: Layout,
+}
+
+/// Writes a view with a format's writer, under its default options and those of `given`.
+///
+/// # Errors
+/// Whatever the writer or the layout's checks say.
+pub fn write(
+    format: &dyn Format,
+    given: &[(String, String)],
+    view: &MemoryView<'_>,
+    target: &Target,
+    context: &dyn Context,
+) -> Result<MemoryOutput> {
+    let options = Options::check(&format.describe().options, Side::Writer, given)?;
+    let writer = format.writer(&options)?;
+    let mut builder = LayoutBuilder::new(view);
+    let plan = writer.plan(view, target, &mut builder, context)?;
+    let layout = builder.finish()?;
+    let mut outputs = Vec::new();
+    for (index, file) in layout.files().iter().enumerate() {
+        let mut bytes = Vec::new();
+        match &file.content {
+            Content::Streamed => {
+                let id = OutputId(u32::try_from(index).unwrap_or(u32::MAX));
+                plan.stream(id, view, &mut bytes)?;
+            }
+            Content::Late => {}
+            Content::Copied(segments) => {
+                for placed in segments {
+                    let piece = match &placed.segment {
+                        Segment::Bytes(bytes) => bytes.clone(),
+                        Segment::Tensor(part) => view.part_bytes(part)?,
+                        Segment::Storage { storage, offset, swap_unit } => {
+                            let all = view.storage_bytes(&view.catalog.storages()[storage.0 as usize])?;
+                            let start = usize::try_from(*offset).unwrap_or(usize::MAX);
+                            let mut bytes = all[start..start + usize::try_from(placed.len).unwrap_or(usize::MAX)].to_vec();
+                            swap(&mut bytes, *swap_unit);
+                            bytes
+                        }
+                        Segment::Pad | Segment::Deferred(_) => vec![0; usize::try_from(placed.len).unwrap_or(usize::MAX)],
+                    };
+                    bytes.extend(piece);
+                }
+            }
+        }
+        outputs.push(bytes);
+    }
+    let mut sealed = Sealed { layout: &layout, outputs };
+    let before = Sealed { layout: &layout, outputs: sealed.outputs.clone() };
+    plan.seal(&before, &mut sealed)?;
+    let paths = layout.files().iter().map(|file| file.path.clone());
+    let files = paths.zip(sealed.outputs).collect();
+    Ok(MemoryOutput { files, layout })
+}
+
+struct Sealed<'a> {
+    layout: &'a Layout,
+    outputs: Vec<Vec<u8>>,
+}
+
+impl Digests for Sealed<'_> {
+    fn get(&self, id: DigestId) -> Result<Digest> {
+        let request = self.layout.digests().get(id.0 as usize);
+        let request = request.ok_or_else(|| Error::plugin(format!("no digest {}", id.0)))?;
+        let mut sum = request.algorithm.start()?;
+        let range = usize::try_from(request.range.start).unwrap_or(usize::MAX)
+            ..usize::try_from(request.range.end).unwrap_or(usize::MAX);
+        sum.update(&self.outputs[request.file.0 as usize][range]);
+        Ok(sum.digest())
+    }
+
+    fn file_len(&self, file: OutputId) -> Result<u64> {
+        let output = self.outputs.get(file.0 as usize);
+        output.map(|bytes| bytes.len() as u64).ok_or_else(|| Error::plugin(format!("no file {}", file.0)))
+    }
+}
+
+impl SealSink for Sealed<'_> {
+    fn deferred(&mut self, id: DeferredId, bytes: &[u8]) -> Result<()> {
+        let place = self.layout.deferred().get(id.0 as usize);
+        let (file, range) = place.ok_or_else(|| Error::plugin(format!("no deferred segment {}", id.0)))?;
+        if range.end - range.start != bytes.len() as u64 {
+            return Err(Error::plugin("deferred bytes have another length").expected(range.end - range.start).found(bytes.len()));
+        }
+        let start = usize::try_from(range.start).unwrap_or(usize::MAX);
+        self.outputs[file.0 as usize][start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn late(&mut self, file: OutputId, bytes: &[u8]) -> Result<()> {
+        let late = self.layout.files().get(file.0 as usize).is_some_and(|f| f.content == Content::Late);
+        if !late {
+            return Err(Error::plugin(format!("file {} is not a late one", file.0)));
+        }
+        self.outputs[file.0 as usize].write(bytes)
+    }
+}

@@ -1,0 +1,201 @@
+//! Options are what a user may tell a format's reader (`-i`) or writer (`-o`); a format declares
+//! them, and the host checks what it is given against that.
+
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Which half of a format takes an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// `-i`.
+    Reader,
+    /// `-o`.
+    Writer,
+}
+
+/// What values an option takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OptionKind {
+    /// Any text.
+    Text,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number, not negative.
+    Integer,
+    /// A number of bytes: `500`, `64KiB`, `5GB` (decimal, as the Hub's tools write it).
+    Size,
+    /// One of these words.
+    Choice(Vec<String>),
+}
+
+/// One option that a format declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionSpec {
+    /// Who takes it.
+    pub side: Side,
+    /// The word before `=`.
+    pub key: String,
+    /// What may stand after it.
+    pub kind: OptionKind,
+    /// What holds if it is not given; `None` if there is nothing then.
+    pub default: Option<String>,
+    /// One line for `ferry formats`.
+    pub help: String,
+}
+
+impl OptionSpec {
+    /// An option of the reader.
+    #[must_use]
+    pub fn reader(key: &str, kind: OptionKind, default: Option<&str>, help: &str) -> Self {
+        Self { side: Side::Reader, key: key.to_owned(), kind, default: default.map(str::to_owned), help: help.to_owned() }
+    }
+
+    /// An option of the writer.
+    #[must_use]
+    pub fn writer(key: &str, kind: OptionKind, default: Option<&str>, help: &str) -> Self {
+        Self { side: Side::Writer, ..Self::reader(key, kind, default, help) }
+    }
+
+    fn check(&self, value: &str) -> Result<()> {
+        let expected = match &self.kind {
+            OptionKind::Text => return Ok(()),
+            OptionKind::Bool if matches!(value, "true" | "false") => return Ok(()),
+            OptionKind::Bool => "true or false".to_owned(),
+            OptionKind::Integer if value.parse::<u64>().is_ok() => return Ok(()),
+            OptionKind::Integer => "a whole number".to_owned(),
+            OptionKind::Size if parse_size(value).is_some() => return Ok(()),
+            OptionKind::Size => "a size such as 500MB or 2GiB".to_owned(),
+            OptionKind::Choice(words) if words.iter().any(|word| word == value) => return Ok(()),
+            OptionKind::Choice(words) => format!("one of {}", words.join(", ")),
+        };
+        Err(Error::usage(format!("option {}", self.key)).expected(expected).found(format!("{value:?}")))
+    }
+}
+
+/// `500`, `64KiB`, `5GB`: decimal units are powers of 1000, as in `max_shard_size="5GB"` of the
+/// Hugging Face libraries; those with an `i` are powers of 1024.
+#[must_use]
+pub fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit: u64 = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+/// The options of one side, checked, defaults filled in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options(BTreeMap<String, String>);
+
+impl Options {
+    /// Checks what the user gave against what the format declares for `side`.
+    ///
+    /// # Errors
+    /// Usage: an unknown key (with the known ones), one of the other side (with the right flag), a
+    /// value that is not of the option's kind, a key given twice.
+    pub fn check(specs: &[OptionSpec], side: Side, given: &[(String, String)]) -> Result<Self> {
+        let mut values = BTreeMap::new();
+        for (key, value) in given {
+            let spec = specs.iter().find(|spec| spec.side == side && &spec.key == key);
+            let spec = spec.ok_or_else(|| unknown(specs, side, key))?;
+            spec.check(value)?;
+            if values.insert(key.clone(), value.clone()).is_some() {
+                return Err(Error::usage(format!("option {key} is given twice")));
+            }
+        }
+        for spec in specs.iter().filter(|spec| spec.side == side) {
+            if let Some(default) = &spec.default {
+                values.entry(spec.key.clone()).or_insert_with(|| default.clone());
+            }
+        }
+        Ok(Self(values))
+    }
+
+    /// Values that were checked already.
+    pub(crate) fn from_checked(values: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(values.into_iter().collect())
+    }
+
+    /// The defaults of one side: for unit tests.
+    #[must_use]
+    pub fn defaults(specs: &[OptionSpec], side: Side) -> Self {
+        Self::check(specs, side, &[]).unwrap_or_default()
+    }
+
+    /// The text of an option.
+    #[must_use]
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// Whether an option of kind [`OptionKind::Bool`] is true.
+    #[must_use]
+    pub fn is_true(&self, key: &str) -> bool {
+        self.text(key) == Some("true")
+    }
+
+    /// The number of an option of kind [`OptionKind::Integer`].
+    #[must_use]
+    pub fn integer(&self, key: &str) -> Option<u64> {
+        self.text(key)?.parse().ok()
+    }
+
+    /// The bytes of an option of kind [`OptionKind::Size`].
+    #[must_use]
+    pub fn size(&self, key: &str) -> Option<u64> {
+        parse_size(self.text(key)?)
+    }
+
+    /// All of them, sorted by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}
+
+fn unknown(specs: &[OptionSpec], side: Side, key: &str) -> Error {
+    let (flag, other) = match side {
+        Side::Reader => ("-i", "-o"),
+        Side::Writer => ("-o", "-i"),
+    };
+    if specs.iter().any(|spec| spec.key == key) {
+        return Error::usage(format!("{key} is not an option of this side: use {other} {key}=..."));
+    }
+    let known: Vec<&str> = specs.iter().filter(|s| s.side == side).map(|s| s.key.as_str()).collect();
+    let expected = if known.is_empty() { "no option".to_owned() } else { known.join(", ") };
+    Error::usage(format!("unknown option {flag} {key}")).expected(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_decimal_or_binary() {
+        assert_eq!(parse_size("5GB"), Some(5_000_000_000));
+        assert_eq!(parse_size("64KiB"), Some(65536));
+        assert_eq!(parse_size("12"), Some(12));
+        assert_eq!(parse_size("GB"), None);
+        assert_eq!(parse_size("99999999999TB"), None);
+    }
+
+    #[test]
+    fn an_option_of_the_other_side_is_named() {
+        let specs = [OptionSpec::writer("max", OptionKind::Size, Some("5GB"), "")];
+        let given = [("max".to_owned(), "1MB".to_owned())];
+        let error = Options::check(&specs, Side::Reader, &given).unwrap_err();
+        assert!(error.to_string().contains("use -o max="), "{error}");
+        assert_eq!(Options::check(&specs, Side::Writer, &given).unwrap().size("max"), Some(1_000_000));
+        assert_eq!(Options::defaults(&specs, Side::Writer).size("max"), Some(5_000_000_000));
+    }
+}

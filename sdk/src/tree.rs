@@ -1,0 +1,298 @@
+//! A tree is a checkpoint's non-tensor state: an arena of nodes, tensors among them by index.
+//!
+//! A node may name only nodes that exist already, so a tree has no cycles, and neither building
+//! nor dropping it recurses. A node may be shared by several parents.
+
+use crate::{Error, Limits, Result, TensorId};
+
+/// A node of a [`Tree`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct NodeId(pub u32);
+
+/// What a node is: an open set of numbers. A reader of a tree treats a kind that it does not know
+/// as [`NodeKind::OBJECT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NodeKind(pub u32);
+
+impl NodeKind {
+    /// Nothing.
+    pub const NONE: Self = Self(1);
+    /// One byte, 0 or 1.
+    pub const BOOL: Self = Self(2);
+    /// A signed integer of any length: two's complement, little-endian, at least one byte.
+    pub const INT: Self = Self(3);
+    /// An f64, little-endian.
+    pub const FLOAT: Self = Self(4);
+    /// Two f64, little-endian.
+    pub const COMPLEX: Self = Self(5);
+    /// UTF-8.
+    pub const TEXT: Self = Self(6);
+    /// Bytes.
+    pub const BYTES: Self = Self(7);
+    /// A list: its children.
+    pub const LIST: Self = Self(8);
+    /// A tuple: its children.
+    pub const TUPLE: Self = Self(9);
+    /// A set: its children.
+    pub const SET: Self = Self(10);
+    /// A mapping: key, value, key, value. The class is empty for the format's plain one.
+    pub const MAP: Self = Self(11);
+    /// A tensor: its index in the catalog, u32 little-endian.
+    pub const TENSOR: Self = Self(12);
+    /// Something that only the format itself understands: its class, and what it is made of.
+    pub const OBJECT: Self = Self(13);
+    /// A value, then the attributes that were set on it (a map).
+    pub const ATTRIBUTED: Self = Self(14);
+}
+
+/// One node: its kind, its class where it has one, its own bytes, its children.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// What it is.
+    pub kind: NodeKind,
+    /// A class or function (`collections.OrderedDict`), empty where there is none.
+    pub class: Box<str>,
+    /// The value of a scalar, encoded as [`NodeKind`] says.
+    pub bytes: Box<[u8]>,
+    /// What it contains, in order.
+    pub children: Box<[NodeId]>,
+}
+
+impl Node {
+    /// A node of `kind` that is its bytes.
+    #[must_use]
+    pub fn scalar(kind: NodeKind, bytes: &[u8]) -> Self {
+        Self { kind, class: "".into(), bytes: bytes.into(), children: [].into() }
+    }
+
+    /// A node of `kind` that is its children.
+    #[must_use]
+    pub fn container(kind: NodeKind, class: &str, children: impl Into<Box<[NodeId]>>) -> Self {
+        Self { kind, class: class.into(), bytes: [].into(), children: children.into() }
+    }
+
+    /// Nothing.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::scalar(NodeKind::NONE, &[])
+    }
+
+    /// A boolean.
+    #[must_use]
+    pub fn bool(value: bool) -> Self {
+        Self::scalar(NodeKind::BOOL, &[value.into()])
+    }
+
+    /// An integer, in as few bytes as it needs.
+    #[must_use]
+    pub fn int(value: i64) -> Self {
+        let bytes = value.to_le_bytes();
+        let mut len = bytes.len();
+        // The last byte is redundant while it only repeats the sign of the one before it.
+        while len > 1 {
+            let sign = if bytes[len - 2] & 0x80 == 0 { 0 } else { 0xff };
+            if bytes[len - 1] != sign {
+                break;
+            }
+            len -= 1;
+        }
+        Self::scalar(NodeKind::INT, &bytes[..len])
+    }
+
+    /// A number.
+    #[must_use]
+    pub fn float(value: f64) -> Self {
+        Self::scalar(NodeKind::FLOAT, &value.to_le_bytes())
+    }
+
+    /// A text.
+    #[must_use]
+    pub fn text(value: &str) -> Self {
+        Self::scalar(NodeKind::TEXT, value.as_bytes())
+    }
+
+    /// A tensor of the catalog.
+    #[must_use]
+    pub fn tensor(id: TensorId) -> Self {
+        Self::scalar(NodeKind::TENSOR, &id.0.to_le_bytes())
+    }
+
+    /// A mapping from its keys and values.
+    #[must_use]
+    pub fn map(class: &str, entries: &[(NodeId, NodeId)]) -> Self {
+        let children: Vec<NodeId> = entries.iter().flat_map(|&(key, value)| [key, value]).collect();
+        Self::container(NodeKind::MAP, class, children)
+    }
+
+    /// The text, if it is one.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        (self.kind == NodeKind::TEXT).then(|| std::str::from_utf8(&self.bytes).ok())?
+    }
+
+    /// The integer, if it is one of at most 64 bits.
+    #[must_use]
+    pub fn as_int(&self) -> Option<i64> {
+        if self.kind != NodeKind::INT || self.bytes.is_empty() || self.bytes.len() > 8 {
+            return None;
+        }
+        let negative = self.bytes.last().is_some_and(|byte| byte & 0x80 != 0);
+        let mut wide = [if negative { 0xff } else { 0 }; 8];
+        wide[..self.bytes.len()].copy_from_slice(&self.bytes);
+        Some(i64::from_le_bytes(wide))
+    }
+
+    /// The number, if it is one.
+    #[must_use]
+    pub fn as_float(&self) -> Option<f64> {
+        let bytes = (self.kind == NodeKind::FLOAT).then_some(&*self.bytes)?;
+        Some(f64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// The boolean, if it is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        (self.kind == NodeKind::BOOL).then(|| self.bytes.first() == Some(&1))
+    }
+
+    /// The tensor, if it is one.
+    #[must_use]
+    pub fn as_tensor(&self) -> Option<TensorId> {
+        let bytes = (self.kind == NodeKind::TENSOR).then_some(&*self.bytes)?;
+        Some(TensorId(u32::from_le_bytes(bytes.try_into().ok()?)))
+    }
+
+    /// The entries of a mapping, in order; none for other kinds.
+    pub fn entries(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+        let children: &[NodeId] = if self.kind == NodeKind::MAP { &self.children } else { &[] };
+        children.chunks_exact(2).map(|pair| (pair[0], pair[1]))
+    }
+
+    fn check(&self) -> Result<()> {
+        let bytes = self.bytes.len();
+        let children = self.children.len();
+        let sane = match self.kind {
+            NodeKind::NONE => bytes == 0 && children == 0,
+            NodeKind::BOOL => bytes == 1 && self.bytes[0] <= 1 && children == 0,
+            NodeKind::INT => bytes >= 1 && children == 0,
+            NodeKind::FLOAT => bytes == 8 && children == 0,
+            NodeKind::COMPLEX => bytes == 16 && children == 0,
+            NodeKind::TENSOR => bytes == 4 && children == 0,
+            NodeKind::TEXT => std::str::from_utf8(&self.bytes).is_ok() && children == 0,
+            NodeKind::BYTES => children == 0,
+            NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET => bytes == 0,
+            NodeKind::MAP => bytes == 0 && children.is_multiple_of(2),
+            NodeKind::ATTRIBUTED => bytes == 0 && children == 2,
+            _ => true,
+        };
+        if sane {
+            return Ok(());
+        }
+        Err(Error::plugin(format!(
+            "a tree's node of kind {} has {bytes} bytes and {children} children",
+            self.kind.0
+        )))
+    }
+}
+
+/// The arena, and its root.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tree {
+    nodes: Vec<Node>,
+    depths: Vec<u32>,
+    root: Option<NodeId>,
+}
+
+impl Tree {
+    /// Adds a node whose children are there already.
+    ///
+    /// # Errors
+    /// A limit on nodes or nesting; a plugin error if a child is not there, or if the bytes are not
+    /// what the kind says.
+    pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
+        if self.nodes.len() as u64 >= limits.nodes {
+            return Err(Error::limit("too many nodes of non-tensor state").expected(format!("at most {}", limits.nodes)));
+        }
+        node.check()?;
+        let mut depth = 0;
+        for child in &node.children {
+            let below = self.depths.get(child.0 as usize).ok_or_else(|| no_node(*child))?;
+            depth = depth.max(below + 1);
+        }
+        if u64::from(depth) > limits.nesting {
+            return Err(Error::limit("non-tensor state is nested too deep").expected(format!("at most {} levels", limits.nesting)));
+        }
+        let id = NodeId(u32::try_from(self.nodes.len()).map_err(|_| Error::limit("too many nodes"))?);
+        self.nodes.push(node);
+        self.depths.push(depth);
+        Ok(id)
+    }
+
+    /// Names the root.
+    ///
+    /// # Errors
+    /// A plugin error if there is no such node.
+    pub fn set_root(&mut self, root: NodeId) -> Result<()> {
+        self.get(root).ok_or_else(|| no_node(root))?;
+        self.root = Some(root);
+        Ok(())
+    }
+
+    /// The root, if the format has a tree.
+    #[must_use]
+    pub fn root(&self) -> Option<NodeId> {
+        self.root
+    }
+
+    /// The node.
+    #[must_use]
+    pub fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.0 as usize)
+    }
+
+    /// How many nodes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+}
+
+fn no_node(id: NodeId) -> Error {
+    Error::plugin(format!("the tree has no node {}", id.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_keep_their_value() {
+        for value in [0, 1, -1, 127, 128, -128, -129, 255, 65535, i64::MAX, i64::MIN] {
+            assert_eq!(Node::int(value).as_int(), Some(value));
+        }
+        assert_eq!(Node::int(-1).bytes.len(), 1);
+    }
+
+    #[test]
+    fn a_tree_has_no_cycles_and_bounded_depth() {
+        let limits = Limits { nesting: 3, ..Limits::default() };
+        let mut tree = Tree::default();
+        assert!(tree.push(Node::container(NodeKind::LIST, "", [NodeId(0)]), &limits).is_err());
+        let mut id = tree.push(Node::none(), &limits).unwrap();
+        for _ in 0..3 {
+            id = tree.push(Node::container(NodeKind::LIST, "", [id]), &limits).unwrap();
+        }
+        assert!(tree.push(Node::container(NodeKind::LIST, "", [id]), &limits).is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! A view is a catalog as a writer sees it: the same facts, and the tensors' bytes on request.
+
+use crate::{Block, ByteOrder, Dtype, DtypeInfo, Node, NodeId, Result, StorageId, TensorId};
+
+/// A tensor as a writer sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorView<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its dtype; [`CatalogView::dtype_info`] knows those that the host does not.
+    pub dtype: Dtype,
+    /// Its dimensions, in elements.
+    pub shape: &'a [u64],
+    /// Its logical length in bytes.
+    pub bytes: u64,
+}
+
+/// A storage as a writer sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StorageView {
+    /// Its length in bytes.
+    pub len: u64,
+    /// The order of the numbers in it.
+    pub byte_order: ByteOrder,
+}
+
+/// The catalog that a writer is to lay out.
+pub trait CatalogView: Send + Sync {
+    /// How many tensors there are; their ids count from 0.
+    fn tensor_count(&self) -> u32;
+
+    /// The tensor.
+    ///
+    /// # Panics
+    /// If there is none of this id.
+    fn tensor(&self, id: TensorId) -> TensorView<'_>;
+
+    /// The facts of a dtype.
+    ///
+    /// # Errors
+    /// A plugin error, if there is none of this id.
+    fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo>;
+
+    /// The first tensor that is the same one by reference: itself, unless it is tied to another.
+    fn tied_to(&self, id: TensorId) -> TensorId;
+
+    /// The blocks that the tensor is made of: one for most, none if it has no bytes.
+    fn blocks(&self, id: TensorId) -> Vec<Block>;
+
+    /// How many storages there are; their ids count from 0.
+    fn storage_count(&self) -> u32;
+
+    /// The storage.
+    ///
+    /// # Errors
+    /// A plugin error, if there is none of this id.
+    fn storage(&self, id: StorageId) -> Result<StorageView>;
+
+    /// The metadata, sorted by key.
+    fn metadata(&self) -> Vec<(String, String)>;
+
+    /// The root of the tree of non-tensor state, if there is one.
+    fn root(&self) -> Option<NodeId>;
+
+    /// A node of that tree.
+    ///
+    /// # Errors
+    /// A plugin error, if there is none of this id.
+    fn node(&self, id: NodeId) -> Result<Node>;
+
+    /// The id of the format that the tensors came from.
+    fn origin(&self) -> String;
+
+    /// Fills `buffer` with a tensor's logical bytes (row-major, little-endian) from `offset`. For
+    /// small tensors while planning; a streamed file reads all of them this way.
+    ///
+    /// # Errors
+    /// A plugin error past the tensor's end; else whatever reading it gives.
+    fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// All tensors' ids.
+    fn tensor_ids(&self) -> Box<dyn Iterator<Item = TensorId>> {
+        Box::new((0..self.tensor_count()).map(TensorId))
+    }
+}
