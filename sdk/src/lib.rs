@@ -1,16 +1,22 @@
 //! Write a format plugin for `ferry`.
 #![forbid(unsafe_code)]
 
+/// The version of this SDK, which a plugin's manifest carries.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 mod catalog;
 mod context;
 mod digest;
 mod dtype;
 mod error;
+#[doc(hidden)]
+pub mod export;
 mod format;
 mod layout;
 mod limits;
 mod loss;
 pub mod memory;
+pub mod mirror;
 mod options;
 mod region;
 mod source;

@@ -1,20 +1,53 @@
-use abi_stable::{StableAbi, sabi_trait, std_types::*};
+//! The boundary between the `ferry` host and a plugin's library, in `abi_stable` types.
+//!
+//! Plugin authors do not use this crate: `tensorferry-sdk` shows its traits as plain Rust. Each
+//! trait here mirrors one of the SDK's; what it means is documented there.
+//!
+//! # What keeps it stable
+//! - Catalogs, layouts and descriptions cross as calls on objects, never as structs, so that the
+//!   host checks each fact while a file is still being parsed, and an object can gain methods.
+//! - Every method that is added after revision 1.0 stands last and has a default body: an older
+//!   library's object then runs the default.
+//! - What may grow is a number (`u32`, `u64`) or a word, never an `enum`.
+//! - This crate's version is part of the layout check. The major number is the ABI's revision: a
+//!   library of another one is refused. The minor number rises with each addition.
+
+mod export;
+mod host;
+mod manifest;
+mod plugin;
+
+pub use export::{LibHeader, Provide, header};
+pub use host::{
+    ByteSinkMut, ByteSink_TO, CatalogSinkMut, CatalogSink_TO, CatalogViewRef, CatalogView_TO, ContextRef,
+    Context_TO, DescriptionSinkMut, DescriptionSink_TO, DigestsRef, Digests_TO, LayoutSinkMut, LayoutSink_TO,
+    SealSinkMut, SealSink_TO, SourceRef, Source_TO,
+};
+pub use host::{
+    ByteSink, CatalogSink, CatalogView, Context, DescriptionSink, Digests, LayoutSink, SealSink, Source,
+};
+pub use manifest::{MANIFEST_SYMBOL, Manifest, REVISION};
+pub use plugin::{
+    Format, FormatBox, Format_TO, Plugin, PluginRef, TensorPlan, TensorPlanBox, TensorPlan_TO, TensorReader,
+    TensorReaderBox, TensorReader_TO, TensorWriter, TensorWriterBox, TensorWriter_TO,
+};
+
+pub use abi_stable;
+
+use abi_stable::StableAbi;
+use abi_stable::std_types::{RResult, RString, RVec, Tuple2};
+
+/// An error as it crosses: its kind's number, its message, and named details.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone)]
-pub struct AbiError { pub kind: u32, pub message: RString, pub details: RVec<Tuple2<RString, RString>> }
+pub struct AbiError {
+    /// The SDK's `ErrorKind`, by its number there.
+    pub kind: u32,
+    /// The message without the place.
+    pub message: RString,
+    /// File, tensor, offset, expected, found; a host shows names that it does not know.
+    pub details: RVec<Tuple2<RString, RString>>,
+}
 
-#[sabi_trait]
-pub trait View: Send + Sync {
-    fn name(&self, i: u32) -> RStr<'_>;
-    #[sabi(last_prefix_field)]
-    fn shape(&self, i: u32) -> RSlice<'_, u64>;
-    fn newer(&self, i: u32) -> RResult<u64, AbiError> { let _ = i; ROk(0) }
-}
-#[sabi_trait]
-pub trait Sink {
-    fn put(&mut self, name: RStr<'_>, shape: RSlice<'_, u64>) -> RResult<u32, AbiError>;
-}
-#[sabi_trait]
-pub trait Plan: Send + Sync {
-    fn go(&self, v: View_TO<'_, abi_stable::RRef<'_, ()>>, s: Sink_TO<'_, abi_stable::RMut<'_, ()>>) -> RResult<(), AbiError>;
-}
+/// What a fallible call returns.
+pub type AbiResult<T> = RResult<T, AbiError>;

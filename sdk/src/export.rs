@@ -1,0 +1,78 @@
+//! Exporting formats from a library.
+
+use crate::mirror::{keep_panics_quiet, lend_formats};
+use crate::{Format, Result};
+use tensorferry_abi::abi_stable::prefix_type::PrefixTypeTrait;
+use tensorferry_abi::abi_stable::std_types::RVec;
+use tensorferry_abi::{AbiResult, FormatBox, Plugin, PluginRef, Provide};
+
+/// What a library exports; [`export_plugin!`](crate::export_plugin) implements it.
+pub trait Exported: 'static {
+    /// Makes the library's formats.
+    ///
+    /// # Errors
+    /// Whatever keeps the library from working at all; the host refuses it and says so.
+    fn formats() -> Result<Vec<Box<dyn Format>>>;
+}
+
+/// The root module of a library that exports `E`.
+pub struct Root<E>(std::marker::PhantomData<E>);
+
+impl<E: Exported> Provide for Root<E> {
+    fn plugin() -> PluginRef {
+        Plugin { formats: formats::<E> }.leak_into_prefix()
+    }
+}
+
+extern "C" fn formats<E: Exported>() -> AbiResult<RVec<FormatBox>> {
+    keep_panics_quiet();
+    lend_formats(E::formats)
+}
+
+/// Makes a library (`crate-type = ["cdylib"]`) a plugin: exports its formats to the host.
+///
+/// ```ignore
+/// tensorferry_sdk::export_plugin!(MyFormat, OtherFormat);
+/// ```
+///
+/// Each argument is an expression of a type that implements [`Format`]. Where making them can fail,
+/// `export_plugin!(try make_formats)` takes a `fn() -> Result<Vec<Box<dyn Format>>>`.
+#[macro_export]
+macro_rules! export_plugin {
+    (try $make:expr) => {
+        // The host tells a plugin's panic from its own by catching it here, which an abort prevents.
+        #[cfg(not(panic = "unwind"))]
+        compile_error!("a ferry plugin must be built with panic = \"unwind\"");
+
+        const _: () = {
+            struct FerryPlugin;
+
+            impl $crate::export::Exported for FerryPlugin {
+                fn formats() -> $crate::Result<::std::vec::Vec<::std::boxed::Box<dyn $crate::Format>>> {
+                    ($make)()
+                }
+            }
+
+            #[unsafe(no_mangle)]
+            pub static FERRY_PLUGIN_MANIFEST: $crate::export::Manifest = $crate::export::Manifest::new(
+                env!("CARGO_PKG_NAME"),
+                env!("CARGO_PKG_VERSION"),
+                $crate::VERSION,
+            );
+
+            #[unsafe(no_mangle)]
+            #[allow(non_upper_case_globals, reason = "the symbol that abi_stable looks for")]
+            pub static _1as_0lib_1header_0root_bmodule_bloader: $crate::export::LibHeader =
+                $crate::export::header::<$crate::export::Root<FerryPlugin>>();
+        };
+    };
+    ($($format:expr),+ $(,)?) => {
+        $crate::export_plugin!(try || {
+            ::std::result::Result::Ok(::std::vec![
+                $(::std::boxed::Box::new($format) as ::std::boxed::Box<dyn $crate::Format>),+
+            ])
+        });
+    };
+}
+
+pub use tensorferry_abi::{LibHeader, Manifest, header};

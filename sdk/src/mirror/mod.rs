@@ -1,0 +1,24 @@
+//! The two faces of each object that crosses the boundary.
+//!
+//! `Lent…` wraps one of the SDK's traits and is called from the other side: it catches panics, so
+//! that none reaches the boundary, where it would end the process. `Remote…` wraps what came from
+//! the other side and is one of the SDK's traits again. A plugin lends formats and gets remote
+//! sources; the host lends sources and gets remote formats.
+
+mod byte_sink;
+mod catalog_sink;
+mod catalog_view;
+mod context;
+mod description;
+mod format;
+mod guard;
+mod layout_sink;
+mod plan;
+mod reader;
+mod seal;
+mod source;
+mod writer;
+
+pub use format::{Faults, RemoteFormat};
+pub(crate) use format::lend_formats;
+pub(crate) use guard::keep_panics_quiet;
