@@ -1,0 +1,99 @@
+//! Content digests: what a tensor and a catalog hold, the same in every format.
+//!
+//! ```text
+//! tensor  = BLAKE3("tensorferry tensor 1\n"
+//!                  u32 LE: bytes of the dtype's name, the name (as in `ferry inspect`)
+//!                  u32 LE: rank, then each dimension as u64 LE
+//!                  the logical bytes: row-major, little-endian, contiguous)
+//! catalog = BLAKE3("tensorferry catalog 1\n"
+//!                  u64 LE: number of tensors, then for each, sorted by name bytewise:
+//!                  u32 LE: bytes of the name, the name, the tensor's digest (32 bytes))
+//! ```
+
+use crate::logical::Logical;
+use crate::pieces::tensor_of;
+use rayon::prelude::*;
+use sha2::Digest as _;
+use tensorferry_sdk::{CatalogView, Result, StorageId, TensorId};
+
+/// A content digest.
+pub type ContentDigest = [u8; 32];
+
+/// Digests that `inspect` offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// SHA-256 of the logical bytes alone.
+    Sha256,
+    /// The content digest.
+    Blake3,
+}
+
+/// The digests of all tensors, by their place. Storages that their format gives a digest for are
+/// checked first.
+///
+/// # Errors
+/// Malformed, where a stored digest is wrong; else whatever reading gives.
+pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<ContentDigest>> {
+    let ids: Vec<TensorId> = logical.tensor_ids().collect();
+    let mut storages: Vec<StorageId> = Vec::new();
+    for &id in &ids {
+        storages.extend(logical.storages_of(id)?);
+    }
+    storages.sort_unstable();
+    storages.dedup();
+    logical.stored().check_digests(&storages)?;
+    // Tied tensors are read once.
+    let digests: Vec<Option<ContentDigest>> = ids
+        .par_iter()
+        .map(|&id| if logical.tied_to(id) == id { tensor(logical, id, algorithm).map(Some) } else { Ok(None) })
+        .collect::<Result<_>>()?;
+    Ok(ids.iter().filter_map(|&id| digests[logical.tied_to(id).0 as usize]).collect())
+}
+
+fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<ContentDigest> {
+    match algorithm {
+        Algorithm::Sha256 => {
+            let mut hasher = sha2::Sha256::new();
+            logical.each_window(id, |bytes| {
+                hasher.update(bytes);
+                Ok(())
+            })?;
+            Ok(hasher.finalize().into())
+        }
+        Algorithm::Blake3 => {
+            let mut hasher = blake3::Hasher::new();
+            let facts = tensor_of(logical.catalog(), id)?;
+            hasher.update(b"tensorferry tensor 1\n");
+            update_text(&mut hasher, logical.dtype_info(facts.dtype)?.name());
+            hasher.update(&(facts.shape.len() as u32).to_le_bytes());
+            for dim in &facts.shape {
+                hasher.update(&dim.to_le_bytes());
+            }
+            logical.each_window(id, |bytes| {
+                hasher.update(bytes);
+                Ok(())
+            })?;
+            Ok(hasher.finalize().into())
+        }
+    }
+}
+
+/// The digest of a catalog from those of its tensors.
+#[must_use]
+pub fn catalog<'a>(tensors: impl IntoIterator<Item = (&'a str, ContentDigest)>) -> ContentDigest {
+    let mut sorted: Vec<_> = tensors.into_iter().collect();
+    sorted.sort_unstable();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"tensorferry catalog 1\n");
+    hasher.update(&(sorted.len() as u64).to_le_bytes());
+    for (name, digest) in sorted {
+        update_text(&mut hasher, name);
+        hasher.update(&digest);
+    }
+    hasher.finalize().into()
+}
+
+fn update_text(hasher: &mut blake3::Hasher, text: &str) {
+    hasher.update(&(text.len() as u32).to_le_bytes());
+    hasher.update(text.as_bytes());
+}

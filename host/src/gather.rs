@@ -1,0 +1,511 @@
+//! A gather brings elements that lie with strides into the order of their destination.
+//!
+//! It works in tiles: hyper-rectangles that are long both in the direction in which the source is
+//! contiguous and in that of the destination, so that a transposition of a tensor larger than
+//! memory reads and writes long runs and touches every byte once. (An output-driven gather would
+//! read the source once for each piece of the output; a spilled intermediate would write it twice.)
+
+use std::ops::Range;
+use tensorferry_sdk::{Block, Order, Region};
+
+/// One dimension of a strided copy, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Dim {
+    len: u64,
+    from: i64,
+    to: u64,
+}
+
+/// Runs of bytes that lie with strides on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strided {
+    /// Where the first run lies in its storage.
+    pub from: u64,
+    /// Where it goes in its destination.
+    pub to: u64,
+    /// The bytes of a run, contiguous on both sides.
+    pub run: u64,
+    /// From the destination's slowest dimension to its fastest.
+    dims: Vec<Dim>,
+}
+
+impl Strided {
+    /// The copy of what a block has of `region`, into a destination that holds the region alone in
+    /// this order; `None` if they share nothing. `width` is the bytes of an element.
+    #[must_use]
+    pub fn new(block: &Block, region: &Region, order: Order, width: u32) -> Option<Self> {
+        let rank = region.shape.len();
+        let width = u64::from(width);
+        let mut to_strides = vec![width; rank];
+        match order {
+            Order::C => (1..rank).rev().for_each(|d| to_strides[d - 1] = to_strides[d] * region.shape[d]),
+            Order::Fortran => (1..rank).for_each(|d| to_strides[d] = to_strides[d - 1] * region.shape[d - 1]),
+        }
+        let (mut from, mut to) = (block.offset.cast_signed(), 0);
+        let mut dims = Vec::with_capacity(rank);
+        for d in 0..rank {
+            let start = region.origin[d].max(block.region.origin[d]);
+            let end = (region.origin[d] + region.shape[d]).min(block.region.origin[d] + block.region.shape[d]);
+            let len = end.checked_sub(start).filter(|&len| len > 0)?;
+            let step = block.strides[d] * width.cast_signed();
+            from += (start - block.region.origin[d]).cast_signed() * step;
+            to += (start - region.origin[d]) * to_strides[d];
+            dims.push(Dim { len, from: step, to: to_strides[d] });
+        }
+        Some(Self { from: from.cast_unsigned(), to, run: width, dims }.folded())
+    }
+
+    /// Joins dimensions that are one on both sides, and the fastest ones with the run.
+    fn folded(mut self) -> Self {
+        let mut dims = std::mem::take(&mut self.dims);
+        dims.retain(|dim| dim.len != 1);
+        dims.sort_by_key(|dim| dim.to);
+        let mut folded: Vec<Dim> = Vec::with_capacity(dims.len());
+        for dim in dims {
+            if folded.is_empty() && dim.to == self.run && dim.from == self.run.cast_signed() {
+                self.run *= dim.len;
+                continue;
+            }
+            match folded.last_mut() {
+                Some(inner) if dim.to == inner.to * inner.len && dim.from == inner.from * inner.len.cast_signed() => {
+                    inner.len *= dim.len;
+                }
+                _ => folded.push(dim),
+            }
+        }
+        folded.reverse();
+        self.dims = folded;
+        self
+    }
+
+    /// How many runs there are.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.dims.iter().map(|dim| dim.len).product()
+    }
+
+    /// Each run: where it lies, where it goes.
+    pub fn each_run(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        (0..self.runs()).map(|mut index| {
+            let (mut from, mut to) = (self.from.cast_signed(), self.to);
+            for dim in self.dims.iter().rev() {
+                let i = index % dim.len;
+                index /= dim.len;
+                from += i.cast_signed() * dim.from;
+                to += i * dim.to;
+            }
+            (from.cast_unsigned(), to)
+        })
+    }
+
+    /// Cuts the copy into tiles of about `bytes` each.
+    #[must_use]
+    pub fn tiles(&self, bytes: usize) -> Vec<Tile<'_>> {
+        let lens = self.tile_lens(bytes as u64);
+        let counts: Vec<u64> = self.dims.iter().zip(&lens).map(|(dim, &len)| dim.len.div_ceil(len)).collect();
+        (0..counts.iter().product())
+            .map(|mut index| {
+                let mut ranges = vec![0..0; lens.len()];
+                for d in (0..lens.len()).rev() {
+                    let start = index % counts[d] * lens[d];
+                    index /= counts[d];
+                    ranges[d] = start..(start + lens[d]).min(self.dims[d].len);
+                }
+                Tile { copy: self, ranges }
+            })
+            .collect()
+    }
+
+    /// Grows a tile first along the two directions in which runs can be long, evenly, then along the
+    /// others from the fastest to the slowest.
+    fn tile_lens(&self, bytes: u64) -> Vec<u64> {
+        let mut lens = vec![1_u64; self.dims.len()];
+        let fits = |lens: &[u64]| lens.iter().product::<u64>().saturating_mul(self.run) <= bytes;
+        let Some(fastest_to) = self.dims.len().checked_sub(1) else { return lens };
+        let fastest_from = self.source_order().last().copied().unwrap_or(fastest_to);
+        let mut grow = |group: &[usize]| loop {
+            let mut grew = false;
+            for &d in group {
+                let mut larger = lens.clone();
+                larger[d] = (lens[d] * 2).min(self.dims[d].len);
+                if larger[d] > lens[d] && fits(&larger) {
+                    lens = larger;
+                    grew = true;
+                }
+            }
+            if !grew {
+                break;
+            }
+        };
+        grow(&[fastest_to, fastest_from]);
+        (0..self.dims.len()).rev().for_each(|d| grow(&[d]));
+        lens
+    }
+
+    /// The dimensions along which the source moves, slowest first.
+    fn source_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.dims.len()).filter(|&d| self.dims[d].from != 0).collect();
+        order.sort_by_key(|&d| std::cmp::Reverse(self.dims[d].from.unsigned_abs()));
+        order
+    }
+}
+
+/// Where a tile's source bytes lie in the buffer that they were read into.
+struct Buffered {
+    /// For each dimension, bytes from one index to the next.
+    strides: Vec<i64>,
+    /// The byte of the tile's first run.
+    first: i64,
+}
+
+/// A part of a strided copy that is done at once.
+pub struct Tile<'a> {
+    copy: &'a Strided,
+    ranges: Vec<Range<u64>>,
+}
+
+impl Tile<'_> {
+    fn len(&self, d: usize) -> u64 {
+        self.ranges[d].end - self.ranges[d].start
+    }
+
+    /// The bytes of the tile.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        (0..self.ranges.len()).map(|d| self.len(d)).product::<u64>() * self.copy.run
+    }
+
+    /// Reads the tile through `read(offset, buffer)`, brings it in order, and gives it to
+    /// `write(offset, bytes)` in runs that are contiguous in the destination.
+    ///
+    /// # Errors
+    /// Whatever `read` and `write` give.
+    pub fn copy<E>(
+        &self,
+        scratch: &mut Scratch,
+        swap_unit: u32,
+        mut read: impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+        mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let buffered = self.read(&mut scratch.source, &mut read)?;
+        let len = usize::try_from(self.bytes()).unwrap_or(usize::MAX);
+        scratch.output.resize(len, 0);
+        self.permute(&buffered, &scratch.source, &mut scratch.output);
+        swap(&mut scratch.output, swap_unit);
+        self.write(&scratch.output, &mut write)
+    }
+
+    /// Reads the tile's source bytes in as few and as long reads as it takes without reading much
+    /// that is not needed.
+    fn read<E>(
+        &self,
+        buffer: &mut Vec<u8>,
+        read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), E>,
+    ) -> Result<Buffered, E> {
+        let dims = &self.copy.dims;
+        let order = self.copy.source_order();
+        let reach = |d: usize| (self.len(d) - 1) * dims[d].from.unsigned_abs();
+        // `inner` dimensions are read together, gaps included; the others one by one.
+        let (mut inner, mut extent, mut needed) = (0, self.copy.run, self.copy.run);
+        let (mut best_inner, mut best_extent) = (0, extent);
+        for &d in order.iter().rev() {
+            inner += 1;
+            extent += reach(d);
+            needed = needed.saturating_mul(self.len(d));
+            if extent <= (2 * needed).max(4096) {
+                (best_inner, best_extent) = (inner, extent);
+            }
+        }
+        let (outer, inner) = order.split_at(order.len() - best_inner);
+        let slots: u64 = outer.iter().map(|&d| self.len(d)).product();
+        buffer.resize(usize::try_from(slots * best_extent).unwrap_or(usize::MAX), 0);
+
+        let mut strides = vec![0_i64; dims.len()];
+        // The lowest byte of an inner block: where strides are negative, that of the last index.
+        let mut first = 0_i64;
+        for &d in inner {
+            strides[d] = dims[d].from;
+            if dims[d].from < 0 {
+                first += reach(d).cast_signed();
+            }
+        }
+        let mut slot_stride = best_extent;
+        for &d in outer.iter().rev() {
+            strides[d] = slot_stride.cast_signed();
+            slot_stride *= self.len(d);
+        }
+        let mut base = self.copy.from.cast_signed() - first;
+        for (dim, range) in dims.iter().zip(&self.ranges) {
+            base += range.start.cast_signed() * dim.from;
+        }
+        let slot_len = usize::try_from(best_extent).unwrap_or(usize::MAX);
+        for (slot, bytes) in (0_u64..).zip(buffer.chunks_exact_mut(slot_len)) {
+            let mut index = slot;
+            let mut from = base;
+            for &d in outer.iter().rev() {
+                from += (index % self.len(d)).cast_signed() * dims[d].from;
+                index /= self.len(d);
+            }
+            read(from.cast_unsigned(), bytes)?;
+        }
+        Ok(Buffered { strides, first })
+    }
+
+    /// Brings the buffered runs in the destination's order.
+    fn permute(&self, buffered: &Buffered, source: &[u8], output: &mut [u8]) {
+        let rank = self.ranges.len();
+        let mut out_strides = vec![0_u64; rank];
+        let mut stride = self.copy.run;
+        for d in (0..rank).rev() {
+            out_strides[d] = stride;
+            stride *= self.len(d);
+        }
+        // The two dimensions whose neighbours are near in memory are walked innermost, in small
+        // squares, so that both sides stay in the cache; the others in any order.
+        let fast_to = rank.saturating_sub(1);
+        let near = |d: &usize| buffered.strides[*d].unsigned_abs();
+        let fast_from = (0..fast_to).filter(|d| buffered.strides[*d] != 0).min_by_key(near);
+        let dim = |d: usize| Walk { len: self.len(d), from: buffered.strides[d], to: out_strides[d] };
+        let still = Walk { len: 1, from: 0, to: 0 };
+        let inner = if rank == 0 { still } else { dim(fast_to) };
+        let across = fast_from.map_or(still, dim);
+        let outer: Vec<Walk> =
+            (0..fast_to).filter(|&d| Some(d) != fast_from).map(dim).collect();
+        for mut index in 0..outer.iter().map(|walk| walk.len).product::<u64>() {
+            let (mut from, mut to) = (buffered.first, 0);
+            for walk in outer.iter().rev() {
+                let i = index % walk.len;
+                index /= walk.len;
+                from += i.cast_signed() * walk.from;
+                to += i * walk.to;
+            }
+            let plane = Plane { from, to, inner, across };
+            match self.copy.run {
+                1 => plane.copy::<1>(source, output),
+                2 => plane.copy::<2>(source, output),
+                4 => plane.copy::<4>(source, output),
+                8 => plane.copy::<8>(source, output),
+                16 => plane.copy::<16>(source, output),
+                run => plane.copy_runs(source, output, usize::try_from(run).unwrap_or(usize::MAX)),
+            }
+        }
+    }
+
+    fn write<E>(&self, output: &[u8], write: &mut impl FnMut(u64, &[u8]) -> Result<(), E>) -> Result<(), E> {
+        let dims = &self.copy.dims;
+        let mut contiguous = self.copy.run;
+        let mut outer = dims.len();
+        while outer > 0 && dims[outer - 1].to == contiguous {
+            outer -= 1;
+            contiguous *= self.len(outer);
+        }
+        let mut base = self.copy.to;
+        for (dim, range) in dims.iter().zip(&self.ranges) {
+            base += range.start * dim.to;
+        }
+        let len = usize::try_from(contiguous).unwrap_or(usize::MAX);
+        for (piece, bytes) in (0_u64..).zip(output.chunks_exact(len)) {
+            let mut index = piece;
+            let mut to = base;
+            for d in (0..outer).rev() {
+                to += index % self.len(d) * dims[d].to;
+                index /= self.len(d);
+            }
+            write(to, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// Buffers that tiles of one thread use again.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    source: Vec<u8>,
+    output: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+struct Walk {
+    len: u64,
+    from: i64,
+    to: u64,
+}
+
+struct Plane {
+    from: i64,
+    to: u64,
+    inner: Walk,
+    across: Walk,
+}
+
+impl Plane {
+    /// Elements of a known width: the copy of one is a load and a store.
+    fn copy<const WIDTH: usize>(&self, source: &[u8], output: &mut [u8]) {
+        self.each(|from, to| {
+            let element: [u8; WIDTH] = source[from..from + WIDTH].try_into().unwrap_or([0; WIDTH]);
+            output[to..to + WIDTH].copy_from_slice(&element);
+        });
+    }
+
+    fn copy_runs(&self, source: &[u8], output: &mut [u8], run: usize) {
+        self.each(|from, to| output[to..to + run].copy_from_slice(&source[from..from + run]));
+    }
+
+    #[inline]
+    fn each(&self, mut copy: impl FnMut(usize, usize)) {
+        const SQUARE: u64 = 32;
+        for rows in (0..self.across.len).step_by(SQUARE as usize) {
+            for columns in (0..self.inner.len).step_by(SQUARE as usize) {
+                for j in rows..(rows + SQUARE).min(self.across.len) {
+                    let row_from = self.from + j.cast_signed() * self.across.from;
+                    let row_to = self.to + j * self.across.to;
+                    for i in columns..(columns + SQUARE).min(self.inner.len) {
+                        let from = (row_from + i.cast_signed() * self.inner.from).cast_unsigned();
+                        let to = row_to + i * self.inner.to;
+                        copy(index(from), index(to));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Offsets in a buffer that is in memory.
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// Reverses each `unit` bytes.
+pub fn swap(bytes: &mut [u8], unit: u32) {
+    match unit {
+        0 | 1 => {}
+        2 => bytes.as_chunks_mut::<2>().0.iter_mut().for_each(|b| b.reverse()),
+        4 => bytes.as_chunks_mut::<4>().0.iter_mut().for_each(|b| b.reverse()),
+        8 => bytes.as_chunks_mut::<8>().0.iter_mut().for_each(|b| b.reverse()),
+        unit => bytes.chunks_exact_mut(unit as usize).for_each(<[u8]>::reverse),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
+    use super::*;
+    use proptest::prelude::*;
+    use tensorferry_sdk::StorageId;
+
+    /// Element by element, from the definition.
+    fn plainly(block: &Block, region: &Region, order: Order, width: usize, source: &[u8]) -> Vec<u8> {
+        let count: u64 = region.shape.iter().product();
+        let mut output = vec![0xee; count as usize * width];
+        for linear in 0..count {
+            let mut rest = linear;
+            let mut local = vec![0; region.shape.len()];
+            for d in (0..local.len()).rev() {
+                local[d] = rest % region.shape[d];
+                rest /= region.shape[d];
+            }
+            let place = match order {
+                Order::C => linear,
+                Order::Fortran => local.iter().zip(&region.shape).rev().fold(0, |sum, (i, len)| sum * len + i),
+            };
+            let mut from = block.offset.cast_signed();
+            let mut inside = true;
+            for d in 0..local.len() {
+                let global = local[d] + region.origin[d];
+                let Some(i) = global.checked_sub(block.region.origin[d]) else { inside = false; break };
+                inside &= i < block.region.shape[d];
+                from += i.cast_signed() * block.strides[d] * width as i64;
+            }
+            if inside {
+                let (from, to) = (from as usize, place as usize * width);
+                output[to..to + width].copy_from_slice(&source[from..from + width]);
+            }
+        }
+        output
+    }
+
+    fn tiled(block: &Block, region: &Region, order: Order, width: u32, source: &[u8], tile: usize) -> Vec<u8> {
+        let count: u64 = region.shape.iter().product();
+        let mut output = vec![0xee; count as usize * width as usize];
+        let Some(copy) = Strided::new(block, region, order, width) else { return output };
+        let mut scratch = Scratch::default();
+        for tile in copy.tiles(tile) {
+            let read = |offset: u64, buffer: &mut [u8]| {
+                buffer.copy_from_slice(&source[offset as usize..offset as usize + buffer.len()]);
+                Ok::<_, ()>(())
+            };
+            let write = |offset: u64, bytes: &[u8]| {
+                output[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            };
+            tile.copy(&mut scratch, 1, read, write).unwrap();
+        }
+        output
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn tiles_equal_the_definition(
+            shape in proptest::collection::vec(1_u64..7, 0..5),
+            permutation in any::<u64>(),
+            gaps in proptest::collection::vec(0_i64..3, 5),
+            negative in any::<u8>(),
+            broadcast in any::<u8>(),
+            cut in any::<u64>(),
+            fortran in any::<bool>(),
+            width in prop_oneof![Just(1_u32), Just(2), Just(3), Just(4), Just(8), Just(16)],
+            tile in 1_usize..400,
+        ) {
+            let rank = shape.len();
+            // Strides of a random order of the dimensions, with gaps, some negative, some zero.
+            let mut order: Vec<usize> = (0..rank).collect();
+            let mut seed = permutation;
+            for i in (1..rank).rev() { order.swap(i, (seed % (i as u64 + 1)) as usize); seed /= 7; }
+            let mut strides = vec![0_i64; rank];
+            let (mut step, mut lowest) = (1_i64, 0_i64);
+            for &d in &order {
+                if broadcast >> d & 3 == 3 { continue; }
+                strides[d] = step + gaps[d];
+                step = strides[d] * shape[d] as i64;
+                if negative >> d & 1 == 1 { strides[d] = -strides[d]; lowest += (shape[d] as i64 - 1) * strides[d]; }
+            }
+            let offset = (-lowest).cast_unsigned() * u64::from(width);
+            let source: Vec<u8> = (0..(step * 2 + 8) * i64::from(width)).map(|i| (i * 7 + i / 251) as u8).collect();
+            let block = Block { region: Region::whole(&shape), storage: StorageId(0), offset, strides };
+            let mut region = Region::whole(&shape);
+            for d in 0..rank {
+                let start = (cut >> (d * 6)) % shape[d];
+                region.origin[d] = start;
+                region.shape[d] = 1 + (cut >> (d * 6 + 3)) % (shape[d] - start);
+            }
+            let order = if fortran { Order::Fortran } else { Order::C };
+            prop_assert_eq!(
+                tiled(&block, &region, order, width, &source, tile),
+                plainly(&block, &region, order, width as usize, &source)
+            );
+        }
+    }
+
+    #[test]
+    fn a_plain_tensor_is_one_run() {
+        let shape = [3, 4, 5];
+        let block = Block {
+            region: Region::whole(&shape),
+            storage: StorageId(0),
+            offset: 8,
+            strides: tensorferry_sdk::row_major_strides(&shape),
+        };
+        let copy = Strided::new(&block, &Region::whole(&shape), Order::C, 4).unwrap();
+        assert_eq!((copy.runs(), copy.run, copy.from, copy.to), (1, 240, 8, 0));
+    }
+
+    #[test]
+    fn tiles_of_a_transposition_are_long_on_both_sides() {
+        let shape = [1 << 14, 1 << 14];
+        let block =
+            Block { region: Region::whole(&shape), storage: StorageId(0), offset: 0, strides: vec![1, 1 << 14] };
+        let copy = Strided::new(&block, &Region::whole(&shape), Order::C, 4).unwrap();
+        assert_eq!(copy.tile_lens(4 << 20), [1 << 10, 1 << 10]);
+    }
+}

@@ -1,0 +1,54 @@
+//! An input is a source in the hands of its format's reader, with the catalog that came of it.
+
+use crate::plugins::LoadedFormat;
+use crate::run::Run;
+use crate::source::FileSource;
+use tensorferry_sdk::{ByteSink, Catalog, CatalogBuilder, Format, Options, Result, Side, TensorReader};
+
+/// A source, its reader, and what it holds.
+pub struct Input<'a> {
+    /// The files.
+    pub source: FileSource,
+    /// Whose input it is.
+    pub format: &'a LoadedFormat,
+    /// What it holds.
+    pub catalog: Catalog,
+    reader: Box<dyn TensorReader>,
+}
+
+/// Reads the catalog of a source whose format is known.
+///
+/// # Errors
+/// Usage, for options that the reader does not have; else whatever is wrong with the input.
+pub fn read<'a>(
+    source: FileSource,
+    format: &'a LoadedFormat,
+    given: &[(String, String)],
+    run: &Run,
+) -> Result<Input<'a>> {
+    let description = &format.description;
+    let options = Options::check(&description.options, Side::Reader, given)?;
+    let reader = format.format.reader(&options)?;
+    let mut builder = CatalogBuilder::new(&description.id, &source, &run.limits);
+    reader.read(&source, &mut builder, run).map_err(|e| e.file(source.entry_path().display().to_string()))?;
+    let catalog = builder.finish()?;
+    Ok(Input { source, format, catalog, reader })
+}
+
+impl Input<'_> {
+    /// Has the reader decode an encoded storage.
+    pub(crate) fn decode(&self, handle: u64, output: &mut dyn ByteSink, run: &Run) -> Result<()> {
+        self.reader.decode(&self.source, handle, output, run)
+    }
+
+    /// Checks that the source is still what it was, and lets the reader go.
+    ///
+    /// # Errors
+    /// Transient, if a file changed; a plugin error, if the reader's destructor panicked.
+    pub fn close(self) -> Result<()> {
+        self.source.check_unchanged()?;
+        let Self { format, reader, .. } = self;
+        drop(reader);
+        format.format.faults().check()
+    }
+}

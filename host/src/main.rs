@@ -1,0 +1,2 @@
+//! The `ferry` program.
+fn main() {}

@@ -1,0 +1,94 @@
+//! A run is what one invocation may use and must obey: threads, memory, limits, the user's Ctrl-C,
+//! and a place for notes.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::{Context, Limits};
+
+/// The bytes that one thread fills, digests and writes at a time. Trial on two cores: 1 MiB stays in
+/// the L2 cache, and larger buffers were slower.
+pub const WINDOW_BYTES: usize = 1 << 20;
+
+/// What bounds a run.
+#[derive(Debug)]
+pub struct Run {
+    /// What bounds hostile input.
+    pub limits: Limits,
+    /// Threads that copy.
+    pub threads: usize,
+    /// Bytes of buffers, all threads together.
+    pub memory: u64,
+    cancelled: Arc<AtomicBool>,
+    notes: Mutex<Vec<String>>,
+    /// Bytes that have been copied, for the progress bar.
+    pub moved: AtomicU64,
+}
+
+impl Run {
+    /// A run with `threads` threads and `memory` bytes of buffers.
+    #[must_use]
+    pub fn new(threads: usize, memory: u64) -> Self {
+        Self {
+            limits: Limits::default(),
+            threads: threads.max(1),
+            memory,
+            cancelled: Arc::default(),
+            notes: Mutex::default(),
+            moved: AtomicU64::new(0),
+        }
+    }
+
+    /// The flag that ends the run once it is set, from a signal handler say.
+    #[must_use]
+    pub fn cancel_flag(&self) -> Arc<AtomicBool> {
+        self.cancelled.clone()
+    }
+
+    /// Bytes that one thread may hold beside its window, for gathers.
+    #[must_use]
+    pub fn gather_bytes(&self) -> usize {
+        let share = self.memory / (4 * self.threads as u64);
+        usize::try_from(share).unwrap_or(usize::MAX).clamp(256 << 10, 8 << 20)
+    }
+
+    /// Bytes of decoded or gathered tensors that are held in memory; more goes to a temporary file.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.memory / 4
+    }
+
+    /// What was noted, once.
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts copied bytes.
+    pub fn count(&self, bytes: u64) {
+        self.moved.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self::new(threads, 256 << 20)
+    }
+}
+
+impl Context for Run {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, message: &str) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        // A plugin cannot fill the memory, or the user's terminal, with notes.
+        if notes.len() < 1000 {
+            notes.push(message.to_owned());
+        }
+    }
+}

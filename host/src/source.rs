@@ -1,0 +1,282 @@
+//! A source is what the user named, and its neighbours: files opened by relative name, stamped when
+//! they are first opened, and read by position.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tensorferry_sdk::{Entry, Error, FileId, Limits, Result, Source, check_name, check_range};
+
+/// Descriptors that a source keeps open at once; older ones are reopened when they are read again.
+const MOST_OPEN: usize = 256;
+
+/// Files of a folder of the local file system.
+pub struct FileSource {
+    folder: PathBuf,
+    entry: Entry,
+    files: boxcar::Vec<SourceFile>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    by_name: HashMap<String, u32>,
+    open: HashMap<u32, Arc<File>>,
+    oldest: VecDeque<u32>,
+}
+
+struct SourceFile {
+    name: String,
+    path: PathBuf,
+    stamp: Stamp,
+}
+
+/// What tells whether a file is still the one that was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    len: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+impl FileSource {
+    /// Finds out what the user pointed at: a file, a folder, or the common start of several files.
+    ///
+    /// # Errors
+    /// Usage, if there is nothing of that name; else i/o.
+    pub fn open(input: &Path) -> Result<Self> {
+        let metadata = std::fs::metadata(input);
+        if metadata.as_ref().is_ok_and(Metadata::is_dir) {
+            return Ok(Self::at(input.to_owned(), Entry::Folder));
+        }
+        let nothing = || Error::usage("no such file or folder").file(input.display().to_string());
+        let name = input.file_name().ok_or_else(nothing)?;
+        let name = name.to_str().ok_or_else(|| Error::unsupported("a file name that is not UTF-8"))?.to_owned();
+        let folder = match input.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        match metadata {
+            Ok(_) => Ok(Self::at(folder, Entry::File(name))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let source = Self::at(folder, Entry::Prefix(name.clone()));
+                let members = source.list(&name).map_err(|_| nothing())?;
+                if members.is_empty() { Err(nothing()) } else { Ok(source) }
+            }
+            Err(error) => Err(Error::from(error).file(input.display().to_string())),
+        }
+    }
+
+    /// A source of the files in `folder`.
+    #[must_use]
+    pub fn at(folder: PathBuf, entry: Entry) -> Self {
+        Self { folder, entry, files: boxcar::Vec::new(), state: Mutex::default() }
+    }
+
+    /// The path of a name in this source.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// What the user named, as a path.
+    #[must_use]
+    pub fn entry_path(&self) -> PathBuf {
+        self.path(self.entry.name())
+    }
+
+    /// Whether every file that was opened is still the one that it was.
+    ///
+    /// # Errors
+    /// Transient, naming the file that changed.
+    pub fn check_unchanged(&self) -> Result<()> {
+        for (_, file) in &self.files {
+            let now = std::fs::metadata(&file.path).map_err(|e| changed(file).found(e))?;
+            if Stamp::of(&now) != file.stamp {
+                return Err(changed(file));
+            }
+        }
+        Ok(())
+    }
+
+    /// The descriptor of a file, and the offset past its end.
+    ///
+    /// # Errors
+    /// Transient, if it is not the same file any more; else i/o.
+    pub fn descriptor(&self, id: FileId) -> Result<Arc<File>> {
+        let mut state = self.state();
+        if let Some(open) = state.open.get(&id.0) {
+            return Ok(open.clone());
+        }
+        let file = self.get(id)?;
+        let open = File::open(&file.path).map_err(|e| Error::from(e).file(&file.name))?;
+        if Stamp::of(&open.metadata().map_err(|e| Error::from(e).file(&file.name))?) != file.stamp {
+            return Err(changed(file));
+        }
+        Ok(state.keep(id.0, open))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, id: FileId) -> Result<&SourceFile> {
+        self.files.get(id.0 as usize).ok_or_else(|| Error::plugin(format!("no file {}", id.0)))
+    }
+}
+
+impl State {
+    fn keep(&mut self, id: u32, file: File) -> Arc<File> {
+        if self.oldest.len() >= MOST_OPEN
+            && let Some(oldest) = self.oldest.pop_front()
+        {
+            self.open.remove(&oldest);
+        }
+        let file = Arc::new(file);
+        self.open.insert(id, file.clone());
+        self.oldest.push_back(id);
+        file
+    }
+}
+
+fn changed(file: &SourceFile) -> Error {
+    Error::transient("the source changed while it was read").file(&file.name)
+}
+
+impl Source for FileSource {
+    fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    fn open(&self, name: &str) -> Result<FileId> {
+        check_name(name)?;
+        let mut state = self.state();
+        if let Some(&id) = state.by_name.get(name) {
+            return Ok(FileId(id));
+        }
+        let path = self.path(name);
+        let open = File::open(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Error::malformed("no such file").file(name),
+            _ => Error::from(e).file(name),
+        })?;
+        let metadata = open.metadata().map_err(|e| Error::from(e).file(name))?;
+        if !metadata.is_file() {
+            return Err(Error::malformed("not a regular file").file(name));
+        }
+        let stamp = Stamp::of(&metadata);
+        let id = u32::try_from(self.files.push(SourceFile { name: name.to_owned(), path, stamp }))
+            .map_err(|_| Error::limit("too many files"))?;
+        state.by_name.insert(name.to_owned(), id);
+        state.keep(id, open);
+        Ok(FileId(id))
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        check_name(name).is_ok() && self.path(name).is_file()
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        let (folder, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
+        if !folder.is_empty() {
+            check_name(folder)?;
+        }
+        let path = self.path(folder);
+        let most = Limits::default().entries;
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&path).map_err(|e| Error::from(e).file(path.display().to_string()))? {
+            let entry = entry.map_err(|e| Error::from(e).file(path.display().to_string()))?;
+            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            if !name.starts_with(start) || !entry.path().is_file() {
+                continue;
+            }
+            names.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
+            if names.len() as u64 > most {
+                return Err(Error::limit("too many files in the folder").file(path.display().to_string()));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn name(&self, file: FileId) -> &str {
+        self.files.get(file.0 as usize).map_or("", |file| &file.name)
+    }
+
+    fn len(&self, file: FileId) -> u64 {
+        self.files.get(file.0 as usize).map_or(0, |file| file.stamp.len)
+    }
+
+    fn read_at(&self, id: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let file = self.get(id)?;
+        check_range(&file.name, file.stamp.len, offset, buffer.len() as u64)?;
+        self.descriptor(id)?.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
+            // The stamp said that these bytes are there.
+            std::io::ErrorKind::UnexpectedEof => changed(file).offset(offset),
+            _ => Error::from(error).file(&file.name).offset(offset),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+
+    #[test]
+    fn a_file_that_shrinks_is_a_changed_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let source = FileSource::open(&path).unwrap();
+        let id = source.open("a").unwrap();
+        source.check_unchanged().unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(4).unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(source.read_at(id, 0, &mut buffer).unwrap_err().kind(), ErrorKind::Transient);
+        assert_eq!(source.check_unchanged().unwrap_err().kind(), ErrorKind::Transient);
+    }
+
+    #[test]
+    fn what_a_person_points_at() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("model.index"), b"x").unwrap();
+        let open = |name: &str| FileSource::open(&folder.path().join(name));
+        assert_eq!(open("").unwrap().entry, Entry::Folder);
+        assert_eq!(open("model.index").unwrap().entry, Entry::File("model.index".into()));
+        assert_eq!(open("model").unwrap().entry, Entry::Prefix("model".into()));
+        assert_eq!(open("other").err().unwrap().kind(), ErrorKind::Usage);
+        assert!(open("model.index").unwrap().open("../x").is_err());
+    }
+
+    #[test]
+    fn more_files_than_descriptors() {
+        let folder = tempfile::tempdir().unwrap();
+        for i in 0..MOST_OPEN + 10 {
+            std::fs::write(folder.path().join(format!("f{i}")), format!("f{i}")).unwrap();
+        }
+        let source = FileSource::open(folder.path()).unwrap();
+        let ids: Vec<FileId> = source.list("f").unwrap().iter().map(|n| source.open(n).unwrap()).collect();
+        for id in ids {
+            let mut content = vec![0; usize::try_from(source.len(id)).unwrap()];
+            source.read_at(id, 0, &mut content).unwrap();
+            assert_eq!(source.name(id).as_bytes(), content);
+        }
+        assert!(source.state().open.len() <= MOST_OPEN);
+    }
+}
