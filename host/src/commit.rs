@@ -1,11 +1,11 @@
 //! A commit makes a staged output visible, by renames alone, so that nobody ever sees a part of a file.
 //!
 //! - *One file*, or *a folder that is not there yet*: one rename.
-//! - *A folder that is replaced*: it is exchanged for the staged one; see [`folder`].
-//! - *A set among other files*, or a folder that cannot be exchanged: file by file; see [`set`].
+//! - *A folder that is replaced*: it is exchanged for the staged one; see `commit/folder.rs`.
+//! - *A set among other files*, or a folder that cannot be exchanged: file by file; see `commit/set.rs`.
 //!
-//! The last two take more than one step. Before the first that can be seen, a [`record`] of them is written
-//! into the stage, so that the next run can finish what a dead one has begun; see [`recover`].
+//! The last two take more than one step. Before the first that can be seen, a record of them is written
+//! into the stage, so that the next run can finish what a dead one has begun; see [`recover()`].
 //!
 //! Two runs that replace the same names at the same time are not kept apart: with `--force`, the last
 //! rename of each name stands. A dead run's commit is not finished over names that were written since.
@@ -71,14 +71,14 @@ pub fn check_free<'a>(
 ) -> Result<()> {
     let (folder, names): (_, Vec<&str>) = (&destination.folder, names.into_iter().collect());
     names.iter().try_for_each(|name| check_relative(name))?;
-    match fs::metadata(folder) {
-        Ok(meta) if !meta.is_dir() => return Err(in_the_way(folder, "not a folder", "one")),
-        Ok(_) if destination.kind == Kind::Folder && !force => {
-            if !is_empty(folder).map_err(failed("look into the output's folder", folder))? {
-                return Err(exists(folder));
-            }
+    if let Ok(meta) = fs::metadata(folder) {
+        if !meta.is_dir() {
+            return Err(in_the_way(folder, "not a folder", "one"));
         }
-        _ => {}
+        let must_be_empty = destination.kind == Kind::Folder && !force;
+        if must_be_empty && !is_empty(folder).map_err(failed("look into the output's folder", folder))? {
+            return Err(exists(folder));
+        }
     }
     set::check_free(folder, names.into_iter(), force)
 }
@@ -124,7 +124,12 @@ impl Stage {
     }
 
     /// Renames the files one by one, into the parent or into a folder of it.
-    fn commit_files(&mut self, folder: Option<&OsStr>, files: &[StagedFile], options: CommitOptions) -> Result<()> {
+    fn commit_files(
+        &mut self,
+        folder: Option<&OsStr>,
+        files: &[StagedFile],
+        options: CommitOptions,
+    ) -> Result<()> {
         let parent = &self.site.parent;
         let at = Move {
             staged: self.new_folder(),
@@ -140,7 +145,8 @@ impl Stage {
         set::finish(&set, &at).map_err(|error| {
             if set.force && set::is_begun(&set, &at) {
                 self.keep = true;
-                return error.context("the older output is replaced in part, and the next run there finishes it");
+                return error
+                    .context("the older output is replaced in part, and the next run there finishes it");
             }
             set::roll_back(&set, &at);
             error
@@ -148,7 +154,12 @@ impl Stage {
     }
 
     /// Renames or exchanges the staged folder as a whole where that can be done; returns notes.
-    fn commit_folder(&mut self, name: &OsStr, files: &[StagedFile], options: CommitOptions) -> Result<Vec<String>> {
+    fn commit_folder(
+        &mut self,
+        name: &OsStr,
+        files: &[StagedFile],
+        options: CommitOptions,
+    ) -> Result<Vec<String>> {
         let target = self.site.parent.join(name);
         let Some(old) = stat(&target).map_err(failed("look at the output's folder", &target))? else {
             return self.rename_folder(&target, options);
@@ -225,7 +236,6 @@ impl Stage {
             Err(error) => vec![format!("the replaced folder could not be removed whole: {error}")],
         };
         self.keep = !notes.is_empty();
-        fault::reach("old-removed")?;
         Ok(Exchanged::Done(notes))
     }
 
@@ -252,5 +262,7 @@ fn is_empty(folder: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+#[cfg(all(test, debug_assertions))]
+mod crash;
 #[cfg(test)]
 mod tests;

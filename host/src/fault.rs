@@ -83,7 +83,8 @@ mod armed {
                 Ok(())
             }
             Kind::Error(errno) => {
-                Err(Error::from(std::io::Error::from(errno)).context(format!("the fault asked for at {stage}")))
+                Err(Error::from(std::io::Error::from(errno))
+                    .context(format!("the fault asked for at {stage}")))
             }
         }
     }

@@ -3,14 +3,32 @@
 //! [`convert`](convert::convert) is the way of the data, one call for each step.
 #![deny(unsafe_code)]
 
+pub mod attributes;
+pub mod commit;
 pub mod content;
+pub mod convert;
+pub mod copy;
+pub mod diff;
+pub mod expected;
 pub mod fault;
 pub mod gather;
 pub mod input;
+pub mod inspect;
 pub mod logical;
+pub mod losses;
+pub mod numbers;
+pub mod part;
 pub mod pieces;
+pub mod plan;
 pub mod plugins;
 pub mod probe;
+pub mod report;
 pub mod run;
+pub mod seal;
+pub mod select;
 pub mod source;
+pub mod space;
+pub mod stage;
 pub mod stored;
+pub mod target;
+pub mod verify;

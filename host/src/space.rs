@@ -17,7 +17,9 @@ const fn overhead(bytes: u64) -> u64 {
 pub fn check_space(folder: &Path, bytes: u64) -> Result<()> {
     let place = nearest_existing(folder);
     let stat = rustix::fs::statvfs(&place).map_err(|error| {
-        Error::from(std::io::Error::from(error)).context("cannot ask for the free space").file(display(&place))
+        Error::from(std::io::Error::from(error))
+            .context("cannot ask for the free space")
+            .file(display(&place))
     })?;
     // Some network and FUSE file systems report no sizes at all: then only the writes can tell.
     if stat.f_blocks == 0 {

@@ -343,12 +343,12 @@ impl Catalog {
         }
     }
 
-    /// A catalog of some of the tensors, renamed, without the tree: what `--part` leaves. Storages,
-    /// dtypes, metadata, losses and globals stay.
+    /// A catalog of some of the tensors, renamed, and of the tree below `root`, if one is given:
+    /// what `--part` leaves. Storages, dtypes, metadata, losses and globals stay.
     ///
     /// # Errors
-    /// Usage, if two tensors get one name.
-    pub fn select(&self, kept: &[(TensorId, String)]) -> Result<Self> {
+    /// Usage, if two tensors get one name, or if the tree below `root` names one that is not kept.
+    pub fn select(&self, kept: &[(TensorId, String)], root: Option<NodeId>) -> Result<Self> {
         let mut names = std::collections::HashSet::new();
         let mut tensors = Vec::with_capacity(kept.len());
         for (id, name) in kept {
@@ -358,9 +358,17 @@ impl Catalog {
             let tensor = self.tensor(*id).ok_or_else(|| Error::usage(format!("no tensor {}", id.0)))?;
             tensors.push(Tensor { name: name.clone(), ..tensor.clone() });
         }
+        let tree = match root {
+            Some(root) => {
+                let places: HashMap<TensorId, TensorId> =
+                    kept.iter().zip(0_u32..).map(|((id, _), place)| (*id, TensorId(place))).collect();
+                self.tree.below(root, &places)?
+            }
+            None => Tree::default(),
+        };
         Ok(Self {
             tensors,
-            tree: Tree::default(),
+            tree,
             storages: self.storages.clone(),
             extensions: self.extensions.clone(),
             metadata: self.metadata.clone(),
@@ -368,6 +376,29 @@ impl Catalog {
             origin: self.origin.clone(),
             globals: self.globals.clone(),
         })
+    }
+
+    /// The same catalog with other metadata.
+    #[must_use]
+    pub fn with_metadata(self, metadata: BTreeMap<String, String>) -> Self {
+        Self { metadata, ..self }
+    }
+
+    /// The same catalog with another tree.
+    ///
+    /// # Errors
+    /// A plugin error, if the tree names a tensor that is not there.
+    pub fn with_tree(self, tree: Tree) -> Result<Self> {
+        let catalog = Self { tree, ..self };
+        catalog.check_tree()?;
+        Ok(catalog)
+    }
+
+    fn check_tree(&self) -> Result<()> {
+        match self.tree.nodes().iter().filter_map(Node::as_tensor).find(|&id| self.tensor(id).is_none()) {
+            Some(id) => Err(Error::plugin(format!("the tree names tensor {}, which is not there", id.0))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -402,13 +433,7 @@ impl<'a> CatalogBuilder<'a> {
     /// # Errors
     /// A plugin error, if the tree names a tensor that is not there.
     pub fn finish(self) -> Result<Catalog> {
-        for node in self.catalog.tree.nodes() {
-            if let Some(id) = node.as_tensor()
-                && self.catalog.tensor(id).is_none()
-            {
-                return Err(Error::plugin(format!("the tree names tensor {}, which is not there", id.0)));
-            }
-        }
+        self.catalog.check_tree()?;
         Ok(self.catalog)
     }
 
@@ -558,7 +583,7 @@ impl CatalogSink for CatalogBuilder<'_> {
         let elements = element_count(shape).map_err(|e| e.tensor(name))?;
         let bytes = if info.is_variable() && elements > 0 {
             let len = self.storage_len(name, storage)?;
-            let bytes = len.checked_sub(offset).unwrap_or_default();
+            let bytes = len.saturating_sub(offset);
             // Each element begins with its length, so a shape cannot claim more than is there.
             if bytes / 8 < elements {
                 return Err(Error::malformed("strings are missing")

@@ -314,9 +314,9 @@ impl<'a> LayoutBuilder<'a> {
         for ranges in self.stored.values_mut() {
             merge(ranges);
         }
+        let aliased: HashSet<TensorId> = self.aliases.iter().map(|&(alias, _)| alias).collect();
         for tensor in self.catalog.tensor_ids() {
-            let aliased = self.aliases.iter().any(|&(alias, _)| alias == tensor);
-            if !aliased && !self.is_written(tensor)? {
+            if !aliased.contains(&tensor) && !self.is_written(tensor)? {
                 let name = self.catalog.tensor(tensor).name.to_owned();
                 return Err(Error::plugin("the layout leaves a tensor out without a loss").tensor(name));
             }

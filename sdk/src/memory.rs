@@ -124,7 +124,8 @@ impl<'a> MemoryView<'a> {
         let region = part.region.clone().unwrap_or_else(|| Region::whole(view.shape));
         let mut bytes = logical.clone();
         if let Some(width) = info.element_bytes().map(|w| w as usize) {
-            bytes.truncate(width * region.shape.iter().product::<u64>() as usize);
+            let elements = usize::try_from(region.shape.iter().product::<u64>()).unwrap_or(usize::MAX);
+            bytes.truncate(width * elements);
             for local in indices(&region.shape) {
                 let global: Vec<u64> = local.iter().zip(&region.origin).map(|(&i, &o)| i + o).collect();
                 let from = linear(&global, view.shape, Order::C) * width;

@@ -4,6 +4,7 @@
 //! nor dropping it recurses. A node may be shared by several parents.
 
 use crate::{Error, Limits, Result, TensorId};
+use std::collections::HashMap;
 
 /// A node of a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -263,7 +264,36 @@ impl Tree {
         self.nodes.is_empty()
     }
 
-    pub(crate) fn nodes(&self) -> &[Node] {
+    /// The tree below a node, with tensors at other places.
+    pub(crate) fn below(&self, root: NodeId, places: &HashMap<TensorId, TensorId>) -> Result<Self> {
+        let mut wanted = vec![false; self.nodes.len()];
+        *wanted.get_mut(root.0 as usize).ok_or_else(|| no_node(root))? = true;
+        // Children stand before their parents, so that one walk backwards finds all that is below.
+        for index in (0..=root.0 as usize).rev().filter(|&index| index < self.nodes.len()) {
+            if wanted[index] {
+                self.nodes[index].children.iter().for_each(|child| wanted[child.0 as usize] = true);
+            }
+        }
+        let mut below = Self::default();
+        let mut moved = vec![NodeId(0); self.nodes.len()];
+        for index in (0..self.nodes.len()).filter(|&index| wanted[index]) {
+            let mut node = self.nodes[index].clone();
+            if let Some(id) = node.as_tensor() {
+                let place = places.get(&id);
+                node = Node::tensor(*place.ok_or_else(|| Error::usage("the tree names a tensor that is left out"))?);
+            }
+            node.children.iter_mut().for_each(|child| *child = moved[child.0 as usize]);
+            moved[index] = NodeId(u32::try_from(below.nodes.len()).unwrap_or(u32::MAX));
+            below.nodes.push(node);
+            below.depths.push(self.depths[index]);
+        }
+        below.root = Some(moved[root.0 as usize]);
+        Ok(below)
+    }
+
+    /// The nodes, children before parents.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 }

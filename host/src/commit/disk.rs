@@ -118,14 +118,14 @@ pub(crate) fn sync(path: &Path) -> io::Result<()> {
 
 /// [`sync`] of a folder and of every folder in it.
 pub(crate) fn sync_folders(top: &Path) -> io::Result<()> {
-    folders(top)?.iter().try_for_each(|folder| sync(folder))
+    folders(top, |_| Ok(()))?.iter().try_for_each(|folder| sync(folder))
 }
 
 /// Removes a folder and all that is in it, also from sub-folders whose mode forbids it.
 pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     match fs::remove_dir_all(top) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            folders(top)?;
+            folders(top, open_to_owner)?;
             fs::remove_dir_all(top)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -133,13 +133,13 @@ pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     }
 }
 
-/// A folder and all folders in it, parents first, each made open to its owner. Links are not followed.
-fn folders(top: &Path) -> io::Result<Vec<PathBuf>> {
+/// A folder and all folders in it, parents first, each visited before it is listed. Links are not followed.
+fn folders(top: &Path, visit: fn(&Path) -> io::Result<()>) -> io::Result<Vec<PathBuf>> {
     let mut found = vec![top.to_owned()];
     let mut next = 0;
     while let Some(folder) = found.get(next).cloned() {
         next += 1;
-        open_to_owner(&folder)?;
+        visit(&folder)?;
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
@@ -166,7 +166,8 @@ pub(crate) fn reports_late(folder: &Path) -> bool {
     const CIFS: u32 = 0xff53_4d42;
     const SMB2: u32 = 0xfe53_4d42;
     const FUSE: u32 = 0x6573_5546;
-    let magic = rustix::fs::statfs(folder).ok().and_then(|stat| u32::try_from(stat.f_type & 0xffff_ffff).ok());
+    let magic =
+        rustix::fs::statfs(folder).ok().and_then(|stat| u32::try_from(stat.f_type & 0xffff_ffff).ok());
     magic.is_some_and(|magic| [NFS, CIFS, SMB2, FUSE].contains(&magic))
 }
 

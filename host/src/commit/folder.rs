@@ -9,6 +9,7 @@
 //! the new one: only who opens the folder first and the files relative to it is safe from that.
 
 use super::disk::{Disk, adopt, exists, failed, in_the_way, open_to_owner, stat, sync};
+use crate::fault;
 use crate::stage::is_stage;
 use std::collections::HashSet;
 use std::fs::{self, DirEntry, Metadata};
@@ -84,7 +85,13 @@ fn carry_tree(
 /// What `new` does not have is moved there. What it has is removed: the same file under a second name, or one
 /// that a file of the `output` has replaced. If it is neither, it was changed between carry and exchange,
 /// and the younger one stays.
-pub(super) fn drain(old: &Path, new: &Path, output: &HashSet<&Path>, disk: Disk, durable: bool) -> Result<()> {
+pub(super) fn drain(
+    old: &Path,
+    new: &Path,
+    output: &HashSet<&Path>,
+    disk: Disk,
+    durable: bool,
+) -> Result<()> {
     let failed = || failed("carry over what the old folder holds", new);
     let mut folders = vec![PathBuf::new()];
     let mut next = 0;
@@ -125,13 +132,12 @@ pub(super) fn drain(old: &Path, new: &Path, output: &HashSet<&Path>, disk: Disk,
     for folder in folders.iter().rev() {
         fs::remove_dir(old.join(folder)).map_err(failed())?;
     }
-    Ok(())
+    fault::reach("old-removed")
 }
 
 /// Whether `meta` is another file than `there`, changed later.
 fn is_younger(meta: &Metadata, there: &Metadata) -> bool {
-    meta.ino() != there.ino()
-        && (meta.mtime(), meta.mtime_nsec()) > (there.mtime(), there.mtime_nsec())
+    meta.ino() != there.ino() && (meta.mtime(), meta.mtime_nsec()) > (there.mtime(), there.mtime_nsec())
 }
 
 /// What a folder holds, with metadata; what vanishes meanwhile is left out.

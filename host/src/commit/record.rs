@@ -114,7 +114,9 @@ impl Record {
     /// Whether every name stays in the folder that it is relative to.
     fn check(&self) -> Result<()> {
         if self.version != VERSION {
-            return Err(Error::io("a commit record of another version").expected(VERSION).found(self.version));
+            return Err(Error::io("a commit record of another version")
+                .expected(VERSION)
+                .found(self.version));
         }
         let (folder, names): (_, Vec<&String>) = match &self.action {
             Action::Set(set) => (
@@ -126,7 +128,9 @@ impl Record {
         if let Some(folder) = folder {
             let mut parts = Path::new(folder).components();
             if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
-                return Err(Error::io("a commit record names a folder elsewhere").found(format!("{folder:?}")));
+                return Err(
+                    Error::io("a commit record names a folder elsewhere").found(format!("{folder:?}"))
+                );
             }
         }
         names.into_iter().try_for_each(|name| check_relative(name))
@@ -163,7 +167,9 @@ mod tests {
     #[test]
     fn a_record_that_leaves_its_folder_is_refused() {
         let home = tempfile::tempdir().unwrap();
-        for (folder, file) in [("..", "a"), ("a/b", "a"), ("/etc", "a"), ("out", "../a"), ("out", "/a"), ("", "a")] {
+        for (folder, file) in
+            [("..", "a"), ("a/b", "a"), ("/etc", "a"), ("out", "../a"), ("out", "/a"), ("", "a")]
+        {
             exchange(folder, file).write(home.path()).unwrap();
             assert!(Record::read(home.path()).is_err(), "{folder} {file}");
         }

@@ -2,7 +2,7 @@
 //!
 //! One without a record is removed: nothing of it was visible. A set's record is finished. An exchange's
 //! record is finished if the exchange has happened, else dropped: until then the old folder stands whole.
-//! A record is given up, not finished, when somebody else has written under its names since. Stages of other
+//! A set is given up, not finished, when somebody else has written under its names since. Stages of other
 //! users, and those that another run holds, are left alone.
 
 use super::disk::{Disk, failed, stat};
@@ -44,7 +44,9 @@ pub fn recover(destination: &Destination) -> Result<Recovered> {
 fn recover_in(parent: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()> {
     let entries = match fs::read_dir(parent) {
         // One may be allowed to write where one may not look.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => return Ok(()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            return Ok(());
+        }
         entries => entries.map_err(failed("look for unfinished outputs in", parent))?,
     };
     for entry in entries {
@@ -80,7 +82,7 @@ fn recover_stage(root: &Path, parent: &Path, disk: Disk, recovered: &mut Recover
         End::Nothing => recovered.removed += 1,
         End::Finished(folder) => recovered.finished.push(folder),
         End::GivenUp(folder) => recovered.notes.push(format!(
-            "an earlier run's unfinished output in {} was given up: its names have been written since",
+            "an earlier run's unfinished output in {} was given up: somebody else has changed it since",
             folder.display()
         )),
     }
@@ -96,7 +98,7 @@ enum End {
 fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<End> {
     let folder = set.folder.as_ref().map_or_else(|| parent.to_owned(), |name| parent.join(name));
     let at = Move { staged: new_folder(root), folder, disk, sync };
-    if !set::is_superseded(set, &at)? {
+    if at.folder.is_dir() && !set::is_superseded(set, &at)? {
         match set::finish(set, &at) {
             Ok(()) => return Ok(End::Finished(at.folder)),
             Err(_) if set::is_superseded(set, &at)? => {}
@@ -112,7 +114,9 @@ fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> 
 fn finish_exchange(exchange: &Exchange, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<End> {
     let (staged, target) = (new_folder(root), parent.join(&exchange.folder));
     let inode = |path: &Path| {
-        Ok::<_, Error>(stat(path).map_err(failed("look at the replaced folder", path))?.map(|meta| meta.ino()))
+        Ok::<_, Error>(
+            stat(path).map_err(failed("look at the replaced folder", path))?.map(|meta| meta.ino()),
+        )
     };
     match (inode(&staged)?, inode(&target)?) {
         (None, _) => Ok(End::Finished(target)),
@@ -121,8 +125,10 @@ fn finish_exchange(exchange: &Exchange, root: &Path, parent: &Path, disk: Disk, 
             exchange.drain(&staged, &target, disk, sync)?;
             Ok(End::Finished(target))
         }
-        _ => Err(Error::io("its output has been moved, and it may hold other files: look at it, then remove it")
-            .file(staged.display().to_string())),
+        _ => Err(Error::io(
+            "its output has been moved, and it may hold other files: look at it, then remove it",
+        )
+        .file(staged.display().to_string())),
     }
 }
 

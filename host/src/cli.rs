@@ -1,0 +1,79 @@
+//! The command line: what the user types, and what the program answers.
+
+mod args;
+mod check;
+mod convert;
+mod diff;
+mod formats;
+mod inspect;
+mod plugin;
+mod process;
+mod terminal;
+
+use args::{Arguments, Command, PluginCommand};
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+use tensorferry_host::plugins::{Plugins, folders};
+use tensorferry_host::run::Run;
+use tensorferry_sdk::{Error, ErrorKind, Result};
+
+/// The exit code of `diff` and `check` where there are differences.
+const DIFFERENT: u8 = 1;
+
+/// Runs the program; gives its exit code.
+pub(crate) fn main() -> ExitCode {
+    // clap prints help to stdout, and mistakes to stderr with exit code 2.
+    let arguments = Arguments::parse();
+    let run = Run::new(
+        arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
+        arguments.memory,
+    );
+    let answered = process::prepare(&run).and_then(|()| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(run.threads).build();
+        let pool = pool.map_err(|e| Error::io(format!("cannot start threads: {e}")))?;
+        pool.install(|| answer(&arguments, &run))
+    });
+    match answered {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            terminal::message("error", &error);
+            ExitCode::from(exit_code(error.kind()))
+        }
+    }
+}
+
+fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
+    let load = || Plugins::load(&folders(&arguments.plugin_dir));
+    match &arguments.command {
+        Command::Convert(command) => convert::run(command, &load(), run).map(|()| 0),
+        Command::Inspect(command) => inspect::run(command, &load(), run).map(|()| 0),
+        Command::Diff(command) => diff::run(command, &load(), run).map(verdict),
+        Command::Check(command) => check::run(command, &load(), run).map(verdict),
+        Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
+        Command::Plugin(PluginCommand::List { json }) => {
+            plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)
+        }
+        Command::Plugin(PluginCommand::Check { path, json }) => plugin::check(path, *json).map(|()| 0),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Arguments::command(), "ferry", &mut std::io::stdout());
+            Ok(0)
+        }
+    }
+}
+
+fn verdict(same: bool) -> u8 {
+    if same { 0 } else { DIFFERENT }
+}
+
+/// The exit code of an error, as the contract fixes them.
+fn exit_code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Usage => 2,
+        ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit => 3,
+        ErrorKind::Verification => 4,
+        ErrorKind::Transient => 75,
+        ErrorKind::Cancelled => 130,
+        // I/o and plugins; a kind that is new is the environment's until it is placed here.
+        _ => 5,
+    }
+}

@@ -1,0 +1,251 @@
+//! What can be typed.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use tensorferry_sdk::{LossKind, parse_size};
+
+/// Moves tensors from one file format to another: at the disk's speed, in bounded memory, without
+/// running a pickle, and saying what could not be carried.
+#[derive(Debug, Parser)]
+#[command(name = "ferry", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  ferry convert pytorch_model.bin model.safetensors
+  ferry convert model.safetensors shards/ --to safetensors -o max_shard_size=5GB
+  ferry inspect checkpoint.pt
+  ferry diff checkpoint.pt model.safetensors
+
+Exit codes: 0 done, 1 differences found, 2 usage, 3 the input is malformed, unsupported or over a
+limit, 4 verification failed, 5 environment, 75 a passing fault (worth a retry), 130 interrupted.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// Look for plugins in this folder first (also: FERRY_PLUGIN_PATH)
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) plugin_dir: Vec<PathBuf>,
+
+    /// Threads that copy and hash [default: one for each core]
+    #[arg(long, global = true, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<usize>,
+
+    /// Memory for buffers; what does not fit goes through a temporary file beside the output
+    #[arg(long, global = true, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
+    pub(crate) memory: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Convert a checkpoint to another format
+    Convert(Convert),
+    /// Show what a checkpoint holds
+    Inspect(Inspect),
+    /// Tell whether two checkpoints hold the same tensors, whatever their formats
+    Diff(Diff),
+    /// Compare names, dtypes and shapes with what is expected
+    Check(Check),
+    /// List the formats, the plugins they come from, and their options
+    Formats {
+        /// One JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Look after plugins
+    #[command(subcommand)]
+    Plugin(PluginCommand),
+    /// Print a shell's completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PluginCommand {
+    /// Every library that was found, where, and why it was refused if it was
+    List {
+        /// One JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Load one library, or all of a folder, and say what it has or why it is refused
+    Check {
+        /// A library, or a folder of them
+        path: PathBuf,
+        /// One JSON document
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    /// A file, a folder, an index, or the common start of a set of files
+    pub(crate) input: PathBuf,
+
+    /// A file, or a folder if it ends in `/` or is one; its ending names the format
+    pub(crate) output: PathBuf,
+
+    /// The input's format [default: told by its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+
+    /// The output's format [default: told by its ending]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderOptions,
+
+    /// An option of the writer; `ferry formats` lists them
+    #[arg(short = 'o', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) writer_options: Vec<(String, String)>,
+
+    /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path
+    #[arg(long, value_name = "PATH", default_value = "auto")]
+    pub(crate) part: String,
+
+    /// Read the output back, and compare the content of every tensor, before it becomes visible
+    #[arg(long)]
+    pub(crate) verify: bool,
+
+    /// Fail if anything cannot be carried
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Let losses of this kind pass --strict
+    #[arg(long, value_name = "KIND", value_parser = loss_kind)]
+    pub(crate) allow_loss: Vec<LossKind>,
+
+    /// Replace an output that exists; files that ferry did not write are kept
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Sync files and folders to the disk before the output counts as written
+    #[arg(long)]
+    pub(crate) sync: bool,
+
+    /// Plan and check everything, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No progress, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReaderOptions {
+    /// An option of the reader; `ferry formats` lists them
+    #[arg(short = 'i', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) options: Vec<(String, String)>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// A file, a folder, an index, or the common start of a set of files
+    pub(crate) input: PathBuf,
+
+    /// The input's format [default: told by its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderOptions,
+
+    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
+    #[arg(long, value_name = "PATH", default_value = ".")]
+    pub(crate) part: String,
+
+    /// Hash every tensor: sha256 over its bytes, or blake3, ferry's content digest
+    #[arg(long, value_name = "ALGORITHM")]
+    pub(crate) digest: Option<DigestName>,
+
+    /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum DigestName {
+    Sha256,
+    Blake3,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// One checkpoint
+    pub(crate) a: PathBuf,
+
+    /// The other
+    pub(crate) b: PathBuf,
+
+    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
+    #[arg(long, value_name = "PATH", default_value = ".")]
+    pub(crate) part: String,
+
+    /// Numbers may differ by X ...
+    #[arg(long, value_name = "X", value_parser = tolerance)]
+    pub(crate) atol: Option<f64>,
+
+    /// ... plus X times the number in B
+    #[arg(long, value_name = "X", value_parser = tolerance)]
+    pub(crate) rtol: Option<f64>,
+
+    /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// A checkpoint
+    pub(crate) input: PathBuf,
+
+    /// What `ferry inspect --json` printed of another, or {"tensors": {NAME: {"dtype": ..., "shape": [...]}}}
+    #[arg(long, value_name = "EXPECTED.json")]
+    pub(crate) against: PathBuf,
+
+    /// The input's format [default: told by its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderOptions,
+
+    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
+    #[arg(long, value_name = "PATH", default_value = ".")]
+    pub(crate) part: String,
+
+    /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_size(text).filter(|&bytes| bytes >= 1 << 20).ok_or_else(|| "expected a size of at least 1MiB, such as 256MiB".to_owned())
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|threads| (1..=1024).contains(threads)).ok_or_else(|| "expected 1 to 1024".to_owned())
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|&x: &f64| x >= 0.0).ok_or_else(|| "expected a number that is not negative".to_owned())
+}
+
+fn loss_kind(text: &str) -> Result<LossKind, String> {
+    LossKind::named(text).ok_or_else(|| {
+        let words: Vec<&str> = LossKind::ALL.iter().map(|kind| kind.word()).collect();
+        format!("expected one of {}", words.join(", "))
+    })
+}

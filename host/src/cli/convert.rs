@@ -1,0 +1,51 @@
+//! `ferry convert`.
+
+use super::args::Convert;
+use super::terminal;
+use tensorferry_host::commit::CommitOptions;
+use tensorferry_host::convert::{Request, convert};
+use tensorferry_host::part::Part;
+use tensorferry_host::plugins::Plugins;
+use tensorferry_host::report::Report;
+use tensorferry_host::run::Run;
+use tensorferry_sdk::Result;
+
+pub(super) fn run(command: &Convert, plugins: &Plugins, run: &Run) -> Result<()> {
+    let request = Request {
+        input: command.input.clone(),
+        output: command.output.clone(),
+        from: command.from.clone(),
+        to: command.to.clone(),
+        reader_options: command.reader.options.clone(),
+        writer_options: command.writer_options.clone(),
+        part: Part::parse(&command.part),
+        verify: command.verify,
+        strict: command.strict,
+        allowed: command.allow_loss.clone(),
+        dry_run: command.dry_run,
+        commit: CommitOptions { force: command.force, sync: command.sync },
+    };
+    let report =
+        terminal::with_progress(run, command.quiet, |begun| convert(&request, plugins, run, begun))?;
+    terminal::report(&report.losses, &report.notes, command.quiet);
+    if command.json { terminal::print_json(&report.json()) } else { terminal::print(&text(&report)) }
+}
+
+fn text(report: &Report) -> String {
+    let verb = if report.dry_run { "would write" } else { "wrote" };
+    let verified = if report.verified.is_some() { ", verified" } else { "" };
+    let mut text = format!(
+        "{verb} {}: {}, {} tensors, {} in {:.2} s{verified}\n",
+        terminal::printable(&report.output.display().to_string()),
+        report.format,
+        report.tensors,
+        terminal::bytes(report.bytes),
+        report.seconds,
+    );
+    if report.dry_run {
+        for (path, len) in &report.files {
+            text += &format!("  {} ({})\n", terminal::printable(&path.display().to_string()), terminal::bytes(*len));
+        }
+    }
+    text
+}

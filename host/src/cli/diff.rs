@@ -1,0 +1,79 @@
+//! `ferry diff`.
+
+use super::args::Diff;
+use super::terminal;
+use serde_json::{Value, json};
+use std::path::Path;
+use tensorferry_host::diff::{Difference, DifferenceKind, Tolerance, diff};
+use tensorferry_host::inspect::{Inspected, inspect, temporary};
+use tensorferry_host::logical::Logical;
+use tensorferry_host::part::Part;
+use tensorferry_host::plugins::Plugins;
+use tensorferry_host::run::Run;
+use tensorferry_host::stored::Stored;
+use tensorferry_sdk::Result;
+
+/// Whether they are the same.
+pub(super) fn run(command: &Diff, plugins: &Plugins, run: &Run) -> Result<bool> {
+    let part = Part::parse(&command.part);
+    let (a, b) = (open(&command.a, &part, plugins, run)?, open(&command.b, &part, plugins, run)?);
+    let (of_a, of_b) = (
+        Stored::new(&a.input, &a.catalog, run, temporary()),
+        Stored::new(&b.input, &b.catalog, run, temporary()),
+    );
+    let tolerance = (command.atol.is_some() || command.rtol.is_some())
+        .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
+    let differences =
+        diff(&Logical::new(&a.catalog, &of_a), &Logical::new(&b.catalog, &of_b), tolerance)?;
+    let tensors = a.catalog.tensors().len();
+    drop((of_a, of_b));
+    a.input.close()?;
+    b.input.close()?;
+    print(&differences, tensors, command.json)?;
+    Ok(differences.is_empty())
+}
+
+/// A part is taken where there is one: what was converted from a part has only that.
+fn open<'a>(path: &Path, part: &Part, plugins: &'a Plugins, run: &Run) -> Result<Inspected<'a>> {
+    let whole = inspect(path, None, &[], &Part::Whole, plugins, run)?;
+    let has_tree = whole.catalog.tree().root().is_some();
+    let starts = |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    match part {
+        Part::Path(prefix) if !has_tree && !whole.catalog.tensors().iter().any(|t| starts(&t.name, prefix)) => Ok(whole),
+        Part::Whole => Ok(whole),
+        part => inspect(path, None, &[], part, plugins, run),
+    }
+}
+
+/// Prints the verdict, then each difference.
+pub(super) fn print(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
+    if as_json {
+        let list: Vec<Value> = differences.iter().map(record).collect();
+        return terminal::print_json(&json!({ "equal": differences.is_empty(), "tensors": tensors, "differences": list }));
+    }
+    if differences.is_empty() {
+        return terminal::print(&format!("equal: {tensors} tensors\n"));
+    }
+    let lines: String = differences.iter().map(|difference| format!("  {difference}\n")).collect();
+    terminal::print(&format!("different: {} differences\n{lines}", differences.len()))
+}
+
+fn record(difference: &Difference) -> Value {
+    let mut record = json!({ "kind": difference.kind.word(), "name": difference.name });
+    match &difference.kind {
+        DifferenceKind::Missing | DifferenceKind::Unexpected | DifferenceKind::Content(None) => {}
+        DifferenceKind::Dtype(a, b) => {
+            record["a"] = json!(a);
+            record["b"] = json!(b);
+        }
+        DifferenceKind::Shape(a, b) => {
+            record["a"] = json!(a);
+            record["b"] = json!(b);
+        }
+        DifferenceKind::Content(Some((count, distance))) => {
+            record["elements"] = json!(count);
+            record["largest"] = json!(distance);
+        }
+    }
+    record
+}

@@ -1,0 +1,159 @@
+//! `ferry inspect`.
+
+use super::args::{DigestName, Inspect};
+use super::terminal::{self, printable};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use tensorferry_host::content::{self, Algorithm, ContentDigest, digests};
+use tensorferry_host::inspect::{Inspected, inspect, temporary};
+use tensorferry_host::logical::Logical;
+use tensorferry_host::part::Part;
+use tensorferry_host::plugins::Plugins;
+use tensorferry_host::report::LossRecord;
+use tensorferry_host::run::Run;
+use tensorferry_host::stored::{Stored, hex};
+use tensorferry_sdk::{Catalog, Result, Tensor};
+
+/// Tensors that the text shows before it counts the rest; `--json` has all of them.
+const MOST_SHOWN: usize = 1000;
+
+pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()> {
+    let part = Part::parse(&command.part);
+    let seen = inspect(&command.input, command.from.as_deref(), &command.reader.options, &part, plugins, run)?;
+    let algorithm = command.digest.map(|name| match name {
+        DigestName::Sha256 => Algorithm::Sha256,
+        DigestName::Blake3 => Algorithm::Blake3,
+    });
+    let hashed = match algorithm {
+        Some(algorithm) => {
+            let stored = Stored::new(&seen.input, &seen.catalog, run, temporary());
+            Some((algorithm, digests(&Logical::new(&seen.catalog, &stored), algorithm)?))
+        }
+        None => None,
+    };
+    let notes = run.take_notes();
+    terminal::report(&seen.losses, &notes, false);
+    if command.json {
+        terminal::print_json(&document(&seen, hashed.as_ref()))?;
+    } else {
+        terminal::print(&text(&seen, hashed.as_ref()))?;
+    }
+    seen.input.close()
+}
+
+fn dtype_name<'a>(catalog: &'a Catalog, tensor: &Tensor) -> &'a str {
+    catalog.dtype_info(tensor.dtype).map_or("?", |info| info.name())
+}
+
+fn algorithm_name(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::Sha256 => "sha256",
+        Algorithm::Blake3 => "blake3",
+    }
+}
+
+type Hashed = (Algorithm, Vec<ContentDigest>);
+
+fn document(seen: &Inspected<'_>, hashed: Option<&Hashed>) -> Value {
+    let catalog = &seen.catalog;
+    let ties = catalog.ties();
+    let tensors: Vec<Value> = catalog
+        .tensors()
+        .iter()
+        .enumerate()
+        .map(|(index, tensor)| {
+            let mut record = json!({
+                "name": tensor.name,
+                "dtype": dtype_name(catalog, tensor),
+                "shape": tensor.shape,
+                "bytes": tensor.bytes,
+            });
+            let first = ties[index].0 as usize;
+            if first != index {
+                record["tied_to"] = json!(catalog.tensors()[first].name);
+            }
+            if let Some((algorithm, digests)) = hashed {
+                record["digest"] = json!({ algorithm_name(*algorithm): hex(&digests[index]) });
+            }
+            record
+        })
+        .collect();
+    let mut document = json!({
+        "format": seen.input.format.description.id,
+        "tensors": tensors,
+        "metadata": catalog.metadata(),
+        "losses": seen.losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
+        "origin": catalog.origin(),
+    });
+    if seen.input.catalog.tree().root().is_some() {
+        document["globals"] = json!(catalog.globals());
+    }
+    if let Some((Algorithm::Blake3, digests)) = hashed {
+        document["content"] = json!({ "blake3": hex(&content_digest(catalog, digests)) });
+    }
+    document
+}
+
+fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest {
+    content::catalog(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
+}
+
+fn text(seen: &Inspected<'_>, hashed: Option<&Hashed>) -> String {
+    let catalog = &seen.catalog;
+    let mut text = String::new();
+    let total: u64 = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
+    let _ = writeln!(
+        text,
+        "{} ({})",
+        printable(&seen.input.source.entry_path().display().to_string()),
+        seen.input.format.description.title
+    );
+    let _ = writeln!(text, "{} tensors, {}", catalog.tensors().len(), terminal::bytes(total));
+    let mut by_dtype: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for tensor in catalog.tensors() {
+        let (count, bytes) = by_dtype.entry(dtype_name(catalog, tensor)).or_default();
+        *count += 1;
+        *bytes += tensor.bytes;
+    }
+    for (dtype, (count, bytes)) in by_dtype {
+        let _ = writeln!(text, "  {dtype}: {count}, {}", terminal::bytes(bytes));
+    }
+    text += &table(catalog, hashed);
+    section(&mut text, "metadata", catalog.metadata().iter().map(|(key, value)| format!("{key} = {value}")));
+    section(&mut text, "globals (none is ever called)", catalog.globals().iter().cloned());
+    if let Some((Algorithm::Blake3, digests)) = hashed {
+        let _ = writeln!(text, "\ncontent {}", hex(&content_digest(catalog, digests)));
+    }
+    text
+}
+
+fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = String>) {
+    if lines.len() > 0 {
+        let _ = writeln!(text, "\n{title}");
+        for line in lines {
+            let shown: String = printable(&line).chars().take(200).collect();
+            let _ = writeln!(text, "  {shown}");
+        }
+    }
+}
+
+fn table(catalog: &Catalog, hashed: Option<&Hashed>) -> String {
+    let shown: Vec<&Tensor> = catalog.tensors().iter().take(MOST_SHOWN).collect();
+    let names: Vec<String> = shown.iter().map(|tensor| printable(&tensor.name)).collect();
+    let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(60);
+    let mut text = String::from("\n");
+    for (index, (tensor, name)) in shown.iter().zip(&names).enumerate() {
+        let shape: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
+        let facts = format!("{} [{}]", dtype_name(catalog, tensor), shape.join(", "));
+        let _ = write!(text, "  {name:widest$}  {facts:24}  {}", terminal::bytes(tensor.bytes));
+        if let Some((_, digests)) = hashed {
+            let _ = write!(text, "  {}", hex(&digests[index]));
+        }
+        text.push('\n');
+    }
+    if catalog.tensors().len() > shown.len() {
+        let _ = writeln!(text, "  ... and {} more (--json lists all)", catalog.tensors().len() - shown.len());
+    }
+    text
+}

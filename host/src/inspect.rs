@@ -1,0 +1,47 @@
+//! Inspecting opens an input and selects a part of it, for the commands that only look.
+
+use crate::input::{self, Input};
+use crate::part::{self, Part};
+use crate::plugins::Plugins;
+use crate::probe::probe;
+use crate::run::Run;
+use crate::source::FileSource;
+use crate::stored::Spill;
+use std::path::Path;
+use tensorferry_sdk::{Catalog, Error, Loss, Result};
+
+/// An input, and the part of it that is looked at.
+pub struct Inspected<'a> {
+    /// The input.
+    pub input: Input<'a>,
+    /// The part of its catalog.
+    pub catalog: Catalog,
+    /// What the reader cannot say in a catalog, and what `--part auto` left out.
+    pub losses: Vec<Loss>,
+}
+
+/// Opens and reads an input.
+///
+/// # Errors
+/// Whatever is wrong with it, or with the part.
+pub fn inspect<'a>(
+    path: &Path,
+    from: Option<&str>,
+    options: &[(String, String)],
+    part: &Part,
+    plugins: &'a Plugins,
+    run: &Run,
+) -> Result<Inspected<'a>> {
+    let source = FileSource::open(path)?;
+    let format = probe(plugins, &source, from, run)?;
+    let input = input::read(source, format, options, run)?;
+    let (catalog, left_out) = part::take(input.catalog.clone(), part, true)?;
+    let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();
+    Ok(Inspected { input, catalog, losses })
+}
+
+/// Temporary files where the system keeps them: commands that only look have no output to be beside.
+#[must_use]
+pub fn temporary() -> Spill {
+    Box::new(|| tempfile::tempfile().map_err(Error::from))
+}

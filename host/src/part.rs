@@ -1,0 +1,310 @@
+//! A part is what is taken of an input: all of it, one branch of its tree, or (by default, where the
+//! target holds a flat list) the one mapping of names to tensors that is not optimizer, scheduler or
+//! random state.
+
+use tensorferry_sdk::{Catalog, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId, Tree};
+
+/// What the user wants of the input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Part {
+    /// Whatever a newcomer means.
+    #[default]
+    Auto,
+    /// Everything.
+    Whole,
+    /// The branch at this path.
+    Path(String),
+}
+
+impl Part {
+    /// `auto`, `.`, or a path.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "auto" => Self::Auto,
+            "." => Self::Whole,
+            path => Self::Path(path.to_owned()),
+        }
+    }
+}
+
+/// Takes a part of a catalog. `flat`: the target holds a flat list of tensors. Also gives what
+/// `auto` left out.
+///
+/// # Errors
+/// Usage: a path that is not there, or several mappings for `auto`, each with its command.
+pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<Loss>)> {
+    let branch = match (part, catalog.tree().root()) {
+        (Part::Whole, _) | (Part::Auto, None) => return Ok((catalog, Vec::new())),
+        (Part::Auto, Some(_)) if !flat => return Ok((catalog, Vec::new())),
+        (Part::Auto, Some(root)) => Walk::new(catalog.tree()).choose(root)?,
+        (Part::Path(path), Some(root)) => Walk::new(catalog.tree()).find(root, path)?,
+        (Part::Path(path), None) => return Ok((by_prefix(&catalog, path)?, Vec::new())),
+    };
+    let walk = Walk::new(catalog.tree());
+    let mut ids = walk.tensors(branch.node, &branch.without);
+    ids.sort_unstable();
+    let prefix = if branch.path.is_empty() { String::new() } else { format!("{}.", branch.path) };
+    let kept: Vec<(TensorId, String)> = ids
+        .into_iter()
+        .filter_map(|id| {
+            let name = &catalog.tensor(id)?.name;
+            let short = name.strip_prefix(&prefix).or_else(|| (*name == branch.path).then_some(""));
+            Some((id, short.unwrap_or(name).to_owned()))
+        })
+        .collect();
+    let root = branch.without.is_empty().then_some(branch.node);
+    Ok((catalog.select(&kept, root)?, branch.left_out))
+}
+
+/// For formats without a tree: the tensors whose names begin with the path.
+fn by_prefix(catalog: &Catalog, path: &str) -> Result<Catalog> {
+    let prefix = format!("{path}.");
+    let kept: Vec<(TensorId, String)> = (0..)
+        .map(TensorId)
+        .zip(catalog.tensors())
+        .filter_map(|(id, tensor)| Some((id, tensor.name.strip_prefix(&prefix)?.to_owned())))
+        .collect();
+    if kept.is_empty() {
+        return Err(Error::usage(format!("--part {path}: no tensor's name begins with {prefix:?}")));
+    }
+    catalog.select(&kept, None)
+}
+
+/// The part that was chosen.
+struct Branch {
+    node: NodeId,
+    path: String,
+    /// Nodes below it that are not taken.
+    without: Vec<NodeId>,
+    left_out: Vec<Loss>,
+}
+
+/// A tree, and how many tensors are below each node.
+pub(crate) struct Walk<'a> {
+    tree: &'a Tree,
+    below: Vec<u64>,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(tree: &'a Tree) -> Self {
+        let mut below: Vec<u64> = Vec::with_capacity(tree.len());
+        for node in tree.nodes() {
+            let own = u64::from(node.kind == NodeKind::TENSOR);
+            let count = node.children.iter().fold(own, |sum, c| sum.saturating_add(below[c.0 as usize]));
+            below.push(count);
+        }
+        Self { tree, below }
+    }
+
+    pub(crate) fn tensors_below(&self, id: NodeId) -> u64 {
+        self.below[id.0 as usize]
+    }
+
+    fn node(&self, id: NodeId) -> &'a Node {
+        &self.tree.nodes()[id.0 as usize]
+    }
+
+    /// Looks through attributes at what they are set on.
+    pub(crate) fn value(&self, mut id: NodeId) -> NodeId {
+        while self.node(id).kind == NodeKind::ATTRIBUTED {
+            id = self.node(id).children[0];
+        }
+        id
+    }
+
+    /// The named children of a container.
+    pub(crate) fn children(&self, id: NodeId) -> Vec<(String, NodeId)> {
+        let node = self.node(self.value(id));
+        match node.kind {
+            NodeKind::MAP => node.entries().map(|(key, value)| (self.key(key), value)).collect(),
+            NodeKind::LIST | NodeKind::TUPLE => {
+                node.children.iter().enumerate().map(|(index, child)| (index.to_string(), *child)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn key(&self, id: NodeId) -> String {
+        let node = self.node(id);
+        let number = || node.as_int().map(|number| number.to_string());
+        node.as_text().map(str::to_owned).or_else(number).unwrap_or_else(|| "?".to_owned())
+    }
+
+    /// Whether a node has named children, or could have.
+    pub(crate) fn is_container(&self, id: NodeId) -> bool {
+        matches!(self.node(self.value(id)).kind, NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE)
+    }
+
+    /// Whether a node is one tensor, with whatever is said of it.
+    pub(crate) fn is_leaf(&self, id: NodeId) -> bool {
+        let value = self.node(self.value(id));
+        value.kind == NodeKind::TENSOR || (value.kind == NodeKind::OBJECT && self.tensors_below(id) == 1)
+    }
+
+    fn tensors(&self, root: NodeId, without: &[NodeId]) -> Vec<TensorId> {
+        let mut open = vec![root];
+        let mut found = Vec::new();
+        while let Some(id) = open.pop() {
+            if without.contains(&id) || self.tensors_below(id) == 0 {
+                continue;
+            }
+            found.extend(self.node(id).as_tensor());
+            open.extend(&self.node(id).children);
+        }
+        found
+    }
+
+    /// Descends while one branch alone holds tensors that are a model's.
+    fn choose(&self, root: NodeId) -> Result<Branch> {
+        let mut branch = Branch { node: root, path: String::new(), without: Vec::new(), left_out: Vec::new() };
+        loop {
+            let children = self.children(branch.node);
+            let holding = || children.iter().filter(|(_, child)| self.tensors_below(*child) > 0);
+            let models: Vec<&(String, NodeId)> =
+                holding().filter(|(key, child)| !self.is_training_state(key, *child)).collect();
+            let leaves = models.iter().any(|(_, child)| self.is_leaf(*child));
+            if leaves || models.is_empty() {
+                if leaves {
+                    for (key, child) in holding().filter(|(key, child)| self.is_training_state(key, *child)) {
+                        branch.left_out.push(self.left_out(&branch.path, key, *child));
+                        branch.without.push(*child);
+                    }
+                }
+                return Ok(branch);
+            }
+            let [(key, model)] = &*models else {
+                return Err(several(&branch.path, &models));
+            };
+            for (other, child) in children.iter().filter(|(_, child)| child != model) {
+                branch.left_out.push(self.left_out(&branch.path, other, *child));
+            }
+            branch.path = join(&branch.path, key);
+            branch.node = *model;
+        }
+    }
+
+    /// Optimizers, schedulers, gradient scalers and random states go by these names everywhere; an
+    /// optimizer's state also shows by its shape, whatever it is called.
+    fn is_training_state(&self, key: &str, id: NodeId) -> bool {
+        let key = key.to_lowercase();
+        let named = ["optim", "sched", "rng", "random_state", "scaler"].iter().any(|word| key.contains(word));
+        let children = self.children(id);
+        let has = |name: &str| children.iter().any(|(key, _)| key == name);
+        named || (has("state") && has("param_groups"))
+    }
+
+    fn left_out(&self, path: &str, key: &str, id: NodeId) -> Loss {
+        let what = match self.tensors_below(id) {
+            0 => String::new(),
+            1 => " (1 tensor)".to_owned(),
+            count => format!(" ({count} tensors)"),
+        };
+        let why = format!("outside the part that --part auto took{what}; --part . takes everything");
+        Loss::new(LossKind::State, join(path, key), why)
+    }
+
+    /// The node at a path. Keys may hold dots themselves, so every way to cut the path is tried.
+    fn find(&self, root: NodeId, path: &str) -> Result<Branch> {
+        let mut open = vec![(root, path)];
+        while let Some((id, rest)) = open.pop() {
+            for (key, child) in self.children(id) {
+                if rest == key {
+                    return Ok(Branch { node: child, path: path.to_owned(), without: Vec::new(), left_out: Vec::new() });
+                }
+                if let Some(rest) = rest.strip_prefix(&key).and_then(|rest| rest.strip_prefix('.')) {
+                    open.push((child, rest));
+                }
+            }
+        }
+        let known: Vec<String> = self.children(root).into_iter().map(|(key, _)| key).take(20).collect();
+        Err(Error::usage(format!("--part {path}: there is no such part")).expected(known.join(", ")))
+    }
+}
+
+pub(crate) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn several(path: &str, models: &[&(String, NodeId)]) -> Error {
+    let commands: Vec<String> = models.iter().map(|(key, _)| format!("--part {}", join(path, key))).collect();
+    Error::usage(format!(
+        "several parts hold tensors: choose one of {}, or --part . for all of them",
+        commands.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, Limits, MemorySource, Storage};
+
+    /// A catalog whose tree is written as JSON: a string `"T"` is a tensor, other values are state.
+    fn catalog(text: &str) -> Catalog {
+        fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
+            let node = match value {
+                serde_json::Value::Object(entries) => {
+                    let mut nodes = Vec::new();
+                    for (key, value) in entries {
+                        let key_node = builder.node(Node::text(key)).unwrap();
+                        nodes.push((key_node, add(builder, value, &join(path, key))));
+                    }
+                    Node::map("", &nodes)
+                }
+                serde_json::Value::String(_) => {
+                    let storage = builder.storage(Storage::inline(vec![0; 4])).unwrap();
+                    Node::tensor(builder.tensor(path, Dtype::F32, &[1], storage, 0).unwrap())
+                }
+                other => Node::int(other.as_i64().unwrap_or(0)),
+            };
+            builder.node(node).unwrap()
+        }
+        let source = MemorySource::file("x", Vec::new());
+        let limits = Limits::default();
+        let mut builder = CatalogBuilder::new("test", &source, &limits);
+        let root = add(&mut builder, &serde_json::from_str(text).unwrap(), "");
+        builder.root(root).unwrap();
+        builder.finish().unwrap()
+    }
+
+    fn names(catalog: &Catalog) -> Vec<&str> {
+        catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect()
+    }
+
+    #[test]
+    fn auto_takes_the_model_whatever_it_is_called() {
+        let text = r#"{"net_g": {"params": {"a": "T", "b.c": "T"}}, "opt": {"state": {"0": "T"}, "param_groups": 1}, "epoch": 3}"#;
+        let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
+        assert_eq!(names(&part), ["a", "b.c"]);
+        let what: Vec<&str> = left_out.iter().map(|loss| loss.what.as_str()).collect();
+        assert_eq!(what, ["epoch", "opt"]);
+        assert_eq!(part.tree().len(), 5);
+    }
+
+    #[test]
+    fn several_models_are_listed_with_their_commands() {
+        let text = r#"{"model": {"a": "T"}, "ema": {"a": "T"}, "optimizer": {"a": "T"}}"#;
+        let error = take(catalog(text), &Part::Auto, true).err().unwrap().to_string();
+        assert!(error.contains("--part ema") && error.contains("--part model") && !error.contains("optimizer"), "{error}");
+        let (part, _) = take(catalog(text), &Part::parse("ema"), true).unwrap();
+        assert_eq!(names(&part), ["a"]);
+        assert_eq!(names(&take(catalog(text), &Part::Whole, true).unwrap().0).len(), 3);
+        assert_eq!(names(&take(catalog(text), &Part::Auto, false).unwrap().0).len(), 3);
+    }
+
+    #[test]
+    fn training_state_beside_plain_tensors_is_left_out() {
+        let text = r#"{"weight": "T", "rng_state": "T"}"#;
+        let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
+        assert_eq!(names(&part), ["weight"]);
+        assert_eq!(left_out.len(), 1);
+    }
+
+    #[test]
+    fn paths_go_through_keys_with_dots() {
+        let text = r#"{"a.b": {"c": {"x": "T"}}, "a": {"d": {"y": "T"}}}"#;
+        assert_eq!(names(&take(catalog(text), &Part::parse("a.b.c"), true).unwrap().0), ["x"]);
+        assert!(take(catalog(text), &Part::parse("a.c"), true).is_err());
+    }
+}

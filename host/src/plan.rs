@@ -1,0 +1,33 @@
+//! Planning has the target's writer lay a catalog out.
+
+use crate::logical::Logical;
+use crate::losses;
+use crate::run::Run;
+use crate::target::Resolved;
+use tensorferry_sdk::{Format, Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
+
+/// What a writer promised, and what it still has to say.
+pub struct Planned {
+    /// The files and their segments.
+    pub layout: Layout,
+    /// The plan in hand.
+    pub plan: Box<dyn TensorPlan>,
+    /// What the writer cannot carry, and tied tensors that it writes apart.
+    pub losses: Vec<Loss>,
+}
+
+/// Plans the output of a catalog.
+///
+/// # Errors
+/// Usage, for options that the writer does not have; whatever the writer or the layout's checks say.
+pub fn plan(target: &Resolved<'_>, given: &[(String, String)], logical: &Logical<'_>, run: &Run) -> Result<Planned> {
+    let description = &target.format.description;
+    let options = Options::check(&description.options, Side::Writer, given)?;
+    let writer = target.format.format.writer(&options)?;
+    let mut builder = LayoutBuilder::new(logical);
+    let plan = writer.plan(logical, &target.target, &mut builder, run)?;
+    let layout = builder.finish()?;
+    let mut losses = layout.losses().to_vec();
+    losses.extend(losses::of_ties(logical, &layout, description.capabilities));
+    Ok(Planned { layout, plan, losses })
+}

@@ -1,0 +1,127 @@
+//! A report is what was done, how fast, and everything that could not be carried.
+
+use crate::commit::Committed;
+use crate::convert::Request;
+use crate::logical::Logical;
+use crate::run::Run;
+use crate::target::Resolved;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Instant;
+use tensorferry_sdk::{CatalogView, Layout, Loss};
+
+/// What a conversion came to.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// INPUT.
+    pub input: PathBuf,
+    /// OUTPUT.
+    pub output: PathBuf,
+    /// The target's format.
+    pub format: String,
+    /// Tensors in the output.
+    pub tensors: u64,
+    /// Bytes of the output's files.
+    pub bytes: u64,
+    /// From the start to the commit.
+    pub seconds: f64,
+    /// Tensors whose content was compared, if that was asked for.
+    pub verified: Option<u64>,
+    /// What the output does not have.
+    pub losses: Vec<Loss>,
+    /// The files and their lengths; of a dry run, those that would be.
+    pub files: Vec<(PathBuf, u64)>,
+    /// What a person should know beside that.
+    pub notes: Vec<String>,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+}
+
+impl Report {
+    /// A report of what is planned.
+    #[must_use]
+    pub fn new(
+        request: &Request,
+        target: &Resolved<'_>,
+        losses: impl Iterator<Item = Loss>,
+        logical: &Logical<'_>,
+        layout: &Layout,
+    ) -> Self {
+        Self {
+            input: request.input.clone(),
+            output: target.output.clone(),
+            format: target.format.description.id.clone(),
+            tensors: u64::from(logical.tensor_count()) - layout.omitted().len() as u64,
+            bytes: 0,
+            seconds: 0.0,
+            verified: None,
+            losses: losses.collect(),
+            files: Vec::new(),
+            notes: Vec::new(),
+            dry_run: request.dry_run,
+        }
+    }
+
+    /// The end of a dry run.
+    #[must_use]
+    pub fn planned(mut self, layout: &Layout, started: Instant, run: &Run) -> Self {
+        let folder = if self.output.is_dir() { self.output.clone() } else { parent(&self.output) };
+        self.files = layout.files().iter().map(|file| (folder.join(&file.path), file.len)).collect();
+        self.bytes = layout.copied_bytes();
+        self.end(started, run)
+    }
+
+    /// The end of a conversion: `lens` are the files' lengths, by their place.
+    #[must_use]
+    pub fn done(mut self, layout: &Layout, lens: &[u64], committed: Committed, started: Instant, run: &Run) -> Self {
+        debug_assert_eq!(layout.files().len(), lens.len());
+        self.files = committed.files.into_iter().zip(lens.iter().copied()).collect();
+        self.bytes = lens.iter().sum();
+        self.notes = committed.notes;
+        self.end(started, run)
+    }
+
+    fn end(mut self, started: Instant, run: &Run) -> Self {
+        self.notes.extend(run.take_notes());
+        self.seconds = started.elapsed().as_secs_f64();
+        self
+    }
+
+    /// The document of `--json`.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "input": self.input,
+            "output": self.output,
+            "format": self.format,
+            "tensors": self.tensors,
+            "bytes": self.bytes,
+            "seconds": self.seconds,
+            "verified": self.verified.is_some(),
+            "losses": self.losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
+            "files": self.files.iter().map(|(path, _)| path).collect::<Vec<_>>(),
+            "notes": self.notes,
+            "dry_run": self.dry_run,
+        })
+    }
+}
+
+/// A loss as JSON has it.
+#[derive(Debug, Serialize)]
+pub struct LossRecord<'a> {
+    kind: &'a str,
+    what: &'a str,
+    why: &'a str,
+}
+
+impl<'a> LossRecord<'a> {
+    /// The record of a loss.
+    #[must_use]
+    pub fn of(loss: &'a Loss) -> Self {
+        Self { kind: loss.kind.word(), what: &loss.what, why: &loss.why }
+    }
+}
+
+fn parent(path: &std::path::Path) -> PathBuf {
+    path.parent().map(PathBuf::from).unwrap_or_default()
+}

@@ -1,0 +1,82 @@
+//! The dtypes that safetensors has. Their names are those of the SDK, which took them from here.
+
+use tensorferry_sdk::Dtype;
+
+/// In the order of `Dtype` of the `safetensors` crate: by rising alignment, as it says, but the
+/// place within an alignment decides too where the library puts a tensor.
+const RISING: [Dtype; 22] = [
+    Dtype::BOOL,
+    Dtype::F4,
+    Dtype::F6_E2M3,
+    Dtype::F6_E3M2,
+    Dtype::U8,
+    Dtype::I8,
+    Dtype::F8_E5M2,
+    Dtype::F8_E4M3,
+    Dtype::F8_E8M0,
+    Dtype::F8_E4M3FNUZ,
+    Dtype::F8_E5M2FNUZ,
+    Dtype::I16,
+    Dtype::U16,
+    Dtype::F16,
+    Dtype::BF16,
+    Dtype::I32,
+    Dtype::U32,
+    Dtype::F32,
+    Dtype::C64,
+    Dtype::F64,
+    Dtype::I64,
+    Dtype::U64,
+];
+
+/// Where tensors of this dtype stand among others: the higher, the earlier in the file. `None` if
+/// safetensors does not have it.
+pub(crate) fn rank(dtype: Dtype) -> Option<usize> {
+    RISING.iter().position(|&known| known == dtype)
+}
+
+/// The dtype of this name in a header.
+pub(crate) fn named(name: &str) -> Option<Dtype> {
+    Dtype::named(name).filter(|&dtype| rank(dtype).is_some())
+}
+
+/// All names, for messages.
+pub(crate) fn names() -> String {
+    let names: Vec<&str> = RISING.iter().filter_map(|dtype| dtype.info()).map(|info| info.name()).collect();
+    names.join(", ")
+}
+
+/// What would carry a dtype that safetensors does not have.
+pub(crate) fn remedy(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::STR => "a format with strings holds it",
+        Dtype::C128 | Dtype::C32 | Dtype::BC32 => "cast it to C64",
+        Dtype::F8_E4M3B11FNUZ | Dtype::F4_UNPACKED => "cast it to BF16",
+        Dtype::I4 | Dtype::I2 | Dtype::I4_UNPACKED | Dtype::I2_UNPACKED => "cast it to I8",
+        Dtype::U4 | Dtype::U2 | Dtype::U4_UNPACKED | Dtype::U2_UNPACKED => "cast it to U8",
+        _ => "the format that it came from holds it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_dtype_of_the_sdk_alone_is_unknown() {
+        assert_eq!(named("F8_E8M0"), Some(Dtype::F8_E8M0));
+        assert_eq!(named("C128"), None);
+        assert_eq!(named("f32"), None);
+    }
+
+    #[test]
+    fn widths_never_fall() {
+        let bits = |dtype: &Dtype| {
+            let info = dtype.info().unwrap();
+            8 * info.block_bytes() / info.block_elements()
+        };
+        assert!(RISING[1..].iter().is_sorted_by_key(bits));
+    }
+}

@@ -1,0 +1,167 @@
+//! Entries are what a header's JSON says of each tensor, before anything is held against the file.
+
+use crate::json::{Scalar, Scope, UniqueMap};
+use crate::{METADATA_KEY, dtype};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use std::collections::BTreeMap;
+use std::fmt;
+use tensorferry_sdk::Dtype;
+
+/// A tensor of a header.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<u64>,
+    /// Its first byte in the data.
+    pub(crate) begin: u64,
+    /// The byte after its last.
+    pub(crate) end: u64,
+}
+
+/// The header's JSON, as tensors and metadata.
+pub(crate) struct Entries<'a>(pub(crate) &'a Scope<'a>);
+
+/// What a header holds, in its own order.
+pub(crate) type Contents = (Vec<Entry>, BTreeMap<String, String>);
+
+impl<'de> DeserializeSeed<'de> for Entries<'_> {
+    type Value = Contents;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Contents, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Entries<'_> {
+    type Value = Contents;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Contents, A::Error> {
+        let mut tensors = Vec::new();
+        let mut metadata = None;
+        while let Some(name) = map.next_key::<String>()? {
+            self.0.count(&name)?;
+            if name != METADATA_KEY {
+                self.0.enter(Some(&name));
+                let Facts { dtype, shape, data_offsets: (begin, end) } = map.next_value()?;
+                tensors.push(Entry { name, dtype, shape, begin, end });
+                self.0.enter(None);
+            } else if metadata.replace(map.next_value_seed(OptionalMap(self.0))?).is_some() {
+                return Err(A::Error::custom("the key \"__metadata__\" is there twice"));
+            }
+        }
+        Ok((tensors, metadata.unwrap_or_default()))
+    }
+}
+
+/// The metadata, which the library also takes as `null`.
+struct OptionalMap<'a>(&'a Scope<'a>);
+
+impl<'de> DeserializeSeed<'de> for OptionalMap<'_> {
+    type Value = BTreeMap<String, String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de> Visitor<'de> for OptionalMap<'_> {
+    type Value = BTreeMap<String, String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings, or null")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(BTreeMap::new())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        UniqueMap::new(self.0).deserialize(deserializer)
+    }
+}
+
+/// What a header says of a tensor. Other keys are skipped, as the library does.
+struct Facts {
+    dtype: Dtype,
+    shape: Vec<u64>,
+    data_offsets: (u64, u64),
+}
+
+impl<'de> Deserialize<'de> for Facts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FactsVisitor)
+    }
+}
+
+struct FactsVisitor;
+
+impl<'de> Visitor<'de> for FactsVisitor {
+    type Value = Facts;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with dtype, shape and data_offsets")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Facts, A::Error> {
+        let (mut dtype, mut shape, mut data_offsets) = (None, None, None);
+        while let Some(key) = map.next_key::<Key>()? {
+            let twice = match key {
+                Key::Dtype => dtype.replace(map.next_value::<NamedDtype>()?.0).is_some(),
+                Key::Shape => shape.replace(map.next_value()?).is_some(),
+                Key::DataOffsets => data_offsets.replace(map.next_value()?).is_some(),
+                Key::Other => {
+                    map.next_value::<Scalar>()?;
+                    false
+                }
+            };
+            if twice {
+                return Err(A::Error::custom("a key of the tensor is there twice"));
+            }
+        }
+        let missing = A::Error::missing_field;
+        Ok(Facts {
+            dtype: dtype.ok_or_else(|| missing("dtype"))?,
+            shape: shape.ok_or_else(|| missing("shape"))?,
+            data_offsets: data_offsets.ok_or_else(|| missing("data_offsets"))?,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Key {
+    Dtype,
+    Shape,
+    DataOffsets,
+    #[serde(other)]
+    Other,
+}
+
+struct NamedDtype(Dtype);
+
+impl<'de> Deserialize<'de> for NamedDtype {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(DtypeVisitor)
+    }
+}
+
+struct DtypeVisitor;
+
+impl Visitor<'_> for DtypeVisitor {
+    type Value = NamedDtype;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a dtype")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<NamedDtype, E> {
+        let unknown = || E::custom(format!("unknown dtype {name:?}, expected one of {}", dtype::names()));
+        dtype::named(name).map(NamedDtype).ok_or_else(unknown)
+    }
+}

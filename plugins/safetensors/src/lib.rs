@@ -1,0 +1,82 @@
+//! safetensors: one JSON header, then the tensors' bytes side by side.
+//!
+//! ```text
+//! 0      8 bytes   n: the header's length, little-endian, at most 100,000,000
+//! 8      n bytes   JSON: {"__metadata__": {KEY: TEXT, ...},
+//!                         NAME: {"dtype": D, "shape": [...], "data_offsets": [BEGIN, END]}, ...}
+//!                  beginning with `{`, padded with spaces
+//! 8 + n            data: row-major, little-endian; offsets count from here, and the tensors cover
+//!                  it from its first byte to the file's last without a hole or an overlap
+//! ```
+//!
+//! A model in several files has an index, `model.safetensors.index.json`, that names the file of
+//! each tensor.
+//!
+//! Sources: the format's description and the Rust library in `huggingface/safetensors` (release
+//! 0.8.0, `safetensors/src/tensor.rs`), whose rules are enforced here and whose bytes are written;
+//! `huggingface_hub/serialization/_base.py` for how a model is split.
+#![forbid(unsafe_code)]
+
+mod probe;
+mod read;
+mod write;
+
+mod choose;
+mod dtype;
+mod encode;
+mod entries;
+mod header;
+mod index;
+mod json;
+mod listing;
+mod options;
+mod shard;
+mod tied;
+
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
+};
+
+/// The ending of a file of tensors.
+const SUFFIX: &str = ".safetensors";
+/// The ending of an index.
+const INDEX_SUFFIX: &str = ".safetensors.index.json";
+/// What a model's files are called where nobody names them.
+const DEFAULT_STEM: &str = "model";
+/// The header's key for metadata, which no tensor can have for a name.
+const METADATA_KEY: &str = "__metadata__";
+/// The metadata key for the framework that wrote the file: transformers will not load without it.
+const FRAMEWORK_KEY: &str = "format";
+
+/// The format.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Safetensors;
+
+impl Format for Safetensors {
+    fn describe(&self) -> Description {
+        Description {
+            id: "safetensors".to_owned(),
+            title: "safetensors, one file or sharded".to_owned(),
+            suffixes: vec![SUFFIX.to_owned()],
+            magic: Vec::new(),
+            members: vec![format!("*{SUFFIX}"), format!("*{INDEX_SUFFIX}")],
+            capabilities: Capabilities::READ.and(Capabilities::WRITE).and(Capabilities::METADATA),
+            options: options::declared(),
+            output_revision: 1,
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source).map(Some)
+    }
+
+    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::Reader))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::Writer::new(options)?))
+    }
+}
+
+tensorferry_sdk::export_plugin!(Safetensors);

@@ -1,0 +1,132 @@
+//! The reader: headers, held against the index where there is one, become a catalog. Each file's
+//! data is one storage, so that tied tensors show.
+
+use crate::choose::{Choice, choose};
+use crate::header::Header;
+use crate::index::Index;
+use crate::tied;
+use std::collections::{BTreeMap, HashMap};
+use tensorferry_sdk::{
+    CatalogSink, Context, Error, FileId, Loss, LossKind, Result, Source, Storage, TensorReader,
+};
+
+/// Reads files and sharded sets.
+pub(crate) struct Reader;
+
+impl TensorReader for Reader {
+    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+        let index = match choose(source, context)? {
+            Choice::Files(names) => {
+                return Set::open(source, names, context)?.describe(None, catalog, context);
+            }
+            Choice::Index(name) => Index::read(source, &name, context.limits())?,
+        };
+        let set = Set::open(source, index.files(source)?, context)?;
+        set.describe(Some(index), catalog, context)
+    }
+}
+
+/// The files of one model.
+struct Set {
+    shards: Vec<Shard>,
+}
+
+struct Shard {
+    name: String,
+    file: FileId,
+    header: Header,
+}
+
+impl Set {
+    fn open(
+        source: &dyn Source,
+        names: impl IntoIterator<Item = impl Into<String>>,
+        context: &dyn Context,
+    ) -> Result<Self> {
+        let shards = names.into_iter().map(|name| {
+            context.check_cancelled()?;
+            let name = name.into();
+            let file = source.open(&name)?;
+            Ok(Shard { file, header: Header::read(source, file, context.limits())?, name })
+        });
+        Ok(Self { shards: shards.collect::<Result<_>>()? })
+    }
+
+    /// The file of each tensor.
+    fn held(&self) -> Result<HashMap<&str, &str>> {
+        let mut held = HashMap::new();
+        for shard in &self.shards {
+            for tensor in &shard.header.tensors {
+                if let Some(other) = held.insert(&*tensor.name, &*shard.name) {
+                    return Err(Error::malformed("two files hold a tensor of this name")
+                        .file(&*shard.name)
+                        .tensor(&*tensor.name)
+                        .found(format!("another in {other:?}")));
+                }
+            }
+        }
+        Ok(held)
+    }
+
+    fn describe(
+        &self,
+        index: Option<Index>,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let held = self.held()?;
+        let mut metadata = self.metadata(index.as_ref(), catalog)?;
+        let ties = tied::restore(&mut metadata, |name| held.contains_key(name));
+        if let Some(index) = index {
+            let tied = ties.values().flatten().map(String::as_str).collect();
+            index.check(&held, &tied)?;
+        }
+        for (key, value) in &metadata {
+            catalog.metadata(key, value)?;
+        }
+        for shard in &self.shards {
+            context.check_cancelled()?;
+            shard.describe(&ties, catalog).map_err(|error| error.file(&*shard.name))?;
+        }
+        Ok(())
+    }
+
+    /// The metadata of all files and of the index. Where two differ, the first file's counts.
+    fn metadata(
+        &self,
+        index: Option<&Index>,
+        catalog: &mut dyn CatalogSink,
+    ) -> Result<BTreeMap<String, String>> {
+        let shards = self.shards.iter().map(|shard| (&*shard.name, &shard.header.metadata));
+        let mut merged = BTreeMap::new();
+        for (name, metadata) in shards.chain(index.map(|index| (index.name(), &index.metadata))) {
+            for (key, value) in metadata {
+                let first = merged.entry(key.clone()).or_insert_with(|| value.clone());
+                if first != value {
+                    let why =
+                        format!("{name:?} says {value:?}, and a file before it {first:?}, which is kept");
+                    catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
+                }
+            }
+        }
+        for key in index.iter().flat_map(|index| &index.structured) {
+            let why = "the index has a list or an object here, and only text can be carried";
+            catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
+        }
+        Ok(merged)
+    }
+}
+
+impl Shard {
+    fn describe(&self, ties: &BTreeMap<String, Vec<String>>, catalog: &mut dyn CatalogSink) -> Result<()> {
+        let header = &self.header;
+        let data = catalog.storage(Storage::file(self.file, header.data_offset, header.data_len))?;
+        for tensor in &header.tensors {
+            let dropped = ties.get(&tensor.name).into_iter().flatten();
+            for name in std::iter::once(&tensor.name).chain(dropped) {
+                catalog.tensor(name, tensor.dtype, &tensor.shape, data, tensor.begin)?;
+            }
+        }
+        Ok(())
+    }
+}

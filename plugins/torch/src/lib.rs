@@ -1,0 +1,76 @@
+//! PyTorch's checkpoints: zip archives that hold a pickle and, beside it, the bytes of each storage.
+//!
+//! ```text
+//! <root>/data.pkl                 the object that torch.save was given; tensors name their storage
+//! <root>/byteorder                little or big; absent in files from before torch 2.1: little
+//! <root>/data/0, data/1, ...      storages, at offsets that are multiples of 64
+//! <root>/version                  3
+//! <root>/.format_version, .storage_alignment, .data/serialization_id
+//! ```
+//! Source of the facts: `torch/serialization.py`, `torch/_utils.py` and
+//! `caffe2/serialize/inline_container.cc` of PyTorch 2.15, and files that it wrote.
+//!
+//! A pickle is a program. It is never run: [`pickle`] evaluates it to inert values, in which a call is
+//! written down, and what it would have called is shown to the user.
+#![forbid(unsafe_code)]
+
+mod archive;
+mod container;
+mod dtype;
+mod flatten;
+mod known;
+mod lazy;
+mod names;
+pub mod pickle;
+mod pickle_write;
+mod probe;
+mod read;
+mod rebuild;
+mod side_record;
+mod storages;
+mod write;
+mod zip_layout;
+
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source, TensorReader, TensorWriter,
+};
+
+/// File name endings; the first one names outputs.
+const SUFFIXES: [&str; 4] = [".pt", ".pth", ".bin", ".ckpt"];
+
+/// The format `torch`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Torch;
+
+impl Format for Torch {
+    fn describe(&self) -> Description {
+        Description {
+            id: "torch".to_owned(),
+            title: "PyTorch checkpoint".to_owned(),
+            suffixes: SUFFIXES.map(str::to_owned).into(),
+            magic: vec![Magic { offset: 0, bytes: archive::MAGIC.to_vec() }],
+            members: Vec::new(),
+            capabilities: Capabilities::READ
+                .and(Capabilities::WRITE)
+                .and(Capabilities::TREE)
+                .and(Capabilities::METADATA)
+                .and(Capabilities::TIES),
+            options: write::options(),
+            output_revision: 1,
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source, context).map(Some)
+    }
+
+    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::TorchReader::default()))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::TorchWriter::new(options)?))
+    }
+}
+
+tensorferry_sdk::export_plugin!(Torch);

@@ -1,0 +1,325 @@
+//! A pickle as torch's `weights_only` unpickler takes it: protocol 2, and of its opcodes only those
+//! that `torch/_weights_only_unpickler.py` handles. So integers beyond 32 bits are `LONG1` (at most
+//! 255 bytes), and texts are `BINUNICODE`.
+//!
+//! Texts and globals that return are memoised, which keeps the pickle of 100,000 tensors small.
+
+use std::collections::HashMap;
+use tensorferry_sdk::{Error, Result};
+
+/// The opcodes that are written, as `Lib/pickle.py` names them.
+mod op {
+    pub(super) const PROTO: u8 = 0x80;
+    pub(super) const STOP: u8 = b'.';
+    pub(super) const MARK: u8 = b'(';
+    pub(super) const NONE: u8 = b'N';
+    pub(super) const NEWTRUE: u8 = 0x88;
+    pub(super) const NEWFALSE: u8 = 0x89;
+    pub(super) const BININT: u8 = b'J';
+    pub(super) const BININT1: u8 = b'K';
+    pub(super) const BININT2: u8 = b'M';
+    pub(super) const LONG1: u8 = 0x8a;
+    pub(super) const BINFLOAT: u8 = b'G';
+    pub(super) const BINUNICODE: u8 = b'X';
+    pub(super) const EMPTY_DICT: u8 = b'}';
+    pub(super) const EMPTY_LIST: u8 = b']';
+    pub(super) const EMPTY_TUPLE: u8 = b')';
+    pub(super) const TUPLE: u8 = b't';
+    pub(super) const TUPLE1: u8 = 0x85;
+    pub(super) const TUPLE2: u8 = 0x86;
+    pub(super) const TUPLE3: u8 = 0x87;
+    pub(super) const APPENDS: u8 = b'e';
+    pub(super) const SETITEMS: u8 = b'u';
+    pub(super) const GLOBAL: u8 = b'c';
+    pub(super) const REDUCE: u8 = b'R';
+    pub(super) const BUILD: u8 = b'b';
+    pub(super) const BINPERSID: u8 = b'Q';
+    pub(super) const BINPUT: u8 = b'q';
+    pub(super) const LONG_BINPUT: u8 = b'r';
+    pub(super) const BINGET: u8 = b'h';
+    pub(super) const LONG_BINGET: u8 = b'j';
+}
+
+/// The most bytes that `LONG1` takes.
+pub(crate) const LONGEST_INTEGER: usize = 255;
+
+/// An object's place in the memo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memo(u32);
+
+/// A pickle as far as it is written. Each method but the last appends one object, or makes one of
+/// those that were appended.
+pub(crate) struct PickleWriter {
+    bytes: Vec<u8>,
+    memoised: u32,
+    texts: HashMap<Box<str>, Memo>,
+    globals: HashMap<(&'static str, &'static str), Memo>,
+}
+
+impl PickleWriter {
+    /// An empty pickle.
+    pub(crate) fn new() -> Self {
+        let bytes = vec![op::PROTO, 2];
+        Self { bytes, memoised: 0, texts: HashMap::new(), globals: HashMap::new() }
+    }
+
+    /// The whole pickle, whose value is the one object that is left.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        self.bytes.push(op::STOP);
+        self.bytes
+    }
+
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn none(&mut self) {
+        self.bytes.push(op::NONE);
+    }
+
+    pub(crate) fn bool(&mut self, value: bool) {
+        self.bytes.push(if value { op::NEWTRUE } else { op::NEWFALSE });
+    }
+
+    pub(crate) fn int(&mut self, value: i64) {
+        if let Ok(byte) = u8::try_from(value) {
+            self.bytes.extend([op::BININT1, byte]);
+        } else if let Ok(short) = u16::try_from(value) {
+            self.op_with(op::BININT2, &short.to_le_bytes());
+        } else if let Ok(int) = i32::try_from(value) {
+            self.op_with(op::BININT, &int.to_le_bytes());
+        } else {
+            self.long(&value.to_le_bytes());
+        }
+    }
+
+    /// An integer of any length: two's complement, little-endian, at most [`LONGEST_INTEGER`] bytes
+    /// once those that only repeat the sign are gone.
+    pub(crate) fn long(&mut self, value: &[u8]) {
+        let value = trim_sign(value);
+        debug_assert!(value.len() <= LONGEST_INTEGER, "the caller has looked at the length");
+        let len = u8::try_from(value.len()).unwrap_or(u8::MAX);
+        self.bytes.extend([op::LONG1, len]);
+        self.bytes.extend(&value[..len.into()]);
+    }
+
+    pub(crate) fn float(&mut self, value: f64) {
+        self.op_with(op::BINFLOAT, &value.to_be_bytes());
+    }
+
+    /// A text that is likely to return: a key of many mappings, a constant.
+    pub(crate) fn text(&mut self, text: &str) -> Result<()> {
+        if let Some(&memo) = self.texts.get(text) {
+            self.get(memo);
+            return Ok(());
+        }
+        self.unique_text(text)?;
+        let memo = self.put();
+        self.texts.insert(text.into(), memo);
+        Ok(())
+    }
+
+    /// A text that will not return: a tensor's name, a storage's key.
+    pub(crate) fn unique_text(&mut self, text: &str) -> Result<()> {
+        let len = u32::try_from(text.len()).map_err(|_| Error::unsupported("a text of 4 GiB in a pickle"))?;
+        self.op_with(op::BINUNICODE, &len.to_le_bytes());
+        self.bytes.extend(text.as_bytes());
+        Ok(())
+    }
+
+    /// Bytes, which protocol 2 has no opcode for: `_codecs.encode(text, "latin1")`.
+    pub(crate) fn byte_string(&mut self, bytes: &[u8]) -> Result<()> {
+        self.global("_codecs", "encode");
+        let latin1: String = bytes.iter().map(|&byte| char::from(byte)).collect();
+        self.unique_text(&latin1)?;
+        self.text("latin1")?;
+        self.tuple(2);
+        self.reduce();
+        Ok(())
+    }
+
+    /// A class or function. The names are never the input's: only what a writer knows is named.
+    pub(crate) fn global(&mut self, module: &'static str, name: &'static str) {
+        if let Some(&memo) = self.globals.get(&(module, name)) {
+            return self.get(memo);
+        }
+        self.bytes.push(op::GLOBAL);
+        self.bytes.extend(format!("{module}\n{name}\n").as_bytes());
+        let memo = self.put();
+        self.globals.insert((module, name), memo);
+    }
+
+    pub(crate) fn empty_dict(&mut self) {
+        self.bytes.push(op::EMPTY_DICT);
+    }
+
+    pub(crate) fn empty_list(&mut self) {
+        self.bytes.push(op::EMPTY_LIST);
+    }
+
+    /// A new object of a class, or the result of a function, that needs no arguments.
+    pub(crate) fn call_without_arguments(&mut self, module: &'static str, name: &'static str) {
+        self.global(module, name);
+        self.tuple(0);
+        self.reduce();
+    }
+
+    /// Where the members of a list, a mapping or a long tuple begin.
+    pub(crate) fn mark(&mut self) {
+        self.bytes.push(op::MARK);
+    }
+
+    /// Everything since the mark, as a tuple.
+    pub(crate) fn tuple_since_mark(&mut self) {
+        self.bytes.push(op::TUPLE);
+    }
+
+    /// The last `len` objects, at most three, as a tuple.
+    pub(crate) fn tuple(&mut self, len: u8) {
+        debug_assert!(len <= 3, "longer tuples take a mark");
+        self.bytes.push(match len {
+            0 => op::EMPTY_TUPLE,
+            1 => op::TUPLE1,
+            2 => op::TUPLE2,
+            _ => op::TUPLE3,
+        });
+    }
+
+    /// A tuple of numbers: a shape, strides.
+    pub(crate) fn int_tuple(&mut self, numbers: &[i64]) {
+        let short = u8::try_from(numbers.len()).ok().filter(|&len| len <= 3);
+        if short.is_none() {
+            self.mark();
+        }
+        for &number in numbers {
+            self.int(number);
+        }
+        match short {
+            Some(len) => self.tuple(len),
+            None => self.tuple_since_mark(),
+        }
+    }
+
+    /// Appends everything since the mark to the list before it.
+    pub(crate) fn appends(&mut self) {
+        self.bytes.push(op::APPENDS);
+    }
+
+    /// Puts the keys and values since the mark into the mapping before it.
+    pub(crate) fn set_items(&mut self) {
+        self.bytes.push(op::SETITEMS);
+    }
+
+    /// Calls a global with a tuple of arguments.
+    pub(crate) fn reduce(&mut self) {
+        self.bytes.push(op::REDUCE);
+    }
+
+    /// Sets a mapping of attributes on the object before it.
+    pub(crate) fn build(&mut self) {
+        self.bytes.push(op::BUILD);
+    }
+
+    /// Turns a tuple into the storage that it identifies.
+    pub(crate) fn persistent_id(&mut self) {
+        self.bytes.push(op::BINPERSID);
+    }
+
+    /// Remembers the last object.
+    pub(crate) fn put(&mut self) -> Memo {
+        let memo = Memo(self.memoised);
+        self.memoised += 1;
+        match u8::try_from(memo.0) {
+            Ok(index) => self.bytes.extend([op::BINPUT, index]),
+            Err(_) => self.op_with(op::LONG_BINPUT, &memo.0.to_le_bytes()),
+        }
+        memo
+    }
+
+    /// The remembered object, once more.
+    pub(crate) fn get(&mut self, memo: Memo) {
+        match u8::try_from(memo.0) {
+            Ok(index) => self.bytes.extend([op::BINGET, index]),
+            Err(_) => self.op_with(op::LONG_BINGET, &memo.0.to_le_bytes()),
+        }
+    }
+
+    fn op_with(&mut self, op: u8, argument: &[u8]) {
+        self.bytes.push(op);
+        self.bytes.extend(argument);
+    }
+}
+
+/// A little-endian two's complement integer without the bytes that only repeat its sign; pickle
+/// writes 0 as no bytes at all.
+pub(crate) fn trim_sign(value: &[u8]) -> &[u8] {
+    let mut value = value;
+    while let [rest @ .., last] = value {
+        let before = rest.last().copied().unwrap_or(0);
+        let sign = if before & 0x80 == 0 { 0 } else { 0xff };
+        if *last != sign {
+            break;
+        }
+        value = rest;
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn pickled(write: impl FnOnce(&mut PickleWriter)) -> Vec<u8> {
+        let mut pickle = PickleWriter::new();
+        write(&mut pickle);
+        let bytes = pickle.finish();
+        assert_eq!((&bytes[..2], bytes.last()), (&[0x80, 2][..], Some(&b'.')));
+        bytes[2..bytes.len() - 1].to_vec()
+    }
+
+    #[test]
+    fn integers_take_the_shortest_opcode() {
+        assert_eq!(pickled(|p| p.int(255)), [b'K', 255]);
+        assert_eq!(pickled(|p| p.int(256)), [b'M', 0, 1]);
+        assert_eq!(pickled(|p| p.int(-1)), [b'J', 255, 255, 255, 255]);
+        assert_eq!(pickled(|p| p.int(1 << 31)), [0x8a, 5, 0, 0, 0, 0x80, 0]);
+        assert_eq!(pickled(|p| p.int(-1 << 31)), [b'J', 0, 0, 0, 0x80]);
+        assert_eq!(pickled(|p| p.int((-1 << 31) - 1)), [0x8a, 5, 255, 255, 255, 0x7f, 255]);
+        assert_eq!(pickled(|p| p.int(i64::MIN)), [0x8a, 8, 0, 0, 0, 0, 0, 0, 0, 0x80]);
+    }
+
+    #[test]
+    fn an_integer_loses_only_bytes_that_repeat_its_sign() {
+        assert_eq!(trim_sign(&[0]), b"");
+        assert_eq!(trim_sign(&[0xff, 0xff]), [0xff]);
+        assert_eq!(trim_sign(&[0x7f, 0]), [0x7f]);
+        assert_eq!(trim_sign(&[0x80, 0]), [0x80, 0]);
+        assert_eq!(trim_sign(&[0x80, 0xff]), [0x80]);
+    }
+
+    #[test]
+    fn what_returns_is_written_once() {
+        let once = pickled(|p| p.text("cpu").unwrap());
+        let twice = pickled(|p| {
+            p.text("cpu").unwrap();
+            p.text("cpu").unwrap();
+        });
+        assert_eq!(twice.len(), once.len() + 2);
+        let many = pickled(|p| {
+            for index in 0..300 {
+                p.text(&index.to_string()).unwrap();
+            }
+            p.text("256").unwrap();
+        });
+        assert_eq!(many[many.len() - 5..], [b'j', 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn bytes_are_text_in_latin1() {
+        let bytes = pickled(|p| p.byte_string(&[0, 0xff]).unwrap());
+        assert_eq!(bytes, b"c_codecs\nencode\nq\x00X\x03\0\0\0\0\xc3\xbfX\x06\0\0\0latin1q\x01\x86R");
+    }
+}

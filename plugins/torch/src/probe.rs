@@ -1,0 +1,40 @@
+//! How sure this format is of an input: the container says most, and of a zip archive its directory.
+
+use crate::SUFFIXES;
+use crate::archive::Directory;
+use crate::container::{self, Container};
+use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
+
+pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
+    let Entry::File(name) = source.entry() else { return Ok(Score::NO) };
+    let file = source.open(name)?;
+    match container::detect(source, file)? {
+        Container::Zip => {}
+        // They cannot be read, but the reader can say what they are.
+        Container::Legacy | Container::Tar | Container::Preview => return Ok(Score::CERTAIN),
+        Container::Unknown => return Ok(Score::NO),
+    }
+    match Directory::read(source, file, context.limits()) {
+        Ok(directory) => Ok(score_of(&directory)),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
+        {
+            // A broken archive of our name: the reader says what is broken.
+            let ours = SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+            Ok(if ours { Score::MAYBE } else { Score::NO })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn score_of(directory: &Directory) -> Score {
+    let pickled = directory.contains("data.pkl");
+    if pickled && !directory.contains("constants.pkl") {
+        Score::CERTAIN
+    } else if pickled || directory.contains("archive_format") {
+        // TorchScript and torch.export: ours to refuse.
+        Score::LIKELY
+    } else {
+        Score::NO
+    }
+}

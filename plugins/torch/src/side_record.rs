@@ -1,0 +1,95 @@
+//! The side record is what a catalog has and a torch file has no place for: metadata, and the
+//! format that the tensors came from. It is a record of the archive,
+//! `<root>/.data/tensorferry.json`, a folder that torch keeps for its own notes and never lists:
+//!
+//! ```json
+//! {"version": 1, "origin": "safetensors", "metadata": {"format": "pt"}}
+//! ```
+
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use tensorferry_sdk::{Error, Result};
+
+/// Its name below the archive's root folder.
+pub(crate) const SIDE_RECORD: &str = ".data/tensorferry.json";
+
+const VERSION: u64 = 1;
+
+/// What the record says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SideRecord {
+    /// The id of the format that the tensors came from.
+    pub(crate) origin: String,
+    /// The catalog's metadata.
+    pub(crate) metadata: BTreeMap<String, String>,
+}
+
+impl SideRecord {
+    /// The record's bytes; the same for the same content.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let metadata = self.metadata.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+        let record = [
+            ("version", Value::from(VERSION)),
+            ("origin", Value::from(self.origin.as_str())),
+            ("metadata", Value::Object(metadata.collect())),
+        ];
+        let record: Map<String, Value> = record.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
+        Value::Object(record).to_string().into_bytes()
+    }
+
+    /// Reads a record; keys that it does not know are a later version's, and are passed over.
+    ///
+    /// # Errors
+    /// Malformed, if it is not JSON of this form; unsupported, if its version is another.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
+        let wrong = |what: &str| Error::malformed(format!("the side record {SIDE_RECORD}: {what}"));
+        let record: Value = serde_json::from_slice(bytes).map_err(|e| wrong("not JSON").found(e))?;
+        match record.get("version").and_then(Value::as_u64) {
+            Some(VERSION) => {}
+            Some(version) => {
+                let error = Error::unsupported(format!("the side record {SIDE_RECORD} has another version"));
+                return Err(error.expected(VERSION).found(version));
+            }
+            None => return Err(wrong("no version")),
+        }
+        let origin = record.get("origin").and_then(Value::as_str).ok_or_else(|| wrong("no origin"))?;
+        let metadata = record.get("metadata").and_then(Value::as_object).ok_or_else(|| wrong("no metadata"))?;
+        let entry = |(key, value): (&String, &Value)| {
+            let text = value.as_str().ok_or_else(|| wrong("a metadata value is not a text").found(format!("{key:?}")))?;
+            Ok((key.clone(), text.to_owned()))
+        };
+        Ok(Self { origin: origin.to_owned(), metadata: metadata.iter().map(entry).collect::<Result<_>>()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_as_it_was() {
+        let metadata = [("format", "pt"), ("", "empty key"), ("schlüssel\n\"", "\u{0}\u{1f600}")];
+        let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let record = SideRecord { origin: "safetensors".to_owned(), metadata };
+        assert_eq!(SideRecord::parse(&record.to_bytes()).unwrap(), record);
+    }
+
+    #[test]
+    fn what_is_not_a_record_is_refused() {
+        for bytes in [
+            &b""[..],
+            b"[]",
+            b"{",
+            br#"{"origin": "x", "metadata": {}}"#,
+            br#"{"version": 2, "origin": "x", "metadata": {}}"#,
+            br#"{"version": 1, "origin": 1, "metadata": {}}"#,
+            br#"{"version": 1, "origin": "x", "metadata": {"a": 1}}"#,
+            b"\xff",
+        ] {
+            assert!(SideRecord::parse(bytes).is_err(), "{}", bytes.escape_ascii());
+        }
+        assert!(SideRecord::parse("[".repeat(100_000).as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! A torch archive as it is written: what `torch.load(weights_only=True, mmap=True)` takes.
+//!
+//! ```text
+//! <root>/data.pkl                the object, protocol 2
+//! <root>/byteorder               "little"
+//! <root>/.data/tensorferry.json  the side record, where there is something to say in it
+//! <root>/version                 "3\n"
+//! <root>/data/0, 1, ...          the storages
+//! ```
+//!
+//! Source: `torch/serialization.py`. There is no `.format_version`: with it torch computes offsets
+//! without reading headers, as its own zip writer would have laid them. There is no
+//! `.data/serialization_id` either: torch only logs it.
+
+mod object;
+mod rebuild;
+mod state;
+mod storages;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use crate::side_record::{SIDE_RECORD, SideRecord};
+use crate::zip_layout::ZipLayout;
+use storages::Storages;
+use tensorferry_sdk::{
+    CatalogView, Context, LayoutSink, OptionSpec, Options, Result, Role, Target, TensorPlan, TensorWriter,
+};
+
+/// The file of a model folder, as the Hugging Face libraries name it.
+const FILE_OF_A_FOLDER: &str = "pytorch_model.bin";
+/// The root folder of an archive whose file name gives none; torch's own choice for streams.
+const DEFAULT_ROOT: &str = "archive";
+
+/// Tensors that came from this format need no note of it.
+const OWN_ID: &str = "torch";
+
+/// Plans archives.
+#[derive(Debug)]
+pub(crate) struct TorchWriter;
+
+/// What the writer may be told: nothing yet.
+pub(crate) fn options() -> Vec<OptionSpec> {
+    Vec::new()
+}
+
+impl TorchWriter {
+    /// A writer with these options.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let _ = options;
+        Ok(Self)
+    }
+}
+
+impl TensorWriter for TorchWriter {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        let path = match target {
+            Target::File(path) => path,
+            Target::Folder => FILE_OF_A_FOLDER,
+        };
+        let storages = Storages::plan(catalog, layout, context)?;
+        let pickle = state::pickle(catalog, &storages, layout, context)?;
+
+        let file = layout.file(path, Role::Data)?;
+        let mut archive = ZipLayout::new(layout, file, root_folder(path));
+        archive.bytes("data.pkl", &pickle)?;
+        archive.bytes("byteorder", b"little")?;
+        if let Some(record) = side_record(catalog) {
+            archive.bytes(SIDE_RECORD, &record.to_bytes())?;
+        }
+        archive.bytes("version", b"3\n")?;
+        for (key, record) in storages.records.iter().enumerate() {
+            archive.data(&format!("data/{key}"), record.len, |layout, file| record.append(layout, file))?;
+        }
+        Ok(Box::new(archive.finish()?))
+    }
+}
+
+/// The file's name up to its last dot, as torch takes it, where that makes a folder's name.
+fn root_folder(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let odd = stem.is_empty() || stem.chars().all(|c| c == '.') || stem.contains(|c: char| c == '\\' || c.is_control());
+    if odd { DEFAULT_ROOT } else { stem }
+}
+
+fn side_record(catalog: &dyn CatalogView) -> Option<SideRecord> {
+    let record = SideRecord { origin: catalog.origin(), metadata: catalog.metadata().into_iter().collect() };
+    (record.origin != OWN_ID || !record.metadata.is_empty()).then_some(record)
+}

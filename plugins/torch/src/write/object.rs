@@ -1,0 +1,186 @@
+//! An object of a tree is a class or function and its arguments; of these a writer names only what
+//! `torch.load(weights_only=True)` accepts by default (`_get_allowed_globals` in
+//! `torch/_weights_only_unpickler.py`), with arguments under which the call cannot fail. Nothing
+//! else of an input's pickle is ever written again.
+
+use super::tree::StateTree;
+use crate::dtype::TorchDtype;
+use tensorferry_sdk::{Node, NodeId, NodeKind};
+
+/// An object that torch accepts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Object {
+    /// `torch.float32`: a dtype's name.
+    Dtype(&'static str),
+    /// `torch.Size`.
+    Size(Vec<i64>),
+    /// `torch.device`: a type, and an index.
+    Device { kind: String, index: Option<i64> },
+    /// `torch.serialization._get_layout`: a layout's name.
+    Layout(&'static str),
+    /// `bytearray` by the node of its bytes, or of a text in Latin-1; empty where there is none.
+    ByteArray(Option<NodeId>),
+    /// A mapping by the node of its entries, empty where there is none.
+    Mapping { class: Mapping, entries: Option<NodeId> },
+    /// A `frozenset` by the node of its members: a set, since only that is accepted.
+    FrozenSet(NodeId),
+    /// `torch.nn.Parameter`, and what of its attributes is left behind.
+    Parameter { tensor: NodeId, requires_grad: bool, attributes: Option<&'static str> },
+}
+
+/// A class of mappings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mapping {
+    /// `collections.Counter`.
+    Counter,
+    /// A class that is refused, whose content a plain dict holds as well: its name.
+    Plain(&'static str),
+}
+
+/// Dtypes without a tensor that a catalog could hold.
+const SHELL_DTYPES: [&str; 14] = [
+    "int1", "int2", "int3", "int4", "int5", "int6", "int7", "uint1", "uint2", "uint3", "uint4", "uint5",
+    "uint6", "uint7",
+];
+
+/// What `torch.device` knows (`c10/core/DeviceType.cpp`).
+const DEVICES: [&str; 20] = [
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
+    "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+];
+
+/// The layouts of `torch.serialization._get_layout`.
+const LAYOUTS: [&str; 8] = [
+    "torch.strided", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr",
+    "torch.sparse_bsc", "torch._mkldnn", "torch.jagged",
+];
+
+impl Object {
+    /// The object that a node is, if torch accepts it.
+    pub(super) fn of(tree: &StateTree<'_>, id: NodeId) -> Option<Self> {
+        let node = tree.node(id)?;
+        if node.kind != NodeKind::OBJECT {
+            return None;
+        }
+        let Some((&first, rest)) = node.children.split_first() else {
+            return dtype(node.class.strip_prefix("torch.")?).map(Self::Dtype);
+        };
+        let (class, first) = (&*node.class, tree.node(first)?);
+        if class == "builtins.frozenset" && first.kind == NodeKind::LIST && rest.is_empty() {
+            return Some(Self::FrozenSet(node.children[0]));
+        }
+        if first.kind != NodeKind::TUPLE {
+            return None;
+        }
+        let arguments = &*first.children;
+        if let Some(mapping) = mapping(tree, class, arguments, rest) {
+            return Some(mapping);
+        }
+        // More than arguments would be changes to the result.
+        match class {
+            _ if !rest.is_empty() => None,
+            "torch.Size" => size(tree, arguments),
+            "torch.device" => device(tree, arguments),
+            "torch.serialization._get_layout" => layout(tree, arguments),
+            "builtins.bytearray" => byte_array(tree, arguments),
+            "torch._utils._rebuild_parameter" | "torch._utils._rebuild_parameter_with_state" => {
+                parameter(tree, arguments)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Mappings that a pickle makes by a call: entries among the arguments, as the state, or as the
+/// items that are set afterwards.
+fn mapping(tree: &StateTree<'_>, class: &str, arguments: &[NodeId], rest: &[NodeId]) -> Option<Object> {
+    let map = |id: NodeId| tree.node(id).is_some_and(|node| node.kind == NodeKind::MAP).then_some(id);
+    let absent = |id: NodeId| tree.node(id).is_some_and(|node| node.kind == NodeKind::NONE);
+    let (class, entries) = match (class, arguments, rest) {
+        ("collections.Counter", [], []) => (Mapping::Counter, None),
+        ("collections.Counter", &[entries], []) => (Mapping::Counter, Some(map(entries)?)),
+        ("collections.Counter", [], &[state, items]) if absent(state) => (Mapping::Counter, Some(map(items)?)),
+        ("collections.defaultdict", _, []) => (Mapping::Plain("collections.defaultdict"), None),
+        ("collections.defaultdict", _, &[state, items]) if absent(state) => {
+            (Mapping::Plain("collections.defaultdict"), Some(map(items)?))
+        }
+        ("argparse.Namespace", [], &[state]) => (Mapping::Plain("argparse.Namespace"), Some(map(state)?)),
+        _ => return None,
+    };
+    Some(Object::Mapping { class, entries })
+}
+
+fn dtype(name: &str) -> Option<&'static str> {
+    let shell = || SHELL_DTYPES.into_iter().find(|shell| *shell == name);
+    TorchDtype::named(name).map(|row| row.name).or_else(shell)
+}
+
+/// The dimensions may be the arguments, or the one sequence among them.
+fn size(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
+    let dimensions = match arguments {
+        [one] if matches!(tree.node(*one)?.kind, NodeKind::TUPLE | NodeKind::LIST) => &*tree.node(*one)?.children,
+        all => all,
+    };
+    dimensions.iter().map(|&id| tree.node(id)?.as_int()).collect::<Option<_>>().map(Object::Size)
+}
+
+fn device(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
+    let (&kind, rest) = arguments.split_first()?;
+    let kind = tree.node(kind)?.as_text()?;
+    let (bare, index_in_kind) = kind.split_once(':').map_or((kind, None), |(bare, index)| (bare, Some(index)));
+    let in_range = |index: i64| (0..128).contains(&index);
+    if !DEVICES.contains(&bare) || index_in_kind.is_some_and(|text| !text.parse().is_ok_and(in_range)) {
+        return None;
+    }
+    let index = match rest {
+        [] => None,
+        [index] if index_in_kind.is_none() => Some(tree.node(*index)?.as_int().filter(|&index| in_range(index))?),
+        _ => return None,
+    };
+    Some(Object::Device { kind: kind.to_owned(), index })
+}
+
+fn layout(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
+    let [name] = arguments else { return None };
+    let name = tree.node(*name)?.as_text()?;
+    LAYOUTS.into_iter().find(|layout| *layout == name).map(Object::Layout)
+}
+
+/// Protocol 2 has a bytearray's bytes as a text in Latin-1. Whether the text is that is seen when it
+/// is written: here it would be looked at once for each object that shares it.
+fn byte_array(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
+    let content = match *arguments {
+        [] => None,
+        [bytes] if tree.node(bytes)?.kind == NodeKind::BYTES => Some(bytes),
+        [text, codec] if matches!(tree.node(codec)?.as_text()?, "latin-1" | "latin1") => Some(text),
+        _ => return None,
+    };
+    Some(Object::ByteArray(content))
+}
+
+/// The bytes that such a node holds.
+pub(super) fn latin1_bytes(node: &Node) -> Option<Vec<u8>> {
+    match node.as_text() {
+        Some(text) => text.chars().map(|letter| u8::try_from(letter).ok()).collect(),
+        None => (node.kind == NodeKind::BYTES).then(|| node.bytes.to_vec()),
+    }
+}
+
+fn parameter(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
+    let [tensor, requires_grad, rest @ ..] = arguments else { return None };
+    let kept = tree.node(*tensor)?;
+    let data = if kept.kind == NodeKind::ATTRIBUTED { tree.node(*kept.children.first()?)? } else { kept };
+    if data.kind != NodeKind::TENSOR {
+        return None;
+    }
+    let requires_grad = tree.node(*requires_grad)?.as_bool()?;
+    let empty = |id: &NodeId| tree.node(*id).is_some_and(|node| node.children.is_empty());
+    let attributes = match rest {
+        [] => None,
+        [hooks] if empty(hooks) => None,
+        [hooks, state] if empty(hooks) && empty(state) => None,
+        [_] => Some("hooks"),
+        _ => Some("attributes"),
+    };
+    Some(Object::Parameter { tensor: *tensor, requires_grad, attributes })
+}

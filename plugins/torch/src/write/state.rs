@@ -1,0 +1,406 @@
+//! State is what a pickle says beside the tensors' bytes: the tree of a catalog that has one, with
+//! the tensors in it, else a flat state dict.
+//!
+//! What torch's `weights_only` loading would refuse becomes `None`, with a loss. A tree that would
+//! lose a tensor that way, or that does not name them all, is given up for the flat state dict.
+
+use super::object::{Mapping, Object, latin1_bytes};
+use super::rebuild;
+use super::storages::Storages;
+use super::tree::{Form, StateTree, Step};
+use crate::dtype::TorchDtype;
+use crate::pickle_write::PickleWriter;
+use tensorferry_sdk::{
+    CatalogView, Context, Error, LayoutSink, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId,
+};
+
+/// The pickle of a catalog whose tensors have these places.
+pub(super) fn pickle(
+    catalog: &dyn CatalogView,
+    storages: &Storages,
+    layout: &mut dyn LayoutSink,
+    context: &dyn Context,
+) -> Result<Vec<u8>> {
+    let Some(root) = catalog.root() else {
+        return rebuild::state_dict(catalog, storages);
+    };
+    let mut writer = StateWriter {
+        tree: StateTree::read(catalog, root, storages, context)?,
+        storages,
+        pickle: PickleWriter::new(),
+        waiting: vec![Task::Value(root, None)],
+        written: vec![false; storages.places.len()],
+        losses: Losses::default(),
+    };
+    writer.run(context.limits())?;
+    let missing = catalog.tensor_ids().find(|&id| storages.place(id).is_some() && !writer.has_written(id));
+    if let Some(missing) = missing {
+        let why = format!(
+            "the tensors are written as a flat state dict, without the other state: \
+             no place that torch.load(weights_only=True) accepts names tensor {:?}",
+            catalog.tensor(missing).name
+        );
+        layout.loss(Loss::new(LossKind::State, ".", why))?;
+        return rebuild::state_dict(catalog, storages);
+    }
+    writer.losses.report(layout)?;
+    Ok(writer.pickle.finish())
+}
+
+/// Walks the tree with a list of what is still to do, last first.
+struct StateWriter<'a> {
+    tree: StateTree<'a>,
+    storages: &'a Storages,
+    pickle: PickleWriter,
+    waiting: Vec<Task>,
+    written: Vec<bool>,
+    losses: Losses,
+}
+
+/// What comes next in the pickle.
+enum Task {
+    /// A node's value, and the way to it.
+    Value(NodeId, Option<Step>),
+    /// The last object is this node's, and it is needed again.
+    Remember(NodeId),
+    Append,
+    SetItems,
+    Tuple,
+    /// The list before it, as a set.
+    Set,
+    /// The mapping before it, as the attributes of the object before that.
+    Build,
+    /// The tensor before it, as a parameter.
+    Parameter { requires_grad: bool },
+}
+
+impl StateWriter<'_> {
+    fn run(&mut self, limits: &Limits) -> Result<()> {
+        while let Some(task) = self.waiting.pop() {
+            // A value that is written again for each object that shares it could grow without end.
+            if self.pickle.len() as u64 > limits.header_bytes {
+                return Err(Error::limit("the non-tensor state is too long for a pickle")
+                    .expected(format!("at most {} bytes", limits.header_bytes)));
+            }
+            match task {
+                Task::Value(id, step) => {
+                    self.tree.come_by(id, step);
+                    self.value(id)?;
+                }
+                Task::Remember(id) => {
+                    let memo = self.pickle.put();
+                    self.tree.set_memo(id, memo);
+                }
+                Task::Append => self.pickle.appends(),
+                Task::SetItems => self.pickle.set_items(),
+                Task::Tuple => self.pickle.tuple_since_mark(),
+                Task::Set => {
+                    self.pickle.appends();
+                    self.pickle.tuple(1);
+                    self.pickle.reduce();
+                }
+                Task::Build => self.pickle.build(),
+                Task::Parameter { requires_grad } => {
+                    self.pickle.bool(requires_grad);
+                    rebuild::backward_hooks(&mut self.pickle);
+                    self.pickle.tuple(3);
+                    self.pickle.reduce();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn has_written(&self, tensor: TensorId) -> bool {
+        self.written.get(tensor.0 as usize).is_some_and(|&written| written)
+    }
+
+    fn value(&mut self, id: NodeId) -> Result<()> {
+        self.tree.check_cancelled(id)?;
+        if let Some(memo) = self.tree.memo(id) {
+            self.pickle.get(memo);
+            return Ok(());
+        }
+        let Some(node) = self.tree.node(id).cloned() else {
+            self.pickle.none();
+            return Ok(());
+        };
+        match self.tree.form(id) {
+            Form::Kept { .. } => {}
+            Form::GivenUp => {
+                self.pickle.none();
+                return Ok(());
+            }
+            Form::Refused => {
+                self.pickle.none();
+                self.losses.add(&self.tree, id, &refusal(&node));
+                return Ok(());
+            }
+        }
+        if self.tree.is_shared(id) {
+            self.waiting.push(Task::Remember(id));
+        }
+        match node.kind {
+            NodeKind::BOOL => self.pickle.bool(node.as_bool() == Some(true)),
+            NodeKind::INT => match node.as_int() {
+                Some(number) => self.pickle.int(number),
+                None => self.pickle.long(&node.bytes),
+            },
+            NodeKind::FLOAT => self.pickle.float(node.as_float().unwrap_or(f64::NAN)),
+            NodeKind::COMPLEX => self.complex(&node),
+            NodeKind::TEXT => self.pickle.text(node.as_text().unwrap_or_default())?,
+            NodeKind::BYTES => self.pickle.byte_string(&node.bytes)?,
+            NodeKind::LIST => {
+                self.plain_class(id, &node.class, "list");
+                self.pickle.empty_list();
+                self.members(id, &node, Task::Append);
+            }
+            NodeKind::TUPLE => {
+                self.plain_class(id, &node.class, "tuple");
+                self.members(id, &node, Task::Tuple);
+            }
+            NodeKind::SET => {
+                self.plain_class(id, &node.class, "set");
+                self.set(id, &node.children);
+            }
+            NodeKind::MAP => self.map(id, &node),
+            NodeKind::TENSOR => self.tensor(id, &node, false)?,
+            NodeKind::ATTRIBUTED => self.attributed(id, &node)?,
+            NodeKind::OBJECT => self.object(id)?,
+            _ => self.pickle.none(),
+        }
+        Ok(())
+    }
+
+    /// Marks, and leaves the members and what closes them to do.
+    fn members(&mut self, id: NodeId, node: &Node, end: Task) {
+        self.pickle.mark();
+        self.waiting.push(end);
+        let children = node.children.iter().enumerate().rev();
+        self.waiting.extend(children.map(|(index, &child)| Task::Value(child, Some((id, index)))));
+    }
+
+    fn complex(&mut self, node: &Node) {
+        let (real, imaginary) = node.bytes.split_at(node.bytes.len() / 2);
+        let float = |bytes: &[u8]| bytes.try_into().map_or(f64::NAN, f64::from_le_bytes);
+        self.pickle.global("__builtin__", "complex");
+        self.pickle.float(float(real));
+        self.pickle.float(float(imaginary));
+        self.pickle.tuple(2);
+        self.pickle.reduce();
+    }
+
+    fn set(&mut self, id: NodeId, members: &[NodeId]) {
+        self.pickle.global("__builtin__", "set");
+        self.pickle.empty_list();
+        self.pickle.mark();
+        self.waiting.push(Task::Set);
+        for (index, &member) in members.iter().enumerate().rev() {
+            if self.tree.is_hashable(member) {
+                self.waiting.push(Task::Value(member, Some((id, index))));
+            } else {
+                self.losses.add(&self.tree, id, "a member that torch.load(weights_only=True) could not hash is left out");
+            }
+        }
+    }
+
+    fn map(&mut self, id: NodeId, node: &Node) {
+        match &*node.class {
+            "collections.OrderedDict" => self.pickle.call_without_arguments("collections", "OrderedDict"),
+            _ => {
+                self.plain_class(id, &node.class, "dict");
+                self.pickle.empty_dict();
+            }
+        }
+        self.entries(id, node);
+    }
+
+    /// Leaves the entries of a mapping to do.
+    fn entries(&mut self, id: NodeId, node: &Node) {
+        self.pickle.mark();
+        self.waiting.push(Task::SetItems);
+        let entries: Vec<(NodeId, NodeId)> = node.entries().collect();
+        for (index, (key, value)) in entries.into_iter().enumerate().rev() {
+            if !self.tree.is_hashable(key) {
+                self.losses.add(&self.tree, id, "an entry whose key torch.load(weights_only=True) refuses is left out");
+            } else if self.tree.form(value) != Form::GivenUp {
+                self.waiting.push(Task::Value(value, Some((id, 2 * index + 1))));
+                self.waiting.push(Task::Value(key, Some((id, 2 * index))));
+            }
+        }
+    }
+
+    fn tensor(&mut self, id: NodeId, node: &Node, requires_grad: bool) -> Result<()> {
+        let place = node.as_tensor().and_then(|tensor| Some((tensor, self.storages.place(tensor)?)));
+        let Some((tensor, place)) = place else {
+            self.pickle.none();
+            return Ok(());
+        };
+        self.written[tensor.0 as usize] = true;
+        let requires_grad = requires_grad && self.may_require_grad(id, place.dtype, false);
+        rebuild::tensor(&mut self.pickle, place, self.storages, requires_grad)
+    }
+
+    /// Whether torch sets the flag on such a tensor, or on a parameter that wraps it.
+    fn may_require_grad(&mut self, id: NodeId, dtype: &TorchDtype, wrapped: bool) -> bool {
+        if !dtype.is_differentiable() {
+            self.losses.add(&self.tree, id, "requires_grad is left out: torch sets it on floating point and complex tensors only");
+            return false;
+        }
+        // `_rebuild_tensor_v3` sets the flag first and the storage then, which torch itself forbids.
+        if dtype.storage_class.is_none() && !wrapped {
+            let why = format!("requires_grad is left out: torch fails to load a tensor of {} with it", dtype.name);
+            self.losses.add(&self.tree, id, &why);
+            return false;
+        }
+        true
+    }
+
+    fn attributed(&mut self, id: NodeId, node: &Node) -> Result<()> {
+        let [value, attributes] = *node.children else { return Ok(()) };
+        let (Some(inner), Some(set)) = (self.tree.node(value).cloned(), self.tree.node(attributes).cloned()) else {
+            self.pickle.none();
+            return Ok(());
+        };
+        if inner.kind == NodeKind::MAP && &*inner.class == "collections.OrderedDict" && set.kind == NodeKind::MAP {
+            self.waiting.push(Task::Build);
+            self.waiting.push(Task::Value(attributes, Some((id, 1))));
+            self.waiting.push(Task::Value(value, Some((id, 0))));
+            return Ok(());
+        }
+        if inner.kind != NodeKind::TENSOR {
+            self.losses.add(&self.tree, id, "its attributes are left out: torch sets none on such an object");
+            self.waiting.push(Task::Value(value, Some((id, 0))));
+            return Ok(());
+        }
+        let name_of = |key| self.tree.node(key).and_then(Node::as_text);
+        let is_flag = |&(key, _): &(NodeId, NodeId)| name_of(key) == Some("requires_grad");
+        let flag = set.entries().find(is_flag).and_then(|(_, flag)| self.tree.node(flag)?.as_bool());
+        if set.kind != NodeKind::MAP || set.entries().any(|entry| !is_flag(&entry)) {
+            self.losses.add(&self.tree, id, "a tensor's attributes other than requires_grad are left out");
+        }
+        self.tensor(id, &inner, flag == Some(true))
+    }
+
+    fn object(&mut self, id: NodeId) -> Result<()> {
+        match Object::of(&self.tree, id) {
+            Some(Object::Dtype(name)) => self.pickle.global("torch", name),
+            Some(Object::Size(dimensions)) => {
+                self.pickle.global("torch", "Size");
+                self.pickle.int_tuple(&dimensions);
+                self.pickle.tuple(1);
+                self.pickle.reduce();
+            }
+            Some(Object::Device { kind, index }) => {
+                self.pickle.global("torch", "device");
+                self.pickle.text(&kind)?;
+                if let Some(index) = index {
+                    self.pickle.int(index);
+                }
+                self.pickle.tuple(if index.is_some() { 2 } else { 1 });
+                self.pickle.reduce();
+            }
+            Some(Object::Layout(name)) => {
+                self.pickle.global("torch.serialization", "_get_layout");
+                self.pickle.text(name)?;
+                self.pickle.tuple(1);
+                self.pickle.reduce();
+            }
+            Some(Object::ByteArray(content)) => {
+                let bytes = content.map_or(Some(Vec::new()), |content| self.tree.node(content).and_then(latin1_bytes));
+                let Some(bytes) = bytes else {
+                    self.losses.add(&self.tree, id, "a bytearray of a text that is not Latin-1 becomes None");
+                    self.pickle.none();
+                    return Ok(());
+                };
+                self.pickle.global("__builtin__", "bytearray");
+                self.pickle.byte_string(&bytes)?;
+                self.pickle.tuple(1);
+                self.pickle.reduce();
+            }
+            Some(Object::Mapping { class, entries }) => {
+                match class {
+                    Mapping::Counter => self.pickle.call_without_arguments("collections", "Counter"),
+                    Mapping::Plain(class) => {
+                        self.plain_class(id, class, "dict");
+                        self.pickle.empty_dict();
+                    }
+                }
+                if let Some((map, node)) = entries.and_then(|map| Some((map, self.tree.node(map)?.clone()))) {
+                    self.tree.come_by(map, Some((id, 0)));
+                    self.entries(map, &node);
+                }
+            }
+            Some(Object::FrozenSet(members)) => {
+                self.plain_class(id, "builtins.frozenset", "set");
+                let members = self.tree.node(members).map(|node| node.children.to_vec()).unwrap_or_default();
+                self.set(id, &members);
+            }
+            Some(Object::Parameter { tensor, requires_grad, attributes }) => {
+                if let Some(what) = attributes {
+                    self.losses.add(&self.tree, id, &format!("a parameter's {what} are left out"));
+                }
+                let dtype = self.dtype_of(tensor);
+                let requires_grad = requires_grad && dtype.is_some_and(|dtype| self.may_require_grad(id, dtype, true));
+                self.pickle.global("torch._utils", "_rebuild_parameter");
+                self.waiting.push(Task::Parameter { requires_grad });
+                self.waiting.push(Task::Value(tensor, Some((id, 0))));
+            }
+            None => self.pickle.none(),
+        }
+        Ok(())
+    }
+
+    /// The dtype of a tensor's node, with attributes or without.
+    fn dtype_of(&self, id: NodeId) -> Option<&'static TorchDtype> {
+        let node = self.tree.node(id)?;
+        let node = if node.kind == NodeKind::ATTRIBUTED { self.tree.node(*node.children.first()?)? } else { node };
+        Some(self.storages.place(node.as_tensor()?)?.dtype)
+    }
+
+    /// Says so where a container's own class is left behind.
+    fn plain_class(&mut self, id: NodeId, class: &str, plain: &str) {
+        if !class.is_empty() {
+            let why = format!("{class:?} becomes a plain {plain}: torch.load(weights_only=True) refuses the class");
+            self.losses.add(&self.tree, id, &why);
+        }
+    }
+}
+
+fn refusal(node: &Node) -> String {
+    match node.kind {
+        NodeKind::INT => "an integer that is longer than 255 bytes becomes None".to_owned(),
+        NodeKind::OBJECT => format!("{:?} becomes None: torch.load(weights_only=True) refuses it", node.class),
+        kind => format!("a value of kind {} becomes None: no pickle opcode holds it", kind.0),
+    }
+}
+
+/// What is left behind, until it is known that the tree is written at all.
+#[derive(Default)]
+struct Losses {
+    first: Vec<Loss>,
+    more: usize,
+}
+
+impl Losses {
+    /// How many are told one by one: a hostile tree has millions.
+    const MOST: usize = 1000;
+
+    fn add(&mut self, tree: &StateTree<'_>, id: NodeId, why: &str) {
+        if self.first.len() < Self::MOST {
+            self.first.push(Loss::new(LossKind::State, tree.path(id), why));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn report(self, layout: &mut dyn LayoutSink) -> Result<()> {
+        for loss in self.first {
+            layout.loss(loss)?;
+        }
+        if self.more > 0 {
+            layout.loss(Loss::new(LossKind::State, ".", format!("{} more values are left out", self.more)))?;
+        }
+        Ok(())
+    }
+}

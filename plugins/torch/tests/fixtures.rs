@@ -1,0 +1,130 @@
+//! Every `zip_*` and `bad_zip_*` file that real torch wrote: exact names, dtypes, shapes and digests.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use ferry_torch::Torch;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::{CatalogView, LossKind, MemoryContext, MemorySource};
+
+fn cases(prefix: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/torch");
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut cases: Vec<PathBuf> =
+        entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix)).collect();
+    cases.sort();
+    cases
+}
+
+fn expected(case: &Path) -> Value {
+    serde_json::from_slice(&fs::read(case.join("expected.json")).unwrap()).unwrap()
+}
+
+fn source(case: &Path, expected: &Value) -> MemorySource {
+    let file = expected["files"][0].as_str().unwrap();
+    MemorySource::file(file, fs::read(case.join(file)).unwrap())
+}
+
+/// Tensors that are not plain: they are losses, and so are their parts.
+fn is_plain(name: &str, tensor: &Value, case: &str) -> bool {
+    let of_sparse = case.contains("sparse") && (name.starts_with("s.") || name.starts_with("s("));
+    !of_sparse && tensor.get("quant").is_none() && tensor.get("meta").is_none()
+}
+
+#[test]
+fn zip_cases_are_exact() {
+    let (mut files, mut tensors) = (0, 0);
+    for case in cases("zip_") {
+        let name = case.file_name().unwrap().to_str().unwrap();
+        let expected = expected(&case);
+        let (source, context) = (source(&case, &expected), MemoryContext::default());
+        let view = MemoryView::read(&Torch, &[], &source, &context).unwrap_or_else(|e| panic!("{name}: {e}"));
+        if name == "zip_code_execution" {
+            continue;
+        }
+        files += 1;
+        let wanted = expected["tensors"].as_object().unwrap();
+        let plain: BTreeSet<&str> = wanted
+            .iter()
+            .filter(|(key, value)| is_plain(key, value, name))
+            .map(|(key, _)| key.as_str())
+            .collect();
+        let found: BTreeSet<&str> =
+            view.catalog().tensors().iter().map(|tensor| tensor.name.as_str()).collect();
+        assert_eq!(found, plain, "{name}");
+        for tensor in plain {
+            let (dtype, shape, bytes) = view.tensor_named(tensor).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let facts = &wanted[tensor];
+            assert_eq!(dtype, facts["dtype"], "{name}: {tensor}");
+            assert_eq!(serde_json::json!(shape), facts["shape"], "{name}: {tensor}");
+            let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(digest, facts["sha256"], "{name}: {tensor}");
+            tensors += 1;
+        }
+        let lost = view.catalog().losses().iter().filter(|loss| loss.kind == LossKind::Tensor).count();
+        let special = ["sparse", "quantized", "meta"].iter().any(|kind| name.contains(kind));
+        let arrays = usize::from(name == "zip_training_checkpoint");
+        assert_eq!(lost > arrays, special, "{name}: {:?}", view.catalog().losses());
+    }
+    assert_eq!((files, tensors), (21, 772), "files and tensors seen");
+}
+
+#[test]
+fn shared_storages_are_ties() {
+    for case in cases("zip_") {
+        let expected = expected(&case);
+        let (source, context) = (source(&case, &expected), MemoryContext::default());
+        let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
+        let find = |name: &str| view.tensor_ids().find(|&id| view.tensor(id).name == name);
+        for (a, b) in [("emb.weight", "head.weight"), ("sd.emb.weight", "sd.head.weight"), ("base", "alias")]
+        {
+            let (Some(a), Some(b)) = (find(a), find(b)) else { continue };
+            assert_eq!(view.tied_to(a), view.tied_to(b), "{}", case.display());
+        }
+    }
+}
+
+#[test]
+fn bad_zip_cases_are_refused() {
+    let cases = cases("bad_zip_");
+    for case in &cases {
+        let expected = expected(case);
+        let (source, context) = (source(case, &expected), MemoryContext::default());
+        // The flipped bit is in a storage: its CRC is in the catalog, and whoever reads it checks it.
+        let error = MemoryView::read(&Torch, &[], &source, &context).and_then(|view| {
+            view.catalog().tensors().iter().try_for_each(|tensor| view.tensor_named(&tensor.name).map(drop))
+        });
+        assert!(error.is_err(), "{}", case.display());
+    }
+    assert_eq!(cases.len(), 2, "files seen");
+}
+
+#[test]
+fn a_call_is_listed_and_the_tensors_beside_it_are_read() {
+    let case = cases("zip_code_execution").remove(0);
+    let (source, context) = (source(&case, &expected(&case)), MemoryContext::default());
+    let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
+    let catalog = view.catalog();
+    assert_eq!(catalog.tensors().len(), 1);
+    assert_eq!(view.tensor_named("w").unwrap().1, [2]);
+    assert!(catalog.globals().iter().any(|global| global == "builtins.eval"));
+    let loss = &catalog.losses()[0];
+    assert_eq!((loss.kind, &*loss.what), (LossKind::State, "x"));
+    assert!(loss.why.contains("builtins.eval"), "{loss}");
+}
+
+#[test]
+fn other_containers_are_refused_by_name() {
+    for (prefix, word) in [("legacy_", "stream format"), ("torchscript", "TorchScript")] {
+        let cases = cases(prefix);
+        assert!(!cases.is_empty());
+        for case in cases {
+            let (source, context) = (source(&case, &expected(&case)), MemoryContext::default());
+            let error = MemoryView::read(&Torch, &[], &source, &context).err().unwrap().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

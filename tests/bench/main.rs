@@ -1,0 +1,60 @@
+//! The benchmark: conversions beside `cp` of the same file, in one run, and beside the way that a
+//! Python script goes. See README.md here.
+//!
+//! `cargo run --release --package tensorferry-tests --bin bench -- --rounds 15 --dir FOLDER`
+#![expect(clippy::unwrap_used, reason = "a benchmark ends where something fails")]
+
+mod jobs;
+mod measure;
+mod table;
+
+use jobs::Bench;
+use std::path::PathBuf;
+
+/// What the command line says.
+struct Arguments {
+    /// A folder on a disk; the target folder's `bench` by default.
+    disk: PathBuf,
+    /// A folder in memory.
+    memory: PathBuf,
+    rounds: usize,
+    mebibytes: u64,
+}
+
+fn main() {
+    let arguments = arguments();
+    println!("{}\n", measure::machine());
+    for (name, folder) in [("disk", &arguments.disk), ("memory", &arguments.memory)] {
+        std::fs::create_dir_all(folder).unwrap();
+        let bench = Bench::new(name, folder, arguments.mebibytes << 20);
+        bench.beside_cp(arguments.rounds, &[]);
+        if name == "disk" {
+            bench.beside_cp(arguments.rounds, &["--sync"]);
+            bench.beside_python();
+            bench.small_and_many();
+            bench.peak_memory();
+        }
+    }
+}
+
+fn arguments() -> Arguments {
+    let target = tensorferry_tests::workspace::workspace().target.clone();
+    let mut arguments = Arguments {
+        disk: target.join("bench"),
+        memory: PathBuf::from("/dev/shm/ferry-bench"),
+        rounds: 15,
+        mebibytes: 1024,
+    };
+    let mut given = std::env::args().skip(1);
+    while let Some(flag) = given.next() {
+        let value = given.next().unwrap_or_else(|| panic!("{flag} takes a value"));
+        match flag.as_str() {
+            "--dir" => arguments.disk = PathBuf::from(value).join("ferry-bench"),
+            "--memory-dir" => arguments.memory = PathBuf::from(value).join("ferry-bench"),
+            "--rounds" => arguments.rounds = value.parse().expect("--rounds takes a number"),
+            "--mebibytes" => arguments.mebibytes = value.parse().expect("--mebibytes takes a number"),
+            _ => panic!("unknown flag {flag}: there are --dir, --memory-dir, --rounds, --mebibytes"),
+        }
+    }
+    arguments
+}

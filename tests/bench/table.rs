@@ -1,0 +1,53 @@
+//! A table of jobs that were run in turns: the best run of each beside the best of its yardstick.
+//!
+//! The best, not the mean: what disturbs a run only ever makes it longer.
+
+use crate::measure::Measurement;
+use std::time::Duration;
+
+/// One job's runs.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) runs: Vec<Measurement>,
+}
+
+impl Row {
+    pub(crate) fn best(&self) -> Duration {
+        self.runs.iter().map(|run| run.wall).min().unwrap_or_default()
+    }
+
+    fn median(&self) -> Duration {
+        let mut walls: Vec<_> = self.runs.iter().map(|run| run.wall).collect();
+        walls.sort();
+        walls[walls.len() / 2]
+    }
+
+    fn worst(&self) -> Duration {
+        self.runs.iter().map(|run| run.wall).max().unwrap_or_default()
+    }
+
+    fn peak_mebibytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.peak_bytes).max().unwrap_or_default() >> 20
+    }
+}
+
+/// Prints rows, each with its best run as a multiple of the yardstick's; the yardstick of a row is
+/// given by its index.
+pub(crate) fn print(title: &str, rows: &[Row], yardstick: impl Fn(usize) -> usize) {
+    println!("### {title}\n");
+    println!("| | best, ms | of the yardstick | median, ms | worst, ms | peak memory, MiB |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    for (index, row) in rows.iter().enumerate() {
+        let ratio = row.best().as_secs_f64() / rows[yardstick(index)].best().as_secs_f64();
+        println!(
+            "| {} | {:.1} | {ratio:.2} | {:.1} | {:.1} | {} |",
+            row.name,
+            row.best().as_secs_f64() * 1e3,
+            row.median().as_secs_f64() * 1e3,
+            row.worst().as_secs_f64() * 1e3,
+            row.peak_mebibytes(),
+        );
+    }
+    println!();
+}

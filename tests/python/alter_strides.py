@@ -1,0 +1,27 @@
+"""Saves a matrix, and a second file in which only the strides in the pickle are others; prints the
+facts of both as torch sees them."""
+
+import json
+import sys
+import zipfile
+
+import torch
+
+import facts
+
+plain, altered = sys.argv[1:]
+torch.save({"w": torch.arange(64.0 * 48).reshape(64, 48)}, plain)
+
+# BININT1 48, BININT1 1, TUPLE2: row-major strides of [64, 48]; they become those of a transpose.
+before, after = b"K\x30K\x01\x86", b"K\x01K\x40\x86"
+with zipfile.ZipFile(plain) as source, zipfile.ZipFile(altered, "w") as target:
+    for name in source.namelist():
+        data = source.read(name)
+        if name.endswith("/.format_version"):
+            continue  # its promise, that offsets can be computed, holds for torch's own layout only
+        if name.endswith("/data.pkl"):
+            assert data.count(before) == 1, data
+            data = data.replace(before, after)
+        target.writestr(name, data)
+
+print(json.dumps([facts.facts(torch.load(path, weights_only=True)) for path in (plain, altered)]))

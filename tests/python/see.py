@@ -1,0 +1,15 @@
+"""Prints the facts of a file as the framework that it is for sees them."""
+
+import json
+import sys
+
+import facts
+
+path, *options = sys.argv[1:]
+if path.endswith(".index.json"):
+    value = facts.load_index(path)
+elif path.endswith(".safetensors"):
+    value = facts.load_safetensors(path)
+else:
+    value = facts.load_torch(path, "--calculate-offsets" in options)
+print(json.dumps(facts.facts(value)))

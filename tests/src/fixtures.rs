@@ -1,0 +1,103 @@
+//! A case is a folder that real frameworks wrote, with what a reader must find in it: see the
+//! README beside them.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// One case.
+#[derive(Debug)]
+pub struct Case {
+    /// The folder's name.
+    pub name: String,
+    /// The folder.
+    pub folder: PathBuf,
+    /// Its `expected.json`.
+    pub expected: Value,
+}
+
+/// What a tensor is: its dtype, its shape, the sha256 of its logical bytes.
+pub type Facts = (String, Vec<u64>, String);
+
+/// Where the fixtures are.
+#[must_use]
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
+}
+
+/// The cases of a section whose names start with `prefix`, sorted.
+///
+/// # Panics
+/// If the section is missing, or a case has no `expected.json`.
+#[must_use]
+pub fn cases(section: &str, prefix: &str) -> Vec<Case> {
+    let section = folder().join(section);
+    let names = crate::ferry::names_in(&section);
+    names
+        .into_iter()
+        .filter(|name| name.starts_with(prefix) && section.join(name).is_dir())
+        .map(|name| {
+            let folder = section.join(&name);
+            let text = std::fs::read(folder.join("expected.json"));
+            let text = text.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+            Case { name, folder, expected: serde_json::from_slice(&text).unwrap() }
+        })
+        .collect()
+}
+
+impl Case {
+    /// Whether it must be refused.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.expected["expect"] == "error"
+    }
+
+    /// What a person would point at: the index of a set, else the file.
+    ///
+    /// # Panics
+    /// If the case has no file.
+    #[must_use]
+    pub fn input(&self) -> PathBuf {
+        let files: Vec<&str> =
+            self.expected["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let index = files.iter().find(|file| file.ends_with(".index.json"));
+        self.folder.join(index.or(files.first()).expect("a case has a file"))
+    }
+
+    /// The tensors that `keep` wants, by name.
+    ///
+    /// # Panics
+    /// If the case is not one that must be read.
+    pub fn tensors(&self, keep: impl Fn(&str, &Value) -> bool) -> BTreeMap<String, Facts> {
+        let tensors = self.expected["tensors"].as_object().expect("a case that is read has tensors");
+        tensors
+            .iter()
+            .filter(|(name, tensor)| keep(name, tensor))
+            .map(|(name, tensor)| (name.clone(), facts(tensor, &tensor["sha256"])))
+            .collect()
+    }
+}
+
+/// The tensors of an `inspect --json --digest sha256` document, by name.
+///
+/// # Panics
+/// If a name comes twice, or a field is missing.
+#[must_use]
+pub fn inspected(document: &Value) -> BTreeMap<String, Facts> {
+    let mut tensors = BTreeMap::new();
+    for tensor in document["tensors"].as_array().expect("inspect lists tensors") {
+        let name = tensor["name"].as_str().expect("a tensor has a name").to_owned();
+        let before = tensors.insert(name, facts(tensor, &tensor["digest"]["sha256"]));
+        assert!(before.is_none(), "listed twice: {tensor}");
+    }
+    tensors
+}
+
+fn facts(tensor: &Value, digest: &Value) -> Facts {
+    let shape = tensor["shape"].as_array().unwrap_or_else(|| panic!("no shape: {tensor}"));
+    (
+        tensor["dtype"].as_str().unwrap_or_else(|| panic!("no dtype: {tensor}")).to_owned(),
+        shape.iter().map(|dim| dim.as_u64().unwrap()).collect(),
+        digest.as_str().unwrap_or_else(|| panic!("no digest: {tensor}")).to_owned(),
+    )
+}

@@ -1,0 +1,19 @@
+//! What the outside-in tests share: the program as `cargo build` leaves it, the fixtures, the real
+//! frameworks, and inputs made on the spot.
+//!
+//! Helpers panic with the reason where a test cannot go on: nothing here is skipped silently.
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+pub mod disk;
+pub mod ferry;
+pub mod fixtures;
+pub mod fuzz;
+pub mod model;
+pub mod mutate;
+pub mod python;
+pub mod random;
+pub mod shape;
+pub mod workspace;
+pub mod zip;
+
+pub use ferry::{Ferry, Outcome};

@@ -1,0 +1,101 @@
+//! Models made on the spot, without a framework: safetensors files with random content.
+//!
+//! Layout: u64 length of the header, the header as JSON, the tensors' bytes
+//! (<https://github.com/huggingface/safetensors#format>).
+
+use crate::random::Random;
+use std::fs::File;
+use std::io::{BufWriter, Result, Write};
+use std::path::Path;
+
+/// A small file of these tensors: name, dtype, shape, bytes.
+#[must_use]
+pub fn safetensors(tensors: &[(&str, &str, &[u64], &[u8])]) -> Vec<u8> {
+    let mut entries = Vec::new();
+    let mut data = Vec::new();
+    for (name, dtype, shape, bytes) in tensors {
+        let start = data.len();
+        data.extend(*bytes);
+        entries.push(entry(name, dtype, shape, start as u64, data.len() as u64));
+    }
+    [header(&entries), data].concat()
+}
+
+fn entry(name: &str, dtype: &str, shape: &[u64], start: u64, end: u64) -> String {
+    format!(r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{end}]}}"#)
+}
+
+/// The length and the JSON, padded as the library does, so that the data is aligned.
+fn header(entries: &[String]) -> Vec<u8> {
+    let mut json = format!("{{{}}}", entries.join(","));
+    json.extend(std::iter::repeat_n(' ', json.len().next_multiple_of(8) - json.len()));
+    [&(json.len() as u64).to_le_bytes(), json.as_bytes()].concat()
+}
+
+/// What a model is made of.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// Each tensor's name, dtype, shape and length in bytes, in the order of the file.
+    pub tensors: Vec<(String, &'static str, Vec<u64>, u64)>,
+    /// What the values are made from.
+    pub seed: u64,
+}
+
+impl Model {
+    /// About `bytes` in `count` tensors of the sizes of a transformer's: most bytes are in
+    /// matrices, and one tensor in three is a short vector.
+    #[must_use]
+    pub fn of_size(bytes: u64, count: u64, seed: u64) -> Self {
+        let matrices = (count - count / 3).max(1);
+        let rows = (bytes / matrices / 2 / 1024).max(1);
+        let tensors = (0..count).map(|index| {
+            let name = format!("model.layers.{}.part_{}.weight", index / 9, index % 9);
+            if index % 3 == 2 && count >= 3 {
+                (name, "F32", vec![1024], 4096)
+            } else {
+                (name, "BF16", vec![rows, 1024], rows * 2048)
+            }
+        });
+        Self { tensors: tensors.collect(), seed }
+    }
+
+    /// `count` tensors of `bytes` each.
+    #[must_use]
+    pub fn uniform(count: u64, bytes: u64, seed: u64) -> Self {
+        let tensors = (0..count).map(|index| (format!("layer.{index:03}.weight"), "U8", vec![bytes], bytes));
+        Self { tensors: tensors.collect(), seed }
+    }
+
+    /// `count` tensors of one element.
+    #[must_use]
+    pub fn of_scalars(count: u64, seed: u64) -> Self {
+        let tensors = (0..count).map(|index| (format!("layer.{index:06}.scale"), "F32", vec![1], 4));
+        Self { tensors: tensors.collect(), seed }
+    }
+
+    /// Writes it as one file.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut entries = Vec::with_capacity(self.tensors.len());
+        let mut start = 0;
+        for (name, dtype, shape, bytes) in &self.tensors {
+            let end = start + bytes;
+            entries.push(entry(name, dtype, shape, start, end));
+            start = end;
+        }
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+        file.write_all(&header(&entries))?;
+        let mut random = Random::new(self.seed);
+        let mut buffer = vec![0; 1 << 20];
+        while start > 0 {
+            let len = start.min(1 << 20);
+            let part = &mut buffer[..usize::try_from(len).unwrap_or(0)];
+            random.fill(part);
+            file.write_all(part)?;
+            start -= len;
+        }
+        file.flush()
+    }
+}

@@ -1,0 +1,58 @@
+//! A mutation is a small damage to bytes, of the kinds that break parsers: for runs without
+//! libFuzzer, on the stable toolchain.
+
+use crate::random::Random;
+
+/// Numbers at the edges of what lengths and offsets are compared with.
+const EDGES: [u64; 10] = [
+    0,
+    1,
+    0x7f,
+    0xff,
+    0xffff,
+    0x7fff_ffff,
+    0xffff_ffff,
+    0x7fff_ffff_ffff_ffff,
+    0xffff_ffff_ffff_fff8,
+    u64::MAX,
+];
+
+/// One to eight damages to `bytes`; `other` is what pieces are taken from.
+pub fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
+    for _ in 0..=random.below(8) {
+        if bytes.is_empty() {
+            bytes.extend(other);
+            return;
+        }
+        let at = random.below(bytes.len());
+        let len = 1 + random.below(64.min(bytes.len() - at));
+        match random.below(8) {
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at] = random.word().to_le_bytes()[0],
+            2 => bytes.truncate(at),
+            3 => drop(bytes.drain(at..at + len)),
+            4 => {
+                let piece = bytes[at..at + len].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            5 => {
+                let edge = EDGES[random.below(EDGES.len())].to_le_bytes();
+                let width = (1 << random.below(4)).min(bytes.len() - at);
+                bytes[at..at + width].copy_from_slice(&edge[..width]);
+            }
+            6 if !other.is_empty() => {
+                let from = random.below(other.len());
+                let piece = &other[from..other.len().min(from + len)];
+                bytes.splice(at..at, piece.iter().copied());
+            }
+            _ => digit(random, bytes, at),
+        }
+    }
+}
+
+/// Changes the next decimal digit, as numbers in JSON and in text pickles have them.
+fn digit(random: &mut Random, bytes: &mut [u8], from: usize) {
+    if let Some(digit) = bytes[from..].iter_mut().find(|byte| byte.is_ascii_digit()) {
+        *digit = b'0' + random.word().to_le_bytes()[0] % 10;
+    }
+}

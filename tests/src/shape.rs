@@ -1,0 +1,247 @@
+//! A shape is how an output lies on disk: one file, a folder of its own, or a set among other files.
+//! A scene is a place where such an output is written, killed, and looked at.
+
+use crate::ferry::{Outcome, files_below, run};
+use crate::model::Model;
+use crate::{Ferry, workspace};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// How an output lies on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// One file.
+    File,
+    /// A folder of its own, with a sidecar.
+    Folder,
+    /// Shards and their index, beside other files.
+    Set,
+}
+
+/// What stands under an output's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nothing that could be opened.
+    None,
+    /// All of the old output, and nothing else.
+    Old,
+    /// All of the new output, and nothing else.
+    New,
+}
+
+/// What staging folders are called.
+pub const STAGE: &str = ".ferry-stage-";
+/// A file in the output's folder that is not the output's.
+const BYSTANDER: &str = "keep.txt";
+const INDEX: &str = "model.safetensors.index.json";
+const TENSORS: u64 = 32;
+const TENSORS_OF_A_SHARD: u64 = 8;
+
+/// A folder with an old and a new input of one shape, and what each of them becomes.
+#[derive(Debug)]
+pub struct Scene {
+    /// The program.
+    pub ferry: Ferry,
+    shape: Shape,
+    folder: TempDir,
+    new_tensor_bytes: u64,
+}
+
+const OLD_TENSOR_BYTES: u64 = 8 << 10;
+
+impl Scene {
+    /// The new input has `bytes`, the old one few. Both become outputs of the same names.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn new(shape: Shape, bytes: u64) -> Self {
+        // Not in /tmp, which may be in memory.
+        let parent = workspace::workspace().target.join("tmp");
+        std::fs::create_dir_all(&parent).unwrap();
+        let folder = tempfile::Builder::new().prefix("scene-").tempdir_in(parent).unwrap();
+        let scene = Self { ferry: Ferry::new(), shape, folder, new_tensor_bytes: bytes / TENSORS };
+        for (which, tensor_bytes) in [(State::Old, OLD_TENSOR_BYTES), (State::New, scene.new_tensor_bytes)] {
+            let input = scene.input(which);
+            let model = Model::uniform(TENSORS, tensor_bytes, tensor_bytes);
+            if shape == Shape::Folder {
+                std::fs::create_dir(&input).unwrap();
+                std::fs::write(input.join("config.json"), format!("{{\"is\": \"{which:?}\"}}")).unwrap();
+                model.write(&input.join("model.safetensors")).unwrap();
+            } else {
+                model.write(&input).unwrap();
+            }
+            let reference = scene.reference(which);
+            std::fs::create_dir(&reference).unwrap();
+            let _ = run(&mut scene.command_to(which, &reference, &[])).expect(0);
+        }
+        scene.reset(false);
+        scene
+    }
+
+    /// Where outputs are written.
+    #[must_use]
+    pub fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    /// The input that becomes this state.
+    #[must_use]
+    pub fn input(&self, which: State) -> PathBuf {
+        let suffix = if self.shape == Shape::Folder { "" } else { ".safetensors" };
+        self.folder.path().join(format!("{which:?}{suffix}"))
+    }
+
+    fn reference(&self, which: State) -> PathBuf {
+        self.folder.path().join(format!("reference-{which:?}"))
+    }
+
+    /// The conversion that makes this state, with more options.
+    #[must_use]
+    pub fn command(&self, which: State, options: &[&str]) -> Command {
+        self.command_to(which, &self.work(), options)
+    }
+
+    fn command_to(&self, which: State, folder: &Path, options: &[&str]) -> Command {
+        let bytes = if which == State::Old { OLD_TENSOR_BYTES } else { self.new_tensor_bytes };
+        let mut command = self.ferry.command(["convert"]);
+        command.arg(self.input(which));
+        match self.shape {
+            Shape::File => command.arg(folder.join("out.pt")),
+            Shape::Folder => command.arg(folder.join("out")).args(["--to", "torch"]),
+            Shape::Set => command
+                .arg(folder.join("model.safetensors"))
+                .args(["-o", &format!("max_shard_size={}", bytes * TENSORS_OF_A_SHARD)]),
+        };
+        command.args(options);
+        command
+    }
+
+    /// Empties the place, or puts the old output there.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn reset(&self, with_old: bool) {
+        let work = self.work();
+        if work.exists() {
+            std::fs::remove_dir_all(&work).unwrap();
+        }
+        std::fs::create_dir(&work).unwrap();
+        std::fs::write(work.join(BYSTANDER), "mine").unwrap();
+        if with_old {
+            let reference = self.reference(State::Old);
+            for file in files_below(&reference) {
+                let to = work.join(&file);
+                std::fs::create_dir_all(to.parent().expect("it lies in the work folder")).unwrap();
+                std::fs::copy(reference.join(&file), to).unwrap();
+            }
+        }
+    }
+
+    /// What stands there now, staging folders aside.
+    ///
+    /// # Panics
+    /// If it is a mixture, or a part of a file, or if somebody else's file is not what it was.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let work = self.work();
+        assert_eq!(std::fs::read(work.join(BYSTANDER)).unwrap(), b"mine");
+        let is_staged = |file: &Path| file.iter().any(|part| part.to_string_lossy().starts_with(STAGE));
+        let mut found = files_below(&work);
+        found.retain(|file| file != Path::new(BYSTANDER) && !is_staged(file));
+
+        let references = [State::Old, State::New].map(|which| (which, self.reference(which)));
+        // Each file with the states that it belongs to: one, as the contents differ.
+        let mut states = BTreeMap::new();
+        for file in &found {
+            let of = references.iter().find(|(_, reference)| same(&work.join(file), &reference.join(file)));
+            let (of, _) =
+                of.unwrap_or_else(|| panic!("{} is neither the old nor the new one", file.display()));
+            states.insert(file.clone(), *of);
+        }
+        if self.shape == Shape::Set && !states.contains_key(Path::new(INDEX)) {
+            return State::None;
+        }
+        let Some(first) = states.values().next() else { return State::None };
+        assert!(states.values().all(|of| of == first), "a mixture of old and new: {states:?}");
+        let (_, reference) = references.iter().find(|(which, _)| which == first).expect("it came from there");
+        assert_eq!(found, files_below(reference), "not all files are there, or more");
+        *first
+    }
+
+    /// What a killed run leaves is gone after the next one.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn next_run_cleans_up(&self) {
+        let _ = run(&mut self.command(State::Old, &["--force"])).expect(0);
+        assert_eq!(self.state(), State::Old);
+        self.nothing_is_staged();
+    }
+
+    /// There is no staging folder.
+    ///
+    /// # Panics
+    /// If there is one.
+    pub fn nothing_is_staged(&self) {
+        for folder in [self.work(), self.work().join("out")] {
+            if folder.is_dir() {
+                let names = crate::ferry::names_in(&folder);
+                assert!(
+                    !names.iter().any(|name| name.starts_with(STAGE)),
+                    "left in {}: {names:?}",
+                    folder.display()
+                );
+            }
+        }
+    }
+
+    /// Whether `outcome` may have left `state`, where the old output stood before if `with_old`.
+    ///
+    /// # Panics
+    /// If it may not.
+    pub fn may_stand(&self, state: State, with_old: bool, what: &str) {
+        let allowed: &[State] = match (with_old, self.shape) {
+            (false, _) => &[State::None, State::New],
+            (true, Shape::Set) => &[State::None, State::Old, State::New],
+            (true, Shape::File | Shape::Folder) => &[State::Old, State::New],
+        };
+        assert!(
+            allowed.contains(&state),
+            "{:?}, old output: {with_old}, {what}: {state:?} stands",
+            self.shape
+        );
+    }
+
+    /// Runs the new conversion to its end.
+    #[must_use]
+    pub fn run(&self, options: &[&str]) -> Outcome {
+        run(&mut self.command(State::New, options))
+    }
+}
+
+/// Whether two files have the same bytes; one that is not there has none.
+fn same(a: &Path, b: &Path) -> bool {
+    let (Ok(mut a), Ok(mut b)) = (File::open(a), File::open(b)) else { return false };
+    let len = |file: &File| file.metadata().map(|metadata| metadata.len()).unwrap();
+    if len(&a) != len(&b) {
+        return false;
+    }
+    let mut left = len(&a);
+    let mut buffers = [vec![0; 1 << 18], vec![0; 1 << 18]];
+    while left > 0 {
+        let n = usize::try_from(left.min(1 << 18)).unwrap();
+        let [x, y] = &mut buffers;
+        a.read_exact(&mut x[..n]).unwrap();
+        b.read_exact(&mut y[..n]).unwrap();
+        if x[..n] != y[..n] {
+            return false;
+        }
+        left -= n as u64;
+    }
+    true
+}

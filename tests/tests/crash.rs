@@ -1,0 +1,150 @@
+//! A process that is killed leaves what the contract promises, at any moment and at every stage of the
+//! commit, and the next run cleans up.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::time::{Duration, Instant};
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::random::Random;
+use tensorferry_tests::shape::{Scene, Shape, State};
+
+/// `FERRY_TEST_GIB` sets the size of the job, `FERRY_TEST_KILLS` how often it is killed.
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+fn killed_at_random_moments(shape: Shape) {
+    let bytes = number("FERRY_TEST_GIB").map_or(256 << 20, |gib| gib << 30);
+    let kills = number("FERRY_TEST_KILLS").unwrap_or(20);
+    let scene = Scene::new(shape, bytes);
+    for with_old in [false, true] {
+        let options: &[&str] = if with_old { &["--force"] } else { &[] };
+        scene.reset(with_old);
+        let start = Instant::now();
+        let _ = scene.run(options).expect(0);
+        let whole = start.elapsed();
+        assert_eq!(scene.state(), State::New);
+
+        let mut random = Random::new(kills);
+        let mut ended = 0;
+        for kill in 0..kills {
+            scene.reset(with_old);
+            let mut child = scene.command(State::New, options).spawn().unwrap();
+            let moment = whole.mul_f64(1.1) * u32::try_from(random.below(1000)).unwrap() / 1000;
+            std::thread::sleep(moment);
+            ended += u64::from(child.try_wait().unwrap().is_some());
+            child.kill().unwrap();
+            child.wait().unwrap();
+            scene.may_stand(scene.state(), with_old, &format!("kill {kill} after {moment:?}"));
+            scene.next_run_cleans_up();
+        }
+        println!("{shape:?}, old output: {with_old}: killed {} of {kills} runs of {whole:?}", kills - ended);
+        assert!(ended < kills, "every run had ended before it was killed");
+    }
+}
+
+#[test]
+fn one_file_killed_at_random_moments() {
+    killed_at_random_moments(Shape::File);
+}
+
+#[test]
+fn a_folder_killed_at_random_moments() {
+    killed_at_random_moments(Shape::Folder);
+}
+
+#[test]
+fn a_set_killed_at_random_moments() {
+    killed_at_random_moments(Shape::Set);
+}
+
+/// Faults are looked at by builds with debug assertions only.
+#[cfg(debug_assertions)]
+mod stages {
+    use super::*;
+    use std::collections::BTreeSet;
+    use tensorferry_host::fault::STAGES;
+
+    const SHAPES: [Shape; 3] = [Shape::File, Shape::Folder, Shape::Set];
+
+    /// Runs the job of each shape, with and without an old output, with a fault at each stage's first,
+    /// second and third time.
+    fn each(kind: &str, check: impl Fn(&Scene, bool, &str, Option<i32>)) {
+        for shape in SHAPES {
+            let scene = Scene::new(shape, 1 << 20);
+            for with_old in [false, true] {
+                for stage in STAGES {
+                    for time in 1..=3 {
+                        let fault = format!("{stage}@{time}{kind}");
+                        scene.reset(with_old);
+                        let options: &[&str] =
+                            if with_old { &["--verify", "--force"] } else { &["--verify"] };
+                        let outcome = run(scene.command(State::New, options).env("FERRY_FAULT", &fault));
+                        scene.may_stand(scene.state(), with_old, &fault);
+                        check(&scene, with_old, &fault, outcome.code);
+                        scene.next_run_cleans_up();
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn killed_at_every_stage() {
+        let reached = std::cell::RefCell::new(BTreeSet::new());
+        each("", |scene, _, fault, code| match code {
+            // A signal has no code.
+            None => drop(reached.borrow_mut().insert(fault.split('@').next().unwrap().to_owned())),
+            Some(code) => {
+                assert_eq!(code, 0, "{fault}");
+                assert_eq!(scene.state(), State::New, "{fault}");
+                scene.nothing_is_staged();
+            }
+        });
+        let all: BTreeSet<_> = STAGES.iter().map(ToString::to_string).collect();
+        assert_eq!(*reached.borrow(), all, "some stages were never reached");
+    }
+
+    #[test]
+    fn a_full_disk_at_every_stage() {
+        each("=enospc", |_, _, fault, code| assert!(matches!(code, Some(0 | 5)), "{fault}: {code:?}"));
+    }
+
+    #[test]
+    fn a_failing_disk_at_every_stage() {
+        each("=eio", |_, _, fault, code| assert!(matches!(code, Some(0 | 75)), "{fault}: {code:?}"));
+    }
+}
+
+#[test]
+fn an_interrupt_leaves_nothing() {
+    let scene = Scene::new(Shape::File, 256 << 20);
+    let mut interrupted = 0;
+    for milliseconds in [5, 20, 50, 90, 130] {
+        for with_old in [false, true] {
+            scene.reset(with_old);
+            let options: &[&str] = if with_old { &["--force"] } else { &[] };
+            let mut child = scene.command(State::New, options).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            rustix::process::kill_process(
+                rustix::process::Pid::from_child(&child),
+                rustix::process::Signal::INT,
+            )
+            .unwrap();
+            let code = child.wait().unwrap().code();
+            let state = scene.state();
+            scene.may_stand(state, with_old, "interrupted");
+            match code {
+                Some(0) => assert_eq!(state, State::New),
+                Some(130) => {
+                    interrupted += 1;
+                    assert_ne!(state, State::New);
+                    scene.nothing_is_staged();
+                }
+                // Before the program could listen.
+                None => {}
+                Some(code) => panic!("ended with {code} when interrupted"),
+            }
+        }
+    }
+    assert!(interrupted > 0, "no run was interrupted");
+}

@@ -1,0 +1,186 @@
+//! The real frameworks and `ferry` see the same in each other's files.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use tempfile::{TempDir, tempdir};
+use tensorferry_tests::fixtures::{Facts, cases};
+use tensorferry_tests::model::Model;
+use tensorferry_tests::{Ferry, python};
+
+/// What a framework sees in a file, or had in memory.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    tensors: BTreeMap<String, Facts>,
+    ties: Value,
+}
+
+impl Seen {
+    fn from(document: &Value) -> Self {
+        let facts = |fact: &Value| -> Facts { serde_json::from_value(fact.clone()).unwrap() };
+        let tensors = document["tensors"].as_object().unwrap();
+        let tensors = tensors.iter().map(|(name, fact)| (name.clone(), facts(fact))).collect();
+        Self { tensors, ties: document["ties"].clone() }
+    }
+}
+
+/// What the framework that a file is for sees in it: torch in both of its ways to find storages.
+fn seen(path: &Path) -> Seen {
+    let seen = Seen::from(&python::script("see.py", [path]).json());
+    if path.extension() == Some(OsStr::new("pt")) {
+        let other = python::script("see.py", [path.as_os_str(), OsStr::new("--calculate-offsets")]).json();
+        assert_eq!(Seen::from(&other), seen, "calculate_storage_offsets=True sees something else");
+    }
+    seen
+}
+
+fn files<const N: usize>(names: [&str; N]) -> (TempDir, [PathBuf; N]) {
+    let folder = tempdir().unwrap();
+    let paths = names.map(|name| folder.path().join(name));
+    (folder, paths)
+}
+
+#[test]
+fn views_arrive_as_torch_sees_them() {
+    let (_folder, [torch, safetensors, copy]) = files(["views.pt", "views.safetensors", "copy.pt"]);
+    let truth = Seen::from(&python::script("make_views.py", [&torch]).json());
+    assert_eq!(truth.tensors.len(), 153);
+    let ferry = Ferry::new();
+    // A budget far below the tensors' size, so that large gathers are done in pieces.
+    ferry.convert(&torch, &safetensors, &["--memory", "32MiB"]);
+    assert_eq!(seen(&safetensors).tensors, truth.tensors);
+    ferry.convert(&torch, &copy, &[]);
+    assert_eq!(seen(&copy).tensors, truth.tensors);
+}
+
+#[test]
+fn a_wrong_stride_is_seen() {
+    let (_folder, [plain, altered]) = files(["plain.pt", "altered.pt"]);
+    let truth = python::script("alter_strides.py", [&plain, &altered]).json();
+    let [truth_plain, truth_altered] = [&truth[0], &truth[1]].map(Seen::from);
+    assert_ne!(truth_plain, truth_altered, "the strides make no difference");
+    let ferry = Ferry::new();
+    for (input, truth) in [(&plain, truth_plain), (&altered, truth_altered)] {
+        let output = input.with_extension("safetensors");
+        ferry.convert(input, &output, &[]);
+        assert_eq!(seen(&output), truth, "{}", input.display());
+    }
+}
+
+#[test]
+fn torch_loads_every_dtype_it_has() {
+    let ferry = Ferry::new();
+    let case = cases("torch", "zip_all_dtypes").pop().unwrap();
+    let (_folder, [copy]) = files(["copy.pt"]);
+    ferry.convert(&case.input(), &copy, &[]);
+    let truth = case.tensors(|_, _| true);
+    assert_eq!(truth.len(), 32);
+    assert_eq!(seen(&copy).tensors, truth);
+}
+
+#[test]
+fn torch_loads_every_dtype_of_safetensors() {
+    let ferry = Ferry::new();
+    let (_folder, [library, torch]) = files(["library.safetensors", "torch.pt"]);
+    python::script("make_library.py", [&library]);
+    ferry.convert(&library, &torch, &["--strict"]);
+    let seen = seen(&torch);
+    assert_eq!(seen.tensors, self::seen(&library).tensors);
+    assert!(seen.tensors.len() > 60, "{}", seen.tensors.len());
+}
+
+#[test]
+fn torch_loads_what_was_big_endian() {
+    let ferry = Ferry::new();
+    let case = cases("torch", "zip_big_endian").pop().unwrap();
+    let (_folder, [copy]) = files(["copy.pt"]);
+    ferry.convert(&case.input(), &copy, &[]);
+    assert_eq!(seen(&copy).tensors, case.tensors(|_, _| true));
+}
+
+#[test]
+fn the_bytes_are_the_librarys_own() {
+    let ferry = Ferry::new();
+    let (_folder, [library, torch, back]) = files(["library.safetensors", "torch.pt", "back.safetensors"]);
+    python::script("make_library.py", [&library]);
+    ferry.convert(&library, &torch, &[]);
+    ferry.convert(&torch, &back, &[]);
+    assert!(
+        std::fs::read(&library).unwrap() == std::fs::read(&back).unwrap(),
+        "other bytes than the library's"
+    );
+    assert_eq!(ferry.inspect(&back)["metadata"], serde_json::json!({"format": "pt"}));
+}
+
+#[test]
+fn fixtures_on_the_way_back_are_the_librarys_own_bytes() {
+    let ferry = Ferry::new();
+    let mut compared = 0;
+    for case in cases("safetensors", "").iter().filter(|case| !case.is_error() && case.name != "sharded") {
+        // The order in which the library writes several keys of metadata is random.
+        if case.expected["metadata"].as_object().is_some_and(|metadata| metadata.len() > 1) {
+            continue;
+        }
+        let (_folder, [torch, back, library]) =
+            files(["torch.pt", "back.safetensors", "library.safetensors"]);
+        ferry.convert(&case.input(), &torch, &[]);
+        ferry.convert(&torch, &back, &[]);
+        python::script("make_library.py", [&library, &case.input()]);
+        assert!(std::fs::read(&library).unwrap() == std::fs::read(&back).unwrap(), "{}", case.name);
+        compared += 1;
+    }
+    assert_eq!(compared, 4);
+}
+
+#[test]
+fn tied_weights_stay_tied() {
+    let ferry = Ferry::new();
+    let case = cases("torch", "zip_module_state_dict").pop().unwrap();
+    let (_folder, [copy, deduped, back]) = files(["copy.pt", "deduped.safetensors", "back.pt"]);
+    let ties = serde_json::json!([["emb.weight", "head.weight"]]);
+    ferry.convert(&case.input(), &copy, &[]);
+    assert_eq!(seen(&copy).ties, ties);
+    // Through a format that has no ties, by the metadata that names the dropped one.
+    ferry.convert(&case.input(), &deduped, &["-o", "tied=dedupe"]);
+    assert_eq!(seen(&deduped).tensors.len(), 14);
+    ferry.convert(&deduped, &back, &[]);
+    assert_eq!(seen(&back), seen(&copy));
+}
+
+#[test]
+fn a_nested_checkpoint_keeps_its_objects() {
+    let ferry = Ferry::new();
+    let (_folder, [original, copy]) = files(["original.pt", "copy.pt"]);
+    python::script("make_nested.py", [&original]);
+    ferry.convert(&original, &copy, &["--strict"]);
+    python::script("same_nested.py", [&original, &copy]);
+}
+
+#[test]
+fn a_sharded_model_loads() {
+    let ferry = Ferry::new();
+    let (folder, [model, torch]) = files(["model.safetensors", "model.pt"]);
+    Model::of_size(16 << 20, 40, 5).write(&model).unwrap();
+    let truth = seen(&model);
+    assert_eq!(truth.tensors.len(), 40);
+    let shards = folder.path().join("shards/");
+    ferry.convert(&model, &shards, &["-o", "max_shard_size=3MB", "--to", "safetensors"]);
+    let index = shards.join("model.safetensors.index.json");
+    assert_eq!(seen(&index).tensors, truth.tensors);
+    ferry.convert(&index, &torch, &[]);
+    assert_eq!(seen(&torch).tensors, truth.tensors);
+}
+
+#[test]
+fn a_large_model_arrives_in_torch() {
+    let ferry = Ferry::new();
+    let (_folder, [model, torch, back]) = files(["model.safetensors", "model.pt", "back.safetensors"]);
+    Model::of_size(64 << 20, 30, 6).write(&model).unwrap();
+    ferry.convert(&model, &torch, &[]);
+    let truth = seen(&model).tensors;
+    assert_eq!(seen(&torch).tensors, truth);
+    ferry.convert(&torch, &back, &[]);
+    assert_eq!(seen(&back).tensors, truth);
+}

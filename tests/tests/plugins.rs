@@ -1,0 +1,271 @@
+//! What happens at the boundary: libraries that must be refused, each with its reason; older and
+//! newer ones that must work; and a plugin that breaks its contract at every entry point.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod copies;
+mod outside;
+
+use copies::Copy;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use tempfile::tempdir;
+use tensorferry_tests::ferry::{names_in, run};
+use tensorferry_tests::model::safetensors;
+use tensorferry_tests::workspace::workspace;
+use tensorferry_tests::{Ferry, Outcome};
+
+/// All that a command said.
+fn said(outcome: &Outcome) -> String {
+    format!("{}{}", outcome.stdout, outcome.stderr)
+}
+
+/// Expects that `plugin check` refuses the library and that its reason holds all of `parts`.
+fn refused(library: &Path, request: &str, parts: &[&str]) {
+    let ferry = Ferry::new();
+    let mut command = ferry.command([OsStr::new("plugin"), "check".as_ref(), library.as_os_str()]);
+    let outcome = run(command.env("FERRY_MISBEHAVE", request)).expect(5);
+    for part in parts {
+        assert!(said(&outcome).contains(part), "no {part:?} in {outcome}");
+    }
+    assert!(said(&outcome).len() < 2000, "a reason, not a page: {outcome}");
+    no_raw_panic(&outcome);
+
+    // In a plugin folder it keeps nothing else from working.
+    ferry.add_plugin(library);
+    let list = run(ferry.command(["plugin", "list"]).env("FERRY_MISBEHAVE", request));
+    assert!(said(&list).contains(parts[0]), "no {:?} in {list}", parts[0]);
+    let formats = run(ferry.command(["formats"]).env("FERRY_MISBEHAVE", request)).expect(0);
+    assert!(formats.stdout.contains("safetensors"), "{formats}");
+}
+
+fn no_raw_panic(outcome: &Outcome) {
+    let text = said(outcome);
+    assert!(!text.contains("panicked at") && !text.contains("RUST_BACKTRACE"), "a raw panic: {outcome}");
+}
+
+#[test]
+fn a_library_that_is_no_plugin_is_refused() {
+    refused(&outside::library("not-a-plugin"), "", &["not a plugin", "FERRY_PLUGIN_MANIFEST"]);
+    let folder = tempdir().unwrap();
+    let text = folder.path().join(format!("libferry_text.{}", std::env::consts::DLL_EXTENSION));
+    std::fs::write(&text, "not a library at all").unwrap();
+    refused(&text, "", &["cannot be opened"]);
+}
+
+#[test]
+fn another_revision_is_refused_with_both_numbers() {
+    let ours = copies::version();
+    for (name, version, found) in [("older_revision", "0.9.0", "0.9"), ("newer_revision", "2.0.0", "2.0")] {
+        let library = Copy::of_sdk(name).version(version).plugin();
+        refused(&library, "", &["revision", found, &ours]);
+    }
+}
+
+#[test]
+fn a_changed_layout_is_refused_with_the_place() {
+    let changes = [
+        (
+            "sdk/abi/src/plugin.rs",
+            "context: ContextRef<'_>) -> AbiResult<i64>;",
+            "context: ContextRef<'_>) -> AbiResult<i32>;",
+        ),
+        ("sdk/src/mirror/format.rs", "AbiResult<i64>", "AbiResult<i32>"),
+        ("sdk/src/mirror/format.rs", "i64::from(score.0)", "i32::try_from(score.0).unwrap_or(0)"),
+    ];
+    let library = Copy::of_sdk("changed_layout").patched(&changes).plugin();
+    refused(&library, "", &["layout", "i64", "i32"]);
+}
+
+#[test]
+fn an_init_that_fails_is_refused_with_its_reason() {
+    let library = outside::library("misbehave");
+    refused(&library, "init", &["init failed", "asked not to start"]);
+    refused(&library, "init-panic", &["init failed", "panicked in init", "asked to panic"]);
+    refused(&library, "describe", &["init failed", "panicked in describe", "asked to panic"]);
+}
+
+/// An addition to the ABI: a method at the end of an object of each side, with a default body.
+/// Titles and notes tell which body ran.
+const ADDITION: [(&str, &str, &str); 6] = [
+    (
+        "sdk/abi/src/plugin.rs",
+        "    fn close(&mut self) -> AbiResult<()>;",
+        "    fn close(&mut self) -> AbiResult<()>;\n    fn newer(&self) -> u32 {\n        0\n    }",
+    ),
+    (
+        "sdk/abi/src/host.rs",
+        "    fn global(&mut self, name: RStr<'_>) -> AbiResult<()>;",
+        "    fn global(&mut self, name: RStr<'_>) -> AbiResult<()>;\n    fn newer(&mut self) -> u32 {\n        0\n    }",
+    ),
+    (
+        "sdk/src/mirror/format.rs",
+        "impl abi::Format for LentFormat {",
+        "impl abi::Format for LentFormat {\n    fn newer(&self) -> u32 {\n        7\n    }",
+    ),
+    (
+        "sdk/src/mirror/format.rs",
+        "        let description = lent.0;",
+        "        let mut description = lent.0;\n        description.title += &format!(\" (format {})\", object.newer());",
+    ),
+    (
+        "sdk/src/mirror/catalog_sink.rs",
+        "impl abi::CatalogSink for LentCatalogSink<'_> {",
+        "impl abi::CatalogSink for LentCatalogSink<'_> {\n    fn newer(&mut self) -> u32 {\n        9\n    }",
+    ),
+    (
+        "sdk/src/mirror/reader.rs",
+        "            self.0.get()?.read(",
+        "            let mut catalog = catalog;\n            context.note(&format!(\"catalog {}\", catalog.newer()));\n            self.0.get()?.read(",
+    ),
+];
+
+/// Today's program and today's plugin, each beside one of a later minor revision.
+#[test]
+fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
+    let newer = Copy::with_host("newer").version(&copies::next_version()).patched(&ADDITION);
+    let (newer_plugin, newer_program) = (newer.plugin(), newer.program());
+    let this_plugin = outside::library("npy");
+    let this_program = &workspace().program;
+
+    // Program, plugin, which bodies ran: of the plugin's format and of the host's catalog.
+    let pairs: [(&Path, &Path, &str, Option<&str>); 4] = [
+        (this_program, &this_plugin, "numpy array", None),
+        (this_program, &newer_plugin, "numpy array", Some("catalog 0")),
+        (&newer_program, &this_plugin, "numpy array (format 0)", None),
+        (&newer_program, &newer_plugin, "numpy array (format 7)", Some("catalog 9")),
+    ];
+    for (program, plugin, title, note) in pairs {
+        let mut libraries = workspace().plugins.clone();
+        libraries.push(plugin.to_owned());
+        let ferry = Ferry::with_plugins(&libraries);
+        let start = |arguments: &[&OsStr]| {
+            let mut command = Command::new(program);
+            command.arg("--plugin-dir").arg(ferry.plugin_folder()).args(arguments);
+            run(command.env_remove("FERRY_PLUGIN_PATH")).expect(0)
+        };
+        let check = start(&["plugin".as_ref(), "check".as_ref(), plugin.as_os_str()]);
+        assert!(said(&check).contains("ferry-plugin-npy"), "{check}");
+        let formats = start(&["formats".as_ref(), "--json".as_ref()]);
+        assert!(formats.stdout.contains(&format!("{title:?}")), "no {title:?} in {formats}");
+
+        let folder = tempdir().unwrap();
+        let [input, archive, back] =
+            ["a.safetensors", "a.npz", "b.safetensors"].map(|name| folder.path().join(name));
+        std::fs::write(&input, safetensors(&[("x", "F32", &[2, 3], &[7; 24])])).unwrap();
+        start(&[
+            "convert".as_ref(),
+            input.as_os_str(),
+            archive.as_os_str(),
+            "-o".as_ref(),
+            "compress=deflate".as_ref(),
+        ]);
+        let last = start(&["convert".as_ref(), archive.as_os_str(), back.as_os_str(), "--verify".as_ref()]);
+        if let Some(note) = note {
+            assert!(said(&last).contains(note), "no {note:?} in {last}");
+        }
+        assert!(std::fs::read(&input).unwrap() == std::fs::read(&back).unwrap(), "{title}");
+    }
+}
+
+/// What is asked of the plugin that misbehaves, and what the program must say.
+struct Fault {
+    request: &'static str,
+    code: i32,
+    says: &'static [&'static str],
+}
+
+const fn panics(request: &'static str, says: &'static [&'static str]) -> Fault {
+    Fault { request, code: 5, says }
+}
+
+/// Runs a conversion with a misbehaving plugin, and expects the fault's code and words, and no file.
+fn misbehaves(fault: &Fault, input: &str, output: &str) {
+    let ferry = Ferry::new();
+    ferry.add_plugin(&outside::library("misbehave"));
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("in.misbehave"), b"MISBEHAVEsome bytes").unwrap();
+    std::fs::write(
+        path("in.safetensors"),
+        safetensors(&[("a", "U8", &[3], b"abc"), ("b", "U8", &[2], b"de")]),
+    )
+    .unwrap();
+    let before = names_in(folder.path());
+
+    let arguments = ["convert".into(), path(input), path(output)];
+    run(&mut ferry.command(&arguments)).expect(0);
+    std::fs::remove_file(path(output)).unwrap();
+
+    let outcome = run(ferry.command(&arguments).env("FERRY_MISBEHAVE", fault.request));
+    assert_eq!(outcome.code, Some(fault.code), "{}: {outcome}", fault.request);
+    for part in fault.says {
+        assert!(outcome.stderr.contains(part), "{}: no {part:?} in {outcome}", fault.request);
+    }
+    no_raw_panic(&outcome);
+    assert_eq!(names_in(folder.path()), before, "{}: {outcome}", fault.request);
+}
+
+const NAME: &str = "ferry-plugin-misbehave";
+
+#[test]
+fn a_panicking_reader_is_an_error_with_its_name_and_the_place() {
+    let faults = [
+        panics("probe", &[NAME, "panicked in probe", "asked to panic"]),
+        panics("reader", &[NAME, "panicked in reader", "asked to panic"]),
+        panics("read", &[NAME, "panicked in read:", "asked to panic"]),
+        panics("decode", &[NAME, "panicked in decode", "asked to panic"]),
+        panics("drop-reader", &[NAME, "panicked in drop", "drop-reader"]),
+    ];
+    for fault in &faults {
+        misbehaves(fault, "in.misbehave", "out.safetensors");
+    }
+}
+
+#[test]
+fn a_panicking_writer_is_an_error_with_its_name_and_the_place() {
+    let faults = [
+        panics("writer", &[NAME, "panicked in writer", "asked to panic"]),
+        panics("plan", &[NAME, "panicked in plan", "asked to panic"]),
+        panics("stream", &[NAME, "panicked in stream", "asked to panic"]),
+        panics("seal", &[NAME, "panicked in seal", "asked to panic"]),
+        panics("drop-writer", &[NAME, "panicked in drop", "drop-writer"]),
+        panics("drop-plan", &[NAME, "panicked in drop", "drop-plan"]),
+    ];
+    for fault in &faults {
+        misbehaves(fault, "in.safetensors", "out.misbehave");
+    }
+}
+
+#[test]
+fn a_reader_that_lies_is_found_out() {
+    let faults = [
+        Fault { request: "extent", code: 3, says: &["ends too early", "in.misbehave"] },
+        Fault { request: "decode-short", code: 5, says: &[NAME, "encoded"] },
+        Fault { request: "decode-long", code: 5, says: &[NAME, "encoded"] },
+    ];
+    for fault in &faults {
+        misbehaves(fault, "in.misbehave", "out.safetensors");
+    }
+}
+
+#[test]
+fn a_writer_that_lies_is_found_out() {
+    let faults = [
+        Fault { request: "left-out", code: 5, says: &[NAME, "leaves a tensor out", "\"a\""] },
+        Fault { request: "deferred", code: 5, says: &[NAME, "deferred bytes", "expected 9", "found 10"] },
+    ];
+    for fault in &faults {
+        misbehaves(fault, "in.safetensors", "out.misbehave");
+    }
+}
+
+/// A destructor that runs when the program is done cannot undo what it did, and must not end it.
+#[test]
+fn a_panic_in_a_formats_destructor_ends_nothing() {
+    let ferry = Ferry::new();
+    ferry.add_plugin(&outside::library("misbehave"));
+    let outcome = run(ferry.command(["formats"]).env("FERRY_MISBEHAVE", "drop-format"));
+    assert!(matches!(outcome.code, Some(0 | 5)), "{outcome}");
+    no_raw_panic(&outcome);
+}

@@ -1,0 +1,127 @@
+//! `.npy`: a file that is one array. Its tensor is named by the file.
+
+use crate::array;
+use crate::header::{Header, MAGIC};
+use tensorferry_sdk::{
+    ByteOrder, Capabilities, CatalogSink, CatalogView, Context, Description, Entry, Error, Format,
+    LayoutSink, Loss, LossKind, Magic, NothingToSeal, OptionKind, OptionSpec, Options, Order, Result, Role,
+    Source, Storage, Target, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
+};
+
+/// The format `npy`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Npy;
+
+impl Format for Npy {
+    fn describe(&self) -> Description {
+        let choice = |words: [&str; 2]| OptionKind::Choice(words.map(str::to_owned).to_vec());
+        Description {
+            id: "npy".to_owned(),
+            title: "numpy array".to_owned(),
+            suffixes: vec![".npy".to_owned()],
+            magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
+            capabilities: Capabilities::READ.and(Capabilities::WRITE),
+            options: vec![
+                OptionSpec::writer(
+                    "order",
+                    choice(["c", "fortran"]),
+                    Some("c"),
+                    "which index runs fastest: c the last, fortran the first",
+                ),
+                OptionSpec::writer(
+                    "byte_order",
+                    choice(["little", "big"]),
+                    Some("little"),
+                    "which byte of a number comes first",
+                ),
+            ],
+            output_revision: 1,
+            ..Description::default()
+        }
+    }
+
+    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(Reader))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(Writer {
+            order: if options.text("order") == Some("fortran") { Order::Fortran } else { Order::C },
+            byte_order: if options.text("byte_order") == Some("big") {
+                ByteOrder::Big
+            } else {
+                ByteOrder::Little
+            },
+        }))
+    }
+}
+
+struct Reader;
+
+impl TensorReader for Reader {
+    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+        let Entry::File(path) = source.entry() else {
+            return Err(Error::usage("an array is read from one .npy file"));
+        };
+        let file = source.open(path)?;
+        let front = |len| source.read_vec(file, 0, len, context.limits());
+        let (header, len) = Header::read(&front).map_err(|e| e.file(path))?;
+        let storage = Storage::file(file, len, source.len(file) - len);
+        array::add(catalog, stem(path), &header, storage, 0).map_err(|e| e.file(path))
+    }
+}
+
+/// The file's name without its folder and its suffix.
+fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".npy").unwrap_or(name)
+}
+
+struct Writer {
+    order: Order,
+    byte_order: ByteOrder,
+}
+
+impl TensorWriter for Writer {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        _context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        if catalog.tensor_count() != 1 {
+            return Err(Error::usage("a .npy file holds one tensor: write a .npz, or select one")
+                .expected("1 tensor")
+                .found(catalog.tensor_count()));
+        }
+        let id = TensorId(0);
+        let tensor = catalog.tensor(id);
+        let header = Header {
+            dtype: tensor.dtype,
+            byte_order: self.byte_order,
+            order: self.order,
+            shape: tensor.shape.to_vec(),
+        };
+        let Some(bytes) = header.to_bytes() else {
+            let dtype = catalog.dtype_info(tensor.dtype)?;
+            return Err(Error::unsupported(format!("numpy has no {}", dtype.name())).tensor(tensor.name));
+        };
+        let path = match target {
+            Target::File(path) => path,
+            Target::Folder => "array.npy",
+        };
+        if tensor.name != stem(path) {
+            let why = format!("a .npy file has no names; it will be read as {:?}", stem(path));
+            layout.loss(Loss::new(LossKind::Name, tensor.name, why))?;
+        }
+        let file = layout.file(path, Role::Data)?;
+        layout.bytes(file, &bytes)?;
+        layout.tensor(
+            file,
+            TensorPart { tensor: id, region: None, order: self.order, byte_order: self.byte_order },
+        )?;
+        array::lose_metadata(catalog, layout)?;
+        Ok(Box::new(NothingToSeal))
+    }
+}

@@ -1,0 +1,96 @@
+//! A format for tests: it goes where safetensors and torch do not, so that the ABI and the host's
+//! copy are tried there. Tensors of several blocks, chunks behind a codec, a dtype that the host
+//! does not know, aliases, several data files, and an index whose length nobody knows before the
+//! data is written.
+//!
+//! A checkpoint is an index `NAME.trial` and data files `NAME.trial.0`, `NAME.trial.1`, ... beside
+//! it. All numbers are little-endian; a *text* is its length (u32) and UTF-8, a *list* is its count
+//! (u32) and its items.
+//!
+//! | data file  | what                                                                       |
+//! |------------|----------------------------------------------------------------------------|
+//! | 8 bytes    | `TRIALDAT`                                                                 |
+//! | u32        | CRC-32C of everything behind this header; 0 where the next field is 0      |
+//! | u32        | 1 if that is known: a file that was streamed had to begin before it ended  |
+//! | the rest   | storages, each aligned to 8 bytes, zeros between them                      |
+//!
+//! | index      | what                                                                       |
+//! |------------|----------------------------------------------------------------------------|
+//! | 8 bytes    | `TRIALIDX`                                                                 |
+//! | list       | data files: name (text), length (u64)                                      |
+//! | list       | dtypes: name (text), elements, bytes, swap unit (u32 each)                 |
+//! | list       | storages: data file (u32), offset, bytes there, bytes decoded (u64 each), codec (u8: 0 none, 1 runs), byte order (u8: 0 little, 1 big), CRC-32C of the bytes there (u32) |
+//! | list       | tensors: name (text), dtype (text), shape (list of u64), blocks            |
+//! |            | blocks are a list: origin, shape (u64 for each dimension), storage (u32), offset in it (u64), strides (i64 for each dimension, in elements) |
+//! | list       | aliases: name (text), tensor (u32)                                         |
+//! | list       | metadata: key (text), value (text)                                         |
+//! | text       | the format that the tensors came from                                      |
+//! | u32        | CRC-32C of the index up to here                                            |
+#![forbid(unsafe_code)]
+
+mod read;
+mod write;
+
+mod codec;
+mod index;
+mod sample;
+
+pub use sample::sample;
+
+use tensorferry_sdk::{
+    Capabilities, Description, Format, Magic, OptionKind, OptionSpec, Options, Result, TensorReader,
+    TensorWriter,
+};
+
+tensorferry_sdk::export_plugin!(Trial);
+
+/// The format `trial`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trial;
+
+impl Format for Trial {
+    fn describe(&self) -> Description {
+        let kinds = ["grid", "carry", "encode"].map(str::to_owned).to_vec();
+        Description {
+            id: "trial".to_owned(),
+            title: "trial of the plugin interface".to_owned(),
+            suffixes: vec![".trial".to_owned()],
+            magic: vec![Magic { offset: 0, bytes: index::MAGIC.to_vec() }],
+            capabilities: Capabilities::READ
+                .and(Capabilities::WRITE)
+                .and(Capabilities::METADATA)
+                .and(Capabilities::TIES),
+            options: vec![
+                OptionSpec::writer(
+                    "data",
+                    OptionKind::Choice(kinds),
+                    Some("grid"),
+                    "tensors cut into a grid of blocks, storages carried as they lie, or chunks encoded",
+                ),
+                OptionSpec::writer("files", OptionKind::Integer, Some("2"), "how many data files"),
+                OptionSpec::writer(
+                    "pieces",
+                    OptionKind::Integer,
+                    Some("2"),
+                    "grid: blocks along each dimension",
+                ),
+                OptionSpec::writer(
+                    "chunk",
+                    OptionKind::Size,
+                    Some("64KiB"),
+                    "encode: bytes of a chunk, at least a row",
+                ),
+            ],
+            output_revision: 1,
+            ..Description::default()
+        }
+    }
+
+    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::Reader::default()))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        write::writer(options)
+    }
+}

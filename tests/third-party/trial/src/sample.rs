@@ -1,0 +1,167 @@
+//! A small checkpoint that has one of everything, made by hand: the writer is not trusted here.
+
+use crate::codec::encode;
+use crate::index::{DataFile, Entry, Index, Stored};
+use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
+use std::collections::BTreeMap;
+use tensorferry_sdk::{Block, ByteOrder, DtypeInfo, Region, StorageId};
+
+/// Its files by name; `sample.trial` is the index.
+///
+/// # Panics
+/// Never: every number is a constant of this module.
+#[must_use]
+pub fn sample() -> BTreeMap<String, Vec<u8>> {
+    let mut sample = Sample::default();
+    sample.grid();
+    sample.views();
+    sample.extension();
+    sample.strings();
+    sample.index.metadata =
+        vec![("made by".to_owned(), "hand".to_owned()), ("\u{fc}".to_owned(), String::new())];
+    sample.index.origin = "trial".to_owned();
+    sample.finish()
+}
+
+#[derive(Default)]
+struct Sample {
+    index: Index,
+    data: [Vec<u8>; 2],
+}
+
+impl Sample {
+    /// F32 [4, 6], element (i, j) being 10 i + j: four blocks, each lying in another way, and tied.
+    fn grid(&mut self) {
+        let value = |i: u64, j: u64| f32::from(u8::try_from(10 * i + j).unwrap_or(u8::MAX));
+        let little =
+            |elements: Vec<f32>| elements.into_iter().flat_map(f32::to_le_bytes).collect::<Vec<u8>>();
+        let big = |elements: Vec<f32>| elements.into_iter().flat_map(f32::to_be_bytes).collect::<Vec<u8>>();
+        let rows =
+            |i: [u64; 2], j: [u64; 3]| i.iter().flat_map(|&i| j.map(|j| value(i, j))).collect::<Vec<f32>>();
+        let columns =
+            |i: [u64; 2], j: [u64; 3]| j.iter().flat_map(|&j| i.map(|i| value(i, j))).collect::<Vec<f32>>();
+        let storages = [
+            self.raw(0, ByteOrder::Little, &little(rows([0, 1], [0, 1, 2]))),
+            self.raw(1, ByteOrder::Big, &big(columns([0, 1], [3, 4, 5]))),
+            self.runs(0, ByteOrder::Big, &big(rows([2, 3], [0, 1, 2]))),
+            self.runs(1, ByteOrder::Little, &little(columns([2, 3], [3, 4, 5]))),
+        ];
+        let places = [([0, 0], [3, 1]), ([0, 3], [1, 2]), ([2, 0], [3, 1]), ([2, 3], [1, 2])];
+        let blocks = storages.into_iter().zip(places).map(|(storage, (origin, strides))| Block {
+            region: Region { origin: origin.to_vec(), shape: vec![2, 3] },
+            storage,
+            offset: 0,
+            strides: strides.to_vec(),
+        });
+        let blocks = blocks.collect();
+        self.tensor("grid", "F32", &[4, 6], blocks);
+        self.index.aliases.push(("tied".to_owned(), 0));
+    }
+
+    /// Four tensors that look at one big-endian storage of 0, 1, 2, 3, 4, 5, and two without bytes
+    /// of their own.
+    fn views(&mut self) {
+        let numbers: Vec<u8> = (0..6_i16).flat_map(i16::to_be_bytes).collect();
+        let storage = self.raw(0, ByteOrder::Big, &numbers);
+        self.view("transposed", "I16", &[2, 3], storage, 0, &[1, 2]);
+        self.view("reversed", "I16", &[6], storage, 10, &[-1]);
+        self.view("overlapping", "I16", &[4, 3], storage, 0, &[1, 1]);
+        self.view("repeated", "I16", &[5, 2], storage, 6, &[0, 0]);
+        self.view("scalar", "I16", &[], storage, 4, &[]);
+        self.tensor("empty", "F64", &[0, 3], Vec::new());
+    }
+
+    /// Two rows of 32 elements in 18 bytes each, in two blocks.
+    fn extension(&mut self) {
+        // The numbers are GGUF's Q4_0: a scale of 16 bits and 32 numbers of 4.
+        let info = DtypeInfo::extension("Q4_0", 32, 18, 1).expect("18 is a multiple of 1");
+        self.index.dtypes.push(info);
+        let blocks = [0_u8, 1].map(|row| {
+            let bytes: Vec<u8> = (0..18).map(|i| row * 18 + i).collect();
+            let storage = self.raw(row, ByteOrder::Little, &bytes);
+            let region = Region { origin: vec![row.into(), 0], shape: vec![1, 32] };
+            Block { region, storage, offset: 0, strides: vec![32, 1] }
+        });
+        self.tensor("quantized", "Q4_0", &[2, 32], blocks.to_vec());
+    }
+
+    fn strings(&mut self) {
+        let mut bytes = Vec::new();
+        for text in ["ferry", "", "\u{2693}"] {
+            bytes.extend((text.len() as u64).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        let storage = self.runs(1, ByteOrder::Little, &bytes);
+        self.view("strings", "STR", &[3], storage, 0, &[1]);
+    }
+
+    fn view(
+        &mut self,
+        name: &str,
+        dtype: &str,
+        shape: &[u64],
+        storage: StorageId,
+        offset: u64,
+        strides: &[i64],
+    ) {
+        let region = Region::whole(shape);
+        self.tensor(name, dtype, shape, vec![Block { region, storage, offset, strides: strides.to_vec() }]);
+    }
+
+    fn tensor(&mut self, name: &str, dtype: &str, shape: &[u64], blocks: Vec<Block>) {
+        self.index.tensors.push(Entry {
+            name: name.to_owned(),
+            dtype: dtype.to_owned(),
+            shape: shape.to_vec(),
+            blocks,
+        });
+    }
+
+    fn raw(&mut self, file: u8, byte_order: ByteOrder, bytes: &[u8]) -> StorageId {
+        self.stored(file, byte_order, bytes, bytes.len(), false)
+    }
+
+    fn runs(&mut self, file: u8, byte_order: ByteOrder, bytes: &[u8]) -> StorageId {
+        self.stored(file, byte_order, &encode(bytes), bytes.len(), true)
+    }
+
+    fn stored(
+        &mut self,
+        file: u8,
+        byte_order: ByteOrder,
+        bytes: &[u8],
+        len: usize,
+        is_encoded: bool,
+    ) -> StorageId {
+        let data = &mut self.data[usize::from(file)];
+        data.resize(data.len().next_multiple_of(8), 0);
+        let id = StorageId(u32::try_from(self.index.storages.len()).unwrap_or(u32::MAX));
+        self.index.storages.push(Stored {
+            file: file.into(),
+            offset: DATA_HEADER_LEN + data.len() as u64,
+            stored_len: bytes.len() as u64,
+            len: len as u64,
+            is_encoded,
+            byte_order,
+            crc: crc32c::crc32c(bytes),
+        });
+        data.extend(bytes);
+        id
+    }
+
+    fn finish(mut self) -> BTreeMap<String, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        for (number, data) in self.data.iter().enumerate() {
+            let mut bytes = DATA_MAGIC.to_vec();
+            bytes.extend(crc32c::crc32c(data).to_le_bytes());
+            bytes.extend(1_u32.to_le_bytes());
+            bytes.extend(data);
+            let name = format!("sample.trial.{number}");
+            self.index.files.push(DataFile { name: name.clone(), len: bytes.len() as u64 });
+            files.insert(name, bytes);
+        }
+        let index = self.index.to_bytes().expect("far fewer than 2^32 of everything");
+        files.insert("sample.trial".to_owned(), index);
+        files
+    }
+}

@@ -1,0 +1,191 @@
+//! Plans an index and its data files, in one of three ways.
+
+mod carry;
+mod encode;
+mod grid;
+
+use crate::index::{DataFile, Index, Stored};
+use tensorferry_sdk::{
+    Block, ByteOrder, CatalogView, DeferredId, DigestAlgorithm, DigestId, Digests, Error, LayoutSink,
+    Options, OutputId, Region, Result, Role, SealSink, StorageId, Target, TensorId, TensorPlan, TensorWriter,
+};
+
+pub(crate) const DATA_MAGIC: &[u8; 8] = b"TRIALDAT";
+/// The magic, the CRC, and whether it is known.
+pub(crate) const DATA_HEADER_LEN: u64 = 16;
+/// Storages begin at multiples of this.
+const ALIGNMENT: u64 = 8;
+
+/// The writer that the options ask for.
+///
+/// # Errors
+/// Usage: a count of zero.
+pub(crate) fn writer(options: &Options) -> Result<Box<dyn TensorWriter>> {
+    let count = |key: &str, number: Option<u64>| {
+        let number = number.filter(|&number| (1..=1 << 30).contains(&number));
+        number.ok_or_else(|| Error::usage(format!("option {key}")).expected("at least 1, at most 2^30"))
+    };
+    let files = count("files", options.integer("files"))?;
+    Ok(match options.text("data") {
+        Some("carry") => Box::new(carry::Writer { files }),
+        Some("encode") => Box::new(encode::Writer { files, chunk: count("chunk", options.size("chunk"))? }),
+        _ => Box::new(grid::Writer { files, pieces: count("pieces", options.integer("pieces"))? }),
+    })
+}
+
+fn index_path(target: &Target) -> &str {
+    match target {
+        Target::File(path) => path,
+        Target::Folder => "index.trial",
+    }
+}
+
+/// The name of data file `number`: beside the index, which calls it by this name without a folder.
+fn data_path(index_path: &str, number: u64) -> String {
+    format!("{index_path}.{number}")
+}
+
+/// An index of this catalog's facts, with no file, storage or tensor yet.
+fn new_index(catalog: &dyn CatalogView) -> Index {
+    Index { metadata: catalog.metadata(), origin: catalog.origin(), ..Index::default() }
+}
+
+/// Adds a tensor to the index, and its dtype if the host does not know it.
+fn add_tensor(index: &mut Index, catalog: &dyn CatalogView, id: TensorId, blocks: Vec<Block>) -> Result<()> {
+    let tensor = catalog.tensor(id);
+    let info = catalog.dtype_info(tensor.dtype)?;
+    if tensor.dtype.info().is_none() && !index.dtypes.contains(&info) {
+        index.dtypes.push(info.clone());
+    }
+    index.tensors.push(crate::index::Entry {
+        name: tensor.name.to_owned(),
+        dtype: info.name().to_owned(),
+        shape: tensor.shape.to_vec(),
+        blocks,
+    });
+    Ok(())
+}
+
+/// Where a tied tensor's first one stands in the index.
+fn place_in(index: &Index, catalog: &dyn CatalogView, id: TensorId) -> Result<u32> {
+    let name = catalog.tensor(id).name;
+    let place = index.tensors.iter().position(|tensor| tensor.name == name);
+    place
+        .and_then(|place| u32::try_from(place).ok())
+        .ok_or_else(|| Error::plugin("a tensor is tied to one that comes after it").tensor(name))
+}
+
+/// A block that is read row-major from the beginning of its storage.
+fn plain_block(region: Region, storage: usize) -> Result<Block> {
+    let strides = tensorferry_sdk::row_major_strides(&region.shape);
+    Ok(Block { region, storage: storage_id(storage)?, offset: 0, strides })
+}
+
+fn storage_id(index: usize) -> Result<StorageId> {
+    let id =
+        u32::try_from(index).map_err(|_| Error::unsupported("more storages than a trial index counts"))?;
+    Ok(StorageId(id))
+}
+
+/// Data files that the host copies.
+struct DataFiles {
+    files: Vec<CopiedFile>,
+    /// For each storage of the index, the digest of its bytes.
+    storage_crcs: Vec<DigestId>,
+}
+
+struct CopiedFile {
+    id: OutputId,
+    header: DeferredId,
+    len: u64,
+}
+
+impl DataFiles {
+    fn plan(index: &mut Index, layout: &mut dyn LayoutSink, path: &str, count: u64) -> Result<Self> {
+        let mut files = Vec::new();
+        for number in 0..count {
+            let name = data_path(path, number);
+            let id = layout.file(&name, Role::Data)?;
+            let header = layout.deferred(id, DATA_HEADER_LEN)?;
+            files.push(CopiedFile { id, header, len: DATA_HEADER_LEN });
+            index.files.push(DataFile { name: file_name(&name), len: 0 });
+        }
+        Ok(Self { files, storage_crcs: Vec::new() })
+    }
+
+    /// Appends a storage of `len` bytes to one of the files by turns: `segment` adds it there.
+    fn add(
+        &mut self,
+        index: &mut Index,
+        layout: &mut dyn LayoutSink,
+        len: u64,
+        byte_order: ByteOrder,
+        segment: impl FnOnce(&mut dyn LayoutSink, OutputId) -> Result<u64>,
+    ) -> Result<usize> {
+        let number = index.storages.len() % self.files.len();
+        let file = &mut self.files[number];
+        layout.pad(file.id, file.len.next_multiple_of(ALIGNMENT) - file.len)?;
+        let offset = segment(layout, file.id)?;
+        file.len = offset + len;
+        self.storage_crcs.push(layout.digest(file.id, offset..file.len, DigestAlgorithm::CRC32C)?);
+        index.storages.push(Stored {
+            file: u32::try_from(number).unwrap_or(u32::MAX),
+            offset,
+            stored_len: len,
+            len,
+            is_encoded: false,
+            byte_order,
+            crc: 0,
+        });
+        Ok(index.storages.len() - 1)
+    }
+
+    /// The plan, once all storages are there.
+    fn finish(self, mut index: Index, layout: &mut dyn LayoutSink, path: &str) -> Result<CopiedPlan> {
+        let mut headers = Vec::new();
+        for (file, data) in self.files.iter().zip(&mut index.files) {
+            data.len = file.len;
+            let body = layout.digest(file.id, DATA_HEADER_LEN..file.len, DigestAlgorithm::CRC32C)?;
+            headers.push((file.header, body));
+        }
+        let index_file = layout.late_file(path, Role::Index)?;
+        Ok(CopiedPlan { index, headers, storage_crcs: self.storage_crcs, index_file })
+    }
+}
+
+/// A plan whose data files are copied: what is missing are the CRCs.
+struct CopiedPlan {
+    index: Index,
+    headers: Vec<(DeferredId, DigestId)>,
+    storage_crcs: Vec<DigestId>,
+    index_file: OutputId,
+}
+
+impl TensorPlan for CopiedPlan {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+        for &(header, body) in &self.headers {
+            output.deferred(header, &data_header(Some(digests.crc(body)?)))?;
+        }
+        let mut index = self.index.clone();
+        for (stored, &crc) in index.storages.iter_mut().zip(&self.storage_crcs) {
+            stored.crc = digests.crc(crc)?;
+        }
+        seal_index(&index, self.index_file, output)
+    }
+}
+
+fn data_header(crc: Option<u32>) -> Vec<u8> {
+    let mut header = DATA_MAGIC.to_vec();
+    header.extend(crc.unwrap_or(0).to_le_bytes());
+    header.extend(u32::from(crc.is_some()).to_le_bytes());
+    header
+}
+
+/// Writes the index in pieces: a late file is appended to.
+fn seal_index(index: &Index, file: OutputId, output: &mut dyn SealSink) -> Result<()> {
+    index.to_bytes()?.chunks(4096).try_for_each(|piece| output.late(file, piece))
+}
+
+fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}

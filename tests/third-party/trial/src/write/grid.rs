@@ -1,0 +1,127 @@
+//! A grid: every tensor is cut into blocks, which lie in both orders and both byte orders by turns,
+//! in all data files.
+
+use super::{DataFiles, add_tensor, index_path, new_index, place_in, plain_block};
+use crate::index::Index;
+use tensorferry_sdk::{
+    Block, ByteOrder, CatalogView, Context, LayoutSink, Order, Region, Result, Target, TensorId, TensorPart,
+    TensorPlan, TensorWriter,
+};
+
+/// Dimensions that are cut; the others stay whole, so that blocks do not become too many.
+const CUT_DIMENSIONS: usize = 3;
+
+pub(super) struct Writer {
+    pub(super) files: u64,
+    pub(super) pieces: u64,
+}
+
+impl TensorWriter for Writer {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        let path = index_path(target);
+        let mut index = new_index(catalog);
+        let mut files = DataFiles::plan(&mut index, layout, path, self.files)?;
+        for id in catalog.tensor_ids() {
+            context.check_cancelled()?;
+            let first = catalog.tied_to(id);
+            if first == id {
+                let blocks = self.blocks(catalog, id, &mut index, &mut files, layout)?;
+                add_tensor(&mut index, catalog, id, blocks)?;
+            } else {
+                layout.alias(id, first)?;
+                let place = place_in(&index, catalog, first)?;
+                index.aliases.push((catalog.tensor(id).name.to_owned(), place));
+            }
+        }
+        Ok(Box::new(files.finish(index, layout, path)?))
+    }
+}
+
+impl Writer {
+    fn blocks(
+        &self,
+        catalog: &dyn CatalogView,
+        tensor: TensorId,
+        index: &mut Index,
+        files: &mut DataFiles,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<Vec<Block>> {
+        let view = catalog.tensor(tensor);
+        let Some(width) = catalog.dtype_info(view.dtype)?.element_bytes() else {
+            // Elements that share bytes stay together, and so do strings.
+            let add = |layout: &mut dyn LayoutSink, file| layout.tensor(file, TensorPart::whole(tensor));
+            let storage = files.add(index, layout, view.bytes, ByteOrder::Little, add)?;
+            return Ok(vec![plain_block(Region::whole(view.shape), storage)?]);
+        };
+        let mut blocks = Vec::new();
+        for (number, region) in grid(view.shape, self.pieces).into_iter().enumerate() {
+            let byte_order = if number % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
+            let order = if number % 4 < 2 { Order::Fortran } else { Order::C };
+            let part = TensorPart { tensor, region: Some(region.clone()), order, byte_order };
+            let len = region.shape.iter().product::<u64>() * u64::from(width);
+            let storage =
+                files.add(index, layout, len, byte_order, |layout, file| layout.tensor(file, part))?;
+            let mut block = plain_block(region, storage)?;
+            if order == Order::Fortran {
+                block.strides = column_major_strides(&block.region.shape);
+            }
+            blocks.push(block);
+        }
+        Ok(blocks)
+    }
+}
+
+/// The blocks of a shape, row-major; none if it has no elements.
+fn grid(shape: &[u64], pieces: u64) -> Vec<Region> {
+    let mut regions = vec![Region { origin: Vec::new(), shape: Vec::new() }];
+    for (dimension, &len) in shape.iter().enumerate() {
+        let pieces = if dimension < CUT_DIMENSIONS { pieces.min(len) } else { 1 };
+        let step = if pieces == 0 { 1 } else { len.div_ceil(pieces) };
+        let mut finer = Vec::new();
+        for region in &regions {
+            let mut start = 0;
+            while start < len {
+                let mut block = region.clone();
+                block.origin.push(start);
+                block.shape.push(step.min(len - start));
+                finer.push(block);
+                start += step;
+            }
+        }
+        regions = finer;
+    }
+    regions
+}
+
+fn column_major_strides(shape: &[u64]) -> Vec<i64> {
+    let mut stride = 1_i64;
+    let next = |&dim: &u64| {
+        let this = stride;
+        stride = stride.saturating_mul(i64::try_from(dim).unwrap_or(i64::MAX));
+        this
+    };
+    shape.iter().map(next).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tensorferry_sdk::check_tiling;
+
+    #[test]
+    fn a_grid_tiles_its_shape() {
+        for shape in [&[][..], &[1], &[5], &[4, 6], &[3, 0, 2], &[2, 3, 4, 5], &[7, 1, 1]] {
+            for pieces in [1, 2, 3, 100] {
+                let regions = grid(shape, pieces);
+                assert!(check_tiling(shape, &regions).is_ok(), "{shape:?} {pieces}");
+                assert_eq!(regions.is_empty(), shape.contains(&0));
+            }
+        }
+    }
+}
