@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! tensor  = BLAKE3("tensorferry tensor 1\n"
-//!                  u32 LE: bytes of the dtype's name, the name (as in `ferry inspect`)
-//!                  u32 LE: rank, then each dimension as u64 LE
+//!                  u64 LE: bytes of the dtype's name, the name (as in `ferry inspect`)
+//!                  u64 LE: rank, then each dimension as u64 LE
 //!                  the logical bytes: row-major, little-endian, contiguous)
 //! catalog = BLAKE3("tensorferry catalog 1\n"
 //!                  u64 LE: number of tensors, then for each, sorted by name bytewise:
-//!                  u32 LE: bytes of the name, the name, the tensor's digest (32 bytes))
+//!                  u64 LE: bytes of the name, the name, the tensor's digest (32 bytes))
 //! ```
 
 use crate::logical::Logical;
@@ -65,7 +65,7 @@ fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<C
             let facts = tensor_of(logical.catalog(), id)?;
             hasher.update(b"tensorferry tensor 1\n");
             update_text(&mut hasher, logical.dtype_info(facts.dtype)?.name());
-            hasher.update(&(facts.shape.len() as u32).to_le_bytes());
+            hasher.update(&(facts.shape.len() as u64).to_le_bytes());
             for dim in &facts.shape {
                 hasher.update(&dim.to_le_bytes());
             }
@@ -94,6 +94,6 @@ pub fn catalog<'a>(tensors: impl IntoIterator<Item = (&'a str, ContentDigest)>) 
 }
 
 fn update_text(hasher: &mut blake3::Hasher, text: &str) {
-    hasher.update(&(text.len() as u32).to_le_bytes());
+    hasher.update(&(text.len() as u64).to_le_bytes());
     hasher.update(text.as_bytes());
 }

@@ -74,13 +74,14 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     let stored = Stored::new(&input, &selected.catalog, run, target.spill());
     let logical = Logical::new(&selected.catalog, &stored);
     let Planned { layout, plan, losses } = plan(&target, &request.writer_options, &logical, run)?;
-    let mut report = Report::new(request, &target, selected.losses.iter().cloned().chain(losses), &logical, &layout);
+    let losses = selected.losses.iter().cloned().chain(losses).chain(input.source.unread()?);
+    let mut report = Report::new(request, &target, losses, &logical, &layout);
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
         return Ok(report.planned(&layout, started, run));
     }
 
-    recover(&target.destination)?;
+    report.recovered(recover(&target.destination)?);
     check_free(&target.destination, layout.files().iter().map(|f| f.path.as_str()), request.commit.force)?;
     check_space(&target.destination.folder, layout.copied_bytes())?;
     let stage = Stage::begin(&target.destination)?;

@@ -33,6 +33,7 @@ impl Strided {
     /// The copy of what a block has of `region`, into a destination that holds the region alone in
     /// this order; `None` if they share nothing. `width` is the bytes of an element.
     #[must_use]
+    #[expect(clippy::needless_range_loop, reason = "one index into six slices")]
     pub fn new(block: &Block, region: &Region, order: Order, width: u32) -> Option<Self> {
         let rank = region.shape.len();
         let width = u64::from(width);
@@ -353,13 +354,13 @@ impl Plane {
 
     #[inline]
     fn each(&self, mut copy: impl FnMut(usize, usize)) {
-        const SQUARE: u64 = 32;
-        for rows in (0..self.across.len).step_by(SQUARE as usize) {
-            for columns in (0..self.inner.len).step_by(SQUARE as usize) {
-                for j in rows..(rows + SQUARE).min(self.across.len) {
+        const SQUARE: usize = 32;
+        for rows in (0..self.across.len).step_by(SQUARE) {
+            for columns in (0..self.inner.len).step_by(SQUARE) {
+                for j in rows..(rows + SQUARE as u64).min(self.across.len) {
                     let row_from = self.from + j.cast_signed() * self.across.from;
                     let row_to = self.to + j * self.across.to;
-                    for i in columns..(columns + SQUARE).min(self.inner.len) {
+                    for i in columns..(columns + SQUARE as u64).min(self.inner.len) {
                         let from = (row_from + i.cast_signed() * self.inner.from).cast_unsigned();
                         let to = row_to + i * self.inner.to;
                         copy(index(from), index(to));

@@ -1,6 +1,6 @@
 //! A report is what was done, how fast, and everything that could not be carried.
 
-use crate::commit::Committed;
+use crate::commit::{Committed, Recovered};
 use crate::convert::Request;
 use crate::logical::Logical;
 use crate::run::Run;
@@ -62,6 +62,15 @@ impl Report {
         }
     }
 
+    /// Notes what earlier runs had left beside the output, and what became of it.
+    pub fn recovered(&mut self, recovered: Recovered) {
+        let finished = recovered.finished.iter().map(|path| format!("finished an earlier run's {}", path.display()));
+        self.notes.extend(finished.chain(recovered.notes));
+        if recovered.removed > 0 {
+            self.notes.push(format!("removed what {} earlier runs had left unfinished", recovered.removed));
+        }
+    }
+
     /// The end of a dry run.
     #[must_use]
     pub fn planned(mut self, layout: &Layout, started: Instant, run: &Run) -> Self {
@@ -77,7 +86,7 @@ impl Report {
         debug_assert_eq!(layout.files().len(), lens.len());
         self.files = committed.files.into_iter().zip(lens.iter().copied()).collect();
         self.bytes = lens.iter().sum();
-        self.notes = committed.notes;
+        self.notes.extend(committed.notes);
         self.end(started, run)
     }
 

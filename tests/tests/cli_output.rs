@@ -89,10 +89,10 @@ fn a_replaced_folder_keeps_what_ferry_did_not_write() {
     let [model, output] = ["model", "output"].map(|name| folder.path().join(name));
     std::fs::create_dir(&model).unwrap();
     Model::of_size(1 << 20, 6, 3).write(&model.join("model.safetensors")).unwrap();
-    ferry.convert(&model, &output, &[]);
+    ferry.convert(&model, &output, &["--to", "safetensors"]);
     std::fs::write(output.join("mine.txt"), "mine").unwrap();
     Model::of_size(2 << 20, 6, 4).write(&model.join("model.safetensors")).unwrap();
-    ferry.convert(&model, &output, &["--force"]);
+    ferry.convert(&model, &output, &["--to", "safetensors", "--force"]);
     assert_eq!(std::fs::read(output.join("mine.txt")).unwrap(), b"mine");
     assert!(ferry.equal(&model, &output));
     assert_eq!(names_in(folder.path()), ["model", "output"]);

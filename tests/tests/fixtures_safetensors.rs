@@ -57,10 +57,14 @@ fn every_malformed_file_is_refused_by_name() {
         let folder = tempdir().unwrap();
         for output in ["out.pt", "out.safetensors", "folder/"] {
             let output = folder.path().join(output);
-            ferry
-                .run([OsStr::new("convert"), input.as_ref(), output.as_ref()])
-                .expect(3)
-                .says(&["model.safetensors"]);
+            let command = [
+                "convert".as_ref(),
+                input.as_os_str(),
+                output.as_os_str(),
+                "--to".as_ref(),
+                "torch".as_ref(),
+            ];
+            ferry.run(command).expect(3).says(&["model.safetensors"]);
             assert!(
                 files_below(folder.path()).is_empty(),
                 "{}: left {:?}",

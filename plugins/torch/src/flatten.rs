@@ -8,6 +8,7 @@
 //! | `OrderedDict` | MAP of class `collections.OrderedDict` |
 //! | an `OrderedDict` with attributes | ATTRIBUTED: the map, the attributes |
 //! | `set`, `complex`, `bytes` | SET, COMPLEX, BYTES, however the protocol spells them |
+//! | `frozenset` | OBJECT `builtins.frozenset` of its members, a list |
 //! | a tensor that requires a gradient | ATTRIBUTED: the TENSOR, `{"requires_grad": true}` |
 //! | a parameter | OBJECT `torch._utils._rebuild_parameter`, whose first argument is the TENSOR |
 //!
@@ -240,7 +241,9 @@ impl<'g> Walk<'g, '_> {
         let graph = self.graph;
         let (form, children) = match graph.value(id) {
             Value::List(items) => (Form::Node(NodeKind::LIST, ""), Children::Indexed(items)),
-            Value::Tuple(items) => (Form::Node(NodeKind::TUPLE, ""), Children::Indexed(items)),
+            Value::Tuple(_) => {
+                (Form::Node(NodeKind::TUPLE, ""), Children::Indexed(graph.tuple(id).unwrap_or_default()))
+            }
             Value::Set(items) => (Form::Node(NodeKind::SET, ""), Children::Indexed(items)),
             Value::Dict(entries) => {
                 (Form::Node(NodeKind::MAP, ""), Children::Entries(graph.last_of_each(entries)))
@@ -263,10 +266,19 @@ impl<'g> Walk<'g, '_> {
         }
         let global = graph.global(call.function);
         let arguments = graph.tuple(call.arguments).unwrap_or_default();
-        if let Some(&[items]) = graph.plain_call(id, "builtins", "set")
-            && let Some(items) = graph.sequence(items)
-        {
-            return self.enter(Some(id), Form::Node(NodeKind::SET, ""), Children::Indexed(items), outside);
+        for (class, is_set) in [("set", true), ("frozenset", false)] {
+            let items = match graph.plain_call(id, "builtins", class) {
+                Some(&[items]) => graph.sequence(items),
+                _ => None,
+            };
+            let Some(items) = items else { continue };
+            let (form, children) = if is_set {
+                (Form::Node(NodeKind::SET, ""), Children::Indexed(items))
+            } else {
+                let form = Form::Object("builtins.frozenset".to_owned(), CallKind::Function);
+                (form, Children::Parts(vec![Part::Appended(items)]))
+            };
+            return self.enter(Some(id), form, children, outside);
         }
         if global.is_some_and(|global| global.is("collections", "OrderedDict"))
             && call.appended.is_empty()

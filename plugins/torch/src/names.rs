@@ -79,7 +79,8 @@ impl Path {
 fn push_key(name: &mut String, graph: &Graph, key: ValueId) {
     match graph.value(key) {
         Value::Text(text) => name.push_str(&text.escaped()),
-        Value::Tuple(items) => {
+        Value::Tuple(_) => {
+            let items = graph.tuple(key).unwrap_or_default();
             name.push('(');
             for (index, &item) in items.iter().enumerate() {
                 name.push_str(if index > 0 { ", " } else { "" });

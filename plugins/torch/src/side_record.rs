@@ -33,7 +33,8 @@ impl SideRecord {
             ("origin", Value::from(self.origin.as_str())),
             ("metadata", Value::Object(metadata.collect())),
         ];
-        let record: Map<String, Value> = record.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
+        let record: Map<String, Value> =
+            record.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
         Value::Object(record).to_string().into_bytes()
     }
 
@@ -53,9 +54,12 @@ impl SideRecord {
             None => return Err(wrong("no version")),
         }
         let origin = record.get("origin").and_then(Value::as_str).ok_or_else(|| wrong("no origin"))?;
-        let metadata = record.get("metadata").and_then(Value::as_object).ok_or_else(|| wrong("no metadata"))?;
+        let metadata =
+            record.get("metadata").and_then(Value::as_object).ok_or_else(|| wrong("no metadata"))?;
         let entry = |(key, value): (&String, &Value)| {
-            let text = value.as_str().ok_or_else(|| wrong("a metadata value is not a text").found(format!("{key:?}")))?;
+            let text = value
+                .as_str()
+                .ok_or_else(|| wrong("a metadata value is not a text").found(format!("{key:?}")))?;
             Ok((key.clone(), text.to_owned()))
         };
         Ok(Self { origin: origin.to_owned(), metadata: metadata.iter().map(entry).collect::<Result<_>>()? })

@@ -86,7 +86,9 @@ impl TensorWriter for TorchWriter {
 fn root_folder(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let odd = stem.is_empty() || stem.chars().all(|c| c == '.') || stem.contains(|c: char| c == '\\' || c.is_control());
+    let odd = stem.is_empty()
+        || stem.chars().all(|c| c == '.')
+        || stem.contains(|c: char| c == '\\' || c.is_control());
     if odd { DEFAULT_ROOT } else { stem }
 }
 

@@ -78,7 +78,12 @@ impl<'a> ZipLayout<'a> {
         sum.update(bytes);
         let crc = sum.digest().value.try_into().map_err(|_| Error::plugin("a CRC-32 has four bytes"))?;
         let crc = u32::from_le_bytes(crc);
-        let record = Record { name: self.full_name(name), offset: self.end, size: bytes.len() as u64, crc: Crc::Known(crc) };
+        let record = Record {
+            name: self.full_name(name),
+            offset: self.end,
+            size: bytes.len() as u64,
+            crc: Crc::Known(crc),
+        };
         let header = record.local_header(crc)?;
         self.layout.bytes(self.file, &header)?;
         self.layout.bytes(self.file, bytes)?;
@@ -253,7 +258,8 @@ fn push_zip64(extra: &mut Vec<u8>, fields: &[u64]) -> Result<()> {
 }
 
 fn push_u16(header: &mut Vec<u8>, value: u64) -> Result<()> {
-    let value = u16::try_from(value).map_err(|_| Error::unsupported("a field of a zip header does not fit 16 bits"))?;
+    let value = u16::try_from(value)
+        .map_err(|_| Error::unsupported("a field of a zip header does not fit 16 bits"))?;
     header.extend(value.to_le_bytes());
     Ok(())
 }

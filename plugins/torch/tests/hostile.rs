@@ -402,6 +402,21 @@ fn the_tree_keeps_what_is_not_a_tensor() {
     assert_eq!(strange.losses().len(), 2);
 }
 
+#[test]
+fn what_is_set_on_a_tensor_is_its_attribute() {
+    let function = global("torch._utils", "_rebuild_tensor_v2");
+    let arguments =
+        [storage("FloatStorage", "0", 4), int(0), ints(&[4]), ints(&[1]), b"\x88".to_vec(), b"N".to_vec()];
+    let catalog = catalog_of(&call(&function, &arguments));
+    let tree = catalog.tree();
+    let root = tree.get(tree.root().unwrap()).unwrap();
+    assert_eq!(root.kind, NodeKind::ATTRIBUTED);
+    assert!(tree.get(root.children[0]).unwrap().as_tensor().is_some());
+    let attributes = tree.get(root.children[1]).unwrap();
+    assert_eq!(tree.get(attributes.children[0]).unwrap().as_text(), Some("requires_grad"));
+    assert_eq!(tree.get(attributes.children[1]).unwrap().as_bool(), Some(true));
+}
+
 fn catalog_of(value: &[u8]) -> tensorferry_sdk::Catalog {
     catalog(&of(value)).unwrap()
 }
@@ -421,10 +436,51 @@ fn many_small_tensors_take_no_time() {
 }
 
 #[test]
+fn the_side_record_comes_back() {
+    let bytes = tampered(|zip| {
+        let record = br#"{"version": 1, "origin": "safetensors", "metadata": {"format": "pt"}}"#;
+        drop(zip.add(".data/tensorferry.json", record).clone());
+    });
+    let catalog = catalog(&bytes).unwrap();
+    assert_eq!(catalog.origin(), "safetensors");
+    assert_eq!(catalog.metadata().get("format").map(String::as_str), Some("pt"));
+    let bytes = tampered(|zip| drop(zip.add(".data/tensorferry.json", b"{").clone()));
+    assert!(error(&bytes).contains("side record"));
+}
+
+/// An archive with a value of every kind that the reader treats in a way of its own.
+fn rich() -> Zip {
+    let ordered = || global("collections", "OrderedDict");
+    let namespace = [
+        &global("argparse", "Namespace")[..],
+        b")\x81",
+        &dict(&[(text("lr"), b"G\x3f\xf8\0\0\0\0\0\0".to_vec())]),
+        b"b",
+    ]
+    .concat();
+    let set = call(&global("__builtin__", "set"), &[list(&[int(1), int(2)])]);
+    let value = dict(&[
+        (text("w"), float()),
+        (text("v"), tensor(storage("FloatStorage", "0", 4), 1, &[2], &[2])),
+        (text("n"), lazy_tensor(storage("FloatStorage", "0", 4), &[2, 2], &[1, 2], &["neg"])),
+        (text("c"), lazy_tensor(storage("ComplexFloatStorage", "0", 2), &[2], &[1], &["conj", "neg"])),
+        (text("u"), tensor_v3("0", 16, &[2, 2], &[2, 1], "float4_e2m1fn_x2")),
+        (text("o"), call(&ordered(), &[])),
+        (text("a"), namespace),
+        (text("s"), set),
+        (text("e"), call(&global("builtins", "eval"), &[text("1")])),
+        (text("l"), b"]q\x07h\x07a".to_vec()),
+        (tuple(&[int(1), text("x")]), b"\x8a\x09\0\0\0\0\0\0\0\0\x01".to_vec()),
+    ]);
+    Zip::torch(&pickle(&value), &[&[7; 16]])
+}
+
+#[test]
 fn any_truncation_and_any_flipped_bit_is_survived() {
-    let mut zip = model();
+    let mut zip = rich();
     zip.zip64 = Some(Zip64::default());
     let good = zip.bytes();
+    assert_eq!(read_all(&good).unwrap().len(), 5);
     for len in 0..good.len() {
         assert!(catalog(&good[..len]).is_err(), "cut to {len} bytes");
     }

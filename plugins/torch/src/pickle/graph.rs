@@ -113,6 +113,14 @@ pub struct Call {
     pub appended: Vec<ValueId>,
 }
 
+/// The items of a tuple: [`Graph::tuple`] gives them. Tuples never change and are most of a
+/// checkpoint's pickle, so they lie side by side in one array of the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Items {
+    start: u32,
+    len: u32,
+}
+
 /// One Python value. What protocols differ in is one form here: a frozenset and a bytearray are calls
 /// of their classes, also where the protocol has an instruction for them.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,7 +142,7 @@ pub enum Value {
     /// A list.
     List(Vec<ValueId>),
     /// A tuple.
-    Tuple(Box<[ValueId]>),
+    Tuple(Items),
     /// A set.
     Set(Vec<ValueId>),
     /// A dict, as it was filled: a key may be there twice, and then the last one holds.
@@ -151,6 +159,7 @@ pub enum Value {
 #[derive(Debug, Default)]
 pub struct Graph {
     values: Vec<Value>,
+    items: Vec<ValueId>,
     globals: Vec<Global>,
     interned: HashMap<Global, GlobalId>,
 }
@@ -260,7 +269,10 @@ impl Graph {
     #[must_use]
     pub fn tuple(&self, id: ValueId) -> Option<&[ValueId]> {
         match self.value(id) {
-            Value::Tuple(items) => Some(items),
+            Value::Tuple(items) => {
+                let start = items.start as usize;
+                self.items.get(start..start + items.len as usize)
+            }
             _ => None,
         }
     }
@@ -269,9 +281,8 @@ impl Graph {
     #[must_use]
     pub fn sequence(&self, id: ValueId) -> Option<&[ValueId]> {
         match self.value(id) {
-            Value::Tuple(items) => Some(items),
             Value::List(items) => Some(items),
-            _ => None,
+            _ => self.tuple(id),
         }
     }
 
@@ -374,6 +385,15 @@ impl Graph {
         let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         self.values.push(value);
         id
+    }
+
+    /// A tuple of these items; `None` once there are more than 32 bits count.
+    pub(super) fn tuple_of(&mut self, items: &[ValueId]) -> Option<Value> {
+        let start = u32::try_from(self.items.len()).ok()?;
+        let len = u32::try_from(items.len()).ok()?;
+        start.checked_add(len)?;
+        self.items.extend_from_slice(items);
+        Some(Value::Tuple(Items { start, len }))
     }
 
     pub(super) fn value_mut(&mut self, id: ValueId) -> &mut Value {

@@ -70,7 +70,7 @@ struct Machine<'l> {
     /// Values without identity that are everywhere; there is one of each.
     none: ValueId,
     truth: [ValueId; 2],
-    unit: ValueId,
+    small: [ValueId; 256],
 }
 
 impl<'l> Machine<'l> {
@@ -78,7 +78,7 @@ impl<'l> Machine<'l> {
         let mut graph = Graph::default();
         let none = graph.push(Value::None);
         let truth = [false, true].map(|value| graph.push(Value::Bool(value)));
-        let unit = graph.push(Value::Tuple([].into()));
+        let small = std::array::from_fn(|value| graph.push(Value::Int(value as i64)));
         Self {
             limits,
             graph,
@@ -88,7 +88,7 @@ impl<'l> Machine<'l> {
             memo: Memo::default(),
             none,
             truth,
-            unit,
+            small,
         }
     }
 
@@ -105,7 +105,10 @@ impl<'l> Machine<'l> {
             Op::Dup => self.top().and_then(|id| self.push(id)),
             Op::None => self.push(self.none),
             Op::Bool(value) => self.push(self.truth[usize::from(value)]),
-            Op::Int(value) => self.add(Value::Int(value)),
+            Op::Int(value) => match usize::try_from(value).ok().and_then(|value| self.small.get(value)) {
+                Some(&id) => self.push(id),
+                None => self.add(Value::Int(value)),
+            },
             Op::Long(bytes) => self.add(Value::Long(bytes)),
             Op::Float(value) => self.add(Value::Float(value)),
             Op::Text(bytes) => self.add(text(bytes)),
@@ -116,7 +119,7 @@ impl<'l> Machine<'l> {
             Op::ByteArray(bytes) => {
                 let bytes = self.store(Value::Bytes(bytes.into()))?;
                 let function = self.named("builtins", "bytearray")?;
-                self.call(CallKind::Function, function, vec![bytes])
+                self.call(function, &[bytes])
             }
             Op::EmptyList => self.add(Value::List(Vec::new())),
             Op::EmptyDict => self.add(Value::Dict(Vec::new())),
@@ -130,18 +133,18 @@ impl<'l> Machine<'l> {
                 self.add(Value::Dict(entries))
             }
             Op::Tuple => {
-                let items = self.above_mark()?;
-                self.add_tuple(items)
+                let mark = self.mark()?;
+                self.add_tuple(mark)
             }
             Op::TupleOf(len) => {
-                let items = self.take(len)?;
-                self.add_tuple(items)
+                let from = self.below(len)?;
+                self.add_tuple(from)
             }
             Op::FrozenSet => {
                 let items = self.above_mark()?;
                 let items = self.store(Value::List(items))?;
                 let function = self.named("builtins", "frozenset")?;
-                self.call(CallKind::Function, function, vec![items])
+                self.call(function, &[items])
             }
             Op::Append => {
                 let items = self.take(1)?;
@@ -174,15 +177,13 @@ impl<'l> Machine<'l> {
             Op::Instance(module, name) => {
                 let arguments = self.above_mark()?;
                 let function = self.named(module, name)?;
-                self.call(CallKind::Function, function, arguments)
+                self.call(function, &arguments)
             }
             Op::Object => {
-                let mut arguments = self.above_mark()?;
-                if arguments.is_empty() {
-                    return Err(Error::malformed("an object without a class"));
-                }
-                let function = arguments.remove(0);
-                self.call(CallKind::Function, function, arguments)
+                let items = self.above_mark()?;
+                let (&function, arguments) =
+                    items.split_first().ok_or_else(|| Error::malformed("an object without a class"))?;
+                self.call(function, arguments)
             }
             Op::Reduce => self.apply(CallKind::Function, false),
             Op::New => self.apply(CallKind::New, false),
@@ -219,8 +220,16 @@ impl<'l> Machine<'l> {
         self.push(id)
     }
 
-    fn add_tuple(&mut self, items: Vec<ValueId>) -> Result<()> {
-        if items.is_empty() { self.push(self.unit) } else { self.add(Value::Tuple(items.into())) }
+    /// A tuple of what is on the stack from `from` on.
+    fn add_tuple(&mut self, from: usize) -> Result<()> {
+        let tuple = self.graph.tuple_of(&self.stack[from..]);
+        self.stack.truncate(from);
+        self.add(tuple.ok_or_else(too_many_items)?)
+    }
+
+    fn store_tuple(&mut self, items: &[ValueId]) -> Result<ValueId> {
+        let tuple = self.graph.tuple_of(items);
+        self.store(tuple.ok_or_else(too_many_items)?)
     }
 
     fn push(&mut self, id: ValueId) -> Result<()> {
@@ -253,15 +262,26 @@ impl<'l> Machine<'l> {
         self.pop().map(drop)
     }
 
+    /// Where the last `len` values begin.
+    fn below(&self, len: usize) -> Result<usize> {
+        let from = self.stack.len().checked_sub(len).filter(|&from| from >= self.floor());
+        from.ok_or_else(underflow)
+    }
+
     /// The last `len` values.
     fn take(&mut self, len: usize) -> Result<Vec<ValueId>> {
-        let from = self.stack.len().checked_sub(len).filter(|&from| from >= self.floor());
-        Ok(self.stack.split_off(from.ok_or_else(underflow)?))
+        let from = self.below(len)?;
+        Ok(self.stack.split_off(from))
+    }
+
+    /// Takes the last mark: where the values since then begin.
+    fn mark(&mut self) -> Result<usize> {
+        self.marks.pop().ok_or_else(|| Error::malformed("there is no mark on the stack"))
     }
 
     /// The values since the last mark, which is taken too.
     fn above_mark(&mut self) -> Result<Vec<ValueId>> {
-        let mark = self.marks.pop().ok_or_else(|| Error::malformed("there is no mark on the stack"))?;
+        let mark = self.mark()?;
         Ok(self.stack.split_off(mark))
     }
 
@@ -324,10 +344,9 @@ impl<'l> Machine<'l> {
         self.add_call(kind, function, arguments, keywords)
     }
 
-    fn call(&mut self, kind: CallKind, function: ValueId, arguments: Vec<ValueId>) -> Result<()> {
-        let arguments =
-            if arguments.is_empty() { self.unit } else { self.store(Value::Tuple(arguments.into()))? };
-        self.add_call(kind, function, arguments, None)
+    fn call(&mut self, function: ValueId, arguments: &[ValueId]) -> Result<()> {
+        let arguments = self.store_tuple(arguments)?;
+        self.add_call(CallKind::Function, function, arguments, None)
     }
 
     fn add_call(
@@ -406,6 +425,10 @@ fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>> {
         return Err(Error::malformed("a key without a value"));
     }
     Ok(pairs.iter().map(|&[key, value]| (key, value)).collect())
+}
+
+fn too_many_items() -> Error {
+    Error::limit("the pickle's tuples have too many items").expected(format!("at most {}", u32::MAX))
 }
 
 fn underflow() -> Error {

@@ -27,7 +27,7 @@ mod machine;
 mod memo;
 mod opcode;
 
-pub use graph::{Call, CallKind, Global, GlobalId, Graph, Text, Value, ValueId};
+pub use graph::{Call, CallKind, Global, GlobalId, Graph, Items, Text, Value, ValueId};
 
 use tensorferry_sdk::{Limits, Result};
 

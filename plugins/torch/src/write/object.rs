@@ -45,14 +45,38 @@ const SHELL_DTYPES: [&str; 14] = [
 
 /// What `torch.device` knows (`c10/core/DeviceType.cpp`).
 const DEVICES: [&str; 20] = [
-    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
-    "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+    "cpu",
+    "cuda",
+    "ipu",
+    "xpu",
+    "mkldnn",
+    "opengl",
+    "opencl",
+    "ideep",
+    "hip",
+    "ve",
+    "fpga",
+    "maia",
+    "xla",
+    "lazy",
+    "vulkan",
+    "mps",
+    "meta",
+    "hpu",
+    "mtia",
+    "privateuseone",
 ];
 
 /// The layouts of `torch.serialization._get_layout`.
 const LAYOUTS: [&str; 8] = [
-    "torch.strided", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc", "torch.sparse_bsr",
-    "torch.sparse_bsc", "torch._mkldnn", "torch.jagged",
+    "torch.strided",
+    "torch.sparse_coo",
+    "torch.sparse_csr",
+    "torch.sparse_csc",
+    "torch.sparse_bsr",
+    "torch.sparse_bsc",
+    "torch._mkldnn",
+    "torch.jagged",
 ];
 
 impl Object {
@@ -99,7 +123,9 @@ fn mapping(tree: &StateTree<'_>, class: &str, arguments: &[NodeId], rest: &[Node
     let (class, entries) = match (class, arguments, rest) {
         ("collections.Counter", [], []) => (Mapping::Counter, None),
         ("collections.Counter", &[entries], []) => (Mapping::Counter, Some(map(entries)?)),
-        ("collections.Counter", [], &[state, items]) if absent(state) => (Mapping::Counter, Some(map(items)?)),
+        ("collections.Counter", [], &[state, items]) if absent(state) => {
+            (Mapping::Counter, Some(map(items)?))
+        }
         ("collections.defaultdict", _, []) => (Mapping::Plain("collections.defaultdict"), None),
         ("collections.defaultdict", _, &[state, items]) if absent(state) => {
             (Mapping::Plain("collections.defaultdict"), Some(map(items)?))
@@ -118,7 +144,9 @@ fn dtype(name: &str) -> Option<&'static str> {
 /// The dimensions may be the arguments, or the one sequence among them.
 fn size(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     let dimensions = match arguments {
-        [one] if matches!(tree.node(*one)?.kind, NodeKind::TUPLE | NodeKind::LIST) => &*tree.node(*one)?.children,
+        [one] if matches!(tree.node(*one)?.kind, NodeKind::TUPLE | NodeKind::LIST) => {
+            &*tree.node(*one)?.children
+        }
         all => all,
     };
     dimensions.iter().map(|&id| tree.node(id)?.as_int()).collect::<Option<_>>().map(Object::Size)
@@ -127,14 +155,17 @@ fn size(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
 fn device(tree: &StateTree<'_>, arguments: &[NodeId]) -> Option<Object> {
     let (&kind, rest) = arguments.split_first()?;
     let kind = tree.node(kind)?.as_text()?;
-    let (bare, index_in_kind) = kind.split_once(':').map_or((kind, None), |(bare, index)| (bare, Some(index)));
+    let (bare, index_in_kind) =
+        kind.split_once(':').map_or((kind, None), |(bare, index)| (bare, Some(index)));
     let in_range = |index: i64| (0..128).contains(&index);
     if !DEVICES.contains(&bare) || index_in_kind.is_some_and(|text| !text.parse().is_ok_and(in_range)) {
         return None;
     }
     let index = match rest {
         [] => None,
-        [index] if index_in_kind.is_none() => Some(tree.node(*index)?.as_int().filter(|&index| in_range(index))?),
+        [index] if index_in_kind.is_none() => {
+            Some(tree.node(*index)?.as_int().filter(|&index| in_range(index))?)
+        }
         _ => return None,
     };
     Some(Object::Device { kind: kind.to_owned(), index })

@@ -7,7 +7,12 @@ use tensorferry_sdk::{CatalogView, Result};
 
 /// Appends a tensor: `_rebuild_tensor_v2` of a storage class, or `_rebuild_tensor_v3` of an untyped
 /// storage and a dtype.
-pub(super) fn tensor(pickle: &mut PickleWriter, place: &Place, storages: &Storages, requires_grad: bool) -> Result<()> {
+pub(super) fn tensor(
+    pickle: &mut PickleWriter,
+    place: &Place,
+    storages: &Storages,
+    requires_grad: bool,
+) -> Result<()> {
     let bytes = storages.records[place.key].len;
     let (function, class, numel) = match place.dtype.storage_class {
         Some(class) => ("_rebuild_tensor_v2", ("torch", class), bytes / u64::from(place.dtype.element_bytes)),

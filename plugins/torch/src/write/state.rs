@@ -71,7 +71,9 @@ enum Task {
     /// The mapping before it, as the attributes of the object before that.
     Build,
     /// The tensor before it, as a parameter.
-    Parameter { requires_grad: bool },
+    Parameter {
+        requires_grad: bool,
+    },
 }
 
 impl StateWriter<'_> {
@@ -199,7 +201,11 @@ impl StateWriter<'_> {
             if self.tree.is_hashable(member) {
                 self.waiting.push(Task::Value(member, Some((id, index))));
             } else {
-                self.losses.add(&self.tree, id, "a member that torch.load(weights_only=True) could not hash is left out");
+                self.losses.add(
+                    &self.tree,
+                    id,
+                    "a member that torch.load(weights_only=True) could not hash is left out",
+                );
             }
         }
     }
@@ -222,7 +228,11 @@ impl StateWriter<'_> {
         let entries: Vec<(NodeId, NodeId)> = node.entries().collect();
         for (index, (key, value)) in entries.into_iter().enumerate().rev() {
             if !self.tree.is_hashable(key) {
-                self.losses.add(&self.tree, id, "an entry whose key torch.load(weights_only=True) refuses is left out");
+                self.losses.add(
+                    &self.tree,
+                    id,
+                    "an entry whose key torch.load(weights_only=True) refuses is left out",
+                );
             } else if self.tree.form(value) != Form::GivenUp {
                 self.waiting.push(Task::Value(value, Some((id, 2 * index + 1))));
                 self.waiting.push(Task::Value(key, Some((id, 2 * index))));
@@ -244,12 +254,17 @@ impl StateWriter<'_> {
     /// Whether torch sets the flag on such a tensor, or on a parameter that wraps it.
     fn may_require_grad(&mut self, id: NodeId, dtype: &TorchDtype, wrapped: bool) -> bool {
         if !dtype.is_differentiable() {
-            self.losses.add(&self.tree, id, "requires_grad is left out: torch sets it on floating point and complex tensors only");
+            self.losses.add(
+                &self.tree,
+                id,
+                "requires_grad is left out: torch sets it on floating point and complex tensors only",
+            );
             return false;
         }
         // `_rebuild_tensor_v3` sets the flag first and the storage then, which torch itself forbids.
         if dtype.storage_class.is_none() && !wrapped {
-            let why = format!("requires_grad is left out: torch fails to load a tensor of {} with it", dtype.name);
+            let why =
+                format!("requires_grad is left out: torch fails to load a tensor of {} with it", dtype.name);
             self.losses.add(&self.tree, id, &why);
             return false;
         }
@@ -258,11 +273,15 @@ impl StateWriter<'_> {
 
     fn attributed(&mut self, id: NodeId, node: &Node) -> Result<()> {
         let [value, attributes] = *node.children else { return Ok(()) };
-        let (Some(inner), Some(set)) = (self.tree.node(value).cloned(), self.tree.node(attributes).cloned()) else {
+        let (Some(inner), Some(set)) = (self.tree.node(value).cloned(), self.tree.node(attributes).cloned())
+        else {
             self.pickle.none();
             return Ok(());
         };
-        if inner.kind == NodeKind::MAP && &*inner.class == "collections.OrderedDict" && set.kind == NodeKind::MAP {
+        if inner.kind == NodeKind::MAP
+            && &*inner.class == "collections.OrderedDict"
+            && set.kind == NodeKind::MAP
+        {
             self.waiting.push(Task::Build);
             self.waiting.push(Task::Value(attributes, Some((id, 1))));
             self.waiting.push(Task::Value(value, Some((id, 0))));
@@ -307,7 +326,8 @@ impl StateWriter<'_> {
                 self.pickle.reduce();
             }
             Some(Object::ByteArray(content)) => {
-                let bytes = content.map_or(Some(Vec::new()), |content| self.tree.node(content).and_then(latin1_bytes));
+                let bytes = content
+                    .map_or(Some(Vec::new()), |content| self.tree.node(content).and_then(latin1_bytes));
                 let Some(bytes) = bytes else {
                     self.losses.add(&self.tree, id, "a bytearray of a text that is not Latin-1 becomes None");
                     self.pickle.none();
@@ -341,7 +361,8 @@ impl StateWriter<'_> {
                     self.losses.add(&self.tree, id, &format!("a parameter's {what} are left out"));
                 }
                 let dtype = self.dtype_of(tensor);
-                let requires_grad = requires_grad && dtype.is_some_and(|dtype| self.may_require_grad(id, dtype, true));
+                let requires_grad =
+                    requires_grad && dtype.is_some_and(|dtype| self.may_require_grad(id, dtype, true));
                 self.pickle.global("torch._utils", "_rebuild_parameter");
                 self.waiting.push(Task::Parameter { requires_grad });
                 self.waiting.push(Task::Value(tensor, Some((id, 0))));
@@ -354,14 +375,16 @@ impl StateWriter<'_> {
     /// The dtype of a tensor's node, with attributes or without.
     fn dtype_of(&self, id: NodeId) -> Option<&'static TorchDtype> {
         let node = self.tree.node(id)?;
-        let node = if node.kind == NodeKind::ATTRIBUTED { self.tree.node(*node.children.first()?)? } else { node };
+        let node =
+            if node.kind == NodeKind::ATTRIBUTED { self.tree.node(*node.children.first()?)? } else { node };
         Some(self.storages.place(node.as_tensor()?)?.dtype)
     }
 
     /// Says so where a container's own class is left behind.
     fn plain_class(&mut self, id: NodeId, class: &str, plain: &str) {
         if !class.is_empty() {
-            let why = format!("{class:?} becomes a plain {plain}: torch.load(weights_only=True) refuses the class");
+            let why =
+                format!("{class:?} becomes a plain {plain}: torch.load(weights_only=True) refuses the class");
             self.losses.add(&self.tree, id, &why);
         }
     }
@@ -370,7 +393,9 @@ impl StateWriter<'_> {
 fn refusal(node: &Node) -> String {
     match node.kind {
         NodeKind::INT => "an integer that is longer than 255 bytes becomes None".to_owned(),
-        NodeKind::OBJECT => format!("{:?} becomes None: torch.load(weights_only=True) refuses it", node.class),
+        NodeKind::OBJECT => {
+            format!("{:?} becomes None: torch.load(weights_only=True) refuses it", node.class)
+        }
         kind => format!("a value of kind {} becomes None: no pickle opcode holds it", kind.0),
     }
 }
@@ -399,7 +424,11 @@ impl Losses {
             layout.loss(loss)?;
         }
         if self.more > 0 {
-            layout.loss(Loss::new(LossKind::State, ".", format!("{} more values are left out", self.more)))?;
+            layout.loss(Loss::new(
+                LossKind::State,
+                ".",
+                format!("{} more values are left out", self.more),
+            ))?;
         }
         Ok(())
     }

@@ -148,7 +148,11 @@ impl Carried {
             return Err("without its scales and zero points torch cannot load it".to_owned());
         }
         let shape = dtype.torch_shape(view.shape).ok_or_else(|| {
-            format!("torch packs {} elements in one, which the last dimension of {:?} is not a multiple of", dtype.packing(), view.shape)
+            format!(
+                "torch packs {} elements in one, which the last dimension of {:?} is not a multiple of",
+                dtype.packing(),
+                view.shape
+            )
         })?;
         let shape = shape.into_iter().map(i64::try_from).collect::<Result<_, _>>();
         Ok(Self { dtype, shape: shape.map_err(|_| "a dimension is longer than 63 bits".to_owned())? })
@@ -215,7 +219,10 @@ fn shared_stretches(
         let storage = reaches[first].block.storage;
         let mut end = reaches[first].bytes.end;
         let mut next = first + 1;
-        while next < reaches.len() && reaches[next].block.storage == storage && reaches[next].bytes.start < end {
+        while next < reaches.len()
+            && reaches[next].block.storage == storage
+            && reaches[next].bytes.start < end
+        {
             end = end.max(reaches[next].bytes.end);
             next += 1;
         }
@@ -307,10 +314,16 @@ fn torch_strides(block: &Block, dtype: Dtype, shape: &[i64]) -> Option<Vec<i64>>
     Some(strides)
 }
 
-fn lose_sharing(catalog: &dyn CatalogView, group: &[Reach], why: &str, layout: &mut dyn LayoutSink) -> Result<()> {
+fn lose_sharing(
+    catalog: &dyn CatalogView,
+    group: &[Reach],
+    why: &str,
+    layout: &mut dyn LayoutSink,
+) -> Result<()> {
     let Some(first) = group.iter().map(|reach| reach.tensor).min() else { return Ok(()) };
     let name = catalog.tensor(first).name;
-    let mut others: Vec<TensorId> = group.iter().map(|reach| reach.tensor).filter(|&id| id != first).collect();
+    let mut others: Vec<TensorId> =
+        group.iter().map(|reach| reach.tensor).filter(|&id| id != first).collect();
     others.sort_unstable();
     for id in others {
         let why = format!("it shares bytes with {name:?}, and is written apart: {why}");

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use crate::dtype::TorchDtype;
 use std::io::Read;
 use tensorferry_sdk::memory::{MemoryOutput, MemoryView, write};
 use tensorferry_sdk::{
@@ -154,7 +155,8 @@ fn a_flat_catalog_becomes_a_state_dict() {
     });
     assert_eq!(
         names(&records),
-        ["data.pkl", "byteorder", "version", "data/0", "data/1", "data/2"].map(|name| format!("model.v1/{name}"))
+        ["data.pkl", "byteorder", "version", "data/0", "data/1", "data/2"]
+            .map(|name| format!("model.v1/{name}"))
     );
     assert_eq!(record(&records, "byteorder"), b"little");
     assert_eq!(record(&records, "version"), b"3\n");
@@ -291,7 +293,10 @@ fn what_torch_has_no_dtype_for_is_given_up() {
     assert_eq!(losses(&layout), given_up);
     assert_eq!(record(&records, "data/0"), [0x21, 0x43]);
     let pickle = pickle_of(&records);
-    assert!(pickle.contains("2 t Q 0 2 1 tuple2 1 1 tuple2 False get0 ) R torch.float4_e2m1fn_x2"), "{pickle}");
+    assert!(
+        pickle.contains("2 t Q 0 2 1 tuple2 1 1 tuple2 False get0 ) R torch.float4_e2m1fn_x2"),
+        "{pickle}"
+    );
     assert_eq!(records.len(), 4);
 }
 
@@ -317,8 +322,12 @@ fn container(c: &mut dyn CatalogSink, kind: NodeKind, class: &str, children: &[N
 fn a_tree_keeps_its_nesting_and_scalars() {
     let (records, layout) = written(|c| {
         let weight = whole(c, "model.w", Dtype::F32, &[1], &[0; 4])?;
-        let (model, w, epoch, note) =
-            (c.node(Node::text("model"))?, c.node(Node::text("w"))?, c.node(Node::text("epoch"))?, c.node(Node::text("note"))?);
+        let (model, w, epoch, note) = (
+            c.node(Node::text("model"))?,
+            c.node(Node::text("w"))?,
+            c.node(Node::text("epoch"))?,
+            c.node(Node::text("note"))?,
+        );
         let (tensor, three) = (c.node(Node::tensor(weight))?, c.node(Node::int(3))?);
         let state = container(c, NodeKind::MAP, "collections.OrderedDict", &[w, tensor])?;
         let wide = c.node(Node::scalar(NodeKind::INT, &[0, 0, 0, 0, 0, 0, 0, 0, 1]))?;
@@ -391,8 +400,12 @@ fn objects_that_weights_only_accepts_stay() {
         let set = container(c, NodeKind::SET, "", &[two])?;
         let complex: Vec<u8> = [1_f64, -2.0].iter().flat_map(|part| part.to_le_bytes()).collect();
         let complex = c.node(Node::scalar(NodeKind::COMPLEX, &complex))?;
-        let root =
-            container(c, NodeKind::LIST, "", &[parameter, counter, small, dtype, size, device, set, complex])?;
+        let root = container(
+            c,
+            NodeKind::LIST,
+            "",
+            &[parameter, counter, small, dtype, size, device, set, complex],
+        )?;
         c.root(root)
     });
     assert_eq!(losses(&layout), [(LossKind::State, "1"), (LossKind::State, "2")]);
@@ -459,4 +472,40 @@ fn deep_and_shared_trees_are_walked_without_recursion() {
     });
     assert_eq!(losses(&layout), []);
     assert!(record(&records, "data.pkl").len() < 4000);
+}
+
+#[test]
+fn our_reader_gets_back_what_was_written() {
+    let fill: Fill = |c| {
+        for dtype in Dtype::built_in() {
+            let Some(row) = TorchDtype::of(dtype).filter(|row| !row.quantized) else { continue };
+            let len = usize::try_from(dtype.info().unwrap().bytes_of(8)?).unwrap();
+            let bytes: Vec<u8> = (0_u8..).map(|byte| byte & 1).take(len).collect();
+            whole(c, row.name, dtype, &[2, 4], &bytes)?;
+            whole(c, &format!("empty {}", row.name), dtype, &[0, 2], &[])?;
+        }
+        let storage = c.storage(Storage::inline((0..64).collect::<Vec<u8>>()))?;
+        for name in ["tied", "dots.in.it", "", "\u{1f600}\n"] {
+            c.tensor(name, Dtype::I16, &[4], storage, 0)?;
+        }
+        c.tensor_of_blocks("view", Dtype::I16, &[2, 3], block(&[2, 3], storage, 2, &[1, 2]))?;
+        c.metadata("format", "pt")?;
+        c.origin("safetensors")
+    };
+    let (none, context) = (MemorySource::file("in", []), MemoryContext::default());
+    let before = MemoryView::read(&Made(fill), &[], &none, &context).unwrap();
+    let target = Target::File("model.pt".to_owned());
+    let output = write(&crate::Torch, &[], &before, &target, &context).unwrap();
+    let file = MemorySource::file("model.pt", output.files["model.pt"].clone());
+    let after = MemoryView::read(&crate::Torch, &[], &file, &context).unwrap();
+    assert_eq!(after.catalog().losses(), []);
+    assert_eq!(after.catalog().origin(), "safetensors");
+    assert_eq!(after.catalog().metadata(), before.catalog().metadata());
+    assert_eq!(after.catalog().ties(), before.catalog().ties());
+    assert_eq!(after.catalog().tensors().len(), before.catalog().tensors().len());
+    for tensor in before.catalog().tensors() {
+        assert_eq!(after.tensor_named(&tensor.name).unwrap(), before.tensor_named(&tensor.name).unwrap());
+    }
+    let again = write(&crate::Torch, &[], &after, &target, &context).unwrap();
+    assert_eq!(again.files, output.files);
 }

@@ -64,11 +64,15 @@ impl<'a> StateTree<'a> {
             // In reverse, so that the first child's path is found first.
             for (index, &child) in node.children.iter().enumerate().rev() {
                 if child >= id {
-                    return Err(Error::plugin(format!("node {} of the tree has a child that is not older", id.0)));
+                    return Err(Error::plugin(format!(
+                        "node {} of the tree has a child that is not older",
+                        id.0
+                    )));
                 }
                 waiting.push((child, Some((id, index))));
             }
-            tree.nodes[id.0 as usize] = Some(Reached { node, parent, parents: 1, form: Form::Refused, memo: None });
+            tree.nodes[id.0 as usize] =
+                Some(Reached { node, parent, parents: 1, form: Form::Refused, memo: None });
         }
         for index in 0..=root.0 {
             let id = NodeId(index);
@@ -137,7 +141,8 @@ impl<'a> StateTree<'a> {
             NodeKind::MAP => {
                 let key = self.node(*parent.children.get(index & !1)?)?;
                 let text = key.as_text().map(str::to_owned);
-                text.or_else(|| key.as_int().map(|number| number.to_string())).or_else(|| Some("?".to_owned()))
+                text.or_else(|| key.as_int().map(|number| number.to_string()))
+                    .or_else(|| Some("?".to_owned()))
             }
             NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET => Some(index.to_string()),
             _ => None,
@@ -148,9 +153,12 @@ impl<'a> StateTree<'a> {
         let Some(node) = self.node(id) else { return Form::Refused };
         let kept = |hashable| Form::Kept { hashable };
         match node.kind {
-            NodeKind::NONE | NodeKind::BOOL | NodeKind::FLOAT | NodeKind::COMPLEX | NodeKind::TEXT | NodeKind::BYTES => {
-                kept(true)
-            }
+            NodeKind::NONE
+            | NodeKind::BOOL
+            | NodeKind::FLOAT
+            | NodeKind::COMPLEX
+            | NodeKind::TEXT
+            | NodeKind::BYTES => kept(true),
             NodeKind::INT if trim_sign(&node.bytes).len() <= LONGEST_INTEGER => kept(true),
             NodeKind::LIST | NodeKind::SET | NodeKind::MAP => kept(false),
             NodeKind::TUPLE => kept(node.children.iter().all(|&child| self.is_hashable(child))),
