@@ -679,6 +679,8 @@ fn is_row_major(block: &Block) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
     use crate::MemorySource;
 

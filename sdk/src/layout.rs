@@ -327,15 +327,25 @@ impl<'a> LayoutBuilder<'a> {
                 return Err(Error::plugin("an alias names a tensor that is not written").tensor(name));
             }
         }
+        self.check_digests()?;
+        Ok(self.layout)
+    }
+
+    /// Deferred bytes follow the digests, so that no digest can cover them.
+    fn check_digests(&self) -> Result<()> {
+        // Segments are appended, so those of one file are in order.
+        let mut by_file: HashMap<OutputId, Vec<&Range<u64>>> = HashMap::new();
+        for (file, range) in &self.layout.deferred {
+            by_file.entry(*file).or_default().push(range);
+        }
         for request in &self.layout.digests {
-            let deferred = self.layout.deferred.iter().any(|(file, range)| {
-                *file == request.file && range.start < request.range.end && request.range.start < range.end
-            });
-            if deferred {
+            let Some(ranges) = by_file.get(&request.file) else { continue };
+            let next = ranges.partition_point(|range| range.end <= request.range.start);
+            if ranges.get(next).is_some_and(|range| range.start < request.range.end) {
                 return Err(Error::plugin("a digest is asked for bytes that are deferred"));
             }
         }
-        Ok(self.layout)
+        Ok(())
     }
 
     fn is_written(&self, tensor: TensorId) -> Result<bool> {

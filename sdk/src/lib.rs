@@ -1,10 +1,202 @@
-//! Write a format plugin for `ferry`.
+//! Write a format plugin for `ferry`: a library that teaches it to read or write one more format.
+//!
+//! A whole plugin, for IDX, the format of the MNIST data sets (their file endings vary; `.idx` is
+//! ours). One file is one tensor:
+//!
+//! ```text
+//! 0        2 bytes    0, 0
+//! 2        1 byte     the dtype: 8 U8, 9 I8, 11 I16, 12 I32, 13 F32, 14 F64
+//! 3        1 byte     r: how many dimensions
+//! 4        4 r bytes  the dimensions, each a u32, big-endian
+//! 4 + 4 r  the rest   the elements, row-major, big-endian
+//! ```
+//!
+//! ```
+//! use tensorferry_sdk::*;
+//!
+//! const DTYPES: [(u8, Dtype); 6] = [
+//!     (8, Dtype::U8), (9, Dtype::I8), (11, Dtype::I16), (12, Dtype::I32), (13, Dtype::F32), (14, Dtype::F64),
+//! ];
+//!
+//! struct Idx;
+//!
+//! impl Format for Idx {
+//!     fn describe(&self) -> Description {
+//!         Description {
+//!             id: "idx".into(),
+//!             title: "IDX, as of MNIST".into(),
+//!             suffixes: vec![".idx".into()],
+//!             magic: vec![Magic { offset: 0, bytes: vec![0, 0] }],
+//!             capabilities: Capabilities::READ.and(Capabilities::WRITE),
+//!             ..Description::default()
+//!         }
+//!     }
+//!
+//!     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+//!         Ok(Box::new(Idx))
+//!     }
+//!
+//!     fn writer(&self, _options: &Options) -> Result<Box<dyn TensorWriter>> {
+//!         Ok(Box::new(Idx))
+//!     }
+//! }
+//!
+//! impl TensorReader for Idx {
+//!     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+//!         let path = source.entry().name();
+//!         let file = source.open(path)?;
+//!         let start = source.read_vec(file, 0, 4, context.limits())?;
+//!         let &[0, 0, code, rank] = &start[..] else {
+//!             return Err(Error::malformed("not an IDX file").file(path).offset(0));
+//!         };
+//!         let dtype = DTYPES.iter().find(|(number, _)| *number == code).map(|(_, dtype)| *dtype);
+//!         let dtype = dtype.ok_or_else(|| {
+//!             Error::malformed("no such dtype").file(path).offset(2).expected("8, 9 or 11 to 14").found(code)
+//!         })?;
+//!         let dims = source.read_vec(file, 4, 4 * u64::from(rank), context.limits())?;
+//!         let dims = dims.chunks_exact(4).map(|d| u32::from_be_bytes([d[0], d[1], d[2], d[3]]));
+//!         let shape: Vec<u64> = dims.map(u64::from).collect();
+//!         // All of the rest: the host sees whether the shape fits into it, and never allocates by it.
+//!         let begin = 4 + 4 * u64::from(rank);
+//!         let data = Storage::file(file, begin, source.len(file) - begin).byte_order(ByteOrder::Big);
+//!         let storage = catalog.storage(data)?;
+//!         catalog.tensor("data", dtype, &shape, storage, 0)?;
+//!         Ok(())
+//!     }
+//! }
+//!
+//! impl TensorWriter for Idx {
+//!     fn plan(
+//!         &self,
+//!         catalog: &dyn CatalogView,
+//!         target: &Target,
+//!         layout: &mut dyn LayoutSink,
+//!         _context: &dyn Context,
+//!     ) -> Result<Box<dyn TensorPlan>> {
+//!         let mut kept = None;
+//!         for id in catalog.tensor_ids() {
+//!             let tensor = catalog.tensor(id);
+//!             let code = DTYPES.iter().find(|(_, dtype)| *dtype == tensor.dtype).map(|(code, _)| *code);
+//!             let dims: Option<Vec<u32>> = tensor.shape.iter().map(|&dim| u32::try_from(dim).ok()).collect();
+//!             match (code, u8::try_from(tensor.shape.len()), dims) {
+//!                 (Some(code), Ok(rank), Some(dims)) if kept.is_none() => kept = Some((id, code, rank, dims)),
+//!                 _ => layout.omit(id, "an IDX file holds one tensor, of U8, I8, I16, I32, F32 or F64")?,
+//!             }
+//!         }
+//!         let (id, code, rank, dims) = kept.ok_or_else(|| Error::unsupported("no tensor that IDX can hold"))?;
+//!         let name = catalog.tensor(id).name;
+//!         if name != "data" {
+//!             layout.loss(Loss::new(LossKind::Name, name, "IDX has no names: it will be read as \"data\""))?;
+//!         }
+//!         if !catalog.metadata().is_empty() {
+//!             layout.loss(Loss::new(LossKind::Metadata, "all of it", "IDX has no metadata"))?;
+//!         }
+//!         if catalog.root().is_some() {
+//!             layout.loss(Loss::new(LossKind::State, "all of it", "IDX holds a tensor alone"))?;
+//!         }
+//!         let path = match target {
+//!             Target::File(path) => path,
+//!             Target::Folder => "data.idx",
+//!         };
+//!         let file = layout.file(path, Role::Data)?;
+//!         layout.bytes(file, &[0, 0, code, rank])?;
+//!         layout.bytes(file, &dims.into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>())?;
+//!         layout.tensor(file, TensorPart { byte_order: ByteOrder::Big, ..TensorPart::whole(id) })?;
+//!         Ok(Box::new(NothingToSeal))
+//!     }
+//! }
+//!
+//! export_plugin!(Idx);
+//!
+//! # fn main() -> Result<()> {
+//! // A round trip in memory.
+//! let bytes = [&[0, 0, 11, 2, 0, 0, 0, 1, 0, 0, 0, 2][..], &[0x01, 0x02, 0x03, 0x04]].concat();
+//! let (source, context) = (MemorySource::file("a.idx", bytes.clone()), MemoryContext::default());
+//! let view = memory::MemoryView::read(&Idx, &[], &source, &context)?;
+//! // Logical bytes are little-endian, whatever the file has.
+//! assert_eq!(view.tensor_named("data")?, ("I16".into(), vec![1, 2], vec![2, 1, 4, 3]));
+//! let output = memory::write(&Idx, &[], &view, &Target::File("b.idx".into()), &context)?;
+//! assert_eq!(output.files["b.idx"], bytes);
+//!
+//! // What every format owes its host.
+//! let sample = conformance::Sample::file("a.idx", bytes).holding(&["data"]);
+//! let report = conformance::check(&Idx, &[sample]);
+//! assert!(report.written > 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Building and installing
+//!
+//! A plugin is a dynamic library that depends on this crate alone:
+//!
+//! ```toml
+//! [lib]
+//! crate-type = ["cdylib", "rlib"] # the rlib is for its tests
+//!
+//! [dependencies]
+//! tensorferry-sdk = "0.1"
+//! ```
+//!
+//! [`export_plugin!`] gives it the symbols that the host looks for, so it needs no `unsafe` code and
+//! may `#![forbid(unsafe_code)]`. It has to be built with `panic = "unwind"`, the default. `cargo
+//! build --release` leaves `target/release/lib*.so` (`.dylib`, `.dll`); `ferry` looks for libraries in
+//! `--plugin-dir`, in the folders of `FERRY_PLUGIN_PATH`, in `plugins/` beside its executable, in
+//! `../lib/ferry/plugins`, and in `ferry/plugins` of the user's data folder. `ferry plugin list` says
+//! what was found where, and why a library was refused. Opening a plugin runs its code, so that a
+//! folder that other users may write to is refused.
+//!
+//! A library built with an older SDK works in a newer host and the other way round, as long as the
+//! ABI's major revision is the same; neither has to be built with the other's compiler.
+//!
+//! # Who does what
+//!
+//! - A **reader** describes: it reads headers and calls a [`CatalogSink`] with what is there, where its
+//!   bytes lie, and how. Each call is checked before it returns, so that a header cannot point outside
+//!   its file, claim a tensor twice, or exceed a limit; the reader passes the error on. Where bytes
+//!   are compressed, it also decodes them ([`TensorReader::decode`]).
+//! - A **writer** plans: it looks at a [`CatalogView`] and calls a [`LayoutSink`] with what is to lie
+//!   where. Every tensor is written once, named as the alias of one that is, or given up with a loss.
+//!   What depends on checksums comes last ([`TensorPlan::seal`]); a format whose lengths are not known
+//!   before (compression, rows) writes its own bytes ([`TensorPlan::stream`]).
+//! - The **host** does the rest: it opens and maps files, copies and transposes tensors, changes byte
+//!   orders, computes checksums, on many threads; it reserves space, renames finished files into place,
+//!   resumes, verifies, and reports progress. A plugin opens no file.
+//!
+//! Readers and writers are called from many threads. The same input and options give the same bytes;
+//! when a new version of a plugin gives others, it raises [`Description::output_revision`].
+//!
+//! # Limits, errors, losses
+//!
+//! Input is hostile. Never allocate by a length that a file claims: [`Source::read_vec`] checks it
+//! against the file and against [`Limits::header_bytes`] first. Do not recurse where a file decides how
+//! deep. A panic does not end the host, but is reported as the plugin's fault.
+//!
+//! An [`Error`] has a kind, which says whose fault it is and decides the exit code, and its place: file,
+//! tensor, offset, what was expected and what was found. What the output cannot hold is no error but a
+//! [`Loss`]: the user is shown all of them, and a conversion goes on only if they are allowed.
+//!
+//! # What is here
+//!
+//! Everything is at the crate's root but three modules:
+//!
+//! - [`memory`]: a host in memory, for unit tests;
+//! - [`conformance`]: the tests that every format passes;
+//! - [`mirror`]: how the traits cross the boundary; hosts use it, plugins do not.
+//!
+//! The root's items by what they are for: declaring a format ([`Format`], [`Description`],
+//! [`Capabilities`], [`OptionSpec`], [`Options`]); reading ([`TensorReader`], [`Source`], [`CatalogSink`],
+//! [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`]); writing ([`TensorWriter`],
+//! [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`], [`SealSink`]); both
+//! ([`Context`], [`Limits`], [`Error`], [`Loss`]); and what the sinks' checks make, which tests look
+//! into ([`Catalog`], [`Layout`]).
 #![forbid(unsafe_code)]
 
 /// The version of this SDK, which a plugin's manifest carries.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 mod catalog;
+pub mod conformance;
 mod context;
 mod digest;
 mod dtype;

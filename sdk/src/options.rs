@@ -178,6 +178,8 @@ fn unknown(specs: &[OptionSpec], side: Side, key: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     #[test]

@@ -304,6 +304,8 @@ fn no_node(id: NodeId) -> Error {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     #[test]

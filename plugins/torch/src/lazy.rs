@@ -201,7 +201,7 @@ mod tests {
     fn view(dtype: Dtype, len: u64, size: &[u64], stride: &[u64]) -> LazyView {
         LazyView {
             file: FileId(0),
-            record: Record { offset: 0, len, crc: None },
+            record: Record { entry: 0, offset: 0, len, crc: None },
             byte_order: ByteOrder::Little,
             dtype,
             offset: 0,

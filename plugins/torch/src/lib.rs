@@ -32,7 +32,8 @@ mod write;
 mod zip_layout;
 
 use tensorferry_sdk::{
-    Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source, TensorReader, TensorWriter,
+    Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source, TensorReader,
+    TensorWriter,
 };
 
 /// File name endings; the first one names outputs.

@@ -120,7 +120,7 @@ impl PickleWriter {
         Ok(())
     }
 
-    /// A text that will not return: a tensor's name, a storage's key.
+    /// A text that will not return: a storage's key.
     pub(crate) fn unique_text(&mut self, text: &str) -> Result<()> {
         let len = u32::try_from(text.len()).map_err(|_| Error::unsupported("a text of 4 GiB in a pickle"))?;
         self.op_with(op::BINUNICODE, &len.to_le_bytes());
@@ -134,8 +134,7 @@ impl PickleWriter {
         let latin1: String = bytes.iter().map(|&byte| char::from(byte)).collect();
         self.unique_text(&latin1)?;
         self.text("latin1")?;
-        self.tuple(2);
-        self.reduce();
+        self.call(2);
         Ok(())
     }
 
@@ -161,8 +160,7 @@ impl PickleWriter {
     /// A new object of a class, or the result of a function, that needs no arguments.
     pub(crate) fn call_without_arguments(&mut self, module: &'static str, name: &'static str) {
         self.global(module, name);
-        self.tuple(0);
-        self.reduce();
+        self.call(0);
     }
 
     /// Where the members of a list, a mapping or a long tuple begin.
@@ -209,6 +207,12 @@ impl PickleWriter {
     /// Puts the keys and values since the mark into the mapping before it.
     pub(crate) fn set_items(&mut self) {
         self.bytes.push(op::SETITEMS);
+    }
+
+    /// Calls a global with the last `arguments` objects, at most three.
+    pub(crate) fn call(&mut self, arguments: u8) {
+        self.tuple(arguments);
+        self.reduce();
     }
 
     /// Calls a global with a tuple of arguments.

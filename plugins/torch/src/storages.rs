@@ -26,7 +26,9 @@ pub(crate) struct Storages<'a> {
     archive: &'a Archive,
     byte_order: ByteOrder,
     limits: &'a Limits,
-    known: HashMap<Box<str>, Known>,
+    /// By the record's place in the directory.
+    known: Vec<Option<Known>>,
+    record_name: String,
     /// Views whose bytes have to be made, each once: so that tied ones stay tied.
     lazy: HashMap<LazyView, StorageId>,
     handles: Vec<LazyView>,
@@ -52,8 +54,16 @@ struct Named<'g> {
 
 impl<'a> Storages<'a> {
     pub(crate) fn new(archive: &'a Archive, byte_order: ByteOrder, limits: &'a Limits) -> Self {
-        let (known, lazy, handles) = (HashMap::new(), HashMap::new(), Vec::new());
-        Self { archive, byte_order, limits, known, lazy, handles, expanded_bytes: 0 }
+        Self {
+            archive,
+            byte_order,
+            limits,
+            known: vec![None; archive.len()],
+            record_name: String::new(),
+            lazy: HashMap::new(),
+            handles: Vec::new(),
+            expanded_bytes: 0,
+        }
     }
 
     /// The views that a decoder has to make, by handle.
@@ -160,18 +170,21 @@ impl<'a> Storages<'a> {
     ) -> Result<Known> {
         let element_bytes = named.dtype.map_or(1, |row| u64::from(row.element_bytes));
         let swap_unit = self.swap_unit(named, tensor)?;
-        let known = if let Some(&known) = self.known.get(named.key) {
-            known
-        } else {
-            let record = self.archive.need(&format!("data/{}", named.key))?;
-            let mut storage =
-                Storage::file(self.archive.file(), record.offset, record.len).byte_order(self.byte_order);
-            if let Some(crc) = record.crc {
-                storage = storage.digest(Digest::crc32(crc));
+        self.record_name.clear();
+        self.record_name.extend(["data/", named.key]);
+        let record = self.archive.need(&self.record_name)?;
+        let known = match self.known[record.entry] {
+            Some(known) => known,
+            None => {
+                let mut storage =
+                    Storage::file(self.archive.file(), record.offset, record.len).byte_order(self.byte_order);
+                if let Some(crc) = record.crc {
+                    storage = storage.digest(Digest::crc32(crc));
+                }
+                let known = Known { id: catalog.storage(storage)?, record, swap_unit };
+                self.known[record.entry] = Some(known);
+                known
             }
-            let known = Known { id: catalog.storage(storage)?, record, swap_unit };
-            self.known.insert(named.key.into(), known);
-            known
         };
         if named.len.checked_mul(element_bytes) != Some(known.record.len) {
             let error = Error::malformed(format!(

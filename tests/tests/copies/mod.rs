@@ -73,18 +73,19 @@ impl Copy {
     /// The library of the npy plugin, built with this copy, under a name of its own.
     pub(crate) fn plugin(&self) -> PathBuf {
         self.write();
-        let folder = self.folder().join("npy");
-        outside::build(&folder, &[])
+        outside::build(&self.folder().join("npy"), &outside::target(), &[])
     }
 
-    /// The program, built from this copy.
+    /// The program, built from this copy under a name of its own: in the workspace's target folder,
+    /// where everything that it depends on has been built already.
     pub(crate) fn program(&self) -> PathBuf {
         self.write();
-        outside::build(&self.folder(), &["--package", "tensorferry-host", "--bin", "ferry"])
+        let options = ["--package", "tensorferry-host", "--bin", &format!("ferry_{}", self.name)];
+        outside::build(&self.folder(), &workspace().target, &options)
     }
 
     fn folder(&self) -> PathBuf {
-        workspace().target.join("third-party/copies").join(&self.name)
+        outside::target().join("copies").join(&self.name)
     }
 
     fn write(&self) {

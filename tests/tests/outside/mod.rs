@@ -13,16 +13,20 @@ pub(crate) fn folder() -> PathBuf {
 
 /// The library of the crate of this name.
 pub(crate) fn library(name: &str) -> PathBuf {
-    build(&folder().join(name), &["--locked"])
+    build(&folder().join(name), &target(), &["--locked"])
 }
 
-/// Builds the crate in `folder`; all of them share one target folder. Gives its library, or its
-/// program where it has one.
-pub(crate) fn build(folder: &Path, options: &[&str]) -> PathBuf {
+/// The target folder that all outside crates share.
+pub(crate) fn target() -> PathBuf {
+    workspace().target.join("third-party")
+}
+
+/// Builds the crate in `folder`. Gives its library, or its program where it has one.
+pub(crate) fn build(folder: &Path, target: &Path, options: &[&str]) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["build", "--quiet", "--message-format=json", "--target-dir"])
-        .arg(workspace().target.join("third-party"))
+        .arg(target)
         .args(options)
         .current_dir(folder)
         .stderr(Stdio::inherit())

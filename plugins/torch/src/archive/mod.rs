@@ -39,6 +39,8 @@ pub(crate) const MAGIC: &[u8; 4] = b"PK\x03\x04";
 /// One record: its bytes are stored as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Record {
+    /// Its place in the directory: below [`Archive::len`].
+    pub(crate) entry: usize,
     /// Where its bytes begin in the file.
     pub(crate) offset: u64,
     /// How many there are.
@@ -77,6 +79,11 @@ impl Archive {
         self.file
     }
 
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
     /// Whether there is a record of this name, below the root.
     pub(crate) fn contains(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
@@ -93,7 +100,7 @@ impl Archive {
             return Err(self.at(Error::unsupported(format!("record {name:?} is compressed")), entry.header));
         }
         let crc = (entry.crc != 0).then_some(entry.crc);
-        Ok(Some(Record { offset: self.offsets[index], len: entry.len, crc }))
+        Ok(Some(Record { entry: index, offset: self.offsets[index], len: entry.len, crc }))
     }
 
     /// The record of this name.

@@ -53,7 +53,8 @@ pub(super) fn state_dict(catalog: &dyn CatalogView, storages: &Storages) -> Resu
     pickle.mark();
     for id in catalog.tensor_ids() {
         if let Some(place) = storages.place(id) {
-            pickle.unique_text(catalog.tensor(id).name)?;
+            // Remembered like the keys of a tree, so that this file, read and written, is the same.
+            pickle.text(catalog.tensor(id).name)?;
             tensor(&mut pickle, place, storages, false)?;
         }
     }

@@ -4,6 +4,7 @@
 //! What torch's `weights_only` loading would refuse becomes `None`, with a loss. A tree that would
 //! lose a tensor that way, or that does not name them all, is given up for the flat state dict.
 
+use super::losses::Losses;
 use super::object::{Mapping, Object, latin1_bytes};
 use super::rebuild;
 use super::storages::Storages;
@@ -98,15 +99,13 @@ impl StateWriter<'_> {
                 Task::Tuple => self.pickle.tuple_since_mark(),
                 Task::Set => {
                     self.pickle.appends();
-                    self.pickle.tuple(1);
-                    self.pickle.reduce();
+                    self.pickle.call(1);
                 }
                 Task::Build => self.pickle.build(),
                 Task::Parameter { requires_grad } => {
                     self.pickle.bool(requires_grad);
                     rebuild::backward_hooks(&mut self.pickle);
-                    self.pickle.tuple(3);
-                    self.pickle.reduce();
+                    self.pickle.call(3);
                 }
             }
         }
@@ -135,7 +134,7 @@ impl StateWriter<'_> {
             }
             Form::Refused => {
                 self.pickle.none();
-                self.losses.add(&self.tree, id, &refusal(&node));
+                self.losses.refuse(&self.tree, id, &node);
                 return Ok(());
             }
         }
@@ -188,8 +187,7 @@ impl StateWriter<'_> {
         self.pickle.global("__builtin__", "complex");
         self.pickle.float(float(real));
         self.pickle.float(float(imaginary));
-        self.pickle.tuple(2);
-        self.pickle.reduce();
+        self.pickle.call(2);
     }
 
     fn set(&mut self, id: NodeId, members: &[NodeId]) {
@@ -265,7 +263,7 @@ impl StateWriter<'_> {
         if dtype.storage_class.is_none() && !wrapped {
             let why =
                 format!("requires_grad is left out: torch fails to load a tensor of {} with it", dtype.name);
-            self.losses.add(&self.tree, id, &why);
+            self.losses.add(&self.tree, id, why);
             return false;
         }
         true
@@ -307,8 +305,7 @@ impl StateWriter<'_> {
             Some(Object::Size(dimensions)) => {
                 self.pickle.global("torch", "Size");
                 self.pickle.int_tuple(&dimensions);
-                self.pickle.tuple(1);
-                self.pickle.reduce();
+                self.pickle.call(1);
             }
             Some(Object::Device { kind, index }) => {
                 self.pickle.global("torch", "device");
@@ -316,14 +313,12 @@ impl StateWriter<'_> {
                 if let Some(index) = index {
                     self.pickle.int(index);
                 }
-                self.pickle.tuple(if index.is_some() { 2 } else { 1 });
-                self.pickle.reduce();
+                self.pickle.call(if index.is_some() { 2 } else { 1 });
             }
             Some(Object::Layout(name)) => {
                 self.pickle.global("torch.serialization", "_get_layout");
                 self.pickle.text(name)?;
-                self.pickle.tuple(1);
-                self.pickle.reduce();
+                self.pickle.call(1);
             }
             Some(Object::ByteArray(content)) => {
                 let bytes = content
@@ -335,8 +330,7 @@ impl StateWriter<'_> {
                 };
                 self.pickle.global("__builtin__", "bytearray");
                 self.pickle.byte_string(&bytes)?;
-                self.pickle.tuple(1);
-                self.pickle.reduce();
+                self.pickle.call(1);
             }
             Some(Object::Mapping { class, entries }) => {
                 match class {
@@ -358,7 +352,7 @@ impl StateWriter<'_> {
             }
             Some(Object::Parameter { tensor, requires_grad, attributes }) => {
                 if let Some(what) = attributes {
-                    self.losses.add(&self.tree, id, &format!("a parameter's {what} are left out"));
+                    self.losses.add(&self.tree, id, format!("a parameter's {what} are left out"));
                 }
                 let dtype = self.dtype_of(tensor);
                 let requires_grad =
@@ -385,51 +379,7 @@ impl StateWriter<'_> {
         if !class.is_empty() {
             let why =
                 format!("{class:?} becomes a plain {plain}: torch.load(weights_only=True) refuses the class");
-            self.losses.add(&self.tree, id, &why);
+            self.losses.add(&self.tree, id, why);
         }
-    }
-}
-
-fn refusal(node: &Node) -> String {
-    match node.kind {
-        NodeKind::INT => "an integer that is longer than 255 bytes becomes None".to_owned(),
-        NodeKind::OBJECT => {
-            format!("{:?} becomes None: torch.load(weights_only=True) refuses it", node.class)
-        }
-        kind => format!("a value of kind {} becomes None: no pickle opcode holds it", kind.0),
-    }
-}
-
-/// What is left behind, until it is known that the tree is written at all.
-#[derive(Default)]
-struct Losses {
-    first: Vec<Loss>,
-    more: usize,
-}
-
-impl Losses {
-    /// How many are told one by one: a hostile tree has millions.
-    const MOST: usize = 1000;
-
-    fn add(&mut self, tree: &StateTree<'_>, id: NodeId, why: &str) {
-        if self.first.len() < Self::MOST {
-            self.first.push(Loss::new(LossKind::State, tree.path(id), why));
-        } else {
-            self.more += 1;
-        }
-    }
-
-    fn report(self, layout: &mut dyn LayoutSink) -> Result<()> {
-        for loss in self.first {
-            layout.loss(loss)?;
-        }
-        if self.more > 0 {
-            layout.loss(Loss::new(
-                LossKind::State,
-                ".",
-                format!("{} more values are left out", self.more),
-            ))?;
-        }
-        Ok(())
     }
 }

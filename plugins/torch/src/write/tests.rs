@@ -168,9 +168,9 @@ fn a_flat_catalog_becomes_a_state_dict() {
         "proto2 collections.OrderedDict ) R ( \
          \"w\" torch._utils._rebuild_tensor_v2 ( ( \"storage\" torch.FloatStorage \"0\" \"cpu\" 2 t Q \
          0 2 1 tuple2 1 1 tuple2 False get0 ) R t R \
-         \"s\" torch._utils._rebuild_tensor_v3 ( ( get2 torch.storage.UntypedStorage \"1\" get4 1 t Q \
+         \"s\" torch._utils._rebuild_tensor_v3 ( ( get3 torch.storage.UntypedStorage \"1\" get5 1 t Q \
          0 ) ) False get0 ) R torch.float8_e4m3fn t R \
-         \"e\" get1 ( ( get2 torch.LongStorage \"2\" get4 0 t Q 0 0 3 tuple2 3 1 tuple2 False get0 ) R t R u ."
+         \"e\" get2 ( ( get3 torch.LongStorage \"2\" get5 0 t Q 0 0 3 tuple2 3 1 tuple2 False get0 ) R t R u ."
     );
 }
 
@@ -185,7 +185,7 @@ fn bytes_depend_on_nothing_else() {
     };
     let target = Target::File("model.pt".to_owned());
     let (one, two) = (write_to(&target, fill).unwrap(), write_to(&target, fill).unwrap());
-    assert_eq!(one.files, two.files);
+    assert!(one.files == two.files);
 }
 
 #[test]
@@ -507,5 +507,5 @@ fn our_reader_gets_back_what_was_written() {
         assert_eq!(after.tensor_named(&tensor.name).unwrap(), before.tensor_named(&tensor.name).unwrap());
     }
     let again = write(&crate::Torch, &[], &after, &target, &context).unwrap();
-    assert_eq!(again.files, output.files);
+    assert!(again.files == output.files);
 }

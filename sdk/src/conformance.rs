@@ -1,0 +1,144 @@
+//! Conformance is what every format owes its host, as tests: the meaning of [`Format`],
+//! [`TensorReader`](crate::TensorReader) and [`TensorWriter`](crate::TensorWriter) beyond their types.
+//!
+//! A plugin's author calls [`check`] from a test, with a few small files of the format. It panics at
+//! the first rule that does not hold, and names the rule and the input. What it holds a format to:
+//!
+//! - **description**: ids, suffixes and options are well formed, and capabilities are what
+//!   [`Format::reader`] and [`Format::writer`] do;
+//! - **reading**: each sample is recognised, reads the same every time, and holds the tensors that
+//!   its author named; limits hold; no buffer is longer than the file that fills it;
+//! - **damage**: a sample cut at any byte, or with any byte changed, is an error or a catalog, never a
+//!   panic, and a cut one does not lose tensors in silence;
+//! - **writing**: catalogs of every dtype, of scalars and empty tensors, odd names, views, blocks, both
+//!   byte orders, encoded storages, ties, metadata and a tree are refused as usage or unsupported, or
+//!   written; the same files each time; read back, they hold the same names, dtypes, shapes and bytes,
+//!   or there is a loss that says otherwise.
+//!
+//! A format that only reads is held to the first three, one that only writes to the first and to
+//! what can be told of the last.
+//!
+//! ```
+//! use tensorferry_sdk::*;
+//!
+//! /// A file is a tensor: its bytes.
+//! struct Raw;
+//!
+//! impl Format for Raw {
+//!     fn describe(&self) -> Description {
+//!         Description {
+//!             id: "raw".into(),
+//!             title: "bytes".into(),
+//!             suffixes: vec![".raw".into()],
+//!             capabilities: Capabilities::READ,
+//!             ..Description::default()
+//!         }
+//!     }
+//!
+//!     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+//!         Ok(Box::new(Raw))
+//!     }
+//! }
+//!
+//! impl TensorReader for Raw {
+//!     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, _context: &dyn Context) -> Result<()> {
+//!         let file = source.open(source.entry().name())?;
+//!         let len = source.len(file);
+//!         let storage = catalog.storage(Storage::file(file, 0, len))?;
+//!         catalog.tensor("bytes", Dtype::U8, &[len], storage, 0).map(drop)
+//!     }
+//! }
+//!
+//! let report = conformance::check(&Raw, &[conformance::Sample::file("a.raw", *b"abc").holding(&["bytes"])]);
+//! // Cut at 3 places, 3 bytes changed in two ways.
+//! assert_eq!(report.damaged, 9);
+//! ```
+
+mod compare;
+mod damage;
+mod declared;
+mod made;
+mod reading;
+mod rules;
+mod watched;
+mod writing;
+
+use crate::{Capabilities, Entry, Format, MemorySource};
+use rules::Rules;
+use std::collections::BTreeMap;
+
+/// A small input of a format: a few kilobytes, so that every byte of it can be damaged.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    entry: Entry,
+    files: BTreeMap<String, Vec<u8>>,
+    holds: Vec<String>,
+}
+
+impl Sample {
+    /// One file.
+    #[must_use]
+    pub fn file(name: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        let files = BTreeMap::from([(name.to_owned(), bytes.into())]);
+        Self { entry: Entry::File(name.to_owned()), files, holds: Vec::new() }
+    }
+
+    /// Several files, pointed at by `entry`.
+    #[must_use]
+    pub fn set(entry: Entry, files: BTreeMap<String, Vec<u8>>) -> Self {
+        Self { entry, files, holds: Vec::new() }
+    }
+
+    /// The same input, of which it is known that it holds tensors of these names.
+    #[must_use]
+    pub fn holding(mut self, names: &[&str]) -> Self {
+        self.holds.extend(names.iter().map(|&name| name.to_owned()));
+        self
+    }
+
+    fn source(&self) -> MemorySource {
+        MemorySource::new(self.entry.clone(), self.files.clone())
+    }
+
+    /// What it is called in a message.
+    fn title(&self) -> String {
+        match &self.entry {
+            Entry::Folder => format!("folder of {}", self.files.len()),
+            Entry::File(name) | Entry::Prefix(name) => name.clone(),
+        }
+    }
+}
+
+/// How much was checked: a test asserts it, so that it cannot pass because nothing was there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Damaged inputs that were read.
+    pub damaged: usize,
+    /// Catalogs that were written.
+    pub written: usize,
+    /// Catalogs that the writer refused, each with its reason.
+    pub refused: Vec<String>,
+}
+
+/// Holds a format to the rules.
+///
+/// # Panics
+/// If a rule is broken: the message names it, and the input that shows it. Also if a format that
+/// reads is given no sample.
+#[must_use]
+pub fn check(format: &dyn Format, samples: &[Sample]) -> Report {
+    let rules = Rules::new(format);
+    let mut report = Report::default();
+    declared::check(&rules);
+    let reads = rules.description.capabilities.has(Capabilities::READ);
+    rules.require(!reads || !samples.is_empty(), "a format that reads is checked with samples", || "none".into());
+    for sample in samples {
+        reading::check(&rules, sample);
+        report.damaged += damage::check(&rules, sample);
+    }
+    if rules.description.capabilities.has(Capabilities::WRITE) {
+        writing::check(&rules, samples, &mut report);
+    }
+    report
+}

@@ -1,0 +1,82 @@
+//! What a reader owes for an input that is damaged: an error or a catalog, at once, and no panic.
+
+use super::Sample;
+use super::compare::names;
+use super::rules::Rules;
+use super::watched::Watched;
+use crate::{Limits, LossKind, MemoryContext, Place, Result};
+use std::collections::BTreeSet;
+
+/// Damages per file and sort: a longer file is damaged at places that lie evenly in it.
+const MOST: usize = 4096;
+/// A catalog of damaged bytes may claim terabytes of encoded data; this much is read of it.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Cuts and changes each file of a sample; how many inputs that made.
+pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
+    let mut count = 0;
+    for (name, whole) in &sample.files {
+        for at in places(whole.len()) {
+            let input = || format!("{}, {name} cut to {at} bytes", sample.title());
+            check_cut(rules, sample, &damaged(sample, name, whole[..at].to_vec()), &input);
+            for change in [1 << (at % 8), 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= change;
+                let input = || format!("{}, byte {at} of {name} xor {change:#04x}", sample.title());
+                let _ = read(rules, &damaged(sample, name, bytes), &input);
+            }
+            count += 3;
+        }
+    }
+    count
+}
+
+fn places(len: usize) -> impl Iterator<Item = usize> {
+    (0..len).step_by(len.div_ceil(MOST).max(1))
+}
+
+fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
+    let mut other = sample.clone();
+    other.files.insert(name.to_owned(), bytes);
+    other
+}
+
+fn check_cut(rules: &Rules<'_>, sample: &Sample, cut: &Sample, input: &dyn Fn() -> String) {
+    let Ok(found) = read(rules, cut, input) else { return };
+    let context = MemoryContext::default();
+    let source = sample.source();
+    let Ok(whole) = rules.read(&source, &context) else { return };
+    let missing = names(whole.catalog()).find(|name| !found.contains(*name));
+    rules.require(missing.is_none(), "a file that ends too early loses no tensor in silence", || {
+        format!("{}: {missing:?}", input())
+    });
+}
+
+/// Probes and reads an input and what it holds; the names of its tensors, and of those it gave up.
+fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
+    let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MOST_BYTES, ..Limits::default() };
+    let (source, context) = (sample.source(), MemoryContext::new(limits));
+    let watched = Watched::new(&source);
+    let score = rules.calm(input, || rules.format.probe(&watched, &context));
+    rules.holds(score, "probing fails by i/o alone", &input());
+    let found = rules.calm(input, || {
+        let view = rules.read(&watched, &context)?;
+        let catalog = view.catalog();
+        let bounded = catalog.storages().iter().all(|storage| {
+            !matches!(storage.place, Place::Encoded { .. }) || storage.len <= MOST_BYTES
+        });
+        for tensor in catalog.tensors() {
+            if bounded && tensor.bytes <= MOST_BYTES {
+                // Whether they can be had is the input's affair; that asking is safe is the format's.
+                let _ = view.tensor_named(&tensor.name);
+            }
+        }
+        let lost = catalog.losses().iter().filter(|loss| loss.kind == LossKind::Tensor);
+        Ok(names(catalog).chain(lost.map(|loss| loss.what.as_str())).map(str::to_owned).collect())
+    });
+    rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", input);
+    if let Err(error) = &found {
+        rules.blames_input(error, &input());
+    }
+    found
+}

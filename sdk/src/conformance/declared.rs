@@ -1,0 +1,69 @@
+//! What a description must be.
+
+use super::rules::Rules;
+use crate::{Capabilities, ErrorKind, OptionKind, Options, Side};
+use std::collections::HashSet;
+
+pub(super) fn check(rules: &Rules<'_>) {
+    let description = &rules.description;
+    rules.require(rules.format.describe() == *description, "a description never changes", String::new);
+    let word = |text: &str, mark: char| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == mark)
+    };
+    rules.require(word(&description.id, '-'), "an id is lowercase letters, digits and dashes", || {
+        format!("{:?}", description.id)
+    });
+    rules.require(!description.title.is_empty(), "a format has a title", String::new);
+    for suffix in &description.suffixes {
+        let sane = suffix.len() > 1 && suffix.starts_with('.') && !suffix.contains(['/', '\\']);
+        rules.require(sane, "a suffix begins with its dot", || format!("{suffix:?}"));
+    }
+    for magic in &description.magic {
+        rules.require(!magic.bytes.is_empty(), "magic has bytes", || format!("at offset {}", magic.offset));
+    }
+    let can = |capability| description.capabilities.has(capability);
+    rules.require(can(Capabilities::READ) || can(Capabilities::WRITE), "a format reads or writes", String::new);
+    check_options(rules);
+    check_side(rules, Capabilities::READ, Side::Reader);
+    check_side(rules, Capabilities::WRITE, Side::Writer);
+}
+
+fn check_options(rules: &Rules<'_>) {
+    let mut seen = HashSet::new();
+    for spec in &rules.description.options {
+        let key = &spec.key;
+        let sane = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        rules.require(sane, "an option's key is letters, digits, dashes and underscores", || format!("{key:?}"));
+        rules.require(seen.insert((spec.side == Side::Reader, key)), "an option is declared once", || key.clone());
+        let help = !spec.help.is_empty() && !spec.help.contains('\n');
+        rules.require(help, "an option's help is one line", || key.clone());
+        if let OptionKind::Choice(words) = &spec.kind {
+            rules.require(!words.is_empty(), "a choice has words", || key.clone());
+        }
+        if let Some(default) = &spec.default {
+            let given = [(key.clone(), default.clone())];
+            let checked = Options::check(&rules.description.options, spec.side, &given);
+            rules.holds(checked, "an option's default is one of its values", key);
+        }
+    }
+}
+
+/// A declared side is given under default options; one that is not declared is unsupported.
+fn check_side(rules: &Rules<'_>, capability: Capabilities, side: Side) {
+    let options = Options::defaults(&rules.description.options, side);
+    let made = rules.calm(
+        || format!("{side:?} with default options"),
+        || match side {
+            Side::Reader => rules.format.reader(&options).map(drop),
+            Side::Writer => rules.format.writer(&options).map(drop),
+        },
+    );
+    let declared = rules.description.capabilities.has(capability);
+    match made {
+        Ok(()) => rules.require(declared, "what a format can do is declared", || format!("{side:?}")),
+        Err(error) if declared => rules.broken("a declared side works with default options", &error.to_string()),
+        Err(error) => rules.require(error.kind() == ErrorKind::Unsupported, "a side that is not there is unsupported", || {
+            error.to_string()
+        }),
+    }
+}

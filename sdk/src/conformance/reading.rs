@@ -1,0 +1,76 @@
+//! What a reader owes for an input that is whole.
+
+use super::Sample;
+use super::compare::{names, same_catalog};
+use super::rules::Rules;
+use super::watched::Watched;
+use crate::{Catalog, Error, ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result, Score};
+
+pub(super) fn check(rules: &Rules<'_>, sample: &Sample) {
+    let title = sample.title();
+    let source = sample.source();
+    let context = MemoryContext::default();
+    let score = rules.calm(|| title.clone(), || rules.format.probe(&source, &context));
+    let score = rules.holds(score, "probing fails by i/o alone", &title);
+    rules.require(score != Some(Score::NO), "a format knows its own files", || title.clone());
+
+    let catalog = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read", &title);
+    for name in &sample.holds {
+        let there = names(&catalog).any(|tensor| tensor == name)
+            || catalog.losses().iter().any(|loss| loss.kind == LossKind::Tensor && &loss.what == name);
+        rules.require(there, "no tensor is left out in silence", || format!("{title}: {name:?}"));
+    }
+    let again = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read twice", &title);
+    rules.require(same_catalog(&catalog, &again), "the same input gives the same catalog", || title.clone());
+    check_bytes(rules, &source, &title);
+    check_limits(rules, sample, &catalog);
+}
+
+/// Reads a sample, watching its buffers.
+fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Catalog> {
+    let title = || format!("{}, under {limits:?}", sample.title());
+    let (source, context) = (sample.source(), MemoryContext::new(limits.clone()));
+    let watched = Watched::new(&source);
+    let catalog =
+        rules.calm(title, || rules.read(&watched, &context).map(|view| view.catalog().clone()));
+    rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
+    catalog
+}
+
+fn check_bytes(rules: &Rules<'_>, source: &MemorySource, title: &str) {
+    let context = MemoryContext::default();
+    let view = rules.holds(rules.read(source, &context), "a sample can be read", title);
+    for name in names(view.catalog()) {
+        let bytes = rules.calm(|| format!("{title}: {name:?}"), || view.tensor_named(name));
+        rules.holds(bytes, "a sample's tensors have bytes", title);
+    }
+}
+
+/// Under tiny limits a reader says so, or needed no more.
+fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
+    let tight = [
+        Limits { header_bytes: 0, ..Limits::default() },
+        Limits { header_bytes: 64, ..Limits::default() },
+        Limits { entries: 0, ..Limits::default() },
+        Limits { nodes: 0, ..Limits::default() },
+        Limits { nesting: 0, ..Limits::default() },
+        Limits { name_bytes: 0, ..Limits::default() },
+        Limits { expanded_bytes: 0, ..Limits::default() },
+        Limits { tensors: 0, ..Limits::default() },
+    ];
+    let over = |error: &Error| matches!(error.kind(), ErrorKind::Limit | ErrorKind::Malformed);
+    for limits in &tight {
+        let input = || format!("{}, under {limits:?}", sample.title());
+        match read(rules, sample, limits) {
+            Ok(catalog) => rules.require(same_catalog(&catalog, whole), "a limit leaves nothing out in silence", input),
+            Err(error) => {
+                rules.require(over(&error), "an input over a limit is over a limit", || format!("{}: {error}", input()));
+            }
+        }
+    }
+    if let Some(fewer) = (whole.tensors().len() as u64).checked_sub(1) {
+        let limits = Limits { tensors: fewer, ..Limits::default() };
+        let refused = read(rules, sample, &limits).err().is_some_and(|e| e.kind() == ErrorKind::Limit);
+        rules.require(refused, "what a sink refuses, the reader refuses", || format!("{}: one tensor too many", sample.title()));
+    }
+}

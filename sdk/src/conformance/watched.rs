@@ -1,0 +1,63 @@
+//! A source that watches what is asked of it: a buffer that is longer than its file was allocated by
+//! a length that nobody checked.
+
+use crate::{Entry, FileId, Result, Source};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Buffers up to this length may be longer than the file: a fixed one on the stack.
+const SMALL: u64 = 64 << 10;
+
+pub(super) struct Watched<'a> {
+    source: &'a dyn Source,
+    too_long: AtomicBool,
+}
+
+impl<'a> Watched<'a> {
+    pub(super) fn new(source: &'a dyn Source) -> Self {
+        Self { source, too_long: AtomicBool::new(false) }
+    }
+
+    /// Whether a buffer was longer than the file that it was for.
+    pub(super) fn allocated_by_claim(&self) -> bool {
+        self.too_long.load(Ordering::Relaxed)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Source for Watched<'_> {
+    fn entry(&self) -> &Entry {
+        self.source.entry()
+    }
+
+    fn open(&self, name: &str) -> Result<FileId> {
+        self.source.open(name)
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.source.contains(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        self.source.list(prefix)
+    }
+
+    fn name(&self, file: FileId) -> &str {
+        self.source.name(file)
+    }
+
+    fn len(&self, file: FileId) -> u64 {
+        self.source.len(file)
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        if buffer.len() as u64 > self.source.len(file).max(SMALL) {
+            self.too_long.store(true, Ordering::Relaxed);
+        }
+        self.source.read_at(file, offset, buffer)
+    }
+
+    fn read_vec(&self, file: FileId, offset: u64, len: u64, limits: &crate::Limits) -> Result<Vec<u8>> {
+        // It checks the length itself, before it allocates.
+        self.source.read_vec(file, offset, len, limits)
+    }
+}
