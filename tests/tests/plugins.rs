@@ -74,7 +74,7 @@ fn a_changed_layout_is_refused_with_the_place() {
         ("sdk/src/mirror/format.rs", "i64::from(score.0)", "i32::try_from(score.0).unwrap_or(0)"),
     ];
     let library = Copy::of_sdk("changed_layout").patched(&changes).plugin();
-    refused(&library, "", &["layout", "i64", "i32"]);
+    refused(&library, "", &["layout", "probe", "i64", "i32"]);
 }
 
 #[test]
@@ -165,6 +165,15 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
             assert!(said(&last).contains(note), "no {note:?} in {last}");
         }
         assert!(std::fs::read(&input).unwrap() == std::fs::read(&back).unwrap(), "{title}");
+    }
+
+    // Whichever is loaded first, the check of one must not spoil that of the next.
+    let all = Ferry::with_plugins(&[&this_plugin, &newer_plugin, &outside::library("trial")]);
+    for program in [this_program, &newer_program] {
+        let list =
+            run(Command::new(program).args(["plugin", "list"]).env("FERRY_PLUGIN_PATH", all.plugin_folder()));
+        assert!(!said(&list).contains("layout"), "{list}");
+        assert_eq!(list.stdout.matches("ferry-plugin-npy").count(), 2, "{list}");
     }
 }
 

@@ -123,7 +123,7 @@ impl StorageRecord {
         Self { len, content: if len == 0 { Content::Empty } else { Content::Tensor(tensor) } }
     }
 
-    /// Appends the bytes to `file`; gives their offset, or `None` if there are none.
+    /// Appends the bytes to `file`; gives their offset there.
     pub(super) fn append(&self, layout: &mut dyn LayoutSink, file: OutputId) -> Result<u64> {
         match self.content {
             Content::Empty => layout.bytes(file, &[]),

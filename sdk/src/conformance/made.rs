@@ -1,0 +1,248 @@
+//! Catalogs that no file has, made for writers: each shows one thing that a catalog can say.
+
+use crate::{
+    Block, ByteOrder, ByteSink, Capabilities, CatalogSink, Context, Description, Dtype, DtypeInfo, Error,
+    FileId, Format, MemorySource, Node, NodeKind, Options, Region, Result, Source, Storage, TensorId,
+    TensorReader, row_major_strides,
+};
+use std::sync::Arc;
+
+type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()> + Send + Sync;
+
+/// A catalog by the calls that make it, as a format that reads it.
+pub(super) struct Made {
+    pub(super) title: String,
+    fill: Arc<Fill>,
+}
+
+/// Bytes that the catalogs' storages lie in: no two neighbours are equal.
+pub(super) fn source() -> MemorySource {
+    MemorySource::file("made", pattern(LEN))
+}
+
+const LEN: u64 = 4096;
+const FILE: FileId = FileId(0);
+
+fn pattern(len: u64) -> Vec<u8> {
+    (0..len).map(|i| (i.wrapping_mul(37) >> 3 ^ i).to_le_bytes()[0]).collect()
+}
+
+impl Format for Made {
+    fn describe(&self) -> Description {
+        Description { id: "made".to_owned(), capabilities: Capabilities::READ, ..Description::default() }
+    }
+
+    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(Reader(self.fill.clone())))
+    }
+}
+
+struct Reader(Arc<Fill>);
+
+impl TensorReader for Reader {
+    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, _context: &dyn Context) -> Result<()> {
+        source.open("made")?;
+        (self.0)(catalog)
+    }
+
+    /// A handle is the length of what it stands for.
+    fn decode(&self, _: &dyn Source, handle: u64, output: &mut dyn ByteSink, _: &dyn Context) -> Result<()> {
+        output.write(&pattern(handle))
+    }
+}
+
+/// All of them.
+pub(super) fn catalogs() -> Vec<Made> {
+    let mut all = Vec::new();
+    dtypes(&mut all);
+    shapes(&mut all);
+    named(&mut all);
+    views(&mut all);
+    storages(&mut all);
+    beside_tensors(&mut all);
+    all
+}
+
+fn add(all: &mut Vec<Made>, title: impl Into<String>, fill: impl Fn(&mut dyn CatalogSink) -> Result<()> + Send + Sync + 'static) {
+    all.push(Made { title: title.into(), fill: Arc::new(fill) });
+}
+
+/// A row-major tensor at `offset` of the file.
+fn plain(catalog: &mut dyn CatalogSink, name: &str, dtype: Dtype, shape: &[u64], offset: u64) -> Result<TensorId> {
+    let storage = catalog.storage(Storage::file(FILE, 0, LEN))?;
+    catalog.tensor(name, dtype, shape, storage, offset)
+}
+
+fn dtypes(all: &mut Vec<Made>) {
+    for dtype in Dtype::built_in() {
+        let name = dtype.info().map_or("", DtypeInfo::name);
+        add(all, format!("dtype {name}"), move |catalog| match dtype {
+            Dtype::BOOL => {
+                let storage = catalog.storage(Storage::inline([0, 1, 1, 0, 1, 0, 0, 1]))?;
+                catalog.tensor("t", dtype, &[2, 4], storage, 0).map(drop)
+            }
+            Dtype::STR => {
+                let texts = ["", "a", "two\n", "\u{1f980}"];
+                let bytes = texts.map(|t| [&(t.len() as u64).to_le_bytes(), t.as_bytes()].concat()).concat();
+                let storage = catalog.storage(Storage::inline(bytes))?;
+                catalog.tensor("t", dtype, &[2, 2], storage, 0).map(drop)
+            }
+            _ => plain(catalog, "t", dtype, &[2, 4], 0).map(drop),
+        });
+    }
+    add(all, "a dtype that no host knows", |catalog| {
+        let dtype = catalog.dtype(&DtypeInfo::extension("CONFORMANCE_4", 32, 18, 1)?)?;
+        plain(catalog, "t", dtype, &[2, 32], 0).map(drop)
+    });
+}
+
+fn shapes(all: &mut Vec<Made>) {
+    let shapes: [&[u64]; 7] = [&[], &[0], &[3, 0, 2], &[1], &[1, 1, 1, 1], &[2, 3, 2, 2], &[1, 1, 1, 1, 1, 1, 1, 1, 2]];
+    for shape in shapes {
+        add(all, format!("shape {shape:?}"), move |catalog| plain(catalog, "t", Dtype::F32, shape, 0).map(drop));
+    }
+    add(all, "no tensors", |_| Ok(()));
+    add(all, "an empty tensor among others", |catalog| {
+        plain(catalog, "a", Dtype::F32, &[2], 0)?;
+        plain(catalog, "b", Dtype::F32, &[0, 4], 8)?;
+        plain(catalog, "c", Dtype::I64, &[2], 8).map(drop)
+    });
+    add(all, "two hundred tensors of several dtypes", |catalog| {
+        let dtypes = [Dtype::F32, Dtype::U8, Dtype::I64, Dtype::F16];
+        let storage = catalog.storage(Storage::file(FILE, 0, LEN))?;
+        for (index, &dtype) in (0..200).zip(dtypes.iter().cycle()) {
+            catalog.tensor(&format!("layer.{index}.weight"), dtype, &[index % 3 + 1, 2], storage, index * 8)?;
+        }
+        Ok(())
+    });
+}
+
+fn named(all: &mut Vec<Made>) {
+    let long = "x".repeat(1000);
+    let names = [
+        "", ".", "..", "a.b.c", "a..b", ".a", "a.", "a/b", "/a", "../a", "a\\b", "with space", "quote\"'", "line\nbreak",
+        "nul\0", "\u{7f}\u{1b}[31m", "\u{e9}\u{6f22}\u{1f980}", "e\u{301}", "__metadata__", "0", "[0]", "data", &long,
+    ];
+    for name in names.map(str::to_owned) {
+        let title: String = format!("name {name:?}").chars().take(40).collect();
+        add(all, title, move |catalog| plain(catalog, &name, Dtype::F32, &[2], 0).map(drop));
+    }
+    add(all, "names that hold each other", |catalog| {
+        let names = ["a", "a.b", "A", "a/b", "a b", "a.b.0", "b", "b.", ".b"];
+        for (index, name) in (0..).zip(names) {
+            plain(catalog, name, Dtype::F32, &[2], index * 8)?;
+        }
+        Ok(())
+    });
+}
+
+fn view(all: &mut Vec<Made>, title: &str, shape: &'static [u64], offset: u64, strides: &'static [i64]) {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        add(all, format!("{title}, {order:?}-endian"), move |catalog| {
+            let storage = catalog.storage(Storage::file(FILE, 64, 1024).byte_order(order))?;
+            let block = Block { region: Region::whole(shape), storage, offset, strides: strides.to_vec() };
+            catalog.tensor_of_blocks("t", Dtype::I32, shape, vec![block]).map(drop)
+        });
+    }
+}
+
+fn views(all: &mut Vec<Made>) {
+    view(all, "a transposed view", &[3, 5], 0, &[1, 3]);
+    view(all, "a view with gaps", &[3, 2], 8, &[10, 3]);
+    view(all, "a reversed view", &[6], 20, &[-1]);
+    view(all, "a repeated row", &[3, 4], 0, &[0, 1]);
+    view(all, "a repeated element", &[2, 2], 4, &[0, 0]);
+    view(all, "overlapping windows", &[4, 3], 0, &[1, 1]);
+    view(all, "a view in the midst", &[2, 2, 2], 100, &[4, 2, 1]);
+    add(all, "two views of one storage that overlap", |catalog| {
+        let storage = catalog.storage(Storage::file(FILE, 0, 96))?;
+        catalog.tensor("a", Dtype::F32, &[4, 4], storage, 0)?;
+        catalog.tensor("b", Dtype::F32, &[4, 4], storage, 32).map(drop)
+    });
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        add(all, format!("four blocks of two storages, one {order:?}-endian"), move |catalog| {
+            let one = catalog.storage(Storage::file(FILE, 0, 64))?;
+            let other = catalog.storage(Storage::file(FILE, 128, 64).byte_order(order))?;
+            let quarter = |origin: [u64; 2], storage, offset| {
+                let region = Region { origin: origin.to_vec(), shape: vec![2, 3] };
+                Block { region, storage, offset, strides: row_major_strides(&[2, 3]) }
+            };
+            let blocks =
+                vec![quarter([2, 3], other, 24), quarter([0, 0], one, 0), quarter([0, 3], other, 0), quarter([2, 0], one, 24)];
+            catalog.tensor_of_blocks("t", Dtype::F32, &[4, 6], blocks).map(drop)
+        });
+    }
+}
+
+fn storages(all: &mut Vec<Made>) {
+    for dtype in [Dtype::I16, Dtype::F32, Dtype::F64, Dtype::C64, Dtype::U8] {
+        let name = dtype.info().map_or("", DtypeInfo::name);
+        add(all, format!("big-endian {name}"), move |catalog| {
+            let storage = catalog.storage(Storage::file(FILE, 32, 64).byte_order(ByteOrder::Big))?;
+            catalog.tensor("t", dtype, &[2, 2], storage, 16).map(drop)
+        });
+    }
+    add(all, "an encoded storage", |catalog| {
+        let storage = catalog.storage(Storage::encoded(48, 48))?;
+        catalog.tensor("t", Dtype::F32, &[2, 4], storage, 16).map(drop)
+    });
+    add(all, "an encoded storage, big-endian, transposed", |catalog| {
+        let storage = catalog.storage(Storage::encoded(48, 48).byte_order(ByteOrder::Big))?;
+        let block = Block { region: Region::whole(&[3, 4]), storage, offset: 0, strides: vec![1, 3] };
+        catalog.tensor_of_blocks("t", Dtype::F32, &[3, 4], vec![block]).map(drop)
+    });
+    add(all, "an inline storage", |catalog| {
+        let storage = catalog.storage(Storage::inline(pattern(24)))?;
+        catalog.tensor("t", Dtype::I16, &[3, 2], storage, 4).map(drop)
+    });
+}
+
+fn beside_tensors(all: &mut Vec<Made>) {
+    add(all, "tied tensors", |catalog| {
+        let storage = catalog.storage(Storage::file(FILE, 0, 96))?;
+        for name in ["wte", "lm_head", "other_head"] {
+            catalog.tensor(name, Dtype::F32, &[4, 4], storage, 0)?;
+        }
+        catalog.tensor("untied", Dtype::F32, &[4, 4], storage, 32).map(drop)
+    });
+    add(all, "tied transposed tensors", |catalog| {
+        let storage = catalog.storage(Storage::file(FILE, 0, 96))?;
+        for name in ["a", "b"] {
+            let block = Block { region: Region::whole(&[3, 4]), storage, offset: 4, strides: vec![1, 3] };
+            catalog.tensor_of_blocks(name, Dtype::F32, &[3, 4], vec![block])?;
+        }
+        Ok(())
+    });
+    add(all, "metadata", |catalog| {
+        catalog.metadata("step", "3")?;
+        catalog.metadata("", "empty key")?;
+        catalog.metadata("text\n\"", "\u{1f980} value\n\0")?;
+        catalog.metadata("t", "the name of a tensor")?;
+        plain(catalog, "t", Dtype::F32, &[2], 0).map(drop)
+    });
+    add(all, "metadata and no tensors", |catalog| catalog.metadata("step", "3"));
+    add(all, "a tree of state", |catalog| {
+        let tensor = plain(catalog, "w", Dtype::F32, &[2], 0)?;
+        tree(catalog, tensor)
+    });
+}
+
+/// `{"w": tensor, "step": 3, "lr": 0.5, "none": None, "deep": [True, ("text", bytes, -70000)]}`
+fn tree(catalog: &mut dyn CatalogSink, tensor: TensorId) -> Result<()> {
+    let inner = [Node::text("text"), Node::scalar(NodeKind::BYTES, b"\0\xff"), Node::int(-70_000)];
+    let inner = inner.into_iter().map(|node| catalog.node(node)).collect::<Result<Vec<_>, Error>>()?;
+    let list = [catalog.node(Node::bool(true))?, catalog.node(Node::container(NodeKind::TUPLE, "", inner))?];
+    let values = [
+        ("w", Node::tensor(tensor)),
+        ("step", Node::int(3)),
+        ("lr", Node::float(0.5)),
+        ("none", Node::none()),
+        ("deep", Node::container(NodeKind::LIST, "", list)),
+    ];
+    let mut entries = Vec::new();
+    for (key, value) in values {
+        entries.push((catalog.node(Node::text(key))?, catalog.node(value)?));
+    }
+    let root = catalog.node(Node::map("", &entries))?;
+    catalog.root(root)
+}

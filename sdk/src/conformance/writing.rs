@@ -1,0 +1,91 @@
+//! What a writer owes: the same files each time, and in them everything, or a loss.
+
+use super::compare::RoundTrip;
+use super::made::{self, Made};
+use super::rules::Rules;
+use super::{Report, Sample};
+use crate::memory::{self, MemoryOutput, MemoryView};
+use crate::{
+    Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, MemorySource, Result, Role, Target, TensorId,
+};
+
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
+    let (context, source) = (MemoryContext::default(), made::source());
+    let before = report.written;
+    for catalog in made::catalogs() {
+        let Made { title, .. } = &catalog;
+        let view = rules.holds(MemoryView::read(&catalog, &[], &source, &context), "a made catalog is sound", title);
+        check_view(rules, title, &view, report);
+    }
+    rules.require(report.written > before, "a writer writes something", || format!("{:?}", report.refused));
+    if !rules.description.capabilities.has(Capabilities::READ) {
+        return;
+    }
+    for sample in samples {
+        let (source, title) = (sample.source(), sample.title());
+        let view = rules.holds(rules.read(&source, &context), "a sample can be read", &title);
+        check_view(rules, &title, &view, report);
+    }
+}
+
+fn check_view(rules: &Rules<'_>, title: &str, view: &MemoryView<'_>, report: &mut Report) {
+    let suffix = rules.description.suffixes.first().map_or("", String::as_str);
+    for target in [Target::File(format!("sample{suffix}")), Target::Folder] {
+        let input = format!("{title}, to {target:?}");
+        let written = write(rules, &input, view, &target);
+        let again = write(rules, &input, view, &target);
+        match (written, again) {
+            (Ok(one), Ok(other)) => {
+                let same = one.files == other.files && one.layout.losses() == other.layout.losses();
+                rules.require(same, "the same catalog gives the same files and losses", || input.clone());
+                check_omitted(rules, &input, view, &one);
+                if rules.description.capabilities.has(Capabilities::READ) {
+                    read_back(rules, &input, view, &one, &target);
+                }
+                report.written += 1;
+            }
+            (Err(error), Err(_)) => {
+                let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
+                rules.require(fair, "a catalog is refused as usage or unsupported", || format!("{input}: {error}"));
+                report.refused.push(format!("{input}: {error}"));
+            }
+            _ => rules.broken("the same catalog gives the same files and losses", &input),
+        }
+    }
+}
+
+fn write(rules: &Rules<'_>, input: &str, view: &MemoryView<'_>, target: &Target) -> Result<MemoryOutput> {
+    let context = MemoryContext::default();
+    rules.calm(|| input.to_owned(), || memory::write(rules.format, &[], view, target, &context))
+}
+
+/// What a plan gives up has its loss: the layout's checks see to it, unless they are broken.
+fn check_omitted(rules: &Rules<'_>, input: &str, view: &MemoryView<'_>, output: &MemoryOutput) {
+    for &TensorId(index) in output.layout.omitted() {
+        let name = &view.catalog().tensors()[index as usize].name;
+        let said = output.layout.losses().iter().any(|l| l.kind == LossKind::Tensor && &l.what == name);
+        rules.require(said, "a tensor is left out with a loss", || format!("{input}: {name:?}"));
+    }
+}
+
+fn read_back(rules: &Rules<'_>, input: &str, before: &MemoryView<'_>, output: &MemoryOutput, target: &Target) {
+    let source = MemorySource::new(entry(output, target), output.files.clone());
+    let context = MemoryContext::default();
+    let after = rules.calm(|| input.to_owned(), || rules.read(&source, &context));
+    let after = rules.holds(after, "a format reads what it writes", input);
+    let losses: Vec<Loss> = output.layout.losses().iter().chain(after.catalog().losses()).cloned().collect();
+    RoundTrip { input, before, after: &after, losses: &losses }.check(rules);
+}
+
+/// What a user would point at: the file that was asked for, else the index, else the folder.
+fn entry(output: &MemoryOutput, target: &Target) -> Entry {
+    let index = || output.layout.files().iter().find(|file| file.role == Role::Index).map(|file| file.path.clone());
+    match target {
+        Target::File(name) if output.files.contains_key(name) => Entry::File(name.clone()),
+        Target::File(_) => index().map_or(Entry::Folder, Entry::File),
+        Target::Folder => match output.files.keys().next() {
+            Some(only) if output.files.len() == 1 => Entry::File(only.clone()),
+            _ => Entry::Folder,
+        },
+    }
+}
