@@ -73,9 +73,13 @@ mod tests {
 
     #[test]
     fn dtypes_have_the_published_numbers() {
-        for (number, name) in
-            [(1, "DT_FLOAT"), (14, "DT_BFLOAT16"), (19, "DT_HALF"), (25, "DT_FLOAT8_E4M3FN"), (33, "DT_FLOAT4_E2M1FN")]
-        {
+        for (number, name) in [
+            (1, "DT_FLOAT"),
+            (14, "DT_BFLOAT16"),
+            (19, "DT_HALF"),
+            (25, "DT_FLOAT8_E4M3FN"),
+            (33, "DT_FLOAT4_E2M1FN"),
+        ] {
             assert_eq!(DataType::try_from(number).unwrap().as_str_name(), name);
         }
         assert!(DataType::try_from(34).is_err());

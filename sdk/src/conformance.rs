@@ -13,7 +13,8 @@
 //! - **writing**: catalogs of every dtype, of scalars and empty tensors, odd names, views, blocks, both
 //!   byte orders, encoded storages, ties, metadata and a tree are refused as usage or unsupported, or
 //!   written; the same files each time; read back, they hold the same names, dtypes, shapes and bytes,
-//!   or there is a loss that says otherwise.
+//!   and the ties, metadata and tree that the capabilities promise, or there is a loss that says
+//!   otherwise.
 //!
 //! A format that only reads is held to the first three, one that only writes to the first and to
 //! what can be told of the last.
@@ -132,7 +133,9 @@ pub fn check(format: &dyn Format, samples: &[Sample]) -> Report {
     let mut report = Report::default();
     declared::check(&rules);
     let reads = rules.description.capabilities.has(Capabilities::READ);
-    rules.require(!reads || !samples.is_empty(), "a format that reads is checked with samples", || "none".into());
+    rules.require(!reads || !samples.is_empty(), "a format that reads is checked with samples", || {
+        "none".into()
+    });
     for sample in samples {
         reading::check(&rules, sample);
         report.damaged += damage::check(&rules, sample);

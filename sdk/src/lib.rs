@@ -88,12 +88,6 @@
 //!         if name != "data" {
 //!             layout.loss(Loss::new(LossKind::Name, name, "IDX has no names: it will be read as \"data\""))?;
 //!         }
-//!         if !catalog.metadata().is_empty() {
-//!             layout.loss(Loss::new(LossKind::Metadata, "all of it", "IDX has no metadata"))?;
-//!         }
-//!         if catalog.root().is_some() {
-//!             layout.loss(Loss::new(LossKind::State, "all of it", "IDX holds a tensor alone"))?;
-//!         }
 //!         let path = match target {
 //!             Target::File(path) => path,
 //!             Target::Folder => "data.idx",
@@ -174,7 +168,9 @@
 //!
 //! An [`Error`] has a kind, which says whose fault it is and decides the exit code, and its place: file,
 //! tensor, offset, what was expected and what was found. What the output cannot hold is no error but a
-//! [`Loss`]: the user is shown all of them, and a conversion goes on only if they are allowed.
+//! [`Loss`]: the user is shown all of them, and can have a conversion end at the first. A writer says
+//! what it loses of the things that its [`Capabilities`] promise; metadata, state and ties that it never
+//! promised the host leaves out itself, and says so.
 //!
 //! # What is here
 //!

@@ -25,6 +25,7 @@ impl Drop for Bench {
 
 impl Bench {
     pub(crate) fn new(name: &'static str, folder: &Path, bytes: u64) -> Self {
+        std::fs::create_dir_all(folder).unwrap();
         let bench = Self { name, folder: folder.to_owned(), bytes, ferry: Ferry::new() };
         bench.make("model", &Model::of_size(bytes, TENSORS, 1));
         bench
@@ -96,7 +97,7 @@ impl Bench {
             self.name,
             self.bytes >> 20
         );
-        print(&title, &rows, |index| index & !1);
+        print(&title, &rows, |index| Some(index & !1));
         for name in ["copy", "out.pt", "out.safetensors"] {
             let _ = std::fs::remove_file(self.path(name));
         }
@@ -113,7 +114,7 @@ impl Bench {
                 "out.safetensors".to_owned(),
             ),
         ];
-        print(&format!("{}: beside Python", self.name), &self.in_turns(3, jobs), |_| 0);
+        print(&format!("{}: beside Python", self.name), &self.in_turns(3, jobs), |_| Some(0));
         let _ = std::fs::remove_file(self.path("out.safetensors"));
     }
 
@@ -144,7 +145,7 @@ impl Bench {
             ),
             ("inspect 100,000 tensors, pt".to_owned(), inspect("many.pt"), "none".to_owned()),
         ];
-        print(&format!("{}: small and many", self.name), &self.in_turns(15, jobs), |index| index & !1);
+        print(&format!("{}: small and many", self.name), &self.in_turns(15, jobs), |_| None);
     }
 
     /// Peak memory at once and at four times the size.
@@ -159,6 +160,6 @@ impl Bench {
                 jobs.push((format!("{} MiB, {from} -> {to}", bytes >> 20), command, output));
             }
         }
-        print(&format!("{}: peak memory", self.name), &self.in_turns(1, jobs), |index| index % 3);
+        print(&format!("{}: peak memory", self.name), &self.in_turns(1, jobs), |_| None);
     }
 }

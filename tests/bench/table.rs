@@ -32,16 +32,17 @@ impl Row {
     }
 }
 
-/// Prints rows, each with its best run as a multiple of the yardstick's; the yardstick of a row is
-/// given by its index.
-pub(crate) fn print(title: &str, rows: &[Row], yardstick: impl Fn(usize) -> usize) {
+/// Prints rows, each with its best run as a multiple of its yardstick's, if it has one: another row,
+/// by its index.
+pub(crate) fn print(title: &str, rows: &[Row], yardstick: impl Fn(usize) -> Option<usize>) {
     println!("### {title}\n");
-    println!("| | best, ms | of the yardstick | median, ms | worst, ms | peak memory, MiB |");
+    println!("| | best, ms | ratio | median, ms | worst, ms | peak memory, MiB |");
     println!("|---|---:|---:|---:|---:|---:|");
     for (index, row) in rows.iter().enumerate() {
-        let ratio = row.best().as_secs_f64() / rows[yardstick(index)].best().as_secs_f64();
+        let of = |other: usize| row.best().as_secs_f64() / rows[other].best().as_secs_f64();
+        let ratio = yardstick(index).map(|other| format!("{:.2}", of(other))).unwrap_or_default();
         println!(
-            "| {} | {:.1} | {ratio:.2} | {:.1} | {:.1} | {} |",
+            "| {} | {:.1} | {ratio} | {:.1} | {:.1} | {} |",
             row.name,
             row.best().as_secs_f64() * 1e3,
             row.median().as_secs_f64() * 1e3,

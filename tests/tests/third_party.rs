@@ -65,8 +65,17 @@ fn outside_formats_are_listed_with_their_options() {
         found.stdout.contains("ferry-plugin-npy") && found.stdout.contains("ferry-plugin-trial"),
         "{found}"
     );
-    let wrong_side = ["convert", "a.npy", "b.npy", "-i", "order=c"];
-    ferry.run(wrong_side).expect(2).says(&["-o"]);
+    let (folder, index) = sample();
+    let [archive, output] = ["a.npz", "b.npz"].map(|name| folder.path().join(name));
+    ferry.convert(&index, &archive, &[]);
+    let wrong_side = [
+        "convert".as_ref(),
+        archive.as_os_str(),
+        output.as_os_str(),
+        "-i".as_ref(),
+        "compress=stored".as_ref(),
+    ];
+    ferry.run(wrong_side).expect(2).says(&["-o compress"]);
 }
 
 #[test]
@@ -95,15 +104,20 @@ fn an_array_is_written_as_numpy_writes_it() {
         ("big.npy", ["order=c", "byte_order=big"]),
         ("fortran_big.npy", ["order=fortran", "byte_order=big"]),
     ];
-    for input in ["plain.npy", "fortran_big.npy", "version_1.npy", "version_2.npy", "version_3.npy"] {
-        let input = folder.path().join(input);
+    let written = folder.path().join("written");
+    std::fs::create_dir(&written).unwrap();
+    for name in ["plain.npy", "fortran_big.npy", "version_1.npy", "version_2.npy", "version_3.npy"] {
+        let (input, output) = (folder.path().join(name), written.join(name));
         for (like, [order, byte_order]) in cases {
-            let output = folder.path().join("out.npy");
-            convert(&ferry, &input, &output, &["--force", "-o", order, "-o", byte_order]);
+            let outcome = convert(&ferry, &input, &output, &["--force", "-o", order, "-o", byte_order]);
+            assert_eq!(losses(&outcome), [], "{outcome}");
             let expected = std::fs::read(folder.path().join(like)).unwrap();
-            assert!(std::fs::read(&output).unwrap() == expected, "{} as {like}", input.display());
+            assert!(std::fs::read(&output).unwrap() == expected, "{name} as {like}");
         }
     }
+    // The file's name is the tensor's: another file is another name.
+    let renamed = ferry.convert(&folder.path().join("plain.npy"), &written.join("renamed.npy"), &["--json"]);
+    assert_eq!(losses(&renamed), [("name".to_owned(), "plain".to_owned())]);
     for (input, why) in [("objects.npy", "Python objects"), ("strings.npy", "strings")] {
         let output = folder.path().join("none.safetensors");
         let arguments = ["convert".into(), folder.path().join(input), output.clone()];
@@ -227,7 +241,10 @@ fn damaged_data_of_an_outside_format_exits_3_and_leaves_nothing() {
         bad[place] ^= 1;
         std::fs::write(&path, bad).unwrap();
         let output = folder.path().join("out.pt");
-        ferry.run(["convert".as_ref(), index.as_os_str(), output.as_os_str()]).expect(3).says(&["CRC"]);
+        ferry
+            .run(["convert".as_ref(), index.as_os_str(), output.as_os_str()])
+            .expect(3)
+            .says(&["crc32c", "is wrong", name]);
         assert!(!output.exists());
         std::fs::write(&path, good).unwrap();
     }

@@ -56,5 +56,5 @@ fn torch_conforms() {
     let sample = Sample::file("m.pt", file()).holding(&["model.wte", "model.head", "turned"]);
     let report = check(&Torch, &[sample]);
     assert!(report.damaged > 1000 && report.written > 100, "{report:?}");
-    println!("{}", report.refused.join("\n"));
+    assert_eq!(report.refused, Vec::<String>::new());
 }

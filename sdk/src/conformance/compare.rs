@@ -2,7 +2,7 @@
 
 use super::rules::Rules;
 use crate::memory::MemoryView;
-use crate::{Catalog, CatalogView, Loss, LossKind, Node, NodeId, TensorId};
+use crate::{Capabilities, Catalog, CatalogView, Loss, LossKind, Node, NodeId, TensorId};
 use std::collections::HashSet;
 
 pub(super) fn names(catalog: &Catalog) -> impl Iterator<Item = &String> {
@@ -52,6 +52,12 @@ impl RoundTrip<'_> {
         self.losses.iter().any(|loss| loss.kind == kind)
     }
 
+    /// Whether the format promises to keep something, and did not say that it has not. What a format
+    /// does not promise the host leaves out itself, and says so.
+    fn keeps(&self, rules: &Rules<'_>, promise: Capabilities, loss: LossKind) -> bool {
+        rules.description.capabilities.has(promise) && !self.lost_any(loss)
+    }
+
     fn check_tensor(&self, rules: &Rules<'_>, name: &str) {
         if self.lost(LossKind::Tensor, name) {
             return;
@@ -71,13 +77,15 @@ impl RoundTrip<'_> {
         rules.require(kept, "a tensor keeps its dtype, shape and bytes", || {
             let (dtype, shape, bytes) = &before;
             let found = &after[0];
-            format!("{input}: {dtype} {shape:?} {bytes:02x?} became {} {:?} {:02x?}", found.0, found.1, found.2)
+            format!(
+                "{input}: {dtype} {shape:?} {bytes:02x?} became {} {:?} {:02x?}",
+                found.0, found.1, found.2
+            )
         });
     }
 
-    /// Tied tensors that are both there are tied, unless the output says that it has no ties.
     fn check_ties(&self, rules: &Rules<'_>) {
-        if self.lost_any(LossKind::Alias) {
+        if !self.keeps(rules, Capabilities::TIES, LossKind::Alias) {
             return;
         }
         let place = |name: &str| {
@@ -97,10 +105,12 @@ impl RoundTrip<'_> {
     }
 
     fn check_metadata(&self, rules: &Rules<'_>) {
+        if !self.keeps(rules, Capabilities::METADATA, LossKind::Metadata) {
+            return;
+        }
         let after = self.after.catalog().metadata();
         for (key, value) in self.before.catalog().metadata() {
-            let kept = after.get(key) == Some(value) || self.lost_any(LossKind::Metadata);
-            rules.require(kept, "metadata is kept, or its loss is said", || {
+            rules.require(after.get(key) == Some(value), "metadata is kept, or its loss is said", || {
                 format!("{}: {key:?} is {value:?}, became {:?}", self.input, after.get(key))
             });
         }
@@ -108,7 +118,8 @@ impl RoundTrip<'_> {
 
     /// Compares the trees from their roots, each pair of nodes once, without recursion.
     fn check_tree(&self, rules: &Rules<'_>) {
-        let Some(root) = self.before.root().filter(|_| !self.lost_any(LossKind::State)) else { return };
+        let kept = self.keeps(rules, Capabilities::TREE, LossKind::State);
+        let Some(root) = self.before.root().filter(|_| kept) else { return };
         let rule = "the tree is kept, or its loss is said";
         let Some(other) = self.after.root() else {
             rules.broken(rule, &format!("{}: the output has no tree and no loss of kind state", self.input));

@@ -21,9 +21,11 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
             let input = || format!("{}, {name} cut to {at} bytes", sample.title());
             if let Ok(found) = read(rules, &damaged(sample, name, bytes[..at].to_vec()), &input) {
                 let missing = whole.difference(&found).next();
-                rules.require(missing.is_none(), "a file that ends too early loses no tensor in silence", || {
-                    format!("{}: {missing:?}", input())
-                });
+                rules.require(
+                    missing.is_none(),
+                    "a file that ends too early loses no tensor in silence",
+                    || format!("{}: {missing:?}", input()),
+                );
             }
             for change in [1 << (at % 8), 0xff] {
                 let mut changed = bytes.clone();
@@ -57,9 +59,10 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
     let found = rules.calm(input, || {
         let view = rules.read(&watched, &context)?;
         let catalog = view.catalog();
-        let bounded = catalog.storages().iter().all(|storage| {
-            !matches!(storage.place, Place::Encoded { .. }) || storage.len <= MOST_BYTES
-        });
+        let bounded = catalog
+            .storages()
+            .iter()
+            .all(|storage| !matches!(storage.place, Place::Encoded { .. }) || storage.len <= MOST_BYTES);
         for tensor in catalog.tensors() {
             if bounded && tensor.bytes <= MOST_BYTES {
                 // Whether they can be had is the input's affair; that asking is safe is the format's.

@@ -22,7 +22,11 @@ pub(super) fn check(rules: &Rules<'_>) {
         rules.require(!magic.bytes.is_empty(), "magic has bytes", || format!("at offset {}", magic.offset));
     }
     let can = |capability| description.capabilities.has(capability);
-    rules.require(can(Capabilities::READ) || can(Capabilities::WRITE), "a format reads or writes", String::new);
+    rules.require(
+        can(Capabilities::READ) || can(Capabilities::WRITE),
+        "a format reads or writes",
+        String::new,
+    );
     check_options(rules);
     check_side(rules, Capabilities::READ, Side::Reader);
     check_side(rules, Capabilities::WRITE, Side::Writer);
@@ -33,8 +37,12 @@ fn check_options(rules: &Rules<'_>) {
     for spec in &rules.description.options {
         let key = &spec.key;
         let sane = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        rules.require(sane, "an option's key is letters, digits, dashes and underscores", || format!("{key:?}"));
-        rules.require(seen.insert((spec.side == Side::Reader, key)), "an option is declared once", || key.clone());
+        rules.require(sane, "an option's key is letters, digits, dashes and underscores", || {
+            format!("{key:?}")
+        });
+        rules.require(seen.insert((spec.side == Side::Reader, key)), "an option is declared once", || {
+            key.clone()
+        });
         let help = !spec.help.is_empty() && !spec.help.contains('\n');
         rules.require(help, "an option's help is one line", || key.clone());
         if let OptionKind::Choice(words) = &spec.kind {
@@ -61,9 +69,13 @@ fn check_side(rules: &Rules<'_>, capability: Capabilities, side: Side) {
     let declared = rules.description.capabilities.has(capability);
     match made {
         Ok(()) => rules.require(declared, "what a format can do is declared", || format!("{side:?}")),
-        Err(error) if declared => rules.broken("a declared side works with default options", &error.to_string()),
-        Err(error) => rules.require(error.kind() == ErrorKind::Unsupported, "a side that is not there is unsupported", || {
-            error.to_string()
-        }),
+        Err(error) if declared => {
+            rules.broken("a declared side works with default options", &error.to_string())
+        }
+        Err(error) => rules.require(
+            error.kind() == ErrorKind::Unsupported,
+            "a side that is not there is unsupported",
+            || error.to_string(),
+        ),
     }
 }

@@ -63,12 +63,22 @@ pub(super) fn catalogs() -> Vec<Made> {
     all
 }
 
-fn add(all: &mut Vec<Made>, title: impl Into<String>, fill: impl Fn(&mut dyn CatalogSink) -> Result<()> + Send + Sync + 'static) {
+fn add(
+    all: &mut Vec<Made>,
+    title: impl Into<String>,
+    fill: impl Fn(&mut dyn CatalogSink) -> Result<()> + Send + Sync + 'static,
+) {
     all.push(Made { title: title.into(), fill: Arc::new(fill) });
 }
 
 /// A row-major tensor at `offset` of the file.
-fn plain(catalog: &mut dyn CatalogSink, name: &str, dtype: Dtype, shape: &[u64], offset: u64) -> Result<TensorId> {
+fn plain(
+    catalog: &mut dyn CatalogSink,
+    name: &str,
+    dtype: Dtype,
+    shape: &[u64],
+    offset: u64,
+) -> Result<TensorId> {
     let storage = catalog.storage(Storage::file(FILE, 0, LEN))?;
     catalog.tensor(name, dtype, shape, storage, offset)
 }
@@ -97,9 +107,12 @@ fn dtypes(all: &mut Vec<Made>) {
 }
 
 fn shapes(all: &mut Vec<Made>) {
-    let shapes: [&[u64]; 7] = [&[], &[0], &[3, 0, 2], &[1], &[1, 1, 1, 1], &[2, 3, 2, 2], &[1, 1, 1, 1, 1, 1, 1, 1, 2]];
+    let shapes: [&[u64]; 7] =
+        [&[], &[0], &[3, 0, 2], &[1], &[1, 1, 1, 1], &[2, 3, 2, 2], &[1, 1, 1, 1, 1, 1, 1, 1, 2]];
     for shape in shapes {
-        add(all, format!("shape {shape:?}"), move |catalog| plain(catalog, "t", Dtype::F32, shape, 0).map(drop));
+        add(all, format!("shape {shape:?}"), move |catalog| {
+            plain(catalog, "t", Dtype::F32, shape, 0).map(drop)
+        });
     }
     add(all, "no tensors", |_| Ok(()));
     add(all, "an empty tensor among others", |catalog| {
@@ -111,7 +124,13 @@ fn shapes(all: &mut Vec<Made>) {
         let dtypes = [Dtype::F32, Dtype::U8, Dtype::I64, Dtype::F16];
         let storage = catalog.storage(Storage::file(FILE, 0, LEN))?;
         for (index, &dtype) in (0..200).zip(dtypes.iter().cycle()) {
-            catalog.tensor(&format!("layer.{index}.weight"), dtype, &[index % 3 + 1, 2], storage, index * 8)?;
+            catalog.tensor(
+                &format!("layer.{index}.weight"),
+                dtype,
+                &[index % 3 + 1, 2],
+                storage,
+                index * 8,
+            )?;
         }
         Ok(())
     });
@@ -120,8 +139,29 @@ fn shapes(all: &mut Vec<Made>) {
 fn named(all: &mut Vec<Made>) {
     let long = "x".repeat(1000);
     let names = [
-        "", ".", "..", "a.b.c", "a..b", ".a", "a.", "a/b", "/a", "../a", "a\\b", "with space", "quote\"'", "line\nbreak",
-        "nul\0", "\u{7f}\u{1b}[31m", "\u{e9}\u{6f22}\u{1f980}", "e\u{301}", "__metadata__", "0", "[0]", "data", &long,
+        "",
+        ".",
+        "..",
+        "a.b.c",
+        "a..b",
+        ".a",
+        "a.",
+        "a/b",
+        "/a",
+        "../a",
+        "a\\b",
+        "with space",
+        "quote\"'",
+        "line\nbreak",
+        "nul\0",
+        "\u{7f}\u{1b}[31m",
+        "\u{e9}\u{6f22}\u{1f980}",
+        "e\u{301}",
+        "__metadata__",
+        "0",
+        "[0]",
+        "data",
+        &long,
     ];
     for name in names.map(str::to_owned) {
         let title: String = format!("name {name:?}").chars().take(40).collect();
@@ -167,8 +207,12 @@ fn views(all: &mut Vec<Made>) {
                 let region = Region { origin: origin.to_vec(), shape: vec![2, 3] };
                 Block { region, storage, offset, strides: row_major_strides(&[2, 3]) }
             };
-            let blocks =
-                vec![quarter([2, 3], other, 24), quarter([0, 0], one, 0), quarter([0, 3], other, 0), quarter([2, 0], one, 24)];
+            let blocks = vec![
+                quarter([2, 3], other, 24),
+                quarter([0, 0], one, 0),
+                quarter([0, 3], other, 0),
+                quarter([2, 0], one, 24),
+            ];
             catalog.tensor_of_blocks("t", Dtype::F32, &[4, 6], blocks).map(drop)
         });
     }
@@ -213,18 +257,22 @@ fn beside_tensors(all: &mut Vec<Made>) {
         }
         Ok(())
     });
-    add(all, "metadata", |catalog| {
-        catalog.metadata("step", "3")?;
-        catalog.metadata("", "empty key")?;
-        catalog.metadata("text\n\"", "\u{1f980} value\n\0")?;
-        catalog.metadata("t", "the name of a tensor")?;
-        plain(catalog, "t", Dtype::F32, &[2], 0).map(drop)
-    });
+    // Some formats take one dtype alone.
+    for dtype in [Dtype::F32, Dtype::U8, Dtype::I64] {
+        let name = dtype.info().map_or("", DtypeInfo::name);
+        add(all, format!("metadata beside {name}"), move |catalog| {
+            catalog.metadata("step", "3")?;
+            catalog.metadata("", "empty key")?;
+            catalog.metadata("text\n\"", "\u{1f980} value\n\0")?;
+            catalog.metadata("t", "the name of a tensor")?;
+            plain(catalog, "t", dtype, &[2], 0).map(drop)
+        });
+        add(all, format!("a tree of state with {name}"), move |catalog| {
+            let tensor = plain(catalog, "w", dtype, &[2], 0)?;
+            tree(catalog, tensor)
+        });
+    }
     add(all, "metadata and no tensors", |catalog| catalog.metadata("step", "3"));
-    add(all, "a tree of state", |catalog| {
-        let tensor = plain(catalog, "w", Dtype::F32, &[2], 0)?;
-        tree(catalog, tensor)
-    });
 }
 
 /// `{"w": tensor, "step": 3, "lr": 0.5, "none": None, "deep": [True, ("text", bytes, -70000)]}`

@@ -31,8 +31,7 @@ fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Catalog> 
     let title = || format!("{}, under {limits:?}", sample.title());
     let (source, context) = (sample.source(), MemoryContext::new(limits.clone()));
     let watched = Watched::new(&source);
-    let catalog =
-        rules.calm(title, || rules.read(&watched, &context).map(|view| view.catalog().clone()));
+    let catalog = rules.calm(title, || rules.read(&watched, &context).map(|view| view.catalog().clone()));
     rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
     catalog
 }
@@ -62,15 +61,21 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
     for limits in &tight {
         let input = || format!("{}, under {limits:?}", sample.title());
         match read(rules, sample, limits) {
-            Ok(catalog) => rules.require(same_catalog(&catalog, whole), "a limit leaves nothing out in silence", input),
+            Ok(catalog) => {
+                rules.require(same_catalog(&catalog, whole), "a limit leaves nothing out in silence", input);
+            }
             Err(error) => {
-                rules.require(over(&error), "an input over a limit is over a limit", || format!("{}: {error}", input()));
+                rules.require(over(&error), "an input over a limit is over a limit", || {
+                    format!("{}: {error}", input())
+                });
             }
         }
     }
     if let Some(fewer) = (whole.tensors().len() as u64).checked_sub(1) {
         let limits = Limits { tensors: fewer, ..Limits::default() };
         let refused = read(rules, sample, &limits).err().is_some_and(|e| e.kind() == ErrorKind::Limit);
-        rules.require(refused, "what a sink refuses, the reader refuses", || format!("{}: one tensor too many", sample.title()));
+        rules.require(refused, "what a sink refuses, the reader refuses", || {
+            format!("{}: one tensor too many", sample.title())
+        });
     }
 }

@@ -43,12 +43,18 @@ impl<'a> Rules<'a> {
     pub(super) fn calm<T>(&self, input: impl Fn() -> String, call: impl FnOnce() -> T) -> T {
         match catch_unwind(AssertUnwindSafe(call)) {
             Ok(value) => value,
-            Err(payload) => self.broken("a format never panics", &format!("{}: {}", input(), text(&*payload))),
+            Err(payload) => {
+                self.broken("a format never panics", &format!("{}: {}", input(), text(&*payload)))
+            }
         }
     }
 
     /// Reads a source under default options.
-    pub(super) fn read<'s>(&self, source: &'s dyn Source, context: &'s dyn Context) -> Result<MemoryView<'s>> {
+    pub(super) fn read<'s>(
+        &self,
+        source: &'s dyn Source,
+        context: &'s dyn Context,
+    ) -> Result<MemoryView<'s>> {
         MemoryView::read(self.format, &[], source, context)
     }
 
@@ -56,7 +62,9 @@ impl<'a> Rules<'a> {
     #[track_caller]
     pub(super) fn blames_input(&self, error: &Error, input: &str) {
         let own = matches!(error.kind(), crate::ErrorKind::Plugin | crate::ErrorKind::Io);
-        self.require(!own, "an input's faults are not the plugin's or the system's", || format!("{input}: {error}"));
+        self.require(!own, "an input's faults are not the plugin's or the system's", || {
+            format!("{input}: {error}")
+        });
     }
 }
 

@@ -6,7 +6,8 @@ use super::rules::Rules;
 use super::{Report, Sample};
 use crate::memory::{self, MemoryOutput, MemoryView};
 use crate::{
-    Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, MemorySource, Result, Role, Target, TensorId,
+    Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, MemorySource, Result, Role, Target,
+    TensorId,
 };
 
 pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
@@ -14,7 +15,8 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
     let before = report.written;
     for catalog in made::catalogs() {
         let Made { title, .. } = &catalog;
-        let view = rules.holds(MemoryView::read(&catalog, &[], &source, &context), "a made catalog is sound", title);
+        let view =
+            rules.holds(MemoryView::read(&catalog, &[], &source, &context), "a made catalog is sound", title);
         check_view(rules, title, &view, report);
     }
     rules.require(report.written > before, "a writer writes something", || format!("{:?}", report.refused));
@@ -46,7 +48,9 @@ fn check_view(rules: &Rules<'_>, title: &str, view: &MemoryView<'_>, report: &mu
             }
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
-                rules.require(fair, "a catalog is refused as usage or unsupported", || format!("{input}: {error}"));
+                rules.require(fair, "a catalog is refused as usage or unsupported", || {
+                    format!("{input}: {error}")
+                });
                 report.refused.push(format!("{input}: {error}"));
             }
             _ => rules.broken("the same catalog gives the same files and losses", &input),
@@ -68,7 +72,13 @@ fn check_omitted(rules: &Rules<'_>, input: &str, view: &MemoryView<'_>, output: 
     }
 }
 
-fn read_back(rules: &Rules<'_>, input: &str, before: &MemoryView<'_>, output: &MemoryOutput, target: &Target) {
+fn read_back(
+    rules: &Rules<'_>,
+    input: &str,
+    before: &MemoryView<'_>,
+    output: &MemoryOutput,
+    target: &Target,
+) {
     let source = MemorySource::new(entry(output, target), output.files.clone());
     let context = MemoryContext::default();
     let after = rules.calm(|| input.to_owned(), || rules.read(&source, &context));
@@ -79,7 +89,8 @@ fn read_back(rules: &Rules<'_>, input: &str, before: &MemoryView<'_>, output: &M
 
 /// What a user would point at: the file that was asked for, else the index, else the folder.
 fn entry(output: &MemoryOutput, target: &Target) -> Entry {
-    let index = || output.layout.files().iter().find(|file| file.role == Role::Index).map(|file| file.path.clone());
+    let index =
+        || output.layout.files().iter().find(|file| file.role == Role::Index).map(|file| file.path.clone());
     match target {
         Target::File(name) if output.files.contains_key(name) => Entry::File(name.clone()),
         Target::File(_) => index().map_or(Entry::Folder, Entry::File),

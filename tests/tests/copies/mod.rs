@@ -125,11 +125,12 @@ impl Copy {
     /// Writes a file, changed as asked, unless it is there already: cargo looks at the time.
     fn put(&self, name: &str, text: &str) {
         let mut text = text.to_owned();
-        let own_name =
-            ("npy/Cargo.toml", "name = \"ferry_npy\"", format!("name = \"ferry_npy_{}\"", self.name));
-        let own_sdk = ("npy/Cargo.toml", "path = \"../../../sdk\"", "path = \"../sdk\"".to_owned());
-        let fixed =
-            [own_name, own_sdk].map(|(file, before, after)| (file.to_owned(), before.to_owned(), after));
+        let fixed = [
+            ("npy/Cargo.toml", "name = \"ferry_npy\"", format!("name = \"ferry_npy_{}\"", self.name)),
+            ("npy/Cargo.toml", "path = \"../../../sdk\"", "path = \"../sdk\"".to_owned()),
+            ("host/Cargo.toml", "name = \"ferry\"", format!("name = \"ferry_{}\"", self.name)),
+        ];
+        let fixed = fixed.map(|(file, before, after)| (file.to_owned(), before.to_owned(), after));
         for (_, before, after) in fixed.iter().chain(&self.patches).filter(|(file, ..)| file == name) {
             assert!(text.contains(before), "{name} has changed: there is no {before:?} to replace");
             text = text.replacen(before, after, 1);

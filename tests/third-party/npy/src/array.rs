@@ -1,9 +1,7 @@
 //! An array is a header and the elements behind it, in a file or in a member of an archive.
 
 use crate::header::Header;
-use tensorferry_sdk::{
-    Block, CatalogSink, CatalogView, Error, LayoutSink, Loss, LossKind, Order, Region, Result, Storage,
-};
+use tensorferry_sdk::{Block, CatalogSink, Error, Loss, LossKind, Order, Region, Result, Storage};
 
 /// Adds an array to the catalog: `storage` holds the elements from byte `offset`, and perhaps more.
 ///
@@ -48,15 +46,4 @@ fn column_major_strides(shape: &[u64]) -> Vec<i64> {
         stride = stride.saturating_mul(i64::try_from(dim).unwrap_or(i64::MAX));
     }
     strides
-}
-
-/// Reports what neither of the two formats has room for.
-///
-/// # Errors
-/// None of its own.
-pub(crate) fn lose_metadata(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<()> {
-    for (key, _) in catalog.metadata() {
-        layout.loss(Loss::new(LossKind::Metadata, key, "numpy's files have no metadata"))?;
-    }
-    Ok(())
 }

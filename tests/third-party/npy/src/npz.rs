@@ -8,9 +8,8 @@ mod write_stored;
 use crate::header::Header;
 use crate::zip::read::Archive;
 use tensorferry_sdk::{
-    ByteOrder, Capabilities, CatalogView, Context, Description, Entry, Format, LayoutSink, Loss, LossKind,
-    Magic, OptionKind, OptionSpec, Options, Order, Result, Score, Source, Target, TensorId, TensorReader,
-    TensorWriter,
+    ByteOrder, Capabilities, CatalogView, Context, Description, Entry, Format, LayoutSink, Magic, OptionKind,
+    OptionSpec, Options, Order, Result, Score, Source, Target, TensorId, TensorReader, TensorWriter,
 };
 
 /// The format `npz`.
@@ -72,7 +71,8 @@ struct Array {
     header: Vec<u8>,
 }
 
-/// The tensors that numpy can hold; the others are omitted, and what numpy cannot say is lost.
+/// The tensors that numpy can hold; the others are omitted. That it has no metadata and no ties, the
+/// host knows from the capabilities.
 fn arrays(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<Array>> {
     let mut arrays = Vec::new();
     for tensor in catalog.tensor_ids() {
@@ -92,14 +92,8 @@ fn arrays(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<
             layout.omit(tensor, "its name is not one that a zip archive can hold: rename it")?;
             continue;
         }
-        let first = catalog.tied_to(tensor);
-        if first != tensor {
-            let why = format!("written again: numpy cannot say that it is {:?}", catalog.tensor(first).name);
-            layout.loss(Loss::new(LossKind::Alias, view.name, why))?;
-        }
         arrays.push(Array { tensor, name, header });
     }
-    crate::array::lose_metadata(catalog, layout)?;
     Ok(arrays)
 }
 

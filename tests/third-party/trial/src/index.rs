@@ -96,7 +96,7 @@ impl Index {
         }
         let found = crc32c::crc32c(body);
         if crc != found.to_le_bytes() {
-            return Err(Error::malformed("the index does not have its CRC-32C")
+            return Err(Error::malformed("the crc32c of the index is wrong")
                 .offset(body_len as u64)
                 .expected(format!("{found:08x}"))
                 .found(format!("{crc:02x?}")));

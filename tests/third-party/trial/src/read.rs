@@ -165,7 +165,7 @@ fn decode(
     }
     decoder.finish(output)?;
     if crc != stored.crc {
-        return Err(Error::malformed("an encoded storage does not have its CRC-32C")
+        return Err(Error::malformed("the crc32c of an encoded storage is wrong")
             .expected(format!("{:08x}", stored.crc))
             .found(format!("{crc:08x}")));
     }

@@ -75,7 +75,7 @@ pub(super) fn inflate(
     }
     let crc = crc.finalize();
     if crc != member.crc {
-        return Err(Error::malformed("the member's bytes do not have its CRC-32")
+        return Err(Error::malformed("the crc32 of the member's bytes is wrong")
             .expected(format!("{:#010x}", member.crc))
             .found(format!("{crc:#010x}")));
     }

@@ -5,8 +5,8 @@ use super::{Array, arrays, path};
 use crate::zip::write::{Lengths, data_descriptor, directory, local_header};
 use crate::zip::{Member, Method};
 use tensorferry_sdk::{
-    ByteSink, CatalogView, Context, LayoutSink, OutputId, Result, Role, Target, TensorId, TensorPlan,
-    TensorWriter,
+    ByteSink, CatalogView, Context, LayoutSink, Loss, LossKind, OutputId, Result, Role, Target, TensorId,
+    TensorPlan, TensorWriter,
 };
 
 /// How much of a tensor is asked for at once.
@@ -23,6 +23,14 @@ impl TensorWriter for Writer {
         _context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let arrays = arrays(catalog, layout)?;
+        // The host tells of ties that it copies twice; what a stream writes twice it does not see.
+        for array in &arrays {
+            let first = catalog.tied_to(array.tensor);
+            if first != array.tensor {
+                let why = format!("tied to {:?} and written again", catalog.tensor(first).name);
+                layout.loss(Loss::new(LossKind::Alias, catalog.tensor(array.tensor).name, why))?;
+            }
+        }
         let tensors: Vec<TensorId> = arrays.iter().map(|array| array.tensor).collect();
         layout.streamed_file(path(target), Role::Data, &tensors)?;
         Ok(Box::new(Plan { arrays }))

@@ -1,0 +1,322 @@
+//! The boundary in one process: formats are lent through the root function that a library exports,
+//! and wrapped as the host wraps them.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Once;
+use tensorferry_abi::Provide;
+use tensorferry_sdk::export::{Exported, Root};
+use tensorferry_sdk::memory::{self, MemoryView};
+use tensorferry_sdk::mirror::RemoteFormat;
+use tensorferry_sdk::{
+    ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
+    DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, Format, LayoutSink, Limits, Loss, LossKind, Magic,
+    MemoryContext, MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, OutputId, Result,
+    Role, Score, SealSink, Source, Storage, Target, TensorPart, TensorPlan, TensorReader, TensorWriter,
+};
+
+/// A format that does on request what a library may do: the entry's name says what.
+struct Lent;
+
+impl Exported for Lent {
+    fn formats() -> Result<Vec<Box<dyn Format>>> {
+        Ok(vec![Box::new(Lent)])
+    }
+}
+
+/// A library that cannot start.
+struct Unable;
+
+impl Exported for Unable {
+    fn formats() -> Result<Vec<Box<dyn Format>>> {
+        panic!("no formats today")
+    }
+}
+
+fn description() -> Description {
+    Description {
+        id: "lent-1".to_owned(),
+        title: "Lent".to_owned(),
+        suffixes: vec![".lent".to_owned(), ".l".to_owned()],
+        magic: vec![Magic { offset: 7, bytes: vec![0, 255] }],
+        members: vec!["*.lent".to_owned()],
+        capabilities: Capabilities::READ.and(Capabilities::WRITE).and(Capabilities::TIES),
+        options: vec![
+            OptionSpec::reader("mode", OptionKind::Text, None, "what to do"),
+            OptionSpec::writer("max", OptionKind::Size, Some("5GB"), "a size"),
+            OptionSpec::writer(
+                "how",
+                OptionKind::Choice(vec!["a".to_owned(), "b".to_owned()]),
+                Some("a"),
+                "a word",
+            ),
+            OptionSpec::writer("on", OptionKind::Bool, Some("true"), "a switch"),
+            OptionSpec::writer("n", OptionKind::Integer, Some("3"), "a number"),
+            OptionSpec::writer("mode", OptionKind::Text, None, "what to do"),
+        ],
+        output_revision: 9,
+    }
+}
+
+impl Format for Lent {
+    fn describe(&self) -> Description {
+        description()
+    }
+
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        assert_eq!(context.limits().tensors, 77);
+        let file = source.open(source.entry().name())?;
+        Ok((source.len(file) > 0).then_some(Score::LIKELY))
+    }
+
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(Doing(options.text("mode").unwrap_or("").to_owned())))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        assert_eq!(options.size("max"), Some(5_000_000_000));
+        Ok(Box::new(Doing(options.text("mode").unwrap_or("").to_owned())))
+    }
+}
+
+/// What it is to do, as a reader, a writer and a plan.
+#[derive(Clone)]
+struct Doing(String);
+
+impl Doing {
+    fn panics_in(&self, entry: &str) {
+        assert!(self.0 != format!("panic in {entry}"), "on request");
+    }
+}
+
+impl Drop for Doing {
+    fn drop(&mut self) {
+        self.panics_in("drop");
+    }
+}
+
+const KINDS: [ErrorKind; 9] = [
+    ErrorKind::Malformed,
+    ErrorKind::Unsupported,
+    ErrorKind::Limit,
+    ErrorKind::Io,
+    ErrorKind::Transient,
+    ErrorKind::Plugin,
+    ErrorKind::Usage,
+    ErrorKind::Verification,
+    ErrorKind::Cancelled,
+];
+
+fn detailed(kind: ErrorKind) -> Error {
+    Error::new(kind, "a message\nof two lines")
+        .file("dir/a \"file\"")
+        .tensor("")
+        .offset(u64::MAX)
+        .expected("one")
+        .found("\u{1f980}")
+}
+
+impl TensorReader for Doing {
+    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+        self.panics_in("read");
+        if let Some(kind) = KINDS.into_iter().find(|kind| self.0 == kind.word()) {
+            return Err(detailed(kind));
+        }
+        context.note("reading");
+        let file = source.open(source.entry().name())?;
+        if self.0 == "past the end" {
+            return source.read_at(file, 3, &mut [0; 8]);
+        }
+        let own = catalog.dtype(&DtypeInfo::extension("LENT_2", 4, 2, 1)?)?;
+        let storage = catalog.storage(Storage::file(file, 0, 8).byte_order(ByteOrder::Big))?;
+        let here = catalog.storage(Storage::inline(*b"abcd").digest(Digest::crc32c(0x92c8_0a31)))?;
+        let encoded = catalog.storage(Storage::encoded(5, 4))?;
+        let first = catalog.tensor("a", Dtype::I16, &[2, 2], storage, 0)?;
+        catalog.tensor("b", Dtype::I16, &[2, 2], storage, 0)?;
+        catalog.tensor("c", own, &[8], here, 0)?;
+        catalog.tensor("d", Dtype::U8, &[4], encoded, 0)?;
+        if self.0 == "twice" {
+            catalog.tensor("a", Dtype::U8, &[], storage, 0)?;
+        }
+        catalog.metadata("key", "value")?;
+        let tensor = catalog.node(Node::tensor(first))?;
+        let key = catalog.node(Node::text("a"))?;
+        let root = catalog.node(Node::map("Class", &[(key, tensor)]))?;
+        catalog.root(root)?;
+        catalog.loss(Loss::new(LossKind::Graph, "graph", "is not read"))?;
+        catalog.origin("elsewhere")?;
+        catalog.global("os.system")
+    }
+
+    fn decode(&self, _: &dyn Source, handle: u64, output: &mut dyn ByteSink, _: &dyn Context) -> Result<()> {
+        self.panics_in("decode");
+        (0..4).try_for_each(|byte| output.write(&[byte + u8::try_from(handle).unwrap()]))
+    }
+}
+
+impl TensorWriter for Doing {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        _: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        self.panics_in("plan");
+        assert_eq!(*target, Target::File("out".to_owned()));
+        let file = layout.file("out", Role::Data)?;
+        for id in catalog.tensor_ids() {
+            let first = catalog.tied_to(id);
+            if first == id {
+                layout.tensor(file, TensorPart { byte_order: ByteOrder::Big, ..TensorPart::whole(id) })?;
+            } else {
+                layout.alias(id, first)?;
+            }
+        }
+        layout.pad(file, 2)?;
+        layout.digest(file, 0..18, tensorferry_sdk::DigestAlgorithm::CRC32C)?;
+        layout.deferred(file, 4)?;
+        layout.late_file("late", Role::Index)?;
+        layout.streamed_file("streamed", Role::Data, &[])?;
+        if self.0 == "no seal" { Ok(Box::new(NothingToSeal)) } else { Ok(Box::new(self.clone())) }
+    }
+}
+
+impl TensorPlan for Doing {
+    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+        self.panics_in("stream");
+        assert_eq!(file, OutputId(2));
+        let mut bytes = [0; 4];
+        catalog.read(tensorferry_sdk::TensorId(3), 0, &mut bytes)?;
+        output.write(&bytes)
+    }
+
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+        self.panics_in("seal");
+        output.deferred(DeferredId(0), &digests.crc(DigestId(0))?.to_le_bytes())?;
+        output.late(OutputId(1), &digests.file_len(OutputId(0))?.to_le_bytes())
+    }
+}
+
+/// Lends and wraps. A library silences its own panics; these tests want to hear theirs.
+fn remote() -> RemoteFormat {
+    static LOUD: Once = Once::new();
+    let formats = Root::<Lent>::plugin().formats()().into_result().unwrap();
+    LOUD.call_once(|| drop(std::panic::take_hook()));
+    RemoteFormat::new("lender", formats.into_iter().next().unwrap()).unwrap()
+}
+
+fn mode(doing: &str) -> Vec<(String, String)> {
+    vec![("mode".to_owned(), doing.to_owned())]
+}
+
+fn source() -> MemorySource {
+    MemorySource::file("in", *b"\0\x01\0\x02\0\x03\0\x04")
+}
+
+fn read_error(doing: &str) -> Error {
+    let (source, context) = (source(), MemoryContext::default());
+    MemoryView::read(&remote(), &mode(doing), &source, &context).err().unwrap()
+}
+
+#[test]
+fn a_description_and_a_score_cross() {
+    let format = remote();
+    assert_eq!(format.describe(), description());
+    let mut limits = Limits::default();
+    limits.tensors = 77;
+    let context = MemoryContext::new(limits);
+    assert_eq!(format.probe(&source(), &context).unwrap(), Some(Score::LIKELY));
+    assert_eq!(format.probe(&MemorySource::file("in", []), &context).unwrap(), None);
+}
+
+#[test]
+fn a_catalog_and_a_layout_are_the_same_on_both_sides() {
+    let (source, context) = (source(), MemoryContext::default());
+    let through = remote();
+    let near = MemoryView::read(&Lent, &[], &source, &context).unwrap();
+    let far = MemoryView::read(&through, &[], &source, &context).unwrap();
+    assert_eq!(context.notes(), ["reading", "reading"]);
+    let (one, other) = (near.catalog(), far.catalog());
+    assert_eq!(one.tensors(), other.tensors());
+    assert_eq!(one.storages(), other.storages());
+    assert_eq!(one.metadata(), other.metadata());
+    assert_eq!(one.tree(), other.tree());
+    assert_eq!(one.losses(), other.losses());
+    assert_eq!((one.origin(), one.globals()), (other.origin(), other.globals()));
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(near.tensor_named(name).unwrap(), far.tensor_named(name).unwrap());
+    }
+    let target = Target::File("out".to_owned());
+    let near = memory::write(&Lent, &[], &near, &target, &context).unwrap();
+    let far = memory::write(&through, &[], &far, &target, &context).unwrap();
+    assert_eq!(near.files, far.files);
+    assert_eq!(near.layout.files(), far.layout.files());
+    assert_eq!(far.files["streamed"], [5, 6, 7, 8]);
+    assert_eq!(far.files["late"], 22_u64.to_le_bytes());
+    drop(through.faults().check());
+}
+
+#[test]
+fn an_error_keeps_its_kind_its_message_and_every_detail() {
+    for kind in KINDS {
+        let (sent, got) = (detailed(kind), read_error(kind.word()));
+        assert_eq!(got.kind(), kind);
+        assert!(got.details().eq(sent.details()), "{got}");
+        if kind == ErrorKind::Plugin {
+            assert_eq!(got.message(), format!("plugin lender: {}", sent.message()));
+        } else {
+            assert_eq!(got, sent);
+        }
+    }
+}
+
+#[test]
+fn what_the_host_refuses_comes_back_as_it_was_said() {
+    let twice = read_error("twice");
+    assert_eq!((twice.kind(), twice.message()), (ErrorKind::Malformed, "two tensors have this name"));
+    assert!(twice.details().eq([("tensor", "a".to_owned())]));
+    let past = read_error("past the end");
+    assert_eq!(
+        past.to_string(),
+        source().read_at(tensorferry_sdk::FileId(0), 3, &mut [0; 8]).unwrap_err().to_string()
+    );
+}
+
+#[test]
+fn a_panic_is_a_plugin_error_that_names_its_entry_point() {
+    let (source, context) = (source(), MemoryContext::default());
+    let named = |error: &Error, entry: &str| {
+        assert_eq!(error.kind(), ErrorKind::Plugin);
+        let start = format!("plugin lender: panicked in {entry}: on request");
+        assert!(error.message().starts_with(&start), "{error}");
+    };
+    named(&read_error("panic in read"), "read");
+    let format = remote();
+    let view = MemoryView::read(&format, &mode("panic in decode"), &source, &context).unwrap();
+    named(&view.tensor_named("d").unwrap_err(), "decode");
+
+    let view = MemoryView::read(&format, &[], &source, &context).unwrap();
+    for entry in ["plan", "stream", "seal"] {
+        let given = mode(&format!("panic in {entry}"));
+        let target = Target::File("out".to_owned());
+        named(&memory::write(&format, &given, &view, &target, &context).unwrap_err(), entry);
+    }
+    format.faults().check().unwrap();
+}
+
+#[test]
+fn a_panic_in_a_destructor_is_kept_until_the_host_asks() {
+    let (source, context) = (source(), MemoryContext::default());
+    let format = remote();
+    drop(MemoryView::read(&format, &mode("panic in drop"), &source, &context).unwrap());
+    let fault = format.faults().check().unwrap_err();
+    assert_eq!(fault.kind(), ErrorKind::Plugin);
+    assert!(fault.message().starts_with("plugin lender: panicked in drop: on request"), "{fault}");
+    format.faults().check().unwrap();
+}
+
+#[test]
+fn a_library_that_panics_as_it_starts_is_an_error() {
+    let error = Root::<Unable>::plugin().formats()().into_result().err().unwrap();
+    assert!(error.message.starts_with("panicked in init: no formats today"), "{}", error.message);
+}
