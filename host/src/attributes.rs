@@ -65,14 +65,18 @@ pub fn unfold(catalog: Catalog) -> Result<Catalog> {
 fn of_root(tree: &Tree) -> Option<(String, Value)> {
     let root = tree.get(tree.root()?)?;
     let &[value, attributes] = &*root.children else { return None };
-    let list = tree.get(value).filter(|node| root.kind == NodeKind::ATTRIBUTED && node.kind == NodeKind::MAP)?;
+    let list =
+        tree.get(value).filter(|node| root.kind == NodeKind::ATTRIBUTED && node.kind == NodeKind::MAP)?;
     Some((list.class.to_string(), Value::of(tree, attributes, 0)?))
 }
 
 fn from_json(json: &str) -> Option<(String, Value)> {
     let Value::Map { class, entries } = serde_json::from_str(json).ok()? else { return None };
-    let [(first, Value::Text(list)), (second, attributes @ Value::Map { .. })] = &*entries else { return None };
-    (class.is_empty() && first == "class" && second == "attributes").then(|| (list.clone(), attributes.clone()))
+    let [(first, Value::Text(list)), (second, attributes @ Value::Map { .. })] = &*entries else {
+        return None;
+    };
+    (class.is_empty() && first == "class" && second == "attributes")
+        .then(|| (list.clone(), attributes.clone()))
 }
 
 impl Value {
@@ -203,13 +207,19 @@ mod tests {
         let storage = b.storage(Storage::inline(vec![0; 4])).unwrap();
         let tensor = b.tensor("w", Dtype::F32, &[1], storage, 0).unwrap();
         let [key, leaf, name, version, two, module, metadata] = [
-            Node::text("w"), Node::tensor(tensor), Node::text("bn"), Node::text("version"), Node::int(2),
-            Node::text(""), Node::text("_metadata"),
+            Node::text("w"),
+            Node::tensor(tensor),
+            Node::text("bn"),
+            Node::text("version"),
+            Node::int(2),
+            Node::text(""),
+            Node::text("_metadata"),
         ]
         .map(|node| b.node(node).unwrap());
         let list = b.node(Node::map("collections.OrderedDict", &[(key, leaf)])).unwrap();
         let plain = b.node(Node::map("", &[(version, two)])).unwrap();
-        let modules = b.node(Node::map("collections.OrderedDict", &[(name, plain), (module, plain)])).unwrap();
+        let modules =
+            b.node(Node::map("collections.OrderedDict", &[(name, plain), (module, plain)])).unwrap();
         let attributes = b.node(Node::map("", &[(metadata, modules)])).unwrap();
         let root = b.node(Node::container(NodeKind::ATTRIBUTED, "", [list, attributes])).unwrap();
         b.root(root).unwrap();

@@ -45,7 +45,9 @@ pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<Conten
     // Tied tensors are read once.
     let digests: Vec<Option<ContentDigest>> = ids
         .par_iter()
-        .map(|&id| if logical.tied_to(id) == id { tensor(logical, id, algorithm).map(Some) } else { Ok(None) })
+        .map(
+            |&id| if logical.tied_to(id) == id { tensor(logical, id, algorithm).map(Some) } else { Ok(None) },
+        )
         .collect::<Result<_>>()?;
     Ok(ids.iter().filter_map(|&id| digests[logical.tied_to(id).0 as usize]).collect())
 }

@@ -129,7 +129,12 @@ impl<'a> Filled<'a> {
         Ok(filled)
     }
 
-    fn file(&mut self, index: usize, file: &'a OutputFile, logical: &Logical<'_>) -> Result<Vec<Placement<'a>>> {
+    fn file(
+        &mut self,
+        index: usize,
+        file: &'a OutputFile,
+        logical: &Logical<'_>,
+    ) -> Result<Vec<Placement<'a>>> {
         let Content::Copied(segments) = &file.content else { return Ok(Vec::new()) };
         let mut placements = Vec::with_capacity(segments.len());
         for placed in segments {
@@ -217,7 +222,9 @@ impl WindowCopy<'_> {
             let skipped = from - placement.to;
             let range = size(from - start)..size(to - start);
             match &placement.fill {
-                Fill::Bytes(bytes) => buffer[range].copy_from_slice(&bytes[size(skipped)..size(skipped + (to - from))]),
+                Fill::Bytes(bytes) => {
+                    buffer[range].copy_from_slice(&bytes[size(skipped)..size(skipped + (to - from))])
+                }
                 Fill::Zeros => buffer[range].fill(0),
                 Fill::Read { storage, from: offset, swap_unit: 1 } => {
                     let read = PendingRead { storage: *storage, from: offset + skipped, range };
@@ -231,7 +238,14 @@ impl WindowCopy<'_> {
                     }
                 }
                 Fill::Read { storage, from: offset, swap_unit } => {
-                    self.read_swapped(*storage, *offset, *swap_unit, skipped, placement.len, &mut buffer[range])?;
+                    self.read_swapped(
+                        *storage,
+                        *offset,
+                        *swap_unit,
+                        skipped,
+                        placement.len,
+                        &mut buffer[range],
+                    )?;
                 }
             }
         }
@@ -255,7 +269,15 @@ impl WindowCopy<'_> {
     }
 
     /// A number that the window's edge cuts is read whole, by both windows.
-    fn read_swapped(&self, storage: StorageId, offset: u64, unit: u32, skipped: u64, len: u64, out: &mut [u8]) -> Result<()> {
+    fn read_swapped(
+        &self,
+        storage: StorageId,
+        offset: u64,
+        unit: u32,
+        skipped: u64,
+        len: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
         let wide = u64::from(unit);
         let start = skipped / wide * wide;
         let end = (skipped + out.len() as u64).next_multiple_of(wide).min(len);
@@ -297,7 +319,11 @@ impl TileTask<'_> {
 }
 
 fn stream(file: usize, plan: &dyn TensorPlan, logical: &Logical<'_>, output: &File) -> Result<u64> {
-    let mut sink = StreamSink { output: BufWriter::with_capacity(WINDOW_BYTES, output), len: 0, run: logical.stored().run() };
+    let mut sink = StreamSink {
+        output: BufWriter::with_capacity(WINDOW_BYTES, output),
+        len: 0,
+        run: logical.stored().run(),
+    };
     plan.stream(OutputId(u32::try_from(file).unwrap_or(u32::MAX)), logical, &mut sink)?;
     sink.output.flush()?;
     Ok(sink.len)

@@ -135,7 +135,9 @@ fn compare(
     tolerance: Option<Tolerance>,
 ) -> Result<Content> {
     let facts = a.tensor(x);
-    let (Some(tolerance), Some(numbers)) = (tolerance, numbers(facts.dtype)) else { return Ok(Content::Differs) };
+    let (Some(tolerance), Some(numbers)) = (tolerance, numbers(facts.dtype)) else {
+        return Ok(Content::Differs);
+    };
     let Numbers { width, read } = numbers;
     let mut other = vec![0; crate::run::WINDOW_BYTES];
     let (mut count, mut largest, mut offset) = (0_u64, 0.0_f64, 0_u64);
@@ -146,7 +148,8 @@ fn compare(
         for (x, y) in bytes.chunks_exact(width).zip(other.chunks_exact(width)) {
             let (x, y) = (read(x), read(y));
             let distance = (x - y).abs();
-            let near = x == y || (x.is_nan() && y.is_nan()) || distance <= tolerance.atol + tolerance.rtol * y.abs();
+            let near =
+                x == y || (x.is_nan() && y.is_nan()) || distance <= tolerance.atol + tolerance.rtol * y.abs();
             if !near {
                 count += 1;
                 largest = if distance.is_nan() { f64::INFINITY } else { largest.max(distance) };

@@ -59,7 +59,8 @@ pub fn read(path: &Path) -> Result<Expected> {
 pub fn compare(expected: &Expected, catalog: &Catalog) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut differ = |name: &str, kind| differences.push(Difference { name: name.to_owned(), kind });
-    let found: BTreeMap<&str, _> = catalog.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let found: BTreeMap<&str, _> =
+        catalog.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
     for (name, facts) in expected {
         let Some(tensor) = found.get(name.as_str()) else {
             differ(name, DifferenceKind::Missing);

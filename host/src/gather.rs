@@ -46,7 +46,8 @@ impl Strided {
         let mut dims = Vec::with_capacity(rank);
         for d in 0..rank {
             let start = region.origin[d].max(block.region.origin[d]);
-            let end = (region.origin[d] + region.shape[d]).min(block.region.origin[d] + block.region.shape[d]);
+            let end =
+                (region.origin[d] + region.shape[d]).min(block.region.origin[d] + block.region.shape[d]);
             let len = end.checked_sub(start).filter(|&len| len > 0)?;
             let step = block.strides[d] * width.cast_signed();
             from += (start - block.region.origin[d]).cast_signed() * step;
@@ -68,7 +69,9 @@ impl Strided {
                 continue;
             }
             match folded.last_mut() {
-                Some(inner) if dim.to == inner.to * inner.len && dim.from == inner.from * inner.len.cast_signed() => {
+                Some(inner)
+                    if dim.to == inner.to * inner.len && dim.from == inner.from * inner.len.cast_signed() =>
+                {
                     inner.len *= dim.len;
                 }
                 _ => folded.push(dim),
@@ -270,8 +273,7 @@ impl Tile<'_> {
         let still = Walk { len: 1, from: 0, to: 0 };
         let inner = if rank == 0 { still } else { dim(fast_to) };
         let across = fast_from.map_or(still, dim);
-        let outer: Vec<Walk> =
-            (0..fast_to).filter(|&d| Some(d) != fast_from).map(dim).collect();
+        let outer: Vec<Walk> = (0..fast_to).filter(|&d| Some(d) != fast_from).map(dim).collect();
         for mut index in 0..outer.iter().map(|walk| walk.len).product::<u64>() {
             let (mut from, mut to) = (buffered.first, 0);
             for walk in outer.iter().rev() {
@@ -407,13 +409,18 @@ mod tests {
             }
             let place = match order {
                 Order::C => linear,
-                Order::Fortran => local.iter().zip(&region.shape).rev().fold(0, |sum, (i, len)| sum * len + i),
+                Order::Fortran => {
+                    local.iter().zip(&region.shape).rev().fold(0, |sum, (i, len)| sum * len + i)
+                }
             };
             let mut from = block.offset.cast_signed();
             let mut inside = true;
             for d in 0..local.len() {
                 let global = local[d] + region.origin[d];
-                let Some(i) = global.checked_sub(block.region.origin[d]) else { inside = false; break };
+                let Some(i) = global.checked_sub(block.region.origin[d]) else {
+                    inside = false;
+                    break;
+                };
                 inside &= i < block.region.shape[d];
                 from += i.cast_signed() * block.strides[d] * width as i64;
             }
@@ -425,7 +432,14 @@ mod tests {
         output
     }
 
-    fn tiled(block: &Block, region: &Region, order: Order, width: u32, source: &[u8], tile: usize) -> Vec<u8> {
+    fn tiled(
+        block: &Block,
+        region: &Region,
+        order: Order,
+        width: u32,
+        source: &[u8],
+        tile: usize,
+    ) -> Vec<u8> {
         let count: u64 = region.shape.iter().product();
         let mut output = vec![0xee; count as usize * width as usize];
         let Some(copy) = Strided::new(block, region, order, width) else { return output };
@@ -504,8 +518,12 @@ mod tests {
     #[test]
     fn tiles_of_a_transposition_are_long_on_both_sides() {
         let shape = [1 << 14, 1 << 14];
-        let block =
-            Block { region: Region::whole(&shape), storage: StorageId(0), offset: 0, strides: vec![1, 1 << 14] };
+        let block = Block {
+            region: Region::whole(&shape),
+            storage: StorageId(0),
+            offset: 0,
+            strides: vec![1, 1 << 14],
+        };
         let copy = Strided::new(&block, &Region::whole(&shape), Order::C, 4).unwrap();
         assert_eq!(copy.tile_lens(4 << 20), [1 << 10, 1 << 10]);
     }

@@ -9,8 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
-    Block, ByteOrder, Catalog, CatalogView, Context, Data, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId,
-    StorageView, TensorId, TensorPart, TensorView, check_range,
+    Block, ByteOrder, Catalog, CatalogView, Context, Data, Dtype, DtypeInfo, Error, Node, NodeId, Result,
+    StorageId, StorageView, TensorId, TensorPart, TensorView, check_range,
 };
 
 /// A catalog and the bytes behind it: what writers, digests and comparisons read.
@@ -124,7 +124,12 @@ impl<'a> Logical<'a> {
             Piece::Gather { copy, storage, swap_unit } => {
                 for tile in copy.tiles(self.stored.run().gather_bytes()) {
                     self.stored.run().check_cancelled()?;
-                    tile.copy(scratch, *swap_unit, |from, buffer| self.stored.read(*storage, from, buffer), &mut *write)?;
+                    tile.copy(
+                        scratch,
+                        *swap_unit,
+                        |from, buffer| self.stored.read(*storage, from, buffer),
+                        &mut *write,
+                    )?;
                 }
                 Ok(())
             }
@@ -144,7 +149,14 @@ impl<'a> Logical<'a> {
     }
 
     /// Bytes that lie side by side; a number that the range cuts is read whole and swapped whole.
-    fn read_contiguous(&self, storage: StorageId, at: u64, offset: u64, buffer: &mut [u8], unit: u32) -> Result<()> {
+    fn read_contiguous(
+        &self,
+        storage: StorageId,
+        at: u64,
+        offset: u64,
+        buffer: &mut [u8],
+        unit: u32,
+    ) -> Result<()> {
         let unit_bytes = u64::from(unit);
         let cut = offset % unit_bytes;
         let end = offset + buffer.len() as u64;
@@ -154,7 +166,8 @@ impl<'a> Logical<'a> {
             return Ok(());
         }
         let start = offset - cut;
-        let mut wide = vec![0; usize::try_from(end.next_multiple_of(unit_bytes) - start).unwrap_or(usize::MAX)];
+        let mut wide =
+            vec![0; usize::try_from(end.next_multiple_of(unit_bytes) - start).unwrap_or(usize::MAX)];
         self.stored.read(storage, at + start, &mut wide)?;
         swap(&mut wide, unit);
         let cut = usize::try_from(cut).unwrap_or(usize::MAX);
@@ -191,7 +204,9 @@ impl CatalogView for Logical<'_> {
     }
 
     fn storage(&self, id: StorageId) -> Result<StorageView> {
-        self.stored.storage(id).map(|storage| StorageView { len: storage.len, byte_order: storage.byte_order })
+        self.stored
+            .storage(id)
+            .map(|storage| StorageView { len: storage.len, byte_order: storage.byte_order })
     }
 
     fn metadata(&self) -> Vec<(String, String)> {

@@ -3,7 +3,8 @@
 use crate::part::{Walk, join};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
-    Capabilities, Catalog, CatalogView, Content, Error, ErrorKind, Layout, Loss, LossKind, NodeId, Result, Segment,
+    Capabilities, Catalog, CatalogView, Content, Error, ErrorKind, Layout, Loss, LossKind, NodeId, Result,
+    Segment,
 };
 
 /// Losses of one kind that are listed one by one; the rest is counted.

@@ -18,7 +18,9 @@ pub fn numbers(dtype: Dtype) -> Option<Numbers> {
         ($type:ty, $convert:expr) => {
             Some(Numbers {
                 width: size_of::<$type>(),
-                read: |bytes| bytes.try_into().map_or(f64::NAN, |bytes| $convert(<$type>::from_le_bytes(bytes))),
+                read: |bytes| {
+                    bytes.try_into().map_or(f64::NAN, |bytes| $convert(<$type>::from_le_bytes(bytes)))
+                },
             })
         };
     }

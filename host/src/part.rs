@@ -157,7 +157,8 @@ impl<'a> Walk<'a> {
 
     /// Descends while one branch alone holds tensors that are a model's.
     fn choose(&self, root: NodeId) -> Result<Branch> {
-        let mut branch = Branch { node: root, path: String::new(), without: Vec::new(), left_out: Vec::new() };
+        let mut branch =
+            Branch { node: root, path: String::new(), without: Vec::new(), left_out: Vec::new() };
         loop {
             let children = self.children(branch.node);
             let holding = || children.iter().filter(|(_, child)| self.tensors_below(*child) > 0);
@@ -210,7 +211,12 @@ impl<'a> Walk<'a> {
         while let Some((id, rest)) = open.pop() {
             for (key, child) in self.children(id) {
                 if rest == key {
-                    return Ok(Branch { node: child, path: path.to_owned(), without: Vec::new(), left_out: Vec::new() });
+                    return Ok(Branch {
+                        node: child,
+                        path: path.to_owned(),
+                        without: Vec::new(),
+                        left_out: Vec::new(),
+                    });
                 }
                 if let Some(rest) = rest.strip_prefix(&key).and_then(|rest| rest.strip_prefix('.')) {
                     open.push((child, rest));
@@ -286,7 +292,10 @@ mod tests {
     fn several_models_are_listed_with_their_commands() {
         let text = r#"{"model": {"a": "T"}, "ema": {"a": "T"}, "optimizer": {"a": "T"}}"#;
         let error = take(catalog(text), &Part::Auto, true).err().unwrap().to_string();
-        assert!(error.contains("--part ema") && error.contains("--part model") && !error.contains("optimizer"), "{error}");
+        assert!(
+            error.contains("--part ema") && error.contains("--part model") && !error.contains("optimizer"),
+            "{error}"
+        );
         let (part, _) = take(catalog(text), &Part::parse("ema"), true).unwrap();
         assert_eq!(names(&part), ["a"]);
         assert_eq!(names(&take(catalog(text), &Part::Whole, true).unwrap().0).len(), 3);

@@ -54,7 +54,9 @@ pub fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
 /// A plugin error, if the catalog does not have what the part names.
 pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
     let tensor = tensor_of(catalog, part.tensor)?;
-    let info = catalog.dtype_info(tensor.dtype).ok_or_else(|| Error::plugin("no such dtype").tensor(&tensor.name))?;
+    let info = catalog
+        .dtype_info(tensor.dtype)
+        .ok_or_else(|| Error::plugin("no such dtype").tensor(&tensor.name))?;
     let swap_unit = |storage: StorageId| {
         let order = catalog.storage(storage).map_or(ByteOrder::Little, |s| s.byte_order);
         if order == part.byte_order { 1 } else { info.swap_unit() }
@@ -63,7 +65,13 @@ pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
     let row_major = part.order == Order::C || tensor.shape.len() < 2;
     if let (Data::Whole { storage, offset }, true, true) = (&tensor.data, whole, row_major) {
         let swap_unit = swap_unit(*storage);
-        return Ok(vec![Piece::Read { to: 0, len: tensor.bytes, storage: *storage, from: *offset, swap_unit }]);
+        return Ok(vec![Piece::Read {
+            to: 0,
+            len: tensor.bytes,
+            storage: *storage,
+            from: *offset,
+            swap_unit,
+        }]);
     }
     let region = match &part.region {
         Some(region) => Cow::Borrowed(region),
@@ -81,7 +89,13 @@ pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
         let Some(copy) = Strided::new(&block, &region, part.order, width) else { continue };
         if copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MOST_RUNS) {
             let len = copy.run;
-            pieces.extend(copy.each_run().map(|(from, to)| Piece::Read { to, len, storage, from, swap_unit }));
+            pieces.extend(copy.each_run().map(|(from, to)| Piece::Read {
+                to,
+                len,
+                storage,
+                from,
+                swap_unit,
+            }));
         } else {
             pieces.push(Piece::Gather { copy, storage, swap_unit });
         }
@@ -91,6 +105,7 @@ pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
 
 fn packed_run(block: &Block, shape: &[u64], bytes_of: impl Fn(u64) -> Result<u64>) -> Result<(u64, u64)> {
     let run = block.region.row_major_run(shape);
-    let (first, count) = run.ok_or_else(|| Error::plugin("packed elements in a block that is not contiguous"))?;
+    let (first, count) =
+        run.ok_or_else(|| Error::plugin("packed elements in a block that is not contiguous"))?;
     Ok((bytes_of(first)?, bytes_of(count)?))
 }

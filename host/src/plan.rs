@@ -20,7 +20,12 @@ pub struct Planned {
 ///
 /// # Errors
 /// Usage, for options that the writer does not have; whatever the writer or the layout's checks say.
-pub fn plan(target: &Resolved<'_>, given: &[(String, String)], logical: &Logical<'_>, run: &Run) -> Result<Planned> {
+pub fn plan(
+    target: &Resolved<'_>,
+    given: &[(String, String)],
+    logical: &Logical<'_>,
+    run: &Run,
+) -> Result<Planned> {
     let description = &target.format.description;
     let options = Options::check(&description.options, Side::Writer, given)?;
     let writer = target.format.format.writer(&options)?;

@@ -135,7 +135,8 @@ impl Plugins {
         let format = self.formats.iter().find(|format| format.description.id == id);
         let able = |f: &&LoadedFormat| f.description.capabilities.has(ability);
         format.filter(able).ok_or_else(|| {
-            let ids: Vec<&str> = self.formats.iter().filter(able).map(|f| f.description.id.as_str()).collect();
+            let ids: Vec<&str> =
+                self.formats.iter().filter(able).map(|f| f.description.id.as_str()).collect();
             let verb = if ability == Capabilities::WRITE { "written" } else { "read" };
             let problem = match format {
                 Some(_) => format!("format {id} cannot be {verb}"),

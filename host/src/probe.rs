@@ -82,9 +82,10 @@ fn has_magic(description: &Description, source: &dyn Source, name: &str) -> bool
 fn has_member(description: &Description, source: &dyn Source) -> bool {
     let names = source.list("").unwrap_or_default();
     description.members.iter().any(|pattern| {
-        GlobBuilder::new(pattern)
-            .build()
-            .is_ok_and(|glob| { let matcher = glob.compile_matcher(); names.iter().any(|name| matcher.is_match(name)) })
+        GlobBuilder::new(pattern).build().is_ok_and(|glob| {
+            let matcher = glob.compile_matcher();
+            names.iter().any(|name| matcher.is_match(name))
+        })
     })
 }
 
@@ -99,5 +100,7 @@ fn unknown(plugins: &Plugins, source: &dyn Source) -> Error {
         Entry::Folder => "the folder",
         Entry::File(name) | Entry::Prefix(name) => name,
     };
-    Error::unsupported("no plugin knows this format").file(name).expected(format!("one of {}", ids.join(", ")))
+    Error::unsupported("no plugin knows this format")
+        .file(name)
+        .expected(format!("one of {}", ids.join(", ")))
 }

@@ -64,7 +64,8 @@ impl Report {
 
     /// Notes what earlier runs had left beside the output, and what became of it.
     pub fn recovered(&mut self, recovered: Recovered) {
-        let finished = recovered.finished.iter().map(|path| format!("finished an earlier run's {}", path.display()));
+        let finished =
+            recovered.finished.iter().map(|path| format!("finished an earlier run's {}", path.display()));
         self.notes.extend(finished.chain(recovered.notes));
         if recovered.removed > 0 {
             self.notes.push(format!("removed what {} earlier runs had left unfinished", recovered.removed));
@@ -82,7 +83,14 @@ impl Report {
 
     /// The end of a conversion: `lens` are the files' lengths, by their place.
     #[must_use]
-    pub fn done(mut self, layout: &Layout, lens: &[u64], committed: Committed, started: Instant, run: &Run) -> Self {
+    pub fn done(
+        mut self,
+        layout: &Layout,
+        lens: &[u64],
+        committed: Committed,
+        started: Instant,
+        run: &Run,
+    ) -> Self {
         debug_assert_eq!(layout.files().len(), lens.len());
         self.files = committed.files.into_iter().zip(lens.iter().copied()).collect();
         self.bytes = lens.iter().sum();

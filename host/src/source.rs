@@ -6,7 +6,9 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tensorferry_sdk::{Entry, Error, FileId, Limits, Loss, LossKind, Result, Source, check_name, check_range};
+use tensorferry_sdk::{
+    Entry, Error, FileId, Limits, Loss, LossKind, Result, Source, check_name, check_range,
+};
 
 /// Descriptors that a source keeps open at once; older ones are reopened when they are read again.
 const MOST_OPEN: usize = 256;
@@ -66,7 +68,8 @@ impl FileSource {
         }
         let nothing = || Error::usage("no such file or folder").file(input.display().to_string());
         let name = input.file_name().ok_or_else(nothing)?;
-        let name = name.to_str().ok_or_else(|| Error::unsupported("a file name that is not UTF-8"))?.to_owned();
+        let name =
+            name.to_str().ok_or_else(|| Error::unsupported("a file name that is not UTF-8"))?.to_owned();
         let folder = match input.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),

@@ -98,9 +98,10 @@ impl<'a> Stored<'a> {
     /// The error for a storage whose bytes do not have their digest.
     #[must_use]
     pub fn mismatch(&self, id: StorageId, expected: &Digest, found: &Digest) -> Error {
-        let error = Error::malformed(format!("the {} of the stored bytes is wrong", expected.algorithm.name()))
-            .expected(hex(&expected.value))
-            .found(hex(&found.value));
+        let error =
+            Error::malformed(format!("the {} of the stored bytes is wrong", expected.algorithm.name()))
+                .expected(hex(&expected.value))
+                .found(hex(&found.value));
         match self.storages.get(id.0 as usize).map(|storage| &storage.place) {
             Some(Place::File { file, offset }) => error.file(self.input.source.name(*file)).offset(*offset),
             _ => error,

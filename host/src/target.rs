@@ -27,7 +27,9 @@ impl Resolved<'_> {
     pub fn spill(&self) -> Spill {
         let folder = self.destination.folder.ancestors().find(|folder| folder.is_dir());
         let folder = folder.map_or_else(std::env::temp_dir, Path::to_owned);
-        Box::new(move || tempfile::tempfile_in(&folder).map_err(|e| Error::from(e).file(folder.display().to_string())))
+        Box::new(move || {
+            tempfile::tempfile_in(&folder).map_err(|e| Error::from(e).file(folder.display().to_string()))
+        })
     }
 }
 

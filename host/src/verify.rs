@@ -15,7 +15,13 @@ use tensorferry_sdk::{CatalogView, Content, Entry, Error, Layout, Result, Role, 
 ///
 /// # Errors
 /// Verification, naming the tensor; unsupported, if the target's format cannot be read.
-pub fn verify(stage: &Stage, target: &Resolved<'_>, source: &Logical<'_>, layout: &Layout, run: &Run) -> Result<u64> {
+pub fn verify(
+    stage: &Stage,
+    target: &Resolved<'_>,
+    source: &Logical<'_>,
+    layout: &Layout,
+    run: &Run,
+) -> Result<u64> {
     let entry = match &target.target {
         Target::Folder => Entry::Folder,
         Target::File(name) => Entry::File(entry_name(layout).unwrap_or(name).to_owned()),

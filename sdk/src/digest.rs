@@ -121,7 +121,9 @@ mod tests {
     #[test]
     fn pieces_join_to_the_published_check_values() {
         // The check values of the CRC catalogues, over "123456789".
-        for (algorithm, check) in [(DigestAlgorithm::CRC32, 0xcbf4_3926_u32), (DigestAlgorithm::CRC32C, 0xe306_9283)] {
+        for (algorithm, check) in
+            [(DigestAlgorithm::CRC32, 0xcbf4_3926_u32), (DigestAlgorithm::CRC32C, 0xe306_9283)]
+        {
             for cut in 0..=9 {
                 let (mut left, mut right) = (algorithm.start().unwrap(), algorithm.start().unwrap());
                 left.update(&b"123456789"[..cut]);

@@ -73,12 +73,7 @@ impl DtypeInfo {
     /// # Errors
     /// A usage error if a number is zero, if a unit does not divide the block, or if the name is
     /// empty, longer than 64 bytes, or a built-in dtype's.
-    pub fn extension(
-        name: &str,
-        block_elements: u32,
-        block_bytes: u32,
-        swap_unit: u32,
-    ) -> Result<Self> {
+    pub fn extension(name: &str, block_elements: u32, block_bytes: u32, swap_unit: u32) -> Result<Self> {
         let sane = !name.is_empty()
             && name.len() <= 64
             && Dtype::named(name).is_none()
@@ -147,9 +142,7 @@ impl DtypeInfo {
                 .expected(format!("a multiple of {} elements of {}", self.block_elements, self.name))
                 .found(elements));
         }
-        (elements / u64::from(self.block_elements))
-            .checked_mul(self.block_bytes.into())
-            .ok_or_else(overflow)
+        (elements / u64::from(self.block_elements)).checked_mul(self.block_bytes.into()).ok_or_else(overflow)
     }
 }
 

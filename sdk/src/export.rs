@@ -31,11 +31,7 @@ extern "C" fn formats<E: Exported>() -> AbiResult<RVec<FormatBox>> {
 
 /// Makes a library (`crate-type = ["cdylib"]`) a plugin: exports its formats to the host.
 ///
-/// ```ignore
-/// tensorferry_sdk::export_plugin!(MyFormat, OtherFormat);
-/// ```
-///
-/// Each argument is an expression of a type that implements [`Format`]. Where making them can fail,
+/// `export_plugin!(MyFormat, OtherFormat)`: each argument is an expression of a type that implements [`Format`]. Where making them can fail,
 /// `export_plugin!(try make_formats)` takes a `fn() -> Result<Vec<Box<dyn Format>>>`.
 #[macro_export]
 macro_rules! export_plugin {

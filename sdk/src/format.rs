@@ -2,8 +2,8 @@
 //! describes a layout. Neither opens a file or moves tensor data: the host does.
 
 use crate::{
-    CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, Error, LayoutSink, OptionSpec,
-    Options, OutputId, Result, Source, Target,
+    CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, Error, LayoutSink, OptionSpec, Options,
+    OutputId, Result, Source, Target,
 };
 
 /// Declares what a format is called, how its files are recognised, and what it can do.
@@ -127,7 +127,13 @@ pub trait TensorReader: Send + Sync {
     ///
     /// # Errors
     /// Whatever is wrong with the encoded bytes.
-    fn decode(&self, source: &dyn Source, handle: u64, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+    fn decode(
+        &self,
+        source: &dyn Source,
+        handle: u64,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
         let _ = (source, handle, output, context);
         Err(Error::plugin("this reader has no encoded storages"))
     }

@@ -191,6 +191,8 @@
 /// The version of this SDK, which a plugin's manifest carries.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+mod block;
+mod builder;
 mod catalog;
 pub mod conformance;
 mod context;
@@ -201,6 +203,7 @@ mod error;
 pub mod export;
 mod format;
 mod layout;
+mod layout_builder;
 mod limits;
 mod loss;
 pub mod memory;
@@ -208,29 +211,31 @@ pub mod mirror;
 mod options;
 mod region;
 mod source;
+mod storage;
 mod tree;
 mod view;
 
-pub use catalog::{
-    Block, ByteOrder, Catalog, CatalogBuilder, CatalogSink, Data, Place, Storage, StorageId,
-    Tensor, TensorId, row_major_strides,
-};
+pub use block::{Block, row_major_strides};
+pub use builder::{CatalogBuilder, CatalogSink};
+pub use catalog::{Catalog, Data, Tensor, TensorId};
 pub use context::{Context, MemoryContext};
 pub use digest::{Checksum, Digest, DigestAlgorithm};
 pub use dtype::{Dtype, DtypeInfo, element_count};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
-    ByteSink, Capabilities, Description, Digests, Format, Magic, NothingToSeal, Score, SealSink,
-    TensorPlan, TensorReader, TensorWriter,
+    ByteSink, Capabilities, Description, Digests, Format, Magic, NothingToSeal, Score, SealSink, TensorPlan,
+    TensorReader, TensorWriter,
 };
 pub use layout::{
-    Content, DeferredId, DigestId, DigestRequest, Layout, LayoutBuilder, LayoutSink, Order,
-    OutputFile, OutputId, Placed, Role, Segment, Target, TensorPart,
+    Content, DeferredId, DigestId, DigestRequest, Layout, LayoutSink, Order, OutputFile, OutputId, Placed,
+    Role, Segment, Target, TensorPart,
 };
+pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;
 pub use loss::{Loss, LossKind};
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
 pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
+pub use storage::{ByteOrder, Place, Storage, StorageId};
 pub use tree::{Node, NodeId, NodeKind, Tree};
 pub use view::{CatalogView, StorageView, TensorView};

@@ -2,10 +2,10 @@
 //! plans, element by element, in the plainest way. The real host's copy is tested against it.
 
 use crate::{
-    Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogView, Content, Context, DeferredId,
-    Digest, DigestId, Digests, Dtype, DtypeInfo, Error, Format, Layout, LayoutBuilder, Node, NodeId,
-    Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side, Source, Storage,
-    StorageId, StorageView, Target, TensorId, TensorPart, TensorReader, TensorView,
+    Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogView, Content, Context, DeferredId, Digest,
+    DigestId, Digests, Dtype, DtypeInfo, Error, Format, Layout, LayoutBuilder, Node, NodeId, Options, Order,
+    OutputId, Place, Region, Result, SealSink, Segment, Side, Source, Storage, StorageId, StorageView,
+    Target, TensorId, TensorPart, TensorReader, TensorView,
 };
 use std::collections::BTreeMap;
 
@@ -70,7 +70,9 @@ impl<'a> MemoryView<'a> {
                 let mut bytes = Vec::new();
                 self.reader.decode(self.source, *handle, &mut bytes, self.context)?;
                 if bytes.len() != len {
-                    return Err(Error::malformed("encoded bytes have another length").expected(len).found(bytes.len()));
+                    return Err(Error::malformed("encoded bytes have another length")
+                        .expected(len)
+                        .found(bytes.len()));
                 }
                 bytes
             }
@@ -79,7 +81,9 @@ impl<'a> MemoryView<'a> {
             let mut sum = digest.algorithm.start()?;
             sum.update(&bytes);
             if sum.digest() != *digest {
-                return Err(Error::malformed("the stored bytes do not have the digest that the format gives"));
+                return Err(Error::malformed(
+                    "the stored bytes do not have the digest that the format gives",
+                ));
             }
         }
         Ok(bytes)
@@ -89,7 +93,8 @@ impl<'a> MemoryView<'a> {
         let tensor = self.catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))?;
         let info = self.dtype_info(tensor.dtype)?;
         let width = info.element_bytes().map(|w| w as usize);
-        let mut logical = vec![0_u8; usize::try_from(tensor.bytes).map_err(|_| Error::limit("too long for memory"))?];
+        let mut logical =
+            vec![0_u8; usize::try_from(tensor.bytes).map_err(|_| Error::limit("too long for memory"))?];
         for block in self.catalog.blocks(tensor) {
             let storage = &self.catalog.storages()[block.storage.0 as usize];
             let bytes = self.storage_bytes(storage)?;
@@ -206,7 +211,8 @@ impl CatalogView for MemoryView<'_> {
     }
 
     fn storage(&self, id: StorageId) -> Result<StorageView> {
-        let storage = self.catalog.storage(id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
+        let storage =
+            self.catalog.storage(id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
         Ok(StorageView { len: storage.len, byte_order: storage.byte_order })
     }
 
@@ -277,11 +283,15 @@ pub fn write(
                         Segment::Storage { storage, offset, swap_unit } => {
                             let all = view.storage_bytes(&view.catalog.storages()[storage.0 as usize])?;
                             let start = usize::try_from(*offset).unwrap_or(usize::MAX);
-                            let mut bytes = all[start..start + usize::try_from(placed.len).unwrap_or(usize::MAX)].to_vec();
+                            let mut bytes = all
+                                [start..start + usize::try_from(placed.len).unwrap_or(usize::MAX)]
+                                .to_vec();
                             swap(&mut bytes, *swap_unit);
                             bytes
                         }
-                        Segment::Pad | Segment::Deferred(_) => vec![0; usize::try_from(placed.len).unwrap_or(usize::MAX)],
+                        Segment::Pad | Segment::Deferred(_) => {
+                            vec![0; usize::try_from(placed.len).unwrap_or(usize::MAX)]
+                        }
                     };
                     bytes.extend(piece);
                 }
@@ -324,7 +334,9 @@ impl SealSink for Sealed<'_> {
         let place = self.layout.deferred().get(id.0 as usize);
         let (file, range) = place.ok_or_else(|| Error::plugin(format!("no deferred segment {}", id.0)))?;
         if range.end - range.start != bytes.len() as u64 {
-            return Err(Error::plugin("deferred bytes have another length").expected(range.end - range.start).found(bytes.len()));
+            return Err(Error::plugin("deferred bytes have another length")
+                .expected(range.end - range.start)
+                .found(bytes.len()));
         }
         let start = usize::try_from(range.start).unwrap_or(usize::MAX);
         self.outputs[file.0 as usize][start..start + bytes.len()].copy_from_slice(bytes);

@@ -48,7 +48,13 @@ impl OptionSpec {
     /// An option of the reader.
     #[must_use]
     pub fn reader(key: &str, kind: OptionKind, default: Option<&str>, help: &str) -> Self {
-        Self { side: Side::Reader, key: key.to_owned(), kind, default: default.map(str::to_owned), help: help.to_owned() }
+        Self {
+            side: Side::Reader,
+            key: key.to_owned(),
+            kind,
+            default: default.map(str::to_owned),
+            help: help.to_owned(),
+        }
     }
 
     /// An option of the writer.

@@ -43,9 +43,12 @@ impl Region {
     fn check_inside(&self, shape: &[u64]) -> Result<()> {
         let inside = self.origin.len() == shape.len()
             && self.shape.len() == shape.len()
-            && self.origin.iter().zip(&self.shape).zip(shape).all(|((&start, &len), &dim)| {
-                start.checked_add(len).is_some_and(|end| end <= dim)
-            });
+            && self
+                .origin
+                .iter()
+                .zip(&self.shape)
+                .zip(shape)
+                .all(|((&start, &len), &dim)| start.checked_add(len).is_some_and(|end| end <= dim));
         if inside {
             return Ok(());
         }

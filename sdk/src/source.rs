@@ -78,7 +78,8 @@ pub trait Source: Send + Sync {
                 .expected(format!("at most {} bytes", limits.header_bytes))
                 .found(len));
         }
-        let mut buffer = vec![0; usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?];
+        let mut buffer =
+            vec![0; usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?];
         self.read_at(file, offset, &mut buffer)?;
         Ok(buffer)
     }
@@ -107,7 +108,11 @@ pub fn check_name(name: &str) -> Result<()> {
     let sane = !name.is_empty()
         && !name.contains(['\0', '\\'])
         && name.split('/').all(|part| !matches!(part, "" | "." | ".."));
-    if sane { Ok(()) } else { Err(Error::malformed("not a file name inside the folder").found(format!("{name:?}"))) }
+    if sane {
+        Ok(())
+    } else {
+        Err(Error::malformed("not a file name inside the folder").found(format!("{name:?}")))
+    }
 }
 
 /// A source for unit tests, and for formats that lie inside others: named byte strings.

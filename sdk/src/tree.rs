@@ -213,7 +213,8 @@ impl Tree {
     /// what the kind says.
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
         if self.nodes.len() as u64 >= limits.nodes {
-            return Err(Error::limit("too many nodes of non-tensor state").expected(format!("at most {}", limits.nodes)));
+            return Err(Error::limit("too many nodes of non-tensor state")
+                .expected(format!("at most {}", limits.nodes)));
         }
         node.check()?;
         let mut depth = 0;
@@ -222,7 +223,8 @@ impl Tree {
             depth = depth.max(below + 1);
         }
         if u64::from(depth) > limits.nesting {
-            return Err(Error::limit("non-tensor state is nested too deep").expected(format!("at most {} levels", limits.nesting)));
+            return Err(Error::limit("non-tensor state is nested too deep")
+                .expected(format!("at most {} levels", limits.nesting)));
         }
         let id = NodeId(u32::try_from(self.nodes.len()).map_err(|_| Error::limit("too many nodes"))?);
         self.nodes.push(node);
@@ -280,7 +282,9 @@ impl Tree {
             let mut node = self.nodes[index].clone();
             if let Some(id) = node.as_tensor() {
                 let place = places.get(&id);
-                node = Node::tensor(*place.ok_or_else(|| Error::usage("the tree names a tensor that is left out"))?);
+                node = Node::tensor(
+                    *place.ok_or_else(|| Error::usage("the tree names a tensor that is left out"))?,
+                );
             }
             node.children.iter_mut().for_each(|child| *child = moved[child.0 as usize]);
             moved[index] = NodeId(u32::try_from(below.nodes.len()).unwrap_or(u32::MAX));

@@ -232,15 +232,23 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    parse_size(text).filter(|&bytes| bytes >= 1 << 20).ok_or_else(|| "expected a size of at least 1MiB, such as 256MiB".to_owned())
+    parse_size(text)
+        .filter(|&bytes| bytes >= 1 << 20)
+        .ok_or_else(|| "expected a size of at least 1MiB, such as 256MiB".to_owned())
 }
 
 fn threads(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|threads| (1..=1024).contains(threads)).ok_or_else(|| "expected 1 to 1024".to_owned())
+    text.parse()
+        .ok()
+        .filter(|threads| (1..=1024).contains(threads))
+        .ok_or_else(|| "expected 1 to 1024".to_owned())
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|&x: &f64| x >= 0.0).ok_or_else(|| "expected a number that is not negative".to_owned())
+    text.parse()
+        .ok()
+        .filter(|&x: &f64| x >= 0.0)
+        .ok_or_else(|| "expected a number that is not negative".to_owned())
 }
 
 fn loss_kind(text: &str) -> Result<LossKind, String> {

@@ -13,7 +13,8 @@ use tensorferry_sdk::Result;
 pub(super) fn run(command: &Check, plugins: &Plugins, run: &Run) -> Result<bool> {
     let expected = expected::read(&command.against)?;
     let part = Part::parse(&command.part);
-    let seen = inspect(&command.input, command.from.as_deref(), &command.reader.options, &part, plugins, run)?;
+    let seen =
+        inspect(&command.input, command.from.as_deref(), &command.reader.options, &part, plugins, run)?;
     let differences = expected::compare(&expected, &seen.catalog);
     print(&differences, seen.catalog.tensors().len(), command.json)?;
     seen.input.close()?;

@@ -23,8 +23,7 @@ pub(super) fn run(command: &Diff, plugins: &Plugins, run: &Run) -> Result<bool> 
     );
     let tolerance = (command.atol.is_some() || command.rtol.is_some())
         .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
-    let differences =
-        diff(&Logical::new(&a.catalog, &of_a), &Logical::new(&b.catalog, &of_b), tolerance)?;
+    let differences = diff(&Logical::new(&a.catalog, &of_a), &Logical::new(&b.catalog, &of_b), tolerance)?;
     let tensors = a.catalog.tensors().len();
     drop((of_a, of_b));
     a.input.close()?;
@@ -39,7 +38,11 @@ fn open<'a>(path: &Path, part: &Part, plugins: &'a Plugins, run: &Run) -> Result
     let has_tree = whole.catalog.tree().root().is_some();
     let starts = |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
     match part {
-        Part::Path(prefix) if !has_tree && !whole.catalog.tensors().iter().any(|t| starts(&t.name, prefix)) => Ok(whole),
+        Part::Path(prefix)
+            if !has_tree && !whole.catalog.tensors().iter().any(|t| starts(&t.name, prefix)) =>
+        {
+            Ok(whole)
+        }
         Part::Whole => Ok(whole),
         part => inspect(path, None, &[], part, plugins, run),
     }
@@ -49,7 +52,9 @@ fn open<'a>(path: &Path, part: &Part, plugins: &'a Plugins, run: &Run) -> Result
 pub(super) fn print(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
     if as_json {
         let list: Vec<Value> = differences.iter().map(record).collect();
-        return terminal::print_json(&json!({ "equal": differences.is_empty(), "tensors": tensors, "differences": list }));
+        return terminal::print_json(
+            &json!({ "equal": differences.is_empty(), "tensors": tensors, "differences": list }),
+        );
     }
     if differences.is_empty() {
         return terminal::print(&format!("equal: {tensors} tensors\n"));

@@ -72,7 +72,8 @@ fn text(plugins: &Plugins, format: &LoadedFormat) -> String {
     let plugin = identity(plugins, format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
     let mut text = String::new();
     let _ = writeln!(text, "{}  {}", d.id, printable(&d.title));
-    let _ = writeln!(text, "  {}; {}; from {}", abilities.join(", "), d.suffixes.join(" "), printable(&plugin));
+    let _ =
+        writeln!(text, "  {}; {}; from {}", abilities.join(", "), d.suffixes.join(" "), printable(&plugin));
     for option in &d.options {
         let flag = if option.side == Side::Reader { "-i" } else { "-o" };
         let default = option.default.as_ref().map(|value| format!(" [default: {value}]")).unwrap_or_default();

@@ -20,7 +20,8 @@ const MOST_SHOWN: usize = 1000;
 
 pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()> {
     let part = Part::parse(&command.part);
-    let seen = inspect(&command.input, command.from.as_deref(), &command.reader.options, &part, plugins, run)?;
+    let seen =
+        inspect(&command.input, command.from.as_deref(), &command.reader.options, &part, plugins, run)?;
     let algorithm = command.digest.map(|name| match name {
         DigestName::Sha256 => Algorithm::Sha256,
         DigestName::Blake3 => Algorithm::Blake3,

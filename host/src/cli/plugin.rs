@@ -25,17 +25,15 @@ pub(super) fn list(plugins: &Plugins, folders: &[PluginFolder], as_json: bool) -
 
 /// Loads what is there, and fails if a library is refused.
 pub(super) fn check(path: &Path, as_json: bool) -> Result<()> {
-    let plugins = if path.is_dir() {
-        Plugins::load(&[PluginFolder::new(path)])
-    } else {
-        Plugins::load_file(path)
-    };
+    let plugins =
+        if path.is_dir() { Plugins::load(&[PluginFolder::new(path)]) } else { Plugins::load_file(path) };
     if as_json {
         terminal::print_json(&document(&plugins))?;
     } else {
         terminal::print(&text(&plugins))?;
     }
-    let refused = plugins.found().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
+    let refused =
+        plugins.found().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
     if let Some((found, why)) = refused {
         return Err(Error::io(format!("plugin refused: {why}")).file(found.path.display().to_string()));
     }

@@ -44,7 +44,8 @@ pub(super) fn take(
     placements.retain(|placement| {
         let Fill::Read { storage, from, swap_unit: 1 } = placement.fill else { return true };
         let (to, len) = (placement.to, placement.len);
-        let summed = outputs.touches(file, &(to..to + len)) || sources.touches(storage.0 as usize, &(from..from + len));
+        let summed = outputs.touches(file, &(to..to + len))
+            || sources.touches(storage.0 as usize, &(from..from + len));
         let near = || stored.in_file(storage).is_some_and(|(source, _)| same_device(&source, output));
         let taken = len >= SHORTEST && !summed && near();
         if taken {
@@ -66,7 +67,13 @@ fn same_device(a: &File, b: &File) -> bool {
 
 impl Extent {
     /// Has the kernel copy it; what it will not, goes through a buffer.
-    pub(super) fn copy(&self, stored: &Stored<'_>, files: &[File], run: &Run, buffer: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn copy(
+        &self,
+        stored: &Stored<'_>,
+        files: &[File],
+        run: &Run,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
         let mut done = 0;
         if let Some((source, start)) = stored.in_file(self.storage) {
             while done < self.len {

@@ -69,7 +69,8 @@ impl RangeSums {
         for ranges in &mut by_owner {
             let range = |index: &usize| &wanted[*index].range;
             ranges.indices.sort_by_key(|index| (range(index).start, range(index).end));
-            ranges.overlap = ranges.indices.windows(2).any(|pair| range(&pair[0]).end > range(&pair[1]).start);
+            ranges.overlap =
+                ranges.indices.windows(2).any(|pair| range(&pair[0]).end > range(&pair[1]).start);
         }
         Self { wanted, by_owner }
     }
@@ -82,7 +83,11 @@ impl RangeSums {
     fn overlapping(&self, owner: usize, range: &Range<u64>) -> impl Iterator<Item = &Wanted> + '_ {
         let OwnerRanges { indices, overlap } = &self.by_owner[owner];
         let (start, end) = (range.start, range.end);
-        let first = if *overlap { 0 } else { indices.partition_point(|&index| self.wanted[index].range.end <= start) };
+        let first = if *overlap {
+            0
+        } else {
+            indices.partition_point(|&index| self.wanted[index].range.end <= start)
+        };
         indices[first..]
             .iter()
             .map(|&index| &self.wanted[index])
@@ -96,7 +101,13 @@ impl RangeSums {
     }
 
     /// Takes what a window has written: `runs` are the parts of it that were filled.
-    pub(super) fn add_window(&self, file: usize, start: u64, bytes: &[u8], runs: &[Range<u64>]) -> Result<()> {
+    pub(super) fn add_window(
+        &self,
+        file: usize,
+        start: u64,
+        bytes: &[u8],
+        runs: &[Range<u64>],
+    ) -> Result<()> {
         runs.iter().try_for_each(|run| self.add(file, start, bytes, run))
     }
 

@@ -7,10 +7,12 @@
 
 use libloading::os::unix::{Library as Opened, RTLD_LOCAL, RTLD_NOW};
 use std::path::Path;
-use tensorferry_abi::abi_stable::abi_stability::abi_checking::{AbiInstabilityErrors, check_layout_compatibility};
+use tensorferry_abi::abi_stable::StableAbi;
+use tensorferry_abi::abi_stable::abi_stability::abi_checking::{
+    AbiInstabilityErrors, check_layout_compatibility,
+};
 use tensorferry_abi::abi_stable::library::lib_header_from_path;
 use tensorferry_abi::abi_stable::type_layout::TypeLayout;
-use tensorferry_abi::abi_stable::StableAbi;
 use tensorferry_abi::{FormatBox, MANIFEST_SYMBOL, Manifest, PluginRef, REVISION};
 
 /// Why a library was refused.
@@ -65,8 +67,10 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
     let theirs = header.layout().ok_or_else(|| Refusal::OtherLayout("it carries no layout".to_owned()))?;
     check_both_ways(<PluginRef as StableAbi>::LAYOUT, theirs)?;
     // SAFETY: the layouts were compared above, in whichever direction the older one is the prefix.
-    let plugin = unsafe { header.init_root_module_with_unchecked_layout::<PluginRef>() }.map_err(|e| refused(&e))?;
-    let formats = plugin.formats()().into_result().map_err(|e| Refusal::InitFailed(e.message.into_string()))?;
+    let plugin =
+        unsafe { header.init_root_module_with_unchecked_layout::<PluginRef>() }.map_err(|e| refused(&e))?;
+    let formats =
+        plugin.formats()().into_result().map_err(|e| Refusal::InitFailed(e.message.into_string()))?;
     Ok(Library { manifest, formats: formats.into_vec() })
 }
 
@@ -78,7 +82,8 @@ fn read_manifest(path: &Path) -> Result<Manifest, Refusal> {
     let library = library.map_err(|e| Refusal::CannotOpen(source_message(&e)))?;
     // SAFETY: the symbol, where it exists, is a `Manifest`: its layout is fixed for ever, and its
     // magic is checked before anything else of it is used.
-    let manifest = unsafe { library.get::<*const Manifest>(MANIFEST_SYMBOL.as_bytes()).map(|symbol| **symbol) };
+    let manifest =
+        unsafe { library.get::<*const Manifest>(MANIFEST_SYMBOL.as_bytes()).map(|symbol| **symbol) };
     let manifest = manifest.ok().filter(Manifest::is_valid).ok_or(Refusal::NotAPlugin)?;
     std::mem::forget(library);
     Ok(manifest)
@@ -89,7 +94,9 @@ fn read_manifest(path: &Path) -> Result<Manifest, Refusal> {
 fn check_both_ways(ours: &'static TypeLayout, theirs: &'static TypeLayout) -> Result<(), Refusal> {
     match check_layout_compatibility(ours, theirs) {
         Ok(()) => Ok(()),
-        Err(forward) => check_layout_compatibility(theirs, ours).map_err(|_| Refusal::OtherLayout(first_error(&forward))),
+        Err(forward) => {
+            check_layout_compatibility(theirs, ours).map_err(|_| Refusal::OtherLayout(first_error(&forward)))
+        }
     }
 }
 

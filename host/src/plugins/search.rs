@@ -29,7 +29,9 @@ impl PluginFolder {
 pub fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     let mut folders: Vec<PluginFolder> = given.iter().map(PluginFolder::new).collect();
     if let Some(paths) = std::env::var_os("FERRY_PLUGIN_PATH") {
-        folders.extend(std::env::split_paths(&paths).filter(|p| !p.as_os_str().is_empty()).map(PluginFolder::new));
+        folders.extend(
+            std::env::split_paths(&paths).filter(|p| !p.as_os_str().is_empty()).map(PluginFolder::new),
+        );
     }
     let beside = std::env::current_exe().ok().and_then(|exe| exe.canonicalize().ok());
     if let Some(beside) = beside.as_deref().and_then(Path::parent) {
@@ -73,6 +75,8 @@ fn check_trusted(path: &Path, metadata: &std::fs::Metadata) -> Result<()> {
     if !writable && (owner == me || owner == 0) {
         return Ok(());
     }
-    Err(Error::io("a plugin folder that other users may write to is passed over: chmod go-w, or copy the plugins")
-        .file(path.display().to_string()))
+    Err(Error::io(
+        "a plugin folder that other users may write to is passed over: chmod go-w, or copy the plugins",
+    )
+    .file(path.display().to_string()))
 }

@@ -184,14 +184,7 @@ pub trait LayoutSink {
         order: u32,
         byte_order: u32,
     ) -> AbiResult<u64>;
-    fn storage(
-        &mut self,
-        file: u32,
-        storage: u32,
-        offset: u64,
-        len: u64,
-        swap_unit: u32,
-    ) -> AbiResult<u64>;
+    fn storage(&mut self, file: u32, storage: u32, offset: u64, len: u64, swap_unit: u32) -> AbiResult<u64>;
     fn pad(&mut self, file: u32, len: u64) -> AbiResult<u64>;
     fn deferred(&mut self, file: u32, len: u64) -> AbiResult<u32>;
     fn digest(&mut self, file: u32, start: u64, end: u64, algorithm: u32) -> AbiResult<u32>;

@@ -19,17 +19,17 @@ mod plugin;
 
 pub use export::{LibHeader, Provide, header};
 pub use host::{
-    ByteSinkMut, ByteSink_TO, CatalogSinkMut, CatalogSink_TO, CatalogViewRef, CatalogView_TO, ContextRef,
-    Context_TO, DescriptionSinkMut, DescriptionSink_TO, DigestsRef, Digests_TO, LayoutSinkMut, LayoutSink_TO,
-    SealSinkMut, SealSink_TO, SourceRef, Source_TO,
+    ByteSink, CatalogSink, CatalogView, Context, DescriptionSink, Digests, LayoutSink, SealSink, Source,
 };
 pub use host::{
-    ByteSink, CatalogSink, CatalogView, Context, DescriptionSink, Digests, LayoutSink, SealSink, Source,
+    ByteSink_TO, ByteSinkMut, CatalogSink_TO, CatalogSinkMut, CatalogView_TO, CatalogViewRef, Context_TO,
+    ContextRef, DescriptionSink_TO, DescriptionSinkMut, Digests_TO, DigestsRef, LayoutSink_TO, LayoutSinkMut,
+    SealSink_TO, SealSinkMut, Source_TO, SourceRef,
 };
 pub use manifest::{MANIFEST_SYMBOL, Manifest, REVISION};
 pub use plugin::{
-    Format, FormatBox, Format_TO, Plugin, PluginRef, TensorPlan, TensorPlanBox, TensorPlan_TO, TensorReader,
-    TensorReaderBox, TensorReader_TO, TensorWriter, TensorWriterBox, TensorWriter_TO,
+    Format, Format_TO, FormatBox, Plugin, PluginRef, TensorPlan, TensorPlan_TO, TensorPlanBox, TensorReader,
+    TensorReader_TO, TensorReaderBox, TensorWriter, TensorWriter_TO, TensorWriterBox,
 };
 
 pub use abi_stable;

@@ -59,7 +59,14 @@ pub(super) fn loss(kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> Loss {
 pub(super) struct LentCatalogSink<'a>(pub(super) &'a mut dyn CatalogSink);
 
 impl LentCatalogSink<'_> {
-    fn storage(&mut self, place: Place, len: u64, order: u32, algorithm: u32, digest: &[u8]) -> AbiResult<u32> {
+    fn storage(
+        &mut self,
+        place: Place,
+        len: u64,
+        order: u32,
+        algorithm: u32,
+        digest: &[u8],
+    ) -> AbiResult<u32> {
         guard("catalog.storage", || {
             let digest = (algorithm != 0)
                 .then(|| Digest { algorithm: DigestAlgorithm(algorithm), value: digest.to_vec() });
@@ -227,9 +234,10 @@ impl CatalogSink for RemoteCatalogSink<'_> {
         blocks: Vec<Block>,
     ) -> Result<TensorId> {
         let rank = shape.len();
-        if blocks.iter().any(|b| {
-            b.region.origin.len() != rank || b.region.shape.len() != rank || b.strides.len() != rank
-        }) {
+        if blocks
+            .iter()
+            .any(|b| b.region.origin.len() != rank || b.region.shape.len() != rank || b.strides.len() != rank)
+        {
             return Err(Error::plugin("a block is not of the tensor's rank").tensor(name));
         }
         let numbers = encode_blocks(&blocks);
@@ -244,7 +252,8 @@ impl CatalogSink for RemoteCatalogSink<'_> {
     fn node(&mut self, node: Node) -> Result<NodeId> {
         let children: Vec<u32> = node.children.iter().map(|child| child.0).collect();
         let bytes = (&*node.bytes).into();
-        received(self.0.node(node.kind.0, (&*node.class).into(), bytes, children.as_slice().into())).map(NodeId)
+        received(self.0.node(node.kind.0, (&*node.class).into(), bytes, children.as_slice().into()))
+            .map(NodeId)
     }
 
     fn root(&mut self, root: NodeId) -> Result<()> {

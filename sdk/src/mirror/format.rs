@@ -7,19 +7,22 @@ use super::reader::{RemoteReader, lend_reader};
 use super::source::{LentSource, RemoteSource};
 use super::writer::{RemoteWriter, lend_writer};
 use crate::{
-    Context, Description, Error, ErrorKind, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
+    Context, Description, Error, ErrorKind, Format, Options, Result, Score, Source, TensorReader,
+    TensorWriter,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::std_types::{RSlice, RString, RVec, Tuple2};
 use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, ContextRef, Context_TO, DescriptionSinkMut, DescriptionSink_TO, FormatBox,
-    Format_TO, SourceRef, Source_TO, TensorReaderBox, TensorWriterBox,
+    self as abi, AbiResult, Context_TO, ContextRef, DescriptionSink_TO, DescriptionSinkMut, Format_TO,
+    FormatBox, Source_TO, SourceRef, TensorReaderBox, TensorWriterBox,
 };
 
 /// A library's formats, as they go to the host.
-pub(crate) fn lend_formats(make: impl FnOnce() -> Result<Vec<Box<dyn Format>>>) -> AbiResult<RVec<FormatBox>> {
+pub(crate) fn lend_formats(
+    make: impl FnOnce() -> Result<Vec<Box<dyn Format>>>,
+) -> AbiResult<RVec<FormatBox>> {
     guard("init", || {
         let lend = |format| Format_TO::from_value(LentFormat(Held::new(format)), TD_Opaque);
         Ok(make()?.into_iter().map(lend).collect())

@@ -69,17 +69,8 @@ impl abi::LayoutSink for LentLayoutSink<'_> {
         })
     }
 
-    fn storage(
-        &mut self,
-        file: u32,
-        storage: u32,
-        offset: u64,
-        len: u64,
-        swap_unit: u32,
-    ) -> AbiResult<u64> {
-        guard("layout.storage", || {
-            self.0.storage(OutputId(file), StorageId(storage), offset, len, swap_unit)
-        })
+    fn storage(&mut self, file: u32, storage: u32, offset: u64, len: u64, swap_unit: u32) -> AbiResult<u64> {
+        guard("layout.storage", || self.0.storage(OutputId(file), StorageId(storage), offset, len, swap_unit))
     }
 
     fn pad(&mut self, file: u32, len: u64) -> AbiResult<u64> {
@@ -118,7 +109,8 @@ impl LayoutSink for RemoteLayoutSink<'_> {
 
     fn streamed_file(&mut self, path: &str, role: Role, tensors: &[TensorId]) -> Result<OutputId> {
         let tensors: Vec<u32> = tensors.iter().map(|tensor| tensor.0).collect();
-        received(self.0.streamed_file(path.into(), role_number(role), tensors.as_slice().into())).map(OutputId)
+        received(self.0.streamed_file(path.into(), role_number(role), tensors.as_slice().into()))
+            .map(OutputId)
     }
 
     fn late_file(&mut self, path: &str, role: Role) -> Result<OutputId> {

@@ -19,6 +19,6 @@ mod seal;
 mod source;
 mod writer;
 
-pub use format::{Faults, RemoteFormat};
 pub(crate) use format::lend_formats;
+pub use format::{Faults, RemoteFormat};
 pub(crate) use guard::keep_panics_quiet;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, ByteSinkMut, ByteSink_TO, CatalogViewRef, CatalogView_TO, DigestsRef, Digests_TO,
-    SealSinkMut, SealSink_TO, TensorPlanBox, TensorPlan_TO,
+    self as abi, AbiResult, ByteSink_TO, ByteSinkMut, CatalogView_TO, CatalogViewRef, Digests_TO, DigestsRef,
+    SealSink_TO, SealSinkMut, TensorPlan_TO, TensorPlanBox,
 };
 
 pub(super) fn lend_plan(plan: Box<dyn TensorPlan>) -> TensorPlanBox {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, ByteSinkMut, ByteSink_TO, CatalogSinkMut, CatalogSink_TO, ContextRef, Context_TO,
-    SourceRef, Source_TO, TensorReaderBox, TensorReader_TO,
+    self as abi, AbiResult, ByteSink_TO, ByteSinkMut, CatalogSink_TO, CatalogSinkMut, Context_TO, ContextRef,
+    Source_TO, SourceRef, TensorReader_TO, TensorReaderBox,
 };
 
 pub(super) fn lend_reader(reader: Box<dyn TensorReader>) -> TensorReaderBox {

@@ -12,8 +12,8 @@ use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::std_types::RStr;
 use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, CatalogViewRef, CatalogView_TO, ContextRef, Context_TO, LayoutSinkMut,
-    LayoutSink_TO, TensorPlanBox, TensorWriterBox, TensorWriter_TO,
+    self as abi, AbiResult, CatalogView_TO, CatalogViewRef, Context_TO, ContextRef, LayoutSink_TO,
+    LayoutSinkMut, TensorPlanBox, TensorWriter_TO, TensorWriterBox,
 };
 
 pub(super) fn lend_writer(writer: Box<dyn TensorWriter>) -> TensorWriterBox {

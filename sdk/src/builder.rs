@@ -1,0 +1,439 @@
+//! Building a catalog: a reader fills a [`CatalogSink`], and the only way to a [`Catalog`] is
+//! [`CatalogBuilder`], which checks every extent as it is given.
+
+use crate::block::{is_row_major, reach};
+use crate::region::check_tiling;
+use crate::source::check_range;
+use crate::{
+    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Region, Result, Source,
+    Storage, StorageId, Tensor, TensorId, element_count, row_major_strides,
+};
+use std::collections::HashMap;
+
+/// Takes what a reader finds. Each call is checked before it returns.
+pub trait CatalogSink {
+    /// A place where bytes live.
+    ///
+    /// # Errors
+    /// Malformed, if it reaches past the end of its file; a limit.
+    fn storage(&mut self, storage: Storage) -> Result<StorageId>;
+
+    /// A dtype that the host does not know; the same declaration gives the same dtype.
+    ///
+    /// # Errors
+    /// A plugin error, if the name is declared otherwise already.
+    fn dtype(&mut self, info: &DtypeInfo) -> Result<Dtype>;
+
+    /// A tensor whose bytes lie row-major, side by side, `offset` bytes into `storage`. A tensor
+    /// of strings ([`Dtype::STR`]) takes all the bytes from there to the storage's end.
+    ///
+    /// # Errors
+    /// Malformed, if the name is there already or the bytes are not in the storage; a limit.
+    fn tensor(
+        &mut self,
+        name: &str,
+        dtype: Dtype,
+        shape: &[u64],
+        storage: StorageId,
+        offset: u64,
+    ) -> Result<TensorId>;
+
+    /// A tensor made of blocks, which must tile it. A tensor without elements needs none.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); malformed, if the blocks leave a gap or overlap.
+    fn tensor_of_blocks(
+        &mut self,
+        name: &str,
+        dtype: Dtype,
+        shape: &[u64],
+        blocks: Vec<Block>,
+    ) -> Result<TensorId>;
+
+    /// A metadata entry.
+    ///
+    /// # Errors
+    /// Malformed, if the key is there already; a limit.
+    fn metadata(&mut self, key: &str, value: &str) -> Result<()>;
+
+    /// A node of the tree, after its children.
+    ///
+    /// # Errors
+    /// As [`Tree::push`].
+    fn node(&mut self, node: Node) -> Result<NodeId>;
+
+    /// The tree's root.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such node.
+    fn root(&mut self, root: NodeId) -> Result<()>;
+
+    /// Something of the input that the catalog cannot say.
+    ///
+    /// # Errors
+    /// A limit.
+    fn loss(&mut self, loss: Loss) -> Result<()>;
+
+    /// The format that the tensors came from before this file was made, where the file tells.
+    ///
+    /// # Errors
+    /// A limit.
+    fn origin(&mut self, format: &str) -> Result<()>;
+
+    /// A function or class that the input asks its reader to call. None is ever called; the list is
+    /// shown to the user.
+    ///
+    /// # Errors
+    /// A limit.
+    fn global(&mut self, name: &str) -> Result<()>;
+}
+
+/// Builds a [`Catalog`], checking each thing as it is given.
+pub struct CatalogBuilder<'a> {
+    source: &'a dyn Source,
+    limits: &'a Limits,
+    catalog: Catalog,
+    names: HashMap<String, u32>,
+    blocks: u64,
+    inline_bytes: u64,
+    expanded_bytes: u64,
+}
+
+impl<'a> CatalogBuilder<'a> {
+    /// An empty catalog of a format's input.
+    #[must_use]
+    pub fn new(format: &str, source: &'a dyn Source, limits: &'a Limits) -> Self {
+        Self {
+            source,
+            limits,
+            catalog: Catalog { origin: format.to_owned(), ..Catalog::default() },
+            names: HashMap::new(),
+            blocks: 0,
+            inline_bytes: 0,
+            expanded_bytes: 0,
+        }
+    }
+
+    /// The catalog.
+    ///
+    /// # Errors
+    /// A plugin error, if the tree names a tensor that is not there.
+    pub fn finish(self) -> Result<Catalog> {
+        self.catalog.check_tree()?;
+        Ok(self.catalog)
+    }
+
+    /// Metadata, losses and inline bytes are held in memory: together they are bounded like a header.
+    fn hold(&mut self, bytes: usize) -> Result<()> {
+        self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
+        if self.inline_bytes > self.limits.header_bytes {
+            return Err(Error::limit("the catalog holds too many bytes")
+                .expected(format!("at most {}", self.limits.header_bytes)));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, name: &str, dtype: Dtype, shape: &[u64], bytes: u64, data: Data) -> Result<TensorId> {
+        let limits = self.limits;
+        if name.len() as u64 > limits.name_bytes {
+            return Err(Error::limit("a tensor's name is too long")
+                .expected(format!("at most {} bytes", limits.name_bytes))
+                .found(name.len()));
+        }
+        let id = u32::try_from(self.catalog.tensors.len())
+            .ok()
+            .filter(|&id| u64::from(id) < limits.tensors)
+            .ok_or_else(|| {
+                Error::limit("too many tensors").expected(format!("at most {}", limits.tensors))
+            })?;
+        if self.names.insert(name.to_owned(), id).is_some() {
+            return Err(Error::malformed("two tensors have this name").tensor(name));
+        }
+        self.catalog.tensors.push(Tensor {
+            name: name.to_owned(),
+            dtype,
+            shape: shape.to_vec(),
+            bytes,
+            data,
+        });
+        Ok(TensorId(id))
+    }
+
+    fn info(&self, name: &str, dtype: Dtype) -> Result<DtypeInfo> {
+        let info = self.catalog.dtype_info(dtype);
+        info.cloned().ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())).tensor(name))
+    }
+
+    fn storage_len(&self, name: &str, storage: StorageId) -> Result<u64> {
+        let storage_len = self.catalog.storage(storage).map(|s| s.len);
+        storage_len.ok_or_else(|| Error::plugin(format!("no storage {}", storage.0)).tensor(name))
+    }
+
+    /// Counts what a block has beyond the bytes that are stored for it.
+    fn expand(&mut self, name: &str, logical: u64, stored: u64) -> Result<()> {
+        self.expanded_bytes = self.expanded_bytes.saturating_add(logical.saturating_sub(stored));
+        if self.expanded_bytes > self.limits.expanded_bytes {
+            return Err(Error::limit("views repeat stored bytes too often")
+                .tensor(name)
+                .expected(format!("at most {} bytes more than are stored", self.limits.expanded_bytes))
+                .found(self.expanded_bytes));
+        }
+        Ok(())
+    }
+
+    fn check_block(&mut self, name: &str, info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
+        let region = &block.region;
+        if block.strides.len() != region.shape.len() {
+            return Err(Error::plugin("a block's strides and shape differ in rank").tensor(name));
+        }
+        let elements = element_count(&region.shape)?;
+        if elements == 0 {
+            return Ok(());
+        }
+        let storage_len = self.storage_len(name, block.storage)?;
+        let logical = info.bytes_of(elements).map_err(|e| e.tensor(name))?;
+        let Some(width) = info.element_bytes() else {
+            check_packed(info, shape, block).map_err(|e| e.tensor(name))?;
+            return check_range("", storage_len, block.offset, logical).map_err(|e| outside(e, name));
+        };
+        let (before, after) = reach(block, width)
+            .ok_or_else(|| Error::malformed("a view's extent does not fit 64 bits").tensor(name))?;
+        let extent = before + after;
+        let start = block.offset.checked_sub(before).ok_or_else(|| {
+            Error::malformed("a view starts before its storage")
+                .tensor(name)
+                .found(format!("-{before} bytes from {}", block.offset))
+        })?;
+        check_range("", storage_len, start, extent).map_err(|e| outside(e, name))?;
+        self.expand(name, logical, extent)
+    }
+}
+
+/// Elements that share bytes can only be read as they lie, from a byte's first element.
+fn check_packed(info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
+    let run = block.region.row_major_run(shape);
+    let row_major = block.strides == row_major_strides(&block.region.shape);
+    match run {
+        Some((start, _)) if row_major && start.is_multiple_of(info.block_elements().into()) => Ok(()),
+        _ => Err(Error::unsupported(format!("a strided view of packed {}", info.name()))),
+    }
+}
+
+fn outside(error: Error, name: &str) -> Error {
+    error.context("the tensor lies outside its storage").tensor(name)
+}
+
+impl CatalogSink for CatalogBuilder<'_> {
+    fn storage(&mut self, storage: Storage) -> Result<StorageId> {
+        match &storage.place {
+            Place::File { file, offset } => {
+                check_range(self.source.name(*file), self.source.len(*file), *offset, storage.len)?;
+            }
+            Place::Encoded { .. } => {}
+            Place::Inline(bytes) => {
+                if bytes.len() as u64 != storage.len {
+                    return Err(Error::plugin("an inline storage's length is not that of its bytes"));
+                }
+                self.hold(bytes.len())?;
+            }
+        }
+        let id = u32::try_from(self.catalog.storages.len())
+            .ok()
+            .filter(|&id| u64::from(id) < self.limits.entries)
+            .ok_or_else(|| {
+                Error::limit("too many storages").expected(format!("at most {}", self.limits.entries))
+            })?;
+        self.catalog.storages.push(storage);
+        Ok(StorageId(id))
+    }
+
+    fn dtype(&mut self, info: &DtypeInfo) -> Result<Dtype> {
+        let known = &mut self.catalog.extensions;
+        let index = known.iter().position(|k| k.name() == info.name()).unwrap_or(known.len());
+        if index == known.len() {
+            if index >= 4096 {
+                return Err(Error::limit("too many extension dtypes"));
+            }
+            known.push(info.clone());
+        }
+        if &known[index] != info {
+            return Err(Error::plugin(format!("dtype {} is declared in two ways", info.name())));
+        }
+        Dtype::extension(index).ok_or_else(|| Error::limit("too many extension dtypes"))
+    }
+
+    fn tensor(
+        &mut self,
+        name: &str,
+        dtype: Dtype,
+        shape: &[u64],
+        storage: StorageId,
+        offset: u64,
+    ) -> Result<TensorId> {
+        let info = self.info(name, dtype)?;
+        let elements = element_count(shape).map_err(|e| e.tensor(name))?;
+        let bytes = if info.is_variable() && elements > 0 {
+            let len = self.storage_len(name, storage)?;
+            let bytes = len.saturating_sub(offset);
+            // Each element begins with its length, so a shape cannot claim more than is there.
+            if bytes / 8 < elements {
+                return Err(Error::malformed("strings are missing")
+                    .tensor(name)
+                    .expected(format!("{elements} elements of at least 8 bytes"))
+                    .found(format!("{bytes} bytes")));
+            }
+            bytes
+        } else if elements == 0 {
+            0
+        } else {
+            info.bytes_of(elements).map_err(|e| e.tensor(name))?
+        };
+        if bytes == 0 {
+            return self.add(name, dtype, shape, 0, Data::Empty);
+        }
+        check_range("", self.storage_len(name, storage)?, offset, bytes).map_err(|e| outside(e, name))?;
+        self.add(name, dtype, shape, bytes, Data::Whole { storage, offset })
+    }
+
+    fn tensor_of_blocks(
+        &mut self,
+        name: &str,
+        dtype: Dtype,
+        shape: &[u64],
+        blocks: Vec<Block>,
+    ) -> Result<TensorId> {
+        let info = self.info(name, dtype)?;
+        self.blocks += blocks.len() as u64;
+        if self.blocks > self.limits.entries {
+            return Err(Error::limit("too many blocks")
+                .tensor(name)
+                .expected(format!("at most {}", self.limits.entries)));
+        }
+        if info.is_variable() && !blocks.is_empty() {
+            return Err(Error::unsupported("strings in several blocks").tensor(name));
+        }
+        let elements = element_count(shape).map_err(|e| e.tensor(name))?;
+        for block in &blocks {
+            self.check_block(name, &info, shape, block)?;
+        }
+        let regions: Vec<Region> = blocks.iter().map(|block| block.region.clone()).collect();
+        check_tiling(shape, &regions).map_err(|e| e.tensor(name))?;
+        if elements == 0 {
+            return self.add(name, dtype, shape, 0, Data::Empty);
+        }
+        let bytes = info.bytes_of(elements).map_err(|e| e.tensor(name))?;
+        let data = match &*blocks {
+            [one] if is_row_major(one) => Data::Whole { storage: one.storage, offset: one.offset },
+            _ => Data::Blocks(blocks),
+        };
+        self.add(name, dtype, shape, bytes, data)
+    }
+
+    fn metadata(&mut self, key: &str, value: &str) -> Result<()> {
+        if key.len() as u64 > self.limits.name_bytes {
+            return Err(Error::limit("a metadata key is too long").found(key.len()));
+        }
+        self.hold(key.len() + value.len())?;
+        match self.catalog.metadata.insert(key.to_owned(), value.to_owned()) {
+            None => Ok(()),
+            Some(_) => Err(Error::malformed("two metadata entries have this key").found(format!("{key:?}"))),
+        }
+    }
+
+    fn node(&mut self, node: Node) -> Result<NodeId> {
+        self.hold(node.bytes.len() + node.class.len())?;
+        self.catalog.tree.push(node, self.limits)
+    }
+
+    fn root(&mut self, root: NodeId) -> Result<()> {
+        self.catalog.tree.set_root(root)
+    }
+
+    fn loss(&mut self, loss: Loss) -> Result<()> {
+        self.hold(loss.what.len() + loss.why.len())?;
+        self.catalog.losses.push(loss);
+        Ok(())
+    }
+
+    fn origin(&mut self, format: &str) -> Result<()> {
+        self.hold(format.len())?;
+        format.clone_into(&mut self.catalog.origin);
+        Ok(())
+    }
+
+    fn global(&mut self, name: &str) -> Result<()> {
+        self.hold(name.len())?;
+        self.catalog.globals.push(name.to_owned());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{FileId, MemorySource};
+
+    fn build(check: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Result<Catalog> {
+        let source = MemorySource::file("x", vec![0_u8; 100]);
+        let limits = Limits { expanded_bytes: 1000, ..Limits::default() };
+        let mut builder = CatalogBuilder::new("test", &source, &limits);
+        check(&mut builder)?;
+        builder.finish()
+    }
+
+    fn strided(shape: &[u64], offset: u64, strides: &[i64]) -> Vec<Block> {
+        let region = Region::whole(shape);
+        vec![Block { region, storage: StorageId(0), offset, strides: strides.to_vec() }]
+    }
+
+    #[test]
+    fn storages_end_inside_their_file() {
+        assert!(build(|b| b.storage(Storage::file(FileId(0), 0, 100)).map(drop)).is_ok());
+        assert!(build(|b| b.storage(Storage::file(FileId(0), 1, 100)).map(drop)).is_err());
+        assert!(build(|b| b.storage(Storage::file(FileId(0), u64::MAX, 2)).map(drop)).is_err());
+        assert!(build(|b| b.storage(Storage::file(FileId(7), 0, 1)).map(drop)).is_err());
+    }
+
+    #[test]
+    fn views_end_inside_their_storage() {
+        let view = |shape: &[u64], offset, strides: &[i64]| {
+            build(|b| {
+                b.storage(Storage::file(FileId(0), 0, 96))?;
+                b.tensor_of_blocks("t", Dtype::F32, shape, strided(shape, offset, strides)).map(drop)
+            })
+        };
+        assert!(view(&[6, 4], 0, &[1, 6]).is_ok());
+        assert!(view(&[6, 4], 4, &[1, 6]).is_err());
+        assert!(view(&[24], 92, &[-1]).is_ok());
+        assert!(view(&[24], 88, &[-1]).is_err());
+        assert!(view(&[2, 2], 0, &[i64::MAX, i64::MAX]).is_err());
+        // Broadcast: 400 bytes from 4 are within the limit of this test, 4000 are not.
+        assert!(view(&[100], 0, &[0]).is_ok());
+        assert!(view(&[1000], 0, &[0]).is_err());
+    }
+
+    #[test]
+    fn one_plain_block_is_the_common_case() {
+        let catalog = build(|b| {
+            b.storage(Storage::file(FileId(0), 0, 96))?;
+            b.tensor_of_blocks("t", Dtype::F32, &[3, 1, 2], strided(&[3, 1, 2], 8, &[2, 77, 1])).map(drop)
+        })
+        .unwrap();
+        assert_eq!(catalog.tensors()[0].data, Data::Whole { storage: StorageId(0), offset: 8 });
+    }
+
+    #[test]
+    fn names_are_unique_and_ties_are_found() {
+        let same = |second: &'static str| {
+            build(move |b| {
+                let s = b.storage(Storage::file(FileId(0), 0, 96))?;
+                b.tensor("a", Dtype::F32, &[4], s, 0)?;
+                b.tensor(second, Dtype::F32, &[4], s, 0).map(drop)
+            })
+        };
+        assert!(same("a").is_err());
+        assert_eq!(same("b").unwrap().ties(), [TensorId(0), TensorId(0)]);
+    }
+}

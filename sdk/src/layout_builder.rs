@@ -1,0 +1,278 @@
+//! Building a layout: each segment is checked as it is appended, and the whole when it is finished.
+
+use crate::region::check_tiling;
+use crate::source::check_name;
+use crate::{
+    CatalogView, Content, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Error, Layout, LayoutSink,
+    Loss, LossKind, Order, OutputFile, OutputId, Placed, Region, Result, Role, Segment, StorageId, TensorId,
+    TensorPart, element_count,
+};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// Builds a [`Layout`] for a catalog, checking each segment as it is appended.
+pub struct LayoutBuilder<'a> {
+    catalog: &'a dyn CatalogView,
+    layout: Layout,
+    paths: HashSet<String>,
+    regions: HashMap<TensorId, Vec<Region>>,
+    stored: HashMap<StorageId, Vec<Range<u64>>>,
+    settled: HashSet<TensorId>,
+    aliases: Vec<(TensorId, TensorId)>,
+}
+
+impl<'a> LayoutBuilder<'a> {
+    /// An empty layout for this catalog.
+    #[must_use]
+    pub fn new(catalog: &'a dyn CatalogView) -> Self {
+        Self {
+            catalog,
+            layout: Layout::default(),
+            paths: HashSet::new(),
+            regions: HashMap::new(),
+            stored: HashMap::new(),
+            settled: HashSet::new(),
+            aliases: Vec::new(),
+        }
+    }
+
+    /// The layout.
+    ///
+    /// # Errors
+    /// A plugin error, naming the tensor that is written not at all, in part, or twice, or the
+    /// digest that covers deferred bytes.
+    pub fn finish(mut self) -> Result<Layout> {
+        if self.layout.files.is_empty() {
+            return Err(Error::plugin("the writer planned no file"));
+        }
+        for (&tensor, regions) in &self.regions {
+            let view = self.catalog.tensor(tensor);
+            check_tiling(view.shape, regions).map_err(|e| {
+                Error::plugin(format!("the layout does not write the tensor once: {}", e.message()))
+                    .tensor(view.name)
+            })?;
+            if self.settled.contains(&tensor) {
+                return Err(twice(view.name));
+            }
+        }
+        for ranges in self.stored.values_mut() {
+            merge(ranges);
+        }
+        let aliased: HashSet<TensorId> = self.aliases.iter().map(|&(alias, _)| alias).collect();
+        for tensor in self.catalog.tensor_ids() {
+            if !aliased.contains(&tensor) && !self.is_written(tensor)? {
+                let name = self.catalog.tensor(tensor).name.to_owned();
+                return Err(Error::plugin("the layout leaves a tensor out without a loss").tensor(name));
+            }
+        }
+        for &(alias, of) in &self.aliases {
+            if !self.is_written(of)? {
+                let name = self.catalog.tensor(alias).name.to_owned();
+                return Err(Error::plugin("an alias names a tensor that is not written").tensor(name));
+            }
+        }
+        self.check_digests()?;
+        Ok(self.layout)
+    }
+
+    /// Deferred bytes follow the digests, so that no digest can cover them.
+    fn check_digests(&self) -> Result<()> {
+        // Segments are appended, so those of one file are in order.
+        let mut by_file: HashMap<OutputId, Vec<&Range<u64>>> = HashMap::new();
+        for (file, range) in &self.layout.deferred {
+            by_file.entry(*file).or_default().push(range);
+        }
+        for request in &self.layout.digests {
+            let Some(ranges) = by_file.get(&request.file) else { continue };
+            let next = ranges.partition_point(|range| range.end <= request.range.start);
+            if ranges.get(next).is_some_and(|range| range.start < request.range.end) {
+                return Err(Error::plugin("a digest is asked for bytes that are deferred"));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_written(&self, tensor: TensorId) -> Result<bool> {
+        if self.settled.contains(&tensor)
+            || self.regions.contains_key(&tensor)
+            || self.catalog.tensor(tensor).bytes == 0
+        {
+            return Ok(true);
+        }
+        let view = self.catalog.tensor(tensor);
+        let info = self.catalog.dtype_info(view.dtype)?;
+        let blocks = self.catalog.blocks(tensor);
+        Ok(!blocks.is_empty()
+            && blocks.iter().all(|block| {
+                let Some(ranges) = self.stored.get(&block.storage) else { return false };
+                let extent = block.extent(info.element_bytes(), view.bytes);
+                ranges.iter().any(|range| range.start <= extent.start && extent.end <= range.end)
+            }))
+    }
+
+    fn add_file(&mut self, path: &str, role: Role, content: Content) -> Result<OutputId> {
+        check_name(path).map_err(|e| Error::plugin("the writer names a file outside the output").found(e))?;
+        if !self.paths.insert(path.to_owned()) {
+            return Err(Error::plugin("the writer names a file twice").file(path));
+        }
+        self.layout.files.push(OutputFile { path: path.to_owned(), role, content, len: 0 });
+        id(self.layout.files.len() - 1).map(OutputId)
+    }
+
+    fn append(&mut self, file: OutputId, len: u64, segment: Segment) -> Result<u64> {
+        let output = self.layout.files.get_mut(file.0 as usize);
+        let Some(OutputFile { content: Content::Copied(segments), len: end, .. }) = output else {
+            return Err(Error::plugin(format!("no copied file {}", file.0)));
+        };
+        let offset = *end;
+        *end = offset
+            .checked_add(len)
+            .filter(|&end| i64::try_from(end).is_ok())
+            .ok_or_else(|| Error::plugin("a file longer than 63 bits"))?;
+        segments.push(Placed { offset, len, segment });
+        Ok(offset)
+    }
+
+    fn check_tensor(&self, tensor: TensorId) -> Result<()> {
+        if tensor.0 < self.catalog.tensor_count() {
+            Ok(())
+        } else {
+            Err(Error::plugin(format!("no tensor {}", tensor.0)))
+        }
+    }
+
+    fn settle(&mut self, tensor: TensorId) -> Result<()> {
+        self.check_tensor(tensor)?;
+        if self.settled.insert(tensor) { Ok(()) } else { Err(twice(self.catalog.tensor(tensor).name)) }
+    }
+}
+
+fn id(index: usize) -> Result<u32> {
+    u32::try_from(index).map_err(|_| Error::plugin("a layout of more than 32 bits"))
+}
+
+fn twice(name: &str) -> Error {
+    Error::plugin("the layout writes a tensor twice").tensor(name)
+}
+
+/// Sorts ranges and joins those that touch.
+fn merge(ranges: &mut Vec<Range<u64>>) {
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges.drain(..) {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    *ranges = merged;
+}
+
+impl LayoutSink for LayoutBuilder<'_> {
+    fn file(&mut self, path: &str, role: Role) -> Result<OutputId> {
+        self.add_file(path, role, Content::Copied(Vec::new()))
+    }
+
+    fn streamed_file(&mut self, path: &str, role: Role, tensors: &[TensorId]) -> Result<OutputId> {
+        for &tensor in tensors {
+            self.settle(tensor)?;
+        }
+        self.add_file(path, role, Content::Streamed)
+    }
+
+    fn late_file(&mut self, path: &str, role: Role) -> Result<OutputId> {
+        self.add_file(path, role, Content::Late)
+    }
+
+    fn bytes(&mut self, file: OutputId, bytes: &[u8]) -> Result<u64> {
+        self.append(file, bytes.len() as u64, Segment::Bytes(bytes.to_vec()))
+    }
+
+    fn tensor(&mut self, file: OutputId, part: TensorPart) -> Result<u64> {
+        self.check_tensor(part.tensor)?;
+        let view = self.catalog.tensor(part.tensor);
+        let info = self.catalog.dtype_info(view.dtype)?;
+        let named = |e: Error| Error::plugin(e.message()).tensor(view.name);
+        let region = part.region.clone().unwrap_or_else(|| Region::whole(view.shape));
+        let len = if part.region.is_none() {
+            view.bytes
+        } else {
+            info.bytes_of(element_count(&region.shape)?).map_err(named)?
+        };
+        // Elements that share bytes cannot be picked out or put in another order.
+        let as_it_lies = region.is_whole(view.shape) && (part.order == Order::C || view.shape.len() < 2);
+        if info.element_bytes().is_none() && !as_it_lies {
+            return Err(
+                Error::plugin(format!("{} is written whole and row-major", info.name())).tensor(view.name)
+            );
+        }
+        self.regions.entry(part.tensor).or_default().push(region);
+        self.append(file, len, Segment::Tensor(part))
+    }
+
+    fn storage(
+        &mut self,
+        file: OutputId,
+        storage: StorageId,
+        offset: u64,
+        len: u64,
+        swap_unit: u32,
+    ) -> Result<u64> {
+        let view = self.catalog.storage(storage)?;
+        let end = offset.checked_add(len).filter(|&end| end <= view.len);
+        let unit = u64::from(swap_unit.max(1));
+        let (Some(end), true) = (end, offset.is_multiple_of(unit) && len.is_multiple_of(unit)) else {
+            return Err(Error::plugin("a segment is not a part of its storage")
+                .expected(format!("at most {} bytes, in units of {unit}", view.len))
+                .found(format!("{len} bytes at {offset}")));
+        };
+        self.stored.entry(storage).or_default().push(offset..end);
+        self.append(file, len, Segment::Storage { storage, offset, swap_unit: swap_unit.max(1) })
+    }
+
+    fn pad(&mut self, file: OutputId, len: u64) -> Result<u64> {
+        self.append(file, len, Segment::Pad)
+    }
+
+    fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId> {
+        let deferred = DeferredId(id(self.layout.deferred.len())?);
+        let offset = self.append(file, len, Segment::Deferred(deferred))?;
+        self.layout.deferred.push((file, offset..offset + len));
+        Ok(deferred)
+    }
+
+    fn digest(&mut self, file: OutputId, range: Range<u64>, algorithm: DigestAlgorithm) -> Result<DigestId> {
+        algorithm.start()?;
+        let copied =
+            self.layout.files.get(file.0 as usize).filter(|f| matches!(f.content, Content::Copied(_)));
+        if copied.is_none_or(|f| range.end > f.len || range.start > range.end) {
+            return Err(Error::plugin("a digest is asked for bytes that no copied file has"));
+        }
+        self.layout.digests.push(DigestRequest { file, range, algorithm });
+        id(self.layout.digests.len() - 1).map(DigestId)
+    }
+
+    fn alias(&mut self, tensor: TensorId, of: TensorId) -> Result<()> {
+        self.check_tensor(tensor)?;
+        self.check_tensor(of)?;
+        if self.catalog.tied_to(tensor) != self.catalog.tied_to(of) || tensor == of {
+            return Err(
+                Error::plugin("an alias is not tied to its tensor").tensor(self.catalog.tensor(tensor).name)
+            );
+        }
+        self.settle(tensor)?;
+        self.aliases.push((tensor, of));
+        Ok(())
+    }
+
+    fn omit(&mut self, tensor: TensorId, why: &str) -> Result<()> {
+        self.settle(tensor)?;
+        self.layout.omitted.push(tensor);
+        self.loss(Loss::new(LossKind::Tensor, self.catalog.tensor(tensor).name, why))
+    }
+
+    fn loss(&mut self, loss: Loss) -> Result<()> {
+        self.layout.losses.push(loss);
+        Ok(())
+    }
+}
