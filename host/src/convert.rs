@@ -19,6 +19,7 @@ use crate::report::Report;
 use crate::run::Run;
 use crate::seal::seal;
 use crate::select::select;
+use crate::sides::check_sides;
 use crate::source::FileSource;
 use crate::space::check_space;
 use crate::stage::Stage;
@@ -68,6 +69,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     let source = FileSource::open(&request.input)?;
     let format = probe(plugins, &source, request.from.as_deref(), run)?;
     let target = target::resolve(plugins, &request.output, request.to.as_deref(), source.entry())?;
+    check_sides(request, &format.description, &target.format.description)?;
     let input = input::read(source, format, &request.reader_options, run)?;
     let selected = select(&input.catalog, &request.part, &target.format.description)?;
 
@@ -97,7 +99,8 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     }
     drop((plan, files));
     target.format.format.faults().check()?;
-    input.source.check_unchanged()?;
+    drop(stored);
+    input.close()?;
     run.check_cancelled()?;
     let committed = stage.commit(&staged_files(&layout), request.commit)?;
     Ok(report.done(&layout, &lens, committed, started, run))

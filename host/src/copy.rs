@@ -223,7 +223,7 @@ impl WindowCopy<'_> {
             let range = size(from - start)..size(to - start);
             match &placement.fill {
                 Fill::Bytes(bytes) => {
-                    buffer[range].copy_from_slice(&bytes[size(skipped)..size(skipped + (to - from))])
+                    buffer[range].copy_from_slice(&bytes[size(skipped)..size(skipped + (to - from))]);
                 }
                 Fill::Zeros => buffer[range].fill(0),
                 Fill::Read { storage, from: offset, swap_unit: 1 } => {

@@ -38,7 +38,8 @@ pub fn read<'a>(
 impl Input<'_> {
     /// Has the reader decode an encoded storage.
     pub(crate) fn decode(&self, handle: u64, output: &mut dyn ByteSink, run: &Run) -> Result<()> {
-        self.reader.decode(&self.source, handle, output, run)
+        let decoded = self.reader.decode(&self.source, handle, output, run);
+        decoded.map_err(|e| e.file(self.source.entry_path().display().to_string()))
     }
 
     /// Checks that the source is still what it was, and lets the reader go.

@@ -31,7 +31,7 @@ pub fn plan(
     let writer = target.format.format.writer(&options)?;
     let mut builder = LayoutBuilder::new(logical);
     let plan = writer.plan(logical, &target.target, &mut builder, run)?;
-    let layout = builder.finish()?;
+    let layout = builder.finish().map_err(|e| target.format.format.faults().blame(e))?;
     let mut losses = layout.losses().to_vec();
     losses.extend(losses::of_ties(logical, &layout, description.capabilities));
     Ok(Planned { layout, plan, losses })

@@ -158,7 +158,10 @@ impl<'a> Stored<'a> {
         }
         self.input.decode(handle, &mut sink, self.run)?;
         if sink.taken != storage.len {
-            return Err(sink.wrong_length());
+            let blame = self.input.format.format.faults();
+            return Err(blame
+                .blame(sink.wrong_length())
+                .file(self.input.source.entry_path().display().to_string()));
         }
         Ok(match sink.file {
             Some(file) => Decoded::Spilled(file),
@@ -176,7 +179,7 @@ struct DecodeSink {
 
 impl DecodeSink {
     fn wrong_length(&self) -> Error {
-        Error::malformed("encoded bytes have another length than was declared")
+        Error::plugin("decode gave another number of bytes than the reader declared")
             .expected(self.expected)
             .found(format!("{}{}", self.taken, if self.taken > self.expected { " or more" } else { "" }))
     }

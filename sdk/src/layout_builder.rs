@@ -105,7 +105,11 @@ impl<'a> LayoutBuilder<'a> {
         Ok(!blocks.is_empty()
             && blocks.iter().all(|block| {
                 let Some(ranges) = self.stored.get(&block.storage) else { return false };
-                let extent = block.extent(info.element_bytes(), view.bytes);
+                // Strings lie in one block; packed elements in as many as their bytes allow.
+                let elements = block.region.shape.iter().product();
+                let packed =
+                    if info.is_variable() { view.bytes } else { info.bytes_of(elements).unwrap_or(u64::MAX) };
+                let extent = block.extent(info.element_bytes(), packed);
                 ranges.iter().any(|range| range.start <= extent.start && extent.end <= range.end)
             }))
     }

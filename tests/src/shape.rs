@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// How an output lies on disk.
@@ -215,6 +215,16 @@ impl Scene {
             "{:?}, old output: {with_old}, {what}: {state:?} stands",
             self.shape
         );
+    }
+
+    /// Starts the new conversion, for the caller to disturb.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start(&self, options: &[&str]) -> Child {
+        let mut command = self.command(State::New, options);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// Runs the new conversion to its end.

@@ -32,7 +32,7 @@ fn killed_at_random_moments(shape: Shape) {
         let mut ended = 0;
         for kill in 0..kills {
             scene.reset(with_old);
-            let mut child = scene.command(State::New, options).spawn().unwrap();
+            let mut child = scene.start(options);
             let moment = whole.mul_f64(1.1) * u32::try_from(random.below(1000)).unwrap() / 1000;
             std::thread::sleep(moment);
             ended += u64::from(child.try_wait().unwrap().is_some());
@@ -147,7 +147,7 @@ fn an_interrupt_leaves_nothing() {
         for with_old in [false, true] {
             scene.reset(with_old);
             let options: &[&str] = if with_old { &["--force"] } else { &[] };
-            let mut child = scene.command(State::New, options).spawn().unwrap();
+            let mut child = scene.start(options);
             std::thread::sleep(Duration::from_millis(milliseconds));
             rustix::process::kill_process(
                 rustix::process::Pid::from_child(&child),

@@ -86,7 +86,7 @@ fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
             let options: &[&str] =
                 if with_old { &["--threads", "1", "--force"] } else { &["--threads", "1"] };
             let source = OpenOptions::new().write(true).open(scene.input(State::New)).unwrap();
-            let mut child = scene.command(State::New, options).spawn().unwrap();
+            let mut child = scene.start(options);
             let deadline = Instant::now() + Duration::from_secs(10);
             let is_writing = || names_in(&scene.work()).iter().any(|name| name.starts_with(STAGE));
             while !is_writing() && child.try_wait().unwrap().is_none() && Instant::now() < deadline {

@@ -9,10 +9,10 @@ use libloading::os::unix::{Library as Opened, RTLD_LOCAL, RTLD_NOW};
 use std::path::Path;
 use tensorferry_abi::abi_stable::StableAbi;
 use tensorferry_abi::abi_stable::abi_stability::abi_checking::{
-    AbiInstabilityErrors, check_layout_compatibility,
+    AbiInstabilityError, AbiInstabilityErrors, CheckingGlobals, check_layout_compatibility_with_globals,
 };
 use tensorferry_abi::abi_stable::library::lib_header_from_path;
-use tensorferry_abi::abi_stable::type_layout::TypeLayout;
+use tensorferry_abi::abi_stable::type_layout::{TLFieldOrFunction, TypeLayout};
 use tensorferry_abi::{FormatBox, MANIFEST_SYMBOL, Manifest, PluginRef, REVISION};
 
 /// Why a library was refused.
@@ -92,12 +92,13 @@ fn read_manifest(path: &Path) -> Result<Manifest, Refusal> {
 /// `abi_stable` compares one way: an interface with an implementation that may have more. An older
 /// plugin has less than this host, so that it is the interface then.
 fn check_both_ways(ours: &'static TypeLayout, theirs: &'static TypeLayout) -> Result<(), Refusal> {
-    match check_layout_compatibility(ours, theirs) {
-        Ok(()) => Ok(()),
-        Err(forward) => {
-            check_layout_compatibility(theirs, ours).map_err(|_| Refusal::OtherLayout(first_error(&forward)))
-        }
-    }
+    // Fresh globals for each check: the process-wide ones remember the fields of whatever was loaded
+    // before, and refuse a plugin of this revision after one of an older.
+    let check = |interface, plugin| {
+        check_layout_compatibility_with_globals(interface, plugin, &CheckingGlobals::new())
+    };
+    check(ours, theirs)
+        .or_else(|forward| check(theirs, ours).map_err(|_| Refusal::OtherLayout(first_error(&forward))))
 }
 
 /// The first difference, named; the whole text can be 16 KB.
@@ -105,11 +106,24 @@ fn first_error(errors: &AbiInstabilityErrors) -> String {
     let Some(first) = errors.errors.iter().find(|error| !error.errs.is_empty()) else {
         return first_line(&errors.to_string());
     };
-    let place: Vec<String> = first.stack_trace.iter().map(|field| field.found.to_string()).collect();
-    let place = place.last().map(|text| first_line(text)).unwrap_or_default();
+    let place = place(first);
     let what = first.errs.first().map(|e| first_line(&format!("{e:?}"))).unwrap_or_default();
     let text = if place.is_empty() { what } else { format!("in {place}: {what}") };
     text.chars().take(400).collect()
+}
+
+/// The way to the difference, as in `formats > __returns > probe > __returns`: what wrappers and
+/// vtables call their own fields says nothing.
+fn place(error: &AbiInstabilityError) -> String {
+    let fields = error.stack_trace.iter().filter_map(|step| match step.found {
+        TLFieldOrFunction::Field(field) => Some(field.name()),
+        TLFieldOrFunction::Function(_) => None,
+    });
+    let says_something = |name: &&str| {
+        let is_numbered = name.trim_start_matches("field_").starts_with(|c: char| c.is_ascii_digit());
+        !is_numbered && !["buffer", "obj", "vtable"].contains(name)
+    };
+    fields.filter(says_something).collect::<Vec<_>>().join(" > ")
 }
 
 fn first_line(text: &str) -> String {

@@ -72,7 +72,8 @@ pub struct Faults {
 
 impl Faults {
     /// Names the plugin in an error that is its own fault.
-    pub(super) fn blame(&self, error: Error) -> Error {
+    #[must_use]
+    pub fn blame(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::Plugin {
             error.context(format_args!("plugin {}", self.plugin))
         } else {
