@@ -19,6 +19,7 @@ use crate::report::Report;
 use crate::run::Run;
 use crate::seal::seal;
 use crate::select::select;
+use crate::sidecars::{self, Sidecars};
 use crate::sides::check_sides;
 use crate::source::FileSource;
 use crate::space::check_space;
@@ -76,7 +77,8 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     let stored = Stored::new(&input, &selected.catalog, run, target.spill());
     let logical = Logical::new(&selected.catalog, &stored);
     let Planned { layout, plan, losses } = plan(&target, &request.writer_options, &logical, run)?;
-    let losses = selected.losses.iter().cloned().chain(losses).chain(input.source.unread()?);
+    let sidecars = sidecars::find(&input.source, plugins, &target, &layout)?;
+    let losses = selected.losses.iter().chain(&losses).chain(sidecars.losses()).cloned();
     let mut report = Report::new(request, &target, losses, &logical, &layout);
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
@@ -84,14 +86,16 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     }
 
     report.recovered(recover(&target.destination)?);
-    check_free(&target.destination, layout.files().iter().map(|f| f.path.as_str()), request.commit.force)?;
+    let names = layout.files().iter().map(|file| file.path.as_str()).chain(sidecars.names());
+    check_free(&target.destination, names, request.commit.force)?;
     check_space(&target.destination.folder, layout.copied_bytes())?;
     let stage = Stage::begin(&target.destination)?;
     let files = create_files(&stage, &layout)?;
     begun(layout.copied_bytes());
     let copied = copy(&layout, &*plan, &logical, &files)?;
     fault::reach("copied")?;
-    let lens = seal(&layout, &*plan, &copied, &files)?;
+    let mut lens = seal(&layout, &*plan, &copied, &files)?;
+    lens.extend(sidecars.copy(&input.source, &stage, run)?);
     fault::reach("sealed")?;
     if request.verify {
         report.verified = Some(verify(&stage, &target, &logical, &layout, run)?);
@@ -102,8 +106,8 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     drop(stored);
     input.close()?;
     run.check_cancelled()?;
-    let committed = stage.commit(&staged_files(&layout), request.commit)?;
-    Ok(report.done(&layout, &lens, committed, started, run))
+    let committed = stage.commit(&staged_files(&layout, &sidecars), request.commit)?;
+    Ok(report.done(&lens, committed, started, run))
 }
 
 fn create_files(stage: &Stage, layout: &Layout) -> Result<Vec<File>> {
@@ -114,10 +118,11 @@ fn create_files(stage: &Stage, layout: &Layout) -> Result<Vec<File>> {
     layout.files().iter().map(create).collect()
 }
 
-fn staged_files(layout: &Layout) -> Vec<StagedFile> {
-    let staged = |file: &tensorferry_sdk::OutputFile| StagedFile {
+fn staged_files(layout: &Layout, sidecars: &Sidecars) -> Vec<StagedFile> {
+    let output = |file: &tensorferry_sdk::OutputFile| StagedFile {
         path: file.path.clone(),
         index: file.role == Role::Index,
     };
-    layout.files().iter().map(staged).collect()
+    let sidecar = |name: &str| StagedFile { path: name.to_owned(), index: false };
+    layout.files().iter().map(output).chain(sidecars.names().map(sidecar)).collect()
 }

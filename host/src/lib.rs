@@ -26,6 +26,7 @@ pub mod report;
 pub mod run;
 pub mod seal;
 pub mod select;
+pub mod sidecars;
 pub mod sides;
 pub mod source;
 pub mod space;

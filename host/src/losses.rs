@@ -16,7 +16,7 @@ const MOST_LISTED: usize = 200;
 pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let tree = catalog.tree();
     let Some(root) = tree.root() else { return Vec::new() };
-    let walk = Walk::new(tree);
+    let walk = Walk::new(catalog);
     let mut paths = Vec::new();
     let mut marked = 0_u64;
     let mut open: Vec<(String, NodeId)> = vec![(String::new(), root)];

@@ -37,11 +37,11 @@ pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<L
     let branch = match (part, catalog.tree().root()) {
         (Part::Whole, _) | (Part::Auto, None) => return Ok((catalog, Vec::new())),
         (Part::Auto, Some(_)) if !flat => return Ok((catalog, Vec::new())),
-        (Part::Auto, Some(root)) => Walk::new(catalog.tree()).choose(root)?,
-        (Part::Path(path), Some(root)) => Walk::new(catalog.tree()).find(root, path)?,
+        (Part::Auto, Some(root)) => Walk::new(&catalog).choose(root)?,
+        (Part::Path(path), Some(root)) => Walk::new(&catalog).find(root, path)?,
         (Part::Path(path), None) => return Ok((by_prefix(&catalog, path)?, Vec::new())),
     };
-    let walk = Walk::new(catalog.tree());
+    let walk = Walk::new(&catalog);
     let mut ids = walk.tensors(branch.node, &branch.without);
     ids.sort_unstable();
     let prefix = if branch.path.is_empty() { String::new() } else { format!("{}.", branch.path) };
@@ -80,21 +80,30 @@ struct Branch {
     left_out: Vec<Loss>,
 }
 
-/// A tree, and how many tensors are below each node.
+/// A catalog's tree, and what is below each node.
 pub(crate) struct Walk<'a> {
+    catalog: &'a Catalog,
     tree: &'a Tree,
+    /// How many tensors.
     below: Vec<u64>,
+    /// Whether there is a mapping of names to tensors, or it is one.
+    mapping: Vec<bool>,
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(tree: &'a Tree) -> Self {
-        let mut below: Vec<u64> = Vec::with_capacity(tree.len());
+    pub(crate) fn new(catalog: &'a Catalog) -> Self {
+        let tree = catalog.tree();
+        let mut walk = Self { catalog, tree, below: Vec::with_capacity(tree.len()), mapping: Vec::new() };
         for node in tree.nodes() {
             let own = u64::from(node.kind == NodeKind::TENSOR);
-            let count = node.children.iter().fold(own, |sum, c| sum.saturating_add(below[c.0 as usize]));
-            below.push(count);
+            let count = node.children.iter().fold(own, |sum, c| sum.saturating_add(walk.below[c.0 as usize]));
+            walk.below.push(count);
+            let named =
+                |(key, value): (NodeId, NodeId)| walk.node(key).as_text().is_some() && walk.is_leaf(value);
+            let maps = node.entries().any(named) || node.children.iter().any(|c| walk.mapping[c.0 as usize]);
+            walk.mapping.push(maps);
         }
-        Self { tree, below }
+        walk
     }
 
     pub(crate) fn tensors_below(&self, id: NodeId) -> u64 {
@@ -155,22 +164,23 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// Descends while one branch alone holds tensors that are a model's.
+    /// Descends while one branch alone holds a mapping of names to tensors that is a model's.
     fn choose(&self, root: NodeId) -> Result<Branch> {
         let mut branch =
             Branch { node: root, path: String::new(), without: Vec::new(), left_out: Vec::new() };
         loop {
             let children = self.children(branch.node);
-            let holding = || children.iter().filter(|(_, child)| self.tensors_below(*child) > 0);
+            let (training, rest): (Vec<_>, Vec<_>) = children
+                .iter()
+                .filter(|(_, child)| self.tensors_below(*child) > 0)
+                .partition(|(key, child)| self.is_training_state(key, *child));
             let models: Vec<&(String, NodeId)> =
-                holding().filter(|(key, child)| !self.is_training_state(key, *child)).collect();
-            let leaves = models.iter().any(|(_, child)| self.is_leaf(*child));
-            if leaves || models.is_empty() {
-                if leaves {
-                    for (key, child) in holding().filter(|(key, child)| self.is_training_state(key, *child)) {
-                        branch.left_out.push(self.left_out(&branch.path, key, *child));
-                        branch.without.push(*child);
-                    }
+                rest.iter().copied().filter(|(_, child)| self.mapping[child.0 as usize]).collect();
+            if self.maps_names(branch.node, &children, !models.is_empty()) || models.is_empty() {
+                // Where there is nothing but training state, that is what the user means.
+                for (key, child) in training.into_iter().filter(|_| !rest.is_empty()) {
+                    branch.left_out.push(self.left_out(&branch.path, key, *child));
+                    branch.without.push(*child);
                 }
                 return Ok(branch);
             }
@@ -183,6 +193,22 @@ impl<'a> Walk<'a> {
             branch.path = join(&branch.path, key);
             branch.node = *model;
         }
+    }
+
+    /// Whether a node maps names to tensors itself. Beside a model, single numbers (a step, a loss)
+    /// are not one.
+    fn maps_names(&self, id: NodeId, children: &[(String, NodeId)], beside_a_model: bool) -> bool {
+        self.node(self.value(id)).kind == NodeKind::MAP
+            && children.iter().any(|(key, child)| {
+                let is_number = || self.tensors(*child, &[]).iter().all(|id| self.elements(*id) <= 1);
+                self.is_leaf(*child)
+                    && !self.is_training_state(key, *child)
+                    && !(beside_a_model && is_number())
+            })
+    }
+
+    fn elements(&self, id: TensorId) -> u64 {
+        self.catalog.tensor(id).map_or(0, |tensor| tensor.shape.iter().product())
     }
 
     /// Optimizers, schedulers, gradient scalers and random states go by these names everywhere; an
@@ -246,7 +272,8 @@ mod tests {
     use super::*;
     use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, Limits, MemorySource, Storage};
 
-    /// A catalog whose tree is written as JSON: a string `"T"` is a tensor, other values are state.
+    /// A catalog whose tree is written as JSON: a string is a tensor of as many elements as it has
+    /// letters, other values are state.
     fn catalog(text: &str) -> Catalog {
         fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
             let node = match value {
@@ -258,9 +285,15 @@ mod tests {
                     }
                     Node::map("", &nodes)
                 }
-                serde_json::Value::String(_) => {
-                    let storage = builder.storage(Storage::inline(vec![0; 4])).unwrap();
-                    Node::tensor(builder.tensor(path, Dtype::F32, &[1], storage, 0).unwrap())
+                serde_json::Value::Array(values) => {
+                    let places = values.iter().enumerate();
+                    let nodes: Vec<NodeId> =
+                        places.map(|(i, value)| add(builder, value, &join(path, &i.to_string()))).collect();
+                    Node::container(NodeKind::LIST, "", nodes)
+                }
+                serde_json::Value::String(text) => {
+                    let storage = builder.storage(Storage::inline(vec![0; text.len()])).unwrap();
+                    Node::tensor(builder.tensor(path, Dtype::U8, &[text.len() as u64], storage, 0).unwrap())
                 }
                 other => Node::int(other.as_i64().unwrap_or(0)),
             };
@@ -300,6 +333,15 @@ mod tests {
         assert_eq!(names(&part), ["a"]);
         assert_eq!(names(&take(catalog(text), &Part::Whole, true).unwrap().0).len(), 3);
         assert_eq!(names(&take(catalog(text), &Part::Auto, false).unwrap().0).len(), 3);
+    }
+
+    #[test]
+    fn a_mapping_has_names_and_more_than_numbers() {
+        let text = r#"{"state": {"a": "TT", "b": "TT"}, "step": "T", "views": ["TT", "TT"]}"#;
+        let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
+        assert_eq!(names(&part), ["a", "b"]);
+        assert_eq!(left_out.len(), 2);
+        assert_eq!(names(&take(catalog(r#"{"step": "T"}"#), &Part::Auto, true).unwrap().0), ["step"]);
     }
 
     #[test]

@@ -81,17 +81,10 @@ impl Report {
         self.end(started, run)
     }
 
-    /// The end of a conversion: `lens` are the files' lengths, by their place.
+    /// The end of a conversion: `lens` are the lengths of the committed files, by their place.
     #[must_use]
-    pub fn done(
-        mut self,
-        layout: &Layout,
-        lens: &[u64],
-        committed: Committed,
-        started: Instant,
-        run: &Run,
-    ) -> Self {
-        debug_assert_eq!(layout.files().len(), lens.len());
+    pub fn done(mut self, lens: &[u64], committed: Committed, started: Instant, run: &Run) -> Self {
+        debug_assert_eq!(committed.files.len(), lens.len());
         self.files = committed.files.into_iter().zip(lens.iter().copied()).collect();
         self.bytes = lens.iter().sum();
         self.notes.extend(committed.notes);

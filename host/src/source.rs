@@ -6,9 +6,7 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tensorferry_sdk::{
-    Entry, Error, FileId, Limits, Loss, LossKind, Result, Source, check_name, check_range,
-};
+use tensorferry_sdk::{Entry, Error, FileId, Limits, Result, Source, check_name, check_range};
 
 /// Descriptors that a source keeps open at once; older ones are reopened when they are read again.
 const MOST_OPEN: usize = 256;
@@ -103,29 +101,16 @@ impl FileSource {
         self.path(self.entry.name())
     }
 
-    /// What a folder that is the input holds beside the files that were read; `name/` is a folder.
-    ///
-    /// # Errors
-    /// I/o.
-    pub fn unread(&self) -> Result<Vec<Loss>> {
-        if self.entry != Entry::Folder {
-            return Ok(Vec::new());
-        }
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.folder).map_err(|e| self.in_folder(e))? {
-            let entry = entry.map_err(|e| self.in_folder(e))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if !name.starts_with('.') && !self.state().by_name.contains_key(&name) {
-                names.push(if entry.path().is_dir() { format!("{name}/") } else { name });
-            }
-        }
-        names.sort();
-        let lost = |name| Loss::new(LossKind::Sidecar, name, "files beside the tensors are not carried");
-        Ok(names.into_iter().map(lost).collect())
+    /// The folder that names are relative to.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
-    fn in_folder(&self, error: std::io::Error) -> Error {
-        Error::from(error).file(self.folder.display().to_string())
+    /// Whether a name has been opened.
+    #[must_use]
+    pub fn is_open(&self, name: &str) -> bool {
+        self.state().by_name.contains_key(name)
     }
 
     /// Whether every file that was opened is still the one that it was.

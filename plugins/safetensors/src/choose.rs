@@ -15,8 +15,8 @@ pub(crate) enum Choice {
     Files(Vec<String>),
 }
 
-/// Chooses by what the user pointed at. A file is itself, also if it is one of several shards. In a
-/// folder the order is: `model.safetensors.index.json`, `model.safetensors`, a lone index, a lone
+/// Chooses by what the user pointed at. A file is itself; a shard stands for its set, if that is
+/// there. In a folder the order is: `model.safetensors.index.json`, `model.safetensors`, a lone index, a lone
 /// file, a whole set of shards.
 ///
 /// # Errors
@@ -25,18 +25,32 @@ pub(crate) enum Choice {
 pub(crate) fn choose(source: &dyn Source, context: &dyn Context) -> Result<Choice> {
     match source.entry() {
         Entry::File(name) if name.ends_with(".json") => Ok(Choice::Index(name.clone())),
-        Entry::File(name) => {
-            if let Some(shard) = ShardName::parse(name).filter(|shard| shard.count > 1) {
-                context.note(&format!(
-                    "{name:?} is one of {} shards: for the whole model name its index or its folder",
-                    shard.count
-                ));
-            }
-            Ok(Choice::Files(vec![name.clone()]))
-        }
+        Entry::File(name) => match ShardName::parse(name).filter(|shard| shard.count > 1) {
+            Some(shard) => set_of(name, &shard, source, context),
+            None => Ok(Choice::Files(vec![name.clone()])),
+        },
         Entry::Folder => among(DEFAULT_STEM, &source.list("")?, context),
         Entry::Prefix(prefix) => among(prefix, &source.list(prefix)?, context),
     }
+}
+
+/// The set of a shard: by its index, or all of its shards. A shard whose set is not whole is read
+/// alone.
+fn set_of(name: &str, shard: &ShardName<'_>, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
+    let folder = name.strip_suffix(name.rsplit('/').next().unwrap_or_default()).unwrap_or_default();
+    let index = format!("{folder}{}{INDEX_SUFFIX}", shard.stem);
+    if source.contains(&index) {
+        return Ok(Choice::Index(index));
+    }
+    let names = source.list(&format!("{folder}{}-", shard.stem))?;
+    let of_set = |name: &&String| {
+        ShardName::parse(name).is_some_and(|other| (other.stem, other.count) == (shard.stem, shard.count))
+    };
+    let members: Vec<&str> = names.iter().filter(of_set).map(String::as_str).collect();
+    shards(&members).or_else(|_| {
+        context.note(&format!("{name:?} is one of {} shards, and the others are not here", shard.count));
+        Ok(Choice::Files(vec![name.to_owned()]))
+    })
 }
 
 /// Whether a folder's file is one that a model may be read from. Hidden files are not: macOS leaves

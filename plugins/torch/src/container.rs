@@ -10,8 +10,9 @@
 //!
 //! Source of the facts: `torch/serialization.py`, `caffe2/serialize/inline_container.cc`.
 
+use crate::SUFFIXES;
 use crate::archive;
-use tensorferry_sdk::{Error, FileId, Result, Source};
+use tensorferry_sdk::{Entry, Error, FileId, Result, Source};
 
 /// The first pickle of a stream, from behind its protocol: the number 0x1950a86a20f9469cfc6c, and STOP.
 const LEGACY: &[u8; 13] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e";
@@ -44,6 +45,31 @@ impl Container {
             }
             Self::Unknown => Error::malformed("not a PyTorch checkpoint").offset(0).expected("a zip archive"),
         }
+    }
+}
+
+/// What the Hugging Face libraries call a model's file.
+pub(crate) const FILE_OF_A_FOLDER: &str = "pytorch_model.bin";
+
+/// The checkpoint that the user means: the file, or the one of a folder.
+///
+/// # Errors
+/// Malformed, if a folder has none; usage, if it has several; i/o.
+pub(crate) fn file_of(source: &dyn Source) -> Result<String> {
+    match source.entry() {
+        Entry::File(name) => return Ok(name.clone()),
+        Entry::Prefix(name) => return Err(Error::usage("a PyTorch checkpoint is one file").file(name)),
+        Entry::Folder => {}
+    }
+    if source.contains(FILE_OF_A_FOLDER) {
+        return Ok(FILE_OF_A_FOLDER.to_owned());
+    }
+    let mut names = source.list("")?;
+    names.retain(|name| !name.starts_with('.') && SUFFIXES.iter().any(|suffix| name.ends_with(suffix)));
+    match &*names {
+        [one] => Ok(one.clone()),
+        [] => Err(Error::malformed("no PyTorch checkpoint in the folder").expected(FILE_OF_A_FOLDER)),
+        _ => Err(Error::usage("several checkpoints in the folder: name one").found(names.join(", "))),
     }
 }
 

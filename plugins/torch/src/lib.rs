@@ -50,7 +50,7 @@ impl Format for Torch {
             title: "PyTorch checkpoint".to_owned(),
             suffixes: SUFFIXES.map(str::to_owned).into(),
             magic: vec![Magic { offset: 0, bytes: archive::MAGIC.to_vec() }],
-            members: Vec::new(),
+            members: vec![container::FILE_OF_A_FOLDER.to_owned(), "pytorch_model*.index.json".to_owned()],
             capabilities: Capabilities::READ
                 .and(Capabilities::WRITE)
                 .and(Capabilities::TREE)

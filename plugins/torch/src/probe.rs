@@ -6,7 +6,15 @@ use crate::container::{self, Container};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
-    let Entry::File(name) = source.entry() else { return Ok(Score::NO) };
+    let name = match (source.entry(), container::file_of(source)) {
+        (Entry::Prefix(_), _) => return Ok(Score::NO),
+        // A folder may hold the same model in another format, which is then taken first.
+        (Entry::Folder, Ok(_)) => return Ok(Score::MAYBE),
+        // Several: the reader lists them.
+        (Entry::Folder, Err(error)) if error.kind() == ErrorKind::Usage => return Ok(Score::MAYBE),
+        (_, Err(_)) => return Ok(Score::NO),
+        (Entry::File(name), _) => name,
+    };
     let file = source.open(name)?;
     match container::detect(source, file)? {
         Container::Zip => {}

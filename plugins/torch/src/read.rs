@@ -11,7 +11,7 @@ use crate::side_record::{SIDE_RECORD, SideRecord};
 use crate::storages::{Placed, Storages};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteOrder, ByteSink, CatalogSink, Context, Entry, Error, FileId, Limits, Result, Source, TensorReader,
+    ByteOrder, ByteSink, CatalogSink, Context, Error, FileId, Limits, Result, Source, TensorReader,
 };
 
 /// The versions that `caffe2/serialize/versions.h` lets a reader read.
@@ -29,9 +29,7 @@ pub(crate) struct TorchReader {
 
 impl TensorReader for TorchReader {
     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
-        let Entry::File(name) = source.entry() else {
-            return Err(Error::usage("a PyTorch checkpoint is one file").found(source.entry().name()));
-        };
+        let name = &container::file_of(source)?;
         let file = source.open(name)?;
         match container::detect(source, file)? {
             Container::Zip => {}

@@ -28,8 +28,6 @@ use tensorferry_sdk::{
     CatalogView, Context, LayoutSink, OptionSpec, Options, Result, Role, Target, TensorPlan, TensorWriter,
 };
 
-/// The file of a model folder, as the Hugging Face libraries name it.
-const FILE_OF_A_FOLDER: &str = "pytorch_model.bin";
 /// The root folder of an archive whose file name gives none; torch's own choice for streams.
 const DEFAULT_ROOT: &str = "archive";
 
@@ -63,7 +61,7 @@ impl TensorWriter for TorchWriter {
     ) -> Result<Box<dyn TensorPlan>> {
         let path = match target {
             Target::File(path) => path,
-            Target::Folder => FILE_OF_A_FOLDER,
+            Target::Folder => crate::container::FILE_OF_A_FOLDER,
         };
         let storages = Storages::plan(catalog, layout, context)?;
         let pickle = state::pickle(catalog, &storages, layout, context)?;

@@ -1,0 +1,135 @@
+//! Sidecars are what lies beside the weights of a model folder: configuration, tokenizers, a model
+//! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
+
+use crate::plugins::Plugins;
+use crate::run::{Run, WINDOW_BYTES};
+use crate::source::FileSource;
+use crate::stage::Stage;
+use crate::target::Resolved;
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use tensorferry_sdk::{Context, Entry, Error, Layout, Loss, LossKind, Result, Source, Target};
+
+/// How deep sub-folders are entered.
+const MOST_FOLDERS: usize = 32;
+
+/// The files that go along, and those that do not.
+#[derive(Debug, Default)]
+pub struct Sidecars {
+    names: Vec<String>,
+    losses: Vec<Loss>,
+}
+
+/// What becomes of the files of an input folder that its reader did not read.
+///
+/// # Errors
+/// I/o.
+pub fn find(
+    source: &FileSource,
+    plugins: &Plugins,
+    target: &Resolved<'_>,
+    layout: &Layout,
+) -> Result<Sidecars> {
+    let mut sidecars = Sidecars::default();
+    if *source.entry() != Entry::Folder {
+        return Ok(sidecars);
+    }
+    let weights = weights(plugins)?;
+    let mut open = vec![String::new()];
+    while let Some(folder) = open.pop() {
+        for (name, path) in entries(source.folder(), &folder)? {
+            let file = name.rsplit('/').next().unwrap_or_default();
+            let lost = if source.is_open(&name) {
+                continue;
+            } else if path.is_dir() {
+                if !path.is_symlink() && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
+                    open.push(name);
+                    continue;
+                }
+                "a folder that is hidden, a link, or too deep is not carried"
+            } else if weights.is_match(file) {
+                "these are weights too, and were not read: convert them on their own"
+            } else if target.target != Target::Folder {
+                "the output is not a folder"
+            } else if layout.files().iter().any(|output| output.path == name) {
+                "the output has a file of this name"
+            } else {
+                sidecars.names.push(name);
+                continue;
+            };
+            sidecars.losses.push(Loss::new(LossKind::Sidecar, name, lost));
+        }
+    }
+    sidecars.names.sort();
+    sidecars.losses.sort();
+    Ok(sidecars)
+}
+
+/// The names under which formats know their own files.
+fn weights(plugins: &Plugins) -> Result<GlobSet> {
+    let mut patterns = GlobSetBuilder::new();
+    for format in plugins.formats() {
+        let description = &format.description;
+        let suffixes = description.suffixes.iter().map(|suffix| format!("*{suffix}"));
+        for pattern in suffixes.chain(description.members.iter().cloned()) {
+            // A plugin's pattern that is none matches nothing.
+            if let Ok(glob) = Glob::new(&pattern) {
+                patterns.add(glob);
+            }
+        }
+    }
+    patterns.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))
+}
+
+fn entries(root: &Path, folder: &str) -> Result<Vec<(String, std::path::PathBuf)>> {
+    let path = root.join(folder);
+    let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(&path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().into_string().map_err(|name| {
+            Error::unsupported("a file name that is not UTF-8").file(path.join(name).display().to_string())
+        })?;
+        let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        entries.push((name, entry.path()));
+    }
+    Ok(entries)
+}
+
+impl Sidecars {
+    /// The names of the files that go along, relative to the folder.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// What does not go along.
+    #[must_use]
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+
+    /// Copies them into the stage; gives their lengths.
+    ///
+    /// # Errors
+    /// Transient, where a file changed; else i/o.
+    pub fn copy(&self, source: &FileSource, stage: &Stage, run: &Run) -> Result<Vec<u64>> {
+        let mut buffer = vec![0; WINDOW_BYTES];
+        let mut lens = Vec::with_capacity(self.names.len());
+        for name in &self.names {
+            let file = source.open(name)?;
+            let len = source.len(file);
+            let output = stage.create(name, Some(len))?;
+            let mut offset = 0;
+            while offset < len {
+                run.check_cancelled()?;
+                let part = usize::try_from(len - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+                source.read_at(file, offset, &mut buffer[..part])?;
+                output.write_all_at(&buffer[..part], offset).map_err(|e| Error::from(e).file(name))?;
+                offset += part as u64;
+            }
+            lens.push(len);
+        }
+        Ok(lens)
+    }
+}
