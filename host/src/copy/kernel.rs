@@ -14,9 +14,14 @@ use tensorferry_sdk::{Context, Result, StorageId};
 /// Shorter extents are left to the windows: one call for each would cost more than it saves.
 const SHORTEST: u64 = 256 << 10;
 
-/// File systems (`statfs(2)`'s magic numbers) whose `copy_file_range` shares blocks or is done by
-/// the server: btrfs, xfs, bcachefs, nfs, cifs/smb2, ocfs2.
-const SHARING: [u64; 6] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x6969, 0xff53_4d42, 0x7461_636f];
+/// File systems (`statfs(2)`'s magic numbers) that share whole blocks: btrfs, xfs, bcachefs, ocfs2.
+const SHARING: [u64; 4] = [0x9123_683e, 0x5846_5342, 0xca45_1a4e, 0x7461_636f];
+
+/// Those whose server copies any bytes: nfs, cifs, smb2.
+const SERVING: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
+
+/// Blocks that are shared begin at multiples of this in both files.
+const BLOCK: u64 = 4096;
 
 /// Bytes of a storage that go to a file as they are.
 pub(super) struct Extent {
@@ -37,28 +42,71 @@ pub(super) fn take(
     sources: &RangeSums,
     outputs: &RangeSums,
 ) -> Vec<Extent> {
-    let mut extents = Vec::new();
-    if !shares_blocks(output) {
-        return extents;
-    }
-    placements.retain(|placement| {
-        let Fill::Read { storage, from, swap_unit: 1 } = placement.fill else { return true };
-        let (to, len) = (placement.to, placement.len);
-        let summed = outputs.touches(file, &(to..to + len))
-            || sources.touches(storage.0 as usize, &(from..from + len));
-        let near = || stored.in_file(storage).is_some_and(|(source, _)| same_device(&source, output));
-        let taken = len >= SHORTEST && !summed && near();
-        if taken {
-            extents.push(Extent { file, to, len, storage, from });
-        }
-        !taken
+    let Some(block) = block_size(output) else { return Vec::new() };
+    let summed = |extent: &Extent| {
+        outputs.touches(file, &(extent.to..extent.to + extent.len))
+            || sources.touches(extent.storage.0 as usize, &(extent.from..extent.from + extent.len))
+    };
+    let mut extents = runs(file, placements);
+    extents.retain_mut(|extent| {
+        let source = stored.in_file(extent.storage).filter(|(source, _)| same_device(source, output));
+        !summed(extent)
+            && source.is_some_and(|(_, start)| extent.align(start, block))
+            && extent.len >= SHORTEST
     });
+    leave_out(placements, &extents);
     extents
 }
 
-fn shares_blocks(file: &File) -> bool {
+/// Reads that continue each other in the storage and in the file, as one each.
+fn runs(file: usize, placements: &[Placement<'_>]) -> Vec<Extent> {
+    let mut runs: Vec<Extent> = Vec::new();
+    for placement in placements {
+        let Fill::Read { storage, from, swap_unit: 1 } = placement.fill else { continue };
+        match runs.last_mut() {
+            Some(last)
+                if last.storage == storage
+                    && last.to + last.len == placement.to
+                    && last.from + last.len == from =>
+            {
+                last.len += placement.len;
+            }
+            _ => runs.push(Extent { file, to: placement.to, len: placement.len, storage, from }),
+        }
+    }
+    runs
+}
+
+/// Cuts from the reads what extents, which are in the same order, copy.
+fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
+    let mut kept = Vec::with_capacity(placements.len());
+    for placement in placements.drain(..) {
+        let Fill::Read { storage, from, swap_unit } = placement.fill else {
+            kept.push(placement);
+            continue;
+        };
+        let end = placement.to + placement.len;
+        let next = extents.partition_point(|extent| extent.to + extent.len <= placement.to);
+        let (start, stop) =
+            extents.get(next).map_or((end, end), |extent| (extent.to, extent.to + extent.len));
+        let mut keep = |to: u64, until: u64| {
+            if to < until {
+                let from = from + (to - placement.to);
+                kept.push(Placement { to, len: until - to, fill: Fill::Read { storage, from, swap_unit } });
+            }
+        };
+        keep(placement.to, start.clamp(placement.to, end));
+        keep(stop.clamp(placement.to, end), end);
+    }
+    *placements = kept;
+}
+
+/// What extents must be aligned to on this file's file system, if it is one on which they pay.
+fn block_size(file: &File) -> Option<u64> {
     // The magic numbers are 32 bits, sign-extended on some platforms.
-    fstatfs(file).is_ok_and(|facts| SHARING.contains(&(facts.f_type.cast_unsigned() & 0xffff_ffff)))
+    let magic = fstatfs(file).ok()?.f_type.cast_unsigned() & 0xffff_ffff;
+    let sharing = SHARING.contains(&magic).then_some(BLOCK);
+    sharing.or(SERVING.contains(&magic).then_some(1))
 }
 
 fn same_device(a: &File, b: &File) -> bool {
@@ -66,6 +114,20 @@ fn same_device(a: &File, b: &File) -> bool {
 }
 
 impl Extent {
+    /// Shrinks it to whole blocks of both files; false if their blocks do not fall together. `start`
+    /// is where the storage lies in its file.
+    fn align(&mut self, start: u64, block: u64) -> bool {
+        let begin = self.to.next_multiple_of(block);
+        let end = (self.to + self.len) / block * block;
+        if (start + self.from) % block != self.to % block || begin >= end {
+            return false;
+        }
+        self.from += begin - self.to;
+        self.to = begin;
+        self.len = end - begin;
+        true
+    }
+
     /// Has the kernel copy it; what it will not, goes through a buffer.
     pub(super) fn copy(
         &self,
@@ -99,5 +161,45 @@ impl Extent {
             run.count(part.len() as u64);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn read(to: u64, len: u64, from: u64) -> Placement<'static> {
+        Placement { to, len, fill: Fill::Read { storage: StorageId(0), from, swap_unit: 1 } }
+    }
+
+    fn facts(placements: &[Placement<'_>]) -> Vec<(u64, u64, u64)> {
+        let facts = |placement: &Placement<'_>| match placement.fill {
+            Fill::Read { from, .. } => Some((placement.to, placement.len, from)),
+            _ => None,
+        };
+        placements.iter().filter_map(facts).collect()
+    }
+
+    #[test]
+    fn whole_blocks_are_left_out_and_the_rest_is_kept() {
+        // The storage begins at byte 1000 of its file, as in the output: blocks fall together.
+        let mut placements = vec![read(1000, 5000, 0), read(6000, 8000, 5000), read(20000, 100, 0)];
+        let mut extents = runs(0, &placements);
+        assert_eq!(extents.len(), 2);
+        assert!(extents[0].align(1000, BLOCK));
+        assert_eq!((extents[0].to, extents[0].len, extents[0].from), (4096, 8192, 3096));
+        assert!(!extents[1].align(1000, BLOCK));
+        extents.pop();
+        leave_out(&mut placements, &extents);
+        assert_eq!(facts(&placements), [(1000, 3096, 0), (12288, 1712, 11288), (20000, 100, 0)]);
+    }
+
+    #[test]
+    fn blocks_that_do_not_fall_together_are_not_shared() {
+        let mut extent = runs(0, &[read(8, 1 << 20, 0)]).pop().unwrap();
+        assert!(!extent.align(0, BLOCK));
+        assert!(extent.align(0, 1));
+        assert_eq!((extent.to, extent.len), (8, 1 << 20));
     }
 }
