@@ -59,7 +59,7 @@ pub trait CatalogSink {
     /// A node of the tree, after its children.
     ///
     /// # Errors
-    /// As [`Tree::push`].
+    /// As [`Tree::push`](crate::Tree::push).
     fn node(&mut self, node: Node) -> Result<NodeId>;
 
     /// The tree's root.
