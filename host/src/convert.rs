@@ -92,7 +92,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     let stage = Stage::begin(&target.destination)?;
     let files = create_files(&stage, &layout)?;
     begun(layout.copied_bytes());
-    let copied = copy(&layout, &*plan, &logical, &files)?;
+    let copied = copy(&layout, &*plan, &logical, &files, request.commit.sync)?;
     fault::reach("copied")?;
     let mut lens = seal(&layout, &*plan, &copied, &files)?;
     lens.extend(sidecars.copy(&input.source, &stage, run)?);

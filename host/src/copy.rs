@@ -7,6 +7,7 @@
 
 mod kernel;
 mod ranges;
+mod writeback;
 
 use crate::gather::{Scratch, Strided, swap};
 use crate::logical::Logical;
@@ -34,10 +35,17 @@ pub struct Copied {
 }
 
 /// Moves everything that a layout names into `files`, which has a file for each of the layout's.
+/// `sync`: they are to be on the disk soon, so that writing them back begins at once.
 ///
 /// # Errors
 /// Malformed, where a storage's digest is wrong; transient, where the source changed; i/o.
-pub fn copy(layout: &Layout, plan: &dyn TensorPlan, logical: &Logical<'_>, files: &[File]) -> Result<Copied> {
+pub fn copy(
+    layout: &Layout,
+    plan: &dyn TensorPlan,
+    logical: &Logical<'_>,
+    files: &[File],
+    sync: bool,
+) -> Result<Copied> {
     let stored = logical.stored();
     let run = stored.run();
     let sources = RangeSums::of_storages(logical);
@@ -50,7 +58,7 @@ pub fn copy(layout: &Layout, plan: &dyn TensorPlan, logical: &Logical<'_>, files
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
     let mut tasks = filled.tasks(layout, run);
     tasks.extend(extents.into_iter().map(Task::Kernel));
-    tasks.par_iter().try_for_each_init(Buffers::default, |buffers, task| {
+    let each = |buffers: &mut Buffers, task: &Task<'_>| {
         run.check_cancelled()?;
         match task {
             Task::Window { file, start, end } => {
@@ -67,7 +75,13 @@ pub fn copy(layout: &Layout, plan: &dyn TensorPlan, logical: &Logical<'_>, files
             }
         }
         .map_err(|error| in_output(error, layout, task))
-    })?;
+    };
+    let all = || tasks.par_iter().try_for_each_init(Buffers::default, each);
+    if sync {
+        writeback::alongside(files, all)?;
+    } else {
+        all()?;
+    }
     sources.check_storages(stored)?;
     let digests = outputs.finish(files)?;
     let lens = lens.into_iter().map(|len| len.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();

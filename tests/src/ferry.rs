@@ -102,6 +102,25 @@ impl Ferry {
         self.run(options).expect(0).json()
     }
 
+    /// Has it convert an input that must be refused with exit code 3, to a file and to a folder, and
+    /// looks for what it left.
+    ///
+    /// # Panics
+    /// If it is not refused, does not name `named`, or leaves a file.
+    pub fn refuses(&self, input: &Path, named: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        for (output, format) in
+            [("out.pt", "torch"), ("out.safetensors", "safetensors"), ("folder/", "torch")]
+        {
+            let output = folder.path().join(output);
+            let command: [&OsStr; 5] =
+                ["convert".as_ref(), input.as_ref(), output.as_ref(), "--to".as_ref(), format.as_ref()];
+            self.run(command).expect(3).says(&[named]);
+            let left = files_below(folder.path());
+            assert!(left.is_empty(), "{}: left {left:?}", input.display());
+        }
+    }
+
     /// Whether `diff` finds the same content in both.
     ///
     /// # Panics

@@ -2,7 +2,7 @@
 
 use super::args::{DigestName, Inspect};
 use super::terminal::{self, printable};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tensorferry_host::content::{self, Algorithm, ContentDigest, digests};
@@ -13,7 +13,7 @@ use tensorferry_host::plugins::Plugins;
 use tensorferry_host::report::LossRecord;
 use tensorferry_host::run::Run;
 use tensorferry_host::stored::{Stored, hex};
-use tensorferry_sdk::{Catalog, Result, Tensor};
+use tensorferry_sdk::{Catalog, Result, Tensor, TensorId};
 
 /// Tensors that the text shows before it counts the rest; `--json` has all of them.
 const MOST_SHOWN: usize = 1000;
@@ -47,53 +47,77 @@ fn dtype_name<'a>(catalog: &'a Catalog, tensor: &Tensor) -> &'a str {
     catalog.dtype_info(tensor.dtype).map_or("?", |info| info.name())
 }
 
-fn algorithm_name(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::Sha256 => "sha256",
-        Algorithm::Blake3 => "blake3",
+type Hashed = (Algorithm, Vec<ContentDigest>);
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    format: &'a str,
+    origin: &'a str,
+    tensors: Vec<TensorRecord<'a>>,
+    metadata: &'a BTreeMap<String, String>,
+    losses: Vec<LossRecord<'a>>,
+    /// Of a pickle: every function or class that it would have called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    globals: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<Digest>,
+}
+
+#[derive(Serialize)]
+struct TensorRecord<'a> {
+    name: &'a str,
+    dtype: &'a str,
+    shape: &'a [u64],
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tied_to: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<Digest>,
+}
+
+/// A digest in hexadecimal, under its algorithm's name.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Digest {
+    Sha256(String),
+    Blake3(String),
+}
+
+impl Digest {
+    fn new(algorithm: Algorithm, digest: &ContentDigest) -> Self {
+        match algorithm {
+            Algorithm::Sha256 => Self::Sha256(hex(digest)),
+            Algorithm::Blake3 => Self::Blake3(hex(digest)),
+        }
     }
 }
 
-type Hashed = (Algorithm, Vec<ContentDigest>);
-
-fn document(seen: &Inspected<'_>, hashed: Option<&Hashed>) -> Value {
+fn document<'a>(seen: &'a Inspected<'_>, hashed: Option<&Hashed>) -> Document<'a> {
     let catalog = &seen.catalog;
-    let ties = catalog.ties();
-    let tensors: Vec<Value> = catalog
-        .tensors()
-        .iter()
-        .enumerate()
-        .map(|(index, tensor)| {
-            let mut record = json!({
-                "name": tensor.name,
-                "dtype": dtype_name(catalog, tensor),
-                "shape": tensor.shape,
-                "bytes": tensor.bytes,
-            });
-            let first = ties[index].0 as usize;
-            if first != index {
-                record["tied_to"] = json!(catalog.tensors()[first].name);
+    let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
+    let record = |(index, (tensor, tie)): (usize, (&'a Tensor, TensorId))| TensorRecord {
+        name: &tensor.name,
+        dtype: dtype_name(catalog, tensor),
+        shape: &tensor.shape,
+        bytes: tensor.bytes,
+        tied_to: catalog.tensor(tie).filter(|_| tie.0 as usize != index).map(|first| first.name.as_str()),
+        digest: hashed.map(|(algorithm, digests)| Digest::new(*algorithm, &digests[index])),
+    };
+    Document {
+        format: &seen.input.format.description.id,
+        origin: catalog.origin(),
+        tensors: tensors.map(record).collect(),
+        metadata: catalog.metadata(),
+        losses: seen.losses.iter().map(LossRecord::of).collect(),
+        globals: seen.input.catalog.tree().root().map(|_| catalog.globals()),
+        content: match hashed {
+            Some((Algorithm::Blake3, digests)) => {
+                Some(Digest::new(Algorithm::Blake3, &content_digest(catalog, digests)))
             }
-            if let Some((algorithm, digests)) = hashed {
-                record["digest"] = json!({ algorithm_name(*algorithm): hex(&digests[index]) });
-            }
-            record
-        })
-        .collect();
-    let mut document = json!({
-        "format": seen.input.format.description.id,
-        "tensors": tensors,
-        "metadata": catalog.metadata(),
-        "losses": seen.losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
-        "origin": catalog.origin(),
-    });
-    if seen.input.catalog.tree().root().is_some() {
-        document["globals"] = json!(catalog.globals());
+            _ => None,
+        },
     }
-    if let Some((Algorithm::Blake3, digests)) = hashed {
-        document["content"] = json!({ "blake3": hex(&content_digest(catalog, digests)) });
-    }
-    document
 }
 
 fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest {

@@ -1,6 +1,7 @@
 //! Writing to the user: the answer on stdout, everything else on stderr.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,7 @@ pub(super) fn print(text: &str) -> Result<()> {
 }
 
 /// The answer, as one JSON document.
-pub(super) fn print_json(document: &serde_json::Value) -> Result<()> {
+pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(document).map_err(|e| Error::io(e.to_string()))?;
     print(&format!("{text}\n"))
 }
