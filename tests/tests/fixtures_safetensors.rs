@@ -5,7 +5,6 @@
 use std::ffi::OsStr;
 use tempfile::tempdir;
 use tensorferry_tests::Ferry;
-use tensorferry_tests::ferry::files_below;
 use tensorferry_tests::fixtures::{Case, cases, inspected};
 
 fn ok_cases() -> Vec<Case> {
