@@ -1,9 +1,8 @@
-//! TensorFlow's messages: the values that stand in the index of a checkpoint.
+//! TensorFlow's messages: checkpoints, graphs, saved models, records.
 //!
-//! Names and field numbers are those of the `.proto` files that TensorFlow publishes (release 2.21,
-//! `tensorflow/core/framework` and `tensorflow/core/protobuf`). The files in `proto/` have the same
-//! paths and hold the messages that ferry reads, no others; they are compiled while the crate is
-//! built.
+//! Names and field numbers are those of the `.proto` files that TensorFlow publishes (release 2.21).
+//! The files in `proto/` have the same paths and hold the messages and fields that ferry reads, no
+//! others; they are compiled while the crate is built.
 //!
 //! Decoding drops what it does not know: prost keeps no unknown fields, so a message that is decoded
 //! and encoded again may be shorter than it was. A program that carries a message on must carry its
@@ -17,6 +16,10 @@
 pub use prost::{DecodeError, Message};
 
 include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
+
+/// The messages' descriptors, a serialized `google.protobuf.FileDescriptorSet`: for readers of the
+/// text form, which has names where the binary form has numbers.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,4 @@
+//! TensorFlow's checkpoints, saved models and frozen graphs.
+#![forbid(unsafe_code)]
+
+mod dtype;
