@@ -2,3 +2,5 @@
 #![forbid(unsafe_code)]
 
 mod dtype;
+mod text;
+mod wire;
