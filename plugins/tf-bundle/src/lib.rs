@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod dtype;
+mod tensor_proto;
 mod text;
 mod wire;

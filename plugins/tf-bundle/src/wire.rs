@@ -22,6 +22,8 @@ use tensorferry_sdk::{Error, FileId, Result, Source};
 /// Bytes that are read from a file at once. Fields lie close together but for tensors' contents,
 /// which are skipped: a larger window would read more of those.
 const WINDOW: u64 = 16 << 10;
+/// Bytes that are read and given at once where a range is gone through as a whole.
+const CHUNK: u64 = 64 << 10;
 /// A varint of 64 bits has no more bytes.
 const MOST_VARINT_BYTES: u32 = 10;
 
@@ -155,7 +157,7 @@ impl<'a> Wire<'a> {
         let len = range.end.saturating_sub(range.start);
         if len > most {
             return Err(self
-                .place(Error::limit("a field is too long to hold in memory"), range.start)
+                .located(Error::limit("a field is too long to hold in memory"), range.start)
                 .expected(format!("at most {most} bytes"))
                 .found(len));
         }
@@ -175,6 +177,85 @@ impl<'a> Wire<'a> {
             let found = String::from_utf8_lossy(error.as_bytes()).into_owned();
             self.malformed(range.start, "a string field is not UTF-8").found(format!("{found:?}"))
         })
+    }
+
+    /// Gives the bytes of a range piece by piece, in order, however long it is.
+    ///
+    /// # Errors
+    /// Malformed past the end; i/o; what `visit` returns.
+    pub(crate) fn each_chunk(
+        &self,
+        range: &Range<u64>,
+        visit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut buffer = Vec::new();
+        let mut offset = range.start;
+        while offset < range.end {
+            let len = usize::try_from(CHUNK.min(range.end - offset)).unwrap_or(0);
+            match self.place {
+                Place::Memory { bytes, .. } => {
+                    let held = slice(bytes, 0, offset, len);
+                    visit(held.ok_or_else(|| self.too_short(offset, len as u64, 0))?)?;
+                }
+                Place::File { source, file } => {
+                    buffer.resize(len, 0);
+                    source.read_at(file, offset, &mut buffer)?;
+                    visit(&buffer)?;
+                }
+            }
+            offset += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Gives each of the varints that are packed in a range.
+    ///
+    /// # Errors
+    /// Malformed, if the last one does not end with the range, or one has more than 64 bits; i/o; what
+    /// `visit` returns.
+    pub(crate) fn each_varint(
+        &self,
+        range: &Range<u64>,
+        visit: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let (mut value, mut shift) = (0_u64, 0_u32);
+        self.each_chunk(range, &mut |chunk| {
+            for &byte in chunk {
+                if shift > 63 || (shift == 63 && byte > 1) {
+                    return Err(self.malformed(range.start, "a packed varint has more than 64 bits"));
+                }
+                value |= u64::from(byte & 0x7f) << shift;
+                shift += 7;
+                if byte & 0x80 == 0 {
+                    visit(value)?;
+                    (value, shift) = (0, 0);
+                }
+            }
+            Ok(())
+        })?;
+        if shift == 0 {
+            Ok(())
+        } else {
+            Err(self.malformed(range.start, "the last packed varint does not end"))
+        }
+    }
+
+    /// How many varints are packed in a range.
+    ///
+    /// # Errors
+    /// As [`each_varint`](Self::each_varint).
+    pub(crate) fn count_varints(&self, range: &Range<u64>) -> Result<u64> {
+        let mut count = 0;
+        self.each_varint(range, &mut |_| {
+            count += 1;
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// Another walker of the same bytes, with a window of its own: for two places that are read in turn.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(self.place)
     }
 
     /// Fills `buffer` from `offset`.
@@ -207,11 +288,11 @@ impl<'a> Wire<'a> {
 
     /// An error of the input, with its place.
     pub(crate) fn malformed(&self, offset: u64, message: &str) -> Error {
-        self.place(Error::malformed(message), offset)
+        self.located(Error::malformed(message), offset)
     }
 
     /// An error with its place.
-    pub(crate) fn place(&self, error: Error, offset: u64) -> Error {
+    pub(crate) fn located(&self, error: Error, offset: u64) -> Error {
         match self.place {
             Place::File { source, file } => error.file(source.name(file)).offset(offset),
             Place::Memory { name, .. } => error.file(name),
