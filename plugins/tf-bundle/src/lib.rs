@@ -6,4 +6,7 @@ mod dtype;
 mod readable;
 mod slice_key;
 mod table;
+mod tensor_proto;
+mod text;
 mod varint;
+mod wire;
