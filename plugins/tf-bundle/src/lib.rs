@@ -1,10 +1,15 @@
 //! TensorFlow's checkpoints, saved models and frozen graphs.
 #![forbid(unsafe_code)]
 
+mod checksum;
 mod dtype;
 mod graph_def;
 mod message_kind;
+mod readable;
 mod saved_model_probe;
+mod slice_key;
+mod table;
 mod tensor_proto;
 mod text;
+mod varint;
 mod wire;
