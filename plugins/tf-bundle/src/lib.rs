@@ -1,8 +1,12 @@
 //! TensorFlow's checkpoints, saved models and frozen graphs.
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod checksum;
 mod dtype;
+mod locate;
+mod probe;
+mod read;
 mod readable;
 mod slice_key;
 mod table;
