@@ -15,5 +15,6 @@ mod slice_key;
 mod table;
 mod tensor_proto;
 mod text;
+mod v1;
 mod varint;
 mod wire;
