@@ -1,5 +1,17 @@
 //! TensorFlow's checkpoints, saved models and frozen graphs.
 #![forbid(unsafe_code)]
 
+mod checksum;
 mod dtype;
+mod graph_def;
+mod message_kind;
 mod names;
+mod readable;
+mod saved_model_probe;
+mod slice_key;
+mod state_file;
+mod table;
+mod tensor_proto;
+mod text;
+mod varint;
+mod wire;
