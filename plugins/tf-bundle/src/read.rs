@@ -50,7 +50,7 @@ pub(crate) fn read_bundle(
     context: &dyn Context,
 ) -> Result<StringTensors> {
     let index = BundleIndex::read(source, prefix, context)?;
-    let mut placer = Placer::new(&index, source);
+    let mut placer = Placer::new(&index, source, context.limits());
     for entry in &index.entries {
         placer.place(catalog, &entry.name(), entry)?;
     }

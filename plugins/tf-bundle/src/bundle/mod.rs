@@ -35,7 +35,7 @@ mod window;
 pub(crate) use entry::BundleEntry;
 pub(crate) use index::BundleIndex;
 pub(crate) use place::Placer;
-pub(crate) use shards::{DataFileName, data_file_name};
+pub(crate) use shards::{DataFileName, data_file_name, has_data_files};
 pub(crate) use string_tensor::StringTensors;
 
 /// The ending of a bundle's index.
