@@ -97,7 +97,7 @@ pub(crate) fn read_bundle(
         key_map,
     };
     let entries: Vec<&BundleEntry> = index.entries.iter().filter(|entry| reading.is_tensor(entry)).collect();
-    let mut placer = Placer::new(&index, source);
+    let mut placer = Placer::new(&index, source, context.limits());
     for tensor in reading.name(&entries)? {
         reading.place(&tensor, &entries, &mut placer, catalog)?;
     }
@@ -107,7 +107,9 @@ pub(crate) fn read_bundle(
 
 fn decode_graph(bytes: &[u8]) -> Result<TrackableObjectGraph> {
     TrackableObjectGraph::decode(bytes).map_err(|error| {
-        Error::malformed("the object graph is not a message of its kind").tensor(OBJECT_GRAPH_KEY).found(error)
+        Error::malformed("the object graph is not a message of its kind")
+            .tensor(OBJECT_GRAPH_KEY)
+            .found(error)
     })
 }
 
@@ -184,7 +186,8 @@ impl Reading<'_> {
     /// A text that describes an object, such as its configuration, is no tensor to other formats.
     fn goes_into_metadata(&mut self, entry: &BundleEntry) -> Result<bool> {
         let purpose = self.context.purpose();
-        let describes = self.graph.and_then(|graph| graph.find(&entry.key)).is_some_and(|v| v.describes_object());
+        let describes =
+            self.graph.and_then(|graph| graph.find(&entry.key)).is_some_and(|v| v.describes_object());
         if !describes || !entry.is_string_scalar() || purpose == Purpose::SHOW || purpose == Purpose::COPY {
             return Ok(false);
         }
