@@ -7,6 +7,7 @@
 
 use crate::commit::{CommitOptions, StagedFile, check_free, recover};
 use crate::copy::copy;
+use crate::errand::{Errand, purpose};
 use crate::fault;
 use crate::input;
 use crate::logical::Logical;
@@ -71,12 +72,14 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     let format = probe(plugins, &source, request.from.as_deref(), run)?;
     let target = target::resolve(plugins, &request.output, request.to.as_deref(), source.entry())?;
     check_sides(request, &format.description, &target.format.description)?;
-    let input = input::read(source, format, &request.reader_options, run)?;
+    let errand = Errand::new(run, purpose(&format.description, &target.format.description))
+        .with_new_output(target.is_new_folder());
+    let input = input::read(source, format, &request.reader_options, &errand)?;
     let selected = select(&input.catalog, &request.part, &target.format.description)?;
 
     let stored = Stored::new(&input, &selected.catalog, run, target.spill());
     let logical = Logical::new(&selected.catalog, &stored);
-    let Planned { layout, plan, losses } = plan(&target, &request.writer_options, &logical, run)?;
+    let Planned { layout, plan, losses } = plan(&target, &request.writer_options, &logical, &errand)?;
     let sidecars = sidecars::find(&input.source, plugins, &target, &layout)?;
     let losses = selected.losses.iter().chain(&losses).chain(sidecars.losses()).cloned();
     let mut report = Report::new(request, &target, losses, &logical, &layout);
@@ -105,6 +108,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     target.format.format.faults().check()?;
     drop(stored);
     input.close()?;
+    errand.check_lent()?;
     run.check_cancelled()?;
     let committed = stage.commit(&staged_files(&layout, &sidecars), request.commit)?;
     Ok(report.done(&lens, committed, started, run))

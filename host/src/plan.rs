@@ -1,8 +1,8 @@
 //! Planning has the target's writer lay a catalog out.
 
+use crate::errand::Errand;
 use crate::logical::Logical;
 use crate::losses;
-use crate::run::Run;
 use crate::target::Resolved;
 use tensorferry_sdk::{Format, Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
 
@@ -24,13 +24,13 @@ pub fn plan(
     target: &Resolved<'_>,
     given: &[(String, String)],
     logical: &Logical<'_>,
-    run: &Run,
+    errand: &Errand<'_>,
 ) -> Result<Planned> {
     let description = &target.format.description;
     let options = Options::check(&description.options, Side::Writer, given)?;
     let writer = target.format.format.writer(&options)?;
     let mut builder = LayoutBuilder::new(logical);
-    let plan = writer.plan(logical, &target.target, &mut builder, run)?;
+    let plan = writer.plan(logical, &target.target, &mut builder, errand)?;
     let layout = builder.finish().map_err(|e| target.format.format.faults().blame(e))?;
     let mut losses = layout.losses().to_vec();
     losses.extend(losses::of_ties(logical, &layout, description.capabilities));

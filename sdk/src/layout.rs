@@ -5,6 +5,7 @@
 //! named as an alias of one that is, or given up with a loss.
 
 use crate::{ByteOrder, DigestAlgorithm, Loss, Region, Result, StorageId, TensorId};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A file of a layout that is copied: its segments are known before any byte moves.
@@ -218,6 +219,18 @@ pub trait LayoutSink {
     /// # Errors
     /// None today.
     fn loss(&mut self, loss: Loss) -> Result<()>;
+
+    /// Says that this format's reader will show a tensor under another name ([`Purpose::SHOW`]), so
+    /// that it can be verified. A tensor may get several such names.
+    ///
+    /// [`Purpose::SHOW`]: crate::Purpose::SHOW
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such tensor.
+    fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
+        let _ = (tensor, name);
+        Ok(())
+    }
 }
 
 /// What a writer promised, checked.
@@ -228,6 +241,7 @@ pub struct Layout {
     pub(crate) digests: Vec<DigestRequest>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) omitted: Vec<TensorId>,
+    pub(crate) names: BTreeMap<TensorId, Vec<String>>,
 }
 
 impl Layout {
@@ -259,6 +273,12 @@ impl Layout {
     #[must_use]
     pub fn omitted(&self) -> &[TensorId] {
         &self.omitted
+    }
+
+    /// The names under which a tensor was written, if its own is not the one.
+    #[must_use]
+    pub fn names(&self, tensor: TensorId) -> Option<&[String]> {
+        self.names.get(&tensor).map(Vec::as_slice)
     }
 
     /// Bytes of all copied files.

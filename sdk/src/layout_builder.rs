@@ -279,4 +279,12 @@ impl LayoutSink for LayoutBuilder<'_> {
         self.layout.losses.push(loss);
         Ok(())
     }
+
+    fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
+        if tensor.0 >= self.catalog.tensor_count() {
+            return Err(Error::plugin(format!("no tensor {}", tensor.0)));
+        }
+        self.layout.names.entry(tensor).or_default().push(name.to_owned());
+        Ok(())
+    }
 }

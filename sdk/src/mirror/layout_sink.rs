@@ -98,6 +98,10 @@ impl abi::LayoutSink for LentLayoutSink<'_> {
     fn loss(&mut self, kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> AbiResult<()> {
         guard("layout.loss", || self.0.loss(loss(kind, what, why)))
     }
+
+    fn written_as(&mut self, tensor: u32, name: RStr<'_>) -> AbiResult<()> {
+        guard("layout.written_as", || self.0.written_as(TensorId(tensor), name.as_str()))
+    }
 }
 
 pub(super) struct RemoteLayoutSink<'a>(pub(super) LayoutSinkMut<'a>);
@@ -167,5 +171,9 @@ impl LayoutSink for RemoteLayoutSink<'_> {
 
     fn loss(&mut self, loss: Loss) -> Result<()> {
         received(self.0.loss(loss.kind.word().into(), loss.what.as_str().into(), loss.why.as_str().into()))
+    }
+
+    fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
+        received(self.0.written_as(tensor.0, name.into()))
     }
 }
