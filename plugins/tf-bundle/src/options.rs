@@ -1,5 +1,6 @@
 //! Options: what a user may tell the readers and writers of the three formats.
 
+use crate::names::naming::Scheme;
 use tensorferry_sdk::{Error, OptionKind, OptionSpec, Options, Result};
 
 const NAMES: &str = "names";
@@ -64,7 +65,7 @@ fn reader() -> Vec<OptionSpec> {
     vec![
         OptionSpec::reader(
             NAMES,
-            words(&["auto", "key", "full", "path"]),
+            words(&Scheme::WORDS),
             Some("auto"),
             "names of TensorFlow 2 variables: key is the checkpoint's, full the variable's own, path the objects' that \
              lead to it; auto is full where that is unique, else path, and key where the output is a checkpoint",
@@ -132,12 +133,7 @@ pub(crate) enum State {
 impl ReadOptions {
     /// Reads the checked options.
     pub(crate) fn new(options: &Options) -> Self {
-        let names = match options.text(NAMES) {
-            Some("key") => Scheme::Key,
-            Some("full") => Scheme::Full,
-            Some("path") => Scheme::Path,
-            _ => Scheme::Auto,
-        };
+        let names = options.text(NAMES).and_then(Scheme::named).unwrap_or(Scheme::Auto);
         let state = options.text(STATE).map(|word| if word == "all" { State::All } else { State::Model });
         let tags = options.text(TAGS).map(|tags| tags.split(',').map(|tag| tag.trim().to_owned()).collect());
         Self { names, state, tags }

@@ -8,7 +8,7 @@
 //! Sources: `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` for the options, and
 //! `tensorflow/core/lib/io/table_builder.cc`, `block_builder.cc` and `format.cc` for the bytes.
 
-use super::{FOOTER_LEN, Handle, MAGIC, NOT_COMPRESSED};
+use super::{Handle, MAGIC, NOT_COMPRESSED};
 use crate::checksum::mask;
 use crate::varint;
 use tensorferry_sdk::{ByteSink, Error, Result};
@@ -19,6 +19,9 @@ const BLOCK_BYTES: usize = 256 << 10;
 const KEYS_OF_A_DATA_RUN: usize = 16;
 /// The same of the index block.
 const KEYS_OF_AN_INDEX_RUN: usize = 1;
+/// Bytes of the footer before its magic.
+const HANDLES_LEN: usize = 40;
+
 /// Writes a table.
 pub(crate) struct TableWriter<'a> {
     output: &'a mut dyn ByteSink,
@@ -80,11 +83,9 @@ impl<'a> TableWriter<'a> {
         }
         let index = self.index.take();
         let index = self.write_block(&index)?;
-        let handles = [metaindex.encode(), index.encode()].concat();
-        let mut footer = [0; FOOTER_LEN as usize];
-        let (front, magic) = footer.split_at_mut(footer.len() - 8);
-        front[..handles.len()].copy_from_slice(&handles);
-        magic.copy_from_slice(&MAGIC.to_le_bytes());
+        let mut footer = [metaindex.encode(), index.encode()].concat();
+        footer.resize(HANDLES_LEN, 0);
+        footer.extend_from_slice(&MAGIC.to_le_bytes());
         self.output.write(&footer)
     }
 
