@@ -1,0 +1,329 @@
+//! A naming gives each tensor of a checkpoint the name under which it is converted.
+//!
+//! `auto` prefers the variable's full name. Where several variables have one full name, and all are
+//! the same to the byte, they are one tied tensor: `model.export()` of Keras 3 saves each variable
+//! twice. Where they differ, each takes its object path, and where that is taken, its key. It never
+//! fails. The other schemes force one kind of name; a collision is then the user's to solve.
+//!
+//! Variables that nobody named are all called `Variable`. That two of them hold the same, such as
+//! zeros, is chance: they are never tied.
+
+use super::key_text::key_text;
+use super::object_graph::{ObjectGraph, Value};
+use super::path::ATTRIBUTES;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use tensorferry_sdk::{Error, Result};
+
+/// How many colliding names an error lists.
+const LISTED: usize = 10;
+/// What TensorFlow calls a variable that nobody named.
+const UNNAMED: &str = "Variable";
+
+/// One entry of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Variable {
+    /// Its key.
+    pub(crate) key: Vec<u8>,
+    /// TensorFlow's number for its dtype.
+    pub(crate) dtype: i32,
+    /// Its dimensions.
+    pub(crate) shape: Vec<i64>,
+    /// The checksum that the checkpoint gives for it: entries that differ here need no comparison.
+    pub(crate) checksum: u32,
+}
+
+/// What the user asked for: `-i names=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    /// The best name that is free.
+    Auto,
+    /// The key.
+    Key,
+    /// The variable's full name.
+    Full,
+    /// The object's path.
+    Path,
+}
+
+impl Scheme {
+    /// The option's words.
+    pub(crate) const WORDS: [&str; 4] = ["auto", "key", "full", "path"];
+
+    /// The scheme of this word.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        match word {
+            "auto" => Some(Self::Auto),
+            "key" => Some(Self::Key),
+            "full" => Some(Self::Full),
+            "path" => Some(Self::Path),
+            _ => None,
+        }
+    }
+}
+
+/// A tensor with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedTensor {
+    /// Unique.
+    pub(crate) name: String,
+    /// The variables that hold it, by their places: several, if it is one tied tensor.
+    pub(crate) keys: Vec<usize>,
+    /// The full name of its variables.
+    pub(crate) full_name: Option<String>,
+    /// The path of the first.
+    pub(crate) path: Option<String>,
+    /// The optimizer whose state it is, by its place among [`ObjectGraph::optimizers`].
+    pub(crate) optimizer: Option<usize>,
+}
+
+impl NamedTensor {
+    fn new(place: usize, variable: &Variable, value: Option<&Value<'_>>) -> Self {
+        Self {
+            name: String::new(),
+            keys: vec![place],
+            full_name: value.and_then(|value| value.full_name).map(str::to_owned),
+            path: value.and_then(|value| value.path(&variable.key)).map(Cow::into_owned),
+            optimizer: value.and_then(|value| value.optimizer),
+        }
+    }
+
+    /// The text of its first key.
+    fn key(&self, variables: &[Variable]) -> String {
+        self.keys.first().map(|&first| key_text(&variables[first].key).into_owned()).unwrap_or_default()
+    }
+}
+
+/// Names the variables, in their order. `same` says whether two, given by their places, have the same
+/// content. Without a graph the keys are the names.
+///
+/// # Errors
+/// Usage, if a forced scheme gives two tensors one name, or needs a graph that is not there; whatever
+/// `same` gives.
+pub(crate) fn name(
+    variables: &[Variable],
+    graph: Option<&ObjectGraph<'_>>,
+    scheme: Scheme,
+    same: &mut dyn FnMut(usize, usize) -> Result<bool>,
+) -> Result<Vec<NamedTensor>> {
+    let each = variables.iter().enumerate().map(|(place, variable)| {
+        NamedTensor::new(place, variable, graph.and_then(|graph| graph.find(&variable.key)))
+    });
+    let mut tensors: Vec<NamedTensor> = each.collect();
+    if matches!(scheme, Scheme::Auto | Scheme::Full) {
+        let firsts = firsts_of_full_names(&tensors);
+        tie(&mut tensors, &firsts, variables, same)?;
+        if scheme == Scheme::Auto {
+            choose(&mut tensors, &firsts, variables);
+        }
+        tensors.retain(|tensor| !tensor.keys.is_empty());
+    }
+    match scheme {
+        Scheme::Auto => Ok(tensors),
+        Scheme::Key => force(tensors, variables, "key", |_| None),
+        Scheme::Full => {
+            force(tensors, variables, "full", |tensor| tensor.full_name.as_ref().or(tensor.path.as_ref()))
+        }
+        Scheme::Path if graph.is_none() => {
+            Err(Error::usage("names=path needs an object graph, and the checkpoint has none")
+                .expected("names=auto, names=full or names=key"))
+        }
+        Scheme::Path => force(tensors, variables, "path", |tensor| tensor.path.as_ref()),
+    }
+}
+
+/// For each tensor, the place of the first one that has its full name.
+fn firsts_of_full_names<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
+    let mut firsts: HashMap<&str, usize> = HashMap::with_capacity(tensors.len());
+    let first = |(place, tensor): (usize, &'a NamedTensor)| match &tensor.full_name {
+        Some(name) => *firsts.entry(name).or_insert(place),
+        None => place,
+    };
+    tensors.iter().enumerate().map(first).collect()
+}
+
+/// Makes one tensor of variables that have one full name, if all of them hold the same, and the same
+/// optimizer or none has them. A tensor that becomes a part of another has no keys left.
+fn tie(
+    tensors: &mut [NamedTensor],
+    firsts: &[usize],
+    variables: &[Variable],
+    same: &mut dyn FnMut(usize, usize) -> Result<bool>,
+) -> Result<()> {
+    let mut all_same: Vec<bool> =
+        tensors.iter().map(|tensor| tensor.full_name.as_deref() != Some(UNNAMED)).collect();
+    for (place, &first) in firsts.iter().enumerate().filter(|&(place, &first)| place != first) {
+        let (a, b) = (&variables[first], &variables[place]);
+        all_same[first] = all_same[first]
+            && tensors[first].optimizer == tensors[place].optimizer
+            && (a.dtype, a.checksum, &a.shape) == (b.dtype, b.checksum, &b.shape)
+            && same(first, place)?;
+    }
+    for (place, &first) in firsts.iter().enumerate().filter(|&(place, &first)| place != first) {
+        if all_same[first] {
+            tensors[first].keys.push(place);
+            tensors[place].keys.clear();
+        }
+    }
+    Ok(())
+}
+
+/// Gives each tensor the best name that is free: the full name, else the path, else the key. What
+/// reads like a key is never free, so that the key always is. A tensor of the model keeps a full name
+/// that it shares with what optimizers keep.
+fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable]) {
+    // The keys that do not look like keys: those of a checkpoint without a graph.
+    let plain = variables.iter().map(|variable| key_text(&variable.key));
+    let plain: HashSet<Cow<'_, str>> = plain.filter(|key| !key.contains(ATTRIBUTES)).collect();
+    let free = |name: &&str| !name.contains(ATTRIBUTES) && !plain.contains(*name);
+
+    let mut holders = vec![(0, 0); tensors.len()];
+    for (tensor, &first) in tensors.iter().zip(firsts).filter(|(tensor, _)| !tensor.keys.is_empty()) {
+        holders[first].0 += 1;
+        holders[first].1 += u32::from(tensor.optimizer.is_none());
+    }
+    let mut names: Vec<Option<&str>> = Vec::with_capacity(tensors.len());
+    for (tensor, &first) in tensors.iter().zip(firsts) {
+        let wins = match holders[first] {
+            (1, _) => true,
+            (_, of_the_model) => of_the_model == 1 && tensor.optimizer.is_none(),
+        };
+        names.push(tensor.full_name.as_deref().filter(|name| wins && free(name)));
+    }
+
+    let unnamed: Vec<usize> = (0..tensors.len())
+        .filter(|&place| names[place].is_none() && !tensors[place].keys.is_empty())
+        .collect();
+    if !unnamed.is_empty() {
+        let mut takers: HashMap<&str, u32> = names.iter().flatten().map(|name| (*name, 1)).collect();
+        let path = |place: usize| tensors[place].path.as_deref().filter(free);
+        for name in unnamed.iter().filter_map(|&place| path(place)) {
+            *takers.entry(name).or_default() += 1;
+        }
+        for place in unnamed {
+            names[place] = path(place).filter(|name| takers[name] == 1);
+        }
+    }
+
+    let names: Vec<Option<String>> = names.into_iter().map(|name| name.map(str::to_owned)).collect();
+    for (tensor, name) in tensors.iter_mut().zip(names) {
+        tensor.name = name.unwrap_or_else(|| tensor.key(variables));
+    }
+}
+
+/// Gives each tensor the one name that the scheme wants, or its key where there is none.
+fn force(
+    mut tensors: Vec<NamedTensor>,
+    variables: &[Variable],
+    scheme: &str,
+    wanted: impl Fn(&NamedTensor) -> Option<&String>,
+) -> Result<Vec<NamedTensor>> {
+    for tensor in &mut tensors {
+        tensor.name = wanted(tensor).cloned().unwrap_or_else(|| tensor.key(variables));
+    }
+    let mut holders: BTreeMap<&str, u32> = BTreeMap::new();
+    for tensor in &tensors {
+        *holders.entry(&tensor.name).or_default() += 1;
+    }
+    holders.retain(|_, count| *count > 1);
+    if holders.is_empty() {
+        return Ok(tensors);
+    }
+    let mut listed: Vec<String> =
+        holders.iter().take(LISTED).map(|(name, count)| format!("{name:?} for {count}")).collect();
+    if holders.len() > LISTED {
+        listed.push(format!("and {} more", holders.len() - LISTED));
+    }
+    Err(Error::usage(format!("names={scheme} gives several tensors one name; names=auto does not"))
+        .found(listed.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::{Objects, variables};
+    use super::*;
+    use tensorferry_sdk::{ErrorKind, Limits};
+
+    fn named(objects: &Objects, scheme: Scheme, same: bool) -> Result<Vec<(String, usize)>> {
+        let graph = ObjectGraph::new(&objects.0, &Limits::default()).unwrap();
+        let keys: Vec<&str> = graph.values().iter().map(|value| value.key).collect();
+        let tensors = name(&variables(&keys), Some(&graph), scheme, &mut |_, _| Ok(same))?;
+        Ok(tensors.into_iter().map(|tensor| (tensor.name, tensor.keys.len())).collect())
+    }
+
+    fn pairs(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
+        expected.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
+    }
+
+    /// As `model.export()` of Keras 3 saves it.
+    fn exported() -> Objects {
+        let mut objects = Objects::new();
+        for list in ["variables", "_all_variables"] {
+            let list = objects.child(0, list);
+            for (place, name) in ["dense/kernel", "dense/bias"].into_iter().enumerate() {
+                objects.variable(list, &place.to_string(), name);
+            }
+        }
+        objects
+    }
+
+    #[test]
+    fn what_is_saved_twice_is_one_tied_tensor() {
+        let expected = pairs(&[("dense/kernel", 2), ("dense/bias", 2)]);
+        assert_eq!(named(&exported(), Scheme::Auto, true).unwrap(), expected);
+        assert_eq!(named(&exported(), Scheme::Full, true).unwrap(), expected);
+    }
+
+    #[test]
+    fn equal_full_names_of_different_content_take_paths() {
+        let names = named(&exported(), Scheme::Auto, false).unwrap();
+        let paths = ["variables/0", "variables/1", "_all_variables/0", "_all_variables/1"];
+        assert_eq!(names, pairs(&paths.map(|path| (path, 1))));
+        let error = named(&exported(), Scheme::Full, false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains(r#""dense/bias" for 2, "dense/kernel" for 2"#), "{error}");
+    }
+
+    #[test]
+    fn unnamed_variables_are_not_tied() {
+        let mut objects = Objects::new();
+        objects.variable(0, "a", "Variable");
+        objects.variable(0, "b", "Variable");
+        assert_eq!(named(&objects, Scheme::Auto, true).unwrap(), pairs(&[("a", 1), ("b", 1)]));
+    }
+
+    #[test]
+    fn the_model_keeps_a_name_that_its_optimizer_has_too() {
+        let mut objects = Objects::new();
+        objects.variable(0, "a", "w");
+        let optimizer = objects.child(0, "optimizer");
+        objects.variable(optimizer, "iter", "w");
+        let names = named(&objects, Scheme::Auto, true).unwrap();
+        assert_eq!(names, pairs(&[("w", 1), ("optimizer/iter", 1)]));
+    }
+
+    #[test]
+    fn auto_finds_free_names_whatever_collides() {
+        let mut objects = Objects::new();
+        objects.variable(0, "a", "b");
+        objects.variable(0, "b", "a");
+        objects.variable(0, "c", "a/.ATTRIBUTES/VARIABLE_VALUE");
+        objects.variable(0, "d", "a");
+        let names = named(&objects, Scheme::Auto, false).unwrap();
+        let unique: std::collections::HashSet<_> = names.iter().map(|(name, _)| name).collect();
+        assert_eq!(unique.len(), 4, "{names:?}");
+    }
+
+    #[test]
+    fn without_a_graph_keys_are_names() {
+        let variables = variables(&["bert/w", "bert/w/Adam"]);
+        for scheme in [Scheme::Auto, Scheme::Key, Scheme::Full] {
+            let tensors = name(&variables, None, scheme, &mut |_, _| Ok(true)).unwrap();
+            assert_eq!(tensors[1].name, "bert/w/Adam");
+        }
+        let error = name(&variables, None, Scheme::Path, &mut |_, _| Ok(true)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+    }
+}
