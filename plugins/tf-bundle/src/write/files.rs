@@ -1,13 +1,11 @@
 //! What the files of a bundle are called.
 
+use crate::bundle::INDEX_SUFFIX;
+use crate::state_file::STATE_FILE;
 use tensorferry_sdk::{Error, Result, Target};
 
-/// What an index ends in.
-const INDEX_SUFFIX: &str = ".index";
 /// What a checkpoint is called that nobody named; TensorFlow's examples call it so.
 const DEFAULT_PREFIX: &str = "model.ckpt";
-/// The file that names the latest checkpoint of a folder.
-const STATE_FILE: &str = "checkpoint";
 
 /// The prefix that all files of a bundle share: `model.ckpt-42` of `model.ckpt-42.index`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,10 @@
 mod data;
 mod entry;
 mod files;
+mod graph;
 mod index;
 mod keys;
+mod like;
 mod plan;
 mod shards;
 mod streamed;
@@ -23,6 +25,7 @@ mod writable;
 mod writer;
 
 pub(crate) use entry::{Carried, Entry, Value};
+pub(crate) use like::Like;
 pub(crate) use plan::{BundlePlan, plan_bundle};
 pub(crate) use writable::{Writable, writable};
 pub(crate) use writer::BundleWriter;

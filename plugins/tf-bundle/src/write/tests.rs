@@ -52,7 +52,12 @@ impl TensorReader for Sample {
 }
 
 impl Sample {
-    fn write(&self, given: &[(&str, &str)], target: &Target, context: &MemoryContext) -> Result<MemoryOutput> {
+    fn write(
+        &self,
+        given: &[(&str, &str)],
+        target: &Target,
+        context: &MemoryContext,
+    ) -> Result<MemoryOutput> {
         let source = MemorySource::file("sample", Vec::new());
         let view = MemoryView::read(self, &[], &source, context)?;
         let given: Vec<_> = given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -108,9 +113,11 @@ fn numbers_lie_in_the_order_of_their_keys() {
     let (header, entries) = index(&output, "m.index");
     assert_eq!(header.num_shards, 1);
     let facts: Vec<_> = entries.iter().map(|(key, e)| (&**key, e.dtype, e.offset, e.size)).collect();
-    let [float, double, byte] =
-        [DataType::DtFloat, DataType::DtDouble, DataType::DtInt8].map(i32::from);
-    assert_eq!(facts, [("a", byte, 0, 3), ("b", float, 3, 8), ("empty", float, 0, 0), ("scalar", double, 11, 8)]);
+    let [float, double, byte] = [DataType::DtFloat, DataType::DtDouble, DataType::DtInt8].map(i32::from);
+    assert_eq!(
+        facts,
+        [("a", byte, 0, 3), ("b", float, 3, 8), ("empty", float, 0, 0), ("scalar", double, 11, 8)]
+    );
     assert_eq!(entries[0].1.crc32c, mask(crc32c::crc32c(&[1, 2, 3])));
     assert_eq!(entries[2].1.crc32c, 0xa282_ead8);
     assert_eq!(entries[2].1.shape.as_ref().unwrap().dim.len(), 2);
@@ -147,7 +154,10 @@ fn strings_have_a_data_file_of_their_own() {
     };
     let output = sample.write_file(&[]);
     let data = &output.files["m.data-00001-of-00002"];
-    assert_eq!((data[0], &data[5..10], &data[10..12], &data[16..]), (5, &b"hello"[..], &[0, 2][..], &b"ab"[..]));
+    assert_eq!(
+        (data[0], &data[5..10], &data[10..12], &data[16..]),
+        (5, &b"hello"[..], &[0, 2][..], &b"ab"[..])
+    );
     let (header, entries) = index(&output, "m.index");
     assert_eq!(header.num_shards, 2);
     let sizes: Vec<_> = entries.iter().map(|(_, e)| (e.shard_id, e.offset, e.size)).collect();
@@ -174,7 +184,7 @@ fn data_is_split_as_told() {
 #[test]
 fn a_bundle_of_nothing_has_its_files() {
     let output = Sample::default().write_file(&[]);
-    assert_eq!(output.files["m.data-00000-of-00001"], []);
+    assert!(output.files["m.data-00000-of-00001"].is_empty());
     assert_eq!(index(&output, "m.index").0.num_shards, 1);
 }
 
@@ -224,7 +234,8 @@ fn other_metadata_has_an_entry_of_its_own() {
 #[test]
 fn the_state_file_is_only_written_where_none_can_be() {
     let sample = Sample { tensors: vec![("a", Dtype::U8, vec![1], vec![1])], ..Sample::default() };
-    let new = MemoryContext { output_is_new: true, ..MemoryContext::default() };
+    let mut new = MemoryContext::default();
+    new.output_is_new = true;
     let old = MemoryContext::default();
     let has = |given: &[(&str, &str)], target: Target, context| {
         sample.write(given, &target, context).unwrap().files.contains_key("checkpoint")

@@ -56,7 +56,9 @@ fn reserved(name: &str) -> Option<&'static str> {
         "" => Some("the empty key is the bundle's header: give the tensor a name"),
         OBJECT_GRAPH_KEY => Some("this key is the object graph's: rename the tensor"),
         SIDE_ENTRY_KEY => Some("this key is that of ferry's metadata: rename the tensor"),
-        _ if name.starts_with('\0') => Some("keys that begin with NUL are those of slices: rename the tensor"),
+        _ if name.starts_with('\0') => {
+            Some("keys that begin with NUL are those of slices: rename the tensor")
+        }
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! The writer of bundles: what lies under which key, and the files around it.
 
+use super::entry::Entry;
 use super::files::Prefix;
 use super::keys;
 use super::plan::plan_bundle;
@@ -7,7 +8,7 @@ use super::writable::writable;
 use crate::options::WriteOptions;
 use crate::side_entry::{SIDE_ENTRY_KEY, SideEntry};
 use crate::state_file;
-use super::entry::Entry;
+use tensorferry_proto::CheckpointState;
 use tensorferry_sdk::{
     CatalogView, Context, LayoutSink, Options, Result, Role, Target, TensorPlan, TensorWriter,
 };
@@ -48,7 +49,12 @@ impl TensorWriter for BundleWriter {
         if self.options.latest || is_new_folder {
             let (path, name) = prefix.state_file();
             let file = layout.file(&path, Role::Index)?;
-            layout.bytes(file, &state_file::render(name))?;
+            let state = CheckpointState {
+                model_checkpoint_path: name.to_owned(),
+                all_model_checkpoint_paths: vec![name.to_owned()],
+                ..CheckpointState::default()
+            };
+            layout.bytes(file, state_file::render(&state).as_bytes())?;
         }
         Ok(Box::new(plan))
     }
