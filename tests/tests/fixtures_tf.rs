@@ -38,25 +38,26 @@ fn format(case: &Case) -> &'static str {
 
 /// Whatever a person would point at, relative to the case's folder: all of it is the same input.
 fn doors(case: &Case) -> Vec<String> {
-    let members = |prefix: &str, members: &[&str]| members.iter().map(|member| format!("{prefix}{member}"));
+    let members = |prefix: &str, members: &[&str]| -> Vec<String> {
+        members.iter().map(|member| format!("{prefix}{member}")).collect()
+    };
     match case.name.as_str() {
         "frozen_graph" => vec!["frozen.pb".into(), "frozen.pbtxt".into()],
         "many_keys" | "object_all_dtypes" | "raw_all_dtypes" => {
-            members("ckpt", &["", ".index", DATA]).chain([String::new()]).collect()
+            [members("ckpt", &["", ".index", DATA]), vec![String::new()]].concat()
         }
         "object_optimizer_slots" => {
-            let folders = ["run".to_owned(), "run/".to_owned()];
-            members("run/ckpt-2", &["", ".index", DATA]).chain(folders).collect()
+            [members("run/ckpt-2", &["", ".index", DATA]), members("run", &["", "/"])].concat()
         }
         "saved_model_pb" => vec!["saved_model".into(), "saved_model/saved_model.pb".into()],
         "saved_model_pbtxt" => vec!["saved_model".into(), "saved_model/saved_model.pbtxt".into()],
         "saver_v1" => vec!["model.ckpt-42".into(), String::new()],
         "saver_v2_plain" | "saver_v2_partitioned_axis0" => {
-            members("model.ckpt-42", &["", ".index", DATA]).chain([String::new()]).collect()
+            [members("model.ckpt-42", &["", ".index", DATA]), vec![String::new()]].concat()
         }
         "saver_v2_sharded" => {
             let shards = ["", ".index", ".data-00000-of-00002", ".data-00001-of-00002"];
-            members("model.ckpt-42", &shards).chain([String::new()]).collect()
+            [members("model.ckpt-42", &shards), vec![String::new()]].concat()
         }
         other => panic!("{other}: nobody has said what a person would point at"),
     }
