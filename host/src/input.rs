@@ -1,9 +1,12 @@
 //! An input is a source in the hands of its format's reader, with the catalog that came of it.
 
+use crate::errand::Errand;
 use crate::plugins::LoadedFormat;
 use crate::run::Run;
 use crate::source::FileSource;
-use tensorferry_sdk::{ByteSink, Catalog, CatalogBuilder, Format, Options, Result, Side, TensorReader};
+use tensorferry_sdk::{
+    ByteSink, Catalog, CatalogBuilder, Context, Format, Options, Result, Side, TensorReader,
+};
 
 /// A source, its reader, and what it holds.
 pub struct Input<'a> {
@@ -24,13 +27,15 @@ pub fn read<'a>(
     source: FileSource,
     format: &'a LoadedFormat,
     given: &[(String, String)],
-    run: &Run,
+    errand: &Errand<'_>,
 ) -> Result<Input<'a>> {
     let description = &format.description;
     let options = Options::check(&description.options, Side::Reader, given)?;
     let reader = format.format.reader(&options)?;
-    let mut builder = CatalogBuilder::new(&description.id, &source, &run.limits);
-    reader.read(&source, &mut builder, run).map_err(|e| e.file(source.entry_path().display().to_string()))?;
+    let mut builder = CatalogBuilder::new(&description.id, &source, errand.limits());
+    reader
+        .read(&source, &mut builder, errand)
+        .map_err(|e| e.file(source.entry_path().display().to_string()))?;
     let catalog = builder.finish()?;
     Ok(Input { source, format, catalog, reader })
 }

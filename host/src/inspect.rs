@@ -1,5 +1,6 @@
 //! Inspecting opens an input and selects a part of it, for the commands that only look.
 
+use crate::errand::Errand;
 use crate::input::{self, Input};
 use crate::part::{self, Part};
 use crate::plugins::Plugins;
@@ -8,7 +9,7 @@ use crate::run::Run;
 use crate::source::FileSource;
 use crate::stored::Spill;
 use std::path::Path;
-use tensorferry_sdk::{Catalog, Error, Loss, Result};
+use tensorferry_sdk::{Catalog, Error, Loss, Purpose, Result};
 
 /// An input, and the part of it that is looked at.
 pub struct Inspected<'a> {
@@ -20,22 +21,28 @@ pub struct Inspected<'a> {
     pub losses: Vec<Loss>,
 }
 
+/// How an input is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// `--from`.
+    pub from: Option<&'a str>,
+    /// `-i`.
+    pub options: &'a [(String, String)],
+    /// `--part`.
+    pub part: &'a Part,
+    /// What for.
+    pub purpose: Purpose,
+}
+
 /// Opens and reads an input.
 ///
 /// # Errors
 /// Whatever is wrong with it, or with the part.
-pub fn inspect<'a>(
-    path: &Path,
-    from: Option<&str>,
-    options: &[(String, String)],
-    part: &Part,
-    plugins: &'a Plugins,
-    run: &Run,
-) -> Result<Inspected<'a>> {
+pub fn inspect<'a>(path: &Path, look: Look<'_>, plugins: &'a Plugins, run: &Run) -> Result<Inspected<'a>> {
     let source = FileSource::open(path)?;
-    let format = probe(plugins, &source, from, run)?;
-    let input = input::read(source, format, options, run)?;
-    let (catalog, left_out) = part::take(input.catalog.clone(), part, true)?;
+    let format = probe(plugins, &source, look.from, run)?;
+    let input = input::read(source, format, look.options, &Errand::new(run, look.purpose))?;
+    let (catalog, left_out) = part::take(input.catalog.clone(), look.part, true)?;
     let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();
     Ok(Inspected { input, catalog, losses })
 }

@@ -34,7 +34,9 @@ impl Part {
 /// # Errors
 /// Usage: a path that is not there, or several mappings for `auto`, each with its command.
 pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<Loss>)> {
-    let branch = match (part, catalog.tree().root()) {
+    // A tree that names no tensor only describes: the tensors are a flat list beside it.
+    let holds_tensors = |root: &NodeId| Walk::new(&catalog).tensors_below(*root) > 0;
+    let branch = match (part, catalog.tree().root().filter(holds_tensors)) {
         (Part::Whole, _) | (Part::Auto, None) => return Ok((catalog, Vec::new())),
         (Part::Auto, Some(_)) if !flat => return Ok((catalog, Vec::new())),
         (Part::Auto, Some(root)) => Walk::new(&catalog).choose(root)?,

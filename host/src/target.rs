@@ -22,6 +22,12 @@ pub struct Resolved<'a> {
 }
 
 impl Resolved<'_> {
+    /// Whether the output is a folder, and there is none yet.
+    #[must_use]
+    pub fn is_new_folder(&self) -> bool {
+        self.target == Target::Folder && !self.destination.folder.exists()
+    }
+
     /// Temporary files without a name, beside the output: the nearest folder that is there already.
     #[must_use]
     pub fn spill(&self) -> Spill {

@@ -1,15 +1,17 @@
 //! Verifying reads the staged output back and compares every tensor's content with the source's.
 
 use crate::content::{Algorithm, digests};
+use crate::errand::Errand;
 use crate::input;
 use crate::logical::Logical;
+use crate::models::Model;
 use crate::run::Run;
 use crate::source::FileSource;
 use crate::stage::Stage;
 use crate::stored::{Stored, hex};
 use crate::target::Resolved;
 use std::collections::HashMap;
-use tensorferry_sdk::{CatalogView, Content, Entry, Error, Layout, Result, Role, Target, TensorId};
+use tensorferry_sdk::{CatalogView, Content, Entry, Error, Layout, Purpose, Result, Role, Target, TensorId};
 
 /// Compares; gives the number of tensors that were compared.
 ///
@@ -18,6 +20,7 @@ use tensorferry_sdk::{CatalogView, Content, Entry, Error, Layout, Result, Role, 
 pub fn verify(
     stage: &Stage,
     target: &Resolved<'_>,
+    model: &Model<'_>,
     source: &Logical<'_>,
     layout: &Layout,
     run: &Run,
@@ -26,8 +29,8 @@ pub fn verify(
         Target::Folder => Entry::Folder,
         Target::File(name) => Entry::File(entry_name(layout).unwrap_or(name).to_owned()),
     };
-    let written = FileSource::at(stage.path(""), entry);
-    let written = input::read(written, target.format, &[], run)?;
+    let written = FileSource::at(stage.path(&model.folder), entry);
+    let written = input::read(written, target.format, &[], &Errand::new(run, Purpose::SHOW))?;
     let stored = Stored::new(&written, &written.catalog, run, target.spill());
     let logical = Logical::new(&written.catalog, &stored);
     let expected = digests(source, Algorithm::Blake3)?;
@@ -43,16 +46,20 @@ pub fn verify(
         let name = source.tensor(TensorId(id.0)).name;
         // A format without names gives its one tensor another: its writer says so as a loss.
         let only = (found.len() == 1 && expected_count == 1).then(|| &found[0]);
-        match by_name.get(name).copied().or(only) {
-            Some(found) if found == expected => compared += 1,
-            Some(found) => {
-                return Err(Error::verification("what was written is not what was read")
-                    .tensor(name)
-                    .expected(hex(expected))
-                    .found(hex(found)));
+        let own = [name.to_owned()];
+        for written_as in layout.names(id).unwrap_or(&own) {
+            match by_name.get(written_as.as_str()).copied().or(only) {
+                Some(found) if found == expected => {}
+                Some(found) => {
+                    return Err(Error::verification("what was written is not what was read")
+                        .tensor(name)
+                        .expected(hex(expected))
+                        .found(hex(found)));
+                }
+                None => return Err(Error::verification("a tensor is missing from the output").tensor(name)),
             }
-            None => return Err(Error::verification("a tensor is missing from the output").tensor(name)),
         }
+        compared += 1;
     }
     Ok(compared)
 }

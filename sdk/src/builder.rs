@@ -8,7 +8,7 @@ use crate::{
     Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Region, Result, Source,
     Storage, StorageId, Tensor, TensorId, element_count, row_major_strides,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Takes what a reader finds. Each call is checked before it returns.
 pub trait CatalogSink {
@@ -86,6 +86,16 @@ pub trait CatalogSink {
     /// # Errors
     /// A limit.
     fn global(&mut self, name: &str) -> Result<()>;
+
+    /// Something else that is known of a tensor, which `inspect` shows beside it: another name, say.
+    /// The key is a word that is none of `name`, `dtype`, `shape`, `bytes`, `tied_to`, `digest`.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such tensor, or for such a key; a limit.
+    fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
+        let _ = (tensor, key, value);
+        Ok(())
+    }
 }
 
 /// Builds a [`Catalog`], checking each thing as it is given.
@@ -155,6 +165,7 @@ impl<'a> CatalogBuilder<'a> {
             shape: shape.to_vec(),
             bytes,
             data,
+            labels: BTreeMap::new(),
         });
         Ok(TensorId(id))
     }
@@ -364,6 +375,17 @@ impl CatalogSink for CatalogBuilder<'_> {
     fn global(&mut self, name: &str) -> Result<()> {
         self.hold(name.len())?;
         self.catalog.globals.push(name.to_owned());
+        Ok(())
+    }
+
+    fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
+        self.hold(key.len() + value.len())?;
+        if ["", "name", "dtype", "shape", "bytes", "tied_to", "digest"].contains(&key) {
+            return Err(Error::plugin(format!("no label can be called {key:?}")));
+        }
+        let tensor = self.catalog.tensors.get_mut(tensor.0 as usize);
+        let tensor = tensor.ok_or_else(|| Error::plugin("a label of a tensor that is not there"))?;
+        tensor.labels.insert(key.to_owned(), value.to_owned());
         Ok(())
     }
 }

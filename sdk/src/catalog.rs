@@ -42,6 +42,8 @@ pub struct Tensor {
     pub bytes: u64,
     /// Where its bytes are.
     pub data: Data,
+    /// What else is known of it, for the user to see.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// What an input holds; every extent in bounds, every tensor tiled.

@@ -1,6 +1,26 @@
 //! A context is what a plugin may know of the run that it serves.
 
-use crate::{Error, Limits, Result};
+use crate::{Error, Limits, Result, Source};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What an input is read for: an open set of numbers. Where names or what is left out by default
+/// depend on it, a reader's options let the user choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Purpose(pub u32);
+
+impl Purpose {
+    /// To be shown: everything, under the names that the input itself uses.
+    pub const SHOW: Self = Self(0);
+    /// To be compared with an input of any format: everything, under the names of a conversion.
+    pub const COMPARE: Self = Self(1);
+    /// To be written in its own format again: everything, under its own names.
+    pub const COPY: Self = Self(2);
+    /// To be written in another format that keeps a tree of non-tensor state.
+    pub const NESTED: Self = Self(3);
+    /// To be written in another format that holds a flat list of tensors.
+    pub const FLAT: Self = Self(4);
+}
 
 /// The limits, a way to say something to the user, and whether the user has cancelled.
 pub trait Context: Send + Sync {
@@ -13,6 +33,25 @@ pub trait Context: Send + Sync {
     /// Tells the user something that is neither an error nor a loss; one line.
     fn note(&self, message: &str);
 
+    /// What the input is read for.
+    fn purpose(&self) -> Purpose {
+        Purpose::SHOW
+    }
+
+    /// Opens what an option of kind [`OptionKind::Source`](crate::OptionKind::Source) names: another
+    /// input, to be read while an output is planned or streamed.
+    ///
+    /// # Errors
+    /// Usage, if there is nothing of that name; unsupported, where the host has no files.
+    fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
+        Err(Error::unsupported("this host opens no other inputs").file(path))
+    }
+
+    /// Whether the output is a folder that does not exist yet, so that nobody looks into it.
+    fn output_is_new(&self) -> bool {
+        false
+    }
+
     /// An error once the user has ended the run.
     ///
     /// # Errors
@@ -23,10 +62,16 @@ pub trait Context: Send + Sync {
 }
 
 /// A context for unit tests: it is never cancelled, and keeps the notes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct MemoryContext {
     /// The limits that it gives.
     pub limits: Limits,
+    /// What inputs are read for.
+    pub purpose: Purpose,
+    /// What options of kind [`OptionKind::Source`](crate::OptionKind::Source) name.
+    pub sources: BTreeMap<String, Arc<dyn Source>>,
+    /// Whether outputs are new folders.
+    pub output_is_new: bool,
     notes: std::sync::Mutex<Vec<String>>,
 }
 
@@ -34,7 +79,7 @@ impl MemoryContext {
     /// A context with `limits`.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, notes: std::sync::Mutex::default() }
+        Self { limits, ..Self::default() }
     }
 
     /// What was noted so far.
@@ -57,5 +102,18 @@ impl Context for MemoryContext {
         if let Ok(mut notes) = self.notes.lock() {
             notes.push(message.to_owned());
         }
+    }
+
+    fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
+        let source = self.sources.get(path).cloned();
+        source.ok_or_else(|| Error::usage("no such file or folder").file(path))
+    }
+
+    fn output_is_new(&self) -> bool {
+        self.output_is_new
     }
 }

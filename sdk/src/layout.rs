@@ -5,6 +5,7 @@
 //! named as an alias of one that is, or given up with a loss.
 
 use crate::{ByteOrder, DigestAlgorithm, Loss, Region, Result, StorageId, TensorId};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A file of a layout that is copied: its segments are known before any byte moves.
@@ -218,6 +219,29 @@ pub trait LayoutSink {
     /// # Errors
     /// None today.
     fn loss(&mut self, loss: Loss) -> Result<()>;
+
+    /// Says that this format's reader will show a tensor under another name ([`Purpose::SHOW`]), so
+    /// that it can be verified. A tensor may get several such names.
+    ///
+    /// [`Purpose::SHOW`]: crate::Purpose::SHOW
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such tensor.
+    fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
+        let _ = (tensor, name);
+        Ok(())
+    }
+
+    /// Says that files of these names, where they are no part of this output, belong to an older one
+    /// that it replaces, such as shards of another number: with `--force` they go when it comes.
+    /// In the pattern, `*` stands for any characters but `/`, `?` for one, `[0-9]` for one of a range.
+    ///
+    /// # Errors
+    /// A plugin error, if the pattern leaves the folder.
+    fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
+        let _ = (pattern, role);
+        Ok(())
+    }
 }
 
 /// What a writer promised, checked.
@@ -228,6 +252,8 @@ pub struct Layout {
     pub(crate) digests: Vec<DigestRequest>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) omitted: Vec<TensorId>,
+    pub(crate) names: BTreeMap<TensorId, Vec<String>>,
+    pub(crate) superseded: Vec<(String, Role)>,
 }
 
 impl Layout {
@@ -259,6 +285,28 @@ impl Layout {
     #[must_use]
     pub fn omitted(&self) -> &[TensorId] {
         &self.omitted
+    }
+
+    /// The names under which a tensor was written, if its own is not the one.
+    #[must_use]
+    pub fn names(&self, tensor: TensorId) -> Option<&[String]> {
+        self.names.get(&tensor).map(Vec::as_slice)
+    }
+
+    /// The patterns of the names of files that belong to an older output.
+    #[must_use]
+    pub fn superseded(&self) -> &[(String, Role)] {
+        &self.superseded
+    }
+
+    /// The same layout, in a sub-folder.
+    #[must_use]
+    pub fn below(mut self, folder: &str) -> Self {
+        let paths = self.files.iter_mut().map(|file| &mut file.path);
+        for path in paths.chain(self.superseded.iter_mut().map(|(pattern, _)| pattern)) {
+            *path = format!("{folder}/{path}");
+        }
+        self
     }
 
     /// Bytes of all copied files.

@@ -279,4 +279,18 @@ impl LayoutSink for LayoutBuilder<'_> {
         self.layout.losses.push(loss);
         Ok(())
     }
+
+    fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
+        if tensor.0 >= self.catalog.tensor_count() {
+            return Err(Error::plugin(format!("no tensor {}", tensor.0)));
+        }
+        self.layout.names.entry(tensor).or_default().push(name.to_owned());
+        Ok(())
+    }
+
+    fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
+        check_name(pattern).map_err(|e| Error::plugin("a pattern that leaves the folder").found(e))?;
+        self.layout.superseded.push((pattern.to_owned(), role));
+        Ok(())
+    }
 }

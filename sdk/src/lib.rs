@@ -218,7 +218,7 @@ mod view;
 pub use block::{Block, row_major_strides};
 pub use builder::{CatalogBuilder, CatalogSink};
 pub use catalog::{Catalog, Data, Tensor, TensorId};
-pub use context::{Context, MemoryContext};
+pub use context::{Context, MemoryContext, Purpose};
 pub use digest::{Checksum, Digest, DigestAlgorithm};
 pub use dtype::{Dtype, DtypeInfo, element_count};
 pub use error::{Error, ErrorKind, Result};

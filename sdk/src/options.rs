@@ -27,6 +27,8 @@ pub enum OptionKind {
     Size,
     /// One of these words.
     Choice(Vec<String>),
+    /// A path to another input, for [`Context::open`](crate::Context::open).
+    Source,
 }
 
 /// One option that a format declares.
@@ -65,7 +67,7 @@ impl OptionSpec {
 
     fn check(&self, value: &str) -> Result<()> {
         let expected = match &self.kind {
-            OptionKind::Text => return Ok(()),
+            OptionKind::Text | OptionKind::Source => return Ok(()),
             OptionKind::Bool if matches!(value, "true" | "false") => return Ok(()),
             OptionKind::Bool => "true or false".to_owned(),
             OptionKind::Integer if value.parse::<u64>().is_ok() => return Ok(()),

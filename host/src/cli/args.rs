@@ -184,6 +184,10 @@ pub(crate) struct Diff {
     /// The other
     pub(crate) b: PathBuf,
 
+    /// An option of the reader: of A's, of B's, or of both, where both have it
+    #[arg(short = 'i', value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) options: Vec<(String, String)>,
+
     /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
     #[arg(long, value_name = "PATH", default_value = ".")]
     pub(crate) part: String,

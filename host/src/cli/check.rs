@@ -3,18 +3,23 @@
 use super::args::Check;
 use super::diff::print;
 use tensorferry_host::expected;
-use tensorferry_host::inspect::inspect;
+use tensorferry_host::inspect::{Look, inspect};
 use tensorferry_host::part::Part;
 use tensorferry_host::plugins::Plugins;
 use tensorferry_host::run::Run;
-use tensorferry_sdk::Result;
+use tensorferry_sdk::{Purpose, Result};
 
 /// Whether the input is as expected.
 pub(super) fn run(command: &Check, plugins: &Plugins, run: &Run) -> Result<bool> {
     let expected = expected::read(&command.against)?;
     let part = Part::parse(&command.part);
-    let seen =
-        inspect(&command.input, command.from.as_deref(), &command.reader.options, &part, plugins, run)?;
+    let look = Look {
+        from: command.from.as_deref(),
+        options: &command.reader.options,
+        part: &part,
+        purpose: Purpose::SHOW,
+    };
+    let seen = inspect(&command.input, look, plugins, run)?;
     let differences = expected::compare(&expected, &seen.catalog);
     print(&differences, seen.catalog.tensors().len(), command.json)?;
     seen.input.close()?;

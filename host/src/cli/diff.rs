@@ -5,18 +5,23 @@ use super::terminal;
 use serde_json::{Value, json};
 use std::path::Path;
 use tensorferry_host::diff::{Difference, DifferenceKind, Tolerance, diff};
-use tensorferry_host::inspect::{Inspected, inspect, temporary};
+use tensorferry_host::inspect::{Inspected, Look, inspect, temporary};
 use tensorferry_host::logical::Logical;
 use tensorferry_host::part::Part;
 use tensorferry_host::plugins::Plugins;
+use tensorferry_host::probe::probe;
 use tensorferry_host::run::Run;
+use tensorferry_host::sides::options_of;
+use tensorferry_host::source::FileSource;
 use tensorferry_host::stored::Stored;
-use tensorferry_sdk::Result;
+use tensorferry_sdk::{Error, Purpose, Result};
 
 /// Whether they are the same.
 pub(super) fn run(command: &Diff, plugins: &Plugins, run: &Run) -> Result<bool> {
     let part = Part::parse(&command.part);
-    let (a, b) = (open(&command.a, &part, plugins, run)?, open(&command.b, &part, plugins, run)?);
+    let [a, b] = [&command.a, &command.b].map(|path| open(path, &part, &command.options, plugins, run));
+    let (a, b) = (a?, b?);
+    check_options(&command.options, &[&a, &b])?;
     let (of_a, of_b) = (
         Stored::new(&a.input, &a.catalog, run, temporary()),
         Stored::new(&b.input, &b.catalog, run, temporary()),
@@ -33,8 +38,17 @@ pub(super) fn run(command: &Diff, plugins: &Plugins, run: &Run) -> Result<bool> 
 }
 
 /// A part is taken where there is one: what was converted from a part has only that.
-fn open<'a>(path: &Path, part: &Part, plugins: &'a Plugins, run: &Run) -> Result<Inspected<'a>> {
-    let whole = inspect(path, None, &[], &Part::Whole, plugins, run)?;
+fn open<'a>(
+    path: &Path,
+    part: &Part,
+    options: &[(String, String)],
+    plugins: &'a Plugins,
+    run: &Run,
+) -> Result<Inspected<'a>> {
+    let format = probe(plugins, &FileSource::open(path)?, None, run)?;
+    let options = options_of(&format.description, options);
+    let look = |part| Look { from: None, options: &options, part, purpose: Purpose::COMPARE };
+    let whole = inspect(path, look(&Part::Whole), plugins, run)?;
     let has_tree = whole.catalog.tree().root().is_some();
     let starts = |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
     match part {
@@ -44,8 +58,19 @@ fn open<'a>(path: &Path, part: &Part, plugins: &'a Plugins, run: &Run) -> Result
             Ok(whole)
         }
         Part::Whole => Ok(whole),
-        part => inspect(path, None, &[], part, plugins, run),
+        part => inspect(path, look(part), plugins, run),
     }
+}
+
+/// An option that neither input has is a mistake.
+fn check_options(options: &[(String, String)], inputs: &[&Inspected<'_>]) -> Result<()> {
+    for option in options {
+        let one = std::slice::from_ref(option);
+        if inputs.iter().all(|seen| options_of(&seen.input.format.description, one).is_empty()) {
+            return Err(Error::usage(format!("neither input has an option -i {}", option.0)));
+        }
+    }
+    Ok(())
 }
 
 /// Prints the verdict, then each difference.

@@ -27,6 +27,7 @@ fn kind(option: &OptionSpec) -> String {
         OptionKind::Bool => "true|false".to_owned(),
         OptionKind::Integer => "N".to_owned(),
         OptionKind::Size => "SIZE".to_owned(),
+        OptionKind::Source => "PATH".to_owned(),
         OptionKind::Choice(words) => words.join("|"),
         _ => "TEXT".to_owned(),
     }

@@ -6,22 +6,28 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tensorferry_host::content::{self, Algorithm, ContentDigest, digests};
-use tensorferry_host::inspect::{Inspected, inspect, temporary};
+use tensorferry_host::inspect::{Inspected, Look, inspect, temporary};
 use tensorferry_host::logical::Logical;
+use tensorferry_host::outline;
 use tensorferry_host::part::Part;
 use tensorferry_host::plugins::Plugins;
 use tensorferry_host::report::LossRecord;
 use tensorferry_host::run::Run;
 use tensorferry_host::stored::{Stored, hex};
-use tensorferry_sdk::{Catalog, Result, Tensor, TensorId};
+use tensorferry_sdk::{Catalog, Purpose, Result, Tensor, TensorId};
 
 /// Tensors that the text shows before it counts the rest; `--json` has all of them.
 const MOST_SHOWN: usize = 1000;
 
 pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()> {
     let part = Part::parse(&command.part);
-    let seen =
-        inspect(&command.input, command.from.as_deref(), &command.reader.options, &part, plugins, run)?;
+    let look = Look {
+        from: command.from.as_deref(),
+        options: &command.reader.options,
+        part: &part,
+        purpose: Purpose::SHOW,
+    };
+    let seen = inspect(&command.input, look, plugins, run)?;
     let algorithm = command.digest.map(|name| match name {
         DigestName::Sha256 => Algorithm::Sha256,
         DigestName::Blake3 => Algorithm::Blake3,
@@ -56,6 +62,9 @@ struct Document<'a> {
     origin: &'a str,
     tensors: Vec<TensorRecord<'a>>,
     metadata: &'a BTreeMap<String, String>,
+    /// The tree of what is no tensor: a checkpoint's step, a model's signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<serde_json::Value>,
     losses: Vec<LossRecord<'a>>,
     /// Of a pickle: every function or class that it would have called.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +81,9 @@ struct TensorRecord<'a> {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tied_to: Option<&'a str>,
+    /// What else is known of it: another name, say.
+    #[serde(flatten)]
+    labels: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
 }
@@ -102,6 +114,7 @@ fn document<'a>(seen: &'a Inspected<'_>, hashed: Option<&Hashed>) -> Document<'a
         shape: &tensor.shape,
         bytes: tensor.bytes,
         tied_to: catalog.tensor(tie).filter(|_| tie.0 as usize != index).map(|first| first.name.as_str()),
+        labels: &tensor.labels,
         digest: hashed.map(|(algorithm, digests)| Digest::new(*algorithm, &digests[index])),
     };
     Document {
@@ -109,6 +122,7 @@ fn document<'a>(seen: &'a Inspected<'_>, hashed: Option<&Hashed>) -> Document<'a
         origin: catalog.origin(),
         tensors: tensors.map(record).collect(),
         metadata: catalog.metadata(),
+        state: outline::json(catalog),
         losses: seen.losses.iter().map(LossRecord::of).collect(),
         globals: seen.input.catalog.tree().root().map(|_| catalog.globals()),
         content: match hashed {
@@ -144,6 +158,7 @@ fn text(seen: &Inspected<'_>, hashed: Option<&Hashed>) -> String {
     for (dtype, (count, bytes)) in by_dtype {
         let _ = writeln!(text, "  {dtype}: {count}, {}", terminal::bytes(bytes));
     }
+    section(&mut text, "state", outline::lines(catalog).iter().map(outline_line));
     text += &table(catalog, hashed);
     section(&mut text, "metadata", catalog.metadata().iter().map(|(key, value)| format!("{key} = {value}")));
     section(&mut text, "globals (none is ever called)", catalog.globals().iter().cloned());
@@ -151,6 +166,12 @@ fn text(seen: &Inspected<'_>, hashed: Option<&Hashed>) -> String {
         let _ = writeln!(text, "\ncontent {}", hex(&content_digest(catalog, digests)));
     }
     text
+}
+
+fn outline_line(line: &outline::Line) -> String {
+    let indent = "  ".repeat(line.level);
+    let separator = if line.value.is_empty() { "" } else { ": " };
+    format!("{indent}{}{separator}{}", line.key, line.value)
 }
 
 fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = String>) {
@@ -174,6 +195,9 @@ fn table(catalog: &Catalog, hashed: Option<&Hashed>) -> String {
         let _ = write!(text, "  {name:widest$}  {facts:24}  {}", terminal::bytes(tensor.bytes));
         if let Some((_, digests)) = hashed {
             let _ = write!(text, "  {}", hex(&digests[index]));
+        }
+        for (key, value) in &tensor.labels {
+            let _ = write!(text, "  {}={}", printable(key), printable(value));
         }
         text.push('\n');
     }

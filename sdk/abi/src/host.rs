@@ -7,13 +7,15 @@
     reason = "expansions of sabi_trait; the SDK's traits of the same names are documented"
 )]
 
-use crate::AbiResult;
+use crate::{AbiError, AbiResult};
 use abi_stable::sabi_trait;
-use abi_stable::std_types::{RSlice, RSliceMut, RStr, RString, RVec, Tuple2};
+use abi_stable::std_types::{RBox, RErr, ROk, RSlice, RSliceMut, RStr, RString, RVec, Tuple2};
 use abi_stable::{RMut, RRef};
 
 /// A borrowed [`Source`].
 pub type SourceRef<'a> = Source_TO<'a, RRef<'a, ()>>;
+/// An owned [`Source`].
+pub type SourceBox = Source_TO<'static, RBox<()>>;
 /// A borrowed [`Context`].
 pub type ContextRef<'a> = Context_TO<'a, RRef<'a, ()>>;
 /// A borrowed [`DescriptionSink`].
@@ -53,10 +55,22 @@ pub trait Context: Send + Sync {
     fn is_cancelled(&self) -> bool;
     #[sabi(last_prefix_field)]
     fn note(&self, message: RStr<'_>);
+    /// The number of the SDK's `Purpose`; since 1.1.
+    fn purpose(&self) -> u32 {
+        0
+    }
+    /// What an option of kind 5 names; since 1.1.
+    fn open(&self, path: RStr<'_>) -> AbiResult<SourceBox> {
+        RErr(AbiError::missing(path.as_str()))
+    }
+    /// Since 1.1.
+    fn output_is_new(&self) -> bool {
+        false
+    }
 }
 
 /// Takes a format's description. `side`: 0 reader, 1 writer. `kind`: 0 text, 1 bool, 2 integer,
-/// 3 size, 4 one of `choices`; a host treats another as text.
+/// 3 size, 4 one of `choices`, 5 a source (since 1.1); a host treats another as text.
 #[sabi_trait]
 pub trait DescriptionSink {
     fn identity(&mut self, id: RStr<'_>, title: RStr<'_>, capabilities: u64, output_revision: u32);
@@ -139,6 +153,10 @@ pub trait CatalogSink {
     fn origin(&mut self, format: RStr<'_>) -> AbiResult<()>;
     #[sabi(last_prefix_field)]
     fn global(&mut self, name: RStr<'_>) -> AbiResult<()>;
+    /// Since 1.1: a host without it shows no labels.
+    fn label(&mut self, _tensor: u32, _key: RStr<'_>, _value: RStr<'_>) -> AbiResult<()> {
+        ROk(())
+    }
 }
 
 /// The catalog that a writer lays out. An id that is not there gives empty values; `root` and
@@ -192,6 +210,14 @@ pub trait LayoutSink {
     fn omit(&mut self, tensor: u32, why: RStr<'_>) -> AbiResult<()>;
     #[sabi(last_prefix_field)]
     fn loss(&mut self, kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> AbiResult<()>;
+    /// Since 1.1: a host without it looks for the tensor under its own name.
+    fn written_as(&mut self, _tensor: u32, _name: RStr<'_>) -> AbiResult<()> {
+        ROk(())
+    }
+    /// Since 1.1: a host without it leaves such files where they are.
+    fn supersedes(&mut self, _pattern: RStr<'_>, _role: u32) -> AbiResult<()> {
+        ROk(())
+    }
 }
 
 /// Takes bytes in order.

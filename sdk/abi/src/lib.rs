@@ -24,7 +24,7 @@ pub use host::{
 pub use host::{
     ByteSink_TO, ByteSinkMut, CatalogSink_TO, CatalogSinkMut, CatalogView_TO, CatalogViewRef, Context_TO,
     ContextRef, DescriptionSink_TO, DescriptionSinkMut, Digests_TO, DigestsRef, LayoutSink_TO, LayoutSinkMut,
-    SealSink_TO, SealSinkMut, Source_TO, SourceRef,
+    SealSink_TO, SealSinkMut, Source_TO, SourceBox, SourceRef,
 };
 pub use manifest::{MANIFEST_SYMBOL, Manifest, REVISION};
 pub use plugin::{
@@ -47,6 +47,16 @@ pub struct AbiError {
     pub message: RString,
     /// File, tensor, offset, expected, found; a host shows names that it does not know.
     pub details: RVec<Tuple2<RString, RString>>,
+}
+
+impl AbiError {
+    /// What the default body of a call says that an older host does not have.
+    #[must_use]
+    pub fn missing(what: &str) -> Self {
+        const UNSUPPORTED: u32 = 2;
+        let message = format!("this ferry is too old for that: {what}");
+        Self { kind: UNSUPPORTED, message: message.into(), details: RVec::new() }
+    }
 }
 
 /// What a fallible call returns.

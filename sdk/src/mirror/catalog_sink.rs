@@ -189,6 +189,10 @@ impl abi::CatalogSink for LentCatalogSink<'_> {
     fn global(&mut self, name: RStr<'_>) -> AbiResult<()> {
         guard("catalog.global", || self.0.global(name.as_str()))
     }
+
+    fn label(&mut self, tensor: u32, key: RStr<'_>, value: RStr<'_>) -> AbiResult<()> {
+        guard("catalog.label", || self.0.label(TensorId(tensor), key.as_str(), value.as_str()))
+    }
 }
 
 pub(super) struct RemoteCatalogSink<'a>(pub(super) CatalogSinkMut<'a>);
@@ -270,5 +274,9 @@ impl CatalogSink for RemoteCatalogSink<'_> {
 
     fn global(&mut self, name: &str) -> Result<()> {
         received(self.0.global(name.into()))
+    }
+
+    fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
+        received(self.0.label(tensor.0, key.into(), value.into()))
     }
 }

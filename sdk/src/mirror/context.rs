@@ -1,9 +1,12 @@
 //! [`Context`] across the boundary.
 
-use super::guard::guard_or;
-use crate::{Context, Limits};
+use super::guard::{guard, guard_or, received};
+use super::source::{LentSource, RemoteSource};
+use crate::{Context, Limits, Purpose, Result, Source};
+use std::sync::Arc;
+use tensorferry_abi::abi_stable::sabi_trait::TD_Opaque;
 use tensorferry_abi::abi_stable::std_types::RStr;
-use tensorferry_abi::{self as abi, ContextRef};
+use tensorferry_abi::{self as abi, AbiResult, ContextRef, SourceBox};
 
 pub(super) struct LentContext<'a>(pub(super) &'a dyn Context);
 
@@ -18,6 +21,21 @@ impl abi::Context for LentContext<'_> {
 
     fn note(&self, message: RStr<'_>) {
         guard_or((), || self.0.note(message.as_str()));
+    }
+
+    fn purpose(&self) -> u32 {
+        guard_or(Purpose::SHOW.0, || self.0.purpose().0)
+    }
+
+    fn open(&self, path: RStr<'_>) -> AbiResult<SourceBox> {
+        guard("context.open", || {
+            let source = LentSource(self.0.open(path.as_str())?);
+            Ok(SourceBox::from_value(source, TD_Opaque))
+        })
+    }
+
+    fn output_is_new(&self) -> bool {
+        guard_or(false, || self.0.output_is_new())
     }
 }
 
@@ -45,5 +63,17 @@ impl Context for RemoteContext<'_> {
 
     fn note(&self, message: &str) {
         self.object.note(message.into());
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose(self.object.purpose())
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
+        Ok(Arc::new(RemoteSource::new(received(self.object.open(path.into()))?)))
+    }
+
+    fn output_is_new(&self) -> bool {
+        self.object.output_is_new()
     }
 }

@@ -46,6 +46,7 @@ impl abi::DescriptionSink for LentDescription {
                     2 => OptionKind::Integer,
                     3 => OptionKind::Size,
                     4 => OptionKind::Choice(choices.iter().map(|word| word.as_str().to_owned()).collect()),
+                    5 => OptionKind::Source,
                     _ => OptionKind::Text,
                 },
                 default: default.first().map(|text| text.as_str().to_owned()),
@@ -75,6 +76,7 @@ pub(super) fn send(description: &Description, mut sink: DescriptionSinkMut<'_>) 
             OptionKind::Integer => (2, &[]),
             OptionKind::Size => (3, &[]),
             OptionKind::Choice(words) => (4, words),
+            OptionKind::Source => (5, &[]),
         };
         let choices: Vec<RStr<'_>> = words.iter().map(|word| word.as_str().into()).collect();
         let default: Vec<RStr<'_>> = option.default.iter().map(|text| text.as_str().into()).collect();

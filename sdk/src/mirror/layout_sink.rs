@@ -98,6 +98,14 @@ impl abi::LayoutSink for LentLayoutSink<'_> {
     fn loss(&mut self, kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> AbiResult<()> {
         guard("layout.loss", || self.0.loss(loss(kind, what, why)))
     }
+
+    fn written_as(&mut self, tensor: u32, name: RStr<'_>) -> AbiResult<()> {
+        guard("layout.written_as", || self.0.written_as(TensorId(tensor), name.as_str()))
+    }
+
+    fn supersedes(&mut self, pattern: RStr<'_>, number: u32) -> AbiResult<()> {
+        guard("layout.supersedes", || self.0.supersedes(pattern.as_str(), role(number)))
+    }
 }
 
 pub(super) struct RemoteLayoutSink<'a>(pub(super) LayoutSinkMut<'a>);
@@ -167,5 +175,13 @@ impl LayoutSink for RemoteLayoutSink<'_> {
 
     fn loss(&mut self, loss: Loss) -> Result<()> {
         received(self.0.loss(loss.kind.word().into(), loss.what.as_str().into(), loss.why.as_str().into()))
+    }
+
+    fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
+        received(self.0.written_as(tensor.0, name.into()))
+    }
+
+    fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
+        received(self.0.supersedes(pattern.into(), role_number(role)))
     }
 }

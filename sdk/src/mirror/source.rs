@@ -2,14 +2,33 @@
 
 use super::guard::{guard, guard_or, received};
 use crate::{Entry, FileId, Result, Source};
+use std::sync::Arc;
 use tensorferry_abi::abi_stable::std_types::{RSliceMut, RStr, RString, RVec};
-use tensorferry_abi::{self as abi, AbiResult, SourceRef};
+use tensorferry_abi::{self as abi, AbiResult};
 
-pub(super) struct LentSource<'a>(pub(super) &'a dyn Source);
+/// A source by reference, or one that the other side keeps.
+pub(super) struct LentSource<S>(pub(super) S);
 
-impl abi::Source for LentSource<'_> {
+/// How a lent source is held.
+pub(super) trait Hold: Send + Sync {
+    fn source(&self) -> &dyn Source;
+}
+
+impl Hold for &dyn Source {
+    fn source(&self) -> &dyn Source {
+        *self
+    }
+}
+
+impl Hold for Arc<dyn Source> {
+    fn source(&self) -> &dyn Source {
+        &**self
+    }
+}
+
+impl<S: Hold> abi::Source for LentSource<S> {
     fn entry_kind(&self) -> u32 {
-        match self.0.entry() {
+        match self.0.source().entry() {
             Entry::File(_) => 0,
             Entry::Folder => 1,
             Entry::Prefix(_) => 2,
@@ -17,41 +36,43 @@ impl abi::Source for LentSource<'_> {
     }
 
     fn entry_name(&self) -> RStr<'_> {
-        self.0.entry().name().into()
+        self.0.source().entry().name().into()
     }
 
     fn open(&self, name: RStr<'_>) -> AbiResult<u32> {
-        guard("source.open", || self.0.open(name.as_str()).map(|file| file.0))
+        guard("source.open", || self.0.source().open(name.as_str()).map(|file| file.0))
     }
 
     fn contains(&self, name: RStr<'_>) -> bool {
-        guard_or(false, || self.0.contains(name.as_str()))
+        guard_or(false, || self.0.source().contains(name.as_str()))
     }
 
     fn list(&self, prefix: RStr<'_>) -> AbiResult<RVec<RString>> {
-        guard("source.list", || Ok(self.0.list(prefix.as_str())?.into_iter().map(RString::from).collect()))
+        guard("source.list", || {
+            Ok(self.0.source().list(prefix.as_str())?.into_iter().map(RString::from).collect())
+        })
     }
 
     fn name(&self, file: u32) -> RStr<'_> {
-        guard_or("", || self.0.name(FileId(file))).into()
+        guard_or("", || self.0.source().name(FileId(file))).into()
     }
 
     fn len(&self, file: u32) -> u64 {
-        guard_or(0, || self.0.len(FileId(file)))
+        guard_or(0, || self.0.source().len(FileId(file)))
     }
 
     fn read_at(&self, file: u32, offset: u64, mut buffer: RSliceMut<'_, u8>) -> AbiResult<()> {
-        guard("source.read_at", || self.0.read_at(FileId(file), offset, buffer.as_mut_slice()))
+        guard("source.read_at", || self.0.source().read_at(FileId(file), offset, buffer.as_mut_slice()))
     }
 }
 
-pub(super) struct RemoteSource<'a> {
-    object: SourceRef<'a>,
+pub(super) struct RemoteSource<O> {
+    object: O,
     entry: Entry,
 }
 
-impl<'a> RemoteSource<'a> {
-    pub(super) fn new(object: SourceRef<'a>) -> Self {
+impl<O: abi::Source> RemoteSource<O> {
+    pub(super) fn new(object: O) -> Self {
         let name = object.entry_name().as_str().to_owned();
         let entry = match object.entry_kind() {
             0 => Entry::File(name),
@@ -62,7 +83,7 @@ impl<'a> RemoteSource<'a> {
     }
 }
 
-impl Source for RemoteSource<'_> {
+impl<O: abi::Source> Source for RemoteSource<O> {
     fn entry(&self) -> &Entry {
         &self.entry
     }

@@ -1,0 +1,207 @@
+//! An outline is a catalog's tree as a person reads it: what state there is, and which parts hold
+//! how many tensors; the tensors themselves are listed elsewhere.
+
+use crate::part::Walk;
+use serde_json::{Map, Number, Value};
+use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
+
+/// Lines of one outline.
+const MOST_LINES: usize = 60;
+/// Children of one node that are shown before the rest is counted.
+const MOST_CHILDREN: usize = 12;
+/// How deep the outline goes.
+const MOST_LEVELS: usize = 6;
+/// Characters of one value.
+const MOST_CHARACTERS: usize = 80;
+
+/// A line of an outline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// How deep it stands.
+    pub level: usize,
+    /// The key; it may hold anything.
+    pub key: String,
+    /// The value, or what is below.
+    pub value: String,
+}
+
+/// The lines of a catalog's tree; none where it has none.
+#[must_use]
+pub fn lines(catalog: &Catalog) -> Vec<Line> {
+    let Some(root) = catalog.tree().root() else { return Vec::new() };
+    let walk = Walk::new(catalog);
+    let mut lines = Vec::new();
+    let mut open = children_to_show(&walk, root, 0);
+    while let Some(entry) = open.pop() {
+        if lines.len() == MOST_LINES {
+            lines.push(Line { level: 0, key: "...".to_owned(), value: "(--json has all of it)".to_owned() });
+            break;
+        }
+        match entry {
+            Entry::More { level, count } => {
+                lines.push(Line { level, key: "...".to_owned(), value: format!("and {count} more") });
+            }
+            Entry::Child { level, key, node } => {
+                lines.push(Line { level, key, value: summary(catalog, &walk, node) });
+                if level + 1 < MOST_LEVELS {
+                    open.extend(children_to_show(&walk, node, level + 1));
+                }
+            }
+        }
+    }
+    lines
+}
+
+enum Entry {
+    Child { level: usize, key: String, node: NodeId },
+    More { level: usize, count: usize },
+}
+
+/// The children of a node that are no tensors, the first one last.
+fn children_to_show(walk: &Walk<'_>, id: NodeId, level: usize) -> Vec<Entry> {
+    let children = walk.children(id).into_iter().filter(|(_, child)| !walk.is_leaf(*child));
+    let mut entries: Vec<Entry> = children.map(|(key, node)| Entry::Child { level, key, node }).collect();
+    if entries.len() > MOST_CHILDREN {
+        let count = entries.len() - MOST_CHILDREN;
+        entries.truncate(MOST_CHILDREN);
+        entries.push(Entry::More { level, count });
+    }
+    entries.reverse();
+    entries
+}
+
+/// What a person wants to know of a node in half a line.
+fn summary(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> String {
+    let tensors = walk.tensors_below(id);
+    if tensors > 0 {
+        return format!("{tensors} tensor{}", if tensors == 1 { "" } else { "s" });
+    }
+    let Some(node) = catalog.tree().get(walk.value(id)) else { return String::new() };
+    match scalar(node) {
+        Some(Value::String(text)) => shortened(&text),
+        Some(value) => value.to_string(),
+        None if node.kind == NodeKind::OBJECT => node.class.to_string(),
+        None if walk.children(id).is_empty() => "(empty)".to_owned(),
+        None => String::new(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}
+
+/// The tree as JSON: mappings and lists as they are, tensors by their names, objects by their class.
+/// `None` where there is no tree.
+#[must_use]
+pub fn json(catalog: &Catalog) -> Option<Value> {
+    let tree = catalog.tree();
+    let root = tree.root()?;
+    // Children stand before their parents. Nodes may be shared by many parents, so that what is
+    // copied is bounded.
+    let mut budget = tree.len().saturating_mul(4) + 1000;
+    let mut values: Vec<(Value, usize)> = Vec::with_capacity(tree.len());
+    for node in &tree.nodes()[..=root.0 as usize] {
+        let size = 1 + node.children.iter().map(|child| values[child.0 as usize].1).sum::<usize>();
+        if size > budget {
+            values.push((Value::String("(too large to show)".to_owned()), 1));
+            continue;
+        }
+        budget -= size.min(budget);
+        let child = |id: &NodeId| values[id.0 as usize].0.clone();
+        let value = match node.kind {
+            NodeKind::TENSOR => {
+                let tensor = node.as_tensor().and_then(|id| catalog.tensor(id));
+                Value::Object(Map::from_iter([(
+                    "tensor".to_owned(),
+                    tensor.map_or(Value::Null, |tensor| Value::String(tensor.name.clone())),
+                )]))
+            }
+            NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET => node.children.iter().map(child).collect(),
+            NodeKind::MAP => {
+                let key = |id: NodeId| match &values[id.0 as usize].0 {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                Value::Object(node.entries().map(|(k, v)| (key(k), child(&v))).collect())
+            }
+            NodeKind::ATTRIBUTED => child(&node.children[0]),
+            NodeKind::OBJECT => {
+                let parts: Vec<Value> = node.children.iter().map(child).collect();
+                Value::Object(Map::from_iter([
+                    ("class".to_owned(), Value::String(node.class.to_string())),
+                    ("parts".to_owned(), Value::Array(parts)),
+                ]))
+            }
+            _ => scalar(node).unwrap_or(Value::Null),
+        };
+        values.push((value, size));
+    }
+    values.pop().map(|(value, _)| value)
+}
+
+/// The value of a node that is no container.
+fn scalar(node: &Node) -> Option<Value> {
+    match node.kind {
+        NodeKind::NONE => Some(Value::Null),
+        NodeKind::BOOL => node.as_bool().map(Value::Bool),
+        NodeKind::INT => Some(match node.as_int() {
+            Some(number) => Value::Number(number.into()),
+            None => Value::String(format!("(an integer of {} bytes)", node.bytes.len())),
+        }),
+        NodeKind::FLOAT => {
+            let number = node.as_float()?;
+            Some(Number::from_f64(number).map_or_else(|| Value::String(number.to_string()), Value::Number))
+        }
+        NodeKind::TEXT => node.as_text().map(|text| Value::String(text.to_owned())),
+        NodeKind::BYTES | NodeKind::COMPLEX => Some(Value::String(format!("({} bytes)", node.bytes.len()))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::{Limits, Tree};
+
+    fn catalog(build: impl FnOnce(&mut dyn FnMut(Node) -> NodeId) -> NodeId) -> Catalog {
+        let limits = Limits::default();
+        let mut tree = Tree::default();
+        let root = build(&mut |node| tree.push(node, &limits).unwrap());
+        tree.set_root(root).unwrap();
+        Catalog::default().with_tree(tree).unwrap()
+    }
+
+    #[test]
+    fn state_is_shown_by_key() {
+        let catalog = catalog(|push| {
+            let (step, three) = (push(Node::text("step")), push(Node::int(3)));
+            let (rates, list) = (push(Node::text("rates")), push(Node::float(0.5)));
+            let list = push(Node::container(NodeKind::LIST, "", [list]));
+            push(Node::map("", &[(step, three), (rates, list)]))
+        });
+        let shown: Vec<String> = lines(&catalog)
+            .iter()
+            .map(|line| format!("{} {} {}", line.level, line.key, line.value))
+            .collect();
+        assert_eq!(shown, ["0 step 3", "0 rates ", "1 0 0.5"]);
+        assert_eq!(json(&catalog).unwrap(), serde_json::json!({"step": 3, "rates": [0.5]}));
+    }
+
+    #[test]
+    fn what_is_shared_many_times_is_bounded() {
+        let catalog = catalog(|push| {
+            let mut id = push(Node::int(1));
+            for _ in 0..100 {
+                id = push(Node::container(NodeKind::LIST, "", [id, id]));
+            }
+            id
+        });
+        assert!(json(&catalog).unwrap().to_string().len() < 100_000);
+        assert!(lines(&catalog).len() <= MOST_LINES + 1);
+    }
+}
