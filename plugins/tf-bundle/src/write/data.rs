@@ -1,8 +1,9 @@
 //! Data files: which bytes lie where.
 //!
 //! Numbers lie as they are, row-major and little-endian, in the order of their keys; the host copies
-//! them, and computes their checksums as it does. Tensors of strings lie in a form of their own,
-//! whose length is known once it is written: they have a data file for themselves, which comes last.
+//! them, and computes their checksums as it does. Tensors of strings lie in a form of their own. A few
+//! strings are read and written while the bundle is planned; more than [`MOST_TEXT_BYTES`] have a data
+//! file for themselves, which comes last and is streamed.
 
 use super::entry::{Carried, Entry, Value};
 use super::files::Prefix;
@@ -14,7 +15,11 @@ use std::collections::{HashMap, HashSet};
 use tensorferry_proto::DataType;
 use tensorferry_sdk::{
     CatalogView, DigestAlgorithm, DigestId, LayoutSink, OutputId, Result, Role, TensorId, TensorPart,
+    element_count,
 };
+
+/// How many bytes of strings, all tensors together, are held in memory.
+const MOST_TEXT_BYTES: u64 = 1 << 20;
 
 /// The data files of a bundle, laid out.
 pub(super) struct DataFiles {
@@ -163,11 +168,12 @@ struct Stretches<'a> {
     /// written there.
     of_tied: HashMap<TensorId, (usize, TensorId)>,
     aliases: HashSet<TensorId>,
+    text_bytes: u64,
 }
 
 impl<'a> Stretches<'a> {
     fn new(catalog: &'a dyn CatalogView) -> Self {
-        Self { catalog, all: Vec::new(), of_tied: HashMap::new(), aliases: HashSet::new() }
+        Self { catalog, all: Vec::new(), of_tied: HashMap::new(), aliases: HashSet::new(), text_bytes: 0 }
     }
 
     fn push(&mut self, stretch: Stretch) -> usize {
@@ -197,9 +203,24 @@ impl<'a> Stretches<'a> {
             }
             return Ok(Some(number));
         }
-        let number = self.push(if is_text { Stretch::Strings(tensor) } else { Stretch::Tensor(tensor) });
+        let stretch = if is_text { self.strings(tensor, layout)? } else { Stretch::Tensor(tensor) };
+        let number = self.push(stretch);
         self.of_tied.insert(root, (number, tensor));
         Ok(Some(number))
+    }
+
+    /// A tensor of strings: in memory, while there are few.
+    fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<Stretch> {
+        let view = self.catalog.tensor(tensor);
+        self.text_bytes = self.text_bytes.saturating_add(view.bytes);
+        // A host that does not know of such tensors has them streamed.
+        if self.text_bytes > MOST_TEXT_BYTES || layout.encoded(tensor).is_err() {
+            return Ok(Stretch::Strings(tensor));
+        }
+        let mut bytes = Vec::new();
+        let read = |offset: u64, buffer: &mut [u8]| self.catalog.read(tensor, offset, buffer);
+        let crc = strings::write(element_count(view.shape)?, view.bytes, &read, &mut bytes)?.crc;
+        Ok(Stretch::Encoded { bytes, crc })
     }
 
     /// A tensor of strings without elements has a checksum all the same.

@@ -135,14 +135,14 @@ fn tied_tensors_share_one_place() {
         ..Sample::default()
     };
     let output = sample.write_file(&[]);
-    assert_eq!(output.files["m.data-00000-of-00002"], [1, 2]);
+    assert_eq!(output.files["m.data-00000-of-00001"][..2], [1, 2]);
     let (_, entries) = index(&output, "m.index");
     let places: Vec<_> = entries.iter().map(|(key, e)| (&**key, e.shard_id, e.offset, e.size)).collect();
-    assert_eq!(places, [("a", 0, 0, 2), ("m", 0, 0, 2), ("s", 1, 0, 9), ("t", 1, 0, 9), ("z", 0, 0, 2)]);
+    assert_eq!(places, [("a", 0, 0, 2), ("m", 0, 0, 2), ("s", 0, 2, 9), ("t", 0, 2, 9), ("z", 0, 0, 2)]);
 }
 
 #[test]
-fn strings_have_a_data_file_of_their_own() {
+fn a_few_strings_lie_among_the_numbers() {
     let sample = Sample {
         tensors: vec![
             ("n", Dtype::U8, vec![1], vec![7]),
@@ -153,18 +153,43 @@ fn strings_have_a_data_file_of_their_own() {
         ..Sample::default()
     };
     let output = sample.write_file(&[]);
-    let data = &output.files["m.data-00001-of-00002"];
+    let data = &output.files["m.data-00000-of-00001"];
     assert_eq!(
-        (data[0], &data[5..10], &data[10..12], &data[16..]),
+        (data[5], &data[10..15], &data[15..17], &data[21..]),
         (5, &b"hello"[..], &[0, 2][..], &b"ab"[..])
     );
-    let (header, entries) = index(&output, "m.index");
-    assert_eq!(header.num_shards, 2);
+    let (_, entries) = index(&output, "m.index");
     let sizes: Vec<_> = entries.iter().map(|(_, e)| (e.shard_id, e.offset, e.size)).collect();
-    assert_eq!(sizes, [(0, 0, 1), (0, 1, 4), (1, 0, 10), (1, 10, 8)]);
+    assert_eq!(sizes, [(0, 0, 1), (0, 1, 4), (0, 5, 10), (0, 15, 8)]);
     // What TensorFlow has for an empty tensor of strings, and for a scalar "hello".
     assert_eq!(entries[1].1.crc32c, 1_678_557_686);
     assert_eq!(entries[2].1.crc32c, 700_506_348);
+}
+
+#[test]
+fn many_strings_have_a_data_file_of_their_own() {
+    let long = vec![b'x'; 1 << 20];
+    let sample = Sample {
+        tensors: vec![
+            ("n", Dtype::U8, vec![1], vec![7]),
+            ("s", Dtype::STR, vec![], strings(&[b"hello"])),
+            ("t", Dtype::STR, vec![2], strings(&[b"", &long])),
+            ("u", Dtype::STR, vec![], strings(&[b"after"])),
+        ],
+        ..Sample::default()
+    };
+    let output = sample.write_file(&[]);
+    let (header, entries) = index(&output, "m.index");
+    assert_eq!(header.num_shards, 2);
+    let sizes: Vec<_> = entries.iter().map(|(_, e)| (e.shard_id, e.offset, e.size)).collect();
+    let of_long = 1 + 3 + 4 + (1 << 20);
+    assert_eq!(sizes, [(0, 0, 1), (0, 1, 10), (1, 0, of_long), (1, of_long, 10)]);
+    let data = &output.files["m.data-00001-of-00002"];
+    assert_eq!(entries[2].1.crc32c, {
+        let lengths = [0_u32.to_le_bytes(), (1_u32 << 20).to_le_bytes()].concat();
+        let rest = &data[4..usize::try_from(of_long).unwrap()];
+        mask(crc32c::crc32c_append(crc32c::crc32c(&lengths), rest))
+    });
 }
 
 #[test]
