@@ -2,9 +2,9 @@
 
 use super::entry::Entry;
 use crate::bundle::OBJECT_GRAPH_KEY;
+use crate::names::key_text::key_text;
 use crate::names::object_graph::ObjectGraph;
 use crate::names::rebuild::prune;
-use crate::readable::readable;
 use std::collections::BTreeSet;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
@@ -70,7 +70,7 @@ impl Graph {
             return Ok(None);
         }
         let mut listed: Vec<String> =
-            strangers.iter().take(MOST_LISTED).map(|entry| format!("{:?}", readable(&entry.key))).collect();
+            strangers.iter().take(MOST_LISTED).map(|entry| format!("{:?}", key_text(&entry.key))).collect();
         if strangers.len() > MOST_LISTED {
             listed.push(format!("and {} more", strangers.len() - MOST_LISTED));
         }

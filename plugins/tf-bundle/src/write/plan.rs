@@ -4,8 +4,8 @@ use super::data::{self, DataFiles};
 use super::entry::Entry;
 use super::files::Prefix;
 use super::index;
+use crate::names::key_text::key_text;
 use crate::options::Sharding;
-use crate::readable::readable;
 use tensorferry_sdk::{
     ByteSink, CatalogView, Digests, Error, LayoutSink, OutputId, Result, Role, SealSink, TensorPlan,
 };
@@ -30,7 +30,7 @@ pub(crate) fn plan_bundle(
     entries.sort_by(|a, b| a.key.cmp(&b.key));
     if let Some(pair) = entries.windows(2).find(|pair| pair[0].key == pair[1].key) {
         return Err(
-            Error::usage("two tensors would have one key: rename one of them").tensor(readable(&pair[0].key))
+            Error::usage("two tensors would have one key: rename one of them").tensor(key_text(&pair[0].key))
         );
     }
     let data = data::lay_out(entries, prefix, sharding, catalog, layout)?;
