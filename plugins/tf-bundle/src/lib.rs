@@ -1,11 +1,15 @@
 //! TensorFlow's checkpoints, saved models and frozen graphs.
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod checksum;
 mod dtype;
 mod graph_def;
 mod message_kind;
 mod names;
+mod locate;
+mod probe;
+mod read;
 mod readable;
 mod saved_model_probe;
 mod slice_key;

@@ -3,6 +3,7 @@
 use super::block::{Block, Entries};
 use super::{FOOTER_LEN, Handle, MAGIC};
 use crate::readable::readable;
+use std::ops::Range;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Bytes of the footer before its magic.
@@ -25,6 +26,9 @@ pub(crate) struct EntryPlace {
     pub(crate) start: usize,
     pub(crate) len: usize,
 }
+
+/// Takes a key, its value, and the value's place.
+pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8], EntryPlace) -> Result<()> + 'a;
 
 /// Whether a file ends with a table's magic.
 ///
@@ -71,11 +75,7 @@ impl Table {
     /// # Errors
     /// Malformed, with the file, the block's offset and the key: a broken block, keys that do not
     /// strictly increase, blocks that are not in the order of the file; what `visit` says.
-    pub(crate) fn for_each(
-        &self,
-        source: &dyn Source,
-        visit: &mut dyn FnMut(&[u8], &[u8], EntryPlace) -> Result<()>,
-    ) -> Result<()> {
+    pub(crate) fn for_each(&self, source: &dyn Source, visit: &mut Visit<'_>) -> Result<()> {
         let mut last_key = Vec::new();
         let mut is_first = true;
         // Writers place blocks in order. Held to that, an index that names a block again and again
@@ -128,7 +128,7 @@ impl Table {
         })
     }
 
-    fn step(&self, entries: &mut Entries<'_>, block: Handle) -> Result<Option<std::ops::Range<usize>>> {
+    fn step(&self, entries: &mut Entries<'_>, block: Handle) -> Result<Option<Range<usize>>> {
         entries.step().map_err(|error| {
             let after = format!("after key {:?}", readable(entries.key()));
             self.at(error.context(after), block, entries.key())
