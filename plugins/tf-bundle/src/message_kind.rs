@@ -16,8 +16,10 @@ use tensorferry_sdk::{ErrorKind, FileId, Result, Source};
 
 /// Bytes in which the first field of a text is looked for.
 const TEXT_HEAD: u64 = 4096;
-/// How many fields are looked at where the first one does not tell.
-const MOST_FIELDS: usize = 64;
+/// How many fields of a message are looked at, at most: a probe is short.
+const MOST_FIELDS: usize = 256;
+/// The only version that saved models have (`tensorflow/cc/saved_model/constants.h`).
+const SCHEMA_VERSION: u64 = 1;
 /// The longest name of an operation that is looked at; TensorFlow's longest has about 60 characters.
 const MOST_OP_BYTES: u64 = 256;
 
@@ -55,7 +57,8 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
     let mut rest = wire.whole();
     let Some(first) = wire.next(&mut rest)? else { return Ok(None) };
     match first {
-        Field { number: 1, value: Value::Varint(_), .. } => {
+        // ONNX begins alike, with versions from 3 on.
+        Field { number: 1, value: Value::Varint(SCHEMA_VERSION), .. } => {
             let second = wire.next(&mut rest)?;
             let is_graph = matches!(second, Some(Field { number: 2, value: Value::Bytes(_), .. }));
             Ok(is_graph.then_some(MessageKind::SavedModel))
@@ -86,7 +89,8 @@ fn of_wire(wire: &mut Wire<'_>) -> Result<Option<MessageKind>> {
 /// A node has nothing but strings and messages, and an operation whose name is a word.
 fn is_node(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<bool> {
     let mut has_op = false;
-    while let Some(field) = wire.next(&mut rest)? {
+    for _ in 0..MOST_FIELDS {
+        let Some(field) = wire.next(&mut rest)? else { break };
         match (field.number, field.value) {
             (2, Value::Bytes(range)) if range.end - range.start <= MOST_OP_BYTES => {
                 let op = wire.bytes(&range, MOST_OP_BYTES)?;
@@ -144,6 +148,7 @@ mod tests {
             (&[0x08, 1, 0x12, 0], Some(MessageKind::SavedModel)),
             (&meta, Some(MessageKind::MetaGraph)),
             (&[0x08, 1, 0x10, 0], None),
+            (&[0x08, 7, 0x12, 0], None),
             (&node[..8], None),
             (&[0x0a, 3, 0x0a, 1, b'x'], None),
             (&[0x12, 2, 0x0a, 0, 0xff], None),

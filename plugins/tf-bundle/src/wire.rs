@@ -118,6 +118,23 @@ impl<'a> Wire<'a> {
         Ok(Some(Field { number, at, value }))
     }
 
+    /// The content of the last field of this number in a message: of a field that is no list, it is the
+    /// one that counts.
+    ///
+    /// # Errors
+    /// Malformed, if a field of this number has no length; i/o.
+    pub(crate) fn last(&mut self, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
+        let mut found = None;
+        let mut rest = message.clone();
+        while let Some(field) = self.next(&mut rest)? {
+            if field.number == number {
+                let Value::Bytes(range) = field.value else { return Err(self.wrong_type(field.at)) };
+                found = Some(range);
+            }
+        }
+        Ok(found)
+    }
+
     /// The varint at the beginning of `rest`, as packed scalars have one after the other.
     ///
     /// # Errors
@@ -289,6 +306,11 @@ impl<'a> Wire<'a> {
     /// An error of the input, with its place.
     pub(crate) fn malformed(&self, offset: u64, message: &str) -> Error {
         self.located(Error::malformed(message), offset)
+    }
+
+    /// The error of a field that has another type than its number says.
+    pub(crate) fn wrong_type(&self, at: u64) -> Error {
+        self.malformed(at, "a protobuf field has another type than TensorFlow gives it")
     }
 
     /// An error with its place.

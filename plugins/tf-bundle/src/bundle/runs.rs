@@ -3,7 +3,7 @@
 use tensorferry_sdk::Region;
 
 /// Gives each run as its first element in the tensor and its number of elements.
-pub(super) struct Runs<'a> {
+pub(crate) struct Runs<'a> {
     region: &'a Region,
     shape: &'a [u64],
     /// The dimensions from here on are walked within a run.
@@ -14,7 +14,7 @@ pub(super) struct Runs<'a> {
 
 impl<'a> Runs<'a> {
     /// The runs of a region that lies in a tensor of `shape`, whose elements a u64 can count.
-    pub(super) fn new(region: &'a Region, shape: &'a [u64]) -> Self {
+    pub(crate) fn new(region: &'a Region, shape: &'a [u64]) -> Self {
         let is_cut = |dim: &usize| region.shape[*dim] != shape[*dim];
         // Behind the last dimension that is cut all are whole; it is walked with them.
         let inner = (0..shape.len()).rev().find(is_cut).unwrap_or(0);

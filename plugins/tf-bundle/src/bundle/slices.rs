@@ -43,7 +43,7 @@ pub(super) fn parts<'a>(
 }
 
 /// A slice as TensorFlow writes it down: `0,2:-` is rows 0 and 1, whole.
-pub(super) fn text(slice: &TensorSliceProto) -> String {
+pub(crate) fn text(slice: &TensorSliceProto) -> String {
     let extents = slice.extent.iter().map(|extent| match slice_key::length_of(extent) {
         Some(length) => format!("{},{length}", extent.start),
         None => "-".to_owned(),
@@ -51,7 +51,11 @@ pub(super) fn text(slice: &TensorSliceProto) -> String {
     extents.collect::<Vec<_>>().join(":")
 }
 
-fn region(slice: &TensorSliceProto, shape: &[u64]) -> Result<Region> {
+/// The part of a tensor of `shape` that a slice is.
+///
+/// # Errors
+/// Malformed, if it is not inside.
+pub(crate) fn region(slice: &TensorSliceProto, shape: &[u64]) -> Result<Region> {
     let misfit = || {
         Error::malformed("a slice does not fit its tensor")
             .expected(format!("inside {shape:?}"))

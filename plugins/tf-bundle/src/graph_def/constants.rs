@@ -15,7 +15,7 @@
 
 use crate::wire::{Value, Wire};
 use std::ops::Range;
-use tensorferry_sdk::{Context, Error, Result};
+use tensorferry_sdk::{Context, Result};
 
 /// A constant of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,8 +77,8 @@ impl Walk<'_> {
     fn function(&mut self, wire: &mut Wire<'_>, function: &Range<u64>) -> Result<()> {
         self.counts.functions += 1;
         let mut name = String::new();
-        if let Some(signature) = last(wire, function, 1)?
-            && let Some(range) = last(wire, &signature, 1)?
+        if let Some(signature) = wire.last(function, 1)?
+            && let Some(range) = wire.last(&signature, 1)?
         {
             name = wire.text(&range, self.context.limits().name_bytes)?;
         }
@@ -96,12 +96,12 @@ impl Walk<'_> {
         if self.counts.nodes.is_multiple_of(4096) {
             self.context.check_cancelled()?;
         }
-        let Some(op) = last(wire, &node, 2)? else { return Ok(()) };
+        let Some(op) = wire.last(&node, 2)? else { return Ok(()) };
         if !equals(wire, &op, b"Const")? {
             return Ok(());
         }
         self.counts.constants += 1;
-        let name = match last(wire, &node, 1)? {
+        let name = match wire.last(&node, 1)? {
             Some(range) => wire.text(&range, self.context.limits().name_bytes)?,
             None => String::new(),
         };
@@ -119,27 +119,12 @@ fn value(wire: &mut Wire<'_>, node: &Range<u64>) -> Result<Option<Range<u64>>> {
     let mut rest = node.clone();
     while let Some(field) = wire.next(&mut rest)? {
         let (5, Value::Bytes(entry)) = (field.number, field.value) else { continue };
-        let Some(key) = last(wire, &entry, 1)? else { continue };
+        let Some(key) = wire.last(&entry, 1)? else { continue };
         if equals(wire, &key, b"value")? {
-            found = match last(wire, &entry, 2)? {
-                Some(attribute) => last(wire, &attribute, 8)?,
+            found = match wire.last(&entry, 2)? {
+                Some(attribute) => wire.last(&attribute, 8)?,
                 None => None,
             };
-        }
-    }
-    Ok(found)
-}
-
-/// The last field of this number in a message, which has to be one with a length.
-fn last(wire: &mut Wire<'_>, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
-    let mut found = None;
-    let mut rest = message.clone();
-    while let Some(field) = wire.next(&mut rest)? {
-        if field.number == number {
-            let Value::Bytes(range) = field.value else {
-                return Err(wrong_type(wire, field.at));
-            };
-            found = Some(range);
         }
     }
     Ok(found)
@@ -148,8 +133,4 @@ fn last(wire: &mut Wire<'_>, message: &Range<u64>, number: u32) -> Result<Option
 fn equals(wire: &mut Wire<'_>, range: &Range<u64>, text: &[u8]) -> Result<bool> {
     let most = text.len() as u64;
     Ok(range.end - range.start == most && wire.bytes(range, most)? == text)
-}
-
-fn wrong_type(wire: &Wire<'_>, at: u64) -> Error {
-    wire.malformed(at, "a field of a graph has another type than TensorFlow gives it")
 }

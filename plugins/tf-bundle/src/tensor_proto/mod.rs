@@ -34,7 +34,7 @@ pub(crate) use values::Values;
 
 use crate::wire::{Value, Wire};
 use std::ops::Range;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::Result;
 
 /// The most dimensions that TensorFlow's `TensorShape` has (`tensor_shape.h`).
 const MOST_DIMENSIONS: usize = 254;
@@ -64,7 +64,7 @@ impl Header {
                     })?;
                 }
                 (2, Value::Bytes(range)) => read_shape(wire, range, &mut header.shape)?,
-                (1 | 2, _) => return Err(wrong_type(wire, field.at)),
+                (1 | 2, _) => return Err(wire.wrong_type(field.at)),
                 _ => {}
             }
         }
@@ -73,7 +73,7 @@ impl Header {
 }
 
 /// Appends the dimensions of a `TensorShapeProto`: where a message is given twice, lists are joined.
-fn read_shape(wire: &mut Wire<'_>, mut rest: Range<u64>, shape: &mut Vec<u64>) -> Result<()> {
+pub(crate) fn read_shape(wire: &mut Wire<'_>, mut rest: Range<u64>, shape: &mut Vec<u64>) -> Result<()> {
     while let Some(field) = wire.next(&mut rest)? {
         match (field.number, field.value) {
             (2, Value::Bytes(range)) => {
@@ -103,10 +103,6 @@ fn read_dim(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<u64> {
         }
     }
     Ok(size)
-}
-
-fn wrong_type(wire: &Wire<'_>, at: u64) -> Error {
-    wire.malformed(at, "a field of a tensor has another type than TensorFlow gives it")
 }
 
 #[cfg(test)]

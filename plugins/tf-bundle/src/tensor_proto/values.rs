@@ -2,7 +2,7 @@
 
 use super::emit::Emitter;
 use super::list::{Item, List};
-use super::{strings, wrong_type};
+use super::strings;
 use crate::wire::{Value, Wire};
 use std::ops::Range;
 use tensorferry_sdk::{ByteSink, Dtype, Error, Limits, Result};
@@ -200,7 +200,7 @@ impl Found {
                 }
                 self.last = range;
             }
-            _ => return Err(wrong_type(wire, at)),
+            _ => return Err(wire.wrong_type(at)),
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 use super::lexer::{Kind, Lexer, Token};
 use super::literal;
 use super::schema::{Field, Message, Schema};
+use crate::varint;
 use prost_types::field_descriptor_proto::Type;
 use tensorferry_sdk::{Error, Limits, Result};
 
@@ -152,7 +153,7 @@ impl<'a> Encoder<'a> {
         let Some(open) = self.open.pop() else { return Ok(()) };
         if open.field.is_some() {
             let mut len = Vec::with_capacity(5);
-            varint((self.wire.len() - open.start) as u64, &mut len);
+            varint::push((self.wire.len() - open.start) as u64, &mut len);
             self.wire.splice(open.start - 1..open.start, len);
         }
         if !open.in_list {
@@ -203,7 +204,7 @@ impl<'a> Encoder<'a> {
                 .map_err(|what| self.lexer.error(&token, what))?;
         }
         self.tag(field, 2);
-        varint(text.len() as u64, &mut self.wire);
+        varint::push(text.len() as u64, &mut self.wire);
         self.wire.append(&mut text);
         Ok(())
     }
@@ -219,7 +220,7 @@ impl<'a> Encoder<'a> {
         };
         let value = value.ok_or_else(|| self.lexer.error(&token, "no value of this enumeration"))?;
         self.tag(field, 0);
-        varint(i64::from(value).cast_unsigned(), &mut self.wire);
+        varint::push(i64::from(value).cast_unsigned(), &mut self.wire);
         Ok(())
     }
 
@@ -242,7 +243,7 @@ impl<'a> Encoder<'a> {
     }
 
     fn tag(&mut self, field: &Field, wire_type: u32) {
-        varint(u64::from(field.number) << 3 | u64::from(wire_type), &mut self.wire);
+        varint::push(u64::from(field.number) << 3 | u64::from(wire_type), &mut self.wire);
     }
 }
 
@@ -263,7 +264,7 @@ fn number_bytes(kind: Type, negative: bool, text: &[u8]) -> Option<(u32, Vec<u8>
             1
         }
         Type::Bool => {
-            varint(boolean(negative, text)?.into(), &mut bytes);
+            varint::push(boolean(negative, text)?.into(), &mut bytes);
             0
         }
         Type::Fixed32 => {
@@ -292,7 +293,7 @@ fn number_bytes(kind: Type, negative: bool, text: &[u8]) -> Option<(u32, Vec<u8>
                 Type::Sint64 => zigzag(i64::try_from(signed()?).ok()?),
                 _ => return None,
             };
-            varint(value, &mut bytes);
+            varint::push(value, &mut bytes);
             0
         }
     };
@@ -320,13 +321,4 @@ fn boolean(negative: bool, text: &[u8]) -> Option<bool> {
 /// How `sint` fields keep the sign in the lowest bit.
 fn zigzag(value: i64) -> u64 {
     (value << 1 ^ value >> 63).cast_unsigned()
-}
-
-/// Appends a varint.
-fn varint(mut value: u64, output: &mut Vec<u8>) {
-    while value >= 0x80 {
-        output.push(value.to_le_bytes()[0] | 0x80);
-        value >>= 7;
-    }
-    output.push(value.to_le_bytes()[0]);
 }
