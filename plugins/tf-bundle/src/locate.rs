@@ -9,13 +9,10 @@
 //! checkpoint_management.py.
 
 use crate::bundle::{DataFileName, INDEX_SUFFIX};
+use crate::state_file::{self, STATE_FILE};
 use crate::table::has_magic;
-use crate::text;
-use tensorferry_proto::CheckpointState;
 use tensorferry_sdk::{Context, Entry, Error, Result, Source, check_name};
 
-/// The file that says what a folder's latest checkpoint is.
-pub(crate) const STATE_FILE: &str = "checkpoint";
 /// The ending of the graph beside a checkpoint.
 const META_SUFFIX: &str = ".meta";
 /// What stands for the shard in the name that TensorFlow gives to a sharded V1 checkpoint.
@@ -155,7 +152,7 @@ fn latest(source: &dyn Source, context: &dyn Context) -> Result<String> {
     let limits = context.limits();
     let file = source.open(STATE_FILE)?;
     let bytes = source.read_vec(file, 0, source.len(file), limits)?;
-    let state: CheckpointState = text::parse(&bytes, "tensorflow.CheckpointState", STATE_FILE, limits)?;
+    let state = state_file::parse(&bytes, STATE_FILE, limits)?;
     if state.model_checkpoint_path.is_empty() {
         let error = Error::malformed("the state file names no latest checkpoint").file(STATE_FILE);
         return Err(error.expected("model_checkpoint_path"));

@@ -1,7 +1,7 @@
 //! An entry says what a tensor is, and where its bytes are.
 
 use crate::dtype;
-use crate::readable::readable;
+use crate::names::key_text::key_text;
 use std::borrow::Cow;
 use tensorferry_proto::BundleEntryProto;
 use tensorferry_sdk::{Dtype, Error, FileId, Result, element_count};
@@ -28,7 +28,14 @@ pub(super) struct DataRange {
 impl BundleEntry {
     /// The key as text.
     pub(crate) fn name(&self) -> Cow<'_, str> {
-        readable(&self.key)
+        key_text(&self.key)
+    }
+
+    /// Whether it is one string.
+    pub(crate) fn is_string_scalar(&self) -> bool {
+        let shape = self.proto.shape.as_ref();
+        let is_scalar = shape.is_none_or(|shape| shape.dim.is_empty() && !shape.unknown_rank);
+        dtype_of(&self.proto) == Some(Dtype::STR) && is_scalar && !self.is_sliced()
     }
 
     /// Whether the tensor is in parts, so that the entry's own place means nothing.

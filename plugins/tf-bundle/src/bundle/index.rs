@@ -3,7 +3,7 @@
 use super::entry::{BundleEntry, DataRange};
 use super::shards::Shards;
 use super::{INDEX_SUFFIX, slices};
-use crate::readable::readable;
+use crate::names::key_text::key_text;
 use crate::table::Table;
 use crate::{checksum, slice_key};
 use std::collections::{BTreeMap, HashSet};
@@ -199,7 +199,7 @@ fn data_files_used(entries: &[BundleEntry], slices: &[BundleEntry]) -> BTreeMap<
 /// A key as text; a slice's as `name 0,2:-`.
 fn slice_text(key: &[u8]) -> String {
     match slice_key::decode(key) {
-        Some(slice) => format!("{} {}", readable(&slice.name), slices::text(&slice.slice)),
-        None => readable(key).into_owned(),
+        Some(slice) => format!("{} {}", key_text(&slice.name), slices::text(&slice.slice)),
+        None => key_text(key).into_owned(),
     }
 }

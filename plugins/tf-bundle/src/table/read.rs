@@ -2,7 +2,7 @@
 
 use super::block::{Block, Entries};
 use super::{FOOTER_LEN, Handle, MAGIC};
-use crate::readable::readable;
+use crate::names::key_text::key_text;
 use std::ops::Range;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
@@ -130,13 +130,13 @@ impl Table {
 
     fn step(&self, entries: &mut Entries<'_>, block: Handle) -> Result<Option<Range<usize>>> {
         entries.step().map_err(|error| {
-            let after = format!("after key {:?}", readable(entries.key()));
+            let after = format!("after key {:?}", key_text(entries.key()));
             self.at(error.context(after), block, entries.key())
         })
     }
 
     fn at(&self, error: Error, block: Handle, key: &[u8]) -> Error {
-        error.file(&self.name).offset(block.offset).tensor(readable(key))
+        error.file(&self.name).offset(block.offset).tensor(key_text(key))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::decode::{Content, Encoded, Slice, V1Storages};
 use super::meta::{Listed, each_listed};
 use crate::bundle::{slice_region, slice_text};
-use crate::readable::readable;
+use crate::names::key_text::key_text;
 use crate::table::{EntryPlace, Table};
 use crate::tensor_proto::Values;
 use crate::wire::Wire;
@@ -50,7 +50,7 @@ pub(crate) fn read_v1(
         storages.tables.push((name.clone(), table));
     }
     for (name, tensor) in tensors {
-        let name = readable(&name);
+        let name = key_text(&name);
         place(&name, tensor, &mut storages, catalog).map_err(|error| error.tensor(&*name))?;
     }
     Ok(storages)
@@ -86,18 +86,18 @@ impl Reading<'_> {
         if key.is_empty() {
             let (file, limits) = (self.file, self.limits);
             return each_listed(value, file, limits, &mut |listed| {
-                let name = readable(&listed.name).into_owned();
+                let name = key_text(&listed.name).into_owned();
                 self.list(listed).map_err(|error| error.tensor(name))
             });
         }
         let Some(wanted) = self.wanted.remove(key) else {
             self.unlisted.push(match slice_key::decode(key) {
-                Some(found) => format!("{} {}", readable(&found.name), slice_text(&found.slice)),
-                None => readable(key).into_owned(),
+                Some(found) => format!("{} {}", key_text(&found.name), slice_text(&found.slice)),
+                None => key_text(key).into_owned(),
             });
             return Ok(());
         };
-        self.slice(&wanted, value, place).map_err(|error| error.tensor(readable(&wanted.tensor)))
+        self.slice(&wanted, value, place).map_err(|error| error.tensor(key_text(&wanted.tensor)))
     }
 
     /// Takes what the list says of a tensor; a file before this one may have said the same.
@@ -154,7 +154,7 @@ impl Reading<'_> {
         if let Some((_, missing)) = self.wanted.into_iter().min_by(|a, b| a.0.cmp(&b.0)) {
             return Err(Error::malformed("a slice that the checkpoint lists is not in it")
                 .file(self.file)
-                .tensor(readable(&missing.tensor))
+                .tensor(key_text(&missing.tensor))
                 .expected(format!("slice {}", missing.text)));
         }
         Ok(self.unlisted)
