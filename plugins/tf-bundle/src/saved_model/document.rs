@@ -34,9 +34,8 @@ impl Document {
     pub(super) fn open(source: &dyn Source, limits: &Limits) -> Result<Self> {
         let name = match source.entry() {
             Entry::File(name) => name.as_str(),
-            entry => NAMES.into_iter().find(|name| source.contains(name)).ok_or_else(|| {
+            _ => NAMES.into_iter().find(|name| source.contains(name)).ok_or_else(|| {
                 Error::malformed("the folder holds no SavedModel")
-                    .file(entry.name())
                     .expected("saved_model.pb or saved_model.pbtxt")
             })?,
         };
@@ -51,8 +50,10 @@ impl Document {
         let content = match message_kind::detect(source, file)? {
             Some((MessageKind::SavedModel, Form::Text)) => Self::text(source, file, name, limits)?,
             Some((MessageKind::Graph | MessageKind::MetaGraph, _)) => {
-                return Err(Error::unsupported("a graph, not a SavedModel; --from tf-graph reads its constants")
-                    .file(name));
+                return Err(Error::unsupported(
+                    "a graph, not a SavedModel; --from tf-graph reads its constants",
+                )
+                .file(name));
             }
             // What does not begin like one may be one whose first field is not the first.
             None if name.ends_with(".pbtxt") => Self::text(source, file, name, limits)?,

@@ -3,7 +3,7 @@
 
 use super::document::Document;
 use tensorferry_proto::{FingerprintDef, Message};
-use tensorferry_sdk::{Error, Result, Source, Limits};
+use tensorferry_sdk::{Error, Limits, Result, Source};
 
 const NAME: &str = "fingerprint.pb";
 /// A fingerprint has about 80 bytes.
@@ -13,7 +13,11 @@ const MOST_BYTES: u64 = 64 << 10;
 ///
 /// # Errors
 /// Malformed, if it is no such message; i/o.
-pub(super) fn read(source: &dyn Source, document: &Document, limits: &Limits) -> Result<Option<FingerprintDef>> {
+pub(super) fn read(
+    source: &dyn Source,
+    document: &Document,
+    limits: &Limits,
+) -> Result<Option<FingerprintDef>> {
     let name = document.beside(NAME);
     if !source.contains(&name) {
         return Ok(None);

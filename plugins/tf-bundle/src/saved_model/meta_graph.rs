@@ -182,11 +182,19 @@ impl Budget {
         Ok(text)
     }
 
-    fn decode<M: Message + Default>(&mut self, wire: &mut Wire<'_>, range: &Range<u64>, what: &str) -> Result<M> {
+    fn decode<M: Message + Default>(
+        &mut self,
+        wire: &mut Wire<'_>,
+        range: &Range<u64>,
+        what: &str,
+    ) -> Result<M> {
         let bytes = wire.bytes(range, self.left)?;
         self.left -= bytes.len() as u64;
         M::decode(&*bytes).map_err(|error| {
-            wire.located(Error::malformed(format!("{what} is not a message of its kind: {error}")), range.start)
+            wire.located(
+                Error::malformed(format!("{what} is not a message of its kind: {error}")),
+                range.start,
+            )
         })
     }
 }

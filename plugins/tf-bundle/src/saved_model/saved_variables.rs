@@ -1,8 +1,8 @@
 //! Saved variables: what a SavedModel says of the variables that its bundle holds.
 //!
 //! The bundle has an object graph of its own, whose objects are numbered anew. The two are joined by
-//! going from their roots along the same names; a slot variable is joined where its optimizer and its
-//! variable are.
+//! going from their roots along the same names, an object with one object at most; a slot variable is
+//! joined where its optimizer and its variable are.
 
 use super::meta_graph::MetaGraph;
 use std::collections::{HashMap, VecDeque};
@@ -26,7 +26,9 @@ pub(super) fn labels(graph: &MetaGraph, bundle: Option<&TrackableObjectGraph>) -
             let joined = join(&objects.nodes, bundle);
             let values = bundle.nodes.iter().zip(joined).flat_map(|(node, saved)| {
                 let variable = saved.and_then(|saved| variable(&objects.nodes, saved));
-                variable.into_iter().flat_map(|variable| node.attributes.iter().map(move |value| (value, variable)))
+                variable
+                    .into_iter()
+                    .flat_map(|variable| node.attributes.iter().map(move |value| (value, variable)))
             });
             let label = |(value, variable): (&SerializedTensor, &SavedVariable)| {
                 let mut labels = vec![(TRAINABLE, variable.trainable.to_string())];
@@ -54,9 +56,11 @@ fn variable(nodes: &[SavedObject], node: usize) -> Option<&SavedVariable> {
 /// For each object of the bundle's graph, the saved object that is reached in the same way.
 fn join(saved: &[SavedObject], bundle: &TrackableObjectGraph) -> Vec<Option<usize>> {
     let mut joined: Vec<Option<usize>> = vec![None; bundle.nodes.len()];
+    let mut is_joined = vec![false; saved.len()];
     let mut queue = VecDeque::new();
     if let (Some(first), false) = (joined.first_mut(), saved.is_empty()) {
         *first = Some(0);
+        is_joined[0] = true;
         queue.push_back((0, 0));
     }
     let mut pairs = Vec::new();
@@ -69,8 +73,10 @@ fn join(saved: &[SavedObject], bundle: &TrackableObjectGraph) -> Vec<Option<usiz
             let other = children.get(&*child.local_name).and_then(|&id| index(id, saved.len()));
             if let (Some(node), Some(other)) = (node, other)
                 && joined[node].is_none()
+                && !is_joined[other]
             {
                 joined[node] = Some(other);
+                is_joined[other] = true;
                 queue.push_back((node, other));
             }
         }

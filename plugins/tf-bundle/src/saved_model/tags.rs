@@ -64,7 +64,10 @@ mod tests {
         for wanted in [Some(strings(&["gpu"])), Some(strings(&[""])), None] {
             let error = choose(&graphs, wanted.as_deref()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
-            assert!(error.to_string().contains("one of -i tags=gpu,serve, tags=serve, tags=train"), "{error}");
+            assert!(
+                error.to_string().contains("one of -i tags=gpu,serve, tags=serve, tags=train"),
+                "{error}"
+            );
         }
     }
 
