@@ -22,6 +22,7 @@ mod graph_def;
 mod locate;
 mod message_kind;
 mod names;
+mod saved_model;
 mod saved_model_probe;
 mod side_entry;
 mod slice_key;
