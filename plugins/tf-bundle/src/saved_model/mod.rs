@@ -29,6 +29,7 @@ mod tags;
 mod tests;
 
 pub(crate) use read::SavedModelReader;
+pub(crate) use saved_variables::Labels;
 
 /// The prefix of the bundle, in the folder.
 pub(crate) const VARIABLES: &str = "variables/variables";
