@@ -16,7 +16,7 @@ fn fixture(path: &str) -> Vec<u8> {
 
 /// The block of a bundle's index, before it is framed.
 fn block(bundle: &Bundle) -> Vec<u8> {
-    let header = (Vec::new(), Bundle::header(1, i64::from(bundle.big_endian), 1, 0));
+    let header = (Vec::new(), Bundle::header(3, i64::from(bundle.big_endian), 1, 0));
     let entries: Vec<_> = std::iter::once(header).chain(bundle.entries.clone()).collect();
     contents(&entries, 16, true)
 }
@@ -49,9 +49,15 @@ fn survives_mutated_tables() {
     {
         seeds.push(first_block(&fixture(index)));
     }
-    let v1 = fixture("saver_v1/model.ckpt-42");
-    let mut files = vec![v1.clone(), fixture("saver_v2_plain/model.ckpt-42.index")];
+    let mut files = vec![fixture("saver_v1/model.ckpt-42"), fixture("saver_v2_plain/model.ckpt-42.index")];
     files.push(small().index(&Style { snappy: true, block_bytes: 100, ..Style::default() }));
+    for (index, seed) in seeds.iter().enumerate() {
+        assert!(fuzz::read_block(&TfBundle, seed), "seed {index} is not read as it stands");
+    }
+    for (index, file) in files.iter().enumerate() {
+        let is_read = fuzz::read(&TfBundle, "model.ckpt", file);
+        assert_eq!(is_read, index == 0, "of the files only V1 stands alone");
+    }
     fuzz::drive("tf_table", &seeds, |contents| fuzz::read_block(&TfBundle, contents));
     fuzz::drive("tf_table_file", &files, |bytes| fuzz::read(&TfBundle, "model.ckpt", bytes));
 }
