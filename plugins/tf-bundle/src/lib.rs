@@ -13,6 +13,7 @@
 mod options;
 mod probe;
 mod read;
+mod write;
 
 mod bundle;
 mod checksum;
@@ -22,6 +23,7 @@ mod locate;
 mod message_kind;
 mod names;
 mod saved_model_probe;
+mod side_entry;
 mod slice_key;
 mod state_file;
 mod table;
@@ -32,7 +34,7 @@ mod varint;
 mod wire;
 
 use tensorferry_sdk::{
-    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader,
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
 /// The format `tf-bundle`: checkpoints.
@@ -51,7 +53,10 @@ impl Format for TfBundle {
                 "*.data-?????-of-?????".to_owned(),
                 state_file::STATE_FILE.to_owned(),
             ],
-            capabilities: Capabilities::READ,
+            capabilities: Capabilities::READ
+                .and(Capabilities::WRITE)
+                .and(Capabilities::METADATA)
+                .and(Capabilities::TIES),
             options: options::of_bundles(),
             output_revision: 1,
         }
@@ -63,6 +68,10 @@ impl Format for TfBundle {
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
         Ok(Box::new(read::CheckpointReader::new(options)))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::BundleWriter::new(options)?))
     }
 }
 

@@ -8,15 +8,17 @@
 //! Sources: tensorflow/core/util/tensor_bundle/naming.cc, tensorflow/python/training/saver.py and
 //! checkpoint_management.py.
 
-use crate::bundle::{DataFileName, INDEX_SUFFIX};
+use crate::bundle::{DataFileName, INDEX_SUFFIX, has_data_files};
 use crate::state_file::{self, STATE_FILE};
 use crate::table::has_magic;
-use tensorferry_sdk::{Context, Entry, Error, Result, Source, check_name};
+use tensorferry_sdk::{Context, Entry, Error, Limits, Result, Source, check_name};
 
 /// The ending of the graph beside a checkpoint.
 const META_SUFFIX: &str = ".meta";
 /// What stands for the shard in the name that TensorFlow gives to a sharded V1 checkpoint.
 const ANY_SHARD: &str = "-?????-of-";
+/// The longest state file: thousands of paths.
+const MOST_STATE_BYTES: u64 = 4 << 20;
 /// The most checkpoints that a message lists.
 const MOST_LISTED: usize = 8;
 
@@ -35,15 +37,25 @@ pub(crate) enum Checkpoint {
 /// # Errors
 /// Malformed, if there is none, or not all of it; usage, if there are several to choose from; i/o.
 pub(crate) fn locate(source: &dyn Source, context: &dyn Context) -> Result<Checkpoint> {
-    match source.entry() {
-        Entry::File(name) if name == STATE_FILE => in_folder(source, context),
-        Entry::File(name) => of_file(source, name),
-        Entry::Prefix(prefix) => match of_prefix(source, prefix)? {
-            Some(checkpoint) => Ok(checkpoint),
-            None => Err(nothing(prefix)),
-        },
-        Entry::Folder => in_folder(source, context),
+    let (checkpoint, note) = find(source, context.limits())?;
+    if let Some(note) = note {
+        context.note(&note);
     }
+    Ok(checkpoint)
+}
+
+/// As [`locate`], with what there is to say about the choice.
+///
+/// # Errors
+/// As [`locate`].
+pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
+    let checkpoint = match source.entry() {
+        Entry::Folder => return in_folder(source, limits),
+        Entry::File(name) if name == STATE_FILE => return in_folder(source, limits),
+        Entry::File(name) => of_file(source, name)?,
+        Entry::Prefix(prefix) => of_prefix(source, prefix)?.ok_or_else(|| nothing(prefix))?,
+    };
+    Ok((checkpoint, None))
 }
 
 /// The checkpoint of one of its files.
@@ -111,46 +123,43 @@ fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
 }
 
 /// The folder's latest checkpoint, or its only one.
-fn in_folder(source: &dyn Source, context: &dyn Context) -> Result<Checkpoint> {
+fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let mut missing = None;
     if source.contains(STATE_FILE) {
-        let latest = latest(source, context)?;
+        let latest = latest(source, limits)?;
         if let Some(checkpoint) = of_state(source, &latest)? {
-            return Ok(checkpoint);
+            return Ok((checkpoint, None));
         }
         missing = Some(latest);
     }
     let mut found = candidates(source)?;
-    match (found.len(), missing) {
-        (0, None) => Err(Error::malformed("the folder holds no checkpoint")),
-        (0, Some(latest)) => Err(Error::malformed("the latest checkpoint of the folder is not there")
+    match (found.pop(), missing) {
+        (None, None) => Err(Error::malformed("the folder holds no checkpoint")),
+        (None, Some(latest)) => Err(Error::malformed("the latest checkpoint of the folder is not there")
             .file(STATE_FILE)
             .expected(format!("{latest:?}"))),
-        (1, missing) => {
-            if let Some(latest) = missing {
-                let only = found.first().map(|(name, _)| name.as_str()).unwrap_or_default();
-                context.note(&format!("{latest:?} is the latest, and is not there: reading {only:?}"));
-            }
-            found.pop().map(|(_, checkpoint)| checkpoint).ok_or_else(|| nothing(""))
+        (Some((only, checkpoint)), missing) if found.is_empty() => {
+            let note =
+                missing.map(|latest| format!("{latest:?} is the latest, and is not there: reading {only:?}"));
+            Ok((checkpoint, note))
         }
-        (count, _) => {
-            let listed: Vec<String> =
-                found.iter().take(MOST_LISTED).map(|(name, _)| format!("{name:?}")).collect();
-            let more = if count > MOST_LISTED {
-                format!(" and {} more", count - MOST_LISTED)
-            } else {
-                String::new()
-            };
-            Err(Error::usage("the folder holds several checkpoints: name one of them")
-                .found(format!("{}{more}", listed.join(", "))))
+        (Some(last), _) => {
+            found.push(last);
+            Err(several(&found))
         }
     }
 }
 
 /// The prefix that the folder's state file gives as the latest.
-fn latest(source: &dyn Source, context: &dyn Context) -> Result<String> {
-    let limits = context.limits();
+fn latest(source: &dyn Source, limits: &Limits) -> Result<String> {
     let file = source.open(STATE_FILE)?;
+    // Other programs call their whole checkpoint so.
+    if source.len(file) > MOST_STATE_BYTES {
+        return Err(Error::malformed("the file is too long to be a folder's state")
+            .file(STATE_FILE)
+            .expected(format!("at most {MOST_STATE_BYTES} bytes"))
+            .found(source.len(file)));
+    }
     let bytes = source.read_vec(file, 0, source.len(file), limits)?;
     let state = state_file::parse(&bytes, STATE_FILE, limits)?;
     if state.model_checkpoint_path.is_empty() {
@@ -182,21 +191,22 @@ fn of_prefix_or_nothing(source: &dyn Source, prefix: &str) -> Result<Option<Chec
     }
 }
 
-/// Every checkpoint of a folder without a state file, by its prefix: all bundles, or else the V1
-/// files. These have no ending of their own, so that only files called so are looked into.
+/// Every checkpoint of a folder, by its prefix: all bundles, or else the V1 files. These have no ending
+/// of their own, so that only files that are called checkpoints are looked into.
 fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
     let names = source.list("")?;
     let visible = || names.iter().map(String::as_str).filter(|name| !name.starts_with('.'));
-    let bundles: Vec<_> = visible()
-        .filter_map(|name| name.strip_suffix(INDEX_SUFFIX))
-        .map(|prefix| (prefix.to_owned(), Checkpoint::V2(prefix.to_owned())))
-        .collect();
-    if !bundles.is_empty() {
-        return Ok(bundles);
-    }
     let mut found: Vec<(String, Checkpoint)> = Vec::new();
+    for prefix in visible().filter_map(|name| name.strip_suffix(INDEX_SUFFIX)) {
+        if is_bundle(source, prefix)? {
+            found.push((prefix.to_owned(), Checkpoint::V2(prefix.to_owned())));
+        }
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
     for name in visible().filter(|name| name.contains("ckpt") && !name.ends_with(META_SUFFIX)) {
-        if DataFileName::parse(name).is_some() || !has_magic(source, source.open(name)?)? {
+        if !has_magic(source, source.open(name)?)? {
             continue;
         }
         let prefix = ShardName::parse(name).map_or(name, |shard| shard.prefix);
@@ -207,6 +217,23 @@ fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
         }
     }
     Ok(found)
+}
+
+/// Whether a prefix's index is one: other programs have files that end so. A broken one has its data
+/// files beside it.
+pub(crate) fn is_bundle(source: &dyn Source, prefix: &str) -> Result<bool> {
+    let index = source.open(&format!("{prefix}{INDEX_SUFFIX}"))?;
+    Ok(has_magic(source, index)? || has_data_files(source, prefix)?)
+}
+
+fn several(found: &[(String, Checkpoint)]) -> Error {
+    let listed: Vec<String> = found.iter().take(MOST_LISTED).map(|(name, _)| format!("{name:?}")).collect();
+    let more = match found.len().checked_sub(MOST_LISTED) {
+        Some(more @ 1..) => format!(" and {more} more"),
+        _ => String::new(),
+    };
+    Error::usage("the folder holds several checkpoints: name one of them")
+        .found(format!("{}{more}", listed.join(", ")))
 }
 
 fn nothing(name: &str) -> Error {

@@ -1,7 +1,7 @@
 //! How sure this format is of an input: by the names of its files, and by the end of a table.
 
 use crate::bundle::INDEX_SUFFIX;
-use crate::locate::{Checkpoint, locate};
+use crate::locate::{Checkpoint, find, is_bundle};
 use crate::table::has_magic;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
@@ -15,33 +15,28 @@ const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
 /// I/o.
 pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let is_folder = *source.entry() == Entry::Folder;
-    let checkpoint = match locate(source, context) {
-        Ok(checkpoint) => checkpoint,
+    let checkpoint = match find(source, context.limits()) {
+        Ok((checkpoint, _note)) => checkpoint,
         // The user has to choose, and the reader says among what.
         Err(error) if error.kind() == ErrorKind::Usage => return Ok(IN_A_FOLDER),
-        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient | ErrorKind::Cancelled) => {
-            return Err(error);
-        }
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
         Err(_) => return Ok(Score::NO),
     };
-    let (file, certain) = match checkpoint {
-        Checkpoint::V2(prefix) => (format!("{prefix}{INDEX_SUFFIX}"), Score::CERTAIN),
+    let (index, certain, is_ours) = match &checkpoint {
+        Checkpoint::V2(prefix) => {
+            (format!("{prefix}{INDEX_SUFFIX}"), Score::CERTAIN, is_bundle(source, prefix)?)
+        }
         // LevelDB's own files end as these do.
-        Checkpoint::V1(mut files) => (files.pop().unwrap_or_default(), Score::LIKELY),
+        Checkpoint::V1(files) => (files.first().cloned().unwrap_or_default(), Score::LIKELY, false),
     };
-    let is_table = source.contains(&file) && has_magic(source, source.open(&file)?)?;
-    Ok(match (is_table, is_folder) {
-        (true, true) => IN_A_FOLDER,
-        (true, false) => certain,
-        // A broken index beside its data files: the reader says what is broken.
-        (false, false) if has_data_files(source, &file)? => Score::MAYBE,
-        (false, _) => Score::NO,
+    let is_table = has_magic(source, source.open(&index)?)?;
+    Ok(match (is_table, is_ours) {
+        (false, false) => Score::NO,
+        _ if is_folder => IN_A_FOLDER,
+        (true, _) => certain,
+        // Broken: the reader says where.
+        (false, true) => Score::MAYBE,
     })
-}
-
-fn has_data_files(source: &dyn Source, index: &str) -> Result<bool> {
-    let prefix = index.strip_suffix(INDEX_SUFFIX).unwrap_or(index);
-    Ok(!source.list(&format!("{prefix}.data-"))?.is_empty())
 }
 
 #[cfg(test)]
@@ -77,8 +72,12 @@ mod tests {
     fn a_broken_index_is_left_to_the_reader() {
         let set = [("m.data-00000-of-00001", &b""[..]), ("m.index", b"cut")];
         assert_eq!(score(Entry::File("m.index".into()), &set), Score::MAYBE);
-        let two = [("a.index", &b""[..]), ("b.index", b"")];
-        assert_eq!(score(Entry::Folder, &two), IN_A_FOLDER);
+        assert_eq!(score(Entry::Folder, &set), IN_A_FOLDER);
+        let table = TableBytes::default().finish();
+        assert_eq!(score(Entry::Folder, &[("a.index", &table), ("b.index", &table)]), IN_A_FOLDER);
+        assert_eq!(score(Entry::Folder, &[("a.index", b"faiss"), ("b.index", b"faiss")]), Score::NO);
+        // The data file of a bundle whose index is not there.
+        assert_eq!(score(Entry::Prefix("m".into()), &set[..1]), Score::NO);
         assert_eq!(score(Entry::Folder, &[("model.safetensors", b"")]), Score::NO);
     }
 }

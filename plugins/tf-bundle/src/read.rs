@@ -10,6 +10,7 @@ use crate::names::key_map::KeyMap;
 use crate::names::naming::{NamedTensor, Scheme, Variable, name};
 use crate::names::object_graph::ObjectGraph;
 use crate::options::{ReadOptions, State};
+use crate::side_entry::{SIDE_ENTRY_KEY, SideEntry};
 use crate::v1::{V1Storages, read_v1};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_proto::{Message, TrackableObjectGraph};
@@ -85,6 +86,11 @@ pub(crate) fn read_bundle(
     let graph = message.as_ref().map(|graph| ObjectGraph::new(graph, context.limits())).transpose();
     let graph = graph.map_err(|error| error.tensor(OBJECT_GRAPH_KEY))?;
 
+    if let Some(text) = index.string_scalar(source, SIDE_ENTRY_KEY.as_bytes(), context)? {
+        let side_entry = SideEntry::decode(&text)?;
+        catalog.origin(&side_entry.origin)?;
+        side_entry.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+    }
     let mut key_map = KeyMap::default();
     key_map.object_graph = graph_bytes;
     let mut reading = Reading {
@@ -97,7 +103,7 @@ pub(crate) fn read_bundle(
         key_map,
     };
     let entries: Vec<&BundleEntry> = index.entries.iter().filter(|entry| reading.is_tensor(entry)).collect();
-    let mut placer = Placer::new(&index, source);
+    let mut placer = Placer::new(&index, source, context.limits());
     for tensor in reading.name(&entries)? {
         reading.place(&tensor, &entries, &mut placer, catalog)?;
     }
@@ -107,7 +113,9 @@ pub(crate) fn read_bundle(
 
 fn decode_graph(bytes: &[u8]) -> Result<TrackableObjectGraph> {
     TrackableObjectGraph::decode(bytes).map_err(|error| {
-        Error::malformed("the object graph is not a message of its kind").tensor(OBJECT_GRAPH_KEY).found(error)
+        Error::malformed("the object graph is not a message of its kind")
+            .tensor(OBJECT_GRAPH_KEY)
+            .found(error)
     })
 }
 
@@ -130,6 +138,9 @@ impl Reading<'_> {
     /// Whether an entry is a tensor to the target. The object graph goes along as metadata, unless it
     /// is there to be looked at.
     fn is_tensor(&self, entry: &BundleEntry) -> bool {
+        if entry.key == SIDE_ENTRY_KEY.as_bytes() {
+            return false;
+        }
         self.is_shown() || self.graph.is_none() || entry.key != OBJECT_GRAPH_KEY.as_bytes()
     }
 
@@ -184,7 +195,8 @@ impl Reading<'_> {
     /// A text that describes an object, such as its configuration, is no tensor to other formats.
     fn goes_into_metadata(&mut self, entry: &BundleEntry) -> Result<bool> {
         let purpose = self.context.purpose();
-        let describes = self.graph.and_then(|graph| graph.find(&entry.key)).is_some_and(|v| v.describes_object());
+        let describes =
+            self.graph.and_then(|graph| graph.find(&entry.key)).is_some_and(|v| v.describes_object());
         if !describes || !entry.is_string_scalar() || purpose == Purpose::SHOW || purpose == Purpose::COPY {
             return Ok(false);
         }

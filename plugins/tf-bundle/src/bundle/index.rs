@@ -77,6 +77,11 @@ impl BundleIndex {
         unnamed.map(|slice| slice_text(&slice.key)).collect()
     }
 
+    /// Bytes of all data files that entries need.
+    pub(super) fn data_bytes(&self, source: &dyn Source) -> u64 {
+        self.shards.files().map(|file| source.len(file)).fold(0, u64::saturating_add)
+    }
+
     /// The entry of a slice.
     pub(super) fn slice(&self, key: &[u8]) -> Option<&BundleEntryProto> {
         find(&self.slices, key).map(|entry| &entry.proto)
@@ -134,7 +139,6 @@ impl Contents {
         self.hold(key, value, context.limits())?;
         let proto = BundleEntryProto::decode(value)
             .map_err(|error| Error::malformed(format!("an entry of the bundle: {error}")))?;
-        // Names come after slices, so that few entries are looked at twice.
         let is_slice = slice_key::decode(key).is_some();
         let (place, most) = if is_slice {
             (&mut self.slices, context.limits().entries)

@@ -36,7 +36,7 @@ pub(crate) use entry::BundleEntry;
 pub(crate) use index::BundleIndex;
 pub(crate) use place::Placer;
 pub(crate) use runs::Runs;
-pub(crate) use shards::{DataFileName, data_file_name};
+pub(crate) use shards::{DataFileName, data_file_name, has_data_files};
 pub(crate) use slices::{region as slice_region, text as slice_text};
 pub(crate) use string_tensor::StringTensors;
 

@@ -9,8 +9,8 @@ use crate::dtype;
 use std::collections::HashMap;
 use tensorferry_proto::BundleEntryProto;
 use tensorferry_sdk::{
-    Block, CatalogSink, Digest, Dtype, Error, Loss, LossKind, Region, Result, Source, Storage, StorageId,
-    TensorId, check_tiling, element_count, row_major_strides,
+    Block, CatalogSink, Digest, Dtype, Error, Limits, Loss, LossKind, Region, Result, Source, Storage,
+    StorageId, TensorId, check_tiling, element_count, row_major_strides,
 };
 
 /// Places entries. Those that lie at one place have one storage, which ties them.
@@ -20,16 +20,22 @@ pub(crate) struct Placer<'a> {
     numbers: HashMap<DataRange, StorageId>,
     strings: HashMap<StringTensor, StorageId>,
     tensors: StringTensors,
+    /// Bytes of all entries whose strings' lengths were read, and how many there may be: no more than
+    /// are stored, unless entries share them.
+    string_bytes: u64,
+    most_string_bytes: u64,
 }
 
 impl<'a> Placer<'a> {
-    pub(crate) fn new(index: &'a BundleIndex, source: &'a dyn Source) -> Self {
+    pub(crate) fn new(index: &'a BundleIndex, source: &'a dyn Source, limits: &Limits) -> Self {
         Self {
             index,
             source,
             numbers: HashMap::new(),
             strings: HashMap::new(),
             tensors: StringTensors::default(),
+            string_bytes: 0,
+            most_string_bytes: index.data_bytes(source).saturating_add(limits.expanded_bytes),
         }
     }
 
@@ -141,13 +147,19 @@ impl<'a> Placer<'a> {
 
     /// A tensor of strings with its lengths checked. A catalog has no blocks of strings, so that the
     /// tiling of slices is checked here.
-    fn string_tensor(&self, entry: &BundleEntry, shape: &[u64]) -> Result<StringTensor> {
+    fn string_tensor(&mut self, entry: &BundleEntry, shape: &[u64]) -> Result<StringTensor> {
         let (regions, protos): (Vec<Region>, Vec<&BundleEntryProto>) =
             slices::parts(self.index, entry, shape)?.into_iter().unzip();
         check_tiling(shape, &regions)?;
         let mut parts = Vec::with_capacity(regions.len());
         for (region, proto) in regions.into_iter().zip(protos) {
             let range = self.index.data(self.source, proto)?;
+            self.string_bytes = self.string_bytes.saturating_add(range.len);
+            if self.string_bytes > self.most_string_bytes {
+                return Err(Error::limit("entries of strings share stored bytes too often")
+                    .expected(format!("at most {} bytes", self.most_string_bytes))
+                    .found(self.string_bytes));
+            }
             let count = element_count(&region.shape)?;
             parts.push((region, Strings::check(self.source, range, count, self.index.byte_order())?));
         }

@@ -38,6 +38,21 @@ pub(crate) fn data_file_name(prefix: &str, shard: i32, count: i32) -> String {
     format!("{prefix}{INFIX}{shard:0DIGITS$}-of-{count:0DIGITS$}")
 }
 
+/// Whether there is a file that is called as a data file of the prefix is.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn has_data_files(source: &dyn Source, prefix: &str) -> Result<bool> {
+    Ok(!counts_in_names(source, prefix)?.is_empty())
+}
+
+/// The number of files that each data file of the prefix has in its name.
+fn counts_in_names(source: &dyn Source, prefix: &str) -> Result<BTreeSet<i32>> {
+    let names = source.list(&format!("{prefix}{INFIX}"))?;
+    let parsed = names.iter().filter_map(|name| DataFileName::parse(name));
+    Ok(parsed.filter(|name| name.prefix == prefix).map(|name| name.count).collect())
+}
+
 /// The data files that entries need, opened.
 #[derive(Debug)]
 pub(super) struct Shards(BTreeMap<i32, FileId>);
@@ -54,7 +69,7 @@ impl Shards {
         used: &BTreeMap<i32, String>,
     ) -> Result<Self> {
         let count = match used.first_key_value() {
-            Some((&shard, _)) => count_in_names(source, prefix, shard, num_shards)?,
+            Some((&shard, _)) => file_count(source, prefix, shard, num_shards)?,
             None => num_shards,
         };
         let mut files = BTreeMap::new();
@@ -80,19 +95,20 @@ impl Shards {
     pub(super) fn file(&self, shard: i32) -> Option<FileId> {
         self.0.get(&shard).copied()
     }
+
+    /// All of them.
+    pub(super) fn files(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.0.values().copied()
+    }
 }
 
 /// The number of files that the files' names give: the header's, if the first file that is needed
 /// has it.
-fn count_in_names(source: &dyn Source, prefix: &str, shard: i32, num_shards: i32) -> Result<i32> {
+fn file_count(source: &dyn Source, prefix: &str, shard: i32, num_shards: i32) -> Result<i32> {
     if source.contains(&data_file_name(prefix, shard, num_shards)) {
         return Ok(num_shards);
     }
-    let names = source.list(&format!("{prefix}{INFIX}"))?;
-    let of_bundle =
-        names.iter().filter_map(|name| DataFileName::parse(name)).filter(|name| name.prefix == prefix);
-    let counts: BTreeSet<i32> = of_bundle.map(|name| name.count).collect();
-    let mut counts = counts.into_iter();
+    let mut counts = counts_in_names(source, prefix)?.into_iter();
     match (counts.next(), counts.next()) {
         (Some(only), None) => Ok(only),
         _ => Ok(num_shards),

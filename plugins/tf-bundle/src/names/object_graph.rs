@@ -15,6 +15,7 @@
 
 use super::path::{ATTRIBUTES, VARIABLE_VALUE};
 use super::walk::{Walk, walk};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use tensorferry_proto::TrackableObjectGraph;
 use tensorferry_sdk::{Error, Limits, Result};
@@ -43,13 +44,13 @@ impl Value<'_> {
     }
 
     /// The path of an entry: the variable's, or the object's with what the entry is called there.
-    pub(crate) fn path(&self, key: &[u8]) -> Option<String> {
-        let mut path = self.object.clone()?;
-        if self.describes_object() {
-            let key = std::str::from_utf8(key).ok()?;
-            path.push_str(&key[key.rfind(ATTRIBUTES)?..]);
+    pub(crate) fn path(&self, key: &[u8]) -> Option<Cow<'_, str>> {
+        let object = self.object.as_deref()?;
+        if !self.describes_object() {
+            return Some(Cow::Borrowed(object));
         }
-        Some(path)
+        let key = std::str::from_utf8(key).ok()?;
+        Some(Cow::Owned([object, &key[key.rfind(ATTRIBUTES)?..]].concat()))
     }
 }
 
