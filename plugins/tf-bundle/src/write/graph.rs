@@ -7,7 +7,7 @@ use crate::names::object_graph::{ObjectGraph, decode};
 use crate::names::rebuild::prune;
 use std::collections::BTreeSet;
 use tensorferry_proto::{Message, TrackableObjectGraph};
-use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
+use tensorferry_sdk::{Limits, Loss, LossKind, Result};
 
 /// How many keys a loss lists.
 const MOST_LISTED: usize = 5;
