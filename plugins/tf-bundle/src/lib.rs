@@ -76,6 +76,39 @@ impl Format for TfBundle {
     }
 }
 
+/// The format `saved-model`: SavedModels.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SavedModel;
+
+impl Format for SavedModel {
+    fn describe(&self) -> Description {
+        Description {
+            id: "saved-model".to_owned(),
+            title: "TensorFlow SavedModel".to_owned(),
+            members: vec!["saved_model.pb".to_owned(), "saved_model.pbtxt".to_owned()],
+            capabilities: Capabilities::READ
+                .and(Capabilities::WRITE)
+                .and(Capabilities::METADATA)
+                .and(Capabilities::TIES),
+            options: options::of_saved_models(),
+            output_revision: 1,
+            ..Description::default()
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        saved_model_probe::score(source).map(Some)
+    }
+
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(saved_model::SavedModelReader::new(options)))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(saved_model::SavedModelWriter::new(options)?))
+    }
+}
+
 /// The format `tf-graph`: frozen graphs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TfGraph;
@@ -101,4 +134,4 @@ impl Format for TfGraph {
     }
 }
 
-tensorferry_sdk::export_plugin!(TfBundle, TfGraph);
+tensorferry_sdk::export_plugin!(TfBundle, SavedModel, TfGraph);

@@ -25,7 +25,10 @@ mod writable;
 mod writer;
 
 pub(crate) use entry::{Carried, Entry, Value};
+pub(crate) use files::Prefix;
+pub(crate) use keys::entries_of_tensors;
 pub(crate) use like::Like;
 pub(crate) use plan::{BundlePlan, plan_bundle};
+pub(crate) use streamed::copy;
 pub(crate) use writable::{Writable, writable};
 pub(crate) use writer::BundleWriter;
