@@ -86,7 +86,10 @@ impl Format for SavedModel {
             id: "saved-model".to_owned(),
             title: "TensorFlow SavedModel".to_owned(),
             members: saved_model_probe::NAMES.map(str::to_owned).into(),
-            capabilities: Capabilities::READ,
+            capabilities: Capabilities::READ
+                .and(Capabilities::WRITE)
+                .and(Capabilities::METADATA)
+                .and(Capabilities::TIES),
             options: options::of_saved_models(),
             output_revision: 1,
             ..Description::default()
@@ -99,6 +102,10 @@ impl Format for SavedModel {
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
         Ok(Box::new(saved_model::SavedModelReader::new(options)))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(saved_model::SavedModelWriter::new(options)?))
     }
 }
 

@@ -28,10 +28,7 @@ pub(crate) struct SideEntry {
 impl SideEntry {
     /// What is to be said of a catalog; `None`, if a bundle says it all.
     pub(crate) fn of(catalog: &dyn CatalogView) -> Option<Self> {
-        let is_said =
-            |key: &str, value: &str| key.starts_with(OWN_PREFIX) || (key, value) == ("format", "tf");
-        let metadata = catalog.metadata().into_iter().filter(|(key, value)| !is_said(key, value));
-        let metadata: BTreeMap<String, String> = metadata.collect();
+        let metadata: BTreeMap<String, String> = unsaid(catalog).collect();
         (!metadata.is_empty()).then(|| Self { origin: catalog.origin(), metadata })
     }
 
@@ -75,6 +72,12 @@ impl SideEntry {
         };
         Ok(Self { origin: origin.to_owned(), metadata: metadata.iter().map(pair).collect::<Result<_>>()? })
     }
+}
+
+/// The metadata of a catalog that is not about checkpoints of TensorFlow.
+pub(crate) fn unsaid(catalog: &dyn CatalogView) -> impl Iterator<Item = (String, String)> {
+    let is_said = |key: &str, value: &str| key.starts_with(OWN_PREFIX) || (key, value) == ("format", "tf");
+    catalog.metadata().into_iter().filter(move |(key, value)| !is_said(key, value))
 }
 
 #[cfg(test)]

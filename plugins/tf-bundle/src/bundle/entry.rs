@@ -18,11 +18,11 @@ pub(crate) struct BundleEntry {
 
 /// Bytes of a data file that are there, and the checksum that they should have, unmasked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct DataRange {
-    pub(super) file: FileId,
-    pub(super) offset: u64,
-    pub(super) len: u64,
-    pub(super) crc: u32,
+pub(crate) struct DataRange {
+    pub(crate) file: FileId,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) crc: u32,
 }
 
 impl BundleEntry {
@@ -53,7 +53,7 @@ pub(super) fn dtype_of(proto: &BundleEntryProto) -> Option<Dtype> {
 ///
 /// # Errors
 /// Malformed: dimensions that are unknown, negative, too many, or whose product does not fit.
-pub(super) fn shape_of(proto: &BundleEntryProto) -> Result<Vec<u64>> {
+pub(crate) fn shape_of(proto: &BundleEntryProto) -> Result<Vec<u64>> {
     let Some(shape) = &proto.shape else { return Ok(Vec::new()) };
     if shape.unknown_rank {
         return Err(Error::malformed("the entry's shape has no known rank"));

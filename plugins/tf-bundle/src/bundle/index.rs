@@ -90,7 +90,7 @@ impl BundleIndex {
     ///
     /// # Errors
     /// Malformed: past the end of the data file, or in none.
-    pub(super) fn data(&self, source: &dyn Source, proto: &BundleEntryProto) -> Result<DataRange> {
+    pub(crate) fn data(&self, source: &dyn Source, proto: &BundleEntryProto) -> Result<DataRange> {
         let (Ok(offset), Ok(len)) = (u64::try_from(proto.offset), u64::try_from(proto.size)) else {
             return Err(Error::malformed("an entry's offset or size is negative")
                 .file(format!("{}{INDEX_SUFFIX}", self.prefix))

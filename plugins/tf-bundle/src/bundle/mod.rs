@@ -32,7 +32,7 @@ mod testing;
 mod tests;
 mod window;
 
-pub(crate) use entry::BundleEntry;
+pub(crate) use entry::{BundleEntry, DataRange, shape_of};
 pub(crate) use index::BundleIndex;
 pub(crate) use place::Placer;
 pub(crate) use runs::Runs;

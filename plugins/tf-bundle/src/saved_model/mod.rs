@@ -24,12 +24,14 @@ mod meta_graph;
 mod outline;
 mod read;
 mod saved_variables;
+mod substitute;
 mod tags;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use read::SavedModelReader;
 pub(crate) use saved_variables::Labels;
+pub(crate) use substitute::SavedModelWriter;
 
 /// The prefix of the bundle, in the folder.
 pub(crate) const VARIABLES: &str = "variables/variables";

@@ -185,6 +185,7 @@ impl<'a> Stretches<'a> {
     fn of(&mut self, entry: &Entry, layout: &mut dyn LayoutSink) -> Result<Option<usize>> {
         let tensor = match &entry.value {
             Value::Tensor(tensor) => *tensor,
+            Value::Nothing => return Ok(None),
             Value::Carried(carried) => return Ok(Some(self.push(Stretch::Carried(carried.clone())))),
             Value::Text(text) => {
                 let mut bytes = Vec::new();

@@ -1,8 +1,9 @@
 //! An entry is what a bundle is to hold under one key.
 
+use crate::bundle::DataRange;
 use std::sync::Arc;
 use tensorferry_proto::DataType;
-use tensorferry_sdk::{FileId, Source, TensorId};
+use tensorferry_sdk::{Source, TensorId};
 
 /// A key, and what stands under it.
 #[derive(Debug, Clone)]
@@ -26,22 +27,20 @@ pub(crate) enum Value {
     Text(Vec<u8>),
     /// From a data file of another bundle, as they lie there.
     Carried(Carried),
+    /// There are none.
+    Nothing,
 }
 
 /// Bytes of another bundle's data file.
 #[derive(Clone)]
 pub(crate) struct Carried {
     pub(crate) source: Arc<dyn Source>,
-    pub(crate) file: FileId,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-    /// The checksum that the other bundle has for them, masked.
-    pub(crate) masked_crc: u32,
+    pub(crate) range: DataRange,
 }
 
 impl std::fmt::Debug for Carried {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} bytes at {} of {}", self.len, self.offset, self.source.name(self.file))
+        write!(f, "{:?} of {:?}", self.range, self.source.name(self.range.file))
     }
 }
 

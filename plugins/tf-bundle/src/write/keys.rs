@@ -95,7 +95,10 @@ fn loss(why: &str) -> Loss {
 }
 
 /// One entry for each key of each tensor.
-fn entries_of_tensors(
+///
+/// # Errors
+/// Whatever the layout says.
+pub(crate) fn entries_of_tensors(
     tensors: &[Writable],
     keys: &[Vec<Vec<u8>>],
     catalog: &dyn CatalogView,

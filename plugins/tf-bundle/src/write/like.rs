@@ -1,8 +1,9 @@
 //! A like is a checkpoint that the user names for another one to take after: keys and object graph are
 //! its own, values are not.
 
+use super::entry::{Carried, Entry, Value};
 use super::graph::Graph;
-use crate::bundle::{BundleIndex, OBJECT_GRAPH_KEY};
+use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, shape_of};
 use crate::locate::{Checkpoint, locate};
 use crate::names::key_map::KeyMap;
 use crate::names::naming::{self, Scheme, Variable};
@@ -10,7 +11,7 @@ use crate::names::object_graph::ObjectGraph;
 use crate::names::resolve::{Followed, resolve};
 use crate::side_entry::SIDE_ENTRY_KEY;
 use std::sync::Arc;
-use tensorferry_sdk::{Context, Error, Result, Source};
+use tensorferry_sdk::{ByteOrder, Context, Error, Result, Source};
 
 /// A checkpoint to take after.
 pub(crate) struct Like {
@@ -46,6 +47,25 @@ impl Like {
         let graph = index.string_scalar(&*source, OBJECT_GRAPH_KEY.as_bytes(), context)?;
         let graph = graph.map(|bytes| Graph::decode(bytes, context.limits())).transpose()?;
         Ok(Self { source, index, graph })
+    }
+
+    /// An entry of its own, with the bytes as they lie.
+    ///
+    /// # Errors
+    /// Unsupported: numbers in slices, and bytes of a big-endian bundle; malformed: bytes past the end
+    /// of a data file.
+    pub(crate) fn carry(&self, entry: &BundleEntry) -> Result<Entry> {
+        let value = if entry.is_sliced() || self.index.byte_order() == ByteOrder::Big {
+            let error = Error::unsupported("slices and big-endian bytes are not carried over");
+            return Err(error.tensor(entry.name()));
+        } else if entry.proto.size == 0 {
+            Value::Nothing
+        } else {
+            let range = self.index.data(&*self.source, &entry.proto)?;
+            Value::Carried(Carried { source: Arc::clone(&self.source), range })
+        };
+        let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
+        Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })
     }
 
     /// The keys that each of these names stands for, in the map that came with the tensors or by one

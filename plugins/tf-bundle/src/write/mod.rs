@@ -24,8 +24,11 @@ mod tests;
 mod writable;
 mod writer;
 
-pub(crate) use entry::{Carried, Entry, Value};
+pub(crate) use entry::Entry;
+pub(crate) use files::Prefix;
+pub(crate) use keys::entries_of_tensors;
 pub(crate) use like::Like;
 pub(crate) use plan::{BundlePlan, plan_bundle};
+pub(crate) use streamed::copy;
 pub(crate) use writable::{Writable, writable};
 pub(crate) use writer::BundleWriter;

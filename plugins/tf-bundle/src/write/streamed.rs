@@ -3,13 +3,13 @@
 
 use super::entry::Carried;
 use super::strings::{self, Written};
-use crate::checksum::unmask;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteSink, CatalogView, Error, LayoutSink, OutputId, Result, Role, TensorId, element_count,
+    ByteSink, CatalogView, Error, FileId, LayoutSink, OutputId, Result, Role, Source, TensorId, element_count,
 };
 
-/// How much of a carried stretch is held at a time.
+/// How much of another file is held at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// A stretch of the file.
@@ -89,15 +89,29 @@ fn write_strings(tensor: TensorId, catalog: &dyn CatalogView, output: &mut dyn B
 }
 
 /// Copies bytes as they lie; the length and the checksum stay.
-fn carry(carried: &Carried, output: &mut dyn ByteSink) -> Result<Written> {
+fn carry(Carried { source, range }: &Carried, output: &mut dyn ByteSink) -> Result<Written> {
+    copy(&**source, range.file, range.offset..range.offset + range.len, output)?;
+    Ok(Written { len: range.len, crc: range.crc })
+}
+
+/// Copies bytes of a file, a window of them at a time.
+///
+/// # Errors
+/// Whatever reading and writing give.
+pub(crate) fn copy(
+    source: &dyn Source,
+    file: FileId,
+    range: Range<u64>,
+    output: &mut dyn ByteSink,
+) -> Result<()> {
     let mut window = Vec::new();
-    let mut done = 0;
-    while done < carried.len {
-        let len = (carried.len - done).min(WINDOW_BYTES);
+    let mut offset = range.start;
+    while offset < range.end {
+        let len = (range.end - offset).min(WINDOW_BYTES);
         window.resize(usize::try_from(len).unwrap_or(0), 0);
-        carried.source.read_at(carried.file, carried.offset + done, &mut window)?;
+        source.read_at(file, offset, &mut window)?;
         output.write(&window)?;
-        done += len;
+        offset += len;
     }
-    Ok(Written { len: carried.len, crc: unmask(carried.masked_crc) })
+    Ok(())
 }

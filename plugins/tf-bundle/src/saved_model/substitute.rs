@@ -1,0 +1,216 @@
+//! Substitution writes a SavedModel again with other values in its variables. Graphs, signatures and
+//! objects are a program, which only TensorFlow can make: they are those of a SavedModel that is there.
+//!
+//! ```text
+//! variables/variables.*    new: the same keys, the values of the catalog
+//! fingerprint.pb           left out: its hash of the checkpoint would be another's
+//! all other files          as they are
+//! ```
+
+use super::document::Document;
+use super::{VARIABLES, outline};
+use crate::bundle::{BundleEntry, shape_of};
+use crate::dtype;
+use crate::names::key_map::KeyMap;
+use crate::names::object_graph::ObjectGraph;
+use crate::options::{Sharding, WriteOptions};
+use crate::side_entry::unsaid;
+use crate::write::{
+    BundlePlan, Entry, Like, Prefix, Writable, copy, entries_of_tensors, plan_bundle, writable,
+};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use tensorferry_sdk::{
+    ByteSink, CatalogView, Context, Digests, Dtype, Error, FileId, LayoutSink, Loss, LossKind, Options,
+    OutputId, Result, Role, SealSink, Source, Target, TensorPlan, TensorWriter,
+};
+
+/// What a reader cannot tell to be out of date.
+const FINGERPRINT: &str = "fingerprint.pb";
+/// The folders that TensorFlow puts files into, beside that of the variables.
+const FOLDERS: [&str; 3] = ["assets/", "assets.extra/", "debug/"];
+/// How many variables a message lists.
+const MOST_LISTED: usize = 20;
+
+/// Plans SavedModels.
+#[derive(Debug)]
+pub(crate) struct SavedModelWriter {
+    like: String,
+    sharding: Sharding,
+}
+
+impl SavedModelWriter {
+    /// A writer with these options.
+    ///
+    /// # Errors
+    /// Usage, if they contradict each other, or name no SavedModel to write again.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let WriteOptions { like, sharding, .. } = WriteOptions::new(options)?;
+        let like = like.ok_or_else(|| {
+            Error::usage(
+                "a SavedModel is a program with variables, and tensors are variables alone: name a SavedModel of \
+                 the program, to be written again with them",
+            )
+            .expected("-o like=SAVEDMODEL")
+        })?;
+        Ok(Self { like, sharding })
+    }
+}
+
+impl TensorWriter for SavedModelWriter {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        if let Target::File(path) = target {
+            return Err(Error::usage("a SavedModel is a folder").expected(format!("{path}/")).found(path));
+        }
+        let in_like = |error: Error| error.context(format!("-o like={}", self.like));
+        let source = context.open(&self.like).map_err(in_like)?;
+        let document = Document::open(&*source, context.limits()).map_err(in_like)?;
+        let prefix = document.beside(VARIABLES);
+        let like = Like::bundle(Arc::clone(&source), &prefix, context).map_err(in_like)?;
+
+        let tensors = writable(catalog, layout)?;
+        let entries = substitute(&like, &tensors, catalog, layout, context)?;
+        for (key, _) in unsaid(catalog) {
+            layout.loss(Loss::new(LossKind::Metadata, key, "a SavedModel has no place for it"))?;
+        }
+        let prefix = Prefix(VARIABLES.to_owned());
+        let variables = plan_bundle(entries, &prefix, self.sharding, catalog, layout)?;
+        let files = carry_files(&*source, &document, layout, context)?;
+        Ok(Box::new(Substitution { source, files, variables }))
+    }
+}
+
+/// The entries of the new variables: each key of the old ones, with the values of the tensor that has
+/// its name.
+fn substitute(
+    like: &Like,
+    tensors: &[Writable],
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+    context: &dyn Context,
+) -> Result<Vec<Entry>> {
+    let metadata: BTreeMap<String, String> = catalog.metadata().into_iter().collect();
+    let (map, losses) = KeyMap::from_metadata(&metadata);
+    losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
+    let names: Vec<&str> = tensors.iter().map(|writable| catalog.tensor(writable.tensor).name).collect();
+    let keys = like.resolve(&names, &map, context)?;
+
+    let mut taken: HashSet<&[u8]> = HashSet::new();
+    for (&writable, keys) in tensors.iter().zip(&keys) {
+        if keys.is_empty() {
+            layout.omit(writable.tensor, "no variable of the SavedModel has this name")?;
+        }
+        for key in keys {
+            let entry = like.index.find(key).ok_or_else(|| Error::plugin("a key that is not there"))?;
+            check(entry, writable, catalog)?;
+            taken.insert(key);
+        }
+    }
+    let mut entries = entries_of_tensors(tensors, &keys, catalog, layout)?;
+    let rest = like.index.entries.iter().filter(|entry| !taken.contains(&*entry.key));
+    entries.extend(keep(like, rest, layout, context)?);
+    Ok(entries)
+}
+
+/// Whether a tensor can stand in a variable's place.
+fn check(entry: &BundleEntry, writable: Writable, catalog: &dyn CatalogView) -> Result<()> {
+    let tensor = catalog.tensor(writable.tensor);
+    let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
+    if (entry.proto.dtype, &*shape) == (writable.dtype, tensor.shape) {
+        return Ok(());
+    }
+    let text = |number, shape: &[u64]| format!("{} of shape {shape:?}", dtype::word(number));
+    Err(Error::usage("a tensor does not fit the SavedModel's variable")
+        .tensor(entry.name())
+        .expected(text(entry.proto.dtype, &shape))
+        .found(format!("{}, as {:?}", text(writable.dtype, tensor.shape), tensor.name)))
+}
+
+/// What no tensor stands for and stays: all that is no number, and the state of optimizers.
+fn keep<'a>(
+    like: &Like,
+    rest: impl Iterator<Item = &'a BundleEntry>,
+    layout: &mut dyn LayoutSink,
+    context: &dyn Context,
+) -> Result<Vec<Entry>> {
+    let graph = like.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
+    let graph = graph.transpose()?;
+    let optimizers = graph.as_ref().map(ObjectGraph::optimizers).unwrap_or_default();
+    let mut kept_of = vec![0_u64; optimizers.len()];
+    let mut kept = Vec::new();
+    let mut missing = Vec::new();
+    for entry in rest {
+        let optimizer = graph.as_ref().and_then(|graph| graph.find(&entry.key)?.optimizer);
+        let is_number = dtype::of_number(entry.proto.dtype).is_some_and(|dtype| dtype != Dtype::STR);
+        match optimizer {
+            Some(optimizer) if is_number => kept_of[optimizer] += 1,
+            None if is_number => {
+                missing.push(entry.name());
+                continue;
+            }
+            _ => {}
+        }
+        kept.push(like.carry(entry)?);
+    }
+    if !missing.is_empty() {
+        let listed: Vec<String> = missing.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
+        let more = missing.len().saturating_sub(MOST_LISTED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        return Err(Error::usage("no tensor for some of the SavedModel's variables")
+            .expected(format!("tensors for {}{more}", listed.join(", "))));
+    }
+    for (optimizer, count) in optimizers.iter().zip(kept_of).filter(|(_, count)| *count > 0) {
+        let why = format!("its {count} tensors are those of the SavedModel that is written again");
+        layout.loss(Loss::new(LossKind::State, optimizer, why))?;
+    }
+    Ok(kept)
+}
+
+/// Plans all files but the variables as streamed ones.
+fn carry_files(
+    source: &dyn Source,
+    document: &Document,
+    layout: &mut dyn LayoutSink,
+    context: &dyn Context,
+) -> Result<Vec<(OutputId, FileId)>> {
+    let mut files = Vec::new();
+    let folder_len = document.beside("").len();
+    let mut names = source.list(&document.beside(""))?;
+    names.extend(FOLDERS.iter().flat_map(|folder| outline::files(source, &document.beside(folder))));
+    for name in names {
+        let path = &name[folder_len..];
+        if path == FINGERPRINT {
+            context.note("fingerprint.pb is left out: it is that of the old variables");
+            continue;
+        }
+        let role = if name == document.name() { Role::Index } else { Role::Data };
+        files.push((layout.streamed_file(path, role, &[])?, source.open(&name)?));
+    }
+    Ok(files)
+}
+
+/// A SavedModel that is laid out.
+struct Substitution {
+    source: Arc<dyn Source>,
+    files: Vec<(OutputId, FileId)>,
+    variables: BundlePlan,
+}
+
+impl TensorPlan for Substitution {
+    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+        match self.files.iter().find(|(output, _)| *output == file) {
+            Some(&(_, from)) => copy(&*self.source, from, 0..self.source.len(from), output),
+            None => self.variables.stream(file, catalog, output),
+        }
+    }
+
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+        self.variables.seal(digests, output)
+    }
+}
