@@ -56,12 +56,12 @@ pub fn read_pickle(format: &dyn Format, pickle: &[u8]) -> bool {
     read(format, "model.pt", &crate::zip::stored(&members))
 }
 
-/// Reads `contents` as the one block of a table, its checksum right: the index of a bundle with some
-/// data, and a V1 checkpoint. Whether one of them could be read.
+/// Reads `contents` as the one block of a table, its checksum right: the index of a bundle with three
+/// data files of 4 KiB, and a V1 checkpoint. Whether one of them could be read.
 pub fn read_block(format: &dyn Format, contents: &[u8]) -> bool {
     let table = table::around(contents);
-    let mut bundle = Bundle::default();
-    bundle.shards[0] = (0..=u8::MAX).cycle().take(4096).collect();
+    let mut bundle = Bundle::new(3);
+    bundle.shards.fill((0..=u8::MAX).cycle().take(4096).collect());
     let is_bundle = read_source(format, &bundle_source(table.clone(), &bundle));
     read(format, "model.ckpt", &table) || is_bundle
 }

@@ -220,8 +220,8 @@ fn tables_that_lie_are_refused() {
             &["offset"],
         ),
         index("a handle is cut short", cut_handle(), &["offset"]),
-        index("the same block twice", looped(2), &["offset 0"]),
-        index("the same block 100,000 times", looped(100_000), &["offset 0"]),
+        index("the same block twice", looped(2), &["block", "found 0"]),
+        index("the same block 100,000 times", looped(100_000), &["block", "found 0"]),
         index("an index that points at itself", self_pointing(), &[]),
         index("a block of another compression", stored(b"zstd?", 2), &["offset 0"]),
         index("snappy that is none", stored(b"\x20\xff\xff\xff\xff", SNAPPY), &["offset 0"]),
@@ -275,9 +275,6 @@ fn entries_that_lie_are_refused() {
         altered(name, &["\"a\""], |bundle| drop(bundle.entries.insert(b"a".to_vec(), value.to_vec())))
     };
     let cases = [
-        entry("no dtype", &[], |entry| entry.dtype = 0),
-        entry("an unknown dtype", &["99"], |entry| entry.dtype = 99),
-        entry("a negative dtype", &[], |entry| entry.dtype = -1),
         entry("a dtype of another width", &[], |entry| entry.dtype = 2),
         entry("a negative dimension", &["-3"], |entry| entry.shape = vec![2, -3]),
         entry("a product that wraps to the size", &[], |entry| entry.shape = vec![1 << 62, 4, 6]),
@@ -301,9 +298,24 @@ fn entries_that_lie_are_refused() {
         raw("a value that is no message", b"\xff\xff\xff"),
         raw("a value that ends in a field", b"\x08\x01\x12\x7f"),
         raw("a shape of unknown rank", b"\x08\x01\x12\x02\x18\x01\x28\x18"),
-        raw("nothing at all", b""),
     ];
     all_are_refused(&cases);
+}
+
+#[test]
+fn a_dtype_that_nobody_knows_is_a_loss_and_the_rest_is_read() {
+    let ferry = Ferry::new();
+    for (dtype, word) in [(99, "99"), (20, "DT_RESOURCE")] {
+        let folder = tempdir().unwrap();
+        let mut bundle = sound();
+        bundle.set("t", &Entry { dtype, size: 8, ..Entry::default() });
+        bundle.write(folder.path(), "m", &Style::default());
+        let document = ferry.inspect(&folder.path().join("m"));
+        assert_eq!(document["tensors"].as_array().unwrap().len(), 2);
+        let losses = document["losses"].as_array().unwrap();
+        assert!(losses.len() == 1 && losses[0]["kind"] == "tensor" && losses[0]["what"] == "t", "{document}");
+        assert!(losses[0]["why"].as_str().unwrap().contains(word), "{document}");
+    }
 }
 
 /// A tensor `t` of 6 x 4 bytes that consists of `slices`, of which `there` have entries.

@@ -235,7 +235,7 @@ fn a_folder_of_several_checkpoints_asks_which() {
     }
     let outcome = ferry.run([OsStr::new("inspect"), folder.path().as_ref()]);
     assert!(matches!(outcome.code, Some(2 | 3)), "{outcome}");
-    outcome.says(&["a.index", "b.index"]);
+    outcome.says(&["\"a\"", "\"b\""]);
     std::fs::write(folder.path().join("checkpoint"), "model_checkpoint_path: \"b\"").unwrap();
     assert_eq!(inspected(&ferry.inspect(folder.path())), bundle.expected);
     assert_eq!(names_in(folder.path()).len(), 5);

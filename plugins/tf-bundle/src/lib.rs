@@ -85,7 +85,7 @@ impl Format for SavedModel {
         Description {
             id: "saved-model".to_owned(),
             title: "TensorFlow SavedModel".to_owned(),
-            members: vec!["saved_model.pb".to_owned(), "saved_model.pbtxt".to_owned()],
+            members: saved_model_probe::NAMES.map(str::to_owned).into(),
             capabilities: Capabilities::READ
                 .and(Capabilities::WRITE)
                 .and(Capabilities::METADATA)

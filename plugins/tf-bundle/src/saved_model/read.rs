@@ -4,7 +4,7 @@
 use super::VARIABLES;
 use super::document::Document;
 use super::meta_graph::{Graphs, MetaGraph};
-use super::{fingerprint, outline, tags};
+use super::{fingerprint, outline, saved_variables, tags};
 use crate::bundle::{INDEX_SUFFIX, StringTensors};
 use crate::options::ReadOptions;
 use crate::read::read_bundle;
@@ -55,7 +55,8 @@ impl TensorReader for SavedModelReader {
         if !source.contains(&format!("{prefix}{INDEX_SUFFIX}")) {
             return no_variables(source, &prefix);
         }
-        let strings = read_bundle(source, &prefix, &self.options, catalog, context)?;
+        let labels = |bundle: Option<&_>| saved_variables::labels(&graph, bundle);
+        let strings = read_bundle(source, &prefix, &self.options, &labels, catalog, context)?;
         *self.strings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(strings);
         Ok(())
     }

@@ -156,7 +156,7 @@ fn keep<'a>(
             }
             _ => {}
         }
-        kept.push(like.carry(entry)?);
+        kept.push(like.carry(entry, context)?);
     }
     if !missing.is_empty() {
         let listed: Vec<String> = missing.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
@@ -214,3 +214,7 @@ impl TensorPlan for Substitution {
         self.variables.seal(digests, output)
     }
 }
+
+#[cfg(test)]
+#[path = "substitute_tests.rs"]
+mod tests;

@@ -315,6 +315,8 @@ fn graphs_of_tensorflow_1_have_collections() {
     let catalog = read_with(Entry::Folder, files, &[], &context).unwrap();
     assert_eq!(catalog.tensors().len(), 2);
     assert!(context.notes()[0].contains("\"gone.txt\""));
+    let trainable: Vec<_> = catalog.tensors().iter().map(|tensor| tensor.labels.get("trainable")).collect();
+    assert_eq!(trainable, [None, Some(&"true".to_owned())]);
 }
 
 #[test]
@@ -345,4 +347,16 @@ fn cut_documents_never_panic() {
         files.insert("saved_model.pb".to_owned(), flipped);
         let _ = read(files, &[]);
     }
+}
+
+#[test]
+fn variables_are_joined_by_their_paths() {
+    let catalog = read(saved_model(), &[]).unwrap();
+    let label = |key: &str, label: &str| {
+        let tensor = catalog.tensors().iter().find(|tensor| tensor.name == key).unwrap();
+        tensor.labels.get(label).map(String::as_str)
+    };
+    assert_eq!((label(KEYS[0], "full_name"), label(KEYS[0], "trainable")), (Some("w"), Some("true")));
+    assert_eq!((label(KEYS[1], "full_name"), label(KEYS[1], "trainable")), (Some("steps"), Some("false")));
+    assert_eq!((label(KEYS[2], "full_name"), label(KEYS[2], "trainable")), (Some("Adam/w/m"), Some("false")));
 }

@@ -3,14 +3,12 @@
 use super::entry::Entry;
 use crate::bundle::OBJECT_GRAPH_KEY;
 use crate::names::key_text::key_text;
-use crate::names::object_graph::ObjectGraph;
+use crate::names::object_graph::{ObjectGraph, decode};
 use crate::names::rebuild::prune;
 use std::collections::BTreeSet;
 use tensorferry_proto::{Message, TrackableObjectGraph};
-use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
+use tensorferry_sdk::{Limits, Loss, LossKind, Result};
 
-/// A node of two bytes takes a hundred and more in memory.
-const MESSAGE_GROWTH: u64 = 64;
 /// How many keys a loss lists.
 const MOST_LISTED: usize = 5;
 
@@ -28,14 +26,7 @@ impl Graph {
     /// # Errors
     /// Malformed; a limit.
     pub(crate) fn decode(bytes: Vec<u8>, limits: &Limits) -> Result<Self> {
-        let most = limits.header_bytes / MESSAGE_GROWTH;
-        if bytes.len() as u64 > most {
-            return Err(Error::limit("the object graph is too long to hold in memory")
-                .expected(format!("at most {most} bytes"))
-                .found(bytes.len()));
-        }
-        let proto = TrackableObjectGraph::decode(&*bytes)
-            .map_err(|error| Error::malformed(format!("the object graph: {error}")))?;
+        let proto = decode(&bytes, limits)?;
         Ok(Self { proto, bytes })
     }
 

@@ -20,11 +20,13 @@ mod shards;
 mod streamed;
 mod strings;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;
 mod writable;
 mod writer;
 
-pub(crate) use entry::{Carried, Entry, Value};
+pub(crate) use entry::Entry;
 pub(crate) use files::Prefix;
 pub(crate) use keys::entries_of_tensors;
 pub(crate) use like::Like;
