@@ -1,6 +1,6 @@
 """Object-based checkpoints: `make FOLDER` saves some as FOLDER/CASE/original, and what they hold beside
-it; `check FOLDER NAME all|model` reads FOLDER/CASE/NAME into new objects with tf.train.Checkpoint, asserts
-that all of it is consumed, and compares the values: all, or the model's own."""
+it; `check FOLDER NAME:all|model ...` reads each FOLDER/CASE/NAME into new objects with tf.train.Checkpoint,
+asserts that all of it is consumed, and compares the values: all, or the model's own."""
 
 import pathlib
 import pickle
@@ -67,7 +67,7 @@ class Nested(tf.Module):
 
 
 def trained(model):
-    model.compile("adam", "mse", metrics=["mae"])
+    model.compile(keras.optimizers.Adam(name="adam"), "mse", metrics=["mae"])
     random = np.random.default_rng(1)
     model.fit(random.normal(size=(16, 6)), random.normal(size=(16, 3)), epochs=1, verbose=0)
     return model
@@ -132,7 +132,12 @@ def optimizer_state(made):
         return {}
     if isinstance(optimizer, keras.Optimizer):
         return {"optimizer/" + variable.path: as_array(variable.value) for variable in optimizer.variables}
-    return {f"optimizer/{index}": as_array(variable) for index, variable in enumerate(optimizer.variables())}
+    # Its `variables()` come in the order of names, of which two are the same.
+    trained = {name: getattr(made.model, name) for name in ["w", "a", "b"]}
+    return {
+        f"optimizer/{name}/{slot}": as_array(optimizer.get_slot(variable, slot))
+        for name, variable in trained.items() for slot in optimizer.get_slot_names()
+    } | {f"optimizer/power/{index}": as_array(power) for index, power in enumerate(optimizer._get_beta_accumulators())}
 
 
 def as_array(value):
@@ -158,23 +163,29 @@ def make(folder):
         checkpoint(made).read(path).assert_consumed()
 
 
-def check(folder, checkpoint_name, state):
-    for name, case in CASES.items():
-        keras.utils.set_random_seed(2)
-        made = case(2) if state == "all" else WITHOUT_OPTIMIZER.get(name, case)(2)
-        truth = pickle.loads((folder / name / f"{state}.pickle").read_bytes())
-        before = values(made, state)
-        assert before.keys() == truth.keys() and truth, (name, before.keys() ^ truth.keys())
-        assert all((before[key] != truth[key]).any() for key in truth if "kernel" in key or key == "0"), name
-        status = checkpoint(made).read(str(folder / name / checkpoint_name))
-        # Metrics are no optimizer state, so that they are left over where the model is not compiled.
-        if state == "all" or name in ("keras_weights", "keras_shared_weights", "module"):
-            status.assert_consumed()
-        if name != "keras_listed":
-            status.assert_existing_objects_matched()
-        for key, found in values(made, state).items():
-            assert found.shape == truth[key].shape and (found == truth[key]).all(), (name, key, found, truth[key])
-        print(name, len(truth))
+def check(folder, *wanted):
+    for checkpoint_name, state in (want.split(":") for want in wanted):
+        for name, case in CASES.items():
+            check_case(folder / name, checkpoint_name, state, case)
+            print(name, checkpoint_name)
+
+
+def check_case(folder, checkpoint_name, state, case):
+    name = folder.name
+    keras.utils.set_random_seed(2)
+    made = case(2) if state == "all" else WITHOUT_OPTIMIZER.get(name, case)(2)
+    truth = pickle.loads((folder / f"{state}.pickle").read_bytes())
+    before = values(made, state)
+    assert before.keys() == truth.keys() and truth, (name, before.keys() ^ truth.keys())
+    assert all((before[key] != truth[key]).any() for key in truth if "kernel" in key or key == "0"), name
+    status = checkpoint(made).read(str(folder / checkpoint_name))
+    # What the optimizer had is left over where there is none.
+    if state == "all" or name not in WITHOUT_OPTIMIZER and name != "keras_listed":
+        status.assert_consumed()
+    if name != "keras_listed":
+        status.assert_existing_objects_matched()
+    for key, found in values(made, state).items():
+        assert found.shape == truth[key].shape and (found == truth[key]).all(), (name, key, found, truth[key])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Saved models: `make FOLDER` exports each kind twice, with different weights, as FOLDER/KIND/like and
-FOLDER/KIND/other; `check FOLDER NAME` loads FOLDER/KIND/NAME, whose outputs must be the other's."""
+FOLDER/KIND/other; `check FOLDER NAME...` loads each FOLDER/KIND/NAME, whose outputs must be the other's."""
 
 import pathlib
 import sys
@@ -79,14 +79,15 @@ def make(folder):
         np.savez(folder / kind / "truth.npz", like, other)
 
 
-def check(folder, name):
+def check(folder, *names):
     for kind in KINDS:
         with np.load(folder / kind / "truth.npz") as truth:
             like, other = truth["arr_0"], truth["arr_1"]
-        found = outputs(folder / kind / name)
-        assert (found != like).all(), f"{kind}: the weights of the model that was only to be like it"
-        assert (found == other).all(), (kind, found, other)
-        print(kind)
+        for name in names:
+            found = outputs(folder / kind / name)
+            assert (found != like).all(), f"{kind}: {name}: the weights of the model that was only to be like it"
+            assert (found == other).all(), (kind, name, found, other)
+            print(kind, name)
 
 
 if __name__ == "__main__":

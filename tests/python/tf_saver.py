@@ -1,5 +1,5 @@
 """Name-based checkpoints: `make FOLDER` saves some with tf.compat.v1.train.Saver as FOLDER/CASE; `check
-FOLDER PREFIX` restores FOLDER/CASE-PREFIX into the same graph and compares."""
+FOLDER NAME...` restores each FOLDER/CASE-NAME into the same graph and compares."""
 
 import sys
 
@@ -56,15 +56,16 @@ def values(case, seed, restore=None):
         return {variable.name: session.run(variable) for variable in tf.global_variables()}
 
 
-def check(folder, prefix):
+def check(folder, *prefixes):
     for case in CASES:
         truth, other = values(case, 1), values(case, 2)
-        found = values(case, 2, f"{folder}/{case}-{prefix}")
-        assert found.keys() == truth.keys()
-        for name, value in truth.items():
-            assert value.dtype == found[name].dtype and (value == found[name]).all(), (case, name)
-            assert (value != other[name]).any(), f"{case}: {name}: there is nothing to restore"
-        print(case, len(truth))
+        for prefix in prefixes:
+            found = values(case, 2, f"{folder}/{case}-{prefix}")
+            assert found.keys() == truth.keys()
+            for name, value in truth.items():
+                assert value.dtype == found[name].dtype and (value == found[name]).all(), (case, prefix, name)
+                assert (value != other[name]).any(), f"{case}: {name}: there is nothing to restore"
+            print(case, prefix, len(truth))
 
 
 if __name__ == "__main__":

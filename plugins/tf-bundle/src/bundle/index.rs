@@ -22,7 +22,6 @@ const ENTRIES_A_LOOK: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct BundleIndex {
     pub(crate) prefix: String,
-    pub(crate) header: BundleHeaderProto,
     /// Sorted by key, without header and slices.
     pub(crate) entries: Vec<BundleEntry>,
     /// Sorted by slice key.
@@ -49,7 +48,7 @@ impl BundleIndex {
         let shards =
             Shards::open(source, prefix, header.num_shards, &used).map_err(|error| error.file(&*name))?;
         let Contents { entries, slices, .. } = contents;
-        Ok(Self { prefix: prefix.to_owned(), header, entries, slices, byte_order, shards })
+        Ok(Self { prefix: prefix.to_owned(), entries, slices, byte_order, shards })
     }
 
     /// The entry of a key.

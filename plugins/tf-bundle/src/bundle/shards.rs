@@ -5,6 +5,7 @@
 //! file, the files' own number holds, if they agree on one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
 /// What stands between a prefix and the numbers of a data file.
@@ -34,7 +35,7 @@ impl<'a> DataFileName<'a> {
 }
 
 /// `<prefix>.data-00000-of-00001`.
-pub(crate) fn data_file_name(prefix: &str, shard: i32, count: i32) -> String {
+pub(crate) fn data_file_name(prefix: &str, shard: impl Display, count: impl Display) -> String {
     format!("{prefix}{INFIX}{shard:0DIGITS$}-of-{count:0DIGITS$}")
 }
 

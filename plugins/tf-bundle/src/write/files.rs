@@ -1,6 +1,6 @@
 //! What the files of a bundle are called.
 
-use crate::bundle::INDEX_SUFFIX;
+use crate::bundle::{INDEX_SUFFIX, data_file_name};
 use crate::state_file::STATE_FILE;
 use tensorferry_sdk::{Error, Result, Target};
 
@@ -34,7 +34,7 @@ impl Prefix {
 
     /// The path of one data file of `count`; `shard` is from 0.
     pub(crate) fn data_file(&self, shard: usize, count: usize) -> String {
-        format!("{}.data-{shard:05}-of-{count:05}", self.0)
+        data_file_name(&self.0, shard, count)
     }
 
     /// The names that data files of another number would have: none where a glob would take the
