@@ -172,7 +172,7 @@ fn keep<'a>(
             }
             _ => {}
         }
-        kept.push(like.carry(entry)?);
+        kept.push(like.carry(entry, context)?);
     }
     if !missing.is_empty() {
         return Err(Error::usage("no tensor for some of the SavedModel's variables")
@@ -227,3 +227,7 @@ impl TensorPlan for Substitution {
         self.variables.seal(digests, output)
     }
 }
+
+#[cfg(test)]
+#[path = "substitute_tests.rs"]
+mod tests;
