@@ -157,6 +157,29 @@ impl FileSource {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The names of what `is_wanted` in a folder, sorted.
+    fn entries(&self, folder: &str, is_wanted: impl Fn(&str, &Path) -> bool) -> Result<Vec<String>> {
+        if !folder.is_empty() {
+            check_name(folder)?;
+        }
+        let path = self.path(folder);
+        let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            if !is_wanted(&name, &entry.path()) {
+                continue;
+            }
+            names.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
+            if names.len() as u64 > Limits::default().entries {
+                return Err(Error::limit("too many files in the folder").file(path.display().to_string()));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
     fn get(&self, id: FileId) -> Result<&SourceFile> {
         self.files.get(id.0 as usize).ok_or_else(|| Error::plugin(format!("no file {}", id.0)))
     }
@@ -214,25 +237,11 @@ impl Source for FileSource {
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
         let (folder, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
-        if !folder.is_empty() {
-            check_name(folder)?;
-        }
-        let path = self.path(folder);
-        let most = Limits::default().entries;
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&path).map_err(|e| Error::from(e).file(path.display().to_string()))? {
-            let entry = entry.map_err(|e| Error::from(e).file(path.display().to_string()))?;
-            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
-            if !name.starts_with(start) || !entry.path().is_file() {
-                continue;
-            }
-            names.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
-            if names.len() as u64 > most {
-                return Err(Error::limit("too many files in the folder").file(path.display().to_string()));
-            }
-        }
-        names.sort();
-        Ok(names)
+        self.entries(folder, |name, path| name.starts_with(start) && path.is_file())
+    }
+
+    fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        self.entries(folder, |_, path| path.is_dir())
     }
 
     fn name(&self, file: FileId) -> &str {

@@ -2,7 +2,7 @@
 //! position.
 
 use crate::{Error, Limits, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An opened file of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,6 +51,15 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// I/o; or a limit, where a folder holds more than [`Limits::entries`].
     fn list(&self, prefix: &str) -> Result<Vec<String>>;
+
+    /// The names of the folders in `folder` (empty for the source's own), sorted.
+    ///
+    /// # Errors
+    /// I/o; or a limit, where there are more than [`Limits::entries`].
+    fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        let _ = folder;
+        Ok(Vec::new())
+    }
 
     /// The name under which a file was opened.
     fn name(&self, file: FileId) -> &str;
@@ -170,6 +179,13 @@ impl Source for MemorySource {
             .collect();
         names.sort();
         Ok(names)
+    }
+
+    fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let below = self.files.iter().filter_map(|(name, _)| name.strip_prefix(&prefix)?.split_once('/'));
+        let folders: BTreeSet<String> = below.map(|(first, _)| format!("{prefix}{first}")).collect();
+        Ok(folders.into_iter().collect())
     }
 
     fn name(&self, file: FileId) -> &str {

@@ -45,6 +45,10 @@ pub trait Source: Send + Sync {
     fn len(&self, file: u32) -> u64;
     #[sabi(last_prefix_field)]
     fn read_at(&self, file: u32, offset: u64, buffer: RSliceMut<'_, u8>) -> AbiResult<()>;
+    /// Since 1.1: a host without it shows no folders.
+    fn folders(&self, _folder: RStr<'_>) -> AbiResult<RVec<RString>> {
+        ROk(RVec::new())
+    }
 }
 
 /// What a plugin may know of the run. `limit` gives `u64::MAX` for a name that the host does not

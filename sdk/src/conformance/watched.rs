@@ -37,6 +37,10 @@ impl Source for Watched<'_> {
         self.source.contains(name)
     }
 
+    fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        self.source.folders(folder)
+    }
+
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
         self.source.list(prefix)
     }

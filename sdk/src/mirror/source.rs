@@ -53,6 +53,12 @@ impl<S: Hold> abi::Source for LentSource<S> {
         })
     }
 
+    fn folders(&self, folder: RStr<'_>) -> AbiResult<RVec<RString>> {
+        guard("source.folders", || {
+            Ok(self.0.source().folders(folder.as_str())?.into_iter().map(RString::from).collect())
+        })
+    }
+
     fn name(&self, file: u32) -> RStr<'_> {
         guard_or("", || self.0.source().name(FileId(file))).into()
     }
@@ -98,6 +104,10 @@ impl<O: abi::Source> Source for RemoteSource<O> {
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
         Ok(received(self.object.list(prefix.into()))?.into_iter().map(RString::into_string).collect())
+    }
+
+    fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        Ok(received(self.object.folders(folder.into()))?.into_iter().map(RString::into_string).collect())
     }
 
     fn name(&self, file: FileId) -> &str {

@@ -7,8 +7,8 @@
 //! all other files          as they are
 //! ```
 
+use super::VARIABLES;
 use super::document::Document;
-use super::{VARIABLES, outline};
 use crate::bundle::{BundleEntry, shape_of};
 use crate::dtype;
 use crate::names::key_map::KeyMap;
@@ -27,8 +27,10 @@ use tensorferry_sdk::{
 
 /// What a reader cannot tell to be out of date.
 const FINGERPRINT: &str = "fingerprint.pb";
-/// The folders that TensorFlow puts files into, beside that of the variables.
-const FOLDERS: [&str; 3] = ["assets/", "assets.extra/", "debug/"];
+/// The folder whose files are new.
+const VARIABLES_FOLDER: &str = "variables";
+/// How deep folders are entered: links may lead in circles.
+const MOST_FOLDERS: usize = 16;
 /// How many variables a message lists.
 const MOST_LISTED: usize = 20;
 
@@ -193,9 +195,23 @@ fn carry_files(
     context: &dyn Context,
 ) -> Result<Vec<(OutputId, FileId)>> {
     let mut files = Vec::new();
-    let folder_len = document.beside("").len();
-    let mut names = source.list(&document.beside(""))?;
-    names.extend(FOLDERS.iter().flat_map(|folder| outline::files(source, &document.beside(folder))));
+    let root = document.beside("");
+    let folder_len = root.len();
+    let mut names = Vec::new();
+    let mut open = vec![root.trim_end_matches('/').to_owned()];
+    while let Some(folder) = open.pop() {
+        context.check_cancelled()?;
+        if folder == document.beside(VARIABLES_FOLDER) || folder.matches('/').count() > MOST_FOLDERS {
+            continue;
+        }
+        let prefix = if folder.is_empty() { folder.clone() } else { format!("{folder}/") };
+        names.extend(source.list(&prefix)?);
+        if names.len() as u64 > context.limits().entries {
+            return Err(Error::limit("too many files in the SavedModel").found(names.len()));
+        }
+        open.extend(source.folders(&folder)?);
+    }
+    names.sort();
     for name in names {
         let path = &name[folder_len..];
         if path == FINGERPRINT {
