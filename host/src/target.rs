@@ -40,8 +40,8 @@ impl Resolved<'_> {
 }
 
 /// Resolves OUTPUT: a folder if it ends in `/`, is one, or the input is a folder and OUTPUT has no
-/// ending that names a format; else a file. Its format is the one that the user named, or its
-/// ending's.
+/// ending that names a format, or the format has no file names of its own; else a file. Its format is
+/// the one that the user named, or its ending's.
 ///
 /// # Errors
 /// Usage, where the ending does not decide, naming the candidates; i/o, for a path that cannot be.
@@ -62,6 +62,7 @@ pub fn resolve<'a>(
             _ => return Err(undecided(plugins, text)),
         },
     };
+    let is_folder = is_folder || format.description.suffixes.is_empty();
     let absolute = std::path::absolute(output).map_err(|e| Error::from(e).file(text))?;
     let (target, destination) = if is_folder {
         (Target::Folder, Destination { folder: absolute, kind: Kind::Folder })

@@ -1,6 +1,7 @@
 //! Resolving finds the keys under which a catalog's tensors are written. A tensor's name is looked up
 //!
-//! 1. in the key map that came with it;
+//! 1. in the key map that came with it, if it is the object graph that came with it that is followed;
+//!    of another checkpoint this comes last;
 //! 2. among the keys of the checkpoint that is followed;
 //! 3. among the names that `names=auto` gives its tensors, which are full names where these are unique;
 //! 4. among its full names, where one tensor alone has it;
@@ -98,8 +99,15 @@ impl<'a> Followed<'a> {
 pub(crate) fn resolve(names: &[&str], map: &KeyMap, followed: &Followed<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
     let find = |name: &&str| {
         let mapped = map.keys_of(name).unwrap_or_default().iter();
-        let keys: Vec<Vec<u8>> = mapped.filter(|key| followed.allows(key)).cloned().collect();
-        if keys.is_empty() { followed.named(name) } else { keys }
+        let mapped = || mapped.filter(|key| followed.allows(key)).cloned().collect::<Vec<_>>();
+        // A checkpoint that is followed goes by its own names: `model.export()` of Keras 3 numbers the
+        // variables anew each time, so that the same key may be another variable's.
+        let [first, then] = if followed.is_complete {
+            [followed.named(name), mapped()]
+        } else {
+            [mapped(), followed.named(name)]
+        };
+        if first.is_empty() { then } else { first }
     };
     let resolved: Vec<Vec<Vec<u8>>> = names.iter().map(find).collect();
     let mut claimed: HashMap<&[u8], &str> = HashMap::with_capacity(names.len());

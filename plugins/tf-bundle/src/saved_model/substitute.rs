@@ -114,8 +114,24 @@ fn substitute(
     }
     let mut entries = entries_of_tensors(tensors, &keys, catalog, layout)?;
     let rest = like.index.entries.iter().filter(|entry| !taken.contains(&*entry.key));
-    entries.extend(keep(like, rest, layout, context)?);
+    let unmatched: Vec<&str> =
+        names.iter().zip(&keys).filter(|(_, keys)| keys.is_empty()).map(|(name, _)| *name).collect();
+    let kept = keep(like, rest, layout, context).map_err(|error| match &*unmatched {
+        [] => error,
+        names => error.found(format!("tensors that match none: {}", listed(names))),
+    });
+    entries.extend(kept?);
     Ok(entries)
+}
+
+/// The first of these names, and how many more there are.
+fn listed(names: &[impl AsRef<str>]) -> String {
+    let shown: Vec<String> =
+        names.iter().take(MOST_LISTED).map(|name| format!("{:?}", name.as_ref())).collect();
+    match names.len().saturating_sub(MOST_LISTED) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 /// Whether a tensor can stand in a variable's place.
@@ -156,14 +172,11 @@ fn keep<'a>(
             }
             _ => {}
         }
-        kept.push(like.carry(entry)?);
+        kept.push(like.carry(entry, context)?);
     }
     if !missing.is_empty() {
-        let listed: Vec<String> = missing.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
-        let more = missing.len().saturating_sub(MOST_LISTED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         return Err(Error::usage("no tensor for some of the SavedModel's variables")
-            .expected(format!("tensors for {}{more}", listed.join(", "))));
+            .expected(format!("tensors for {}", listed(&missing))));
     }
     for (optimizer, count) in optimizers.iter().zip(kept_of).filter(|(_, count)| *count > 0) {
         let why = format!("its {count} tensors are those of the SavedModel that is written again");
@@ -214,3 +227,7 @@ impl TensorPlan for Substitution {
         self.variables.seal(digests, output)
     }
 }
+
+#[cfg(test)]
+#[path = "substitute_tests.rs"]
+mod tests;

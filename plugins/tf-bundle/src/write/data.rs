@@ -14,7 +14,7 @@ use crate::options::Sharding;
 use std::collections::{HashMap, HashSet};
 use tensorferry_proto::DataType;
 use tensorferry_sdk::{
-    CatalogView, DigestAlgorithm, DigestId, LayoutSink, OutputId, Result, Role, TensorId, TensorPart,
+    CatalogView, DigestAlgorithm, DigestId, Error, LayoutSink, OutputId, Result, Role, TensorId, TensorPart,
     element_count,
 };
 
@@ -186,7 +186,10 @@ impl<'a> Stretches<'a> {
         let tensor = match &entry.value {
             Value::Tensor(tensor) => *tensor,
             Value::Nothing => return Ok(None),
-            Value::Carried(carried) => return Ok(Some(self.push(Stretch::Carried(carried.clone())))),
+            Value::Carried(carried) => {
+                let stretch = self.carried(carried)?;
+                return Ok(Some(self.push(stretch)));
+            }
             Value::Text(text) => {
                 let mut bytes = Vec::new();
                 let crc = strings::write_scalar(text, &mut bytes)?.crc;
@@ -222,6 +225,18 @@ impl<'a> Stretches<'a> {
         let read = |offset: u64, buffer: &mut [u8]| self.catalog.read(tensor, offset, buffer);
         let crc = strings::write(element_count(view.shape)?, view.bytes, &read, &mut bytes)?.crc;
         Ok(Stretch::Encoded { bytes, crc })
+    }
+
+    /// What another bundle has: in memory, while it is little.
+    fn carried(&mut self, carried: &Carried) -> Result<Stretch> {
+        let range = carried.range;
+        self.text_bytes = self.text_bytes.saturating_add(range.len);
+        if self.text_bytes > MOST_TEXT_BYTES {
+            return Ok(Stretch::Carried(carried.clone()));
+        }
+        let mut bytes = vec![0; usize::try_from(range.len).map_err(|_| Error::limit("too long for memory"))?];
+        carried.source.read_at(range.file, range.offset, &mut bytes)?;
+        Ok(Stretch::Encoded { bytes, crc: range.crc })
     }
 
     /// A tensor of strings without elements has a checksum all the same.

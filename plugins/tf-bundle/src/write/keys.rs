@@ -21,9 +21,6 @@ use crate::options::{GraphChoice, WriteOptions};
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{CatalogView, Context, ErrorKind, LayoutSink, Limits, Loss, LossKind, Purpose, Result};
 
-/// The format whose checkpoints of names never had an object graph to lose.
-const OWN_ID: &str = "tf-bundle";
-
 /// The keys of each tensor, and what goes with them.
 struct Keying {
     keys: Vec<Vec<Vec<u8>>>,
@@ -147,7 +144,7 @@ fn choose(
         let graph = Some(Graph::new(graph));
         return Ok(Keying { graph, ..as_named(names, GraphSource::Names) });
     }
-    let has_none_to_lose = names.is_empty() || catalog.origin() == OWN_ID;
+    let has_none_to_lose = names.is_empty() || context.purpose() == Purpose::COPY;
     let source = if has_none_to_lose { GraphSource::NotMissed } else { GraphSource::Missing };
     let keys = resolve(names, &map, &Followed::default())?;
     Ok(Keying { texts: map.strings, ..found(names, keys, source) })
@@ -165,12 +162,12 @@ fn spelled(names: &[&str]) -> Keying {
         if from_keys(&[name]).is_some() {
             return (*name).to_owned();
         }
-        let mut key = String::with_capacity(name.len() + ATTRIBUTES.len() + VARIABLE_VALUE.len() + 2);
-        for part in name.split('/') {
-            push_name(&mut key, part);
-            key.push('/');
-        }
-        key + ATTRIBUTES + "/" + VARIABLE_VALUE
+        let parts = name.split('/').map(|part| {
+            let mut escaped = String::with_capacity(part.len());
+            push_name(&mut escaped, part);
+            escaped
+        });
+        parts.collect::<Vec<_>>().join("/") + ATTRIBUTES + VARIABLE_VALUE
     };
     let keys: Vec<String> = names.iter().map(spell).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -201,3 +198,7 @@ fn from_metadata(names: &[&str], map: &KeyMap, bytes: Vec<u8>, limits: &Limits) 
     let keys = resolve(names, map, &Followed::graph(&ObjectGraph::new(&graph.proto, limits)?))?;
     Ok(Keying { graph: Some(graph), ..found(names, keys, GraphSource::Program) })
 }
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

@@ -13,6 +13,9 @@ use crate::side_entry::SIDE_ENTRY_KEY;
 use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Context, Error, Result, Source};
 
+/// A string of at most so many bytes is held in memory.
+const MOST_TEXT_BYTES: u64 = 1 << 20;
+
 /// A checkpoint to take after.
 pub(crate) struct Like {
     pub(crate) source: Arc<dyn Source>,
@@ -49,12 +52,17 @@ impl Like {
         Ok(Self { source, index, graph })
     }
 
-    /// An entry of its own, with the bytes as they lie.
+    /// An entry of its own: a short string as it reads, all else with the bytes as they lie.
     ///
     /// # Errors
-    /// Unsupported: numbers in slices, and bytes of a big-endian bundle; malformed: bytes past the end
-    /// of a data file.
-    pub(crate) fn carry(&self, entry: &BundleEntry) -> Result<Entry> {
+    /// Unsupported: slices, and bytes of a big-endian bundle; malformed: bytes past the end of a data
+    /// file, a false checksum; i/o.
+    pub(crate) fn carry(&self, entry: &BundleEntry, context: &dyn Context) -> Result<Entry> {
+        let is_short = u64::try_from(entry.proto.size).is_ok_and(|size| size <= MOST_TEXT_BYTES);
+        if entry.is_string_scalar() && is_short {
+            let text = self.index.string_scalar(&*self.source, &entry.key, context)?;
+            return Ok(Entry::text(entry.key.clone(), text.unwrap_or_default()));
+        }
         let value = if entry.is_sliced() || self.index.byte_order() == ByteOrder::Big {
             let error = Error::unsupported("slices and big-endian bytes are not carried over");
             return Err(error.tensor(entry.name()));
