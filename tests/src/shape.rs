@@ -20,6 +20,19 @@ pub enum Shape {
     Folder,
     /// Shards and their index, beside other files.
     Set,
+    /// A checkpoint's data files and their index, beside other files.
+    Bundle,
+}
+
+impl Shape {
+    /// The file without which the others cannot be opened.
+    fn index(self) -> Option<&'static Path> {
+        match self {
+            Self::File | Self::Folder => None,
+            Self::Set => Some(Path::new("model.safetensors.index.json")),
+            Self::Bundle => Some(Path::new("model.index")),
+        }
+    }
 }
 
 /// What stands under an output's names.
@@ -37,9 +50,11 @@ pub enum State {
 pub const STAGE: &str = ".ferry-stage-";
 /// A file in the output's folder that is not the output's.
 const BYSTANDER: &str = "keep.txt";
-const INDEX: &str = "model.safetensors.index.json";
 const TENSORS: u64 = 32;
-const TENSORS_OF_A_SHARD: u64 = 8;
+/// In so many files is an output split that is no single one.
+const SHARDS: u64 = 4;
+/// The old checkpoint has so many, so that its data files have other names than the new one's.
+const OLD_BUNDLE_SHARDS: u64 = 2;
 
 /// A folder with an old and a new input of one shape, and what each of them becomes.
 #[derive(Debug)]
@@ -96,6 +111,11 @@ impl Scene {
         self.folder.path().join(format!("{which:?}{suffix}"))
     }
 
+    /// The files that an output consists of.
+    fn files_of(&self, which: State) -> Vec<PathBuf> {
+        files_below(&self.reference(which))
+    }
+
     fn reference(&self, which: State) -> PathBuf {
         self.folder.path().join(format!("reference-{which:?}"))
     }
@@ -107,7 +127,8 @@ impl Scene {
     }
 
     fn command_to(&self, which: State, folder: &Path, options: &[&str]) -> Command {
-        let bytes = if which == State::Old { OLD_TENSOR_BYTES } else { self.new_tensor_bytes };
+        let is_old = which == State::Old;
+        let bytes = if is_old { OLD_TENSOR_BYTES } else { self.new_tensor_bytes };
         let mut command = self.ferry.command(["convert"]);
         command.arg(self.input(which));
         match self.shape {
@@ -115,7 +136,12 @@ impl Scene {
             Shape::Folder => command.arg(folder.join("out")).args(["--to", "torch"]),
             Shape::Set => command
                 .arg(folder.join("model.safetensors"))
-                .args(["-o", &format!("max_shard_size={}", bytes * TENSORS_OF_A_SHARD)]),
+                .args(["-o", &format!("max_shard_size={}", bytes * TENSORS / SHARDS)]),
+            Shape::Bundle => {
+                let shards = if is_old { OLD_BUNDLE_SHARDS } else { SHARDS };
+                command.arg(folder.join("model")).args(["--to", "tf-bundle"]);
+                command.args(["-o", &format!("shards={shards}")])
+            }
         };
         command.args(options);
         command
@@ -163,14 +189,19 @@ impl Scene {
                 of.unwrap_or_else(|| panic!("{} is neither the old nor the new one", file.display()));
             states.insert(file.clone(), *of);
         }
-        if self.shape == Shape::Set && !states.contains_key(Path::new(INDEX)) {
-            return State::None;
-        }
-        let Some(first) = states.values().next() else { return State::None };
-        assert!(states.values().all(|of| of == first), "a mixture of old and new: {states:?}");
-        let (_, reference) = references.iter().find(|(which, _)| which == first).expect("it came from there");
-        assert_eq!(found, files_below(reference), "not all files are there, or more");
-        *first
+        let decides = match self.shape.index() {
+            // Shards of the other output have other names: they come before its index, and go after it.
+            Some(index) => states.get(index),
+            None => states.values().next(),
+        };
+        let Some(&of) = decides else { return State::None };
+        let expected = self.files_of(of);
+        assert!(
+            expected.iter().all(|file| states.get(file) == Some(&of)),
+            "not all files of {of:?}: {states:?}"
+        );
+        assert!(self.shape.index().is_some() || found == expected, "a mixture of old and new: {states:?}");
+        of
     }
 
     /// What a killed run leaves is gone after the next one.
@@ -183,11 +214,16 @@ impl Scene {
         self.nothing_is_staged();
     }
 
-    /// There is no staging folder.
+    /// There is no staging folder, and no file of the output that does not stand.
     ///
     /// # Panics
     /// If there is one.
     pub fn nothing_is_staged(&self) {
+        let mut found = files_below(&self.work());
+        found.retain(|file| file != Path::new(BYSTANDER));
+        let state = self.state();
+        let expected = if state == State::None { Vec::new() } else { self.files_of(state) };
+        assert_eq!(found, expected, "left beside {state:?}");
         for folder in [self.work(), self.work().join("out")] {
             if folder.is_dir() {
                 let names = crate::ferry::names_in(&folder);
@@ -207,7 +243,7 @@ impl Scene {
     pub fn may_stand(&self, state: State, with_old: bool, what: &str) {
         let allowed: &[State] = match (with_old, self.shape) {
             (false, _) => &[State::None, State::New],
-            (true, Shape::Set) => &[State::None, State::Old, State::New],
+            (true, Shape::Set | Shape::Bundle) => &[State::None, State::Old, State::New],
             (true, Shape::File | Shape::Folder) => &[State::Old, State::New],
         };
         assert!(

@@ -61,6 +61,11 @@ fn a_set_killed_at_random_moments() {
     killed_at_random_moments(Shape::Set);
 }
 
+#[test]
+fn a_bundle_killed_at_random_moments() {
+    killed_at_random_moments(Shape::Bundle);
+}
+
 /// Faults are looked at by builds with debug assertions only.
 #[cfg(debug_assertions)]
 mod stages {
@@ -70,7 +75,7 @@ mod stages {
     use tensorferry_host::fault::STAGES;
     use tensorferry_tests::Outcome;
 
-    const SHAPES: [Shape; 3] = [Shape::File, Shape::Folder, Shape::Set];
+    const SHAPES: [Shape; 4] = [Shape::File, Shape::Folder, Shape::Set, Shape::Bundle];
 
     /// Runs the job of each shape, with and without an old output, with a fault at each stage's first,
     /// second and third time, as long as `check` says that the stage was reached.
