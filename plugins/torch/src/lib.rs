@@ -10,24 +10,15 @@
 //! Source of the facts: `torch/serialization.py`, `torch/_utils.py` and
 //! `caffe2/serialize/inline_container.cc` of PyTorch 2.15, and files that it wrote.
 //!
-//! A pickle is a program. It is never run: [`pickle`] evaluates it to inert values, in which a call is
-//! written down, and what it would have called is shown to the user.
+//! A pickle is a program. It is never run: [`tensorferry_torch_file`] evaluates it to inert values, in
+//! which a call is written down, and what it would have called is shown to the user.
 #![forbid(unsafe_code)]
 
-mod archive;
-mod container;
-mod dtype;
-mod flatten;
-mod known;
-mod lazy;
-mod names;
-pub mod pickle;
+mod choose;
 mod pickle_write;
 mod probe;
 mod read;
-mod rebuild;
 mod side_record;
-mod storages;
 mod write;
 mod zip_layout;
 
@@ -35,6 +26,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source, TensorReader,
     TensorWriter,
 };
+use tensorferry_torch_file::archive;
 
 /// File name endings; the first one names outputs.
 const SUFFIXES: [&str; 4] = [".pt", ".pth", ".bin", ".ckpt"];
@@ -50,7 +42,7 @@ impl Format for Torch {
             title: "PyTorch checkpoint".to_owned(),
             suffixes: SUFFIXES.map(str::to_owned).into(),
             magic: vec![Magic { offset: 0, bytes: archive::MAGIC.to_vec() }],
-            members: vec![container::FILE_OF_A_FOLDER.to_owned(), "pytorch_model*.index.json".to_owned()],
+            members: vec![choose::FILE_OF_A_FOLDER.to_owned(), "pytorch_model*.index.json".to_owned()],
             capabilities: Capabilities::READ
                 .and(Capabilities::WRITE)
                 .and(Capabilities::TREE)

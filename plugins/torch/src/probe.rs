@@ -1,12 +1,12 @@
 //! How sure this format is of an input: the container says most, and of a zip archive its directory.
 
-use crate::SUFFIXES;
-use crate::archive::Directory;
-use crate::container::{self, Container};
+use crate::{SUFFIXES, choose};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
+use tensorferry_torch_file::archive::Directory;
+use tensorferry_torch_file::{Container, Extent};
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
-    let name = match (source.entry(), container::file_of(source)) {
+    let name = match (source.entry(), choose::file_of(source)) {
         (Entry::Prefix(_), _) => return Ok(Score::NO),
         // A folder may hold the same model in another format, which is then taken first.
         (Entry::Folder, Ok(_)) => return Ok(Score::MAYBE),
@@ -15,14 +15,14 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         (_, Err(_)) => return Ok(Score::NO),
         (Entry::File(name), _) => name,
     };
-    let file = source.open(name)?;
-    match container::detect(source, file)? {
+    let extent = Extent::whole(source, source.open(name)?);
+    match Container::detect(source, extent)? {
         Container::Zip => {}
         // They cannot be read, but the reader can say what they are.
         Container::Legacy | Container::Tar | Container::Preview => return Ok(Score::CERTAIN),
         Container::Unknown => return Ok(Score::NO),
     }
-    match Directory::read(source, file, context.limits()) {
+    match Directory::read(source, extent, context.limits()) {
         Ok(directory) => Ok(score_of(&directory)),
         Err(error)
             if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>

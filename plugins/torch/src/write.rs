@@ -61,7 +61,7 @@ impl TensorWriter for TorchWriter {
     ) -> Result<Box<dyn TensorPlan>> {
         let path = match target {
             Target::File(path) => path,
-            Target::Folder => crate::container::FILE_OF_A_FOLDER,
+            Target::Folder => crate::choose::FILE_OF_A_FOLDER,
         };
         let storages = Storages::plan(catalog, layout, context)?;
         let pickle = state::pickle(catalog, &storages, layout, context)?;

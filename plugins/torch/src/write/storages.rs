@@ -5,13 +5,13 @@
 //! the stretch that they reach is written once, as it lies, and each keeps its offset and strides.
 //! Where torch could not say that, they are written apart, with a loss of kind `alias`.
 
-use crate::dtype::TorchDtype;
 use std::collections::HashMap;
 use std::ops::Range;
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, OutputId, Result, StorageId,
     TensorId, TensorPart, TensorView,
 };
+use tensorferry_torch_file::TorchDtype;
 
 /// How much longer a shared stretch may be than the tensors in it together.
 const MOST_WASTE: u64 = 2;

@@ -4,13 +4,13 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::dtype::TorchDtype;
 use std::io::Read;
 use tensorferry_sdk::memory::{MemoryOutput, MemoryView, write};
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogSink, Description, Dtype, DtypeInfo, Format, Layout, LossKind, MemoryContext,
     MemorySource, Node, NodeId, NodeKind, Region, Source, Storage, StorageId, TensorId, TensorReader,
 };
+use tensorferry_torch_file::TorchDtype;
 
 type Fill = fn(&mut dyn CatalogSink) -> Result<()>;
 

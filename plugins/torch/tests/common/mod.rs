@@ -6,6 +6,7 @@ use ferry_torch::Torch;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
 
+#[path = "../../../torch-file/tests/common/python.rs"]
 pub(crate) mod python;
 pub(crate) mod zip;
 

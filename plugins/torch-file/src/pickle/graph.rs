@@ -246,6 +246,12 @@ impl Graph {
         }
     }
 
+    /// The integer, if the value is one that counts something: it is not negative.
+    #[must_use]
+    pub fn count(&self, id: ValueId) -> Option<u64> {
+        u64::try_from(self.int(id)?).ok()
+    }
+
     /// The boolean, if the value is one.
     #[must_use]
     pub fn bool(&self, id: ValueId) -> Option<bool> {

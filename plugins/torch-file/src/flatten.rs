@@ -17,67 +17,73 @@
 //! often is bounded by the size of the graph, so that a few nested lists cannot become millions.
 
 use crate::known;
-use crate::names::{Mark, Names, Path};
+use crate::names::{Mark, Path};
 use crate::pickle::{Call, CallKind, Graph, Value, ValueId};
-use crate::rebuild::{self, Rebuilt, View};
-use crate::storages::Placed;
+use crate::rebuild::{self, Rebuilt};
+use crate::{Located, Names, ObjectFile, Storages};
 use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 
 /// The bytes of an OBJECT that `cls.__new__(cls, ...)` makes.
-pub(crate) const NEW: &[u8] = b"new";
+pub const NEW: &[u8] = b"new";
 
 /// How often a value may be reached on average. Checkpoints share a container a few times at most:
 /// `model` and `ema`, or the halves of a tied module.
 const MOST_REPEATS: u64 = 64;
 
-/// Puts a view into the catalog under a name.
-pub(crate) trait PlaceViews {
-    /// The tensor, or why there is none.
-    ///
-    /// # Errors
-    /// A view that its container does not bear out.
-    fn place(
-        &mut self,
-        catalog: &mut dyn CatalogSink,
-        graph: &Graph,
-        name: &str,
-        view: &View,
-    ) -> Result<Placed>;
+/// Where flattened graphs go: one catalog, and the names in it, however many graphs there are.
+pub struct Destination<'c, 'l> {
+    /// Takes the tensors, the tree and the losses.
+    pub catalog: &'c mut dyn CatalogSink,
+    /// Its storages.
+    pub storages: &'c mut Storages<'l>,
+    /// The names that were given so far.
+    pub names: &'c mut Names,
+    /// The run.
+    pub context: &'c dyn Context,
 }
 
-/// Walks the graph from `root`; fills the catalog's tensors, tree and losses.
+/// What a graph became.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flattened {
+    /// The node of its root.
+    pub node: NodeId,
+    /// The keys and values in turn, if the root is a mapping and nothing else.
+    pub entries: Option<Vec<NodeId>>,
+}
+
+/// Walks the object of a file from `value`; fills the catalog's tensors, nodes and losses. `under` is
+/// the name of the place where the object lies itself: empty for a whole checkpoint. The catalog's
+/// root is for the caller to set.
 ///
 /// # Errors
 /// What the views give, with the tensor's name; a limit on nesting or repetition.
-pub(crate) fn flatten(
-    graph: &Graph,
-    root: ValueId,
-    views: &mut dyn PlaceViews,
-    catalog: &mut dyn CatalogSink,
-    context: &dyn Context,
-) -> Result<()> {
+pub fn flatten(
+    object: &ObjectFile,
+    value: ValueId,
+    under: &str,
+    to: &mut Destination<'_, '_>,
+) -> Result<Flattened> {
+    let graph = object.graph();
     let mut walk = Walk {
+        object,
         graph,
-        views,
-        catalog,
-        context,
+        to,
         nodes: vec![None; graph.len()],
         open: vec![false; graph.len()],
-        path: Path::default(),
+        path: Path::at(under),
         path_bytes: 0,
         steps: 0,
-        names: Names::default(),
         frames: Vec::new(),
+        root_entries: None,
     };
-    let root = walk.run(root)?;
-    walk.catalog.root(root)
+    let node = walk.run(value)?;
+    Ok(Flattened { node, entries: walk.root_entries })
 }
 
-struct Walk<'g, 'c> {
+struct Walk<'g, 'd, 'c, 'l> {
+    object: &'g ObjectFile,
     graph: &'g Graph,
-    views: &'c mut dyn PlaceViews,
-    catalog: &'c mut dyn CatalogSink,
-    context: &'c dyn Context,
+    to: &'d mut Destination<'c, 'l>,
     /// The node of each value that needs no second walk.
     nodes: Vec<Option<NodeId>>,
     /// The values that the walk is inside of.
@@ -86,8 +92,9 @@ struct Walk<'g, 'c> {
     path: Path,
     path_bytes: u64,
     steps: u64,
-    names: Names,
     frames: Vec<Frame<'g>>,
+    /// What the root was made of, once it is, if it is a mapping.
+    root_entries: Option<Vec<NodeId>>,
 }
 
 /// A container that the walk is inside of.
@@ -138,9 +145,9 @@ enum Visit {
     Entered,
 }
 
-impl<'g> Walk<'g, '_> {
+impl<'g> Walk<'g, '_, '_, '_> {
     fn run(&mut self, root: ValueId) -> Result<NodeId> {
-        let mut done = match self.visit(root, Mark::default())? {
+        let mut done = match self.visit(root, self.path.mark())? {
             Visit::Node(node) => return Ok(node),
             Visit::Entered => None,
         };
@@ -196,7 +203,7 @@ impl<'g> Walk<'g, '_> {
 
     fn part(&mut self, part: Part<'g>, outside: Mark) -> Result<Visit> {
         let (form, children) = match part {
-            Part::Nothing => return self.catalog.node(Node::none()).map(Visit::Node),
+            Part::Nothing => return self.to.catalog.node(Node::none()).map(Visit::Node),
             Part::Value(value) => return self.visit(value, outside),
             Part::Arguments(items) => (Form::Node(NodeKind::TUPLE, ""), Children::Indexed(items)),
             Part::BareArguments(items) => (Form::Node(NodeKind::TUPLE, ""), Children::Bare(items)),
@@ -215,7 +222,7 @@ impl<'g> Walk<'g, '_> {
             Segment::Index(index) => self.path.push_index(index),
             Segment::Key(key) => self.path.push_key(self.graph, key),
         }
-        let limits = self.context.limits();
+        let limits = self.to.context.limits();
         let len = self.path.text().len();
         self.path_bytes += (len - before) as u64;
         if len as u64 > limits.name_bytes || self.path_bytes > limits.header_bytes {
@@ -236,7 +243,7 @@ impl<'g> Walk<'g, '_> {
         }
         if self.open[id.index()] {
             self.lose(LossKind::State, "it contains itself")?;
-            return self.catalog.node(Node::none()).map(Visit::Node);
+            return self.to.catalog.node(Node::none()).map(Visit::Node);
         }
         let graph = self.graph;
         let (form, children) = match graph.value(id) {
@@ -252,7 +259,7 @@ impl<'g> Walk<'g, '_> {
             _ => {
                 self.lose(LossKind::Tensor, "a storage on its own, without a tensor")?;
                 self.mark_tensor();
-                return self.catalog.node(Node::none()).map(Visit::Node);
+                return self.to.catalog.node(Node::none()).map(Visit::Node);
             }
         };
         self.enter(Some(id), form, children, outside)
@@ -357,17 +364,19 @@ impl<'g> Walk<'g, '_> {
             Rebuilt::View(view) => view,
             Rebuilt::Lost(why) => {
                 self.lose(LossKind::Tensor, &why)?;
-                return self.catalog.node(Node::none());
+                return self.to.catalog.node(Node::none());
             }
         };
-        self.context.check_cancelled()?;
-        let name = self.names.take(self.path.text());
-        let placed = self.views.place(self.catalog, self.graph, &name, &view).map_err(|e| e.tensor(&name))?;
-        let id = match placed {
-            Placed::Tensor(id) => id,
-            Placed::Lost(why) => {
+        self.to.context.check_cancelled()?;
+        let name = self.to.names.take(self.path.text());
+        let to = &mut *self.to;
+        let located =
+            to.storages.locate(to.catalog, self.object, &view).map_err(|error| error.tensor(&name))?;
+        let id = match located {
+            Located::At(location) => location.add(to.catalog, &name)?,
+            Located::Lost(why) => {
                 self.lose(LossKind::Tensor, &why)?;
-                return self.catalog.node(Node::none());
+                return self.to.catalog.node(Node::none());
             }
         };
         if name != self.path.text() {
@@ -379,14 +388,14 @@ impl<'g> Walk<'g, '_> {
                 &format!("it is a {class}; it is read as a plain tensor, without its attributes"),
             )?;
         }
-        let tensor = self.catalog.node(Node::tensor(id))?;
+        let tensor = self.to.catalog.node(Node::tensor(id))?;
         if !view.requires_grad {
             return Ok(tensor);
         }
-        let key = self.catalog.node(Node::text("requires_grad"))?;
-        let value = self.catalog.node(Node::bool(true))?;
-        let attributes = self.catalog.node(Node::map("", &[(key, value)]))?;
-        self.catalog.node(Node::container(NodeKind::ATTRIBUTED, "", [tensor, attributes]))
+        let key = self.to.catalog.node(Node::text("requires_grad"))?;
+        let value = self.to.catalog.node(Node::bool(true))?;
+        let attributes = self.to.catalog.node(Node::map("", &[(key, value)]))?;
+        self.to.catalog.node(Node::container(NodeKind::ATTRIBUTED, "", [tensor, attributes]))
     }
 
     /// The node of a value that contains nothing; it is made once.
@@ -430,7 +439,7 @@ impl<'g> Walk<'g, '_> {
                 return Ok(None);
             }
         };
-        let node = self.catalog.node(node)?;
+        let node = self.to.catalog.node(node)?;
         self.nodes[id.index()] = Some(node);
         Ok(Some(node))
     }
@@ -442,7 +451,7 @@ impl<'g> Walk<'g, '_> {
         children: Children<'g>,
         outside: Mark,
     ) -> Result<Visit> {
-        let limits = self.context.limits();
+        let limits = self.to.context.limits();
         if self.frames.len() as u64 >= limits.nesting {
             return Err(Error::limit("values are nested too deep")
                 .expected(format!("at most {} levels", limits.nesting))
@@ -472,6 +481,9 @@ impl<'g> Walk<'g, '_> {
         let frame =
             self.frames.pop().ok_or_else(|| Error::plugin("a walk that leaves more than it entered"))?;
         self.path.truncate(frame.outside);
+        if self.frames.is_empty() && matches!(frame.form, Form::Node(NodeKind::MAP, _)) {
+            self.root_entries = Some(frame.nodes.clone());
+        }
         let node = match frame.form {
             Form::Node(kind, class) => Node::container(kind, class, frame.nodes),
             Form::Object(class, kind) => {
@@ -479,7 +491,7 @@ impl<'g> Walk<'g, '_> {
                 Node { bytes: bytes.into(), ..Node::container(NodeKind::OBJECT, &class, frame.nodes) }
             }
         };
-        let node = self.catalog.node(node)?;
+        let node = self.to.catalog.node(node)?;
         if let Some(id) = frame.value {
             self.open[id.index()] = false;
             if !frame.has_tensors {
@@ -499,7 +511,7 @@ impl<'g> Walk<'g, '_> {
     }
 
     fn lose(&mut self, kind: LossKind, why: &str) -> Result<()> {
-        self.catalog.loss(Loss::new(kind, self.path.text(), why))
+        self.to.catalog.loss(Loss::new(kind, self.path.text(), why))
     }
 }
 

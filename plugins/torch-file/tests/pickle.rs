@@ -1,11 +1,13 @@
 //! The pickle evaluator on pickles built by hand: what it builds, and what it refuses.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
+#[path = "common/python.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod python;
 
-use common::python::{call, dict, global, int, list, pickle, text, tuple};
-use ferry_torch::pickle::{Evaluated, Graph, Value, ValueId, evaluate};
+use python::{call, dict, global, int, list, pickle, text, tuple};
 use tensorferry_sdk::{ErrorKind, Limits};
+use tensorferry_torch_file::pickle::{Evaluated, Graph, Value, ValueId, evaluate};
 
 fn run(bytes: &[u8]) -> Evaluated {
     evaluate(bytes, 0, &Limits::default()).unwrap_or_else(|error| panic!("{error}: {}", bytes.escape_ascii()))

@@ -2,6 +2,7 @@
 //! end record before it; where both have a number, both must say the same.
 
 use super::fields::Fields;
+use crate::Extent;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 const END: &[u8; 4] = b"PK\x05\x06";
@@ -24,22 +25,31 @@ pub(super) struct End {
 }
 
 /// Finds the directory, which must end where the end records begin.
-pub(super) fn find(source: &dyn Source, file: FileId, limits: &Limits) -> Result<End> {
-    let file_len = source.len(file);
-    let from = file_len.saturating_sub(REACH);
-    let tail = source.read_vec(file, from, file_len - from, limits)?;
+pub(super) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<End> {
+    let (file, extent_end) = (extent.file, extent.end());
+    let from = extent_end.saturating_sub(REACH).max(extent.offset);
+    let tail = source.read_vec(file, from, extent_end - from, limits)?;
     // The last one that is whole, as torch's zip library takes it.
     let last_start = tail.len().saturating_sub(22);
     let at = (0..=last_start).rev().find(|&at| tail[at..].starts_with(END)).ok_or_else(|| {
-        Error::malformed("the zip archive has no end record; the file may be truncated").offset(file_len)
+        Error::malformed("the zip archive has no end record; the file may be truncated").offset(extent_end)
     })?;
     let mut fields = Fields(&tail[at + 4..]);
     let at = from + at as u64;
     let end = end_record(&mut fields).map_err(|e| e.offset(at))?;
-    let (end, records_start) = match locator(source, file, at, limits)? {
-        Some(locator) => (zip64_end(source, file, end, locator, at - ZIP64_LOCATOR_LEN)?, locator),
+    // The archive counts from its own start.
+    let in_file = |offset: u64| {
+        let sum = extent.offset.checked_add(offset);
+        sum.ok_or_else(|| Error::malformed("an offset that does not fit 64 bits").offset(at))
+    };
+    let (end, records_start) = match locator(source, extent, at, limits)? {
+        Some(locator) => {
+            let locator = in_file(locator)?;
+            (zip64_end(source, file, end, locator, at - ZIP64_LOCATOR_LEN)?, locator)
+        }
         None => (end, at),
     };
+    let end = End { offset: in_file(end.offset)?, ..end };
     if end.offset.checked_add(end.len) != Some(records_start) {
         return Err(Error::malformed("the zip directory does not end where the end record begins")
             .offset(at)
@@ -63,9 +73,10 @@ fn end_record(fields: &mut Fields<'_>) -> Result<End> {
 }
 
 /// Where the zip64 end record is, if there is a locator right before the end record.
-fn locator(source: &dyn Source, file: FileId, end: u64, limits: &Limits) -> Result<Option<u64>> {
-    let Some(at) = end.checked_sub(ZIP64_LOCATOR_LEN) else { return Ok(None) };
-    let bytes = source.read_vec(file, at, ZIP64_LOCATOR_LEN, limits)?;
+fn locator(source: &dyn Source, extent: Extent, end: u64, limits: &Limits) -> Result<Option<u64>> {
+    let at = end.checked_sub(ZIP64_LOCATOR_LEN).filter(|&at| at >= extent.offset);
+    let Some(at) = at else { return Ok(None) };
+    let bytes = source.read_vec(extent.file, at, ZIP64_LOCATOR_LEN, limits)?;
     let mut fields = Fields(&bytes);
     if fields.array()? != *ZIP64_LOCATOR {
         return Ok(None);

@@ -28,31 +28,28 @@ mod end;
 mod fields;
 mod local;
 
-pub(crate) use directory::{Directory, Method};
+pub use directory::{Directory, Entry, Method};
 
+use crate::Extent;
 use std::collections::HashMap;
-use tensorferry_sdk::{DigestAlgorithm, Error, FileId, Limits, Result, Source};
+use tensorferry_sdk::{DigestAlgorithm, Error, Limits, Result, Source};
 
 /// The signature that a file begins with if it is an archive.
-pub(crate) const MAGIC: &[u8; 4] = b"PK\x03\x04";
+pub const MAGIC: &[u8; 4] = b"PK\x03\x04";
 
 /// One record: its bytes are stored as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Record {
-    /// Its place in the directory: below [`Archive::len`].
-    pub(crate) entry: usize,
-    /// Where its bytes begin in the file.
-    pub(crate) offset: u64,
-    /// How many there are.
-    pub(crate) len: u64,
+pub struct Record {
+    /// Where its bytes are.
+    pub extent: Extent,
     /// Their CRC-32; `None` if the writer left it out (torch's `compute_crc32=False` writes 0).
-    pub(crate) crc: Option<u32>,
+    pub crc: Option<u32>,
 }
 
 /// A whole archive, checked.
 #[derive(Debug)]
-pub(crate) struct Archive {
-    file: FileId,
+pub struct Archive {
+    extent: Extent,
     file_name: String,
     directory: Directory,
     offsets: Vec<u64>,
@@ -64,28 +61,32 @@ impl Archive {
     ///
     /// # Errors
     /// Malformed or unsupported, with the offset and the entry; a limit on entries.
-    pub(crate) fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
-        let directory = Directory::read(source, file, limits)?;
-        let named = |error: Error| error.file(source.name(file));
+    pub fn open(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Self> {
+        let directory = Directory::read(source, extent, limits)?;
+        let file_name = source.name(extent.file).to_owned();
+        let named = |error: Error| error.file(&file_name);
         directory.check_storable().map_err(named)?;
-        let offsets = local::data_offsets(source, file, &directory).map_err(named)?;
+        let offsets = local::data_offsets(source, extent, &directory).map_err(named)?;
         let names = directory.entries().iter().enumerate();
         let by_name = names.map(|(index, entry)| (entry.name.clone(), index)).collect();
-        Ok(Self { file, file_name: source.name(file).to_owned(), directory, offsets, by_name })
+        Ok(Self { extent, file_name, directory, offsets, by_name })
     }
 
-    /// The file that it is.
-    pub(crate) fn file(&self) -> FileId {
-        self.file
+    /// The entries, in the directory's order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        self.directory.entries()
     }
 
-    /// How many entries there are.
-    pub(crate) fn len(&self) -> usize {
-        self.offsets.len()
+    /// The file that it lies in.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        &self.file_name
     }
 
     /// Whether there is a record of this name, below the root.
-    pub(crate) fn contains(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
@@ -93,21 +94,22 @@ impl Archive {
     ///
     /// # Errors
     /// Unsupported, if it is compressed.
-    pub(crate) fn record(&self, name: &str) -> Result<Option<Record>> {
+    pub fn record(&self, name: &str) -> Result<Option<Record>> {
         let Some(&index) = self.by_name.get(name) else { return Ok(None) };
         let entry = &self.directory.entries()[index];
         if entry.method != Method::Stored {
             return Err(self.at(Error::unsupported(format!("record {name:?} is compressed")), entry.header));
         }
         let crc = (entry.crc != 0).then_some(entry.crc);
-        Ok(Some(Record { entry: index, offset: self.offsets[index], len: entry.len, crc }))
+        let extent = Extent { file: self.extent.file, offset: self.offsets[index], len: entry.len };
+        Ok(Some(Record { extent, crc }))
     }
 
     /// The record of this name.
     ///
     /// # Errors
     /// Malformed, if there is none; as [`record`](Self::record).
-    pub(crate) fn need(&self, name: &str) -> Result<Record> {
+    pub fn need(&self, name: &str) -> Result<Record> {
         let record = self.record(name)?;
         record.ok_or_else(|| {
             Error::malformed(format!("the archive has no record {name:?}")).file(&self.file_name)
@@ -118,8 +120,8 @@ impl Archive {
     ///
     /// # Errors
     /// Malformed, if the CRC differs; a limit, if it is too long to hold; i/o.
-    pub(crate) fn bytes(&self, source: &dyn Source, record: Record, limits: &Limits) -> Result<Vec<u8>> {
-        let bytes = source.read_vec(self.file, record.offset, record.len, limits)?;
+    pub fn bytes(&self, source: &dyn Source, record: Record, limits: &Limits) -> Result<Vec<u8>> {
+        let bytes = record.extent.read(source, limits)?;
         if let Some(expected) = record.crc {
             let mut sum = DigestAlgorithm::CRC32.start()?;
             sum.update(&bytes);
@@ -128,14 +130,18 @@ impl Archive {
                 let found = found.iter().rev().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
                 let error =
                     Error::malformed("a record's bytes do not have the CRC-32 that the directory gives");
-                return Err(self.at(error, record.offset).expected(format!("{expected:08x}")).found(found));
+                return Err(self
+                    .at(error, record.extent.offset)
+                    .expected(format!("{expected:08x}"))
+                    .found(found));
             }
         }
         Ok(bytes)
     }
 
     /// An error in this file, at this offset.
-    pub(crate) fn at(&self, error: Error, offset: u64) -> Error {
+    #[must_use]
+    pub fn at(&self, error: Error, offset: u64) -> Error {
         error.file(&self.file_name).offset(offset)
     }
 }

@@ -3,8 +3,9 @@
 
 use super::end;
 use super::fields::{Fields, zip64};
+use crate::Extent;
 use std::collections::HashSet;
-use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_name};
+use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 
 const ENTRY: &[u8; 4] = b"PK\x01\x02";
 const ENTRY_LEN: u64 = 46;
@@ -14,7 +15,7 @@ const REFUSED_FLAGS: u16 = 0x1 | 0x20 | 0x40;
 
 /// How an entry's bytes are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
+pub enum Method {
     /// As they are.
     Stored,
     /// Compressed; TorchScript keeps its source code so.
@@ -23,12 +24,13 @@ pub(crate) enum Method {
 
 /// One entry, as the directory has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// The name below the root; empty for the root folder itself.
-    pub(crate) name: Box<str>,
+    pub name: Box<str>,
     /// How long the whole name is, in the headers.
     pub(super) raw_name_len: usize,
-    pub(crate) method: Method,
+    /// How its bytes are kept.
+    pub method: Method,
     pub(super) flags: u16,
     pub(super) crc: u32,
     /// Bytes in the archive.
@@ -41,7 +43,7 @@ pub(crate) struct Entry {
 
 /// The entries of an archive.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub struct Directory {
     root: Box<str>,
     entries: Vec<Entry>,
     /// Where the directory begins: every entry's bytes lie before it.
@@ -53,8 +55,8 @@ impl Directory {
     ///
     /// # Errors
     /// Malformed or unsupported, with offset and name; a limit on entries or on the directory's length.
-    pub(crate) fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
-        read(source, file, limits).map_err(|error| error.file(source.name(file)))
+    pub fn read(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Self> {
+        read(source, extent, limits).map_err(|error| error.file(source.name(extent.file)))
     }
 
     /// The folder that all entries lie in.
@@ -63,12 +65,14 @@ impl Directory {
     }
 
     /// The entries, in the directory's order.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
     /// Whether there is an entry of this name, below the root.
-    pub(crate) fn contains(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| &*entry.name == name)
     }
 
@@ -84,8 +88,8 @@ impl Directory {
     }
 }
 
-fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Directory> {
-    let end = end::find(source, file, limits)?;
+fn read(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Directory> {
+    let end = end::find(source, extent, limits)?;
     if end.entries > limits.entries {
         return Err(Error::limit("too many zip entries")
             .expected(format!("at most {}", limits.entries))
@@ -97,13 +101,13 @@ fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Directory>
             .expected(format!("{} entries of at least {ENTRY_LEN} bytes", end.entries))
             .found(format!("{} bytes", end.len)));
     }
-    let bytes = source.read_vec(file, end.offset, end.len, limits)?;
+    let bytes = source.read_vec(extent.file, end.offset, end.len, limits)?;
     let mut fields = Fields(&bytes);
     let mut raw_names = Vec::new();
     let mut entries = Vec::new();
     for _ in 0..end.entries {
         let offset = end.offset + (bytes.len() - fields.0.len()) as u64;
-        let (name, entry) = entry(&mut fields).map_err(|error| error.offset(offset))?;
+        let (name, entry) = entry(&mut fields, extent).map_err(|error| error.offset(offset))?;
         raw_names.push(name);
         entries.push(entry);
     }
@@ -116,7 +120,7 @@ fn read(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Directory>
     Ok(Directory { root, entries, offset: end.offset })
 }
 
-fn entry<'a>(fields: &mut Fields<'a>) -> Result<(&'a str, Entry)> {
+fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)> {
     if fields.array()? != *ENTRY {
         return Err(Error::malformed("not an entry of a zip directory"));
     }
@@ -164,6 +168,11 @@ fn entry<'a>(fields: &mut Fields<'a>) -> Result<(&'a str, Entry)> {
         let error = Error::malformed("stored, with two lengths").expected(len).found(stored_len);
         return Err(named(error));
     }
+    // The archive counts from its own start.
+    let header = extent
+        .offset
+        .checked_add(header)
+        .ok_or_else(|| named(Error::malformed("an offset that does not fit 64 bits")))?;
     // The root is cut off once it is known.
     Ok((name, Entry { name: "".into(), raw_name_len, method, flags, crc, stored_len, len, header }))
 }

@@ -3,6 +3,7 @@
 
 use super::directory::{Directory, Entry, method};
 use super::fields::{Fields, zip64};
+use crate::Extent;
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
 const HEADER: &[u8; 4] = b"PK\x03\x04";
@@ -16,13 +17,13 @@ const DESCRIPTOR_FOLLOWS: u16 = 0x8;
 const WINDOW: u64 = 64 << 10;
 
 /// For each entry, where its bytes begin.
-pub(super) fn data_offsets(source: &dyn Source, file: FileId, directory: &Directory) -> Result<Vec<u64>> {
+pub(super) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Directory) -> Result<Vec<u64>> {
     let entries = directory.entries();
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|&index| entries[index].header);
     let mut offsets = vec![0; entries.len()];
-    let mut window = Window { source, file, end: directory.offset, start: 0, bytes: Vec::new() };
-    let mut free_from = 0;
+    let mut window = Window { source, file: extent.file, end: directory.offset, start: 0, bytes: Vec::new() };
+    let mut free_from = extent.offset;
     for (place, &index) in order.iter().enumerate() {
         let entry = &entries[index];
         let named = |error: Error| error.context(format!("zip entry {:?}", entry.name)).offset(entry.header);

@@ -7,12 +7,12 @@ use std::fmt::Write;
 
 /// The names that were given so far.
 #[derive(Debug, Default)]
-pub(crate) struct Names(HashSet<String>);
+pub struct Names(HashSet<String>);
 
 impl Names {
     /// The wanted name, if it is free: else the first of `wanted#2`, `wanted#3`, ... that is. The walk
     /// is in a fixed order, so the same file gives the same names.
-    pub(crate) fn take(&mut self, wanted: &str) -> String {
+    pub fn take(&mut self, wanted: &str) -> String {
         if self.0.insert(wanted.to_owned()) {
             return wanted.to_owned();
         }
@@ -42,6 +42,11 @@ pub(crate) struct Mark {
 }
 
 impl Path {
+    /// The path to a place; the root, if it is empty.
+    pub(crate) fn at(place: &str) -> Self {
+        Self { text: place.to_owned(), parts: usize::from(!place.is_empty()) }
+    }
+
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

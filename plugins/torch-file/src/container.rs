@@ -10,9 +10,9 @@
 //!
 //! Source of the facts: `torch/serialization.py`, `caffe2/serialize/inline_container.cc`.
 
-use crate::SUFFIXES;
+use crate::Extent;
 use crate::archive;
-use tensorferry_sdk::{Entry, Error, FileId, Result, Source};
+use tensorferry_sdk::{Error, Result, Source};
 
 /// The first pickle of a stream, from behind its protocol: the number 0x1950a86a20f9469cfc6c, and STOP.
 const LEGACY: &[u8; 13] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e";
@@ -21,16 +21,44 @@ const TAR: &[u8; 5] = b"ustar";
 const TAR_AT: usize = 257;
 const TAR_MEMBERS: [&str; 4] = ["sys_info", "pickle", "tensors", "storages"];
 
+/// What torch has put a pickle and its storages into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Container {
+pub enum Container {
+    /// A zip archive.
     Zip,
+    /// A stream of pickles, then the storages.
     Legacy,
+    /// A tar archive.
     Tar,
+    /// `PYTORCH1`.
     Preview,
+    /// Nothing of torch.
     Unknown,
 }
 
 impl Container {
+    /// The container, from the first bytes of a file.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn detect(source: &dyn Source, file: Extent) -> Result<Self> {
+        let mut start = [0; TAR_AT + TAR.len()];
+        let start = file.read_start(source, &mut start)?;
+        let first_member = start.split(|&byte| byte == 0).next().unwrap_or_default();
+        let is_member = |name: &str| name.as_bytes() == first_member;
+        Ok(if start.starts_with(archive::MAGIC) {
+            Self::Zip
+        } else if is_legacy(start) {
+            Self::Legacy
+        } else if start.starts_with(PREVIEW) {
+            Self::Preview
+        } else if start.get(TAR_AT..) == Some(TAR) && TAR_MEMBERS.into_iter().any(is_member) {
+            Self::Tar
+        } else {
+            Self::Unknown
+        })
+    }
+
     /// Why this container cannot be read.
     pub(crate) fn refusal(self) -> Error {
         let again = "load it with torch and save it again: torch.save writes zip archives";
@@ -46,53 +74,6 @@ impl Container {
             Self::Unknown => Error::malformed("not a PyTorch checkpoint").offset(0).expected("a zip archive"),
         }
     }
-}
-
-/// What the Hugging Face libraries call a model's file.
-pub(crate) const FILE_OF_A_FOLDER: &str = "pytorch_model.bin";
-
-/// The checkpoint that the user means: the file, or the one of a folder.
-///
-/// # Errors
-/// Malformed, if a folder has none; usage, if it has several; i/o.
-pub(crate) fn file_of(source: &dyn Source) -> Result<String> {
-    match source.entry() {
-        Entry::File(name) => return Ok(name.clone()),
-        Entry::Prefix(name) => return Err(Error::usage("a PyTorch checkpoint is one file").file(name)),
-        Entry::Folder => {}
-    }
-    if source.contains(FILE_OF_A_FOLDER) {
-        return Ok(FILE_OF_A_FOLDER.to_owned());
-    }
-    let mut names = source.list("")?;
-    names.retain(|name| !name.starts_with('.') && SUFFIXES.iter().any(|suffix| name.ends_with(suffix)));
-    match &*names {
-        [one] => Ok(one.clone()),
-        [] => Err(Error::malformed("no PyTorch checkpoint in the folder").expected(FILE_OF_A_FOLDER)),
-        _ => Err(Error::usage("several checkpoints in the folder: name one").found(names.join(", "))),
-    }
-}
-
-/// The container, from the file's first bytes.
-pub(crate) fn detect(source: &dyn Source, file: FileId) -> Result<Container> {
-    let mut start = [0; TAR_AT + TAR.len()];
-    let len = usize::try_from(source.len(file)).map_or(start.len(), |len| len.min(start.len()));
-    let start = &mut start[..len];
-    source.read_at(file, 0, start)?;
-    let first_member = start.split(|&byte| byte == 0).next().unwrap_or_default();
-    Ok(if start.starts_with(archive::MAGIC) {
-        Container::Zip
-    } else if is_legacy(start) {
-        Container::Legacy
-    } else if start.starts_with(PREVIEW) {
-        Container::Preview
-    } else if start.get(TAR_AT..) == Some(TAR)
-        && TAR_MEMBERS.iter().any(|name| name.as_bytes() == first_member)
-    {
-        Container::Tar
-    } else {
-        Container::Unknown
-    })
 }
 
 fn is_legacy(start: &[u8]) -> bool {

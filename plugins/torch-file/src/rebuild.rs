@@ -10,27 +10,31 @@ use tensorferry_sdk::{Error, Result};
 
 /// A tensor over a storage. Offset and strides count torch's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct View {
+pub struct View {
     /// The persistent id of the storage: its container knows what that means.
-    pub(crate) storage: ValueId,
+    pub storage: ValueId,
     /// The dtype, where the call names it; else it is the storage's.
-    pub(crate) dtype: Option<&'static TorchDtype>,
-    pub(crate) offset: u64,
+    pub dtype: Option<&'static TorchDtype>,
+    /// Where it begins in the storage.
+    pub offset: u64,
     /// As torch has it: packed dtypes show half of the last dimension.
-    pub(crate) size: Vec<u64>,
-    pub(crate) stride: Vec<u64>,
-    pub(crate) requires_grad: bool,
+    pub size: Vec<u64>,
+    /// From one index to the next.
+    pub stride: Vec<u64>,
+    /// Whether gradients are asked for.
+    pub requires_grad: bool,
     /// The values are the conjugates of the stored ones.
-    pub(crate) conjugate: bool,
+    pub conjugate: bool,
     /// The values are the negatives of the stored ones.
-    pub(crate) negative: bool,
+    pub negative: bool,
     /// The class that wraps the tensor, where it is not torch's own.
-    pub(crate) class: Option<String>,
+    pub class: Option<String>,
 }
 
 /// What a rebuild function's call comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Rebuilt {
+pub enum Rebuilt {
+    /// A tensor over a storage.
     View(View),
     /// A tensor that cannot be described; why.
     Lost(String),
@@ -40,7 +44,7 @@ pub(crate) enum Rebuilt {
 ///
 /// # Errors
 /// Malformed: arguments that torch refuses as well.
-pub(crate) fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
+pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
     let Some((global, call)) = graph.called(id) else { return Ok(None) };
     let (function, arguments) = (kind_of(global), graph.tuple(call.arguments).unwrap_or_default());
     let Some(function) = function.filter(|_| call.keywords.is_none()) else { return Ok(None) };
@@ -57,7 +61,8 @@ pub(crate) fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
 }
 
 /// Whether the function wraps a tensor, its first argument, as a parameter.
-pub(crate) fn is_parameter(global: &Global) -> bool {
+#[must_use]
+pub fn is_parameter(global: &Global) -> bool {
     global.is("torch._utils", "_rebuild_parameter")
         || global.is("torch._utils", "_rebuild_parameter_with_state")
 }
@@ -146,7 +151,7 @@ fn rebuild(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<R
     let &Value::Persistent(storage) = graph.value(storage) else {
         return Err(wrong_kind(name, "a storage"));
     };
-    let offset = count(graph, offset).ok_or_else(|| wrong_kind(name, "an offset that is not negative"))?;
+    let offset = graph.count(offset).ok_or_else(|| wrong_kind(name, "an offset that is not negative"))?;
     let size =
         counts(graph, size).ok_or_else(|| wrong_kind(name, "a tuple of sizes that are not negative"))?;
     let stride =
@@ -194,17 +199,13 @@ fn rebuild(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<R
     Ok(Rebuilt::View(view))
 }
 
-fn count(graph: &Graph, id: ValueId) -> Option<u64> {
-    u64::try_from(graph.int(id)?).ok()
-}
-
 /// A tuple of numbers, also one that `torch.Size` wraps.
 fn counts(graph: &Graph, id: ValueId) -> Option<Vec<u64>> {
     let items = match graph.plain_call(id, "torch", "Size") {
         Some(&[inner]) => graph.tuple(inner)?,
         _ => graph.tuple(id)?,
     };
-    items.iter().map(|&item| count(graph, item)).collect()
+    items.iter().map(|&item| graph.count(item)).collect()
 }
 
 fn wrong_count(name: &str, arguments: &[ValueId]) -> Error {

@@ -8,50 +8,56 @@ use tensorferry_sdk::Dtype;
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TorchDtype {
+pub struct TorchDtype {
     /// The catalog's dtype.
-    pub(crate) dtype: Dtype,
+    pub dtype: Dtype,
     /// Its name in module `torch`: `float32`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The storage class in modules `torch` and `torch.cuda`: `FloatStorage`. `None`: only
     /// `_rebuild_tensor_v3` with an untyped storage carries it.
-    pub(crate) storage_class: Option<&'static str>,
+    pub storage_class: Option<&'static str>,
     /// Bytes of one of torch's elements.
-    pub(crate) element_bytes: u32,
+    pub element_bytes: u32,
     /// Whether a tensor of it is nothing without its scales (`_rebuild_qtensor`).
-    pub(crate) quantized: bool,
+    pub quantized: bool,
 }
 
 impl TorchDtype {
     /// The row of a catalog's dtype.
-    pub(crate) fn of(dtype: Dtype) -> Option<&'static Self> {
+    #[must_use]
+    pub fn of(dtype: Dtype) -> Option<&'static Self> {
         TABLE.iter().find(|row| row.dtype == dtype)
     }
 
     /// The row of a name in module `torch`, aliases (`half`, `cfloat`) included.
-    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
         TABLE.iter().find(|row| row.name == name)
     }
 
     /// The row of a storage class.
-    pub(crate) fn of_storage_class(class: &str) -> Option<&'static Self> {
+    #[must_use]
+    pub fn of_storage_class(class: &str) -> Option<&'static Self> {
         TABLE.iter().find(|row| row.storage_class == Some(class))
     }
 
     /// Whether torch lets such a tensor require a gradient: floating point and complex ones may.
-    pub(crate) fn is_differentiable(&self) -> bool {
+    #[must_use]
+    pub fn is_differentiable(&self) -> bool {
         ["float", "bfloat", "complex", "bcomplex"].iter().any(|prefix| self.name.starts_with(prefix))
     }
 
     /// How many of the catalog's elements one of torch's holds: 2 in `float4_e2m1fn_x2`.
-    pub(crate) fn packing(&self) -> u64 {
+    #[must_use]
+    pub fn packing(&self) -> u64 {
         if self.dtype == Dtype::F4 { 2 } else { 1 }
     }
 
     /// The catalog's shape for torch's: the last dimension of a packed dtype is doubled, and a
     /// scalar becomes the pair that it is. `None`, if that overflows.
-    pub(crate) fn logical_shape(&self, torch: &[u64]) -> Option<Vec<u64>> {
+    #[must_use]
+    pub fn logical_shape(&self, torch: &[u64]) -> Option<Vec<u64>> {
         let mut shape = torch.to_vec();
         if self.packing() > 1 {
             match shape.last_mut() {
@@ -64,7 +70,8 @@ impl TorchDtype {
 
     /// Torch's shape for the catalog's. `None`, if a packed dtype's last dimension is odd or there
     /// is none.
-    pub(crate) fn torch_shape(&self, logical: &[u64]) -> Option<Vec<u64>> {
+    #[must_use]
+    pub fn torch_shape(&self, logical: &[u64]) -> Option<Vec<u64>> {
         let mut shape = logical.to_vec();
         if self.packing() > 1 {
             let last = shape.last_mut()?;
@@ -103,7 +110,7 @@ const fn quantized(dtype: Dtype, name: &'static str, class: &'static str, elemen
 }
 
 /// Every dtype that torch has and a catalog can say.
-pub(crate) const TABLE: &[TorchDtype] = &[
+const TABLE: &[TorchDtype] = &[
     typed(Dtype::BOOL, "bool", "BoolStorage", 1),
     typed(Dtype::U8, "uint8", "ByteStorage", 1),
     typed(Dtype::I8, "int8", "CharStorage", 1),

@@ -1,9 +1,10 @@
 //! A lazy view is a tensor whose values are the conjugates or the negatives of the stored ones:
 //! torch keeps that as a bit beside the bytes. Here the bytes are made, when they are asked for.
 
+use crate::Extent;
 use crate::archive::Record;
 use tensorferry_sdk::{
-    ByteOrder, ByteSink, Context, DigestAlgorithm, Dtype, Error, FileId, Result, Source, element_count,
+    ByteOrder, ByteSink, Context, DigestAlgorithm, Dtype, Error, Result, Source, element_count,
 };
 
 /// Bytes that are read at once, and made at once.
@@ -11,8 +12,7 @@ const CHUNK: u64 = 1 << 20;
 
 /// A view, and what to do to its values. Offset and strides count elements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct LazyView {
-    pub(crate) file: FileId,
+pub struct LazyView {
     pub(crate) record: Record,
     pub(crate) byte_order: ByteOrder,
     pub(crate) dtype: Dtype,
@@ -47,7 +47,7 @@ impl LazyView {
     ///
     /// # Errors
     /// Malformed, if the storage does not have the CRC that the archive gives for it; i/o.
-    pub(crate) fn decode(
+    pub fn decode(
         &self,
         source: &dyn Source,
         output: &mut dyn ByteSink,
@@ -90,9 +90,9 @@ impl LazyView {
         let mut done = 0;
         while done < len {
             let count = most.min(len - done);
-            let at = self.record.offset + (first + done * stride) * width;
+            let at = self.record.extent.offset + (first + done * stride) * width;
             stored.resize(bytes((count - 1) * stride * width + width)?, 0);
-            source.read_at(self.file, at, &mut stored)?;
+            source.read_at(self.record.extent.file, at, &mut stored)?;
             made.clear();
             for index in 0..count {
                 let from = bytes(index * stride * width)?;
@@ -131,13 +131,14 @@ impl LazyView {
     /// The host checks the CRCs of storages that it reads itself; this one it does not see.
     fn check_crc(&self, source: &dyn Source, context: &dyn Context) -> Result<()> {
         let Some(expected) = self.record.crc else { return Ok(()) };
+        let Extent { file, offset, len } = self.record.extent;
         let mut sum = DigestAlgorithm::CRC32.start()?;
-        let mut buffer = vec![0; bytes(CHUNK.min(self.record.len))?];
+        let mut buffer = vec![0; bytes(CHUNK.min(len))?];
         let mut done = 0;
-        while done < self.record.len {
+        while done < len {
             context.check_cancelled()?;
-            let part = &mut buffer[..bytes(CHUNK.min(self.record.len - done))?];
-            source.read_at(self.file, self.record.offset + done, part)?;
+            let part = &mut buffer[..bytes(CHUNK.min(len - done))?];
+            source.read_at(file, offset + done, part)?;
             sum.update(part);
             done += part.len() as u64;
         }
@@ -145,8 +146,8 @@ impl LazyView {
             return Ok(());
         }
         Err(Error::malformed("a storage's bytes do not have the CRC-32 that the archive gives")
-            .file(source.name(self.file))
-            .offset(self.record.offset))
+            .file(source.name(file))
+            .offset(offset))
     }
 
     fn width(&self) -> u64 {
@@ -189,7 +190,7 @@ fn bytes(len: u64) -> Result<usize> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use tensorferry_sdk::{MemoryContext, MemorySource};
+    use tensorferry_sdk::{FileId, MemoryContext, MemorySource};
 
     fn decode(stored: &[u8], view: &LazyView) -> Result<Vec<u8>> {
         let source = MemorySource::file("x", stored);
@@ -200,8 +201,7 @@ mod tests {
 
     fn view(dtype: Dtype, len: u64, size: &[u64], stride: &[u64]) -> LazyView {
         LazyView {
-            file: FileId(0),
-            record: Record { entry: 0, offset: 0, len, crc: None },
+            record: Record { extent: Extent { file: FileId(0), offset: 0, len }, crc: None },
             byte_order: ByteOrder::Little,
             dtype,
             offset: 0,
