@@ -63,10 +63,7 @@ impl Container {
     pub(crate) fn refusal(self) -> Error {
         let again = "load it with torch and save it again: torch.save writes zip archives";
         match self {
-            Self::Zip => Error::plugin("a zip archive is read"),
-            Self::Legacy => Error::unsupported(format!(
-                "a checkpoint in torch's stream format, from before torch 1.6; {again}"
-            )),
+            Self::Zip | Self::Legacy => Error::plugin("this container is read"),
             Self::Tar => Error::unsupported(format!("a checkpoint in the tar format of torch 0.1; {again}")),
             Self::Preview => {
                 Error::unsupported("a preview format of torch that was never released (PYTORCH1)")

@@ -7,10 +7,12 @@
 //! | `extent.rs` | a range of a file: files lie inside others |
 //! | `archive/` | the records of a zip archive |
 //! | `object_file.rs` | [`ObjectFile`]: the saved object as a graph, and where its storages lie |
+//! | `legacy.rs` | the object of a stream of pickles |
 //! | `pickle/` | the graph of a pickle |
 //! | `rebuild.rs` | [`View`](rebuild::View): what torch's rebuild functions make of their arguments |
 //! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
 //! | `lazy.rs` | bytes that have to be made |
+//! | `window.rs` | headers, many at once |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `flatten.rs`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
 //!
@@ -51,11 +53,14 @@ mod extent;
 mod flatten;
 mod known;
 mod lazy;
+mod legacy;
 mod names;
 mod object_file;
+mod persistent_id;
 pub mod pickle;
 pub mod rebuild;
 mod storages;
+mod window;
 
 pub use container::Container;
 pub use dtype::TorchDtype;

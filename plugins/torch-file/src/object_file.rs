@@ -3,7 +3,8 @@
 
 use crate::archive::{Archive, Record};
 use crate::pickle::{self, Evaluated, Global, Graph, ValueId};
-use crate::{Container, Extent};
+use crate::{Container, Extent, legacy};
+use std::collections::HashMap;
 use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Context, Error, Limits, Result, Source};
 
@@ -30,7 +31,10 @@ pub struct ObjectFile {
 /// What a storage's key leads to.
 #[derive(Debug)]
 enum Records {
+    /// A record of the archive, in this folder.
     Archive { archive: Arc<Archive>, folder: &'static str },
+    /// An extent of the file.
+    Table(HashMap<Box<str>, Extent>),
 }
 
 impl ObjectFile {
@@ -50,6 +54,7 @@ impl ObjectFile {
                 }
                 Self::of_archive(source, &archive, PICKLE, STORAGES, context.limits())
             }
+            Container::Legacy => legacy::open(source, extent, context).map_err(named),
             other => Err(named(other.refusal())),
         }
     }
@@ -87,6 +92,17 @@ impl ObjectFile {
         })
     }
 
+    /// An object whose storages lie side by side, little-endian.
+    pub(crate) fn of_table(file_name: &str, object: Evaluated, storages: HashMap<Box<str>, Extent>) -> Self {
+        Self {
+            graph: object.graph,
+            root: object.root,
+            file_name: file_name.to_owned(),
+            byte_order: ByteOrder::Little,
+            records: Records::Table(storages),
+        }
+    }
+
     /// Every value of the object.
     #[must_use]
     pub fn graph(&self) -> &Graph {
@@ -121,6 +137,10 @@ impl ObjectFile {
     pub fn storage(&self, key: &str) -> Result<Record> {
         match &self.records {
             Records::Archive { archive, folder } => archive.need(&[folder, key].concat()),
+            Records::Table(storages) => match storages.get(key) {
+                Some(&extent) => Ok(Record { extent, crc: None }),
+                None => Err(Error::malformed(format!("there is no storage {key:?}")).file(&self.file_name)),
+            },
         }
     }
 

@@ -192,6 +192,14 @@ impl Graph {
         &self.globals
     }
 
+    /// Every persistent id, in the order in which the pickle names them.
+    pub fn persistent_ids(&self) -> impl Iterator<Item = ValueId> {
+        self.values.iter().filter_map(|value| match *value {
+            Value::Persistent(id) => Some(id),
+            _ => None,
+        })
+    }
+
     /// The function or class, if the value is one.
     #[must_use]
     pub fn global(&self, id: ValueId) -> Option<&Global> {

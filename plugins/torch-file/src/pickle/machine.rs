@@ -195,9 +195,24 @@ impl<'l> Machine<'l> {
             }
             Op::Persistent => {
                 let id = self.pop()?;
-                self.add(Value::Persistent(id))
+                match self.class_of_module(id) {
+                    Some(class) => self.push(class),
+                    None => self.add(Value::Persistent(id)),
+                }
             }
         }
+    }
+
+    /// What stands for the class of a module in torch's streams, `("module", class, file, source)`,
+    /// and in its tar archives, `(class, file, source)`. It means the class; the source is there for a
+    /// warning, if it has changed.
+    fn class_of_module(&self, id: ValueId) -> Option<ValueId> {
+        let class = match *self.graph.tuple(id)? {
+            [kind, class, _, _] if self.graph.text(kind) == Some("module") => class,
+            [class, _, _] => class,
+            _ => return None,
+        };
+        self.graph.global(class).map(|_| class)
     }
 
     fn stop(&mut self) -> Result<ValueId> {
