@@ -1,6 +1,6 @@
 //! Tar archives by hand.
 
-/// An archive of these members.
+/// An archive of these members; one called `x` is a header with more about the next.
 pub(crate) fn tar(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, bytes) in members {
@@ -8,7 +8,7 @@ pub(crate) fn tar(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
         header[..name.len()].copy_from_slice(name.as_bytes());
         header[124..135].copy_from_slice(format!("{:011o}", bytes.len()).as_bytes());
         header[148..156].fill(b' ');
-        header[156] = b'0';
+        header[156] = if *name == "x" { b'x' } else { b'0' };
         header[257..262].copy_from_slice(b"ustar");
         let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
         header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
