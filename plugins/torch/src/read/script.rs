@@ -15,7 +15,7 @@
 use super::{Reading, STATE_DICT};
 use std::sync::Arc;
 use tensorferry_sdk::{Loss, LossKind, Node, NodeId, Result};
-use tensorferry_torch_file::archive::{Archive, Method, Record};
+use tensorferry_torch_file::archive::{Archive, Method};
 use tensorferry_torch_file::{ObjectFile, flatten};
 
 const CONSTANTS: &str = "constants";
@@ -67,8 +67,8 @@ fn read_extra_files(reading: &mut Reading<'_, '_>, archive: &Archive) -> Result<
     for entry in archive.entries().iter().filter(|entry| entry.name.starts_with("extra/")) {
         let record = if entry.method == Method::Stored { archive.record(&entry.name)? } else { None };
         let text = match record {
-            Some(Record { extent, .. }) if extent.len <= MOST_EXTRA_BYTES => {
-                String::from_utf8(extent.read(reading.source, reading.to.context.limits())?).ok()
+            Some(record) if record.extent.len <= MOST_EXTRA_BYTES => {
+                String::from_utf8(archive.bytes(reading.source, record, reading.to.context.limits())?).ok()
             }
             _ => None,
         };
