@@ -1,4 +1,14 @@
-//! PyTorch's checkpoints: zip archives that hold a pickle and, beside it, the bytes of each storage.
+//! PyTorch's checkpoints, in every container that torch has written, and models that are split into
+//! several files.
+//!
+//! | Container | Read | Written | Where it is described |
+//! |---|---|---|---|
+//! | zip archive of `torch.save` | yes | yes | below; `write.rs` |
+//! | stream of torch before 1.6 | yes | `-o format=legacy` | `legacy.rs` of [`tensorferry_torch_file`] |
+//! | tar archive of torch 0.1 | yes | | `tar.rs` there |
+//! | TorchScript archive | its tensors | | `read/script.rs` |
+//! | archive of `torch.export` (`.pt2`) | its tensors | | `read/exported.rs` |
+//! | `pytorch_model-*.bin` with an index | yes | `-o max_shard_size` | [`tensorferry_hub`] |
 //!
 //! ```text
 //! <root>/data.pkl                 the object that torch.save was given; tensors name their storage
@@ -10,24 +20,15 @@
 //! Source of the facts: `torch/serialization.py`, `torch/_utils.py` and
 //! `caffe2/serialize/inline_container.cc` of PyTorch 2.15, and files that it wrote.
 //!
-//! A pickle is a program. It is never run: [`pickle`] evaluates it to inert values, in which a call is
-//! written down, and what it would have called is shown to the user.
+//! A pickle is a program. It is never run: [`tensorferry_torch_file`] evaluates it to inert values, in
+//! which a call is written down, and what it would have called is shown to the user.
 #![forbid(unsafe_code)]
 
-mod archive;
-mod container;
-mod dtype;
-mod flatten;
-mod known;
-mod lazy;
-mod names;
-pub mod pickle;
+mod choose;
 mod pickle_write;
 mod probe;
 mod read;
-mod rebuild;
 mod side_record;
-mod storages;
 mod write;
 mod zip_layout;
 
@@ -35,6 +36,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source, TensorReader,
     TensorWriter,
 };
+use tensorferry_torch_file::archive;
 
 /// File name endings; the first one names outputs.
 const SUFFIXES: [&str; 4] = [".pt", ".pth", ".bin", ".ckpt"];
@@ -50,7 +52,7 @@ impl Format for Torch {
             title: "PyTorch checkpoint".to_owned(),
             suffixes: SUFFIXES.map(str::to_owned).into(),
             magic: vec![Magic { offset: 0, bytes: archive::MAGIC.to_vec() }],
-            members: vec![container::FILE_OF_A_FOLDER.to_owned(), "pytorch_model*.index.json".to_owned()],
+            members: vec!["pytorch_model*.bin".to_owned(), "pytorch_model*.index.json".to_owned()],
             capabilities: Capabilities::READ
                 .and(Capabilities::WRITE)
                 .and(Capabilities::TREE)
@@ -70,7 +72,7 @@ impl Format for Torch {
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(write::TorchWriter::new(options)?))
+        Ok(Box::new(write::TorchWriter::new(options)))
     }
 }
 

@@ -1,28 +1,30 @@
 //! How sure this format is of an input: the container says most, and of a zip archive its directory.
 
 use crate::SUFFIXES;
-use crate::archive::Directory;
-use crate::container::{self, Container};
+use crate::choose::{NAMING, is_candidate};
+use tensorferry_hub::ShardName;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
+use tensorferry_torch_file::archive::Directory;
+use tensorferry_torch_file::{Container, Extent};
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
-    let name = match (source.entry(), container::file_of(source)) {
-        (Entry::Prefix(_), _) => return Ok(Score::NO),
-        // A folder may hold the same model in another format, which is then taken first.
-        (Entry::Folder, Ok(_)) => return Ok(Score::MAYBE),
-        // Several: the reader lists them.
-        (Entry::Folder, Err(error)) if error.kind() == ErrorKind::Usage => return Ok(Score::MAYBE),
-        (_, Err(_)) => return Ok(Score::NO),
-        (Entry::File(name), _) => name,
+    let name = match source.entry() {
+        // Such names may be another format's too, which is then taken first.
+        Entry::Folder => return Ok(maybe(source.list("")?.iter().any(|name| is_candidate(name)))),
+        Entry::Prefix(prefix) => {
+            return Ok(maybe(source.list(prefix)?.iter().any(|name| is_split(prefix, name))));
+        }
+        Entry::File(name) if name.ends_with(NAMING.index_suffix) => return Ok(Score::CERTAIN),
+        Entry::File(name) => name,
     };
-    let file = source.open(name)?;
-    match container::detect(source, file)? {
+    let extent = Extent::whole(source, source.open(name)?);
+    match Container::detect(source, extent)? {
         Container::Zip => {}
-        // They cannot be read, but the reader can say what they are.
+        // The last one cannot be read, but the reader can say what it is.
         Container::Legacy | Container::Tar | Container::Preview => return Ok(Score::CERTAIN),
         Container::Unknown => return Ok(Score::NO),
     }
-    match Directory::read(source, file, context.limits()) {
+    match Directory::read(source, extent, context.limits()) {
         Ok(directory) => Ok(score_of(&directory)),
         Err(error)
             if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
@@ -35,13 +37,20 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     }
 }
 
+fn maybe(may_be: bool) -> Score {
+    if may_be { Score::MAYBE } else { Score::NO }
+}
+
+/// Whether a file is one of a model that is called `stem`.
+fn is_split(stem: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(stem);
+    let is_shard = || ShardName::parse(&NAMING, name).is_some_and(|shard| shard.stem == stem);
+    rest == Some(NAMING.suffix) || rest == Some(NAMING.index_suffix) || is_shard()
+}
+
 fn score_of(directory: &Directory) -> Score {
-    let pickled = directory.contains("data.pkl");
-    if pickled && !directory.contains("constants.pkl") {
+    if directory.contains("data.pkl") || directory.contains("archive_format") {
         Score::CERTAIN
-    } else if pickled || directory.contains("archive_format") {
-        // TorchScript and torch.export: ours to refuse.
-        Score::LIKELY
     } else {
         Score::NO
     }

@@ -1,24 +1,25 @@
-//! Reads an archive: its pickle becomes a graph, the graph's tensors and its other values become a
+//! Reads a checkpoint: its pickle becomes a graph, the graph's tensors and its other values become a
 //! catalog. Nothing that the pickle names is called.
 
-use crate::archive::{Archive, Record};
-use crate::container::{self, Container};
-use crate::flatten::{PlaceViews, flatten};
-use crate::lazy::LazyView;
-use crate::pickle::{self, Graph};
-use crate::rebuild::View;
+mod exported;
+mod script;
+mod shards;
+
+use crate::choose::choose;
 use crate::side_record::{SIDE_RECORD, SideRecord};
-use crate::storages::{Placed, Storages};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_hub::{Choice, Index};
 use tensorferry_sdk::{
-    ByteOrder, ByteSink, CatalogSink, Context, Error, FileId, Limits, Result, Source, TensorReader,
+    ByteSink, CatalogSink, Context, Error, Loss, LossKind, NodeId, Result, Source, TensorReader,
+};
+use tensorferry_torch_file::archive::Archive;
+use tensorferry_torch_file::{
+    Container, Destination, Extent, Flattened, LazyView, Names, ObjectFile, Storages, flatten,
 };
 
-/// The versions that `caffe2/serialize/versions.h` lets a reader read.
-const VERSIONS: std::ops::RangeInclusive<u64> = 1..=10;
-
-/// Records of a few bytes are read with a bound of their own.
-const MOST_NOTE_BYTES: u64 = 4096;
+/// The class of a state dict.
+const STATE_DICT: &str = "collections.OrderedDict";
 
 /// Reads PyTorch's files.
 #[derive(Debug, Default)]
@@ -29,14 +30,14 @@ pub(crate) struct TorchReader {
 
 impl TensorReader for TorchReader {
     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
-        let name = &container::file_of(source)?;
-        let file = source.open(name)?;
-        match container::detect(source, file)? {
-            Container::Zip => {}
-            other => return Err(other.refusal().file(name)),
-        }
-        let lazy = read_archive(source, file, catalog, context).map_err(|error| error.file(name))?;
-        *self.lazy.lock().unwrap_or_else(PoisonError::into_inner) = lazy.into();
+        let mut storages = Storages::new(context.limits());
+        let mut names = Names::default();
+        let to = Destination { catalog, storages: &mut storages, names: &mut names, context };
+        let mut reading =
+            Reading { source, to, globals: BTreeSet::new(), origin: None, metadata: BTreeMap::new() };
+        let root = reading.model(&choose(source, context)?)?;
+        reading.finish(root)?;
+        *self.lazy.lock().unwrap_or_else(PoisonError::into_inner) = storages.into_lazy_views().into();
         Ok(())
     }
 
@@ -54,112 +55,109 @@ impl TensorReader for TorchReader {
     }
 }
 
-fn read_archive(
-    source: &dyn Source,
-    file: FileId,
-    catalog: &mut dyn CatalogSink,
-    context: &dyn Context,
-) -> Result<Vec<LazyView>> {
-    let limits = context.limits();
-    let archive = Archive::open(source, file, limits)?;
-    if archive.contains("constants.pkl") {
-        return Err(Error::unsupported("a TorchScript archive; save the module's state_dict() instead"));
-    }
-    if archive.contains("archive_format") {
-        return Err(Error::unsupported("a torch.export archive; save the program's state_dict instead"));
-    }
-    check_version(source, &archive)?;
-    let byte_order = byte_order(source, &archive)?;
-    let record = archive.need("data.pkl")?;
-    let bytes = archive.bytes(source, record, limits)?;
-    let pickle = pickle::evaluate(&bytes, record.offset, limits)?;
-    if pickle.len < bytes.len() {
-        return Err(archive
-            .at(Error::malformed("the pickle ends before its record does"), record.offset + pickle.len as u64)
-            .expected(format!("{} bytes", bytes.len()))
-            .found(pickle.len));
-    }
-    drop(bytes);
-    let mut globals: Vec<String> = pickle.graph.globals().iter().map(pickle::Global::path).collect();
-    globals.sort_unstable();
-    globals.dedup();
-    for global in globals {
-        catalog.global(&global)?;
-    }
-    read_side_record(source, &archive, catalog, limits)?;
-    let mut storages = Storages::new(&archive, byte_order, limits);
-    flatten(&pickle.graph, pickle.root, &mut storages, catalog, context)?;
-    Ok(storages.into_lazy_views())
+/// A catalog that is being filled.
+struct Reading<'c, 'l> {
+    source: &'c dyn Source,
+    to: Destination<'c, 'l>,
+    /// What the files' pickles would look up.
+    globals: BTreeSet<String>,
+    /// The format that the tensors came from, where the first file says so.
+    origin: Option<String>,
+    metadata: BTreeMap<String, String>,
 }
 
-impl PlaceViews for Storages<'_> {
-    fn place(
-        &mut self,
-        catalog: &mut dyn CatalogSink,
-        graph: &Graph,
-        name: &str,
-        view: &View,
-    ) -> Result<Placed> {
-        Storages::place(self, catalog, graph, name, view)
-    }
-}
-
-/// `.format_version` and `.storage_alignment` say how torch may compute offsets without reading the
-/// local headers. Here these are read, so neither matters.
-fn check_version(source: &dyn Source, archive: &Archive) -> Result<()> {
-    // From version 6 on it stands among the notes; torch looks there first.
-    let name = if archive.contains(".data/version") { ".data/version" } else { "version" };
-    let record = archive.need(name)?;
-    let text = note(source, archive, record)?;
-    let version = std::str::from_utf8(&text).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    let expected = format!("{} to {}", VERSIONS.start(), VERSIONS.end());
-    match version {
-        Some(version) if VERSIONS.contains(&version) => Ok(()),
-        Some(version) if version > *VERSIONS.end() => {
-            let error = Error::unsupported("a newer version of torch's archives");
-            Err(archive.at(error, record.offset).expected(expected).found(version))
-        }
-        _ => {
-            let error = Error::malformed(format!("record {name:?} does not hold a version"));
-            Err(archive.at(error, record.offset).expected(expected).found(text.escape_ascii()))
+impl Reading<'_, '_> {
+    /// Reads all files; the node of what they hold.
+    fn model(&mut self, choice: &Choice) -> Result<NodeId> {
+        match choice {
+            Choice::Index(name) => {
+                let index = Index::read(self.source, name, self.to.context.limits())?;
+                shards::read_indexed(self, &index)
+            }
+            Choice::Files(names) => match &**names {
+                [name] => self.file(name).map_err(|error| error.file(name)),
+                names => {
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    shards::read(self, &names, None)
+                }
+            },
         }
     }
-}
 
-/// torch writes the order of its machine; before it wrote it, all its machines were little-endian.
-fn byte_order(source: &dyn Source, archive: &Archive) -> Result<ByteOrder> {
-    let Some(record) = archive.record("byteorder")? else { return Ok(ByteOrder::Little) };
-    match &*note(source, archive, record)? {
-        b"little" => Ok(ByteOrder::Little),
-        b"big" => Ok(ByteOrder::Big),
-        other => {
-            let error = Error::malformed("record \"byteorder\" does not hold a byte order");
-            Err(archive.at(error, record.offset).expected("little or big").found(other.escape_ascii()))
+    /// Reads a file of any kind.
+    fn file(&mut self, name: &str) -> Result<NodeId> {
+        let extent = self.extent(name)?;
+        if Container::detect(self.source, extent)? != Container::Zip {
+            return Ok(self.saved_object(name)?.node);
         }
+        let limits = self.to.context.limits();
+        let archive = Arc::new(Archive::open(self.source, extent, limits)?);
+        if exported::is_exported(&archive) {
+            return exported::read(self, &archive);
+        }
+        if script::is_script(&archive) {
+            return script::read(self, &archive);
+        }
+        let object = ObjectFile::of_archive(self.source, &archive, "data.pkl", "data/", limits)?;
+        self.list_globals(&object);
+        Ok(self.whole(name, &object)?.node)
     }
-}
 
-fn read_side_record(
-    source: &dyn Source,
-    archive: &Archive,
-    catalog: &mut dyn CatalogSink,
-    limits: &Limits,
-) -> Result<()> {
-    let Some(record) = archive.record(SIDE_RECORD)? else { return Ok(()) };
-    let bytes = archive.bytes(source, record, limits)?;
-    let side = SideRecord::parse(&bytes).map_err(|error| archive.at(error, record.offset))?;
-    catalog.origin(&side.origin)?;
-    side.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))
-}
-
-fn note(source: &dyn Source, archive: &Archive, record: Record) -> Result<Vec<u8>> {
-    if record.len > MOST_NOTE_BYTES {
-        let error = Error::malformed("a record that holds one word is long");
-        return Err(archive
-            .at(error, record.offset)
-            .expected(format!("at most {MOST_NOTE_BYTES} bytes"))
-            .found(record.len));
+    /// Reads a file of `torch.save`.
+    fn saved_object(&mut self, name: &str) -> Result<Flattened> {
+        let object = self.open(self.extent(name)?)?;
+        self.whole(name, &object)
     }
-    let limits = Limits::default();
-    archive.bytes(source, record, &limits)
+
+    /// Reads all of an object, and what is noted beside it.
+    fn whole(&mut self, name: &str, object: &ObjectFile) -> Result<Flattened> {
+        if let Some(archive) = object.archive() {
+            self.side_record(name, archive)?;
+        }
+        flatten(object, object.root(), "", &mut self.to)
+    }
+
+    fn extent(&self, name: &str) -> Result<Extent> {
+        Ok(Extent::whole(self.source, self.source.open(name)?))
+    }
+
+    /// Opens a file of `torch.save`, and lists what it would call.
+    fn open(&mut self, extent: Extent) -> Result<ObjectFile> {
+        let object = ObjectFile::open(self.source, extent, self.to.context)?;
+        self.list_globals(&object);
+        Ok(object)
+    }
+
+    fn list_globals(&mut self, object: &ObjectFile) {
+        self.globals.extend(object.globals().map(str::to_owned));
+    }
+
+    fn side_record(&mut self, file: &str, archive: &Archive) -> Result<()> {
+        let Some(record) = archive.record(SIDE_RECORD)? else { return Ok(()) };
+        let bytes = archive.bytes(self.source, record, self.to.context.limits())?;
+        let side = SideRecord::parse(&bytes).map_err(|error| archive.at(error, record.extent.offset))?;
+        self.origin.get_or_insert(side.origin);
+        self.add_metadata(file, &side.metadata)
+    }
+
+    /// Takes metadata from a file. Where two differ, the first one's counts.
+    fn add_metadata(&mut self, file: &str, metadata: &BTreeMap<String, String>) -> Result<()> {
+        for (key, value) in metadata {
+            let first = self.metadata.entry(key.clone()).or_insert_with(|| value.clone());
+            if first != value {
+                let why = format!("{file:?} says {value:?}, and a file before it {first:?}, which is kept");
+                self.to.catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what is known once all files are read.
+    fn finish(self, root: NodeId) -> Result<()> {
+        let catalog = self.to.catalog;
+        self.globals.iter().try_for_each(|global| catalog.global(global))?;
+        self.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+        self.origin.iter().try_for_each(|origin| catalog.origin(origin))?;
+        catalog.root(root)
+    }
 }

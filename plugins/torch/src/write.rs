@@ -1,4 +1,5 @@
-//! A torch archive as it is written: what `torch.load(weights_only=True, mmap=True)` takes.
+//! A checkpoint as it is written: one file or several ([`shards`]), each a zip archive or a stream
+//! ([`legacy`]). An archive is what `torch.load(weights_only=True, mmap=True)` takes:
 //!
 //! ```text
 //! <root>/data.pkl                the object, protocol 2
@@ -12,9 +13,12 @@
 //! without reading headers, as its own zip writer would have laid them. There is no
 //! `.data/serialization_id` either: torch only logs it.
 
+mod legacy;
 mod losses;
 mod object;
+mod options;
 mod rebuild;
+mod shards;
 mod state;
 mod storages;
 #[cfg(test)]
@@ -22,10 +26,13 @@ mod tests;
 mod tree;
 
 use crate::side_record::{SIDE_RECORD, SideRecord};
-use crate::zip_layout::ZipLayout;
+use crate::zip_layout::{ZipLayout, ZipPlan};
+pub(crate) use options::declared as options;
+use options::{FileFormat, WriteOptions};
 use storages::Storages;
 use tensorferry_sdk::{
-    CatalogView, Context, LayoutSink, OptionSpec, Options, Result, Role, Target, TensorPlan, TensorWriter,
+    CatalogView, Context, Digests, LayoutSink, Options, Result, Role, SealSink, Target, TensorPlan,
+    TensorWriter,
 };
 
 /// The root folder of an archive whose file name gives none; torch's own choice for streams.
@@ -34,20 +41,16 @@ const DEFAULT_ROOT: &str = "archive";
 /// Tensors that came from this format need no note of it.
 const OWN_ID: &str = "torch";
 
-/// Plans archives.
+/// Plans files.
 #[derive(Debug)]
-pub(crate) struct TorchWriter;
-
-/// What the writer may be told: nothing yet.
-pub(crate) fn options() -> Vec<OptionSpec> {
-    Vec::new()
+pub(crate) struct TorchWriter {
+    options: WriteOptions,
 }
 
 impl TorchWriter {
     /// A writer with these options.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        let _ = options;
-        Ok(Self)
+    pub(crate) fn new(options: &Options) -> Self {
+        Self { options: WriteOptions::new(options) }
     }
 }
 
@@ -59,26 +62,83 @@ impl TensorWriter for TorchWriter {
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
-        let path = match target {
-            Target::File(path) => path,
-            Target::Folder => crate::container::FILE_OF_A_FOLDER,
-        };
-        let storages = Storages::plan(catalog, layout, context)?;
-        let pickle = state::pickle(catalog, &storages, layout, context)?;
-
-        let file = layout.file(path, Role::Data)?;
-        let mut archive = ZipLayout::new(layout, file, root_folder(path));
-        archive.bytes("data.pkl", &pickle)?;
-        archive.bytes("byteorder", b"little")?;
-        if let Some(record) = side_record(catalog) {
-            archive.bytes(SIDE_RECORD, &record.to_bytes())?;
+        let WriteOptions { format, max_shard_size } = self.options;
+        let storages = Storages::plan(format, catalog, layout, context)?;
+        if format == FileFormat::Legacy {
+            legacy::report(catalog, layout, context)?;
         }
-        archive.bytes("version", b"3\n")?;
-        for (key, record) in storages.records.iter().enumerate() {
-            archive.data(&format!("data/{key}"), record.len, |layout, file| record.append(layout, file))?;
+        let names = shards::names(target);
+        let records = shards::divide(&storages, max_shard_size);
+        let mut plan = Plan(Vec::new());
+        if records.len() <= 1 {
+            let pickle = state::pickle(catalog, &storages, layout, context)?;
+            plan.file(catalog, &pickle, &storages, &names.whole, layout)?;
+        } else {
+            shards::lose_state(catalog, layout)?;
+            let numbered = records.iter().zip(1..);
+            let files: Vec<(String, Storages)> = numbered
+                .map(|(part, number)| (names.file(number, records.len()), storages.only(part)))
+                .collect();
+            for (path, part) in &files {
+                context.check_cancelled()?;
+                let pickle = rebuild::state_dict(catalog, part)?;
+                plan.file(catalog, &pickle, part, path, layout)?;
+            }
+            shards::write_index(catalog, &names, &files, layout)?;
         }
-        Ok(Box::new(archive.finish()?))
+        shards::supersede(target, &names, layout)?;
+        Ok(Box::new(plan))
     }
+}
+
+/// The archives whose checksums are still to be said.
+struct Plan(Vec<ZipPlan>);
+
+impl Plan {
+    /// Lays one file out.
+    fn file(
+        &mut self,
+        catalog: &dyn CatalogView,
+        pickle: &[u8],
+        storages: &Storages,
+        path: &str,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<()> {
+        match storages.format {
+            FileFormat::Zip => {
+                self.0.push(write_archive(pickle, storages, side_record(catalog), path, layout)?);
+            }
+            FileFormat::Legacy => legacy::write(pickle, storages, path, layout)?,
+        }
+        Ok(())
+    }
+}
+
+impl TensorPlan for Plan {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+        self.0.iter().try_for_each(|archive| archive.seal(digests, output))
+    }
+}
+
+fn write_archive(
+    pickle: &[u8],
+    storages: &Storages,
+    side: Option<SideRecord>,
+    path: &str,
+    layout: &mut dyn LayoutSink,
+) -> Result<ZipPlan> {
+    let file = layout.file(path, Role::Data)?;
+    let mut archive = ZipLayout::new(layout, file, root_folder(path));
+    archive.bytes("data.pkl", pickle)?;
+    archive.bytes("byteorder", b"little")?;
+    if let Some(side) = side {
+        archive.bytes(SIDE_RECORD, &side.to_bytes())?;
+    }
+    archive.bytes("version", b"3\n")?;
+    for (key, record) in storages.records.iter().enumerate() {
+        archive.data(&format!("data/{key}"), record.len, |layout, file| record.append(layout, file))?;
+    }
+    archive.finish()
 }
 
 /// The file's name up to its last dot, as torch takes it, where that makes a folder's name.

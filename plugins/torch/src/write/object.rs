@@ -4,8 +4,8 @@
 //! else of an input's pickle is ever written again.
 
 use super::tree::StateTree;
-use crate::dtype::TorchDtype;
 use tensorferry_sdk::{Node, NodeId, NodeKind};
+use tensorferry_torch_file::TorchDtype;
 
 /// An object that torch accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use super::object::{Mapping, Object, latin1_bytes};
 use super::rebuild;
 use super::storages::Storages;
 use super::tree::{Form, StateTree, Step};
-use crate::dtype::TorchDtype;
 use crate::pickle_write::PickleWriter;
 use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId,
 };
+use tensorferry_torch_file::TorchDtype;
 
 /// The pickle of a catalog whose tensors have these places.
 pub(super) fn pickle(

@@ -6,7 +6,9 @@ use ferry_torch::Torch;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
 
+#[path = "../../../torch-file/tests/common/python.rs"]
 pub(crate) mod python;
+pub(crate) mod tar;
 pub(crate) mod zip;
 
 /// The catalog of a file.

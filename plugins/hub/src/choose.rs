@@ -1,0 +1,216 @@
+//! A choice is which files of a source are the model that the user means.
+
+use crate::Naming;
+use crate::listing::list;
+use crate::shard::ShardName;
+use std::collections::BTreeSet;
+use tensorferry_sdk::{Context, Entry, Error, Result, Source};
+
+/// Which files to read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The files that this index names.
+    Index(String),
+    /// These files: one, or a whole set of shards that has no index.
+    Files(Vec<String>),
+}
+
+/// Chooses by what the user pointed at. A file is itself; a shard stands for its set, if that is
+/// there. In a folder the order is: the index and the file of the usual name, a lone index, a lone
+/// file, a whole set of shards.
+///
+/// # Errors
+/// Malformed, if there is nothing to choose, or a shard is missing; usage, if the user has to
+/// choose; i/o.
+pub fn choose(naming: &Naming, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
+    match source.entry() {
+        Entry::File(name) if name.ends_with(".json") => Ok(Choice::Index(name.clone())),
+        Entry::File(name) => match ShardName::parse(naming, name).filter(|shard| shard.count > 1) {
+            Some(shard) => set_of(naming, name, &shard, source, context),
+            None => Ok(Choice::Files(vec![name.clone()])),
+        },
+        Entry::Folder => among(naming, naming.stem, &source.list("")?, context),
+        Entry::Prefix(prefix) => among(naming, prefix, &source.list(prefix)?, context),
+    }
+}
+
+/// The set of a shard: by its index, or all of its shards. A shard whose set is not whole is read
+/// alone.
+fn set_of(
+    naming: &Naming,
+    name: &str,
+    shard: &ShardName<'_>,
+    source: &dyn Source,
+    context: &dyn Context,
+) -> Result<Choice> {
+    let folder = name.strip_suffix(name.rsplit('/').next().unwrap_or_default()).unwrap_or_default();
+    let index = format!("{folder}{}{}", shard.stem, naming.index_suffix);
+    if source.contains(&index) {
+        return Ok(Choice::Index(index));
+    }
+    let names = source.list(&format!("{folder}{}-", shard.stem))?;
+    let of_set = |name: &&String| {
+        ShardName::parse(naming, name)
+            .is_some_and(|other| (other.stem, other.count) == (shard.stem, shard.count))
+    };
+    let members: Vec<&str> = names.iter().filter(of_set).map(String::as_str).collect();
+    shards(naming, &members).or_else(|_| {
+        context.note(&format!("{name:?} is one of {} shards, and the others are not here", shard.count));
+        Ok(Choice::Files(vec![name.to_owned()]))
+    })
+}
+
+/// Whether a folder's file is one that a model may be read from. Hidden files are not: macOS leaves
+/// `._model.safetensors` on foreign disks.
+#[must_use]
+pub fn is_member(naming: &Naming, name: &str) -> bool {
+    !name.starts_with('.') && (name.ends_with(naming.suffix) || name.ends_with(naming.index_suffix))
+}
+
+fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -> Result<Choice> {
+    let members: Vec<&str> =
+        names.iter().map(String::as_str).filter(|name| is_member(naming, name)).collect();
+    let (indexes, files): (Vec<&str>, Vec<&str>) =
+        members.iter().partition(|name| name.ends_with(naming.index_suffix));
+    let preferred = [naming.index_suffix, naming.suffix].map(|suffix| format!("{stem}{suffix}"));
+    let choice = if let Some(name) = preferred.into_iter().find(|name| members.contains(&name.as_str())) {
+        name
+    } else {
+        match (&*indexes, &*files) {
+            ([index], _) => (*index).to_owned(),
+            ([], [file]) => (*file).to_owned(),
+            ([], []) => return Err(nothing(naming, names)),
+            ([], files) => return shards(naming, files),
+            (indexes, _) => return Err(several(indexes)),
+        }
+    };
+    note_others(naming, &choice, &members, context);
+    Ok(if choice.ends_with(naming.index_suffix) {
+        Choice::Index(choice)
+    } else {
+        Choice::Files(vec![choice])
+    })
+}
+
+/// Tells which files beside the chosen one are left alone.
+fn note_others(naming: &Naming, choice: &str, members: &[&str], context: &dyn Context) {
+    let stem = choice.strip_suffix(naming.index_suffix);
+    let others = members.iter().filter(|&&name| {
+        let is_shard = stem.is_some() && ShardName::parse(naming, name).map(|shard| shard.stem) == stem;
+        name != choice && !is_shard
+    });
+    if let Some(others) = list(others.map(|name| format!("{name:?}"))) {
+        context.note(&format!("reading {choice:?}; also there, and not part of it: {others}"));
+    }
+}
+
+/// Several files: either all the shards of one set, or the user has to choose.
+fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
+    let parsed: Option<Vec<ShardName<'_>>> =
+        files.iter().map(|name| ShardName::parse(naming, name)).collect();
+    let parsed = parsed.ok_or_else(|| several(files))?;
+    let first = parsed[0];
+    if parsed.iter().any(|shard| (shard.stem, shard.count) != (first.stem, first.count)) {
+        return Err(several(files));
+    }
+    let numbers: BTreeSet<u64> = parsed.iter().map(|shard| shard.number).collect();
+    // A gap shows among the first numbers, one more than there are files, whatever the count claims.
+    let missing = (1..=first.count).take(numbers.len() + 1).find(|number| !numbers.contains(number));
+    if let Some(missing) = missing {
+        return Err(Error::malformed("a shard is missing, and there is no index")
+            .expected(format!("{} files", first.count))
+            .found(format!("{}, without number {missing}", files.len())));
+    }
+    Ok(Choice::Files(files.iter().map(|&name| name.to_owned()).collect()))
+}
+
+fn nothing(naming: &Naming, names: &[String]) -> Error {
+    let found = list(names.iter().map(|name| format!("{name:?}")));
+    let Naming { title, stem, suffix, index_suffix } = naming;
+    Error::malformed(format!("no {title} file here"))
+        .expected(format!("{stem}{index_suffix} or a {suffix} file"))
+        .found(found.unwrap_or_else(|| "nothing".to_owned()))
+}
+
+fn several(names: &[&str]) -> Error {
+    let found = list(names.iter().map(|name| format!("{name:?}")));
+    Error::usage("several models here: name the one to read").found(found.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::tests::NAMING;
+    use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
+
+    fn choose_from(entry: Entry, names: &[&str]) -> Result<(Choice, Vec<String>)> {
+        let files = names.iter().map(|&name| (name.to_owned(), Vec::new())).collect();
+        let context = MemoryContext::default();
+        let choice = choose(&NAMING, &MemorySource::new(entry, files), &context)?;
+        Ok((choice, context.notes()))
+    }
+
+    fn in_folder(names: &[&str]) -> Result<Choice> {
+        choose_from(Entry::Folder, names).map(|(choice, _)| choice)
+    }
+
+    fn files(names: &[&str]) -> Choice {
+        Choice::Files(names.iter().map(|&name| name.to_owned()).collect())
+    }
+
+    #[test]
+    fn a_folder_has_an_order() {
+        let index = Choice::Index("model.safetensors.index.json".to_owned());
+        assert_eq!(
+            in_folder(&["a.safetensors", "model.safetensors", "model.safetensors.index.json"]).unwrap(),
+            index
+        );
+        assert_eq!(
+            in_folder(&["a.safetensors", "model.safetensors"]).unwrap(),
+            files(&["model.safetensors"])
+        );
+        let lone = Choice::Index("x.safetensors.index.json".to_owned());
+        assert_eq!(in_folder(&["a.safetensors", "x.safetensors.index.json"]).unwrap(), lone);
+        assert_eq!(in_folder(&["a.safetensors", "._a.safetensors", "b"]).unwrap(), files(&["a.safetensors"]));
+        let set = ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"];
+        assert_eq!(in_folder(&set).unwrap(), files(&set));
+    }
+
+    #[test]
+    fn what_cannot_be_chosen_is_listed() {
+        let error = in_folder(&["a.bin"]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        assert!(error.to_string().contains("found \"a.bin\""), "{error}");
+        let error = in_folder(&["a.safetensors", "b.safetensors"]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("\"a.safetensors\", \"b.safetensors\""), "{error}");
+        let error = in_folder(&["m-00001-of-99999.safetensors", "m-00003-of-99999.safetensors"]).unwrap_err();
+        assert!(error.to_string().contains("without number 2"), "{error}");
+        assert!(in_folder(&["m-00001-of-00002.safetensors", "n-00002-of-00002.safetensors"]).is_err());
+    }
+
+    #[test]
+    fn a_file_is_itself() {
+        let name = "m-00002-of-00003.safetensors";
+        let (choice, notes) = choose_from(Entry::File(name.to_owned()), &[name]).unwrap();
+        assert_eq!(choice, files(&[name]));
+        assert!(notes[0].contains("one of 3 shards"));
+    }
+
+    #[test]
+    fn what_is_left_alone_is_noted() {
+        let names =
+            ["consolidated.safetensors", "model-00001-of-00001.safetensors", "model.safetensors.index.json"];
+        let (_, notes) = choose_from(Entry::Folder, &names).unwrap();
+        assert!(notes[0].ends_with("not part of it: \"consolidated.safetensors\""), "{notes:?}");
+    }
+
+    #[test]
+    fn a_prefix_is_a_stem() {
+        let names = ["m.safetensors", "m.safetensors.index.json", "model.safetensors"];
+        let (choice, _) = choose_from(Entry::Prefix("m".to_owned()), &names).unwrap();
+        assert_eq!(choice, Choice::Index("m.safetensors.index.json".to_owned()));
+    }
+}

@@ -1,0 +1,237 @@
+//! An index names the file of each tensor of a model in several files:
+//! `{"metadata": {"total_size": BYTES, ...}, "weight_map": {TENSOR: FILE, ...}}`.
+
+use crate::json::{self, Scalar, Scope, UniqueMap};
+use crate::listing::list;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
+use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
+
+/// Facts about the split that whoever splits computes anew.
+const DERIVED: [&str; 2] = ["total_size", "total_parameters"];
+
+/// An index.
+#[derive(Debug)]
+pub struct Index {
+    /// Its own name.
+    name: String,
+    /// The file of each tensor.
+    weight_map: BTreeMap<String, String>,
+    /// Its metadata: huggingface_hub keeps a sharded model's here, not in the shards.
+    pub metadata: BTreeMap<String, String>,
+    /// The keys of metadata that are no single value, which nothing else has a place for.
+    pub structured: Vec<String>,
+}
+
+impl Index {
+    /// Reads an index; its files' names stay in its folder.
+    ///
+    /// # Errors
+    /// Malformed, naming the index and the byte or the tensor; over a limit; i/o.
+    pub fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
+        let file = source.open(name)?;
+        let bytes = source.read_vec(file, 0, source.len(file), limits)?;
+        let scope = Scope::new(limits);
+        let contents = json::parse(&bytes, 0, &scope, Contents(&scope)).map_err(|e| e.file(name))?;
+        let mut index = Self {
+            name: name.to_owned(),
+            weight_map: contents.0,
+            metadata: BTreeMap::new(),
+            structured: Vec::new(),
+        };
+        for (key, Scalar(value)) in contents.1 {
+            match value {
+                _ if DERIVED.contains(&&*key) => {}
+                Some(text) => drop(index.metadata.insert(key, text)),
+                None => index.structured.push(key),
+            }
+        }
+        for (tensor, file) in &index.weight_map {
+            if file.len() as u64 > limits.name_bytes {
+                let error = Error::limit("a file's name is too long").file(name).tensor(tensor);
+                return Err(error.expected(format!("at most {} bytes", limits.name_bytes)).found(file.len()));
+            }
+            check_name(file).map_err(|e| e.file(name).tensor(tensor))?;
+        }
+        Ok(index)
+    }
+
+    /// Its own name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The files that it names, sorted.
+    ///
+    /// # Errors
+    /// Malformed, if some are not there.
+    pub fn files(&self, source: &dyn Source) -> Result<Vec<&str>> {
+        let files: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
+        let missing = files.iter().filter(|file| !source.contains(file));
+        match list(missing.map(|file| format!("{file:?}"))) {
+            Some(missing) => Err(Error::malformed("the index names files that are not there")
+                .file(&*self.name)
+                .found(missing)),
+            None => Ok(files.into_iter().collect()),
+        }
+    }
+
+    /// Holds the index against what the files hold: `held` gives each tensor's file, `tied` are the
+    /// names that are no tensor of a file and another name for one.
+    ///
+    /// # Errors
+    /// Malformed, listing the tensors that only one side has, or that it has in another file.
+    pub fn check(&self, held: &HashMap<&str, &str>, tied: &HashSet<&str>) -> Result<()> {
+        let lacking = self.weight_map.iter().filter(|(tensor, file)| {
+            held.get(tensor.as_str()).map_or(!tied.contains(tensor.as_str()), |held| held != file)
+        });
+        if let Some(found) = list(lacking.map(|(tensor, file)| format!("{tensor:?} in {file:?}"))) {
+            let error = Error::malformed("the index names tensors that their files do not hold");
+            return Err(error.file(&*self.name).found(found));
+        }
+        let mut unnamed: Vec<_> =
+            held.iter().filter(|(tensor, _)| !self.weight_map.contains_key(**tensor)).collect();
+        unnamed.sort_unstable();
+        if let Some(found) = list(unnamed.iter().map(|(tensor, file)| format!("{tensor:?} in {file:?}"))) {
+            let error = Error::malformed("the files hold tensors that the index does not name");
+            return Err(error.file(&*self.name).found(found));
+        }
+        Ok(())
+    }
+
+    /// An index's bytes, as the Hugging Face libraries write them: indented by two, keys sorted.
+    ///
+    /// # Errors
+    /// None that a map of strings can give.
+    pub fn encode(total_size: u64, weight_map: &BTreeMap<&str, &str>) -> Result<Vec<u8>> {
+        #[derive(Serialize)]
+        struct Metadata {
+            total_size: u64,
+        }
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            metadata: Metadata,
+            weight_map: &'a BTreeMap<&'a str, &'a str>,
+        }
+        let whole = Whole { metadata: Metadata { total_size }, weight_map };
+        let mut bytes = serde_json::to_vec_pretty(&whole)
+            .map_err(|e| Error::plugin(format!("cannot write an index: {e}")))?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+}
+
+/// The index's JSON, as the weight map and the metadata.
+struct Contents<'a>(&'a Scope<'a>);
+
+impl<'de> DeserializeSeed<'de> for Contents<'_> {
+    type Value = (BTreeMap<String, String>, BTreeMap<String, Scalar>);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Key {
+    Metadata,
+    WeightMap,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de> Visitor<'de> for Contents<'_> {
+    type Value = (BTreeMap<String, String>, BTreeMap<String, Scalar>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a weight_map")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let (mut weight_map, mut metadata) = (None, None);
+        while let Some(key) = map.next_key()? {
+            let twice = match key {
+                Key::WeightMap => weight_map.replace(map.next_value_seed(UniqueMap::new(self.0))?).is_some(),
+                Key::Metadata => metadata.replace(map.next_value_seed(UniqueMap::new(self.0))?).is_some(),
+                Key::Other => {
+                    map.next_value::<Scalar>()?;
+                    false
+                }
+            };
+            if twice {
+                return Err(A::Error::custom("a key of the index is there twice"));
+            }
+        }
+        let weight_map = weight_map.ok_or_else(|| A::Error::missing_field("weight_map"))?;
+        Ok((weight_map, metadata.unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::MemorySource;
+
+    fn read(json: &str) -> Result<Index> {
+        Index::read(&MemorySource::file("i.json", json), "i.json", &Limits::default())
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let map = BTreeMap::from([("b", "2"), ("a", "1")]);
+        let bytes = Index::encode(7, &map).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1..3], ["  \"metadata\": {", "    \"total_size\": 7"]);
+        assert_eq!(lines[4..6], ["  \"weight_map\": {", "    \"a\": \"1\","]);
+        let index = read(&text).unwrap();
+        assert_eq!(index.weight_map["b"], "2");
+        assert!(index.metadata.is_empty());
+    }
+
+    #[test]
+    fn metadata_is_text_where_it_can_be() {
+        let index =
+            read(r#"{"weight_map":{},"metadata":{"a":"x","b":1,"c":[1],"total_size":4},"other":null}"#)
+                .unwrap();
+        assert_eq!(index.metadata, BTreeMap::from([("a".into(), "x".into()), ("b".into(), "1".into())]));
+        assert_eq!(index.structured, ["c"]);
+    }
+
+    #[test]
+    fn files_stay_in_the_folder() {
+        let error = read(r#"{"weight_map":{"t":"../x.safetensors"}}"#).unwrap_err().to_string();
+        assert!(error.contains("file \"i.json\", tensor \"t\"") && error.contains("../x"), "{error}");
+        assert!(read(r#"{"weight_map":{"t":"/etc/x"}}"#).is_err());
+    }
+
+    #[test]
+    fn both_sides_name_the_same_tensors() {
+        let index = read(r#"{"weight_map":{"a":"1","b":"2"}}"#).unwrap();
+        let check = |held: &[(&str, &str)], tied: &str| {
+            let held = held.iter().copied().collect();
+            index.check(&held, &HashSet::from([tied])).map_err(|e| e.to_string())
+        };
+        assert_eq!(check(&[("a", "1"), ("b", "2")], ""), Ok(()));
+        assert_eq!(check(&[("a", "1")], "b"), Ok(()));
+        assert!(
+            check(&[("a", "1")], "").unwrap_err().contains(r#"do not hold: file "i.json", found "b" in "2""#)
+        );
+        assert!(check(&[("a", "2"), ("b", "2")], "").unwrap_err().contains(r#"found "a" in "1""#));
+        let more = [("a", "1"), ("b", "2"), ("c", "2")];
+        assert!(check(&more, "").unwrap_err().contains(r#"does not name: file "i.json", found "c" in "2""#));
+    }
+
+    #[test]
+    fn an_index_has_a_weight_map() {
+        for bad in ["", "{}", "[]", r#"{"weight_map":{"a":1}}"#, r#"{"weight_map":{"a":"1","a":"1"}}"#] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

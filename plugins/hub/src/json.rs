@@ -1,0 +1,239 @@
+//! JSON as headers and indexes hold it: parsed once, by visitors that hold each key to be unique
+//! and each list to be bounded, with errors that name the tensor and the byte.
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// Characters of a parser's message that are kept: it may quote what the file holds.
+const MESSAGE_CHARS: usize = 1000;
+
+/// What a parse knows of itself when it fails: how many entries it has taken, whose entry it is in,
+/// and which limit it has met.
+pub struct Scope<'a> {
+    limits: &'a Limits,
+    entries: Cell<u64>,
+    tensor: RefCell<Option<String>>,
+    refusal: RefCell<Option<Error>>,
+}
+
+impl<'a> Scope<'a> {
+    /// A scope that takes as many entries as a catalog takes tensors, with keys as long as names.
+    #[must_use]
+    pub fn new(limits: &'a Limits) -> Self {
+        Self { limits, entries: Cell::new(0), tensor: RefCell::default(), refusal: RefCell::default() }
+    }
+
+    /// Counts an entry with this key.
+    ///
+    /// # Errors
+    /// Over a limit, which [`parse`] then tells.
+    pub fn count<E: serde::de::Error>(&self, key: &str) -> Result<(), E> {
+        let entries = self.entries.get() + 1;
+        self.entries.set(entries);
+        let Limits { tensors, name_bytes, .. } = *self.limits;
+        let refusal = if entries > tensors {
+            Error::limit("too many entries").expected(format!("at most {tensors}"))
+        } else if key.len() as u64 > name_bytes {
+            Error::limit("a name is too long")
+                .expected(format!("at most {name_bytes} bytes"))
+                .found(key.len())
+        } else {
+            return Ok(());
+        };
+        self.refusal.replace(Some(refusal));
+        Err(E::custom("over a limit"))
+    }
+
+    /// Says whose entry is parsed next.
+    pub fn enter(&self, tensor: Option<&str>) {
+        self.tensor.replace(tensor.map(str::to_owned));
+    }
+
+    fn error(&self, text: &str, base: u64, error: &serde_json::Error) -> Error {
+        // The message repeats the place in lines and columns, which a header of one line has no use for.
+        let full = error.to_string();
+        let message = full.rsplit_once(" at line ").map_or(&*full, |(message, _)| message);
+        let message: String = message.chars().take(MESSAGE_CHARS).collect();
+        let cause = self.refusal.take().unwrap_or_else(|| Error::malformed(message));
+        let cause = cause.offset(base + byte_of(text, error));
+        match self.tensor.take() {
+            Some(tensor) => cause.tensor(tensor),
+            None => cause,
+        }
+    }
+}
+
+/// Parses the one JSON value that `bytes` hold; they lie at `base` in their file.
+///
+/// # Errors
+/// Malformed or over a limit, with the byte in the file, and the tensor that the scope is in.
+pub fn parse<'a, S>(bytes: &'a [u8], base: u64, scope: &Scope<'_>, seed: S) -> Result<S::Value>
+where
+    S: DeserializeSeed<'a>,
+{
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| Error::malformed("not UTF-8").offset(base + e.valid_up_to() as u64))?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = seed.deserialize(&mut deserializer);
+    let value = value.and_then(|value| deserializer.end().map(|()| value));
+    value.map_err(|error| scope.error(text, base, &error))
+}
+
+/// The byte that serde_json names by line and column, both of which count from 1.
+fn byte_of(text: &str, error: &serde_json::Error) -> u64 {
+    let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    (before + error.column().saturating_sub(1)) as u64
+}
+
+/// A JSON object by unique key.
+pub struct UniqueMap<'a, V> {
+    scope: &'a Scope<'a>,
+    values: PhantomData<V>,
+}
+
+impl<'a, V> UniqueMap<'a, V> {
+    /// An object whose entries count in this scope.
+    #[must_use]
+    pub fn new(scope: &'a Scope<'a>) -> Self {
+        Self { scope, values: PhantomData }
+    }
+}
+
+impl<'de, V: Deserialize<'de>> DeserializeSeed<'de> for UniqueMap<'_, V> {
+    type Value = BTreeMap<String, V>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueMap<'_, V> {
+    type Value = BTreeMap<String, V>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut entries = BTreeMap::new();
+        while let Some(key) = map.next_key::<String>()? {
+            self.scope.count(&key)?;
+            let value = map.next_value()?;
+            if entries.contains_key(&key) {
+                return Err(A::Error::custom(format!("the key {key:?} is there twice")));
+            }
+            entries.insert(key, value);
+        }
+        Ok(entries)
+    }
+}
+
+/// Any JSON value, reduced to text where it is one thing. What it nests is walked and dropped, by
+/// serde_json's bounded recursion: unlike [`serde::de::IgnoredAny`], which takes any depth.
+pub struct Scalar(
+    /// The text of a string, a number or a truth value.
+    pub Option<String>,
+);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl ScalarVisitor {
+    fn text<E>(value: impl fmt::Display) -> Result<Scalar, E> {
+        Ok(Scalar(Some(value.to_string())))
+    }
+}
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+        Self::text(value)
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
+        Self::text(value)
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
+        Self::text(value)
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
+        Self::text(value)
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
+        Self::text(value)
+    }
+
+    fn visit_unit<E>(self) -> Result<Scalar, E> {
+        Ok(Scalar(None))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Scalar, A::Error> {
+        while sequence.next_element::<Scalar>()?.is_some() {}
+        Ok(Scalar(None))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar, A::Error> {
+        while map.next_entry::<Scalar, Scalar>()?.is_some() {}
+        Ok(Scalar(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+
+    fn map(text: &str, limits: &Limits) -> Result<BTreeMap<String, String>> {
+        let scope = Scope::new(limits);
+        parse(text.as_bytes(), 8, &scope, UniqueMap::new(&scope))
+    }
+
+    #[test]
+    fn a_key_is_there_once() {
+        assert_eq!(map(r#" {"a":"1","b":"2"}  "#, &Limits::default()).unwrap().len(), 2);
+        let error = map(r#"{"a":"1","a":"1"}"#, &Limits::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+        assert!(error.to_string().contains(r#"the key "a" is there twice"#), "{error}");
+    }
+
+    #[test]
+    fn errors_name_the_byte_in_the_file() {
+        let error = map("{\"a\":\"1\",\n\"b\":2}", &Limits::default()).unwrap_err();
+        assert!(error.to_string().ends_with("offset 22"), "{error}");
+        assert!(!error.to_string().contains("line"), "{error}");
+        let error = map("{} x", &Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("offset 11"), "{error}");
+    }
+
+    #[test]
+    fn entries_and_depth_are_bounded() {
+        let mut limits = Limits::default();
+        limits.tensors = 1;
+        let error = map(r#"{"a":"1","b":"2"}"#, &limits).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        limits.name_bytes = 2;
+        assert_eq!(map(r#"{"abc":""}"#, &limits).unwrap_err().kind(), ErrorKind::Limit);
+        let deep = "[".repeat(1 << 20);
+        assert!(serde_json::from_str::<Scalar>(&deep).is_err_and(|e| e.to_string().contains("recursion")));
+    }
+}

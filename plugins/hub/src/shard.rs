@@ -1,0 +1,160 @@
+//! A shard is one file of a model that is split, named `model-00002-of-00005.safetensors`.
+//!
+//! Names and the split are those of `split_state_dict_into_shards_factory` of huggingface_hub.
+
+use crate::Naming;
+use tensorferry_sdk::{Role, Target};
+
+/// The place of a file in a set, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardName<'a> {
+    /// What all names of the set begin with.
+    pub stem: &'a str,
+    /// The shard's number, from 1.
+    pub number: u64,
+    /// How many shards there are.
+    pub count: u64,
+}
+
+impl<'a> ShardName<'a> {
+    /// The parts of a shard's file name; `None` if it is not one.
+    #[must_use]
+    pub fn parse(naming: &Naming, name: &'a str) -> Option<Self> {
+        let (rest, count) = name.strip_suffix(naming.suffix)?.rsplit_once("-of-")?;
+        let (stem, number) = rest.rsplit_once('-')?;
+        let digits = |text: &str| {
+            let sane = text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+            sane.then(|| text.parse().ok()).flatten()
+        };
+        Some(Self { stem, number: digits(number)?, count: digits(count)? })
+    }
+}
+
+/// The names of a model's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    naming: Naming,
+    /// The one file of a model that is not split.
+    pub whole: String,
+    stem: String,
+}
+
+impl Names {
+    /// The names for a target: the stem of a file that the user named, else the usual one.
+    #[must_use]
+    pub fn of(naming: &Naming, target: &Target) -> Self {
+        let Naming { suffix, index_suffix, .. } = *naming;
+        let (whole, stem) = match target {
+            Target::Folder => (format!("{}{suffix}", naming.stem), naming.stem),
+            Target::File(name) => match name.strip_suffix(index_suffix) {
+                Some(stem) => (format!("{stem}{suffix}"), stem),
+                None => (name.clone(), name.strip_suffix(suffix).unwrap_or(name)),
+            },
+        };
+        Self { naming: *naming, whole, stem: stem.to_owned() }
+    }
+
+    /// The name of one file of `count`; `number` is from 1.
+    #[must_use]
+    pub fn file(&self, number: usize, count: usize) -> String {
+        if count == 1 {
+            self.whole.clone()
+        } else {
+            format!("{}-{number:05}-of-{count:05}{}", self.stem, self.naming.suffix)
+        }
+    }
+
+    /// The names that another split of the same model would have, as `save_torch_state_dict` of
+    /// huggingface_hub clears them away: none where a glob would take the stem for more than a name.
+    #[must_use]
+    pub fn superseded(&self) -> Vec<(String, Role)> {
+        if self.stem.contains(['*', '?', '[', ']', '{', '}', '\\']) {
+            return Vec::new();
+        }
+        let (digits, suffix) = ("[0-9]".repeat(5), self.naming.suffix);
+        vec![
+            (self.index(), Role::Index),
+            (format!("{}{suffix}", self.stem), Role::Data),
+            (format!("{}-{digits}-of-{digits}{suffix}", self.stem), Role::Data),
+        ]
+    }
+
+    /// The name of the index.
+    #[must_use]
+    pub fn index(&self) -> String {
+        format!("{}{}", self.stem, self.naming.index_suffix)
+    }
+}
+
+/// Splits tensors, or whatever may not be torn apart, given with their bytes, in their order: a file is full when the next tensor
+/// would take it over `most` bytes, and a tensor larger than that is a file of its own, which does
+/// not end the one that is being filled. There is at least one file.
+pub fn split<T>(tensors: impl IntoIterator<Item = (T, u64)>, most: Option<u64>) -> Vec<Vec<T>> {
+    let most = most.unwrap_or(u64::MAX);
+    let mut shards = Vec::new();
+    let (mut current, mut current_bytes) = (Vec::new(), 0_u64);
+    for (tensor, bytes) in tensors {
+        if bytes > most {
+            shards.push(vec![tensor]);
+            continue;
+        }
+        if current_bytes.saturating_add(bytes) > most {
+            shards.push(std::mem::take(&mut current));
+            current_bytes = 0;
+        }
+        current.push(tensor);
+        current_bytes = current_bytes.saturating_add(bytes);
+    }
+    if !current.is_empty() || shards.is_empty() {
+        shards.push(current);
+    }
+    shards
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::NAMING;
+
+    #[test]
+    fn names_are_those_of_the_hub() {
+        let names = Names::of(&NAMING, &Target::Folder);
+        assert_eq!(names.file(1, 1), "model.safetensors");
+        assert_eq!(names.file(2, 12), "model-00002-of-00012.safetensors");
+        assert_eq!(names.index(), "model.safetensors.index.json");
+        let names = Names::of(&NAMING, &Target::File("a.b.safetensors".to_owned()));
+        assert_eq!(names.file(1, 1), "a.b.safetensors");
+        assert_eq!(names.file(1, 2), "a.b-00001-of-00002.safetensors");
+        let names = Names::of(&NAMING, &Target::File("x.safetensors.index.json".to_owned()));
+        assert_eq!(names.file(1, 1), "x.safetensors");
+        assert_eq!(names.index(), "x.safetensors.index.json");
+        assert_eq!(Names::of(&NAMING, &Target::File("x.bin".to_owned())).file(1, 1), "x.bin");
+    }
+
+    #[test]
+    fn a_name_is_taken_apart() {
+        let name = ShardName { stem: "a-b", number: 2, count: 12 };
+        assert_eq!(ShardName::parse(&NAMING, "a-b-00002-of-00012.safetensors"), Some(name));
+        for other in
+            ["a-2-of-3.safetensors", "a.safetensors", "a-00002-of-00012.bin", "00001-of-00002.safetensors"]
+        {
+            assert_eq!(ShardName::parse(&NAMING, other), None, "{other}");
+        }
+    }
+
+    fn sizes(sizes: &[u64], most: Option<u64>) -> Vec<Vec<u32>> {
+        split(sizes.iter().zip(0..).map(|(&bytes, number)| (number, bytes)), most)
+    }
+
+    #[test]
+    fn the_split_is_that_of_the_hub() {
+        // The example of its documentation: [6, 6, 2, 6, 2, 2] with 10.
+        assert_eq!(sizes(&[6, 6, 2, 6, 2, 2], Some(10)), [vec![0], vec![1, 2], vec![3, 4, 5]]);
+        // A large tensor comes before the file that is being filled.
+        assert_eq!(sizes(&[4, 11, 4, 4], Some(10)), [vec![1], vec![0, 2], vec![3]]);
+        assert_eq!(sizes(&[10, 0, 1], Some(10)), [vec![0, 1], vec![2]]);
+        assert_eq!(sizes(&[11], Some(10)), [vec![0]]);
+        assert_eq!(sizes(&[1, 2, 3], None), [vec![0, 1, 2]]);
+        assert_eq!(sizes(&[], Some(10)), [Vec::<u32>::new()]);
+    }
+}

@@ -1,0 +1,75 @@
+//! A container is what torch has put a pickle and its storages into, over the years. It shows in the
+//! first bytes.
+//!
+//! | Bytes | Container |
+//! |---|---|
+//! | `PK\3\4` at 0 | a zip archive (torch 1.6 and later; TorchScript; torch.export) |
+//! | `80 P`, from protocol 4 on a frame (`95`, u64), `8a 0a 6c fc 9c 46 f9 20 6a a8 50 19 2e` at 0 | a stream of pickles, then the storages (`_use_new_zipfile_serialization=False`, and before 1.6) |
+//! | `ustar` at 257, a first member of a known name | a tar archive (torch 0.1) |
+//! | `PYTORCH1` at 0 | a preview format that was never released |
+//!
+//! Source of the facts: `torch/serialization.py`, `caffe2/serialize/inline_container.cc`.
+
+use crate::{Extent, archive, tar};
+use tensorferry_sdk::{Error, Result, Source};
+
+/// The first pickle of a stream, from behind its protocol: the number 0x1950a86a20f9469cfc6c, and STOP.
+const LEGACY: &[u8; 13] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e";
+const PREVIEW: &[u8; 8] = b"PYTORCH1";
+
+/// What torch has put a pickle and its storages into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Container {
+    /// A zip archive.
+    Zip,
+    /// A stream of pickles, then the storages.
+    Legacy,
+    /// A tar archive.
+    Tar,
+    /// `PYTORCH1`.
+    Preview,
+    /// Nothing of torch.
+    Unknown,
+}
+
+impl Container {
+    /// The container, from the first bytes of a file.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn detect(source: &dyn Source, file: Extent) -> Result<Self> {
+        let mut start = [0; 32];
+        let start = file.read_start(source, &mut start)?;
+        Ok(if start.starts_with(archive::MAGIC) {
+            Self::Zip
+        } else if is_legacy(start) {
+            Self::Legacy
+        } else if start.starts_with(PREVIEW) {
+            Self::Preview
+        } else if tar::is_checkpoint(source, file)? {
+            Self::Tar
+        } else {
+            Self::Unknown
+        })
+    }
+
+    /// Why a container that is not read cannot be.
+    pub(crate) fn refusal(self) -> Error {
+        match self {
+            Self::Zip | Self::Legacy | Self::Tar => Error::plugin("this container is read"),
+            Self::Preview => {
+                Error::unsupported("a preview format of torch that was never released (PYTORCH1)")
+            }
+            Self::Unknown => Error::malformed("not a PyTorch checkpoint").offset(0),
+        }
+    }
+}
+
+fn is_legacy(start: &[u8]) -> bool {
+    let [0x80, _, rest @ ..] = start else { return false };
+    let unframed = match rest {
+        [0x95, _, _, _, _, _, _, _, _, rest @ ..] => rest,
+        _ => rest,
+    };
+    unframed.starts_with(LEGACY)
+}

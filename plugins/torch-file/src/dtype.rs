@@ -1,0 +1,186 @@
+//! A torch dtype is a catalog's dtype under torch's name, with the legacy storage class that
+//! carries it, if there is one.
+//!
+//! Source: `torch/storage.py` (`_dtype_to_storage_type_map`, `_new_dtypes`). A dtype without a
+//! storage class travels in an untyped storage and is named by `_rebuild_tensor_v3`.
+
+use tensorferry_sdk::Dtype;
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TorchDtype {
+    /// The catalog's dtype.
+    pub dtype: Dtype,
+    /// Its name in module `torch`: `float32`.
+    pub name: &'static str,
+    /// The storage class in modules `torch` and `torch.cuda`: `FloatStorage`. `None`: only
+    /// `_rebuild_tensor_v3` with an untyped storage carries it.
+    pub storage_class: Option<&'static str>,
+    /// Bytes of one of torch's elements.
+    pub element_bytes: u32,
+    /// Whether a tensor of it is nothing without its scales (`_rebuild_qtensor`).
+    pub quantized: bool,
+}
+
+impl TorchDtype {
+    /// The row of a catalog's dtype.
+    #[must_use]
+    pub fn of(dtype: Dtype) -> Option<&'static Self> {
+        TABLE.iter().find(|row| row.dtype == dtype)
+    }
+
+    /// The row of a name in module `torch`, aliases (`half`, `cfloat`) included.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
+        TABLE.iter().find(|row| row.name == name)
+    }
+
+    /// The row of a storage class.
+    #[must_use]
+    pub fn of_storage_class(class: &str) -> Option<&'static Self> {
+        TABLE.iter().find(|row| row.storage_class == Some(class))
+    }
+
+    /// Whether torch lets such a tensor require a gradient: floating point and complex ones may.
+    #[must_use]
+    pub fn is_differentiable(&self) -> bool {
+        ["float", "bfloat", "complex", "bcomplex"].iter().any(|prefix| self.name.starts_with(prefix))
+    }
+
+    /// How many of the catalog's elements one of torch's holds: 2 in `float4_e2m1fn_x2`.
+    #[must_use]
+    pub fn packing(&self) -> u64 {
+        if self.dtype == Dtype::F4 { 2 } else { 1 }
+    }
+
+    /// The catalog's shape for torch's: the last dimension of a packed dtype is doubled, and a
+    /// scalar becomes the pair that it is. `None`, if that overflows.
+    #[must_use]
+    pub fn logical_shape(&self, torch: &[u64]) -> Option<Vec<u64>> {
+        let mut shape = torch.to_vec();
+        if self.packing() > 1 {
+            match shape.last_mut() {
+                Some(last) => *last = last.checked_mul(self.packing())?,
+                None => shape.push(self.packing()),
+            }
+        }
+        Some(shape)
+    }
+
+    /// Torch's shape for the catalog's. `None`, if a packed dtype's last dimension is odd or there
+    /// is none.
+    #[must_use]
+    pub fn torch_shape(&self, logical: &[u64]) -> Option<Vec<u64>> {
+        let mut shape = logical.to_vec();
+        if self.packing() > 1 {
+            let last = shape.last_mut()?;
+            if !last.is_multiple_of(self.packing()) {
+                return None;
+            }
+            *last /= self.packing();
+        }
+        Some(shape)
+    }
+}
+
+/// Other names that torch gives to some of them.
+const ALIASES: &[(&str, &str)] = &[
+    ("double", "float64"),
+    ("float", "float32"),
+    ("half", "float16"),
+    ("long", "int64"),
+    ("int", "int32"),
+    ("short", "int16"),
+    ("cdouble", "complex128"),
+    ("cfloat", "complex64"),
+    ("chalf", "complex32"),
+];
+
+const fn typed(dtype: Dtype, name: &'static str, class: &'static str, element_bytes: u32) -> TorchDtype {
+    TorchDtype { dtype, name, storage_class: Some(class), element_bytes, quantized: false }
+}
+
+const fn untyped(dtype: Dtype, name: &'static str, element_bytes: u32) -> TorchDtype {
+    TorchDtype { dtype, name, storage_class: None, element_bytes, quantized: false }
+}
+
+const fn quantized(dtype: Dtype, name: &'static str, class: &'static str, element_bytes: u32) -> TorchDtype {
+    TorchDtype { dtype, name, storage_class: Some(class), element_bytes, quantized: true }
+}
+
+/// Every dtype that torch has and a catalog can say.
+const TABLE: &[TorchDtype] = &[
+    typed(Dtype::BOOL, "bool", "BoolStorage", 1),
+    typed(Dtype::U8, "uint8", "ByteStorage", 1),
+    typed(Dtype::I8, "int8", "CharStorage", 1),
+    typed(Dtype::I16, "int16", "ShortStorage", 2),
+    typed(Dtype::I32, "int32", "IntStorage", 4),
+    typed(Dtype::I64, "int64", "LongStorage", 8),
+    typed(Dtype::F16, "float16", "HalfStorage", 2),
+    typed(Dtype::BF16, "bfloat16", "BFloat16Storage", 2),
+    typed(Dtype::F32, "float32", "FloatStorage", 4),
+    typed(Dtype::F64, "float64", "DoubleStorage", 8),
+    typed(Dtype::C64, "complex64", "ComplexFloatStorage", 8),
+    typed(Dtype::C128, "complex128", "ComplexDoubleStorage", 16),
+    untyped(Dtype::U16, "uint16", 2),
+    untyped(Dtype::U32, "uint32", 4),
+    untyped(Dtype::U64, "uint64", 8),
+    untyped(Dtype::C32, "complex32", 4),
+    untyped(Dtype::BC32, "bcomplex32", 4),
+    untyped(Dtype::F8_E4M3, "float8_e4m3fn", 1),
+    untyped(Dtype::F8_E5M2, "float8_e5m2", 1),
+    untyped(Dtype::F8_E4M3FNUZ, "float8_e4m3fnuz", 1),
+    untyped(Dtype::F8_E5M2FNUZ, "float8_e5m2fnuz", 1),
+    untyped(Dtype::F8_E8M0, "float8_e8m0fnu", 1),
+    untyped(Dtype::F4, "float4_e2m1fn_x2", 1),
+    untyped(Dtype::BITS8, "bits8", 1),
+    untyped(Dtype::BITS16, "bits16", 2),
+    untyped(Dtype::BITS1X8, "bits1x8", 1),
+    untyped(Dtype::BITS2X4, "bits2x4", 1),
+    untyped(Dtype::BITS4X2, "bits4x2", 1),
+    quantized(Dtype::QI8, "qint8", "QInt8Storage", 1),
+    quantized(Dtype::QU8, "quint8", "QUInt8Storage", 1),
+    quantized(Dtype::QI32, "qint32", "QInt32Storage", 4),
+    quantized(Dtype::QU4X2, "quint4x2", "QUInt4x2Storage", 1),
+    quantized(Dtype::QU2X4, "quint2x4", "QUInt2x4Storage", 1),
+];
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn rows_are_unique_and_have_the_length_of_the_catalogs_dtype() {
+        for row in TABLE {
+            assert_eq!(TorchDtype::of(row.dtype), Some(row));
+            assert_eq!(TorchDtype::named(row.name), Some(row));
+            if let Some(class) = row.storage_class {
+                assert_eq!(TorchDtype::of_storage_class(class), Some(row));
+            }
+            assert_eq!(row.dtype.info().unwrap().block_bytes(), row.element_bytes, "{}", row.name);
+        }
+        assert_eq!(TorchDtype::named("half").unwrap().dtype, Dtype::F16);
+        assert_eq!(TorchDtype::of(Dtype::STR), None);
+    }
+
+    #[test]
+    fn only_continuous_dtypes_are_differentiable() {
+        let count = TABLE.iter().filter(|row| row.is_differentiable()).count();
+        assert_eq!(count, 14);
+    }
+
+    #[test]
+    fn a_packed_shape_is_halved_and_doubled() {
+        let f4 = TorchDtype::of(Dtype::F4).unwrap();
+        assert_eq!(f4.torch_shape(&[2, 6]), Some(vec![2, 3]));
+        assert_eq!(f4.torch_shape(&[2, 5]), None);
+        assert_eq!(f4.torch_shape(&[]), None);
+        assert_eq!(f4.logical_shape(&[2, 3]), Some(vec![2, 6]));
+        assert_eq!(f4.logical_shape(&[]), Some(vec![2]));
+        assert_eq!(f4.logical_shape(&[u64::MAX]), None);
+        assert_eq!(TorchDtype::of(Dtype::F32).unwrap().torch_shape(&[]), Some(vec![]));
+    }
+}

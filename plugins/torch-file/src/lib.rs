@@ -1,0 +1,77 @@
+//! What `torch.save` writes, read as a library: the plugins `torch`, `torch-dcp` and `deepspeed` are
+//! made of it. A library exports no plugin, so that several of them can be linked with it.
+//!
+//! | File | What it yields |
+//! |---|---|
+//! | `container.rs` | what a file is, from its first bytes |
+//! | `extent.rs` | a range of a file: files lie inside others |
+//! | `archive/` | the records of a zip archive |
+//! | `object_file.rs` | [`ObjectFile`]: the saved object as a graph, and where its storages lie |
+//! | `legacy.rs` | the object of a stream of pickles |
+//! | `tar.rs`, `tar/` | the object of a tar archive |
+//! | `described.rs` | calls that rebuild tensors, where a file has none |
+//! | `pickle/` | the graph of a pickle |
+//! | `rebuild.rs` | [`View`](rebuild::View): what torch's rebuild functions make of their arguments |
+//! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
+//! | `lazy.rs` | bytes that have to be made |
+//! | `window.rs` | headers, many at once |
+//! | `dtype.rs` | torch's dtypes and their storage classes |
+//! | `flatten.rs`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
+//!
+//! ```
+//! # use tensorferry_sdk::*;
+//! use tensorferry_torch_file::{Extent, Located, ObjectFile, Storages, rebuild};
+//!
+//! /// The blocks of the tensor under a key of a saved dict.
+//! fn blocks(
+//!     source: &dyn Source,
+//!     key: &str,
+//!     storages: &mut Storages,
+//!     catalog: &mut dyn CatalogSink,
+//!     context: &dyn Context,
+//! ) -> Result<Option<Vec<Block>>> {
+//!     let file = source.open(source.entry().name())?;
+//!     let object = ObjectFile::open(source, Extent::whole(source, file), context)?;
+//!     let Some(value) = object.graph().entry(object.root(), key) else { return Ok(None) };
+//!     let Some(rebuild::Rebuilt::View(view)) = rebuild::tensor(object.graph(), value)? else { return Ok(None) };
+//!     Ok(match storages.locate(catalog, &object, &view)? {
+//!         Located::At(location) => Some(location.blocks()),
+//!         Located::Lost(_) => None,
+//!     })
+//! }
+//! ```
+//!
+//! A pickle is a program. It is never run: [`pickle`] evaluates it to inert values, in which a call is
+//! written down, and what it would have called is shown to the user.
+//!
+//! Source of the facts: `torch/serialization.py`, `torch/_utils.py` and
+//! `caffe2/serialize/inline_container.cc` of PyTorch 2.15, and files that it wrote.
+#![forbid(unsafe_code)]
+
+pub mod archive;
+mod container;
+mod described;
+mod dtype;
+mod extent;
+mod flatten;
+mod known;
+mod lazy;
+mod legacy;
+mod names;
+mod object_file;
+mod persistent_id;
+pub mod pickle;
+pub mod rebuild;
+mod storages;
+mod tar;
+mod window;
+
+pub use container::Container;
+pub use described::{DescribedStorage, DescribedTensor};
+pub use dtype::TorchDtype;
+pub use extent::Extent;
+pub use flatten::{Destination, Flattened, NEW, flatten};
+pub use lazy::LazyView;
+pub use names::Names;
+pub use object_file::ObjectFile;
+pub use storages::{Located, Location, Storages};

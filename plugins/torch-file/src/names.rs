@@ -1,0 +1,139 @@
+//! A name is where a tensor lies in nested containers: keys, indices and attributes, joined with
+//! dots.
+
+use crate::pickle::{Graph, Value, ValueId};
+use std::collections::HashSet;
+use std::fmt::Write;
+
+/// The names that were given so far.
+#[derive(Debug, Default)]
+pub struct Names(HashSet<String>);
+
+impl Names {
+    /// The wanted name, if it is free: else the first of `wanted#2`, `wanted#3`, ... that is. The walk
+    /// is in a fixed order, so the same file gives the same names.
+    pub fn take(&mut self, wanted: &str) -> String {
+        if self.0.insert(wanted.to_owned()) {
+            return wanted.to_owned();
+        }
+        let mut number = 2_u64;
+        loop {
+            let name = format!("{wanted}#{number}");
+            if self.0.insert(name.clone()) {
+                return name;
+            }
+            number += 1;
+        }
+    }
+}
+
+/// The name of the place where a walk is.
+#[derive(Debug, Default)]
+pub(crate) struct Path {
+    text: String,
+    parts: usize,
+}
+
+/// A point of a path to go back to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mark {
+    len: usize,
+    parts: usize,
+}
+
+impl Path {
+    /// The path to a place; the root, if it is empty.
+    pub(crate) fn at(place: &str) -> Self {
+        Self { text: place.to_owned(), parts: usize::from(!place.is_empty()) }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { len: self.text.len(), parts: self.parts }
+    }
+
+    pub(crate) fn truncate(&mut self, mark: Mark) {
+        self.text.truncate(mark.len);
+        self.parts = mark.parts;
+    }
+
+    pub(crate) fn push_index(&mut self, index: usize) {
+        self.begin_part();
+        // Writing to a string does not fail.
+        let _ = write!(self.text, "{index}");
+    }
+
+    pub(crate) fn push_key(&mut self, graph: &Graph, key: ValueId) {
+        self.begin_part();
+        push_key(&mut self.text, graph, key);
+    }
+
+    /// The first part may be empty, and the second still has a dot before it.
+    fn begin_part(&mut self) {
+        if self.parts > 0 {
+            self.text.push('.');
+        }
+        self.parts += 1;
+    }
+}
+
+/// A key as a part of a name: a string as it is, anything else much as Python's `repr` has it.
+fn push_key(name: &mut String, graph: &Graph, key: ValueId) {
+    match graph.value(key) {
+        Value::Text(text) => name.push_str(&text.escaped()),
+        Value::Tuple(_) => {
+            let items = graph.tuple(key).unwrap_or_default();
+            name.push('(');
+            for (index, &item) in items.iter().enumerate() {
+                name.push_str(if index > 0 { ", " } else { "" });
+                match graph.value(item) {
+                    Value::Text(text) => push_quoted(name, &text.escaped()),
+                    // One level: keys nest as deep as a hostile file likes.
+                    Value::Tuple(_) => name.push_str("(...)"),
+                    _ => push_key(name, graph, item),
+                }
+            }
+            name.push_str(if items.len() == 1 { ",)" } else { ")" });
+        }
+        value => push_scalar(name, graph, key, value),
+    }
+}
+
+fn push_scalar(name: &mut String, graph: &Graph, key: ValueId, value: &Value) {
+    // Writing to a string does not fail.
+    let _ = match value {
+        Value::None => write!(name, "None"),
+        Value::Bool(true) => write!(name, "True"),
+        Value::Bool(false) => write!(name, "False"),
+        Value::Int(value) => write!(name, "{value}"),
+        Value::Float(value) => write!(name, "{value:?}"),
+        Value::Long(bytes) => bytes.iter().rev().try_fold((), |(), byte| write!(name, "{byte:02x}")),
+        Value::Bytes(bytes) => write!(name, "b'{}'", bytes.escape_ascii()),
+        Value::Global(_) => graph.global(key).map_or(Ok(()), |global| write!(name, "{}", global.path())),
+        Value::Call(_) => {
+            graph.called(key).map_or(Ok(()), |(global, _)| write!(name, "{}(...)", global.path()))
+        }
+        _ => write!(name, "(...)"),
+    };
+}
+
+fn push_quoted(name: &mut String, text: &str) {
+    name.push('\'');
+    name.push_str(text);
+    name.push('\'');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_name_is_numbered() {
+        let mut names = Names::default();
+        let given = ["a", "a#2", "a", "a"].map(|wanted| names.take(wanted));
+        assert_eq!(given, ["a", "a#2", "a#3", "a#4"]);
+    }
+}

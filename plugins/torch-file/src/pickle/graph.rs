@@ -1,0 +1,452 @@
+//! A graph is the arena of a pickle's values: containers hold indices, so a value that is reached
+//! twice is there once, and dropping a graph is freeing an array.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+/// A value of a [`Graph`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(u32);
+
+impl ValueId {
+    /// The value's place in the arena: below [`Graph::len`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A function or class of a [`Graph`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GlobalId(u32);
+
+/// A function or class by its name; it is not looked up anywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Global {
+    /// The module, by its name in Python 3.
+    pub module: Box<str>,
+    /// The name in the module. It has dots only where protocol 4 asks for an attribute of a class.
+    pub name: Box<str>,
+}
+
+impl Global {
+    /// Whether it is this one. A name is compared with its module apart: protocol 4 reaches
+    /// `a.b.c` both as `a.b` `c` and as `a` `b.c`, and these are not the same object.
+    #[must_use]
+    pub fn is(&self, module: &str, name: &str) -> bool {
+        &*self.module == module && &*self.name == name
+    }
+
+    /// `module.name`; `module:Outer.Inner` for a name with dots, so that no two globals share a text.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let separator = if self.name.contains('.') { ':' } else { '.' };
+        format!("{}{separator}{}", self.module, self.name)
+    }
+}
+
+/// A Python string: UTF-8, except that it may hold surrogates without a partner, each encoded as
+/// three bytes (Python's `surrogatepass`).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Text(pub(super) Box<[u8]>);
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().into())
+    }
+}
+
+impl Text {
+    /// The text, if it is valid Unicode.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        std::str::from_utf8(&self.0).ok()
+    }
+
+    /// The text, each lone surrogate spelled `\udcff`, as Python's `backslashreplace` does.
+    #[must_use]
+    pub fn escaped(&self) -> Cow<'_, str> {
+        if let Ok(text) = std::str::from_utf8(&self.0) {
+            return Cow::Borrowed(text);
+        }
+        let mut escaped = String::with_capacity(self.0.len() + 16);
+        let mut rest = &*self.0;
+        while !rest.is_empty() {
+            let valid = match std::str::from_utf8(rest) {
+                Ok(text) => text.len(),
+                Err(error) => error.valid_up_to(),
+            };
+            escaped.push_str(&String::from_utf8_lossy(&rest[..valid]));
+            rest = &rest[valid..];
+            if let [0xed, second, third, ..] = *rest {
+                let unit = 0xd000 | u32::from(second & 0x3f) << 6 | u32::from(third & 0x3f);
+                escaped.push_str(&format!("\\u{unit:04x}"));
+                rest = &rest[3..];
+            } else {
+                // `literal::check_text` let nothing else through.
+                rest = &[];
+            }
+        }
+        Cow::Owned(escaped)
+    }
+}
+
+/// How an object came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// REDUCE, INST or OBJ: `function(*arguments)`.
+    Function,
+    /// NEWOBJ or `NEWOBJ_EX`: `cls.__new__(cls, *arguments, **keywords)`.
+    New,
+}
+
+/// A call that the pickle asks for, written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// How it is called.
+    pub kind: CallKind,
+    /// What is called: a [`Value::Global`], or the result of another call.
+    pub function: ValueId,
+    /// A tuple.
+    pub arguments: ValueId,
+    /// A dict, where there is one.
+    pub keywords: Option<ValueId>,
+    /// What BUILD gives the object.
+    pub state: Option<ValueId>,
+    /// What SETITEMS puts into the object.
+    pub items: Vec<(ValueId, ValueId)>,
+    /// What APPENDS and ADDITEMS put into the object.
+    pub appended: Vec<ValueId>,
+}
+
+/// The items of a tuple: [`Graph::tuple`] gives them. Tuples never change and are most of a
+/// checkpoint's pickle, so they lie side by side in one array of the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Items {
+    start: u32,
+    len: u32,
+}
+
+/// One Python value. What protocols differ in is one form here: a frozenset and a bytearray are calls
+/// of their classes, also where the protocol has an instruction for them.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// `None`.
+    None,
+    /// `True` or `False`.
+    Bool(bool),
+    /// An integer of at most 64 bits.
+    Int(i64),
+    /// A longer one: two's complement, little-endian, in as few bytes as it needs.
+    Long(Box<[u8]>),
+    /// A float.
+    Float(f64),
+    /// A string.
+    Text(Text),
+    /// Bytes; also a string of Python 2 that is not UTF-8.
+    Bytes(Box<[u8]>),
+    /// A list.
+    List(Vec<ValueId>),
+    /// A tuple.
+    Tuple(Items),
+    /// A set.
+    Set(Vec<ValueId>),
+    /// A dict, as it was filled: a key may be there twice, and then the last one holds.
+    Dict(Vec<(ValueId, ValueId)>),
+    /// A function or class.
+    Global(GlobalId),
+    /// What a call would have given.
+    Call(Box<Call>),
+    /// What the reader of the file knows under this id: torch's storages.
+    Persistent(ValueId),
+}
+
+/// The values of a pickle.
+#[derive(Debug, Default)]
+pub struct Graph {
+    values: Vec<Value>,
+    items: Vec<ValueId>,
+    globals: Vec<Global>,
+    interned: HashMap<Global, GlobalId>,
+}
+
+impl Graph {
+    /// How many values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The value.
+    ///
+    /// # Panics
+    /// If the id is of another graph.
+    #[must_use]
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.index()]
+    }
+
+    /// Every function and class that the pickle names, in the order in which it does.
+    #[must_use]
+    pub fn globals(&self) -> &[Global] {
+        &self.globals
+    }
+
+    /// Every persistent id, in the order in which the pickle names them.
+    pub fn persistent_ids(&self) -> impl Iterator<Item = ValueId> {
+        self.values.iter().filter_map(|value| match *value {
+            Value::Persistent(id) => Some(id),
+            _ => None,
+        })
+    }
+
+    /// The same, each with the value that stands for what it names.
+    pub(crate) fn persistent_places(&self) -> impl Iterator<Item = (ValueId, ValueId)> {
+        self.values.iter().zip(0..).filter_map(|(value, place)| match *value {
+            Value::Persistent(id) => Some((ValueId(place), id)),
+            _ => None,
+        })
+    }
+
+    /// Puts what stands at `by` in the place of `id` too.
+    pub(crate) fn replace(&mut self, id: ValueId, by: ValueId) {
+        self.values[id.index()] = self.values[by.index()].clone();
+    }
+
+    /// The function or class, if the value is one.
+    #[must_use]
+    pub fn global(&self, id: ValueId) -> Option<&Global> {
+        match self.value(id) {
+            Value::Global(global) => self.globals.get(global.0 as usize),
+            _ => None,
+        }
+    }
+
+    /// The call, if the value is one.
+    #[must_use]
+    pub fn call(&self, id: ValueId) -> Option<&Call> {
+        match self.value(id) {
+            Value::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// The call and what it calls, if the value is a call of a global.
+    #[must_use]
+    pub fn called(&self, id: ValueId) -> Option<(&Global, &Call)> {
+        let call = self.call(id)?;
+        Some((self.global(call.function)?, call))
+    }
+
+    /// The arguments, if the value is a call of this global that nothing was done to since.
+    #[must_use]
+    pub fn plain_call(&self, id: ValueId, module: &str, name: &str) -> Option<&[ValueId]> {
+        let (global, call) = self.called(id)?;
+        let plain = call.keywords.is_none()
+            && call.state.is_none()
+            && call.items.is_empty()
+            && call.appended.is_empty();
+        (plain && global.is(module, name)).then(|| self.tuple(call.arguments))?
+    }
+
+    /// The string, if the value is one and valid Unicode.
+    #[must_use]
+    pub fn text(&self, id: ValueId) -> Option<&str> {
+        match self.value(id) {
+            Value::Text(text) => text.as_str(),
+            _ => None,
+        }
+    }
+
+    /// The integer, if the value is one of at most 64 bits.
+    #[must_use]
+    pub fn int(&self, id: ValueId) -> Option<i64> {
+        match *self.value(id) {
+            Value::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The integer, if the value is one that counts something: it is not negative.
+    #[must_use]
+    pub fn count(&self, id: ValueId) -> Option<u64> {
+        u64::try_from(self.int(id)?).ok()
+    }
+
+    /// The boolean, if the value is one.
+    #[must_use]
+    pub fn bool(&self, id: ValueId) -> Option<bool> {
+        match *self.value(id) {
+            Value::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The number, if the value is a float or an integer that a float holds.
+    #[must_use]
+    pub fn float(&self, id: ValueId) -> Option<f64> {
+        match *self.value(id) {
+            Value::Float(value) => Some(value),
+            Value::Int(value) => i32::try_from(value).ok().map(f64::from),
+            _ => None,
+        }
+    }
+
+    /// The items, if the value is a tuple.
+    #[must_use]
+    pub fn tuple(&self, id: ValueId) -> Option<&[ValueId]> {
+        match self.value(id) {
+            Value::Tuple(items) => {
+                let start = items.start as usize;
+                self.items.get(start..start + items.len as usize)
+            }
+            _ => None,
+        }
+    }
+
+    /// The items, if the value is a tuple or a list.
+    #[must_use]
+    pub fn sequence(&self, id: ValueId) -> Option<&[ValueId]> {
+        match self.value(id) {
+            Value::List(items) => Some(items),
+            _ => self.tuple(id),
+        }
+    }
+
+    /// The bytes, if the value is bytes. Protocols below 3 have no instruction for them and spell
+    /// them `_codecs.encode(text, "latin1")`, or `bytes()` if there are none.
+    #[must_use]
+    pub fn bytes(&self, id: ValueId) -> Option<Cow<'_, [u8]>> {
+        if let Value::Bytes(bytes) = self.value(id) {
+            return Some(Cow::Borrowed(bytes));
+        }
+        if let Some([]) = self.plain_call(id, "builtins", "bytes") {
+            return Some(Cow::Borrowed(&[]));
+        }
+        let &[text, encoding] = self.plain_call(id, "_codecs", "encode")? else { return None };
+        matches!(self.text(encoding)?, "latin1" | "latin-1").then_some(())?;
+        let bytes: Option<Vec<u8>> =
+            self.text(text)?.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+        bytes.map(Cow::Owned)
+    }
+
+    /// The entries of a mapping: a dict, or a call of `OrderedDict`, `defaultdict` or `Counter`. Where
+    /// a key is there twice, it keeps its first place and its last value, as in Python.
+    #[must_use]
+    pub fn entries(&self, id: ValueId) -> Option<Vec<(ValueId, ValueId)>> {
+        match self.value(id) {
+            Value::Dict(entries) => Some(self.last_of_each(entries)),
+            Value::Call(call) => {
+                let global = self.global(call.function)?;
+                let arguments = self.tuple(call.arguments)?;
+                let mut entries = match (&*global.module, &*global.name) {
+                    // Python 2 hands the entries over as a list of pairs.
+                    ("collections", "OrderedDict") => match *arguments {
+                        [] => Vec::new(),
+                        [pairs] => self.pairs(pairs)?,
+                        _ => return None,
+                    },
+                    ("collections", "Counter") => match *arguments {
+                        [] => Vec::new(),
+                        [counts] => match self.value(counts) {
+                            Value::Dict(entries) => entries.clone(),
+                            _ => return None,
+                        },
+                        _ => return None,
+                    },
+                    ("collections", "defaultdict") => Vec::new(),
+                    _ => return None,
+                };
+                entries.extend_from_slice(&call.items);
+                Some(self.last_of_each(&entries))
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of a text key in a mapping.
+    #[must_use]
+    pub fn entry(&self, mapping: ValueId, key: &str) -> Option<ValueId> {
+        let entries = self.entries(mapping)?;
+        entries.into_iter().find(|&(k, _)| self.text(k) == Some(key)).map(|(_, value)| value)
+    }
+
+    fn pairs(&self, list: ValueId) -> Option<Vec<(ValueId, ValueId)>> {
+        let pair = |&item: &ValueId| match *self.sequence(item)? {
+            [key, value] => Some((key, value)),
+            _ => None,
+        };
+        self.sequence(list)?.iter().map(pair).collect()
+    }
+
+    pub(crate) fn last_of_each(&self, entries: &[(ValueId, ValueId)]) -> Vec<(ValueId, ValueId)> {
+        let mut seen = HashSet::with_capacity(entries.len());
+        if entries.iter().all(|&(key, _)| seen.insert(self.key(key))) {
+            return entries.to_vec();
+        }
+        let mut places: HashMap<Key<'_>, usize> = HashMap::with_capacity(entries.len());
+        let mut kept: Vec<(ValueId, ValueId)> = Vec::with_capacity(entries.len());
+        for &(key, value) in entries {
+            let place = *places.entry(self.key(key)).or_insert(kept.len());
+            match kept.get_mut(place) {
+                Some(entry) => entry.1 = value,
+                None => kept.push((key, value)),
+            }
+        }
+        kept
+    }
+
+    /// What makes two keys of a dict one. Keys that are containers count as different.
+    fn key(&self, id: ValueId) -> Key<'_> {
+        match self.value(id) {
+            Value::Text(text) => Key::Text(&text.0),
+            Value::Int(value) => Key::Int(*value),
+            Value::Bool(value) => Key::Int((*value).into()),
+            Value::None => Key::None,
+            _ => Key::Other(id),
+        }
+    }
+
+    pub(crate) fn push(&mut self, value: Value) -> ValueId {
+        // `machine::Machine::add` bounds the number of values far below 32 bits.
+        let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        self.values.push(value);
+        id
+    }
+
+    /// A tuple of these items; `None` once there are more than 32 bits count.
+    pub(crate) fn tuple_of(&mut self, items: &[ValueId]) -> Option<Value> {
+        let start = u32::try_from(self.items.len()).ok()?;
+        let len = u32::try_from(items.len()).ok()?;
+        start.checked_add(len)?;
+        self.items.extend_from_slice(items);
+        Some(Value::Tuple(Items { start, len }))
+    }
+
+    pub(crate) fn value_mut(&mut self, id: ValueId) -> &mut Value {
+        &mut self.values[id.index()]
+    }
+
+    pub(crate) fn intern(&mut self, global: Global) -> GlobalId {
+        let next = GlobalId(u32::try_from(self.globals.len()).unwrap_or(u32::MAX));
+        let id = *self.interned.entry(global.clone()).or_insert(next);
+        if id == next {
+            self.globals.push(global);
+        }
+        id
+    }
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Text(&'a [u8]),
+    Int(i64),
+    None,
+    Other(ValueId),
+}

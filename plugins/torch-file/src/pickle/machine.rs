@@ -1,0 +1,485 @@
+//! The machine runs a pickle's instructions on a stack of indices, and fills the graph.
+
+use super::graph::{Call, CallKind, Global, Graph, Text, Value, ValueId};
+use super::memo::Memo;
+use super::opcode::{Decoder, Op};
+use super::{Evaluated, literal};
+use std::borrow::Cow;
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// The newest pickle protocol.
+const NEWEST_PROTOCOL: u8 = 5;
+
+pub(super) fn run(bytes: &[u8], base: u64, limits: &Limits) -> Result<Evaluated> {
+    let mut decoder = Decoder::new(bytes, base);
+    let mut machine = Machine::new(limits);
+    let mut frame: Option<usize> = None;
+    loop {
+        let start = decoder.position();
+        let op = decoder.next()?;
+        let at = |error| decoder.place(error, start);
+        if let Op::Frame(len) = op {
+            if frame.is_some() {
+                return Err(at(Error::malformed("a frame begins inside another one")));
+            }
+            let len = usize::try_from(len).ok().filter(|&len| len <= decoder.remaining());
+            let len =
+                len.ok_or_else(|| at(Error::malformed("a frame is longer than the rest of the pickle")))?;
+            frame = Some(decoder.position() + len).filter(|_| len > 0);
+            continue;
+        }
+        if let Some(end) = frame {
+            if decoder.position() > end {
+                return Err(at(Error::malformed("a frame ends inside an instruction")));
+            }
+            frame = (decoder.position() < end).then_some(end);
+        }
+        if let Op::Stop = op {
+            if frame.is_some() {
+                return Err(at(Error::malformed("the pickle stops inside a frame")));
+            }
+            let root = machine.stop().map_err(at)?;
+            return Ok(Evaluated { graph: machine.graph, root, len: decoder.position() });
+        }
+        if let Op::Protocol(version) = op {
+            if start != 0 {
+                return Err(at(Error::malformed(
+                    "a pickle names its protocol a second time, or not at its start",
+                )));
+            }
+            if version > NEWEST_PROTOCOL {
+                return Err(at(Error::unsupported("a newer pickle protocol")
+                    .expected(format!("at most {NEWEST_PROTOCOL}"))
+                    .found(version)));
+            }
+            machine.protocol = version;
+            continue;
+        }
+        machine.step(op).map_err(at)?;
+    }
+}
+
+struct Machine<'l> {
+    limits: &'l Limits,
+    graph: Graph,
+    protocol: u8,
+    stack: Vec<ValueId>,
+    /// How long the stack was at each open mark: nothing below the last one may be taken.
+    marks: Vec<usize>,
+    memo: Memo,
+    /// Values without identity that are everywhere; there is one of each.
+    none: ValueId,
+    truth: [ValueId; 2],
+    small: [ValueId; 256],
+}
+
+impl<'l> Machine<'l> {
+    fn new(limits: &'l Limits) -> Self {
+        let mut graph = Graph::default();
+        let none = graph.push(Value::None);
+        let truth = [false, true].map(|value| graph.push(Value::Bool(value)));
+        let small = std::array::from_fn(|value| graph.push(Value::Int(value as i64)));
+        Self {
+            limits,
+            graph,
+            protocol: 0,
+            stack: Vec::new(),
+            marks: Vec::new(),
+            memo: Memo::default(),
+            none,
+            truth,
+            small,
+        }
+    }
+
+    fn step(&mut self, op: Op<'_>) -> Result<()> {
+        match op {
+            Op::Protocol(_) | Op::Frame(_) | Op::Stop => Ok(()),
+            Op::Mark => {
+                bound(self.marks.len(), self.limits)?;
+                self.marks.push(self.stack.len());
+                Ok(())
+            }
+            Op::Pop => self.pop_or_unmark(),
+            Op::PopMark => self.above_mark().map(drop),
+            Op::Dup => self.top().and_then(|id| self.push(id)),
+            Op::None => self.push(self.none),
+            Op::Bool(value) => self.push(self.truth[usize::from(value)]),
+            Op::Int(value) => match usize::try_from(value).ok().and_then(|value| self.small.get(value)) {
+                Some(&id) => self.push(id),
+                None => self.add(Value::Int(value)),
+            },
+            Op::Long(bytes) => self.add(Value::Long(bytes)),
+            Op::Float(value) => self.add(Value::Float(value)),
+            Op::Text(bytes) => self.add(text(bytes)),
+            // torch.load decodes these as UTF-8; what is not was not text to begin with.
+            Op::OldText(bytes) if literal::check_text(&bytes) => self.add(text(bytes)),
+            Op::OldText(bytes) => self.add(Value::Bytes(bytes.into_owned().into())),
+            Op::Bytes(bytes) => self.add(Value::Bytes(bytes.into())),
+            Op::ByteArray(bytes) => {
+                let bytes = self.store(Value::Bytes(bytes.into()))?;
+                let function = self.named("builtins", "bytearray")?;
+                self.call(function, &[bytes])
+            }
+            Op::EmptyList => self.add(Value::List(Vec::new())),
+            Op::EmptyDict => self.add(Value::Dict(Vec::new())),
+            Op::EmptySet => self.add(Value::Set(Vec::new())),
+            Op::List => {
+                let items = self.above_mark()?;
+                self.add(Value::List(items))
+            }
+            Op::Dict => {
+                let entries = pairs(&self.above_mark()?)?;
+                self.add(Value::Dict(entries))
+            }
+            Op::Tuple => {
+                let mark = self.mark()?;
+                self.add_tuple(mark)
+            }
+            Op::TupleOf(len) => {
+                let from = self.below(len)?;
+                self.add_tuple(from)
+            }
+            Op::FrozenSet => {
+                let items = self.above_mark()?;
+                let items = self.store(Value::List(items))?;
+                let function = self.named("builtins", "frozenset")?;
+                self.call(function, &[items])
+            }
+            Op::Append => {
+                let items = self.take(1)?;
+                self.append(&items)
+            }
+            Op::Appends => {
+                let items = self.above_mark()?;
+                self.append(&items)
+            }
+            Op::SetItem => {
+                let items = self.take(2)?;
+                self.set_items(&items)
+            }
+            Op::SetItems => {
+                let items = self.above_mark()?;
+                self.set_items(&items)
+            }
+            Op::AddItems => {
+                let items = self.above_mark()?;
+                self.add_items(&items)
+            }
+            Op::Get(number) => {
+                let value = self.memo.get(number);
+                self.push(value.ok_or_else(|| Error::malformed("the memo has no such number").found(number))?)
+            }
+            Op::Put(number) => self.top().map(|value| self.memo.put(number, value)),
+            Op::Memoize => self.top().map(|value| self.memo.put(self.memo.len(), value)),
+            Op::Global(module, name) => self.named(module, name).and_then(|id| self.push(id)),
+            Op::StackGlobal => self.stack_global(),
+            Op::Instance(module, name) => {
+                let arguments = self.above_mark()?;
+                let function = self.named(module, name)?;
+                self.call(function, &arguments)
+            }
+            Op::Object => {
+                let items = self.above_mark()?;
+                let (&function, arguments) =
+                    items.split_first().ok_or_else(|| Error::malformed("an object without a class"))?;
+                self.call(function, arguments)
+            }
+            Op::Reduce => self.apply(CallKind::Function, false),
+            Op::New => self.apply(CallKind::New, false),
+            Op::NewWithKeywords => self.apply(CallKind::New, true),
+            Op::Build => self.build(),
+            Op::PersistentText(id) => {
+                let id = self.store(text(id.as_bytes().into()))?;
+                self.add(Value::Persistent(id))
+            }
+            Op::Persistent => {
+                let id = self.pop()?;
+                match self.class_of_module(id) {
+                    Some(class) => self.push(class),
+                    None => self.add(Value::Persistent(id)),
+                }
+            }
+        }
+    }
+
+    /// What stands for the class of a module in torch's streams, `("module", class, file, source)`,
+    /// and in its tar archives, `(class, file, source)`. It means the class; the source is there for a
+    /// warning, if it has changed.
+    fn class_of_module(&self, id: ValueId) -> Option<ValueId> {
+        let class = match *self.graph.tuple(id)? {
+            [kind, class, _, _] if self.graph.text(kind) == Some("module") => class,
+            [class, _, _] => class,
+            _ => return None,
+        };
+        self.graph.global(class).map(|_| class)
+    }
+
+    fn stop(&mut self) -> Result<ValueId> {
+        match (&*self.stack, &*self.marks) {
+            (&[root], []) => Ok(root),
+            ([], _) => Err(Error::malformed("the pickle stops before it has built anything")),
+            (stack, _) => Err(Error::malformed("the pickle stops with values left over")
+                .expected("one value on the stack")
+                .found(format!("{} values, {} marks", stack.len(), self.marks.len()))),
+        }
+    }
+
+    fn store(&mut self, value: Value) -> Result<ValueId> {
+        bound(self.graph.len(), self.limits)?;
+        Ok(self.graph.push(value))
+    }
+
+    fn add(&mut self, value: Value) -> Result<()> {
+        let id = self.store(value)?;
+        self.push(id)
+    }
+
+    /// A tuple of what is on the stack from `from` on.
+    fn add_tuple(&mut self, from: usize) -> Result<()> {
+        let tuple = self.graph.tuple_of(&self.stack[from..]);
+        self.stack.truncate(from);
+        self.add(tuple.ok_or_else(too_many_items)?)
+    }
+
+    fn store_tuple(&mut self, items: &[ValueId]) -> Result<ValueId> {
+        let tuple = self.graph.tuple_of(items);
+        self.store(tuple.ok_or_else(too_many_items)?)
+    }
+
+    fn push(&mut self, id: ValueId) -> Result<()> {
+        bound(self.stack.len(), self.limits)?;
+        self.stack.push(id);
+        Ok(())
+    }
+
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    fn top(&self) -> Result<ValueId> {
+        let top = self.stack.get(self.floor()..).and_then(<[ValueId]>::last);
+        top.copied().ok_or_else(underflow)
+    }
+
+    fn pop(&mut self) -> Result<ValueId> {
+        let top = self.top()?;
+        self.stack.pop();
+        Ok(top)
+    }
+
+    /// POP takes a mark where the mark is on top.
+    fn pop_or_unmark(&mut self) -> Result<()> {
+        if self.marks.last() == Some(&self.stack.len()) {
+            self.marks.pop();
+            return Ok(());
+        }
+        self.pop().map(drop)
+    }
+
+    /// Where the last `len` values begin.
+    fn below(&self, len: usize) -> Result<usize> {
+        let from = self.stack.len().checked_sub(len).filter(|&from| from >= self.floor());
+        from.ok_or_else(underflow)
+    }
+
+    /// The last `len` values.
+    fn take(&mut self, len: usize) -> Result<Vec<ValueId>> {
+        let from = self.below(len)?;
+        Ok(self.stack.split_off(from))
+    }
+
+    /// Takes the last mark: where the values since then begin.
+    fn mark(&mut self) -> Result<usize> {
+        self.marks.pop().ok_or_else(|| Error::malformed("there is no mark on the stack"))
+    }
+
+    /// The values since the last mark, which is taken too.
+    fn above_mark(&mut self) -> Result<Vec<ValueId>> {
+        let mark = self.mark()?;
+        Ok(self.stack.split_off(mark))
+    }
+
+    fn append(&mut self, items: &[ValueId]) -> Result<()> {
+        let target = self.top()?;
+        match self.graph.value_mut(target) {
+            Value::List(list) => list.extend_from_slice(items),
+            Value::Call(call) => call.appended.extend_from_slice(items),
+            other => return Err(wrong_kind("APPENDS", other)),
+        }
+        Ok(())
+    }
+
+    fn add_items(&mut self, items: &[ValueId]) -> Result<()> {
+        let target = self.top()?;
+        match self.graph.value_mut(target) {
+            Value::Set(set) => set.extend_from_slice(items),
+            Value::Call(call) => call.appended.extend_from_slice(items),
+            other => return Err(wrong_kind("ADDITEMS", other)),
+        }
+        Ok(())
+    }
+
+    fn set_items(&mut self, items: &[ValueId]) -> Result<()> {
+        let pairs = pairs(items)?;
+        let target = self.top()?;
+        match self.graph.value_mut(target) {
+            Value::Dict(entries) => entries.extend_from_slice(&pairs),
+            Value::Call(call) => call.items.extend_from_slice(&pairs),
+            other => return Err(wrong_kind("SETITEMS", other)),
+        }
+        Ok(())
+    }
+
+    fn build(&mut self) -> Result<()> {
+        let state = self.pop()?;
+        let target = self.top()?;
+        match self.graph.value_mut(target) {
+            Value::Call(call) if call.state.is_none() => call.state = Some(state),
+            // Each BUILD may replace the object's content or add to it: only its class knows.
+            Value::Call(_) => return Err(Error::unsupported("an object is given its state twice")),
+            other => return Err(wrong_kind("BUILD", other)),
+        }
+        Ok(())
+    }
+
+    /// REDUCE, NEWOBJ, `NEWOBJ_EX`.
+    fn apply(&mut self, kind: CallKind, with_keywords: bool) -> Result<()> {
+        let keywords = if with_keywords { Some(self.pop()?) } else { None };
+        let arguments = self.pop()?;
+        let function = self.pop()?;
+        if let Some(keywords) = keywords
+            && !matches!(self.graph.value(keywords), Value::Dict(_))
+        {
+            return Err(wrong_kind("NEWOBJ_EX for keywords", self.graph.value(keywords)));
+        }
+        if self.graph.tuple(arguments).is_none() {
+            return Err(wrong_kind("a call for arguments", self.graph.value(arguments)));
+        }
+        self.add_call(kind, function, arguments, keywords)
+    }
+
+    fn call(&mut self, function: ValueId, arguments: &[ValueId]) -> Result<()> {
+        let arguments = self.store_tuple(arguments)?;
+        self.add_call(CallKind::Function, function, arguments, None)
+    }
+
+    fn add_call(
+        &mut self,
+        kind: CallKind,
+        function: ValueId,
+        arguments: ValueId,
+        keywords: Option<ValueId>,
+    ) -> Result<()> {
+        if !matches!(self.graph.value(function), Value::Global(_) | Value::Call(_)) {
+            return Err(wrong_kind("a call for what is called", self.graph.value(function)));
+        }
+        if kind == CallKind::Function
+            && self.graph.global(function).is_some_and(gives_its_first_argument)
+            && let Some(&[value, ..]) = self.graph.tuple(arguments)
+        {
+            return self.push(value);
+        }
+        let (items, appended) = (Vec::new(), Vec::new());
+        self.add(Value::Call(Box::new(Call {
+            kind,
+            function,
+            arguments,
+            keywords,
+            state: None,
+            items,
+            appended,
+        })))
+    }
+
+    fn stack_global(&mut self) -> Result<()> {
+        let name = self.pop()?;
+        let module = self.pop()?;
+        let (Some(module), Some(name)) = (self.graph.text(module), self.graph.text(name)) else {
+            return Err(Error::malformed("STACK_GLOBAL takes two strings"));
+        };
+        let (module, name) = (module.to_owned(), name.to_owned());
+        let id = self.named(&module, &name)?;
+        self.push(id)
+    }
+
+    /// A function or class by its name in Python 3.
+    fn named(&mut self, module: &str, name: &str) -> Result<ValueId> {
+        let sane = |part: &str| !part.is_empty() && !part.contains(char::is_control);
+        let whole = name.split('.').all(|part| !part.is_empty());
+        if !sane(module) || !sane(name) || !whole {
+            return Err(Error::malformed("not the name of a function or class")
+                .found(format!("{module:.80?} {name:.80?}")));
+        }
+        // Below protocol 4 Python looks such a name up as one attribute, and never finds it.
+        if self.protocol < 4 && name.contains('.') {
+            return Err(Error::malformed("a name with dots, which pickles have from protocol 4 on")
+                .found(format!("{module:.80?} {name:.80?}")));
+        }
+        let module = match module {
+            "__builtin__" => "builtins",
+            "copy_reg" => "copyreg",
+            // The module that defines the class has been renamed since.
+            "torch.tensor" => "torch._tensor",
+            other => other,
+        };
+        let global = self.graph.intern(Global { module: module.into(), name: name.into() });
+        self.store(Value::Global(global))
+    }
+}
+
+/// Whether the function gives its first argument back: TorchScript says by it what a list or a dict
+/// holds (`torch/jit/_pickle.py`).
+fn gives_its_first_argument(global: &Global) -> bool {
+    let name = &*global.name;
+    let tags =
+        ["restore_type_tag", "build_intlist", "build_tensorlist", "build_doublelist", "build_boollist"];
+    &*global.module == "torch.jit._pickle" && tags.contains(&name)
+}
+
+/// One bound for values, stack and marks: each costs at least a byte of input, and a few of memory.
+fn bound(len: usize, limits: &Limits) -> Result<()> {
+    if (len as u64) < limits.nodes.min(u32::MAX.into()) {
+        return Ok(());
+    }
+    Err(Error::limit("the pickle builds too many values").expected(format!("at most {}", limits.nodes)))
+}
+
+fn text(bytes: Cow<'_, [u8]>) -> Value {
+    Value::Text(Text(bytes.into_owned().into()))
+}
+
+fn pairs(items: &[ValueId]) -> Result<Vec<(ValueId, ValueId)>> {
+    let (pairs, rest) = items.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(Error::malformed("a key without a value"));
+    }
+    Ok(pairs.iter().map(|&[key, value]| (key, value)).collect())
+}
+
+fn too_many_items() -> Error {
+    Error::limit("the pickle's tuples have too many items").expected(format!("at most {}", u32::MAX))
+}
+
+fn underflow() -> Error {
+    Error::malformed("an instruction takes more values than there are on the stack")
+}
+
+fn wrong_kind(what: &str, found: &Value) -> Error {
+    let kind = match found {
+        Value::None => "None",
+        Value::Bool(_) => "a bool",
+        Value::Int(_) | Value::Long(_) => "an int",
+        Value::Float(_) => "a float",
+        Value::Text(_) => "a string",
+        Value::Bytes(_) => "bytes",
+        Value::List(_) => "a list",
+        Value::Tuple(_) => "a tuple",
+        Value::Set(_) => "a set",
+        Value::Dict(_) => "a dict",
+        Value::Global(_) => "a function or class",
+        Value::Call(_) => "an object",
+        Value::Persistent(_) => "a persistent id",
+    };
+    Error::malformed(format!("{what}: not a value of the right kind")).found(kind)
+}
