@@ -11,6 +11,7 @@
 //! | `rebuild.rs` | [`View`](rebuild::View): what torch's rebuild functions make of their arguments |
 //! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
 //! | `lazy.rs` | bytes that have to be made |
+//! | `budget.rs` | how much is copied out of a graph |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `flatten.rs`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
 //!
@@ -45,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+mod budget;
 mod container;
 mod dtype;
 mod extent;
@@ -57,6 +59,7 @@ pub mod pickle;
 pub mod rebuild;
 mod storages;
 
+pub use budget::Budget;
 pub use container::Container;
 pub use dtype::TorchDtype;
 pub use extent::Extent;
