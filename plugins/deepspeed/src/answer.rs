@@ -13,6 +13,8 @@ pub(crate) enum Elements {
     View(Location),
     /// In pieces of flat vectors, row-major.
     Spread { dtype: Dtype, shape: Vec<u64>, runs: Vec<Run> },
+    /// In one file, for many parameters: each has it as its own, so that they do not count as tied.
+    Shared(Location),
     /// Here: a number of Python's.
     Number(Dtype, [u8; 8]),
 }
@@ -30,10 +32,10 @@ impl Answer {
         self.tensors.push((name.to_owned(), Rc::new(elements)));
     }
 
-    /// Adds a number or a tensor that an optimizer keeps.
+    /// Adds what an optimizer keeps for all parameters of a group.
     pub(crate) fn add_kept(&mut self, name: &str, kept: &Kept) {
         match kept {
-            Kept::Tensor(location) => self.add(name, Elements::View(location.clone())),
+            Kept::Tensor(location) => self.add(name, Elements::Shared(location.clone())),
             Kept::Number(dtype, bytes) => self.add(name, Elements::Number(*dtype, *bytes)),
             Kept::Other => self.lose(LossKind::State, name, "neither a tensor nor a number"),
         }

@@ -29,7 +29,6 @@ pub(crate) fn write(
         catalog,
         declared: HashMap::new(),
         by_start: HashMap::new(),
-        numbers: HashMap::new(),
         widened: Vec::new(),
     };
     for (name, elements) in &answer.tensors {
@@ -48,7 +47,6 @@ struct Output<'o> {
     declared: HashMap<StorageId, StorageId>,
     /// Those that are widened, by where they begin and how long they are: tied tensors stay tied.
     by_start: HashMap<(StorageId, u64, u64), StorageId>,
-    numbers: HashMap<[u8; 8], StorageId>,
     widened: Vec<Widened>,
 }
 
@@ -57,12 +55,14 @@ impl Output<'_> {
         match elements {
             Elements::View(location) => self.view(name, location),
             Elements::Spread { dtype, shape, runs } => self.spread(name, *dtype, shape, runs),
+            Elements::Shared(location) => {
+                if let Some((storage, _)) = location.start {
+                    self.declared.remove(&storage);
+                }
+                self.view(name, location)
+            }
             Elements::Number(dtype, bytes) => {
-                let storage = match self.numbers.get(bytes) {
-                    Some(&storage) => storage,
-                    None => self.catalog.storage(Storage::inline(*bytes))?,
-                };
-                self.numbers.insert(*bytes, storage);
+                let storage = self.catalog.storage(Storage::inline(*bytes))?;
                 self.catalog.tensor(name, *dtype, &[], storage, 0)
             }
         }

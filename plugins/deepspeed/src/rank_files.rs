@@ -4,7 +4,7 @@
 //! it is refused by name, so that nobody takes a part for the whole.
 
 use std::collections::BTreeMap;
-use tensorferry_sdk::{Entry, Error, Result, Source, check_name};
+use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source, check_name};
 
 const MODEL: &str = "_model_states.pt";
 const OPTIMIZER: &str = "_optim_states.pt";
@@ -62,7 +62,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
         }
         None => String::new(),
     };
-    let names = source.list(&folder).map_err(|error| error.file(folder.trim_end_matches('/')))?;
+    let names = list(source, &folder)?;
     let mut files = RankFiles {
         is_partitioned: false,
         is_universal: source.contains(&format!("{folder}{UNIVERSAL}")),
@@ -101,6 +101,17 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
             .file(files.folder.trim_end_matches('/'))
             .expected(format!("mp_rank_00{MODEL} or zero_pp_rank_0_mp_rank_00{MODEL}"))),
     }
+}
+
+/// The files of a folder, which may not be there.
+///
+/// # Errors
+/// Malformed, if it is not; i/o.
+pub(crate) fn list(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
+    source.list(folder).map_err(|error| match error.kind() {
+        ErrorKind::Io => Error::malformed("no such folder").file(folder.trim_end_matches('/')),
+        _ => error,
+    })
 }
 
 /// Whether a folder's names are those of a checkpoint.

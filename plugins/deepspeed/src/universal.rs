@@ -4,7 +4,7 @@ use crate::answer::{Answer, Elements};
 use crate::found::{Found, entry};
 use crate::model_states;
 use crate::optimizer_states::{Kept, kept_value};
-use crate::rank_files::RankFiles;
+use crate::rank_files::{RankFiles, list};
 use crate::ranks::width;
 use crate::spread::Spread;
 use crate::stages::{add_shared, add_untrained};
@@ -45,7 +45,7 @@ pub(crate) fn optimizer(found: &mut Found<'_>, files: &RankFiles) -> Result<Answ
     let mut answer = Answer::default();
     for (name, shape) in model.groups.iter().flatten() {
         let folder = folder(files, name);
-        for file in found.source.list(&folder).map_err(|error| error.tensor(name))? {
+        for file in list(found.source, &folder).map_err(|error| error.tensor(name))? {
             let key = file.get(folder.len()..).and_then(|file| file.strip_suffix(SUFFIX));
             let Some(key) = key.filter(|_| !file.ends_with(&format!("/{WEIGHTS}"))) else { continue };
             let (kept, is_cut) = found.read(&file, parameter).map_err(|error| error.tensor(name))?;

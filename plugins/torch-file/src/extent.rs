@@ -1,7 +1,7 @@
 //! An extent is a range of bytes of a file. A file of torch may lie inside another one: a chunk of a
 //! distributed checkpoint is a whole archive within its rank's file.
 
-use tensorferry_sdk::{FileId, Limits, Result, Source, check_range};
+use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
 
 /// `len` bytes of a file from `offset` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +27,28 @@ impl Extent {
     pub fn within(source: &dyn Source, file: FileId, offset: u64, len: u64) -> Result<Self> {
         check_range(source.name(file), source.len(file), offset, len)?;
         Ok(Self { file, offset, len })
+    }
+
+    /// `len` bytes of it from `offset` of the file on, once it is known that they are in it.
+    ///
+    /// # Errors
+    /// Malformed, if it ends before.
+    pub fn part(self, source: &dyn Source, offset: u64, len: u64) -> Result<Self> {
+        if offset < self.offset {
+            return Err(Error::malformed("an offset before the start")
+                .file(source.name(self.file))
+                .offset(offset)
+                .expected(format!("at least {}", self.offset)));
+        }
+        check_range(source.name(self.file), self.end(), offset, len)?;
+        Ok(Self { file: self.file, offset, len })
+    }
+
+    /// What is left of it behind its first `len` bytes.
+    #[must_use]
+    pub fn after(self, len: u64) -> Self {
+        let len = len.min(self.len);
+        Self { file: self.file, offset: self.offset + len, len: self.len - len }
     }
 
     /// Where it ends in the file.

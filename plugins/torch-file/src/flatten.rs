@@ -49,6 +49,8 @@ pub struct Flattened {
     pub node: NodeId,
     /// The keys and values in turn, if the root is a mapping and nothing else.
     pub entries: Option<Vec<NodeId>>,
+    /// Each tensor's name and node, in the order of the walk.
+    pub tensors: Vec<(String, NodeId)>,
 }
 
 /// Walks the object of a file from `value`; fills the catalog's tensors, nodes and losses. `under` is
@@ -75,9 +77,10 @@ pub fn flatten(
         steps: 0,
         frames: Vec::new(),
         root_entries: None,
+        tensors: Vec::new(),
     };
     let node = walk.run(value)?;
-    Ok(Flattened { node, entries: walk.root_entries })
+    Ok(Flattened { node, entries: walk.root_entries, tensors: walk.tensors })
 }
 
 struct Walk<'g, 'd, 'c, 'l> {
@@ -95,6 +98,8 @@ struct Walk<'g, 'd, 'c, 'l> {
     frames: Vec<Frame<'g>>,
     /// What the root was made of, once it is, if it is a mapping.
     root_entries: Option<Vec<NodeId>>,
+    /// The tensors so far.
+    tensors: Vec<(String, NodeId)>,
 }
 
 /// A container that the walk is inside of.
@@ -388,10 +393,15 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 &format!("it is a {class}; it is read as a plain tensor, without its attributes"),
             )?;
         }
-        let tensor = self.to.catalog.node(Node::tensor(id))?;
-        if !view.requires_grad {
-            return Ok(tensor);
+        let mut node = self.to.catalog.node(Node::tensor(id))?;
+        if view.requires_grad {
+            node = self.requiring_grad(node)?;
         }
+        self.tensors.push((name, node));
+        Ok(node)
+    }
+
+    fn requiring_grad(&mut self, tensor: NodeId) -> Result<NodeId> {
         let key = self.to.catalog.node(Node::text("requires_grad"))?;
         let value = self.to.catalog.node(Node::bool(true))?;
         let attributes = self.to.catalog.node(Node::map("", &[(key, value)]))?;

@@ -7,11 +7,15 @@
 //! | `extent.rs` | a range of a file: files lie inside others |
 //! | `archive/` | the records of a zip archive |
 //! | `object_file.rs` | [`ObjectFile`]: the saved object as a graph, and where its storages lie |
+//! | `legacy.rs` | the object of a stream of pickles |
+//! | `tar.rs`, `tar/` | the object of a tar archive |
+//! | `described.rs` | calls that rebuild tensors, where a file has none |
 //! | `pickle/` | the graph of a pickle |
 //! | `rebuild.rs` | [`View`](rebuild::View): what torch's rebuild functions make of their arguments |
 //! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
 //! | `lazy.rs` | bytes that have to be made |
 //! | `budget.rs` | how much is copied out of a graph |
+//! | `window.rs` | headers, many at once |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `flatten.rs`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
 //!
@@ -48,19 +52,25 @@
 pub mod archive;
 mod budget;
 mod container;
+mod described;
 mod dtype;
 mod extent;
 mod flatten;
 mod known;
 mod lazy;
+mod legacy;
 mod names;
 mod object_file;
+mod persistent_id;
 pub mod pickle;
 pub mod rebuild;
 mod storages;
+mod tar;
+mod window;
 
 pub use budget::Budget;
 pub use container::Container;
+pub use described::{DescribedStorage, DescribedTensor};
 pub use dtype::TorchDtype;
 pub use extent::Extent;
 pub use flatten::{Destination, Flattened, NEW, flatten};

@@ -5,7 +5,7 @@
 use crate::archive::Record;
 use crate::dtype::TorchDtype;
 use crate::lazy::LazyView;
-use crate::pickle::{Graph, Value, ValueId};
+use crate::persistent_id::PersistentId;
 use crate::rebuild::View;
 use crate::{Extent, ObjectFile};
 use std::collections::HashMap;
@@ -80,56 +80,6 @@ struct Known {
     swap_unit: u32,
 }
 
-/// A persistent id, taken apart.
-struct Named<'g> {
-    /// `None`: an untyped storage.
-    dtype: Option<&'static TorchDtype>,
-    key: &'g str,
-    location: &'g str,
-    /// In elements.
-    len: u64,
-    /// Where the storage that is meant begins and ends in the one of this key, in elements: old files
-    /// have storages that are views of others.
-    view: Option<(u64, u64)>,
-}
-
-/// The part of a storage that a persistent id means, in bytes.
-#[derive(Debug, Clone, Copy)]
-struct Window {
-    offset: u64,
-    len: u64,
-}
-
-impl Named<'_> {
-    fn element_bytes(&self) -> u64 {
-        self.dtype.map_or(1, |row| u64::from(row.element_bytes))
-    }
-
-    fn window(&self, storage_len: u64) -> Result<Window> {
-        let Some((offset, len)) = self.view else { return Ok(Window { offset: 0, len: storage_len }) };
-        let in_bytes = |elements: u64| elements.checked_mul(self.element_bytes());
-        let window = in_bytes(offset).zip(in_bytes(len)).map(|(offset, len)| Window { offset, len });
-        let inside =
-            |window: &Window| window.offset.checked_add(window.len).is_some_and(|end| end <= storage_len);
-        window.filter(inside).ok_or_else(|| {
-            Error::malformed(format!("a view of storage {:?} reaches past its end", self.key))
-                .expected(format!("at most {} elements", self.len))
-                .found(format!("{len} elements at {offset}"))
-        })
-    }
-}
-
-impl Window {
-    /// What the window shows of a record, whose CRC is that of all of it.
-    fn of(self, record: Record) -> Record {
-        let Extent { file, offset, len } = record.extent;
-        if self.len == len {
-            return record;
-        }
-        Record { extent: Extent { file, offset: offset + self.offset, len: self.len }, crc: None }
-    }
-}
-
 impl<'l> Storages<'l> {
     /// None so far.
     #[must_use]
@@ -153,7 +103,7 @@ impl<'l> Storages<'l> {
         object: &ObjectFile,
         view: &View,
     ) -> Result<Located> {
-        let named = match persistent_id(object.graph(), view.storage)? {
+        let named = match PersistentId::of(object.graph(), view.storage)? {
             Ok(named) => named,
             Err(why) => return Ok(Located::Lost(why)),
         };
@@ -175,12 +125,12 @@ impl<'l> Storages<'l> {
         if element_count(&location.shape)? == 0 {
             return Ok(Located::At(location));
         }
-        let window = named.window(storage.record.extent.len)?;
-        let extent = check_inside(view, row, window.len)?;
+        let part = named.part(storage.record.extent.len)?;
+        let extent = check_inside(view, row, part.len)?;
         if view.conjugate || view.negative {
-            return self.locate_lazy(catalog, object, view, row, window.of(storage.record), extent);
+            return self.locate_lazy(catalog, object, view, row, part.of(storage.record), extent);
         }
-        let start = Some((storage.id, window.offset + view.offset * u64::from(row.element_bytes)));
+        let start = Some((storage.id, part.offset + view.offset * u64::from(row.element_bytes)));
         if is_row_major(&view.size, &view.stride) {
             return Ok(Located::At(Location { start, ..location }));
         }
@@ -238,7 +188,7 @@ impl<'l> Storages<'l> {
         &mut self,
         catalog: &mut dyn CatalogSink,
         object: &ObjectFile,
-        named: &Named<'_>,
+        named: &PersistentId<'_>,
         tensor: &DtypeInfo,
     ) -> Result<Known> {
         let swap_unit = swap_unit(object, named, tensor)?;
@@ -256,12 +206,11 @@ impl<'l> Storages<'l> {
                 known
             }
         };
-        let element_bytes = named.element_bytes();
-        if named.len.checked_mul(element_bytes) != Some(record.extent.len) {
+        if named.bytes()? != record.extent.len {
             let error = Error::malformed(format!("storage {:?} has another length than is said", named.key));
             return Err(object
                 .at(error, record.extent.offset)
-                .expected(format!("{} elements of {element_bytes} bytes", named.len))
+                .expected(format!("{} elements of {} bytes", named.len, named.element_bytes()))
                 .found(format!("{} bytes", record.extent.len)));
         }
         if known.swap_unit != swap_unit {
@@ -273,7 +222,7 @@ impl<'l> Storages<'l> {
 
 /// torch reverses the bytes of a big-endian archive by the dtype of the storage, and does not
 /// reverse those of an untyped one: what its writer meant cannot be told.
-fn swap_unit(object: &ObjectFile, named: &Named<'_>, tensor: &DtypeInfo) -> Result<u32> {
+fn swap_unit(object: &ObjectFile, named: &PersistentId<'_>, tensor: &DtypeInfo) -> Result<u32> {
     if object.byte_order() == ByteOrder::Little {
         return Ok(1);
     }
@@ -285,41 +234,6 @@ fn ambiguous(key: &str) -> Error {
     Error::unsupported(format!(
         "the archive is big-endian, and storage {key:?} is read by another dtype than its own: which bytes to reverse is not said"
     ))
-}
-
-/// `("storage", class, key, location, elements)`, in streams with a sixth item, which is None or
-/// `(key of the view, offset, elements)`; a reason, if the class is not known.
-fn persistent_id(graph: &Graph, id: ValueId) -> Result<Result<Named<'_>, String>> {
-    let malformed = || {
-        Error::malformed("a persistent id is not that of a storage")
-            .expected("(\"storage\", class, key, location, number of elements)")
-    };
-    let Some(&[kind, class, key, location, len, ref rest @ ..]) = graph.tuple(id) else {
-        return Err(malformed());
-    };
-    let parts =
-        (graph.text(kind), graph.global(class), graph.text(key), graph.text(location), graph.count(len));
-    let (Some("storage"), Some(class), Some(key), Some(location), Some(len)) = parts else {
-        return Err(malformed());
-    };
-    let view = match *rest {
-        [] => None,
-        [view] => match graph.tuple(view) {
-            Some(&[_, offset, len]) => Some(graph.count(offset).zip(graph.count(len)).ok_or_else(malformed)?),
-            None if *graph.value(view) == Value::None => None,
-            _ => return Err(malformed()),
-        },
-        _ => return Err(malformed()),
-    };
-    let dtype = match (&*class.module, &*class.name) {
-        ("torch" | "torch.storage" | "torch.cuda", "UntypedStorage") => None,
-        ("torch" | "torch.cuda", name) => match TorchDtype::of_storage_class(name) {
-            Some(row) => Some(row),
-            None => return Ok(Err(format!("its storage class {} is not known", class.path()))),
-        },
-        _ => return Ok(Err(format!("its storage class {} is not known", class.path()))),
-    };
-    Ok(Ok(Named { dtype, key, location, len, view }))
 }
 
 /// How many bytes of the storage a view reaches over, once it is known to end inside.

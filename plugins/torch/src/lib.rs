@@ -62,7 +62,7 @@ impl Format for Torch {
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(write::TorchWriter::new(options)?))
+        Ok(Box::new(write::TorchWriter::new(options)))
     }
 }
 

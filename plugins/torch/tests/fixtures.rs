@@ -1,4 +1,4 @@
-//! Every `zip_*` and `bad_zip_*` file that real torch wrote: exact names, dtypes, shapes and digests.
+//! Every `zip_*`, `legacy_*` and `bad_zip_*` file that real torch wrote: exact names, dtypes, shapes and digests.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use ferry_torch::Torch;
@@ -36,13 +36,28 @@ fn is_plain(name: &str, tensor: &Value, case: &str) -> bool {
 
 #[test]
 fn zip_cases_are_exact() {
+    assert_eq!(check_cases("zip_"), (21, 772), "files and tensors seen");
+}
+
+#[test]
+fn legacy_cases_are_exact() {
+    assert_eq!(check_cases("legacy_"), (7, 121), "files and tensors seen");
+}
+
+#[test]
+fn the_torchscript_case_is_exact() {
+    assert_eq!(check_cases("torchscript"), (1, 3), "files and tensors seen");
+}
+
+/// How many files and tensors were compared.
+fn check_cases(prefix: &str) -> (usize, usize) {
     let (mut files, mut tensors) = (0, 0);
-    for case in cases("zip_") {
+    for case in cases(prefix) {
         let name = case.file_name().unwrap().to_str().unwrap();
         let expected = expected(&case);
         let (source, context) = (source(&case, &expected), MemoryContext::default());
         let view = MemoryView::read(&Torch, &[], &source, &context).unwrap_or_else(|e| panic!("{name}: {e}"));
-        if name == "zip_code_execution" {
+        if name.ends_with("_code_execution") {
             continue;
         }
         files += 1;
@@ -66,15 +81,15 @@ fn zip_cases_are_exact() {
         }
         let lost = view.catalog().losses().iter().filter(|loss| loss.kind == LossKind::Tensor).count();
         let special = ["sparse", "quantized", "meta"].iter().any(|kind| name.contains(kind));
-        let arrays = usize::from(name == "zip_training_checkpoint");
+        let arrays = usize::from(name.ends_with("_training_checkpoint"));
         assert_eq!(lost > arrays, special, "{name}: {:?}", view.catalog().losses());
     }
-    assert_eq!((files, tensors), (21, 772), "files and tensors seen");
+    (files, tensors)
 }
 
 #[test]
 fn shared_storages_are_ties() {
-    for case in cases("zip_") {
+    for case in [cases("zip_"), cases("legacy_")].concat() {
         let expected = expected(&case);
         let (source, context) = (source(&case, &expected), MemoryContext::default());
         let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
@@ -104,27 +119,16 @@ fn bad_zip_cases_are_refused() {
 
 #[test]
 fn a_call_is_listed_and_the_tensors_beside_it_are_read() {
-    let case = cases("zip_code_execution").remove(0);
-    let (source, context) = (source(&case, &expected(&case)), MemoryContext::default());
-    let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
-    let catalog = view.catalog();
-    assert_eq!(catalog.tensors().len(), 1);
-    assert_eq!(view.tensor_named("w").unwrap().1, [2]);
-    assert!(catalog.globals().iter().any(|global| global == "builtins.eval"));
-    let loss = &catalog.losses()[0];
-    assert_eq!((loss.kind, &*loss.what), (LossKind::State, "x"));
-    assert!(loss.why.contains("builtins.eval"), "{loss}");
-}
-
-#[test]
-fn other_containers_are_refused_by_name() {
-    for (prefix, word) in [("legacy_", "stream format"), ("torchscript", "TorchScript")] {
-        let cases = cases(prefix);
-        assert!(!cases.is_empty());
-        for case in cases {
-            let (source, context) = (source(&case, &expected(&case)), MemoryContext::default());
-            let error = MemoryView::read(&Torch, &[], &source, &context).err().unwrap().to_string();
-            assert!(error.contains(word), "{error}");
-        }
+    for container in ["zip", "legacy"] {
+        let case = cases(&format!("{container}_code_execution")).remove(0);
+        let (source, context) = (source(&case, &expected(&case)), MemoryContext::default());
+        let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
+        let catalog = view.catalog();
+        assert_eq!(catalog.tensors().len(), 1);
+        assert_eq!(view.tensor_named("w").unwrap().1, [2]);
+        assert!(catalog.globals().iter().any(|global| global == "builtins.eval"));
+        let loss = &catalog.losses()[0];
+        assert_eq!((loss.kind, &*loss.what), (LossKind::State, "x"));
+        assert!(loss.why.contains("builtins.eval"), "{loss}");
     }
 }

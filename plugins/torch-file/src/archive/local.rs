@@ -4,7 +4,8 @@
 use super::directory::{Directory, Entry, method};
 use super::fields::{Fields, zip64};
 use crate::Extent;
-use tensorferry_sdk::{Error, FileId, Result, Source};
+use crate::window::{NEAR, Window};
+use tensorferry_sdk::{Error, Result, Source};
 
 const HEADER: &[u8; 4] = b"PK\x03\x04";
 const HEADER_LEN: u64 = 30;
@@ -12,17 +13,13 @@ const HEADER_LEN: u64 = 30;
 /// Sizes and CRC follow the bytes, and are zero in the local header.
 const DESCRIPTOR_FOLLOWS: u16 = 0x8;
 
-/// Local headers that lie within so many bytes of each other are read at once: archives of many small
-/// tensors have thousands, and one read for each would take longer than everything else.
-const WINDOW: u64 = 64 << 10;
-
 /// For each entry, where its bytes begin.
 pub(super) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Directory) -> Result<Vec<u64>> {
     let entries = directory.entries();
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|&index| entries[index].header);
     let mut offsets = vec![0; entries.len()];
-    let mut window = Window { source, file: extent.file, end: directory.offset, start: 0, bytes: Vec::new() };
+    let mut window = Window::new(source, extent.file, directory.offset);
     let mut free_from = extent.offset;
     for (place, &index) in order.iter().enumerate() {
         let entry = &entries[index];
@@ -33,9 +30,12 @@ pub(super) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Dire
             ));
         }
         let near =
-            order[place..].iter().map(|&i| entries[i].header).take_while(|&at| at - entry.header < WINDOW);
+            order[place..].iter().map(|&i| entries[i].header).take_while(|&at| at - entry.header < NEAR);
         // At most as many as fit the window, and counted only when the window has to move.
-        let offset = data_offset(&mut window, entry, directory.root(), || near.last()).map_err(named)?;
+        let offset = data_offset(&mut window, entry, directory.root(), || {
+            near.last().map(|at| at.saturating_add(HEADER_LEN + 256))
+        })
+        .map_err(named)?;
         free_from =
             offset.checked_add(entry.stored_len).filter(|&end| end <= directory.offset).ok_or_else(|| {
                 named(
@@ -53,10 +53,10 @@ fn data_offset(
     window: &mut Window<'_>,
     entry: &Entry,
     root: &str,
-    last_near: impl FnOnce() -> Option<u64>,
+    ahead: impl FnOnce() -> Option<u64>,
 ) -> Result<u64> {
     let name_len = entry.raw_name_len as u64;
-    let fixed = window.get(entry.header, HEADER_LEN + name_len, last_near)?;
+    let fixed = window.get(entry.header, HEADER_LEN + name_len, ahead)?;
     let mut fields = Fields(fixed);
     if fields.array()? != *HEADER {
         return Err(Error::malformed("no local header where the directory points"));
@@ -111,34 +111,4 @@ fn is_name(raw: &[u8], root: &str, below: &str) -> bool {
             || rest.strip_suffix(b"/") == Some(below.as_bytes())
             || (rest.is_empty() && below.is_empty())
     })
-}
-
-/// A part of the file, read ahead.
-struct Window<'a> {
-    source: &'a dyn Source,
-    file: FileId,
-    /// Where the local headers end.
-    end: u64,
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl Window<'_> {
-    /// `len` bytes at `at`. If they are not there yet, the window moves: it begins at `at`, and takes
-    /// the header at `last_near` too.
-    fn get(&mut self, at: u64, len: u64, last_near: impl FnOnce() -> Option<u64>) -> Result<&[u8]> {
-        let end = at.checked_add(len).filter(|&end| end <= self.end);
-        let end = end.ok_or_else(|| Error::malformed("a local header reaches into the zip directory"))?;
-        if at < self.start || end > self.start + self.bytes.len() as u64 {
-            let ahead =
-                last_near().map_or(end, |last| last.saturating_add(HEADER_LEN + 256)).clamp(end, self.end);
-            let len = usize::try_from(ahead - at).map_err(|_| Error::limit("too long for this machine"))?;
-            self.bytes.resize(len, 0);
-            self.source.read_at(self.file, at, &mut self.bytes)?;
-            self.start = at;
-        }
-        let from = usize::try_from(at - self.start).unwrap_or(usize::MAX);
-        let to = usize::try_from(end - self.start).unwrap_or(usize::MAX);
-        self.bytes.get(from..to).ok_or_else(|| Error::malformed("a local header is cut off"))
-    }
 }

@@ -195,9 +195,24 @@ impl<'l> Machine<'l> {
             }
             Op::Persistent => {
                 let id = self.pop()?;
-                self.add(Value::Persistent(id))
+                match self.class_of_module(id) {
+                    Some(class) => self.push(class),
+                    None => self.add(Value::Persistent(id)),
+                }
             }
         }
+    }
+
+    /// What stands for the class of a module in torch's streams, `("module", class, file, source)`,
+    /// and in its tar archives, `(class, file, source)`. It means the class; the source is there for a
+    /// warning, if it has changed.
+    fn class_of_module(&self, id: ValueId) -> Option<ValueId> {
+        let class = match *self.graph.tuple(id)? {
+            [kind, class, _, _] if self.graph.text(kind) == Some("module") => class,
+            [class, _, _] => class,
+            _ => return None,
+        };
+        self.graph.global(class).map(|_| class)
     }
 
     fn stop(&mut self) -> Result<ValueId> {
@@ -359,6 +374,12 @@ impl<'l> Machine<'l> {
         if !matches!(self.graph.value(function), Value::Global(_) | Value::Call(_)) {
             return Err(wrong_kind("a call for what is called", self.graph.value(function)));
         }
+        if kind == CallKind::Function
+            && self.graph.global(function).is_some_and(gives_its_first_argument)
+            && let Some(&[value, ..]) = self.graph.tuple(arguments)
+        {
+            return self.push(value);
+        }
         let (items, appended) = (Vec::new(), Vec::new());
         self.add(Value::Call(Box::new(Call {
             kind,
@@ -405,6 +426,15 @@ impl<'l> Machine<'l> {
         let global = self.graph.intern(Global { module: module.into(), name: name.into() });
         self.store(Value::Global(global))
     }
+}
+
+/// Whether the function gives its first argument back: TorchScript says by it what a list or a dict
+/// holds (`torch/jit/_pickle.py`).
+fn gives_its_first_argument(global: &Global) -> bool {
+    let name = &*global.name;
+    let tags =
+        ["restore_type_tag", "build_intlist", "build_tensorlist", "build_doublelist", "build_boollist"];
+    &*global.module == "torch.jit._pickle" && tags.contains(&name)
 }
 
 /// One bound for values, stack and marks: each costs at least a byte of input, and a few of memory.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `opcode.rs` | one instruction after the other, every length checked against the input |
 //! | `literal.rs` | numbers and strings as the text opcodes of protocol 0 spell them |
+//! | `stream.rs` | one pickle of several in a file |
 //! | `machine.rs` | the graph, from the instructions |
 //! | `memo.rs` | the table behind GET and PUT |
 //! | `graph.rs` | the arena, and how to look at it |
@@ -26,8 +27,10 @@ mod literal;
 mod machine;
 mod memo;
 mod opcode;
+mod stream;
 
 pub use graph::{Call, CallKind, Global, GlobalId, Graph, Items, Text, Value, ValueId};
+pub use stream::take;
 
 use tensorferry_sdk::{Limits, Result};
 

@@ -98,11 +98,24 @@ pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
     base: u64,
+    /// What the last instruction lacked.
+    missing: u64,
 }
 
 impl<'a> Decoder<'a> {
     pub(super) fn new(bytes: &'a [u8], base: u64) -> Self {
-        Self { bytes, at: 0, base }
+        Self::resume(bytes, 0, base)
+    }
+
+    /// Goes on at an instruction that another decoder came to.
+    pub(super) fn resume(bytes: &'a [u8], at: usize, base: u64) -> Self {
+        Self { bytes, at, base, missing: 0 }
+    }
+
+    /// At least how many bytes behind the input the last instruction would have needed; 0, if it did
+    /// not fail for want of bytes.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing
     }
 
     /// Where the next instruction begins.
@@ -267,11 +280,12 @@ impl<'a> Decoder<'a> {
     fn take(&mut self, len: u64) -> Result<&'a [u8]> {
         let end = usize::try_from(len).ok().and_then(|len| self.at.checked_add(len));
         let taken = end.and_then(|end| self.bytes.get(self.at..end));
-        let taken = taken.ok_or_else(|| {
-            Error::malformed("the pickle ends inside an instruction")
+        let Some(taken) = taken else {
+            self.missing = len.saturating_sub(self.remaining() as u64).max(1);
+            return Err(Error::malformed("the pickle ends inside an instruction")
                 .expected(format!("{len} bytes more"))
-                .found(self.remaining())
-        })?;
+                .found(self.remaining()));
+        };
         self.at += taken.len();
         Ok(taken)
     }
@@ -308,7 +322,10 @@ impl<'a> Decoder<'a> {
     fn line_bytes(&mut self) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         let len = rest.iter().position(|&byte| byte == b'\n');
-        let len = len.ok_or_else(|| Error::malformed("the pickle ends inside a line"))?;
+        let Some(len) = len else {
+            self.missing = 1;
+            return Err(Error::malformed("the pickle ends inside a line"));
+        };
         self.at += len + 1;
         Ok(&rest[..len])
     }

@@ -1,0 +1,112 @@
+//! A persistent id is how a pickle names a storage: by its key, with the class and the number of the
+//! elements in it.
+
+use crate::Extent;
+use crate::archive::Record;
+use crate::dtype::TorchDtype;
+use crate::pickle::{Graph, Value, ValueId};
+use tensorferry_sdk::{Error, Result};
+
+/// The persistent id of a storage, taken apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PersistentId<'g> {
+    /// `None`: an untyped storage.
+    pub(crate) dtype: Option<&'static TorchDtype>,
+    pub(crate) key: &'g str,
+    pub(crate) location: &'g str,
+    /// In elements.
+    pub(crate) len: u64,
+    /// Where in the storage of this key the one that is meant begins, and its length, in elements: in
+    /// old files, storages are views of others.
+    pub(crate) view: Option<(u64, u64)>,
+}
+
+/// The part of a storage that is meant, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+impl<'g> PersistentId<'g> {
+    /// Takes `("storage", class, key, location, elements)` apart, which in streams has a sixth item:
+    /// None or `(key of the view, offset, elements)`. A reason, if the class is not known.
+    ///
+    /// # Errors
+    /// Malformed, if it is anything else.
+    pub(crate) fn of(graph: &'g Graph, id: ValueId) -> Result<Result<Self, String>> {
+        let malformed = || {
+            Error::malformed("a persistent id is not that of a storage")
+                .expected("(\"storage\", class, key, location, number of elements)")
+        };
+        let Some(&[kind, class, key, location, len, ref rest @ ..]) = graph.tuple(id) else {
+            return Err(malformed());
+        };
+        let parts =
+            (graph.text(kind), graph.global(class), graph.text(key), graph.text(location), graph.count(len));
+        let (Some("storage"), Some(class), Some(key), Some(location), Some(len)) = parts else {
+            return Err(malformed());
+        };
+        let view = match *rest {
+            [] => None,
+            [view] if *graph.value(view) == Value::None => None,
+            [view] => match graph.tuple(view) {
+                Some(&[_, offset, len]) => {
+                    Some(graph.count(offset).zip(graph.count(len)).ok_or_else(malformed)?)
+                }
+                _ => return Err(malformed()),
+            },
+            _ => return Err(malformed()),
+        };
+        let dtype = match (&*class.module, &*class.name) {
+            ("torch" | "torch.storage" | "torch.cuda", "UntypedStorage") => Some(None),
+            ("torch" | "torch.cuda", name) => TorchDtype::of_storage_class(name).map(Some),
+            _ => None,
+        };
+        let unknown = || format!("its storage class {} is not known", class.path());
+        Ok(dtype.ok_or_else(unknown).map(|dtype| Self { dtype, key, location, len, view }))
+    }
+
+    /// How long one of its elements is.
+    pub(crate) fn element_bytes(&self) -> u64 {
+        self.dtype.map_or(1, |row| u64::from(row.element_bytes))
+    }
+
+    /// How long it is, in bytes.
+    ///
+    /// # Errors
+    /// Malformed, if that does not fit 64 bits.
+    pub(crate) fn bytes(&self) -> Result<u64> {
+        self.len.checked_mul(self.element_bytes()).ok_or_else(|| {
+            Error::malformed(format!("the length of storage {:?} does not fit 64 bits", self.key))
+                .found(format!("{} elements of {} bytes", self.len, self.element_bytes()))
+        })
+    }
+
+    /// The part that is meant of the storage of this key, which has `storage_len` bytes.
+    ///
+    /// # Errors
+    /// Malformed, if it reaches past the end.
+    pub(crate) fn part(&self, storage_len: u64) -> Result<Part> {
+        let Some((offset, len)) = self.view else { return Ok(Part { offset: 0, len: storage_len }) };
+        let in_bytes = |elements: u64| elements.checked_mul(self.element_bytes());
+        let part = in_bytes(offset).zip(in_bytes(len)).map(|(offset, len)| Part { offset, len });
+        let inside = |part: &Part| part.offset.checked_add(part.len).is_some_and(|end| end <= storage_len);
+        part.filter(inside).ok_or_else(|| {
+            Error::malformed(format!("a view of storage {:?} reaches past its end", self.key))
+                .expected(format!("at most {} elements", self.len))
+                .found(format!("{len} elements at {offset}"))
+        })
+    }
+}
+
+impl Part {
+    /// This part of a record, whose CRC is that of all of it.
+    pub(crate) fn of(self, record: Record) -> Record {
+        let Extent { file, offset, len } = record.extent;
+        if self.len == len {
+            return record;
+        }
+        Record { extent: Extent { file, offset: offset + self.offset, len: self.len }, crc: None }
+    }
+}

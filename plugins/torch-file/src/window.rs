@@ -1,0 +1,49 @@
+//! A window is a part of a file that is read ahead: headers that lie close together are read at once,
+//! since one read for each of thousands would take longer than everything else.
+
+use tensorferry_sdk::{Error, FileId, Result, Source};
+
+/// How far ahead it is worth reading for the next header.
+pub(crate) const NEAR: u64 = 64 << 10;
+
+/// The part of a file that was read last.
+pub(crate) struct Window<'a> {
+    source: &'a dyn Source,
+    file: FileId,
+    /// Where what may be read ends.
+    end: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    /// A window that never reads past `end`.
+    pub(crate) fn new(source: &'a dyn Source, file: FileId, end: u64) -> Self {
+        Self { source, file, end, start: 0, bytes: Vec::new() }
+    }
+
+    /// `len` bytes at `at`. If they are not there yet, the window moves: it begins at `at`, and ends
+    /// where `ahead` says, if that is further on.
+    ///
+    /// # Errors
+    /// Malformed past the end; i/o.
+    pub(crate) fn get(&mut self, at: u64, len: u64, ahead: impl FnOnce() -> Option<u64>) -> Result<&[u8]> {
+        let end = at.checked_add(len).filter(|&end| end <= self.end);
+        let end = end.ok_or_else(|| {
+            Error::malformed("a header reaches past the end of where headers are")
+                .offset(at)
+                .expected(format!("{len} bytes"))
+                .found(format!("{} bytes", self.end.saturating_sub(at)))
+        })?;
+        if at < self.start || end > self.start + self.bytes.len() as u64 {
+            let ahead = ahead().map_or(end, |ahead| ahead.clamp(end, self.end.max(end)));
+            let len = usize::try_from(ahead - at).map_err(|_| Error::limit("too long for this machine"))?;
+            self.bytes.resize(len, 0);
+            self.source.read_at(self.file, at, &mut self.bytes)?;
+            self.start = at;
+        }
+        let from = usize::try_from(at - self.start).unwrap_or(usize::MAX);
+        let to = usize::try_from(end - self.start).unwrap_or(usize::MAX);
+        self.bytes.get(from..to).ok_or_else(|| Error::malformed("a header is cut off").offset(at))
+    }
+}
