@@ -50,7 +50,7 @@ impl<'s> Found<'s> {
             .and_then(|file| ObjectFile::open(self.source, Extent::whole(self.source, file), self.context));
         object
             .and_then(|object| {
-                self.globals.extend(object.globals());
+                self.globals.extend(object.globals().map(str::to_owned));
                 read(self, &object)
             })
             .map_err(|error| error.file(name))

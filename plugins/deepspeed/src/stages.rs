@@ -133,7 +133,8 @@ pub(crate) fn add_shared(model: &ModelStates, answer: &mut Answer) {
         match known.get(source) {
             Some(elements) => answer.tie(alias, elements),
             None => {
-                answer.lose(LossKind::Tensor, alias, "another name for a frozen parameter that was not saved")
+                let why = "another name for a frozen parameter that was not saved";
+                answer.lose(LossKind::Tensor, alias, why);
             }
         }
     }

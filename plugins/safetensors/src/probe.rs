@@ -10,10 +10,10 @@ use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 /// How sure it is that the source is safetensors. A file of that name whose bytes are wrong may
 /// still be one: then the reader says what is wrong with it.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
-<<<<<<< HEAD
-=======
-    let any_member = |prefix| Ok(source.list(prefix)?.iter().any(|name| is_member(&NAMING, name)));
->>>>>>> wip-containers
+    let members = |prefix| -> Result<Vec<String>> {
+        let names = source.list(prefix)?.into_iter();
+        Ok(names.filter(|name| is_member(&NAMING, name)).collect())
+    };
     match source.entry() {
         Entry::File(name) if name.ends_with(NAMING.index_suffix) => Ok(Score::CERTAIN),
         Entry::File(name) => {
@@ -25,22 +25,13 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
                 Err(_) => Ok(Score::NO),
             }
         }
-        Entry::Folder => {
-            let names = source.list("")?;
-            let members: Vec<&String> = names.iter().filter(|name| is_member(name)).collect();
-            Ok(if members.is_empty() {
-                Score::NO
-            } else if members.iter().all(|name| holds_parts(name)) {
-                Score::LIKELY
-            } else {
-                Score::CERTAIN
-            })
-        }
+        Entry::Folder => Ok(match &*members("")? {
+            [] => Score::NO,
+            members if members.iter().all(|name| holds_parts(name)) => Score::LIKELY,
+            _ => Score::CERTAIN,
+        }),
         // A name that nothing has is a looser hint than a folder: other formats may claim it too.
-        Entry::Prefix(prefix) => {
-            let any = source.list(prefix)?.iter().any(|name| is_member(name));
-            Ok(if any { Score::LIKELY } else { Score::NO })
-        }
+        Entry::Prefix(prefix) => Ok(if members(prefix)?.is_empty() { Score::NO } else { Score::LIKELY }),
     }
 }
 

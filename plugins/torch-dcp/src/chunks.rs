@@ -27,7 +27,7 @@ impl Files<'_, '_> {
             ObjectFile::open(self.source, extent, self.context)
         });
         let object = object.map_err(|error| error.file(&stored.file).offset(stored.offset))?;
-        self.globals.extend(object.globals());
+        self.globals.extend(object.globals().map(str::to_owned));
         Ok(object)
     }
 

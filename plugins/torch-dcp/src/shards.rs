@@ -11,7 +11,7 @@ use tensorferry_sdk::{
 };
 
 /// Bytes of the header's length, before it.
-const WORD: u64 = 8;
+const WORD: usize = 8;
 
 /// The entries that are not the tensors' own.
 const OTHER_KEYS: [&str; 3] = [SHARDING_KEY, "DCP_VERSION", "format"];
@@ -130,12 +130,12 @@ fn read_shard(
 
 /// The header, and where the tensors' bytes are.
 fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadata, Storage)> {
-    let mut word = [0; WORD as usize];
+    let mut word = [0; WORD];
     source.read_at(file, 0, &mut word)?;
-    let bytes = source.read_vec(file, WORD, u64::from_le_bytes(word), limits)?;
+    let bytes = source.read_vec(file, WORD as u64, u64::from_le_bytes(word), limits)?;
     let header: Metadata = serde_json::from_slice(&bytes)
-        .map_err(|error| Error::malformed(format!("the header: {}", short(&error))).offset(WORD))?;
-    let start = WORD + bytes.len() as u64;
+        .map_err(|error| Error::malformed(format!("the header: {}", short(&error))).offset(WORD as u64))?;
+    let start = (WORD + bytes.len()) as u64;
     let (len, expected) = (source.len(file) - start, header.data_len() as u64);
     if len != expected {
         return Err(Error::malformed("the file is not as long as its tensors are")
