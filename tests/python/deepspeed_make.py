@@ -5,8 +5,12 @@ Prints what DeepSpeed itself makes of each: the consolidated weights as zero_to_
 
     deepspeed_make.py FOLDER CASE...
 
-A case is stage-dtype with more words: `3-bf16`, `2-fp32-universal`, `3-fp32-small_groups`. Its
-checkpoint is FOLDER/CASE; a universal one lies beside the plain one, in the same folder.
+A case is stage-dtype with more words: `3-bf16`, `2-fp32-universal`. Its checkpoint is FOLDER/CASE.
+
+    universal        a universal checkpoint lies beside it, as global_step2_universal
+    small_groups     stage 3 cuts its vectors into several
+    bf16_optimizer   the optimizer is BF16_Optimizer
+    legacy           torch's stream format, from before torch 1.6
 """
 
 import glob
@@ -21,10 +25,10 @@ os.environ.setdefault("DS_SKIP_CUDA_CHECK", "1")
 
 import deepspeed
 import torch
-import torch.multiprocessing
 from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint, to_torch_tensor
 
 import facts
+import ranks
 
 RANKS = 2
 TAG = "global_step2"
@@ -85,14 +89,9 @@ def configuration(stage, dtype, words):
     return config
 
 
-def train(rank, port, folder, case):
-    os.environ |= {
-        "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(RANKS),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-    }
+def train(rank, folder, case):
     stage, dtype, *words = case.split("-")
     torch.manual_seed(7)
-    torch.set_num_threads(1)
     deepspeed.init_distributed("gloo")
     model = Model()
     decay = [p for p in model.parameters() if p.requires_grad and p.dim() > 1]
@@ -108,10 +107,13 @@ def train(rank, port, folder, case):
     engine.save_checkpoint(folder, tag=TAG, client_state={"epoch": 3})
 
 
-def make(folder, case, port):
+def make(folder, case):
     words = case.split("-")
     os.makedirs(folder)
-    torch.multiprocessing.spawn(train, (port, folder, case), nprocs=RANKS)
+    ranks.run(train, RANKS, folder, case)
+    if "legacy" in words:
+        for path in glob.glob(f"{folder}/{TAG}/*.pt"):
+            torch.save(torch.load(path, weights_only=False), path, _use_new_zipfile_serialization=False)
     if "universal" in words:
         make_universal(folder)
     made = {"fp32": facts.facts(weights(folder)), "optimizer": facts.facts(optimizer(folder))}
@@ -175,7 +177,7 @@ def main():
     # DeepSpeed prints as it goes: what this script says must stand alone.
     answer = os.dup(1)
     os.dup2(2, 1)
-    made = {case: make(os.path.join(folder, case), case, 29500 + number) for number, case in enumerate(cases)}
+    made = {case: make(os.path.join(folder, case), case) for case in cases}
     with os.fdopen(answer, "w") as stdout:
         json.dump(made, stdout)
 
