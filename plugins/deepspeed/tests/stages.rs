@@ -72,19 +72,18 @@ fn the_module_is_as_it_ran() {
 fn the_optimizer_has_a_tensor_for_each_parameter() {
     let half = |values: &[f32]| values.iter().map(|value| value / 2.0).collect::<Vec<_>>();
     let (a, b, c) = (half(&A), half(&B), half(&C));
-    let number: (&str, &[u64], &[f32]) = ("I64", &[], &[]);
     for stage in 1..=3 {
-        let mut expected: Vec<Row<'_>> = Vec::new();
-        let rows: [(&str, &str, &str, &[u64], &[f32]); 3] = [
-            ("a.exp_avg", "a.step", "a.count", &[3], &a),
-            ("b.exp_avg", "b.step", "b.count", &[2, 3], &b),
-            ("c.exp_avg", "c.step", "c.count", &[2], &c),
+        let expected: [Row<'_>; 9] = [
+            ("a.exp_avg", "F32", &[3], &a),
+            ("a.step", "F32", &[], &[2.0]),
+            ("a.count", "I64", &[], &[]),
+            ("b.exp_avg", "F32", &[2, 3], &b),
+            ("b.step", "F32", &[], &[2.0]),
+            ("b.count", "I64", &[], &[]),
+            ("c.exp_avg", "F32", &[2], &c),
+            ("c.step", "F32", &[], &[2.0]),
+            ("c.count", "I64", &[], &[]),
         ];
-        for (vector, step, count, shape, values) in rows {
-            expected.push((vector, "F32", shape, values));
-            expected.push((step, "F32", &[], &[2.0]));
-            expected.push((count, number.0, number.1, number.2));
-        }
         check(Run::of_stage(stage).files(), &[("what", "optimizer")], &expected);
         let catalog = catalog(Run::of_stage(stage).files(), &[("what", "optimizer")]).unwrap();
         let ties: BTreeSet<TensorId> = catalog.ties().into_iter().collect();
@@ -111,17 +110,12 @@ fn padding_between_parameters_is_left_out() {
     let with_padding = [vec![1.0, 2.0, 3.0, 0.0, 4.0], vec![10.0]];
     for (rank, groups) in [(0, with_padding), (1, [vec![5.0, 6.0, 7.0, 8.0, 9.0], vec![11.0]])] {
         replace_vectors(&mut run, rank, &groups);
-        let state = ("param_alignment_paddings", list(&[list(&[int(1), int(0)]), list(&[int(0)])]));
-        add_state(&mut run, rank, state);
+        add_state(&mut run, rank, "param_alignment_paddings", &paddings(&[1, 0]));
     }
     check(run.files(), &[], &FP32);
-    add_state(&mut run, 0, ("param_alignment_paddings", list(&[list(&[int(1)]), list(&[int(0)])])));
+    add_state(&mut run, 0, "param_alignment_paddings", &paddings(&[1]));
     assert!(run.error().contains("param_alignment_paddings"), "{}", run.error());
-    add_state(
-        &mut run,
-        0,
-        ("param_alignment_paddings", list(&[list(&[int(i64::MAX), int(0)]), list(&[int(0)])])),
-    );
+    add_state(&mut run, 0, "param_alignment_paddings", &paddings(&[i64::MAX, 0]));
     assert!(run.error().contains("tensor \"b\""), "{}", run.error());
 }
 
@@ -179,7 +173,7 @@ fn parts_of_other_parallelism_are_refused() {
         assert!(error.contains("unsupported") && error.contains(why) && error.contains(MODEL), "{error}");
     }
     let mut run = Run::of_stage(2);
-    add_state(&mut run, 0, ("partition_count", list(&[int(2), int(1)])));
+    add_state(&mut run, 0, "partition_count", &list(&[int(2), int(1)]));
     assert!(run.error().contains("different numbers of ranks"), "{}", run.error());
 }
 
@@ -192,7 +186,7 @@ fn ranks_of_different_runs_are_refused() {
     run.optimizer = Run::of_stage(3).optimizer;
     assert!(run.error().contains("another stage"), "{}", run.error());
     let mut run = Run::of_stage(2);
-    add_state(&mut run, 0, ("zero_stage", int(4)));
+    add_state(&mut run, 0, "zero_stage", &int(4));
     assert!(run.error().contains("stage"), "{}", run.error());
 }
 
@@ -224,7 +218,7 @@ fn what_deepspeed_does_not_write_is_refused_by_key() {
         ("single_partition_of_fp32_groups", common::NONE.to_vec()),
     ] {
         let mut run = Run::of_stage(2);
-        add_state(&mut run, 0, (key, value));
+        add_state(&mut run, 0, key, &value);
         let error = run.error();
         assert!(error.starts_with("malformed") && error.contains(&Run::optimizer_name(0)), "{key}: {error}");
     }
@@ -240,7 +234,7 @@ fn nothing_is_executed() {
     for stage in 1..=3 {
         let mut run = Run::of_stage(stage);
         run.model[0].set("lr_scheduler", payload.clone());
-        add_state(&mut run, 0, ("loss_scaler", payload.clone()));
+        add_state(&mut run, 0, "loss_scaler", &payload);
         let catalog = catalog(run.files(), &[]).unwrap();
         assert!(!folder.exists(), "a payload ran");
         assert!(catalog.globals().contains(&"os.mkdir".to_owned()), "{:?}", catalog.globals());
@@ -301,11 +295,17 @@ fn a_universal_checkpoint_is_read_whole() {
     assert!(error(files).contains("step/zero/c/fp32.pt"));
 }
 
-/// Puts an entry before the others of a rank's state; the last of each key holds.
-fn add_state(run: &mut Run, rank: usize, entry: (&str, Vec<u8>)) {
+/// What is between the parameters of the first group; the second has one parameter.
+fn paddings(first: &[i64]) -> Vec<u8> {
+    let first: Vec<_> = first.iter().map(|&padding| int(padding)).collect();
+    list(&[list(&first), list(&[int(0)])])
+}
+
+/// Adds an entry to a rank's state; the last of each key holds.
+fn add_state(run: &mut Run, rank: usize, key: &str, value: &[u8]) {
     let saved = &mut run.optimizer[rank];
     let state = saved.entries.pop().unwrap().1;
-    let entry = [&text(entry.0)[..], &entry.1, b"s"].concat();
+    let entry = [&text(key)[..], value, b"s"].concat();
     saved.set("optimizer_state_dict", [state, entry].concat());
 }
 
@@ -314,5 +314,5 @@ fn replace_vectors(run: &mut Run, rank: usize, groups: &[Vec<f32>]) {
     let vectors: Vec<Vec<u8>> =
         groups.iter().map(|group| saved.floats(group, &[i64::try_from(group.len()).unwrap()])).collect();
     let key = if run.stage == 3 { "fp32_flat_groups" } else { "single_partition_of_fp32_groups" };
-    add_state(run, rank, (key, list(&vectors)));
+    add_state(run, rank, key, &list(&vectors));
 }

@@ -14,7 +14,7 @@
 //! | `planner_data` | for each name the path of keys and indices that it had in the nested state |
 //!
 //! The other variant (`HuggingFaceStorageWriter`) has no table: its files are safetensors files, and
-//! the metadata key [`SHARDING_KEY`] of each says where in the whole tensors its own belong.
+//! the metadata key `DCP_SHARDING_INFO` of each says where in the whole tensors its own belong.
 //!
 //! ```text
 //! shard-<rank + 1>-model-<file>-of-<files>.safetensors
