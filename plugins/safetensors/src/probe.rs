@@ -1,4 +1,7 @@
 //! The probe: nine bytes of a file, or the names in a folder.
+//!
+//! Shards of a distributed checkpoint are safetensors files too, each with its own part of the same
+//! tensors: a format that puts these together comes before this one.
 
 use crate::{NAMING, header};
 use tensorferry_hub::is_member;
@@ -7,22 +10,36 @@ use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 /// How sure it is that the source is safetensors. A file of that name whose bytes are wrong may
 /// still be one: then the reader says what is wrong with it.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
-    let any_member = |prefix| Ok(source.list(prefix)?.iter().any(|name| is_member(&NAMING, name)));
+    let members = |prefix| -> Result<Vec<String>> {
+        let names = source.list(prefix)?.into_iter();
+        Ok(names.filter(|name| is_member(&NAMING, name)).collect())
+    };
     match source.entry() {
         Entry::File(name) if name.ends_with(NAMING.index_suffix) => Ok(Score::CERTAIN),
         Entry::File(name) => {
             let file = source.open(name)?;
             match header::json_len(source, file) {
-                Ok(_) => Ok(Score::CERTAIN),
+                Ok(_) => Ok(if holds_parts(name) { Score::LIKELY } else { Score::CERTAIN }),
                 Err(error) if error.kind() != ErrorKind::Malformed => Err(error),
                 Err(_) if name.ends_with(NAMING.suffix) => Ok(Score::MAYBE),
                 Err(_) => Ok(Score::NO),
             }
         }
-        Entry::Folder => any_member("").map(|any| if any { Score::CERTAIN } else { Score::NO }),
+        Entry::Folder => Ok(match &*members("")? {
+            [] => Score::NO,
+            members if members.iter().all(|name| holds_parts(name)) => Score::LIKELY,
+            _ => Score::CERTAIN,
+        }),
         // A name that nothing has is a looser hint than a folder: other formats may claim it too.
-        Entry::Prefix(prefix) => any_member(prefix).map(|any| if any { Score::LIKELY } else { Score::NO }),
+        Entry::Prefix(prefix) => Ok(if members(prefix)?.is_empty() { Score::NO } else { Score::LIKELY }),
     }
+}
+
+/// Whether torch's `HuggingFaceStorageWriter` gives this name to a rank's part:
+/// `shard-00001-model-00001-of-00001.safetensors`.
+fn holds_parts(name: &str) -> bool {
+    name.strip_prefix("shard-")
+        .is_some_and(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with("-model-"))
 }
 
 #[cfg(test)]
@@ -57,5 +74,9 @@ mod tests {
         assert_eq!(of_file("model.safetensors.index.json", b""), Score::CERTAIN);
         assert_eq!(of_folder(&["config.json", "m.safetensors"]), Score::CERTAIN);
         assert_eq!(of_folder(&["config.json", "m.bin"]), Score::NO);
+        let parts = "shard-00001-model-00001-of-00001.safetensors";
+        assert_eq!(of_folder(&["config.json", parts]), Score::LIKELY);
+        assert_eq!(of_folder(&["model.safetensors", parts]), Score::CERTAIN);
+        assert_eq!(of_file(parts, b"\x02\0\0\0\0\0\0\0{}"), Score::LIKELY);
     }
 }

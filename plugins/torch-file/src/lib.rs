@@ -14,6 +14,7 @@
 //! | `rebuild.rs` | [`View`](rebuild::View): what torch's rebuild functions make of their arguments |
 //! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
 //! | `lazy.rs` | bytes that have to be made |
+//! | `budget.rs` | how much is copied out of a graph |
 //! | `window.rs` | headers, many at once |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `flatten.rs`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
@@ -49,6 +50,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+mod budget;
 mod container;
 mod described;
 mod dtype;
@@ -66,6 +68,7 @@ mod storages;
 mod tar;
 mod window;
 
+pub use budget::Budget;
 pub use container::Container;
 pub use described::{DescribedStorage, DescribedTensor};
 pub use dtype::TorchDtype;

@@ -200,7 +200,8 @@ fn rebuild(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<R
 }
 
 /// A tuple of numbers, also one that `torch.Size` wraps.
-fn counts(graph: &Graph, id: ValueId) -> Option<Vec<u64>> {
+#[must_use]
+pub fn counts(graph: &Graph, id: ValueId) -> Option<Vec<u64>> {
     let items = match graph.plain_call(id, "torch", "Size") {
         Some(&[inner]) => graph.tuple(inner)?,
         _ => graph.tuple(id)?,

@@ -1,0 +1,102 @@
+//! DeepSpeed's ZeRO checkpoints: what a model was trained with lies in pieces, one file for each rank,
+//! as flat vectors without names.
+//!
+//! ```text
+//! latest                                               the name of the newest folder
+//! <tag>/mp_rank_00_model_states.pt                     stages 1, 2: the module, and what the vectors hold
+//! <tag>/zero_pp_rank_<r>_mp_rank_00_model_states.pt    stage 3: one for each rank
+//! <tag>/[bf16_]zero_pp_rank_<r>_mp_rank_00_optim_states.pt   the rank's pieces of the vectors
+//! <tag>/zero/<name>/{fp32,exp_avg,exp_avg_sq,step}.pt  a universal checkpoint: each parameter whole
+//! ```
+//! All of them are `torch.save`d dicts.
+//!
+//! | In the model states | What it says |
+//! |---|---|
+//! | `param_shapes` | for each group of parameters their names and shapes, in the order of the vectors |
+//! | `module`, `buffer_names` | the state dict; in stage 3 its parameters are empty, its buffers are not |
+//! | `frozen_param_shapes`, `frozen_param_fragments` | what was not trained: whole, or the rank's piece |
+//! | `shared_params` | names that are another name for a parameter |
+//!
+//! | In the optimizer states, `optimizer_state_dict` | What it says |
+//! |---|---|
+//! | `zero_stage`, `partition_count` | how the vectors are cut, and into how many pieces |
+//! | `single_partition_of_fp32_groups` (1, 2), `fp32_flat_groups` (3) | for each group, the rank's piece of the weights |
+//! | `base_optimizer_state` (1, 2), `optimizer_state_dict` (3) | the optimizer's, in the same pieces |
+//! | `param_alignment_paddings` | elements between the parameters of a group that mean nothing |
+//!
+//! Stages 1 and 2 cut each group's vector into as many pieces as there are ranks, wherever that falls.
+//! Stage 3 cuts each parameter, and rounds up: rank r has elements r p to (r + 1) p of it, where p is
+//! a rank's share, and the last of them may mean nothing.
+//!
+//! What is read is what DeepSpeed's `zero_to_fp32.py` writes: the same names in the same order, floats
+//! as F32, integer and boolean buffers as they are.
+//!
+//! Source of the facts: `deepspeed/utils/zero_to_fp32.py`, `deepspeed/runtime/engine.py`,
+//! `deepspeed/runtime/zero/stage_1_and_2.py`, `stage3.py`, `deepspeed/runtime/bf16_optimizer.py` and
+//! `deepspeed/checkpoint/ds_to_universal.py` of DeepSpeed 0.19.8, and files that they wrote.
+#![forbid(unsafe_code)]
+
+mod probe;
+mod read;
+
+mod answer;
+mod found;
+mod model_states;
+mod optimizer_states;
+mod output;
+mod rank_files;
+mod ranks;
+mod spread;
+mod stages;
+mod universal;
+mod widened;
+
+use read::What;
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Format, OptionKind, OptionSpec, Options, Result, Score, Source,
+    TensorReader,
+};
+
+/// The format `deepspeed`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DeepSpeed;
+
+impl Format for DeepSpeed {
+    fn describe(&self) -> Description {
+        let what = OptionKind::Choice(What::ALL.map(|what| what.word().to_owned()).into());
+        Description {
+            id: "deepspeed".to_owned(),
+            title: "DeepSpeed ZeRO checkpoint".to_owned(),
+            members: ["latest", "latest_universal", "*_model_states.pt", "*_optim_states.pt"]
+                .map(str::to_owned)
+                .into(),
+            capabilities: Capabilities::READ,
+            options: vec![
+                OptionSpec::reader(
+                    "what",
+                    what,
+                    Some(What::Fp32.word()),
+                    "the trained weights, the module as it ran, or the optimizer's state",
+                ),
+                OptionSpec::reader(
+                    "tag",
+                    OptionKind::Text,
+                    None,
+                    "the folder to read, if not the one that latest names",
+                ),
+            ],
+            output_revision: 1,
+            ..Description::default()
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source).map(Some)
+    }
+
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::Reader::new(options)))
+    }
+}
+
+tensorferry_sdk::export_plugin!(DeepSpeed);

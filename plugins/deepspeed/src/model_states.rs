@@ -1,0 +1,152 @@
+//! Model states: what the flat vectors hold, and what is in none of them: buffers, frozen parameters.
+
+use crate::found::{Found, entry, need, wrong};
+use tensorferry_sdk::{Error, Result};
+use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
+use tensorferry_torch_file::rebuild::counts;
+use tensorferry_torch_file::{Location, ObjectFile};
+
+/// A tensor and its name.
+pub(crate) type Named = (String, Location);
+/// A name and a shape.
+pub(crate) type Shaped = (String, Vec<u64>);
+
+/// What rank 0's file says.
+#[derive(Debug)]
+pub(crate) struct ModelStates {
+    /// Every tensor of the module's state dict, whole; in stage 3 the parameters are empty.
+    pub(crate) module: Vec<Named>,
+    /// Names of what is in the module and no tensor.
+    pub(crate) others: Vec<String>,
+    /// Names of the buffers.
+    pub(crate) buffers: Vec<String>,
+    /// For each vector what it holds, in order.
+    pub(crate) groups: Vec<Vec<Shaped>>,
+    /// What was not trained.
+    pub(crate) frozen: Vec<Shaped>,
+    /// Names that are another name for a parameter: the name, the parameter.
+    pub(crate) shared: Vec<(String, String)>,
+}
+
+/// Reads the model states that describe the checkpoint: rank 0's.
+///
+/// # Errors
+/// Malformed, naming the file and the key; unsupported: what other kinds of parallelism write.
+pub(crate) fn read(found: &mut Found<'_>, file: &str) -> Result<ModelStates> {
+    found.read(file, |found, object| {
+        let graph = object.graph();
+        let root = object.root();
+        let buffers = entry(graph, root, "buffer_names").and_then(|names| graph.sequence(names));
+        let buffers = buffers.ok_or_else(|| {
+            Error::malformed("not DeepSpeed's model states").expected("a dict with buffer_names")
+        })?;
+        check_alone(graph, root)?;
+        let name = |found: &mut Found<'_>, name: ValueId| {
+            found.budget.name(graph.text(name).ok_or_else(|| wrong("a name", "a string"))?)
+        };
+        let buffers = buffers.iter().map(|&buffer| name(found, buffer)).collect::<Result<_>>()?;
+        let (mut module, mut others) = (Vec::new(), Vec::new());
+        for (key, value) in mapping(graph, need_module(graph, root)?, "module")? {
+            let name = name(found, key)?;
+            match found.tensor(object, value).map_err(|error| error.tensor(&name))? {
+                Some(location) => module.push((name, location)),
+                None => others.push(name),
+            }
+        }
+        let groups = match entry(graph, root, "param_shapes") {
+            None => Vec::new(),
+            Some(groups) => {
+                let groups =
+                    graph.sequence(groups).ok_or_else(|| wrong("param_shapes", "a list of dicts"))?;
+                groups
+                    .iter()
+                    .map(|&group| shapes(found, graph, group, "param_shapes"))
+                    .collect::<Result<_>>()?
+            }
+        };
+        let frozen = match entry(graph, root, "frozen_param_shapes") {
+            None => Vec::new(),
+            Some(frozen) => shapes(found, graph, frozen, "frozen_param_shapes")?,
+        };
+        let mut shared = Vec::new();
+        if let Some(names) = entry(graph, root, "shared_params") {
+            for (alias, source) in mapping(graph, names, "shared_params")? {
+                shared.push((name(found, alias)?, name(found, source)?));
+            }
+        }
+        Ok(ModelStates { module, others, buffers, groups, frozen, shared })
+    })
+}
+
+/// Reads what a rank has of the frozen parameters, in the order of `frozen`.
+///
+/// # Errors
+/// Malformed, naming the file and the tensor that is missing there.
+pub(crate) fn read_frozen(found: &mut Found<'_>, file: &str, frozen: &[Shaped]) -> Result<Vec<Location>> {
+    found.read(file, |found, object| fragments(found, object, frozen))
+}
+
+fn fragments(found: &mut Found<'_>, object: &ObjectFile, frozen: &[Shaped]) -> Result<Vec<Location>> {
+    let graph = object.graph();
+    let fragments =
+        mapping(graph, need(graph, object.root(), "frozen_param_fragments")?, "frozen_param_fragments")?;
+    let by_name: std::collections::HashMap<&str, ValueId> =
+        fragments.into_iter().filter_map(|(name, value)| Some((graph.text(name)?, value))).collect();
+    let fragment = |(name, _): &Shaped| {
+        let value = by_name.get(name.as_str()).copied();
+        let location = value.map_or(Ok(None), |value| found.tensor(object, value));
+        location
+            .and_then(|location| {
+                location.ok_or_else(|| Error::malformed("no fragment of a frozen parameter"))
+            })
+            .map_err(|error| error.tensor(name))
+    };
+    frozen.iter().map(fragment).collect()
+}
+
+/// A pipeline's module is in files of its own.
+fn need_module(graph: &Graph, root: ValueId) -> Result<ValueId> {
+    entry(graph, root, "module").ok_or_else(|| {
+        Error::unsupported("the module is in other files, as pipeline parallelism has it, which is not read")
+    })
+}
+
+/// Tensor and expert parallelism also say of themselves that they are there.
+fn check_alone(graph: &Graph, root: ValueId) -> Result<()> {
+    if let Some(size) =
+        entry(graph, root, "mp_world_size").and_then(|size| graph.int(size)).filter(|&size| size > 1)
+    {
+        return Err(Error::unsupported("a part of tensor parallelism, which is not read")
+            .expected("mp_world_size 1")
+            .found(size));
+    }
+    let is_empty = |value: ValueId| {
+        graph.sequence(value).is_some_and(|items| items.iter().all(|&item| graph.int(item) == Some(0)))
+    };
+    match ["num_experts", "ds_autoep_layers", "autoep_layers"]
+        .into_iter()
+        .find(|key| entry(graph, root, key).is_some_and(|value| !is_empty(value)))
+    {
+        Some(key) => {
+            let error = Error::unsupported("a part of a mixture of experts, which is not read");
+            Err(error.expected(format!("no {key}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A dict of names to shapes.
+fn shapes(found: &mut Found<'_>, graph: &Graph, value: ValueId, what: &str) -> Result<Vec<Shaped>> {
+    let shaped = |(name, shape): (ValueId, ValueId)| {
+        let name = graph.text(name).ok_or_else(|| wrong(what, "names that are strings"))?;
+        let shape = counts(graph, shape).ok_or_else(|| wrong(what, "torch.Size").tensor(name))?;
+        let shape = found.shape(shape).map_err(|error| error.tensor(name))?;
+        Ok((found.budget.name(name)?, shape))
+    };
+    mapping(graph, value, what)?.into_iter().map(shaped).collect()
+}
+
+pub(crate) fn mapping(graph: &Graph, value: ValueId, what: &str) -> Result<Vec<(ValueId, ValueId)>> {
+    debug_assert_ne!(*graph.value(value), Value::None, "the caller asked");
+    graph.entries(value).ok_or_else(|| wrong(what, "a dict"))
+}

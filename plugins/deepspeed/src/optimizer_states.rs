@@ -1,0 +1,175 @@
+//! Optimizer states: a rank's piece of each flat vector, of the weights and of what the optimizer
+//! keeps for them.
+
+use crate::found::{Found, entry, need, wrong};
+use crate::model_states::mapping;
+use tensorferry_sdk::{Dtype, Error, Result};
+use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
+use tensorferry_torch_file::{Location, ObjectFile};
+
+/// How the vectors are cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Stages 1 and 2: each group's vector, anywhere.
+    Groups,
+    /// Stage 3: each parameter.
+    Parameters,
+}
+
+/// A rank's file.
+#[derive(Debug)]
+pub(crate) struct OptimizerStates {
+    pub(crate) cut: Cut,
+    /// How many ranks there are.
+    pub(crate) ranks: u64,
+    /// The rank's piece of each group.
+    pub(crate) weights: Vec<Location>,
+    /// For each group what the optimizer keeps, in its order.
+    pub(crate) kept: Vec<Vec<(String, Kept)>>,
+    /// For each group how many elements behind each parameter mean nothing.
+    pub(crate) paddings: Option<Vec<Vec<u64>>>,
+}
+
+/// What an optimizer keeps of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Tensor(Location),
+    /// A number of Python's, little-endian.
+    Number(Dtype, [u8; 8]),
+    /// Neither.
+    Other,
+}
+
+/// Reads a rank's optimizer states. What the optimizer keeps is read only if it is asked for.
+///
+/// # Errors
+/// Malformed, naming the file and the key.
+pub(crate) fn read(found: &mut Found<'_>, file: &str, with_kept: bool) -> Result<OptimizerStates> {
+    found.read(file, |found, object| {
+        let graph = object.graph();
+        let state = need(graph, object.root(), "optimizer_state_dict")?;
+        let cut = cut(graph, state)?;
+        let ranks = ranks(graph, need(graph, state, "partition_count")?)?;
+        let (weights, kept) = match cut {
+            Cut::Groups => ("single_partition_of_fp32_groups", "base_optimizer_state"),
+            Cut::Parameters => ("fp32_flat_groups", "optimizer_state_dict"),
+        };
+        let groups = graph
+            .sequence(need(graph, state, weights)?)
+            .ok_or_else(|| wrong(weights, "a list of tensors"))?;
+        let weights = groups
+            .iter()
+            .map(|&group| found.tensor(object, group)?.ok_or_else(|| wrong(weights, "a list of tensors")))
+            .collect::<Result<Vec<_>>>()?;
+        let kept = match with_kept {
+            true => self::kept(found, object, need(graph, state, kept)?, weights.len())?,
+            false => Vec::new(),
+        };
+        let paddings = match entry(graph, state, "param_alignment_paddings") {
+            None => None,
+            Some(paddings) => Some(self::paddings(found, graph, paddings)?),
+        };
+        Ok(OptimizerStates { cut, ranks, weights, kept, paddings })
+    })
+}
+
+fn cut(graph: &Graph, state: ValueId) -> Result<Cut> {
+    let Some(stage) = entry(graph, state, "zero_stage") else {
+        // BF16_Optimizer does not say it: it cuts as stage 1 does.
+        return match entry(graph, state, "single_partition_of_fp32_groups") {
+            Some(_) => Ok(Cut::Groups),
+            None => Err(Error::malformed("not states of ZeRO").expected("zero_stage")),
+        };
+    };
+    // Pickled as a member of an enum: ZeroStageEnum(2).
+    let number = match graph.call(stage).and_then(|call| graph.tuple(call.arguments)) {
+        Some(&[number]) => graph.int(number),
+        _ => graph.int(stage),
+    };
+    match number {
+        Some(1 | 2) => Ok(Cut::Groups),
+        Some(3) => Ok(Cut::Parameters),
+        Some(other) => {
+            Err(Error::unsupported("a stage of ZeRO that is not known").expected("1, 2 or 3").found(other))
+        }
+        None => Err(wrong("zero_stage", "a number")),
+    }
+}
+
+/// Each group has its own count, where experts are spread over fewer ranks than the rest.
+fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
+    let counts: Option<Vec<u64>> = match graph.sequence(count) {
+        Some(counts) => counts.iter().map(|&count| graph.count(count)).collect(),
+        None => graph.count(count).map(|count| vec![count]),
+    };
+    match counts.as_deref() {
+        Some(&[ranks, ref rest @ ..]) if ranks > 0 => match rest.iter().find(|&&other| other != ranks) {
+            None => Ok(ranks),
+            Some(other) => {
+                let error = Error::unsupported("groups on different numbers of ranks: experts are not read");
+                Err(error.expected(ranks).found(other))
+            }
+        },
+        _ => Err(wrong("partition_count", "a number of ranks, or one for each group")),
+    }
+}
+
+/// A list with an entry for each group, or the state dict of an optimizer whose parameters are the
+/// groups.
+fn kept(
+    found: &mut Found<'_>,
+    object: &ObjectFile,
+    value: ValueId,
+    groups: usize,
+) -> Result<Vec<Vec<(String, Kept)>>> {
+    let graph = object.graph();
+    let mut states: Vec<Option<ValueId>> = vec![None; groups];
+    let mut put = |index: Option<usize>, state| match index.and_then(|index| states.get_mut(index)) {
+        Some(place) => {
+            *place = Some(state);
+            Ok(())
+        }
+        None => Err(wrong("the optimizer's state", "an entry for each group")),
+    };
+    match graph.sequence(value) {
+        Some(list) => list.iter().enumerate().try_for_each(|(index, &state)| put(Some(index), state))?,
+        None => {
+            for (index, state) in mapping(graph, need(graph, value, "state")?, "the optimizer's state")? {
+                put(graph.count(index).and_then(|index| usize::try_from(index).ok()), state)?;
+            }
+        }
+    }
+    let group = |state: Option<ValueId>| {
+        let Some(state) = state else { return Ok(Vec::new()) };
+        let entries = mapping(graph, state, "the optimizer's state")?;
+        let named = entries.into_iter().map(|(key, value)| {
+            let key =
+                graph.text(key).ok_or_else(|| wrong("the optimizer's state", "keys that are strings"))?;
+            Ok((found.budget.name(key)?, kept_value(found, object, value)?))
+        });
+        named.collect::<Result<Vec<_>>>()
+    };
+    states.into_iter().map(group).collect()
+}
+
+/// A number or a tensor of an optimizer's state.
+///
+/// # Errors
+/// What is wrong with the tensor.
+pub(crate) fn kept_value(found: &mut Found<'_>, object: &ObjectFile, value: ValueId) -> Result<Kept> {
+    Ok(match object.graph().value(value) {
+        Value::Int(number) => Kept::Number(Dtype::I64, number.to_le_bytes()),
+        Value::Float(number) => Kept::Number(Dtype::F64, number.to_le_bytes()),
+        _ => found.tensor(object, value)?.map_or(Kept::Other, Kept::Tensor),
+    })
+}
+
+fn paddings(found: &mut Found<'_>, graph: &Graph, value: ValueId) -> Result<Vec<Vec<u64>>> {
+    let expected = || wrong("param_alignment_paddings", "a list of numbers for each group");
+    let groups = graph.sequence(value).ok_or_else(expected)?;
+    let group = |&group: &ValueId| {
+        let numbers = graph.sequence(group).ok_or_else(expected)?.iter().map(|&number| graph.count(number));
+        found.budget.numbers(numbers.collect::<Option<_>>().ok_or_else(expected)?)
+    };
+    groups.iter().map(group).collect()
+}

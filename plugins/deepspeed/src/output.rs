@@ -1,0 +1,148 @@
+//! The output is the answer in a catalog: the storages that it needs, and its tensors as views or
+//! blocks of them.
+
+use crate::answer::{Answer, Elements};
+use crate::spread::{Run, regions};
+use crate::widened::{Widened, is_widened};
+use std::collections::HashMap;
+use tensorferry_sdk::{
+    Block, Catalog, CatalogSink, Context, Dtype, Error, Loss, LossKind, Result, Storage, StorageId, TensorId,
+    row_major_strides,
+};
+use tensorferry_torch_file::Location;
+
+/// Puts an answer into a catalog; `found` has the storages of its locations. With `as_f32`, floats of
+/// other widths become F32: what the handles of encoded storages stand for is returned.
+///
+/// # Errors
+/// What the catalog's checks say, with the tensor.
+pub(crate) fn write(
+    answer: &Answer,
+    found: &Catalog,
+    as_f32: bool,
+    catalog: &mut dyn CatalogSink,
+    context: &dyn Context,
+) -> Result<Vec<Widened>> {
+    let mut output = Output {
+        found,
+        as_f32,
+        catalog,
+        declared: HashMap::new(),
+        by_start: HashMap::new(),
+        widened: Vec::new(),
+    };
+    for (name, elements) in &answer.tensors {
+        context.check_cancelled()?;
+        output.tensor(name, elements).map_err(|error| error.tensor(name))?;
+    }
+    answer.losses.iter().try_for_each(|loss| output.catalog.loss(loss.clone()))?;
+    Ok(output.widened)
+}
+
+struct Output<'o> {
+    found: &'o Catalog,
+    as_f32: bool,
+    catalog: &'o mut dyn CatalogSink,
+    /// The storages that are read as they lie.
+    declared: HashMap<StorageId, StorageId>,
+    /// Those that are widened, by where they begin and how long they are: tied tensors stay tied.
+    by_start: HashMap<(StorageId, u64, u64), StorageId>,
+    widened: Vec<Widened>,
+}
+
+impl Output<'_> {
+    fn tensor(&mut self, name: &str, elements: &Elements) -> Result<TensorId> {
+        match elements {
+            Elements::View(location) => self.view(name, location),
+            Elements::Spread { dtype, shape, runs } => self.spread(name, *dtype, shape, runs),
+            Elements::Shared(location) => {
+                if let Some((storage, _)) = location.start {
+                    self.declared.remove(&storage);
+                }
+                self.view(name, location)
+            }
+            Elements::Number(dtype, bytes) => {
+                let storage = self.catalog.storage(Storage::inline(*bytes))?;
+                self.catalog.tensor(name, *dtype, &[], storage, 0)
+            }
+        }
+    }
+
+    fn view(&mut self, name: &str, location: &Location) -> Result<TensorId> {
+        let dtype = self.dtype(name, location.dtype)?;
+        let start = match location.start {
+            Some((storage, offset)) => Some(self.start(storage, offset, reach(location)?, location.dtype)?),
+            None => None,
+        };
+        Location { dtype, start, ..location.clone() }.add(self.catalog, name)
+    }
+
+    fn spread(&mut self, name: &str, dtype: Dtype, shape: &[u64], runs: &[Run]) -> Result<TensorId> {
+        let widened = self.dtype(name, dtype)?;
+        let width = widened.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
+        let mut blocks = Vec::with_capacity(runs.len());
+        let mut at = 0;
+        for run in runs {
+            let (storage, mut offset) = self.start(run.storage, run.offset, run.len, dtype)?;
+            for region in regions(shape, at, run.len) {
+                let strides = row_major_strides(&region.shape);
+                let elements: u64 = region.shape.iter().product();
+                blocks.push(Block { region, storage, offset, strides });
+                offset += elements * width;
+            }
+            at += run.len;
+        }
+        self.catalog.tensor_of_blocks(name, widened, shape, blocks)
+    }
+
+    /// The dtype that the tensor will have.
+    fn dtype(&mut self, name: &str, dtype: Dtype) -> Result<Dtype> {
+        if !self.as_f32 || !is_widened(dtype) {
+            return Ok(dtype);
+        }
+        if dtype == Dtype::F64 {
+            let why = "F64 becomes F32, as zero_to_fp32.py has it; -i what=model keeps it";
+            self.catalog.loss(Loss::new(LossKind::Precision, name, why))?;
+        }
+        Ok(Dtype::F32)
+    }
+
+    /// Where the catalog has `len` elements that were found at a byte of a storage.
+    fn start(&mut self, storage: StorageId, offset: u64, len: u64, dtype: Dtype) -> Result<(StorageId, u64)> {
+        let found =
+            self.found.storage(storage).ok_or_else(|| Error::plugin("a storage that was not found"))?;
+        if self.as_f32 && is_widened(dtype) {
+            let key = (storage, offset, len);
+            if let Some(&known) = self.by_start.get(&key) {
+                return Ok((known, 0));
+            }
+            let widened = Widened::new(found, offset, len, dtype)?;
+            let id = self.catalog.storage(Storage::encoded(self.widened.len() as u64, widened.len()?))?;
+            self.widened.push(widened);
+            self.by_start.insert(key, id);
+            return Ok((id, 0));
+        }
+        // Its handle would be one of the finder's.
+        if matches!(found.place, tensorferry_sdk::Place::Encoded { .. }) {
+            return Err(Error::unsupported("a tensor whose values are made of others, as conjugates are"));
+        }
+        if let Some(&known) = self.declared.get(&storage) {
+            return Ok((known, offset));
+        }
+        let id = self.catalog.storage(found.clone())?;
+        self.declared.insert(storage, id);
+        Ok((id, offset))
+    }
+}
+
+/// How many elements of its storage a view reaches over.
+fn reach(location: &Location) -> Result<u64> {
+    let Some(strides) = &location.strides else { return tensorferry_sdk::element_count(&location.shape) };
+    let mut reach = Some(1_u64);
+    for (&len, &stride) in location.shape.iter().zip(strides) {
+        let stride = u64::try_from(stride).ok();
+        reach =
+            reach.zip(stride).and_then(|(reach, stride)| reach.checked_add((len - 1).checked_mul(stride)?));
+    }
+    reach.ok_or_else(|| Error::malformed("a view's extent does not fit 64 bits"))
+}

@@ -1,0 +1,58 @@
+//! How sure this format is of an input: the names of the files say it.
+
+use crate::rank_files::{POINTERS, is_checkpoint, newest};
+use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
+
+/// A training library may put the model beside the checkpoint, ready to be loaded: that is what the
+/// user means then. No other format is less sure of its own.
+const BESIDE_A_MODEL: Score = Score(20);
+
+pub(crate) fn score(source: &dyn Source) -> Result<Score> {
+    match source.entry() {
+        Entry::Folder => {}
+        Entry::File(name) if POINTERS.contains(&name.as_str()) => {}
+        Entry::File(_) | Entry::Prefix(_) => return Ok(Score::NO),
+    }
+    let names = source.list("")?;
+    if *source.entry() == Entry::Folder && is_checkpoint(&names) {
+        return Ok(Score::CERTAIN);
+    }
+    let tag = match newest(source) {
+        Ok(Some(tag)) => tag,
+        Ok(None) => return Ok(Score::NO),
+        Err(error) if error.kind() == ErrorKind::Malformed => return Ok(Score::NO),
+        Err(error) => return Err(error),
+    };
+    // Others have files of this name too; a folder that is not there cannot be listed.
+    if !source.list(&format!("{tag}/")).is_ok_and(|names| is_checkpoint(&names)) {
+        return Ok(Score::NO);
+    }
+    let is_model = |name: &String| name.ends_with(".safetensors") || name.starts_with("pytorch_model");
+    Ok(if names.iter().any(is_model) { BESIDE_A_MODEL } else { Score::CERTAIN })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::MemorySource;
+
+    fn of(entry: Entry, names: &[(&str, &str)]) -> Score {
+        let files = names.iter().map(|&(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+        score(&MemorySource::new(entry, files.collect())).unwrap()
+    }
+
+    #[test]
+    fn names_decide() {
+        let states = ("a/mp_rank_00_model_states.pt", "");
+        assert_eq!(of(Entry::Folder, &[("latest", "a"), states]), Score::CERTAIN);
+        assert_eq!(of(Entry::File("latest".to_owned()), &[("latest", "a"), states]), Score::CERTAIN);
+        assert_eq!(of(Entry::Folder, &[("zero_pp_rank_0_mp_rank_00_optim_states.pt", "")]), Score::CERTAIN);
+        assert_eq!(of(Entry::Folder, &[("latest", "b"), states]), Score::NO);
+        assert_eq!(of(Entry::Folder, &[("latest", "../a"), states]), Score::NO);
+        assert_eq!(of(Entry::Folder, &[("model.pt", "")]), Score::NO);
+        let beside = of(Entry::Folder, &[("latest", "a"), states, ("model.safetensors", "")]);
+        assert!(beside > Score::NO && beside < Score::MAYBE);
+    }
+}

@@ -1,0 +1,337 @@
+//! The files of a checkpoint, by the ranks in their names.
+//!
+//! What another kind of parallelism wrote is not a copy of rank 0's but a part that belongs beside it:
+//! it is refused by name, so that nobody takes a part for the whole.
+
+use std::collections::BTreeMap;
+use tensorferry_sdk::{Entry, Error, ErrorKind, Result, Source, check_name};
+
+const MODEL: &str = "_model_states.pt";
+const OPTIMIZER: &str = "_optim_states.pt";
+/// What the optimizers of half-precision training put before the name.
+const PREFIXES: [&str; 3] = ["", "bf16_", "fp16_"];
+/// What a universal checkpoint has.
+const UNIVERSAL: &str = "zero/optimizer_state.pt";
+/// Files that name the newest folder, the usual one first.
+pub(crate) const POINTERS: [&str; 2] = ["latest", "latest_universal"];
+/// A folder's name is short.
+const MOST_TAG_BYTES: u64 = 4096;
+/// How many names an error lists.
+const MOST_NAMED: usize = 20;
+
+/// The files of one checkpoint; names are relative to what the user named.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RankFiles {
+    /// The folder, with a slash behind it, or empty.
+    pub(crate) folder: String,
+    /// Whether each rank has model states of its own: stage 3.
+    pub(crate) is_partitioned: bool,
+    /// Whether each parameter is whole, in files of its own.
+    pub(crate) is_universal: bool,
+    /// The model states of each rank that has some.
+    model: BTreeMap<u64, String>,
+    /// The optimizer states of each rank that has some.
+    optimizer: BTreeMap<u64, String>,
+}
+
+/// What a name stands for.
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Model {
+        rank: Option<u64>,
+    },
+    Optimizer {
+        rank: u64,
+    },
+    /// A part that cannot be read, and why.
+    Foreign(&'static str),
+    Other,
+}
+
+/// Finds the files of the checkpoint that the user means: the folder itself, the one that `tag` names
+/// in it, or else the one that `latest` names.
+///
+/// # Errors
+/// Malformed: no checkpoint there; two files for one rank; unsupported, naming a file of tensor,
+/// pipeline or expert parallelism; i/o.
+pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> {
+    let folder = match tag.map(str::to_owned).or(newest(source)?) {
+        Some(tag) => {
+            check_name(&tag)?;
+            format!("{tag}/")
+        }
+        None => String::new(),
+    };
+    let names = list(source, &folder)?;
+    let mut files = RankFiles {
+        is_partitioned: false,
+        is_universal: source.contains(&format!("{folder}{UNIVERSAL}")),
+        model: BTreeMap::new(),
+        optimizer: BTreeMap::new(),
+        folder,
+    };
+    let mut whole = None;
+    for path in names {
+        let name = path.get(files.folder.len()..).unwrap_or_default();
+        let before = match kind(name) {
+            Kind::Foreign(why) => return Err(Error::unsupported(why).file(path)),
+            Kind::Other => None,
+            Kind::Model { rank: None } => whole.replace(path.clone()),
+            Kind::Model { rank: Some(rank) } => files.model.insert(rank, path.clone()),
+            Kind::Optimizer { rank } => files.optimizer.insert(rank, path.clone()),
+        };
+        if let Some(before) = before {
+            let error = Error::malformed("two files for one rank: remove what an earlier run left");
+            return Err(error.file(path).found(before));
+        }
+    }
+    files.is_partitioned = !files.model.is_empty();
+    match whole {
+        Some(whole) if files.is_partitioned => {
+            let error =
+                Error::malformed("model states of stage 3 beside others: remove what an earlier run left");
+            Err(error.file(whole))
+        }
+        Some(whole) => {
+            files.model.insert(0, whole);
+            Ok(files)
+        }
+        None if files.is_partitioned => Ok(files),
+        None => Err(Error::malformed("no model states in the folder")
+            .file(files.folder.trim_end_matches('/'))
+            .expected(format!("mp_rank_00{MODEL} or zero_pp_rank_0_mp_rank_00{MODEL}"))),
+    }
+}
+
+/// The files of a folder, which may not be there.
+///
+/// # Errors
+/// Malformed, if it is not; i/o.
+pub(crate) fn list(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
+    source.list(folder).map_err(|error| match error.kind() {
+        ErrorKind::Io => Error::malformed("no such folder").file(folder.trim_end_matches('/')),
+        _ => error,
+    })
+}
+
+/// Whether a folder's names are those of a checkpoint.
+pub(crate) fn is_checkpoint(names: &[String]) -> bool {
+    names.iter().any(|path| kind(path.rsplit('/').next().unwrap_or_default()) != Kind::Other)
+}
+
+/// The folder that `latest` names, if there is such a file.
+pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
+    let named = match source.entry() {
+        Entry::File(name) => Some(name.as_str()),
+        _ => POINTERS.into_iter().find(|name| source.contains(name)),
+    };
+    let Some(name) = named else { return Ok(None) };
+    let file = source.open(name)?;
+    let malformed = || Error::malformed("it does not hold the name of a folder").file(name);
+    if source.len(file) > MOST_TAG_BYTES {
+        return Err(malformed().found(format!("{} bytes", source.len(file))));
+    }
+    let mut bytes = vec![0; usize::try_from(source.len(file)).unwrap_or_default()];
+    source.read_at(file, 0, &mut bytes)?;
+    let tag = std::str::from_utf8(&bytes).ok().map(str::trim).filter(|tag| check_name(tag).is_ok());
+    Ok(Some(tag.ok_or_else(|| malformed().found(bytes.escape_ascii()))?.to_owned()))
+}
+
+impl RankFiles {
+    /// The first rank's model states.
+    ///
+    /// # Errors
+    /// Malformed, if they are missing.
+    pub(crate) fn first_model(&self) -> Result<&str> {
+        self.model.get(&0).map(String::as_str).ok_or_else(|| self.missing(&[self.model_name(0)]))
+    }
+
+    /// Any optimizer states, to learn from how many there are.
+    ///
+    /// # Errors
+    /// Malformed, if there are none.
+    pub(crate) fn any_optimizer(&self) -> Result<&str> {
+        self.optimizer.values().next().map(String::as_str).ok_or_else(|| {
+            Error::malformed("no optimizer states in the folder: without ZeRO there is only -i what=model")
+                .file(self.folder.trim_end_matches('/'))
+                .expected(self.optimizer_name(0))
+        })
+    }
+
+    /// The files of all ranks, once it is known that these are `ranks`.
+    ///
+    /// # Errors
+    /// Malformed, naming those that are missing or too many.
+    pub(crate) fn optimizer(&self, ranks: u64) -> Result<Vec<&str>> {
+        self.complete(&self.optimizer, ranks, |rank| self.optimizer_name(rank))
+    }
+
+    /// The model states of all ranks in stage 3, once it is known that these are `ranks`; else of one.
+    ///
+    /// # Errors
+    /// Malformed, naming those that are missing or too many.
+    pub(crate) fn model(&self, ranks: u64) -> Result<Vec<&str>> {
+        self.complete(&self.model, if self.is_partitioned { ranks } else { 1 }, |rank| self.model_name(rank))
+    }
+
+    /// How many ranks have model states.
+    pub(crate) fn models(&self) -> u64 {
+        self.model.len() as u64
+    }
+
+    /// Every file of states.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
+        self.model.values().chain(self.optimizer.values()).map(String::as_str)
+    }
+
+    fn complete<'f>(
+        &self,
+        files: &'f BTreeMap<u64, String>,
+        ranks: u64,
+        name: impl Fn(u64) -> String,
+    ) -> Result<Vec<&'f str>> {
+        if let Some((_, extra)) = files.range(ranks..).next() {
+            return Err(Error::malformed(
+                "a file of a rank that did not take part: remove what an earlier run left",
+            )
+            .file(extra)
+            .expected(format!("files of {ranks} ranks")));
+        }
+        if (files.len() as u64) < ranks {
+            let missing = (0..ranks).filter(|rank| !files.contains_key(rank)).map(name);
+            return Err(self
+                .missing(&missing.take(MOST_NAMED).collect::<Vec<_>>())
+                .found(format!("{} of {ranks}", files.len())));
+        }
+        Ok(files.values().map(String::as_str).collect())
+    }
+
+    fn missing(&self, names: &[String]) -> Error {
+        let folder = self.folder.trim_end_matches('/');
+        Error::malformed("files of some ranks are missing").file(folder).expected(names.join(", "))
+    }
+
+    fn model_name(&self, rank: u64) -> String {
+        if self.is_partitioned {
+            format!("zero_pp_rank_{rank}_mp_rank_00{MODEL}")
+        } else {
+            format!("mp_rank_00{MODEL}")
+        }
+    }
+
+    /// The name that goes with those that are there.
+    fn optimizer_name(&self, rank: u64) -> String {
+        let known = self.optimizer.values().next().and_then(|path| path.get(self.folder.len()..));
+        let prefix =
+            PREFIXES.into_iter().rev().find(|prefix| known.is_some_and(|name| name.starts_with(prefix)));
+        format!("{}zero_pp_rank_{rank}_mp_rank_00{OPTIMIZER}", prefix.unwrap_or_default())
+    }
+}
+
+fn kind(name: &str) -> Kind {
+    let (stem, is_model) = match (name.strip_suffix(MODEL), name.strip_suffix(OPTIMIZER)) {
+        (Some(stem), _) => (stem, true),
+        (_, Some(stem)) => (stem, false),
+        _ if name.starts_with("layer_") && name.ends_with("-model_states.pt") => {
+            return Kind::Foreign("a layer of pipeline parallelism, which is not read");
+        }
+        _ => return Kind::Other,
+    };
+    if ["layer_", "expert_", "expp_rank_"].iter().any(|prefix| stem.starts_with(prefix)) {
+        return Kind::Foreign("experts of a mixture of experts, which is not read");
+    }
+    let (rank, mp_rank) = match stem.strip_prefix("mp_rank_") {
+        Some(mp_rank) => (None, mp_rank),
+        None => {
+            let zero =
+                PREFIXES.iter().find_map(|prefix| stem.strip_prefix(prefix)?.strip_prefix("zero_pp_rank_"));
+            let Some((rank, mp_rank)) = zero.and_then(|zero| zero.split_once("_mp_rank_")) else {
+                return Kind::Foreign("states of a kind that is not known");
+            };
+            let Some(rank) = number(rank) else { return Kind::Foreign("states of a kind that is not known") };
+            (Some(rank), mp_rank)
+        }
+    };
+    match (number(mp_rank), rank) {
+        (Some(0), rank) if is_model => Kind::Model { rank },
+        (Some(0), Some(rank)) => Kind::Optimizer { rank },
+        (Some(0), None) => Kind::Foreign("states of a kind that is not known"),
+        (Some(_), _) => Kind::Foreign("a part of tensor parallelism, which is not read"),
+        (None, _) => Kind::Foreign("a part of tensor and pipeline parallelism, which is not read"),
+    }
+}
+
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::MemorySource;
+
+    fn source(names: &[&str]) -> MemorySource {
+        let files = names.iter().map(|name| match name.split_once('=') {
+            Some((name, text)) => (name.to_owned(), text.as_bytes().to_vec()),
+            None => ((*name).to_owned(), Vec::new()),
+        });
+        MemorySource::new(Entry::Folder, files.collect())
+    }
+
+    fn refusal(names: &[&str]) -> String {
+        find(&source(names), None).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn latest_leads_to_the_folder() {
+        let names =
+            ["latest=step2\n", "step1/mp_rank_00_model_states.pt", "step2/mp_rank_00_model_states.pt"];
+        assert_eq!(find(&source(&names), None).unwrap().first_model().unwrap(), names[2]);
+        assert_eq!(find(&source(&names), Some("step1")).unwrap().first_model().unwrap(), names[1]);
+        assert_eq!(find(&source(&["mp_rank_00_model_states.pt"]), None).unwrap().folder, "");
+        for bad in ["latest=../step2", "latest=", "latest=/etc", "latest=a\0b"] {
+            assert!(refusal(&[bad, "mp_rank_00_model_states.pt"]).contains("latest"), "{bad}");
+        }
+        assert!(refusal(&["latest=step3"]).contains("step3"));
+    }
+
+    #[test]
+    fn parts_of_other_parallelism_are_named() {
+        let parts = [
+            ("mp_rank_01_model_states.pt", "tensor"),
+            ("zero_pp_rank_0_mp_rank_01_optim_states.pt", "tensor"),
+            ("zero_pp_rank_1_mp_rank_12_model_states.pt", "tensor"),
+            ("mp_rank_00_001_model_states.pt", "pipeline"),
+            ("layer_03-model_00-model_states.pt", "pipeline"),
+            ("layer_0_expert_3_mp_rank_00_model_states.pt", "experts"),
+            ("expp_rank_1_mp_rank_00_optim_states.pt", "experts"),
+            ("other_optim_states.pt", "not known"),
+        ];
+        for (part, why) in parts {
+            let refusal = refusal(&["mp_rank_00_model_states.pt", part]);
+            assert!(refusal.contains(part) && refusal.contains(why), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_rank_has_one_file_and_none_is_missing() {
+        let model = "mp_rank_00_model_states.pt";
+        let of = |rank: u64| format!("bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt");
+        let names = [of(0), of(2), of(10)];
+        let files = find(&source(&[model, &names[0], &names[1], &names[2]]), None).unwrap();
+        let missing = files.optimizer(11).unwrap_err().to_string();
+        assert!(
+            missing.contains(&of(1)) && missing.contains(&of(9)) && !missing.contains(&of(2)),
+            "{missing}"
+        );
+        assert!(files.optimizer(3).unwrap_err().to_string().contains(&of(10)));
+        assert!(files.optimizer(u64::MAX).is_err());
+        let two = refusal(&[model, "zero_pp_rank_0_mp_rank_00_optim_states.pt", &names[0]]);
+        assert!(two.contains("two files for one rank"), "{two}");
+        assert!(refusal(&[&names[0]]).contains("no model states"));
+        let zero = find(&source(&[model]), None).unwrap();
+        assert!(zero.any_optimizer().unwrap_err().to_string().contains("what=model"));
+    }
+}

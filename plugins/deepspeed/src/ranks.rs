@@ -1,0 +1,263 @@
+//! The ranks' optimizer states together: flat vectors that are cut over the ranks become parameters
+//! again.
+
+use crate::answer::Elements;
+use crate::found::Found;
+use crate::model_states::Shaped;
+use crate::optimizer_states::{self, Cut, Kept, OptimizerStates};
+use crate::rank_files::RankFiles;
+use crate::spread::Spread;
+use std::cmp::min;
+use tensorferry_sdk::{Dtype, Error, Result, element_count};
+use tensorferry_torch_file::Location;
+
+/// The optimizer states of all ranks: at least one, all of one run.
+pub(crate) struct Ranks {
+    cut: Cut,
+    states: Vec<OptimizerStates>,
+}
+
+/// For each rank, for each group, its piece of a vector; `None`, where there is no such vector.
+pub(crate) type Pieces<'r> = Vec<Vec<Option<&'r Location>>>;
+
+impl Ranks {
+    /// Reads the files of all ranks.
+    ///
+    /// # Errors
+    /// Malformed, naming the files that are missing, or that are of another run.
+    pub(crate) fn read(found: &mut Found<'_>, files: &RankFiles, with_kept: bool) -> Result<Self> {
+        let any = files.any_optimizer()?;
+        let first = optimizer_states::read(found, any, with_kept)?;
+        let (count, cut, groups) = (first.ranks, first.cut, first.weights.len());
+        if files.is_partitioned != (cut == Cut::Parameters) {
+            let error =
+                Error::malformed("the model states are of another stage of ZeRO than the optimizer states");
+            return Err(error.file(any));
+        }
+        let mut states = vec![first];
+        for file in files.optimizer(count)?.into_iter().skip(1) {
+            let rank = optimizer_states::read(found, file, with_kept)?;
+            if (rank.ranks, rank.cut, rank.weights.len()) != (count, cut, groups) {
+                return Err(Error::malformed("the rank's states are of another run than those of rank 0")
+                    .file(file)
+                    .expected(format!("{count} ranks, {groups} groups"))
+                    .found(format!("{} ranks, {} groups", rank.ranks, rank.weights.len())));
+            }
+            states.push(rank);
+        }
+        Ok(Self { cut, states })
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.states.len() as u64
+    }
+
+    /// The pieces of the weights.
+    pub(crate) fn weights(&self) -> Pieces<'_> {
+        self.states.iter().map(|rank| rank.weights.iter().map(Some).collect()).collect()
+    }
+
+    /// The pieces of what the optimizer keeps under a key.
+    pub(crate) fn kept(&self, key: &str) -> Pieces<'_> {
+        let ranks = self.states.iter().map(|rank| {
+            let groups = rank.weights.iter().zip(&rank.kept);
+            groups.map(|(weights, kept)| vector(weights, under(kept, key)?)).collect()
+        });
+        ranks.collect()
+    }
+
+    /// The keys under which the optimizer keeps vectors, in its order.
+    pub(crate) fn vector_keys(&self) -> Vec<&str> {
+        let mut keys = Vec::new();
+        for (weights, kept) in self.groups() {
+            for (key, _) in kept.iter().filter(|(_, kept)| vector(weights, kept).is_some()) {
+                if !keys.contains(&key.as_str()) {
+                    keys.push(key);
+                }
+            }
+        }
+        keys
+    }
+
+    /// What the optimizer keeps for a group as a whole: the number of steps.
+    pub(crate) fn of_whole_group(&self, group: usize) -> impl Iterator<Item = (&str, &Kept)> {
+        let group = self.groups().nth(group);
+        group.into_iter().flat_map(|(weights, kept)| {
+            let of_group = kept.iter().filter(move |(_, kept)| vector(weights, kept).is_none());
+            of_group.map(|(key, kept)| (key.as_str(), kept))
+        })
+    }
+
+    /// The parameters' elements, in the order of `groups`; `None`, where there is no vector.
+    ///
+    /// # Errors
+    /// Malformed, naming the tensor: vectors that are not as long as their parameters.
+    pub(crate) fn join(&self, groups: &[Vec<Shaped>], pieces: &Pieces<'_>) -> Result<Vec<Option<Elements>>> {
+        match self.cut {
+            Cut::Groups => self.join_groups(groups, pieces),
+            Cut::Parameters => self.join_parameters(groups, pieces),
+        }
+    }
+
+    /// Each group's vector is the ranks' pieces one after the other.
+    fn join_groups(&self, groups: &[Vec<Shaped>], pieces: &Pieces<'_>) -> Result<Vec<Option<Elements>>> {
+        let first = &self.states[0];
+        if groups.len() != first.weights.len() {
+            return Err(differ(
+                "param_shapes has another number of groups than there are vectors",
+                first.weights.len(),
+                groups.len(),
+            ));
+        }
+        let mut joined = Vec::new();
+        for (index, parameters) in groups.iter().enumerate() {
+            if pieces[0][index].is_none() {
+                joined.extend(parameters.iter().map(|_| None));
+                continue;
+            }
+            let pieces: Option<Vec<&Location>> = pieces.iter().map(|rank| rank[index]).collect();
+            let pieces = pieces.ok_or_else(|| Error::malformed("a rank lacks a vector that rank 0 has"))?;
+            let dtype = same_dtype(pieces.iter().copied())?;
+            let mut vector = Spread::new(width(dtype));
+            for (piece, rank) in pieces.into_iter().zip(&self.states) {
+                // The optimizer's have padding at their end, of which the weights are rid.
+                vector.push(piece, element_count(&rank.weights[index].shape)?)?;
+            }
+            let paddings = match &first.paddings {
+                None => None,
+                Some(paddings) => {
+                    match paddings.get(index).filter(|paddings| paddings.len() == parameters.len()) {
+                        Some(paddings) => Some(paddings),
+                        None => {
+                            return Err(Error::malformed(
+                                "param_alignment_paddings has not a number for each parameter",
+                            ));
+                        }
+                    }
+                }
+            };
+            self.take_group(parameters, paddings.map(Vec::as_slice), &vector, dtype, &mut joined)?;
+        }
+        Ok(joined)
+    }
+
+    fn take_group(
+        &self,
+        parameters: &[Shaped],
+        paddings: Option<&[u64]>,
+        vector: &Spread,
+        dtype: Dtype,
+        joined: &mut Vec<Option<Elements>>,
+    ) -> Result<()> {
+        let mut at = 0_u64;
+        for (index, (name, shape)) in parameters.iter().enumerate() {
+            let len = element_count(shape)?;
+            let runs = vector.range(at, len).ok_or_else(|| too_short(name, vector.len(), at, len))?;
+            joined.push(Some(Elements::Spread { dtype, shape: shape.clone(), runs }));
+            let padding = paddings.map_or(0, |paddings| paddings[index]);
+            at = len.checked_add(padding).and_then(|step| at.checked_add(step)).ok_or_else(too_large)?;
+        }
+        // Vectors are filled up to a multiple of this, or were before the padding was taken off.
+        let unit = 2 * self.count();
+        if at.div_ceil(unit) != vector.len().div_ceil(unit) {
+            let name = parameters.first().map_or("", |(name, _)| name);
+            let error = differ("a vector is longer than its parameters together", at, vector.len());
+            return Err(error.context(format!("the group of {name:?}")));
+        }
+        Ok(())
+    }
+
+    /// Each parameter is the ranks' shares one after the other. Whatever is between two groups, a
+    /// rank's vectors follow one another.
+    fn join_parameters(&self, groups: &[Vec<Shaped>], pieces: &Pieces<'_>) -> Result<Vec<Option<Elements>>> {
+        let all: Option<Vec<Vec<&Location>>> =
+            pieces.iter().map(|rank| rank.iter().copied().collect::<Option<_>>()).collect();
+        let pieces =
+            all.ok_or_else(|| Error::malformed("a rank or a group lacks a vector that others have"))?;
+        let dtype = same_dtype(pieces.iter().flatten().copied())?;
+        let mut vectors = Vec::with_capacity(pieces.len());
+        for (rank, states) in pieces.into_iter().zip(&self.states) {
+            let mut vector = Spread::new(width(dtype));
+            for (piece, weights) in rank.into_iter().zip(&states.weights) {
+                vector.push(piece, element_count(&weights.shape)?)?;
+            }
+            vectors.push(vector);
+        }
+        let mut joined = Vec::new();
+        let mut at = 0_u64;
+        for (name, shape) in groups.iter().flatten() {
+            let len = element_count(shape)?;
+            let share = len.div_ceil(self.count());
+            let mut runs = Vec::new();
+            let mut rest = len;
+            for vector in &vectors {
+                let taken = min(share, rest);
+                runs.extend(vector.range(at, taken).ok_or_else(|| too_short(name, vector.len(), at, taken))?);
+                rest -= taken;
+            }
+            joined.push(Some(Elements::Spread { dtype, shape: shape.clone(), runs }));
+            at = at.checked_add(share).ok_or_else(too_large)?;
+        }
+        match vectors.iter().find(|vector| vector.len() != at) {
+            Some(vector) => Err(differ("a rank's vectors are not as long as its shares", at, vector.len())),
+            None => Ok(joined),
+        }
+    }
+
+    /// Rank 0's groups: the weights, and what the optimizer keeps.
+    fn groups(&self) -> impl Iterator<Item = (&Location, &[(String, Kept)])> {
+        let first = &self.states[0];
+        first.weights.iter().zip(first.kept.iter().map(Vec::as_slice))
+    }
+}
+
+fn under<'k>(kept: &'k [(String, Kept)], key: &str) -> Option<&'k Kept> {
+    kept.iter().find(|(other, _)| other == key).map(|(_, kept)| kept)
+}
+
+/// What is kept, if it has an element for each of the weights.
+fn vector<'k>(weights: &Location, kept: &'k Kept) -> Option<&'k Location> {
+    let Kept::Tensor(location) = kept else { return None };
+    match (&*location.shape, &*weights.shape) {
+        ([len], [weights]) if len >= weights => Some(location),
+        _ => None,
+    }
+}
+
+/// The dtype of all pieces.
+///
+/// # Errors
+/// Malformed, if they differ; unsupported, if its elements share bytes.
+pub(crate) fn same_dtype<'p>(mut pieces: impl Iterator<Item = &'p Location>) -> Result<Dtype> {
+    let dtype = pieces.next().map_or(Dtype::F32, |piece| piece.dtype);
+    match pieces.find(|piece| piece.dtype != dtype) {
+        Some(other) => Err(differ("pieces of one vector differ in dtype", word(dtype), word(other.dtype))),
+        None if dtype.info().is_some_and(|info| info.element_bytes().is_some()) => Ok(dtype),
+        None => Err(Error::unsupported("a vector whose elements share bytes").found(word(dtype))),
+    }
+}
+
+/// Bytes of an element.
+pub(crate) fn width(dtype: Dtype) -> u32 {
+    dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1)
+}
+
+fn word(dtype: Dtype) -> &'static str {
+    dtype.info().map_or("?", |info| info.name())
+}
+
+fn too_short(name: &str, have: u64, at: u64, len: u64) -> Error {
+    Error::malformed("the vectors end before the parameter does")
+        .tensor(name)
+        .expected(format!("{len} elements at {at}"))
+        .found(format!("{have} in all"))
+}
+
+fn too_large() -> Error {
+    Error::malformed("a length that does not fit 64 bits")
+}
+
+fn differ(what: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
+    Error::malformed(what).expected(expected).found(found)
+}

@@ -1,0 +1,103 @@
+//! A chunk is a part of a tensor that one `torch.save` wrote: it becomes a block, which reads the
+//! bytes where they lie.
+
+use crate::table::{Stored, Tensor};
+use std::collections::BTreeSet;
+use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, Result, Source, TensorId};
+use tensorferry_torch_file::rebuild::{self, Rebuilt};
+use tensorferry_torch_file::{Extent, Located, Location, ObjectFile, Storages, TorchDtype};
+
+/// The files of a checkpoint, and what was found in them.
+pub(crate) struct Files<'s, 'l> {
+    pub(crate) source: &'s dyn Source,
+    pub(crate) context: &'s dyn Context,
+    pub(crate) storages: Storages<'l>,
+    pub(crate) globals: BTreeSet<String>,
+}
+
+impl Files<'_, '_> {
+    /// Opens an archive inside a file.
+    ///
+    /// # Errors
+    /// Malformed: a name that leaves the folder, a file that is missing or too short, what is wrong
+    /// with the archive.
+    pub(crate) fn open(&mut self, stored: &Stored) -> Result<ObjectFile> {
+        let object = self.source.open(&stored.file).and_then(|file| {
+            let extent = Extent::within(self.source, file, stored.offset, stored.len)?;
+            ObjectFile::open(self.source, extent, self.context)
+        });
+        let object = object.map_err(|error| error.file(&stored.file).offset(stored.offset))?;
+        self.globals.extend(object.globals().map(str::to_owned));
+        Ok(object)
+    }
+
+    /// Adds a tensor made of its chunks.
+    ///
+    /// # Errors
+    /// Malformed, naming the file: a chunk of another dtype or shape; chunks that overlap or leave a gap.
+    pub(crate) fn add_tensor(
+        &mut self,
+        name: &str,
+        tensor: &Tensor,
+        catalog: &mut dyn CatalogSink,
+    ) -> Result<TensorId> {
+        let too_large = || Error::malformed("a size that does not fit 64 bits");
+        let shape = tensor.dtype.logical_shape(&tensor.size).ok_or_else(too_large)?;
+        let mut blocks: Vec<Block> = Vec::with_capacity(tensor.chunks.len());
+        for chunk in &tensor.chunks {
+            self.context.check_cancelled()?;
+            let sizes = tensor.dtype.logical_shape(&chunk.sizes).ok_or_else(too_large)?;
+            let origin = origin(tensor.dtype, &chunk.offsets, shape.len()).ok_or_else(too_large)?;
+            let location = self.chunk(&chunk.stored, tensor.dtype.dtype, &sizes, catalog);
+            let location =
+                location.map_err(|error| error.file(&chunk.stored.file).offset(chunk.stored.offset))?;
+            for mut block in location.blocks() {
+                block.region.origin.clone_from(&origin);
+                blocks.push(block);
+            }
+        }
+        catalog.tensor_of_blocks(name, tensor.dtype.dtype, &shape, blocks)
+    }
+
+    fn chunk(
+        &mut self,
+        stored: &Stored,
+        dtype: Dtype,
+        shape: &[u64],
+        catalog: &mut dyn CatalogSink,
+    ) -> Result<Location> {
+        let object = self.open(stored)?;
+        let view = match rebuild::tensor(object.graph(), object.root())? {
+            Some(Rebuilt::View(view)) => view,
+            Some(Rebuilt::Lost(why)) => {
+                return Err(Error::unsupported(format!("a chunk cannot be read: {why}")));
+            }
+            None => return Err(Error::malformed("a chunk holds no tensor")),
+        };
+        let location = match self.storages.locate(catalog, &object, &view)? {
+            Located::At(location) => location,
+            Located::Lost(why) => return Err(Error::unsupported(format!("a chunk cannot be read: {why}"))),
+        };
+        if location.dtype != dtype || location.shape != shape {
+            return Err(Error::malformed("a chunk is not what the table says")
+                .expected(described(dtype, shape))
+                .found(described(location.dtype, &location.shape)));
+        }
+        Ok(location)
+    }
+}
+
+/// Where a chunk begins, in the catalog's elements.
+fn origin(dtype: &TorchDtype, offsets: &[u64], rank: usize) -> Option<Vec<u64>> {
+    let mut origin = offsets.to_vec();
+    if let Some(last) = origin.last_mut() {
+        *last = last.checked_mul(dtype.packing())?;
+    }
+    // A packed scalar is a pair.
+    origin.resize(rank, 0);
+    Some(origin)
+}
+
+fn described(dtype: Dtype, shape: &[u64]) -> String {
+    format!("{} {shape:?}", dtype.info().map_or("?", |info| info.name()))
+}

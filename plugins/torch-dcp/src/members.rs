@@ -1,0 +1,95 @@
+//! The members of a checkpoint, by their names.
+
+use tensorferry_sdk::{Entry, Result, Source};
+
+/// The table of ranks that coordinated.
+pub(crate) const TABLE: &str = ".metadata";
+/// The ending of a rank's data.
+pub(crate) const DATA_SUFFIX: &str = ".distcp";
+const SAFETENSORS_SUFFIX: &str = ".safetensors";
+
+/// What lies in the folder that the user means.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Members {
+    /// The tables to read, by rank.
+    pub(crate) tables: Vec<String>,
+    /// Whether there is data that a table is needed for.
+    pub(crate) has_data: bool,
+    /// The files of the other variant.
+    pub(crate) shards: Vec<String>,
+}
+
+/// The members of the folder, if that or a member of it is what the user named.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn members(source: &dyn Source) -> Result<Members> {
+    match source.entry() {
+        Entry::Folder => {}
+        Entry::File(name) if is_member(name) => {}
+        Entry::File(_) | Entry::Prefix(_) => return Ok(Members::default()),
+    }
+    let names = source.list("")?;
+    let mut of_ranks: Vec<(u64, String)> =
+        names.iter().filter_map(|name| Some((rank_of_table(name)?, name.clone()))).collect();
+    of_ranks.sort();
+    let tables = if names.iter().any(|name| name == TABLE) {
+        // What torch takes where there are both.
+        vec![TABLE.to_owned()]
+    } else {
+        of_ranks.into_iter().map(|(_, name)| name).collect()
+    };
+    let has_data = names.iter().any(|name| name.ends_with(DATA_SUFFIX));
+    let shards = names.into_iter().filter(|name| is_shard(name)).collect();
+    Ok(Members { tables, has_data, shards })
+}
+
+fn is_member(name: &str) -> bool {
+    name == TABLE || rank_of_table(name).is_some() || name.ends_with(DATA_SUFFIX) || is_shard(name)
+}
+
+/// The rank in `__<rank>.metadata`.
+fn rank_of_table(name: &str) -> Option<u64> {
+    name.strip_prefix("__")?.strip_suffix(TABLE)?.parse().ok()
+}
+
+/// `shard-00001-model-00001-of-00001.safetensors`
+fn is_shard(name: &str) -> bool {
+    let stem = name.strip_prefix("shard-").and_then(|name| name.strip_suffix(SAFETENSORS_SUFFIX));
+    let parts: Vec<&str> = stem.into_iter().flat_map(|stem| stem.split('-')).collect();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    matches!(&*parts, [shard, "model", file, "of", files] if [shard, file, files].into_iter().all(|n| is_number(n)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::collections::BTreeMap;
+    use tensorferry_sdk::MemorySource;
+
+    fn of(entry: Entry, names: &[&str]) -> Members {
+        let files: BTreeMap<_, _> = names.iter().map(|&name| (name.to_owned(), Vec::new())).collect();
+        members(&MemorySource::new(entry, files)).unwrap()
+    }
+
+    #[test]
+    fn tables_are_in_the_order_of_their_ranks() {
+        let found = of(Entry::Folder, &["__10.metadata", "__2.metadata", "__2_0.distcp", "x.metadata"]);
+        assert_eq!(found.tables, ["__2.metadata", "__10.metadata"]);
+        assert!(found.has_data);
+        assert_eq!(of(Entry::Folder, &[".metadata", "__0.metadata"]).tables, [".metadata"]);
+    }
+
+    #[test]
+    fn a_member_stands_for_the_set() {
+        let names = [
+            "shard-00001-model-00001-of-00001.safetensors",
+            "model.safetensors",
+            "shard-x-model-1-of-1.safetensors",
+        ];
+        assert_eq!(of(Entry::File(names[0].to_owned()), &names).shards, [names[0]]);
+        assert_eq!(of(Entry::File(names[1].to_owned()), &names), Members::default());
+    }
+}

@@ -1,0 +1,123 @@
+//! Reads a checkpoint: the tables, or the shards' headers, become tensors whose chunks are blocks, and
+//! a tree of everything else.
+
+use crate::chunks::Files;
+use crate::members::{Members, TABLE, members};
+use crate::merged::{self, Merged};
+use crate::shards;
+use crate::table::{Content, Item, Stored};
+use crate::tree::Tree;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::{
+    ByteSink, CatalogSink, Context, Error, Limits, Loss, LossKind, Node, NodeId, Result, Source, TensorReader,
+};
+use tensorferry_torch_file::{Destination, Extent, LazyView, Names, Storages, flatten};
+
+/// Reads distributed checkpoints.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// What the encoded storages' handles stand for.
+    lazy: Mutex<Arc<[LazyView]>>,
+}
+
+impl TensorReader for Reader {
+    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+        let Members { tables, shards, has_data } = members(source)?;
+        if tables.is_empty() && !shards.is_empty() {
+            return shards::read(source, &shards, catalog, context);
+        }
+        if tables.is_empty() {
+            let found = if has_data { "data without a table" } else { "neither a table nor shards" };
+            let error = Error::malformed("not a distributed checkpoint");
+            return Err(error.expected(format!("{TABLE} or __<rank>{TABLE}")).found(found));
+        }
+        let merged = merged::read(source, &tables, context)?;
+        let lazy = describe(source, merged, catalog, context)?;
+        *self.lazy.lock().unwrap_or_else(PoisonError::into_inner) = lazy.into();
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        source: &dyn Source,
+        handle: u64,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let lazy = Arc::clone(&self.lazy.lock().unwrap_or_else(PoisonError::into_inner));
+        let view = usize::try_from(handle).ok().and_then(|index| lazy.get(index));
+        view.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?
+            .decode(source, output, context)
+    }
+}
+
+fn describe(
+    source: &dyn Source,
+    merged: Merged,
+    catalog: &mut dyn CatalogSink,
+    context: &dyn Context,
+) -> Result<Vec<LazyView>> {
+    let Merged { items, copies, unlisted, globals, .. } = merged;
+    let mut files = Files { source, context, storages: Storages::new(context.limits()), globals };
+    let mut names = Names::default();
+    // Tensors inside objects come second, so that names stay what the table says.
+    items.iter().filter(|item| matches!(item.content, Content::Tensor(_))).for_each(|item| {
+        names.take(&item.name);
+    });
+    for (place, copy) in copies {
+        check_copy(&files, &items[place], &copy, catalog)?;
+    }
+    let mut tree = Tree::default();
+    for Item { name, path, content } in items {
+        let node = match content {
+            Content::Tensor(tensor) => {
+                let id = files.add_tensor(&name, &tensor, catalog).map_err(|error| error.tensor(&name))?;
+                catalog.node(Node::tensor(id))?
+            }
+            Content::Object(stored) => add_object(&mut files, &name, &stored, &mut names, catalog)
+                .map_err(|error| error.context(format!("object {name:?}")).file(&stored.file))?,
+        };
+        tree.put(path, node).map_err(|error| error.tensor(&name))?;
+    }
+    tree.grow(catalog)?;
+    for name in unlisted {
+        let why = "it is stored, but the table does not say what it is";
+        catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
+    }
+    files.globals.iter().try_for_each(|global| catalog.global(global))?;
+    Ok(files.storages.into_lazy_views())
+}
+
+/// Adds an object that is no tensor; what it holds of tensors is found too.
+fn add_object(
+    files: &mut Files<'_, '_>,
+    name: &str,
+    stored: &Stored,
+    names: &mut Names,
+    catalog: &mut dyn CatalogSink,
+) -> Result<NodeId> {
+    let object = files.open(stored)?;
+    let mut to = Destination { catalog, storages: &mut files.storages, names, context: files.context };
+    Ok(flatten(&object, object.root(), name, &mut to)?.node)
+}
+
+/// Where ranks did not coordinate, each has its own copy of an object. One is read; that another one
+/// differs must not go unsaid.
+fn check_copy(
+    files: &Files<'_, '_>,
+    item: &Item,
+    copy: &Stored,
+    catalog: &mut dyn CatalogSink,
+) -> Result<()> {
+    let Content::Object(first) = &item.content else { return Ok(()) };
+    let bytes = |stored: &Stored| bytes(files.source, stored, files.context.limits());
+    if first.len == copy.len && bytes(first)? == bytes(copy)? {
+        return Ok(());
+    }
+    let why = format!("{:?} has another one than {:?}, which is read", copy.file, first.file);
+    catalog.loss(Loss::new(LossKind::State, &*item.name, why))
+}
+
+fn bytes(source: &dyn Source, stored: &Stored, limits: &Limits) -> Result<Vec<u8>> {
+    Extent::within(source, source.open(&stored.file)?, stored.offset, stored.len)?.read(source, limits)
+}

@@ -1,0 +1,151 @@
+//! Shards are safetensors files that each hold parts of tensors, and say where these belong. Their
+//! headers are read by the library that wrote them.
+
+use crate::SHARDING_KEY;
+use safetensors::tensor::Metadata;
+use serde::Deserialize;
+use std::collections::HashMap;
+use tensorferry_sdk::{
+    Block, CatalogSink, Context, Dtype, Error, FileId, Limits, Region, Result, Source, Storage, StorageId,
+    row_major_strides,
+};
+
+/// Bytes of the header's length, before it.
+const WORD: usize = 8;
+
+/// The entries that are not the tensors' own.
+const OTHER_KEYS: [&str; 3] = [SHARDING_KEY, "DCP_VERSION", "format"];
+
+/// What [`SHARDING_KEY`] says of a tensor's part.
+#[derive(Debug, Deserialize)]
+struct Place {
+    saved_offsets: Vec<u64>,
+}
+
+/// Whether a file is a shard of a distributed checkpoint.
+///
+/// # Errors
+/// Malformed, if it is no safetensors file; a limit; i/o.
+pub(crate) fn is_shard(source: &dyn Source, file: FileId, limits: &Limits) -> Result<bool> {
+    let (header, _) = header(source, file, limits)?;
+    Ok(header.metadata().as_ref().is_some_and(|metadata| metadata.contains_key(SHARDING_KEY)))
+}
+
+/// A tensor, as far as the shards that were read say.
+struct Tensor {
+    name: String,
+    dtype: Dtype,
+    /// Where its last part ends, in each dimension.
+    shape: Vec<u64>,
+    parts: Vec<Part>,
+}
+
+struct Part {
+    region: Region,
+    storage: StorageId,
+    offset: u64,
+}
+
+/// Reads the shards of a checkpoint.
+///
+/// # Errors
+/// Malformed, naming the file and the tensor: a header that is wrong, parts that overlap or leave a
+/// gap; a limit; i/o.
+pub(crate) fn read(
+    source: &dyn Source,
+    names: &[String],
+    catalog: &mut dyn CatalogSink,
+    context: &dyn Context,
+) -> Result<()> {
+    let mut tensors: Vec<Tensor> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for file_name in names {
+        context.check_cancelled()?;
+        let shard = source
+            .open(file_name)
+            .and_then(|file| read_shard(source, file, &mut tensors, &mut places, catalog, context));
+        shard.map_err(|error| error.file(file_name))?;
+    }
+    tensors.sort_by(|a, b| a.name.cmp(&b.name));
+    for Tensor { name, dtype, shape, parts } in tensors {
+        let block = |part: Part| Block {
+            strides: row_major_strides(&part.region.shape),
+            region: part.region,
+            storage: part.storage,
+            offset: part.offset,
+        };
+        catalog.tensor_of_blocks(&name, dtype, &shape, parts.into_iter().map(block).collect())?;
+    }
+    Ok(())
+}
+
+fn read_shard(
+    source: &dyn Source,
+    file: FileId,
+    tensors: &mut Vec<Tensor>,
+    places: &mut HashMap<String, usize>,
+    catalog: &mut dyn CatalogSink,
+    context: &dyn Context,
+) -> Result<()> {
+    let (header, data) = header(source, file, context.limits())?;
+    let metadata = header.metadata().clone().unwrap_or_default();
+    let sharding = metadata.get(SHARDING_KEY).ok_or_else(|| {
+        Error::malformed("a shard that does not say where its tensors belong").expected(SHARDING_KEY)
+    })?;
+    let mut sharding: HashMap<String, Place> = serde_json::from_str(sharding)
+        .map_err(|error| Error::malformed(format!("{SHARDING_KEY}: {}", short(&error))))?;
+    for (key, value) in metadata.iter().filter(|(key, _)| !OTHER_KEYS.contains(&key.as_str())) {
+        catalog.metadata(key, value)?;
+    }
+    let storage = catalog.storage(data)?;
+    for (name, info) in header.tensors() {
+        let dtype = Dtype::named(&info.dtype.to_string())
+            .ok_or_else(|| Error::unsupported("a dtype that is not known").tensor(&name).found(info.dtype))?;
+        let shape: Vec<u64> = info.shape.iter().map(|&dim| dim as u64).collect();
+        let place = sharding.remove(&name).filter(|place| place.saved_offsets.len() == shape.len());
+        let origin = place.map(|place| place.saved_offsets).ok_or_else(|| {
+            Error::malformed(format!("{SHARDING_KEY} does not say where it belongs"))
+                .tensor(&name)
+                .expected(format!("{} offsets", shape.len()))
+        })?;
+        let ends: Option<Vec<u64>> =
+            origin.iter().zip(&shape).map(|(start, len)| start.checked_add(*len)).collect();
+        let ends = ends.ok_or_else(|| Error::malformed("offsets that do not fit 64 bits").tensor(&name))?;
+        let place = *places.entry(name.clone()).or_insert(tensors.len());
+        if place == tensors.len() {
+            tensors.push(Tensor { name: name.clone(), dtype, shape: ends.clone(), parts: Vec::new() });
+        }
+        let tensor = &mut tensors[place];
+        if tensor.dtype != dtype || tensor.shape.len() != shape.len() {
+            return Err(Error::malformed("two shards differ in a tensor's dtype or rank").tensor(&name));
+        }
+        tensor.shape.iter_mut().zip(ends).for_each(|(dim, end)| *dim = end.max(*dim));
+        if !shape.contains(&0) {
+            let offset = info.data_offsets.0 as u64;
+            tensor.parts.push(Part { region: Region { origin, shape }, storage, offset });
+        }
+    }
+    Ok(())
+}
+
+/// The header, and where the tensors' bytes are.
+fn header(source: &dyn Source, file: FileId, limits: &Limits) -> Result<(Metadata, Storage)> {
+    let mut word = [0; WORD];
+    source.read_at(file, 0, &mut word)?;
+    let bytes = source.read_vec(file, WORD as u64, u64::from_le_bytes(word), limits)?;
+    let header: Metadata = serde_json::from_slice(&bytes)
+        .map_err(|error| Error::malformed(format!("the header: {}", short(&error))).offset(WORD as u64))?;
+    let start = (WORD + bytes.len()) as u64;
+    let (len, expected) = (source.len(file) - start, header.data_len() as u64);
+    if len != expected {
+        return Err(Error::malformed("the file is not as long as its tensors are")
+            .expected(format!("{expected} bytes of data"))
+            .found(len));
+    }
+    Ok((header, Storage::file(file, start, len)))
+}
+
+/// A parser's message may quote what the file holds.
+fn short(error: &serde_json::Error) -> String {
+    error.to_string().chars().take(1000).collect()
+}

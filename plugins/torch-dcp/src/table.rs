@@ -1,0 +1,264 @@
+//! A table is one pickled `Metadata`: names, chunks, and where each chunk lies.
+
+use std::collections::HashMap;
+use tensorferry_sdk::{Context, Error, Result, Source};
+use tensorferry_torch_file::pickle::{self, Graph, Value, ValueId};
+use tensorferry_torch_file::rebuild::counts;
+use tensorferry_torch_file::{Budget, Extent, TorchDtype};
+
+/// What the table says, in its order.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// The names.
+    pub(crate) items: Vec<Item>,
+    /// Names of what is stored although nothing says what it is.
+    pub(crate) unlisted: Vec<String>,
+    /// Every function and class that the pickle would have looked up.
+    pub(crate) globals: Vec<String>,
+}
+
+/// One name of the flattened state.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) name: String,
+    /// Where it was in the nested state.
+    pub(crate) path: Vec<Step>,
+    pub(crate) content: Content,
+}
+
+/// One step of a path.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Step {
+    Index(u64),
+    Key(String),
+}
+
+#[derive(Debug)]
+pub(crate) enum Content {
+    Tensor(Tensor),
+    /// Anything else: what `torch.save` wrote.
+    Object(Stored),
+}
+
+/// A tensor, as torch has it: a packed dtype shows half of the last dimension.
+#[derive(Debug)]
+pub(crate) struct Tensor {
+    pub(crate) dtype: &'static TorchDtype,
+    pub(crate) size: Vec<u64>,
+    pub(crate) chunks: Vec<Chunk>,
+}
+
+/// A part of a tensor.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) sizes: Vec<u64>,
+    pub(crate) stored: Stored,
+}
+
+/// Where something lies: a whole archive inside a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) file: String,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+impl Table {
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// Malformed, naming the file and the tensor; unsupported: transformed data; a limit; i/o.
+    pub(crate) fn read(source: &dyn Source, name: &str, context: &dyn Context) -> Result<Self> {
+        let limits = context.limits();
+        let extent = Extent::whole(source, source.open(name)?);
+        let bytes = extent.read(source, limits)?;
+        let pickle::Evaluated { graph, root, len } = pickle::evaluate(&bytes, 0, limits)?;
+        if len < bytes.len() {
+            return Err(Error::malformed("there are bytes after the pickle").offset(len as u64));
+        }
+        drop(bytes);
+        Reading { graph: &graph, budget: Budget::new(limits) }.table(root, context)
+    }
+}
+
+/// Takes a graph apart.
+struct Reading<'g> {
+    graph: &'g Graph,
+    budget: Budget,
+}
+
+/// What a `MetadataIndex` names: with offsets a chunk, without them an object.
+type Index<'g> = (&'g str, Option<Vec<u64>>);
+
+impl<'g> Reading<'g> {
+    fn table(mut self, root: ValueId, context: &dyn Context) -> Result<Table> {
+        let graph = self.graph;
+        let no_table =
+            || Error::malformed("the pickle does not hold a checkpoint's table").expected("Metadata");
+        let table = self.state(root, "Metadata").ok_or_else(no_table)?;
+        let entries = |key| graph.entries(graph.entry(table, key)?);
+        let described = entries("state_dict_metadata").ok_or_else(|| missing("state_dict_metadata"))?;
+        let mut stored = self.storage(&entries("storage_data").ok_or_else(|| missing("storage_data"))?)?;
+        // What a planner keeps is its own; that of the default one is a dict of paths.
+        let mut paths: HashMap<&str, ValueId> = HashMap::new();
+        for (key, path) in entries("planner_data").unwrap_or_default() {
+            paths.extend(graph.text(key).map(|name| (name, path)));
+        }
+        let mut items = Vec::with_capacity(described.len());
+        for (key, value) in described {
+            context.check_cancelled()?;
+            let name = graph.text(key).ok_or_else(|| wrong("a name", "a string"))?;
+            let content = self.content(name, value, &mut stored).map_err(|error| error.tensor(name))?;
+            let path = match paths.get(name) {
+                Some(&path) => self.path(path).map_err(|error| error.tensor(name))?,
+                None => vec![Step::Key(self.budget.name(name)?)],
+            };
+            items.push(Item { name: self.budget.name(name)?, path, content });
+        }
+        let mut unlisted = Vec::with_capacity(stored.len());
+        for (name, _) in stored.into_keys() {
+            unlisted.push(self.budget.name(name)?);
+        }
+        unlisted.sort_unstable();
+        unlisted.dedup();
+        let globals = graph.globals().iter().map(pickle::Global::path).collect();
+        Ok(Table { items, unlisted, globals })
+    }
+
+    fn content(
+        &mut self,
+        name: &'g str,
+        value: ValueId,
+        stored: &mut HashMap<Index<'g>, Stored>,
+    ) -> Result<Content> {
+        if self.graph.called(value).is_some_and(|(global, _)| &*global.name == "BytesStorageMetadata") {
+            let stored = stored.remove(&(name, None));
+            return stored
+                .map(Content::Object)
+                .ok_or_else(|| Error::malformed("it is not said where it is stored"));
+        }
+        let graph = self.graph;
+        let tensor = self
+            .state(value, "TensorStorageMetadata")
+            .ok_or_else(|| wrong("its description", "TensorStorageMetadata or BytesStorageMetadata"))?;
+        let attribute = |key| graph.entry(tensor, key);
+        let dtype = attribute("properties").and_then(|properties| self.dtype(properties));
+        let dtype = dtype.ok_or_else(|| wrong("its properties", "a dtype of torch first"))??;
+        let size = self.size(attribute("size"), "size")?;
+        let listed = attribute("chunks").and_then(|chunks| graph.sequence(chunks));
+        let listed = listed.ok_or_else(|| wrong("its chunks", "a list"))?;
+        let mut chunks = Vec::with_capacity(listed.len());
+        for &chunk in listed {
+            let chunk = self
+                .state(chunk, "ChunkStorageMetadata")
+                .ok_or_else(|| wrong("a chunk", "ChunkStorageMetadata"))?;
+            let offsets = self.size(graph.entry(chunk, "offsets"), "offsets")?;
+            let sizes = self.size(graph.entry(chunk, "sizes"), "sizes")?;
+            if offsets.len() != size.len() || sizes.len() != size.len() {
+                return Err(Error::malformed("a chunk has another rank than its tensor")
+                    .expected(format!("{} dimensions", size.len()))
+                    .found(format!("offsets {offsets:?}, sizes {sizes:?}")));
+            }
+            let index = (name, Some(offsets));
+            let found = stored.remove(&index);
+            // Where a rank has nothing of a tensor; several such chunks begin at its end.
+            if sizes.contains(&0) {
+                continue;
+            }
+            let offsets = index.1.unwrap_or_default();
+            let stored = found.ok_or_else(|| {
+                // Also where two chunks begin at one place.
+                Error::malformed("it is not said where a chunk is stored")
+                    .found(format!("the chunk at {offsets:?}"))
+            })?;
+            chunks.push(Chunk { offsets, sizes, stored });
+        }
+        Ok(Content::Tensor(Tensor { dtype, size, chunks }))
+    }
+
+    /// `storage_data`.
+    fn storage(&mut self, entries: &[(ValueId, ValueId)]) -> Result<HashMap<Index<'g>, Stored>> {
+        let graph = self.graph;
+        let mut stored = HashMap::with_capacity(entries.len());
+        for &(key, value) in entries {
+            let index = self
+                .state(key, "MetadataIndex")
+                .ok_or_else(|| wrong("a key of storage_data", "MetadataIndex"))?;
+            let name = graph.entry(index, "fqn").and_then(|name| graph.text(name));
+            let name = name.ok_or_else(|| wrong("a key of storage_data", "a name"))?;
+            let offsets = match graph.entry(index, "offset").filter(|&id| *graph.value(id) != Value::None) {
+                Some(offsets) => {
+                    Some(self.size(Some(offsets), "offset").map_err(|error| error.tensor(name))?)
+                }
+                None => None,
+            };
+            let place = self.place(value).map_err(|error| error.tensor(name))?;
+            stored.insert((name, offsets), place);
+        }
+        Ok(stored)
+    }
+
+    /// `_StorageInfo`.
+    fn place(&mut self, value: ValueId) -> Result<Stored> {
+        let graph = self.graph;
+        let place = self.state(value, "_StorageInfo").ok_or_else(|| wrong("its place", "_StorageInfo"))?;
+        let transforms = graph.entry(place, "transform_descriptors");
+        let transforms = transforms.filter(|&id| *graph.value(id) != Value::None);
+        if transforms.is_some_and(|id| graph.sequence(id).is_none_or(|list| !list.is_empty())) {
+            return Err(Error::unsupported(
+                "it was transformed when it was stored, by an extension: save it without extensions",
+            ));
+        }
+        let file = graph.entry(place, "relative_path").and_then(|path| graph.text(path));
+        let number = |key| graph.entry(place, key).and_then(|number| graph.count(number));
+        match (file, number("offset"), number("length")) {
+            (Some(file), Some(offset), Some(len)) => {
+                Ok(Stored { file: self.budget.name(file)?, offset, len })
+            }
+            _ => Err(wrong("its place", "a relative path, an offset and a length")),
+        }
+    }
+
+    /// `TensorProperties`, whose state is a tuple with the dtype first. An error, if the dtype is not
+    /// known here.
+    fn dtype(&self, properties: ValueId) -> Option<Result<&'static TorchDtype>> {
+        let graph = self.graph;
+        let (_, call) = graph.called(properties).filter(|(global, _)| &*global.name == "TensorProperties")?;
+        let dtype =
+            graph.global(*graph.tuple(call.state?)?.first()?).filter(|global| &*global.module == "torch")?;
+        let known = TorchDtype::named(&dtype.name);
+        Some(known.ok_or_else(|| Error::unsupported("a dtype that is not known").found(dtype.path())))
+    }
+
+    fn size(&mut self, value: Option<ValueId>, what: &str) -> Result<Vec<u64>> {
+        let size = value.and_then(|value| counts(self.graph, value));
+        self.budget.numbers(size.ok_or_else(|| wrong(what, "a tuple of numbers that are not negative"))?)
+    }
+
+    fn path(&mut self, value: ValueId) -> Result<Vec<Step>> {
+        let graph = self.graph;
+        let steps = graph.sequence(value).filter(|steps| !steps.is_empty());
+        let steps = steps.ok_or_else(|| wrong("its path", "a tuple of keys and indices"))?;
+        let step = |&step: &ValueId| match (graph.text(step), graph.count(step)) {
+            (Some(key), _) => self.budget.name(key).map(Step::Key),
+            (None, Some(index)) => Ok(Step::Index(index)),
+            (None, None) => Err(wrong("its path", "keys and indices")),
+        };
+        steps.iter().map(step).collect()
+    }
+
+    /// The attributes of an object of this class. Its module has had several names.
+    fn state(&self, value: ValueId, class: &str) -> Option<ValueId> {
+        let (global, call) = self.graph.called(value)?;
+        (&*global.name == class && global.module.starts_with("torch.distributed")).then_some(call.state)?
+    }
+}
+
+fn missing(key: &str) -> Error {
+    Error::malformed(format!("the table has no {key}"))
+}
+
+fn wrong(what: &str, expected: &str) -> Error {
+    Error::malformed(format!("{what} is not what torch writes")).expected(expected)
+}

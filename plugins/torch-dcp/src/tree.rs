@@ -1,0 +1,103 @@
+//! The nested state, put together again from the paths of its parts.
+//!
+//! Keys become a MAP, indices a LIST. Where indices are missing (a list of tensors and of empty
+//! dicts, which leave nothing behind) it is a MAP of numbers, so that the names stay what they are.
+
+use crate::table::Step;
+use std::collections::BTreeMap;
+use tensorferry_sdk::{CatalogSink, Error, Node, NodeId, NodeKind, Result};
+
+/// The parts, by their paths. A branch stands after the one that it grows from.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    branches: Vec<Branch>,
+}
+
+#[derive(Debug, Default)]
+struct Branch {
+    /// In the order in which they came.
+    children: Vec<(Step, Child)>,
+    places: BTreeMap<Step, usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Child {
+    Branch(usize),
+    Leaf(NodeId),
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self { branches: vec![Branch::default()] }
+    }
+}
+
+impl Tree {
+    /// Puts a node at the end of a path.
+    ///
+    /// # Errors
+    /// Malformed, if something is there, or if the path goes through a leaf.
+    pub(crate) fn put(&mut self, path: Vec<Step>, leaf: NodeId) -> Result<()> {
+        let taken = || Error::malformed("its path is that of another name, or goes through it");
+        let mut at = 0;
+        let last = path.len().saturating_sub(1);
+        for (depth, step) in path.into_iter().enumerate() {
+            let known = self.branches[at].places.get(&step).map(|&place| self.branches[at].children[place].1);
+            at = match known {
+                Some(Child::Branch(branch)) if depth < last => branch,
+                Some(_) => return Err(taken()),
+                None => {
+                    let branch = self.branches.len();
+                    let child = if depth < last { Child::Branch(branch) } else { Child::Leaf(leaf) };
+                    let parent = &mut self.branches[at];
+                    parent.places.insert(step.clone(), parent.children.len());
+                    parent.children.push((step, child));
+                    if depth < last {
+                        self.branches.push(Branch::default());
+                    }
+                    branch
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Makes the nodes, and the root of the catalog's tree.
+    ///
+    /// # Errors
+    /// A limit on nodes or nesting.
+    pub(crate) fn grow(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
+        let mut nodes: Vec<Option<NodeId>> = vec![None; self.branches.len()];
+        for (place, branch) in self.branches.iter().enumerate().rev() {
+            nodes[place] = Some(branch.grow(&nodes, catalog)?);
+        }
+        nodes.first().copied().flatten().map_or(Ok(()), |root| catalog.root(root))
+    }
+}
+
+impl Branch {
+    fn grow(&self, nodes: &[Option<NodeId>], catalog: &mut dyn CatalogSink) -> Result<NodeId> {
+        let node = |child| match child {
+            Child::Leaf(node) => Ok(node),
+            Child::Branch(branch) => {
+                nodes[branch].ok_or_else(|| Error::plugin("a branch stands before its parent"))
+            }
+        };
+        // The keys are in order, indices first.
+        let is_list = !self.children.is_empty()
+            && self.places.keys().zip(0..).all(|(step, index)| *step == Step::Index(index));
+        if is_list {
+            let items = self.places.values().map(|&place| node(self.children[place].1));
+            return catalog.node(Node::container(NodeKind::LIST, "", items.collect::<Result<Vec<_>>>()?));
+        }
+        let mut entries = Vec::with_capacity(self.children.len());
+        for (step, child) in &self.children {
+            let key = match step {
+                Step::Key(key) => Node::text(key),
+                Step::Index(index) => Node::int(i64::try_from(*index).unwrap_or(i64::MAX)),
+            };
+            entries.push((catalog.node(key)?, node(*child)?));
+        }
+        catalog.node(Node::map("", &entries))
+    }
+}

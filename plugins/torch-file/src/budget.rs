@@ -1,0 +1,69 @@
+//! A budget bounds what a reader copies out of a graph. A pickle names a text once and may use it a
+//! million times: what is small in the graph need not be small where each use has its own copy.
+
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// The bytes that may still be copied.
+#[derive(Debug)]
+pub struct Budget {
+    left: u64,
+    name_bytes: u64,
+}
+
+impl Budget {
+    /// As many as a header may have.
+    #[must_use]
+    pub fn new(limits: &Limits) -> Self {
+        Self { left: limits.header_bytes, name_bytes: limits.name_bytes }
+    }
+
+    /// A copy of a name.
+    ///
+    /// # Errors
+    /// A limit: it is too long, or there are too many.
+    pub fn name(&mut self, text: &str) -> Result<String> {
+        if text.len() as u64 > self.name_bytes {
+            return Err(Error::limit("a name is too long")
+                .expected(format!("at most {} bytes", self.name_bytes))
+                .found(text.len()));
+        }
+        self.spend(text.len() as u64)?;
+        Ok(text.to_owned())
+    }
+
+    /// A shape, or another list of numbers.
+    ///
+    /// # Errors
+    /// A limit: there are too many.
+    pub fn numbers(&mut self, numbers: Vec<u64>) -> Result<Vec<u64>> {
+        self.spend(8 * numbers.len() as u64)?;
+        Ok(numbers)
+    }
+
+    fn spend(&mut self, bytes: u64) -> Result<()> {
+        // Each copy costs something, also an empty one.
+        match self.left.checked_sub(bytes + 1) {
+            Some(left) => self.left = left,
+            None => return Err(Error::limit("the names and shapes of a pickle unfold into too many bytes")),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_is_copied_again_and_again_is_bounded() {
+        let mut limits = Limits::default();
+        (limits.header_bytes, limits.name_bytes) = (40, 8);
+        let mut budget = Budget::new(&limits);
+        assert_eq!(budget.name("weight").unwrap(), "weight");
+        assert!(budget.name("too long a name").is_err());
+        assert_eq!(budget.numbers(vec![2, 3]).unwrap(), [2, 3]);
+        assert!(budget.numbers(vec![4, 5]).is_err());
+    }
+}

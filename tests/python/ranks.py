@@ -1,0 +1,27 @@
+"""Starts the ranks of a distributed run, each a process of this machine."""
+
+import os
+import socket
+
+import torch
+import torch.multiprocessing
+
+
+def run(function, count, *arguments):
+    """Calls `function(rank, *arguments)` in `count` processes, and waits for them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(start, (count, port, function, arguments), nprocs=count)
+
+
+def start(rank, count, port, function, arguments):
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    torch.set_num_threads(1)
+    function(rank, *arguments)
