@@ -9,12 +9,14 @@
 //! | `object_file.rs` | [`ObjectFile`]: the saved object as a graph, and where its storages lie |
 //! | `legacy.rs` | the object of a stream of pickles |
 //! | `pickle/` | the graph of a pickle |
-//! | `rebuild.rs` | [`View`](rebuild::View): what torch's rebuild functions make of their arguments |
+//! | `rebuild/` | [`Rebuilt`](rebuild::Rebuilt): what torch's rebuild functions make of their arguments |
 //! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
-//! | `lazy.rs` | bytes that have to be made |
+//! | `decoded.rs` | floats of quantized tensors, all elements of sparse ones, where a user asks for them |
+//! | `lazy/` | bytes that have to be made |
 //! | `window.rs` | headers, many at once |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
-//! | `flatten.rs`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
+//! | `numpy.rs` | numpy's arrays and scalars |
+//! | `flatten/`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
 //!
 //! ```
 //! # use tensorferry_sdk::*;
@@ -48,6 +50,7 @@
 
 pub mod archive;
 mod container;
+mod decoded;
 mod dtype;
 mod extent;
 mod flatten;
@@ -55,6 +58,7 @@ mod known;
 mod lazy;
 mod legacy;
 mod names;
+mod numpy;
 mod object_file;
 mod persistent_id;
 pub mod pickle;
@@ -69,4 +73,4 @@ pub use flatten::{Destination, Flattened, NEW, flatten};
 pub use lazy::LazyView;
 pub use names::Names;
 pub use object_file::ObjectFile;
-pub use storages::{Located, Location, Storages};
+pub use storages::{Decoding, Located, Location, Storages};
