@@ -24,6 +24,7 @@ use disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_fol
 use folder::Carried;
 use record::{Action, Exchange, Record};
 use set::Move;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -137,9 +138,9 @@ impl Stage {
             disk: self.disk,
             sync: options.sync,
         };
-        let set = set::plan(files, &at, folder.map(OsStr::to_owned), options.force)?;
+        let set = set::plan(files, &self.stale, &at, folder.map(OsStr::to_owned), options.force)?;
         // One rename needs no record: it is done or it is not.
-        if files.len() > 1 || !set.missing_folders.is_empty() {
+        if files.len() > 1 || !set.missing_folders.is_empty() || !set.stale.is_empty() {
             Record::new(Action::Set(set.clone()), options.sync).write(&self.root)?;
         }
         set::finish(&set, &at).map_err(|error| {
@@ -208,7 +209,9 @@ impl Stage {
         options: CommitOptions,
     ) -> Result<Exchanged> {
         let (new, target) = (self.new_folder(), self.site.parent.join(name));
-        if let Carried::Cannot(reason) = folder::carry(&target, &new, self.disk)? {
+        let replaced = || files.iter().chain(&self.stale).map(|file| file.path.clone());
+        let stale: HashSet<&Path> = self.stale.iter().map(|file| Path::new(&file.path)).collect();
+        if let Carried::Cannot(reason) = folder::carry(&target, &new, &stale, self.disk)? {
             return Ok(Exchanged::Cannot(reason));
         }
         fault::reach("folder-carried")?;
@@ -216,12 +219,8 @@ impl Stage {
             sync_folders(&new).map_err(failed("sync the staged folder", &new))?;
         }
         let new_inode = fs::symlink_metadata(&new).map_err(failed("look at the staged folder", &new))?.ino();
-        let exchange = Exchange {
-            folder: name.to_owned(),
-            new_inode,
-            old_inode,
-            files: files.iter().map(|file| file.path.clone()).collect(),
-        };
+        let exchange =
+            Exchange { folder: name.to_owned(), new_inode, old_inode, files: replaced().collect() };
         Record::new(Action::Exchange(exchange.clone()), options.sync).write(&self.root)?;
         if let Err(error) = self.disk.exchange(&new, &target) {
             return Ok(Exchanged::Cannot(error.to_string()));

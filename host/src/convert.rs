@@ -1,4 +1,5 @@
 //! A conversion, from what the user typed to a report: the way of the data, one call for each step.
+//! Most inputs are one model; of a folder with several, each goes the same way, into one commit.
 //!
 //! ```text
 //! input --open--> Source --probe--> Format --read--> Catalog --select--> Catalog
@@ -7,24 +8,22 @@
 
 use crate::commit::{CommitOptions, StagedFile, check_free, recover};
 use crate::copy::copy;
-use crate::errand::{Errand, purpose};
 use crate::fault;
-use crate::input;
 use crate::logical::Logical;
 use crate::losses;
+use crate::models::{self, Model};
 use crate::part::Part;
 use crate::plan::{Planned, plan};
 use crate::plugins::Plugins;
-use crate::probe::probe;
 use crate::report::Report;
 use crate::run::Run;
 use crate::seal::seal;
-use crate::select::select;
+use crate::select::{Selected, select};
 use crate::sidecars::{self, Sidecars};
-use crate::sides::check_sides;
 use crate::source::FileSource;
 use crate::space::check_space;
 use crate::stage::Stage;
+use crate::stale;
 use crate::stored::Stored;
 use crate::target;
 use crate::verify::verify;
@@ -69,48 +68,76 @@ pub struct Request {
 pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u64)) -> Result<Report> {
     let started = Instant::now();
     let source = FileSource::open(&request.input)?;
-    let format = probe(plugins, &source, request.from.as_deref(), run)?;
+    let folder = source.folder().to_owned();
     let target = target::resolve(plugins, &request.output, request.to.as_deref(), source.entry())?;
-    check_sides(request, &format.description, &target.format.description)?;
-    let errand = Errand::new(run, purpose(&format.description, &target.format.description))
-        .with_new_output(target.is_new_folder());
-    let input = input::read(source, format, &request.reader_options, &errand)?;
-    let selected = select(&input.catalog, &request.part, &target.format.description)?;
+    let models = models::read(source, plugins, &target, request, run)?;
+    let selected: Vec<Selected> = models
+        .iter()
+        .map(|model| select(&model.input.catalog, &request.part, &target.format.description))
+        .collect::<Result<_>>()?;
 
-    let stored = Stored::new(&input, &selected.catalog, run, target.spill());
-    let logical = Logical::new(&selected.catalog, &stored);
-    let Planned { layout, plan, losses } = plan(&target, &request.writer_options, &logical, &errand)?;
-    let sidecars = sidecars::find(&input.source, plugins, &target, &layout)?;
-    let losses = selected.losses.iter().chain(&losses).chain(sidecars.losses()).cloned();
-    let mut report = Report::new(request, &target, losses, &logical, &layout);
+    let stored: Vec<Stored<'_>> = models
+        .iter()
+        .zip(&selected)
+        .map(|(model, selected)| Stored::new(&model.input, &selected.catalog, run, target.spill()))
+        .collect();
+    let logical: Vec<Logical<'_>> =
+        selected.iter().zip(&stored).map(|(s, stored)| Logical::new(&s.catalog, stored)).collect();
+    let planned: Vec<Planned> = models
+        .iter()
+        .zip(&logical)
+        .map(|(model, logical)| plan(&target, &request.writer_options, model, logical))
+        .collect::<Result<_>>()?;
+    let layouts: Vec<&Layout> = planned.iter().map(|planned| &planned.layout).collect();
+    let sidecars = sidecars::find(&folder, &models, plugins, &target, &layouts)?;
+    let lost = models.iter().zip(&selected).zip(&planned).flat_map(|((model, selected), planned)| {
+        selected.losses.iter().chain(&planned.losses).map(|loss| model.place(loss))
+    });
+    let lost = lost.chain(sidecars.losses().iter().cloned()).collect();
+    let mut report = Report::new(request, &target, lost, &logical, &layouts);
+    report.notes.extend_from_slice(sidecars.notes());
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
-        return Ok(report.planned(&layout, started, run));
+        return Ok(report.planned(&layouts, started, run));
     }
 
     report.recovered(recover(&target.destination)?);
-    let names = layout.files().iter().map(|file| file.path.as_str()).chain(sidecars.names());
-    check_free(&target.destination, names, request.commit.force)?;
-    check_space(&target.destination.folder, layout.copied_bytes())?;
-    let stage = Stage::begin(&target.destination)?;
-    let files = create_files(&stage, &layout)?;
-    begun(layout.copied_bytes());
-    let copied = copy(&layout, &*plan, &logical, &files, request.commit.sync)?;
-    fault::reach("copied")?;
-    let mut lens = seal(&layout, &*plan, &copied, &files)?;
-    lens.extend(sidecars.copy(&input.source, &stage, run)?);
+    let names = layouts.iter().flat_map(|layout| layout.files()).map(|file| file.path.as_str());
+    check_free(&target.destination, names.chain(sidecars.names()), request.commit.force)?;
+    let bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
+    check_space(&target.destination.folder, bytes)?;
+    let mut stage = Stage::begin(&target.destination)?;
+    stage.supersede(stale::find(
+        &target.destination.folder,
+        &layouts,
+        &models,
+        request.commit.force,
+        run,
+    )?)?;
+    begun(bytes);
+    let mut lens = Vec::new();
+    for (Planned { layout, plan, .. }, logical) in planned.iter().zip(&logical) {
+        let files = create_files(&stage, layout)?;
+        let copied = copy(layout, &**plan, logical, &files, request.commit.sync)?;
+        fault::reach("copied")?;
+        lens.extend(seal(layout, &**plan, &copied, &files)?);
+    }
+    lens.extend(sidecars.copy(&folder, &stage, run)?);
     fault::reach("sealed")?;
     if request.verify {
-        report.verified = Some(verify(&stage, &target, &logical, &layout, run)?);
+        for ((model, logical), layout) in models.iter().zip(&logical).zip(&layouts) {
+            let verified = verify(&stage, &target, model, logical, layout, run)?;
+            report.verified = Some(report.verified.unwrap_or(0) + verified);
+        }
         fault::reach("verified")?;
     }
-    drop((plan, files));
+    let staged = staged_files(&layouts, &sidecars);
+    drop(planned);
     target.format.format.faults().check()?;
     drop(stored);
-    input.close()?;
-    errand.check_lent()?;
+    models.into_iter().try_for_each(Model::close)?;
     run.check_cancelled()?;
-    let committed = stage.commit(&staged_files(&layout, &sidecars), request.commit)?;
+    let committed = stage.commit(&staged, request.commit)?;
     Ok(report.done(&lens, committed, started, run))
 }
 
@@ -122,11 +149,12 @@ fn create_files(stage: &Stage, layout: &Layout) -> Result<Vec<File>> {
     layout.files().iter().map(create).collect()
 }
 
-fn staged_files(layout: &Layout, sidecars: &Sidecars) -> Vec<StagedFile> {
+fn staged_files(layouts: &[&Layout], sidecars: &Sidecars) -> Vec<StagedFile> {
     let output = |file: &tensorferry_sdk::OutputFile| StagedFile {
         path: file.path.clone(),
         index: file.role == Role::Index,
     };
     let sidecar = |name: &str| StagedFile { path: name.to_owned(), index: false };
-    layout.files().iter().map(output).chain(sidecars.names().map(sidecar)).collect()
+    let files = layouts.iter().flat_map(|layout| layout.files()).map(output);
+    files.chain(sidecars.names().map(sidecar)).collect()
 }

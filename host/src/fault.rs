@@ -7,7 +7,7 @@
 use tensorferry_sdk::Result;
 
 /// Every stage there is, in the order in which a run may come to them, so that a test can walk them all.
-pub const STAGES: [&str; 15] = [
+pub const STAGES: [&str; 16] = [
     "stage-created",
     "stage-locked",
     "copied",
@@ -18,6 +18,7 @@ pub const STAGES: [&str; 15] = [
     "old-index-removed",
     "file-renamed",
     "index-renamed",
+    "stale-removed",
     "folder-carried",
     "folder-renamed",
     "folder-exchanged",

@@ -3,14 +3,13 @@
 
 use crate::part::Walk;
 use serde_json::{Map, Number, Value};
+use std::collections::VecDeque;
 use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
 
 /// Lines of one outline.
-const MOST_LINES: usize = 60;
+const MOST_LINES: usize = 24;
 /// Children of one node that are shown before the rest is counted.
-const MOST_CHILDREN: usize = 12;
-/// How deep the outline goes.
-const MOST_LEVELS: usize = 6;
+const MOST_CHILDREN: usize = 10;
 /// Characters of one value.
 const MOST_CHARACTERS: usize = 80;
 
@@ -21,67 +20,84 @@ pub struct Line {
     pub level: usize,
     /// The key; it may hold anything.
     pub key: String,
-    /// The value, or what is below.
+    /// The value of a leaf; a class.
     pub value: String,
+    /// How many tensors are below.
+    pub tensors: u64,
+    /// The bytes of those tensors.
+    pub bytes: u64,
 }
 
-/// The lines of a catalog's tree; none where it has none.
+impl Line {
+    fn new(level: usize, key: &str, value: &str) -> Self {
+        Self { level, key: key.to_owned(), value: value.to_owned(), tensors: 0, bytes: 0 }
+    }
+}
+
+/// The lines of a catalog's tree; none where it has none. What is near the root comes first: a node is
+/// opened if all that is as near as it has been, and there is room for its children.
 #[must_use]
 pub fn lines(catalog: &Catalog) -> Vec<Line> {
     let Some(root) = catalog.tree().root() else { return Vec::new() };
     let walk = Walk::new(catalog);
-    let mut lines = Vec::new();
-    let mut open = children_to_show(&walk, root, 0);
-    while let Some(entry) = open.pop() {
-        if lines.len() == MOST_LINES {
-            lines.push(Line { level: 0, key: "...".to_owned(), value: "(--json has all of it)".to_owned() });
-            break;
+    let mut shown: Vec<(Line, Vec<usize>)> = Vec::new();
+    let mut top = Vec::new();
+    let mut open = VecDeque::from([(None, root, 0)]);
+    while let Some((parent, node, level)) = open.pop_front() {
+        let mut children = walk.children(node);
+        children.retain(|(_, child)| !walk.is_leaf(*child));
+        let count = children.len();
+        let places = if level == 0 { MOST_LINES } else { MOST_CHILDREN };
+        if shown.len() + count.min(places) > MOST_LINES && level > 0 {
+            continue;
         }
-        match entry {
-            Entry::More { level, count } => {
-                lines.push(Line { level, key: "...".to_owned(), value: format!("and {count} more") });
-            }
-            Entry::Child { level, key, node } => {
-                lines.push(Line { level, key, value: summary(catalog, &walk, node) });
-                if level + 1 < MOST_LEVELS {
-                    open.extend(children_to_show(&walk, node, level + 1));
-                }
-            }
+        let mut places_of: Vec<usize> = Vec::new();
+        for (key, child) in children.into_iter().take(places) {
+            places_of.push(shown.len());
+            open.push_back((Some(shown.len()), child, level + 1));
+            shown.push((line(catalog, &walk, level, &key, child), Vec::new()));
         }
+        if count > places {
+            places_of.push(shown.len());
+            shown.push((Line::new(level, "...", &format!("and {} more", count - places)), Vec::new()));
+        }
+        match parent {
+            Some(parent) => shown[parent].1 = places_of,
+            None => top = places_of,
+        }
+    }
+    in_order(&shown, &top)
+}
+
+/// Parents before their children.
+fn in_order(shown: &[(Line, Vec<usize>)], top: &[usize]) -> Vec<Line> {
+    let mut lines = Vec::with_capacity(shown.len());
+    let mut open: Vec<usize> = top.iter().rev().copied().collect();
+    while let Some(place) = open.pop() {
+        let (line, children) = &shown[place];
+        lines.push(line.clone());
+        open.extend(children.iter().rev());
     }
     lines
 }
 
-enum Entry {
-    Child { level: usize, key: String, node: NodeId },
-    More { level: usize, count: usize },
-}
-
-/// The children of a node that are no tensors, the first one last.
-fn children_to_show(walk: &Walk<'_>, id: NodeId, level: usize) -> Vec<Entry> {
-    let children = walk.children(id).into_iter().filter(|(_, child)| !walk.is_leaf(*child));
-    let mut entries: Vec<Entry> = children.map(|(key, node)| Entry::Child { level, key, node }).collect();
-    if entries.len() > MOST_CHILDREN {
-        let count = entries.len() - MOST_CHILDREN;
-        entries.truncate(MOST_CHILDREN);
-        entries.push(Entry::More { level, count });
+fn line(catalog: &Catalog, walk: &Walk<'_>, level: usize, key: &str, node: NodeId) -> Line {
+    let below = walk.tensors(node, &[]).into_iter().filter_map(|id| catalog.tensor(id));
+    Line {
+        tensors: walk.tensors_below(node),
+        bytes: below.map(|tensor| tensor.bytes).sum(),
+        ..Line::new(level, key, &summary(catalog, walk, node))
     }
-    entries.reverse();
-    entries
 }
 
-/// What a person wants to know of a node in half a line.
+/// The value of a node, shortened, or what it is.
 fn summary(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> String {
-    let tensors = walk.tensors_below(id);
-    if tensors > 0 {
-        return format!("{tensors} tensor{}", if tensors == 1 { "" } else { "s" });
-    }
     let Some(node) = catalog.tree().get(walk.value(id)) else { return String::new() };
     match scalar(node) {
         Some(Value::String(text)) => shortened(&text),
         Some(value) => value.to_string(),
         None if node.kind == NodeKind::OBJECT => node.class.to_string(),
-        None if walk.children(id).is_empty() => "(empty)".to_owned(),
+        None if walk.is_container(id) && walk.children(id).is_empty() => "(empty)".to_owned(),
         None => String::new(),
     }
 }

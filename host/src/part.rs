@@ -153,7 +153,8 @@ impl<'a> Walk<'a> {
         value.kind == NodeKind::TENSOR || (value.kind == NodeKind::OBJECT && self.tensors_below(id) == 1)
     }
 
-    fn tensors(&self, root: NodeId, without: &[NodeId]) -> Vec<TensorId> {
+    /// The tensors below a node.
+    pub(crate) fn tensors(&self, root: NodeId, without: &[NodeId]) -> Vec<TensorId> {
         let mut open = vec![root];
         let mut found = Vec::new();
         while let Some(id) = open.pop() {

@@ -1,8 +1,8 @@
 //! Planning has the target's writer lay a catalog out.
 
-use crate::errand::Errand;
 use crate::logical::Logical;
 use crate::losses;
+use crate::models::Model;
 use crate::target::Resolved;
 use tensorferry_sdk::{Format, Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
 
@@ -16,23 +16,24 @@ pub struct Planned {
     pub losses: Vec<Loss>,
 }
 
-/// Plans the output of a catalog.
+/// Plans the output of a model, `logical`, in the folder where it lies in the input.
 ///
 /// # Errors
 /// Usage, for options that the writer does not have; whatever the writer or the layout's checks say.
 pub fn plan(
     target: &Resolved<'_>,
     given: &[(String, String)],
+    model: &Model<'_>,
     logical: &Logical<'_>,
-    errand: &Errand<'_>,
 ) -> Result<Planned> {
     let description = &target.format.description;
     let options = Options::check(&description.options, Side::Writer, given)?;
     let writer = target.format.format.writer(&options)?;
     let mut builder = LayoutBuilder::new(logical);
-    let plan = writer.plan(logical, &target.target, &mut builder, errand)?;
+    let plan = writer.plan(logical, &target.target, &mut builder, &model.errand)?;
     let layout = builder.finish().map_err(|e| target.format.format.faults().blame(e))?;
     let mut losses = layout.losses().to_vec();
     losses.extend(losses::of_ties(logical, &layout, description.capabilities));
+    let layout = if model.folder.is_empty() { layout } else { layout.below(&model.folder) };
     Ok(Planned { layout, plan, losses })
 }

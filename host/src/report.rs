@@ -43,19 +43,21 @@ impl Report {
     pub fn new(
         request: &Request,
         target: &Resolved<'_>,
-        losses: impl Iterator<Item = Loss>,
-        logical: &Logical<'_>,
-        layout: &Layout,
+        losses: Vec<Loss>,
+        logical: &[Logical<'_>],
+        layouts: &[&Layout],
     ) -> Self {
+        let read: u64 = logical.iter().map(|view| u64::from(view.tensor_count())).sum();
+        let omitted: usize = layouts.iter().map(|layout| layout.omitted().len()).sum();
         Self {
             input: request.input.clone(),
             output: target.output.clone(),
             format: target.format.description.id.clone(),
-            tensors: u64::from(logical.tensor_count()) - layout.omitted().len() as u64,
+            tensors: read - omitted as u64,
             bytes: 0,
             seconds: 0.0,
             verified: None,
-            losses: losses.collect(),
+            losses,
             files: Vec::new(),
             notes: Vec::new(),
             dry_run: request.dry_run,
@@ -74,10 +76,11 @@ impl Report {
 
     /// The end of a dry run.
     #[must_use]
-    pub fn planned(mut self, layout: &Layout, started: Instant, run: &Run) -> Self {
+    pub fn planned(mut self, layouts: &[&Layout], started: Instant, run: &Run) -> Self {
         let folder = if self.output.is_dir() { self.output.clone() } else { parent(&self.output) };
-        self.files = layout.files().iter().map(|file| (folder.join(&file.path), file.len)).collect();
-        self.bytes = layout.copied_bytes();
+        let files = layouts.iter().flat_map(|layout| layout.files());
+        self.files = files.map(|file| (folder.join(&file.path), file.len)).collect();
+        self.bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
         self.end(started, run)
     }
 

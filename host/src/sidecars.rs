@@ -1,6 +1,7 @@
 //! Sidecars are what lies beside the weights of a model folder: configuration, tokenizers, a model
 //! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
 
+use crate::models::Model;
 use crate::plugins::Plugins;
 use crate::run::{Run, WINDOW_BYTES};
 use crate::source::FileSource;
@@ -9,38 +10,41 @@ use crate::target::Resolved;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use tensorferry_sdk::{Context, Entry, Error, Layout, Loss, LossKind, Result, Source, Target};
+use tensorferry_sdk::{Context, Description, Entry, Error, Layout, Loss, LossKind, Result, Source, Target};
 
 /// How deep sub-folders are entered.
-const MOST_FOLDERS: usize = 32;
+pub(crate) const MOST_FOLDERS: usize = 32;
 
 /// The files that go along, and those that do not.
 #[derive(Debug, Default)]
 pub struct Sidecars {
     names: Vec<String>,
     losses: Vec<Loss>,
+    notes: Vec<String>,
 }
 
-/// What becomes of the files of an input folder that its reader did not read.
+/// What becomes of the files of an input folder that no reader of its models has read.
 ///
 /// # Errors
 /// I/o.
 pub fn find(
-    source: &FileSource,
+    input: &Path,
+    models: &[Model<'_>],
     plugins: &Plugins,
     target: &Resolved<'_>,
-    layout: &Layout,
+    layouts: &[&Layout],
 ) -> Result<Sidecars> {
     let mut sidecars = Sidecars::default();
-    if *source.entry() != Entry::Folder {
+    if models.iter().any(|model| *model.input.source.entry() != Entry::Folder) {
         return Ok(sidecars);
     }
-    let weights = weights(plugins)?;
+    let weights = Weights::of(plugins)?;
     let mut open = vec![String::new()];
     while let Some(folder) = open.pop() {
-        for (name, path) in entries(source.folder(), &folder)? {
+        let of_folder = models.iter().find(|model| model.folder == folder);
+        for (name, path) in entries(input, &folder)? {
             let file = name.rsplit('/').next().unwrap_or_default();
-            let lost = if source.is_open(&name) {
+            let lost = if models.iter().any(|model| model.has_read(&name)) {
                 continue;
             } else if path.is_dir() {
                 if !path.is_symlink() && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
@@ -48,11 +52,19 @@ pub fn find(
                     continue;
                 }
                 "a folder that is hidden, a link, or too deep is not carried"
+            } else if of_folder
+                .is_some_and(|model| weights.are_of_another(file, &model.input.format.description))
+            {
+                sidecars.notes.push(format!(
+                    "{name:?} is left out: the folder's weights are read from the files in {}'s format",
+                    of_folder.map_or("", |model| &model.input.format.description.id),
+                ));
+                continue;
             } else if weights.is_match(file) {
                 "these are weights too, and were not read: convert them on their own"
             } else if target.target != Target::Folder {
                 "the output is not a folder"
-            } else if layout.files().iter().any(|output| output.path == name) {
+            } else if layouts.iter().any(|layout| layout.files().iter().any(|output| output.path == name)) {
                 "the output has a file of this name"
             } else {
                 sidecars.names.push(name);
@@ -67,19 +79,36 @@ pub fn find(
 }
 
 /// The names under which formats know their own files.
-fn weights(plugins: &Plugins) -> Result<GlobSet> {
+pub(crate) struct Weights(Vec<(String, GlobSet)>);
+
+impl Weights {
+    /// Those of all plugins.
+    pub(crate) fn of(plugins: &Plugins) -> Result<Self> {
+        plugins.formats().iter().map(|format| of_format(&format.description)).collect::<Result<_>>().map(Self)
+    }
+
+    /// Whether some format knows a file by its name.
+    pub(crate) fn is_match(&self, file: &str) -> bool {
+        self.0.iter().any(|(_, names)| names.is_match(file))
+    }
+
+    /// Whether formats know it, and this one does not.
+    fn are_of_another(&self, file: &str, format: &Description) -> bool {
+        self.is_match(file) && !self.0.iter().any(|(id, names)| *id == format.id && names.is_match(file))
+    }
+}
+
+fn of_format(description: &Description) -> Result<(String, GlobSet)> {
     let mut patterns = GlobSetBuilder::new();
-    for format in plugins.formats() {
-        let description = &format.description;
-        let suffixes = description.suffixes.iter().map(|suffix| format!("*{suffix}"));
-        for pattern in suffixes.chain(description.members.iter().cloned()) {
-            // A plugin's pattern that is none matches nothing.
-            if let Ok(glob) = Glob::new(&pattern) {
-                patterns.add(glob);
-            }
+    let suffixes = description.suffixes.iter().map(|suffix| format!("*{suffix}"));
+    for pattern in suffixes.chain(description.members.iter().cloned()) {
+        // A plugin's pattern that is none matches nothing.
+        if let Ok(glob) = Glob::new(&pattern) {
+            patterns.add(glob);
         }
     }
-    patterns.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))
+    let names = patterns.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))?;
+    Ok((description.id.clone(), names))
 }
 
 fn entries(root: &Path, folder: &str) -> Result<Vec<(String, std::path::PathBuf)>> {
@@ -103,6 +132,12 @@ impl Sidecars {
         self.names.iter().map(String::as_str)
     }
 
+    /// What is left out because the same model is there in a format that is preferred.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// What does not go along.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
@@ -113,7 +148,8 @@ impl Sidecars {
     ///
     /// # Errors
     /// Transient, where a file changed; else i/o.
-    pub fn copy(&self, source: &FileSource, stage: &Stage, run: &Run) -> Result<Vec<u64>> {
+    pub fn copy(&self, input: &Path, stage: &Stage, run: &Run) -> Result<Vec<u64>> {
+        let source = FileSource::at(input.to_owned(), Entry::Folder);
         let mut buffer = vec![0; WINDOW_BYTES];
         let mut lens = Vec::with_capacity(self.names.len());
         for name in &self.names {
@@ -130,6 +166,7 @@ impl Sidecars {
             }
             lens.push(len);
         }
+        source.check_unchanged()?;
         Ok(lens)
     }
 }

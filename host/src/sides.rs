@@ -30,3 +30,11 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
     }
     Ok(())
 }
+
+/// Those of the options that a format's reader has: what a user says of the input is for each of its
+/// models that knows it.
+#[must_use]
+pub fn options_of(format: &Description, given: &[(String, String)]) -> Vec<(String, String)> {
+    let has = |key: &str| format.options.iter().any(|o| o.side == Side::Reader && o.key == key);
+    given.iter().filter(|(key, _)| has(key)).cloned().collect()
+}

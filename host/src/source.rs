@@ -113,6 +113,15 @@ impl FileSource {
         self.state().by_name.contains_key(name)
     }
 
+    /// Whether a path is that of a file that has been opened, under whatever name.
+    #[must_use]
+    pub fn has_opened(&self, path: &Path) -> bool {
+        let Ok(metadata) = std::fs::metadata(path) else { return false };
+        let is_it =
+            |file: &SourceFile| (file.stamp.device, file.stamp.inode) == (metadata.dev(), metadata.ino());
+        self.files.iter().any(|(_, file)| is_it(file))
+    }
+
     /// Whether every file that was opened is still the one that it was.
     ///
     /// # Errors

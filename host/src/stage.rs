@@ -21,7 +21,7 @@ pub(crate) use lock::{WithoutLocks, is_stage, lock, remove};
 pub(crate) use site::places;
 
 use crate::commit::disk::{Disk, failed};
-use crate::commit::{Recovered, recover};
+use crate::commit::{Recovered, StagedFile, recover};
 use site::Site;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Component, Path, PathBuf};
@@ -59,6 +59,8 @@ pub struct Stage {
     pub(crate) disk: Disk,
     /// Left in place when dropped: its commit was begun, and the next run can finish it.
     pub(crate) keep: bool,
+    /// Files of an older output that go when this one comes.
+    pub(crate) stale: Vec<StagedFile>,
     recovered: Recovered,
     _lock: File,
 }
@@ -77,7 +79,7 @@ impl Stage {
         let recovered = recover(destination)?;
         let site = Site::make(destination)?;
         let (root, lock) = lock::claim(&site.parent)?;
-        let stage = Self { site, root, disk, keep: false, recovered, _lock: lock };
+        let stage = Self { site, root, disk, keep: false, stale: Vec::new(), recovered, _lock: lock };
         let new = stage.new_folder();
         fs::create_dir(&new).map_err(failed("create the staging folder", &new))?;
         Ok(stage)
@@ -104,6 +106,16 @@ impl Stage {
             file.set_len(len).map_err(failed("make the output as long as it will be", &shown))?;
         }
         Ok(file)
+    }
+
+    /// Says which files of the output's folder belong to an older output: the commit removes them.
+    ///
+    /// # Errors
+    /// Usage, if a name leaves the folder.
+    pub fn supersede(&mut self, stale: Vec<StagedFile>) -> Result<()> {
+        stale.iter().try_for_each(|file| check_relative(&file.path))?;
+        self.stale = stale;
+        Ok(())
     }
 
     /// Where a staged file lies until the commit, to be read back.

@@ -10,8 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::{
-    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, Place, Result, Source, Storage,
-    StorageId, check_range,
+    ByteSink, Catalog, Checksum, Context, Data, Digest, DigestAlgorithm, Error, Place, Result, Source,
+    Storage, StorageId, Tensor, check_range,
 };
 
 /// Makes a temporary file that has no name: beside the output, or where temporary files go.
@@ -21,7 +21,7 @@ pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
 pub struct Stored<'a> {
     input: &'a Input<'a>,
     run: &'a Run,
-    storages: &'a [Storage],
+    catalog: &'a Catalog,
     decoded: Vec<OnceLock<Result<Decoded>>>,
     held: AtomicU64,
     spill: Spill,
@@ -36,9 +36,8 @@ impl<'a> Stored<'a> {
     /// The storages of `catalog`, which is the input's or a part of it.
     #[must_use]
     pub fn new(input: &'a Input<'a>, catalog: &'a Catalog, run: &'a Run, spill: Spill) -> Self {
-        let storages = catalog.storages();
-        let decoded = storages.iter().map(|_| OnceLock::new()).collect();
-        Self { input, run, storages, decoded, held: AtomicU64::new(0), spill }
+        let decoded = catalog.storages().iter().map(|_| OnceLock::new()).collect();
+        Self { input, run, catalog, decoded, held: AtomicU64::new(0), spill }
     }
 
     /// The run that this belongs to.
@@ -60,7 +59,7 @@ impl<'a> Stored<'a> {
     /// # Errors
     /// A plugin error, if there is none of this id.
     pub fn storage(&self, id: StorageId) -> Result<&Storage> {
-        self.storages.get(id.0 as usize).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))
+        self.catalog.storage(id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))
     }
 
     /// Fills `buffer` from `offset` bytes into a storage.
@@ -89,7 +88,7 @@ impl<'a> Stored<'a> {
     /// The file and the offset at which a storage's bytes lie as they are, if they do.
     #[must_use]
     pub fn in_file(&self, id: StorageId) -> Option<(std::sync::Arc<File>, u64)> {
-        match &self.storages.get(id.0 as usize)?.place {
+        match &self.catalog.storage(id)?.place {
             Place::File { file, offset } => Some((self.input.source.descriptor(*file).ok()?, *offset)),
             _ => None,
         }
@@ -102,10 +101,24 @@ impl<'a> Stored<'a> {
             Error::malformed(format!("the {} of the stored bytes is wrong", expected.algorithm.name()))
                 .expected(hex(&expected.value))
                 .found(hex(&found.value));
-        match self.storages.get(id.0 as usize).map(|storage| &storage.place) {
+        let error = match self.tensor_in(id) {
+            Some(name) => error.tensor(name),
+            None => error,
+        };
+        match self.catalog.storage(id).map(|storage| &storage.place) {
             Some(Place::File { file, offset }) => error.file(self.input.source.name(*file)).offset(*offset),
             _ => error,
         }
+    }
+
+    /// The first tensor that has bytes in a storage.
+    fn tensor_in(&self, id: StorageId) -> Option<&str> {
+        let lies_in = |tensor: &&Tensor| match &tensor.data {
+            Data::Empty => false,
+            Data::Whole { storage, .. } => *storage == id,
+            Data::Blocks(blocks) => blocks.iter().any(|block| block.storage == id),
+        };
+        self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
     }
 
     /// Reads storages and compares them with the digests that their format gives.

@@ -4,6 +4,7 @@ use crate::content::{Algorithm, digests};
 use crate::errand::Errand;
 use crate::input;
 use crate::logical::Logical;
+use crate::models::Model;
 use crate::run::Run;
 use crate::source::FileSource;
 use crate::stage::Stage;
@@ -19,6 +20,7 @@ use tensorferry_sdk::{CatalogView, Content, Entry, Error, Layout, Purpose, Resul
 pub fn verify(
     stage: &Stage,
     target: &Resolved<'_>,
+    model: &Model<'_>,
     source: &Logical<'_>,
     layout: &Layout,
     run: &Run,
@@ -27,7 +29,7 @@ pub fn verify(
         Target::Folder => Entry::Folder,
         Target::File(name) => Entry::File(entry_name(layout).unwrap_or(name).to_owned()),
     };
-    let written = FileSource::at(stage.path(""), entry);
+    let written = FileSource::at(stage.path(&model.folder), entry);
     let written = input::read(written, target.format, &[], &Errand::new(run, Purpose::SHOW))?;
     let stored = Stored::new(&written, &written.catalog, run, target.spill());
     let logical = Logical::new(&written.catalog, &stored);

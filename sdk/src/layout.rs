@@ -231,6 +231,17 @@ pub trait LayoutSink {
         let _ = (tensor, name);
         Ok(())
     }
+
+    /// Says that files of these names, where they are no part of this output, belong to an older one
+    /// that it replaces, such as shards of another number: with `--force` they go when it comes.
+    /// In the pattern, `*` stands for any characters but `/`, `?` for one, `[0-9]` for one of a range.
+    ///
+    /// # Errors
+    /// A plugin error, if the pattern leaves the folder.
+    fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
+        let _ = (pattern, role);
+        Ok(())
+    }
 }
 
 /// What a writer promised, checked.
@@ -242,6 +253,7 @@ pub struct Layout {
     pub(crate) losses: Vec<Loss>,
     pub(crate) omitted: Vec<TensorId>,
     pub(crate) names: BTreeMap<TensorId, Vec<String>>,
+    pub(crate) superseded: Vec<(String, Role)>,
 }
 
 impl Layout {
@@ -279,6 +291,22 @@ impl Layout {
     #[must_use]
     pub fn names(&self, tensor: TensorId) -> Option<&[String]> {
         self.names.get(&tensor).map(Vec::as_slice)
+    }
+
+    /// The patterns of the names of files that belong to an older output.
+    #[must_use]
+    pub fn superseded(&self) -> &[(String, Role)] {
+        &self.superseded
+    }
+
+    /// The same layout, in a sub-folder.
+    #[must_use]
+    pub fn below(mut self, folder: &str) -> Self {
+        let paths = self.files.iter_mut().map(|file| &mut file.path);
+        for path in paths.chain(self.superseded.iter_mut().map(|(pattern, _)| pattern)) {
+            *path = format!("{folder}/{path}");
+        }
+        self
     }
 
     /// Bytes of all copied files.

@@ -287,4 +287,10 @@ impl LayoutSink for LayoutBuilder<'_> {
         self.layout.names.entry(tensor).or_default().push(name.to_owned());
         Ok(())
     }
+
+    fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
+        check_name(pattern).map_err(|e| Error::plugin("a pattern that leaves the folder").found(e))?;
+        self.layout.superseded.push((pattern.to_owned(), role));
+        Ok(())
+    }
 }

@@ -161,6 +161,10 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "PATH", default_value = ".")]
     pub(crate) part: String,
 
+    /// Show every tensor, however many there are
+    #[arg(long)]
+    pub(crate) all: bool,
+
     /// Hash every tensor: sha256 over its bytes, or blake3, ferry's content digest
     #[arg(long, value_name = "ALGORITHM")]
     pub(crate) digest: Option<DigestName>,

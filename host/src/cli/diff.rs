@@ -8,12 +8,13 @@ use tensorferry_host::diff::{Difference, DifferenceKind, Tolerance, diff};
 use tensorferry_host::inspect::{Inspected, Look, inspect, temporary};
 use tensorferry_host::logical::Logical;
 use tensorferry_host::part::Part;
-use tensorferry_host::plugins::{LoadedFormat, Plugins};
+use tensorferry_host::plugins::Plugins;
 use tensorferry_host::probe::probe;
 use tensorferry_host::run::Run;
+use tensorferry_host::sides::options_of;
 use tensorferry_host::source::FileSource;
 use tensorferry_host::stored::Stored;
-use tensorferry_sdk::{Error, Purpose, Result, Side};
+use tensorferry_sdk::{Error, Purpose, Result};
 
 /// Whether they are the same.
 pub(super) fn run(command: &Diff, plugins: &Plugins, run: &Run) -> Result<bool> {
@@ -45,7 +46,7 @@ fn open<'a>(
     run: &Run,
 ) -> Result<Inspected<'a>> {
     let format = probe(plugins, &FileSource::open(path)?, None, run)?;
-    let options: Vec<_> = options.iter().filter(|(key, _)| has_option(format, key)).cloned().collect();
+    let options = options_of(&format.description, options);
     let look = |part| Look { from: None, options: &options, part, purpose: Purpose::COMPARE };
     let whole = inspect(path, look(&Part::Whole), plugins, run)?;
     let has_tree = whole.catalog.tree().root().is_some();
@@ -61,16 +62,15 @@ fn open<'a>(
     }
 }
 
-fn has_option(format: &LoadedFormat, key: &str) -> bool {
-    format.description.options.iter().any(|option| option.side == Side::Reader && option.key == key)
-}
-
 /// An option that neither input has is a mistake.
 fn check_options(options: &[(String, String)], inputs: &[&Inspected<'_>]) -> Result<()> {
-    match options.iter().find(|(key, _)| !inputs.iter().any(|seen| has_option(seen.input.format, key))) {
-        Some((key, _)) => Err(Error::usage(format!("neither input has an option -i {key}"))),
-        None => Ok(()),
+    for option in options {
+        let one = std::slice::from_ref(option);
+        if inputs.iter().all(|seen| options_of(&seen.input.format.description, one).is_empty()) {
+            return Err(Error::usage(format!("neither input has an option -i {}", option.0)));
+        }
     }
+    Ok(())
 }
 
 /// Prints the verdict, then each difference.

@@ -8,16 +8,19 @@ use std::fmt::Write;
 use tensorferry_host::content::{self, Algorithm, ContentDigest, digests};
 use tensorferry_host::inspect::{Inspected, Look, inspect, temporary};
 use tensorferry_host::logical::Logical;
+use tensorferry_host::losses;
 use tensorferry_host::outline;
-use tensorferry_host::part::Part;
+use tensorferry_host::part::{self, Part};
 use tensorferry_host::plugins::Plugins;
 use tensorferry_host::report::LossRecord;
 use tensorferry_host::run::Run;
 use tensorferry_host::stored::{Stored, hex};
 use tensorferry_sdk::{Catalog, Purpose, Result, Tensor, TensorId};
 
-/// Tensors that the text shows before it counts the rest; `--json` has all of them.
-const MOST_SHOWN: usize = 1000;
+/// Tensors that the text shows before it counts the rest; `--all` and `--json` have all of them.
+const MOST_SHOWN: usize = 20;
+/// Losses of a conversion to a flat list that the text shows before it counts the rest.
+const MOST_LEFT_OUT: usize = 10;
 
 pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()> {
     let part = Part::parse(&command.part);
@@ -44,7 +47,7 @@ pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()>
     if command.json {
         terminal::print_json(&document(&seen, hashed.as_ref()))?;
     } else {
-        terminal::print(&text(&seen, hashed.as_ref()))?;
+        terminal::print(&text(&seen, command.all, hashed.as_ref()))?;
     }
     seen.input.close()
 }
@@ -138,7 +141,7 @@ fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest
     content::catalog(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
 }
 
-fn text(seen: &Inspected<'_>, hashed: Option<&Hashed>) -> String {
+fn text(seen: &Inspected<'_>, all: bool, hashed: Option<&Hashed>) -> String {
     let catalog = &seen.catalog;
     let mut text = String::new();
     let total: u64 = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
@@ -159,9 +162,16 @@ fn text(seen: &Inspected<'_>, hashed: Option<&Hashed>) -> String {
         let _ = writeln!(text, "  {dtype}: {count}, {}", terminal::bytes(bytes));
     }
     section(&mut text, "state", outline::lines(catalog).iter().map(outline_line));
-    text += &table(catalog, hashed);
+    section(&mut text, "as a flat list of tensors", flat(catalog).into_iter());
+    text += &table(catalog, if all { usize::MAX } else { MOST_SHOWN }, hashed);
     section(&mut text, "metadata", catalog.metadata().iter().map(|(key, value)| format!("{key} = {value}")));
-    section(&mut text, "globals (none is ever called)", catalog.globals().iter().cloned());
+    let globals = catalog.globals().iter().cloned();
+    if all || globals.len() <= MOST_SHOWN {
+        section(&mut text, "globals (none is ever called)", globals);
+    } else {
+        let title = format!("the first of {} globals (none is ever called; --all shows them)", globals.len());
+        section(&mut text, &title, globals.take(MOST_SHOWN));
+    }
     if let Some((Algorithm::Blake3, digests)) = hashed {
         let _ = writeln!(text, "\ncontent {}", hex(&content_digest(catalog, digests)));
     }
@@ -170,8 +180,33 @@ fn text(seen: &Inspected<'_>, hashed: Option<&Hashed>) -> String {
 
 fn outline_line(line: &outline::Line) -> String {
     let indent = "  ".repeat(line.level);
-    let separator = if line.value.is_empty() { "" } else { ": " };
-    format!("{indent}{}{separator}{}", line.key, line.value)
+    let count = match line.tensors {
+        0 => String::new(),
+        1 => format!("1 tensor, {}", terminal::bytes(line.bytes)),
+        count => format!("{count} tensors, {}", terminal::bytes(line.bytes)),
+    };
+    let facts: Vec<&str> =
+        [line.value.as_str(), &count].into_iter().filter(|fact| !fact.is_empty()).collect();
+    let separator = if facts.is_empty() { "" } else { ": " };
+    format!("{indent}{}{separator}{}", line.key, facts.join(", "))
+}
+
+/// What a format that holds a flat list of tensors would take of a nested checkpoint, and what not.
+fn flat(catalog: &Catalog) -> Vec<String> {
+    if outline::lines(catalog).iter().all(|line| line.tensors == 0) {
+        return Vec::new();
+    }
+    let (part, mut left_out) = match part::take(catalog.clone(), &Part::Auto, true) {
+        Ok(taken) => taken,
+        Err(error) => return vec![error.message().to_owned()],
+    };
+    left_out.extend(losses::of_state(&part, false));
+    let mut lines = vec![format!("{} tensors go along; left out:", part.tensors().len())];
+    lines.extend(left_out.iter().take(MOST_LEFT_OUT).map(|loss| format!("  {}", loss.what)));
+    if left_out.len() > MOST_LEFT_OUT {
+        lines.push(format!("  ... and {} more", left_out.len() - MOST_LEFT_OUT));
+    }
+    lines
 }
 
 fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = String>) {
@@ -184,8 +219,8 @@ fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = 
     }
 }
 
-fn table(catalog: &Catalog, hashed: Option<&Hashed>) -> String {
-    let shown: Vec<&Tensor> = catalog.tensors().iter().take(MOST_SHOWN).collect();
+fn table(catalog: &Catalog, most: usize, hashed: Option<&Hashed>) -> String {
+    let shown: Vec<&Tensor> = catalog.tensors().iter().take(most).collect();
     let names: Vec<String> = shown.iter().map(|tensor| printable(&tensor.name)).collect();
     let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(60);
     let mut text = String::from("\n");
@@ -202,7 +237,7 @@ fn table(catalog: &Catalog, hashed: Option<&Hashed>) -> String {
         text.push('\n');
     }
     if catalog.tensors().len() > shown.len() {
-        let _ = writeln!(text, "  ... and {} more (--json lists all)", catalog.tensors().len() - shown.len());
+        let _ = writeln!(text, "  ... and {} more (--all shows them)", catalog.tensors().len() - shown.len());
     }
     text
 }

@@ -42,7 +42,7 @@ const JOBS: [Job; 9] = [
         name: "set-force",
         folder: false,
         files: SET,
-        old: &["i.json", "a", "b"],
+        old: &["i.json", "a", "b", "d", "sub/e"],
         able: true,
         atomic: false,
     },
@@ -51,7 +51,7 @@ const JOBS: [Job; 9] = [
         name: "folder-force",
         folder: true,
         files: SET,
-        old: &["i.json", "a", "sub/c"],
+        old: &["i.json", "a", "sub/c", "d", "sub/e"],
         able: true,
         atomic: true,
     },
@@ -77,8 +77,10 @@ impl Job {
 
     fn run(&self, home: &Path, sync: bool) -> Result<Committed> {
         let disk = Disk { noreplace: self.able, exchange: self.able, links: self.able };
-        let stage = Stage::begin_on(&self.destination(home), disk)?;
+        let mut stage = Stage::begin_on(&self.destination(home), disk)?;
         let files = fill(&stage, self.files, "new");
+        let stale = self.old.iter().filter(|name| !self.files.contains(name));
+        stage.supersede(stale.map(|name| StagedFile { path: (*name).to_owned(), index: false }).collect())?;
         stage.commit(&files, CommitOptions { force: !self.old.is_empty(), sync })
     }
 
@@ -223,7 +225,7 @@ fn a_kill_at_any_stage_leaves_what_was_promised() {
 fn a_kill_in_the_recovery_leaves_what_was_promised() {
     let mut kills = 0;
     for job in JOBS.into_iter().filter(|job| !job.atomic || job.name == "folder-force") {
-        for stage in ["old-index-removed", "file-renamed", "index-renamed", "old-removed"] {
+        for stage in ["old-index-removed", "file-renamed", "index-renamed", "stale-removed", "old-removed"] {
             walk(job, "commit", |home, when| {
                 let when = format!("{when}, then twice {stage}");
                 for _ in 0..2 {

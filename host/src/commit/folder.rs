@@ -27,13 +27,13 @@ pub(super) enum Carried {
     Cannot(String),
 }
 
-/// Gives `new` all of `old` that it does not have.
+/// Gives `new` all of `old` that it does not have, but what is `stale`.
 ///
 /// # Errors
 /// Usage, where the one has a folder and the other a file of the same name.
-pub(super) fn carry(old: &Path, new: &Path, disk: Disk) -> Result<Carried> {
+pub(super) fn carry(old: &Path, new: &Path, stale: &HashSet<&Path>, disk: Disk) -> Result<Carried> {
     let mut conflict = None;
-    match carry_tree(old, new, disk, &mut conflict) {
+    match carry_tree(old, new, stale, disk, &mut conflict) {
         Ok(()) => Ok(conflict.map_or(Ok(Carried::All), Err)?),
         Err(error) => Ok(Carried::Cannot(error.to_string())),
     }
@@ -42,6 +42,7 @@ pub(super) fn carry(old: &Path, new: &Path, disk: Disk) -> Result<Carried> {
 fn carry_tree(
     old: &Path,
     new: &Path,
+    stale: &HashSet<&Path>,
     disk: Disk,
     conflict: &mut Option<tensorferry_sdk::Error>,
 ) -> io::Result<()> {
@@ -66,6 +67,7 @@ fn carry_tree(
                 (true, Some(false)) => *conflict = Some(in_the_way(&from, "a folder", "a file")),
                 (false, Some(true)) => *conflict = Some(in_the_way(&from, "not a folder", "one")),
                 (false, Some(false)) => {}
+                (false, None) if stale.contains(path.as_path()) => {}
                 (false, None) => match disk.link(&from, &to) {
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     linked => linked?,

@@ -47,6 +47,17 @@ pub(super) struct Set {
     pub(super) missing_folders: Vec<String>,
     /// Data files first, indexes last: the order in which they are renamed.
     pub(super) files: Vec<SetFile>,
+    /// Files of an older set, indexes first: they are removed when the new one is there.
+    #[serde(default)]
+    pub(super) stale: Vec<StaleFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StaleFile {
+    pub(super) name: String,
+    /// What stood under the name when the record was written.
+    pub(super) old: Identity,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +79,7 @@ pub(super) struct Exchange {
     /// The staged folder's inode: under which name it is tells whether the exchange has happened.
     pub(super) new_inode: u64,
     pub(super) old_inode: u64,
-    /// The files of the output: those that replace older ones, which are not carried over.
+    /// The files of the output, and those of an older one: neither are carried over.
     pub(super) files: Vec<String>,
 }
 
@@ -121,7 +132,10 @@ impl Record {
         let (folder, names): (_, Vec<&String>) = match &self.action {
             Action::Set(set) => (
                 set.folder.as_ref(),
-                set.missing_folders.iter().chain(set.files.iter().map(|file| &file.name)).collect(),
+                (set.missing_folders.iter())
+                    .chain(set.files.iter().map(|file| &file.name))
+                    .chain(set.stale.iter().map(|file| &file.name))
+                    .collect(),
             ),
             Action::Exchange(exchange) => (Some(&exchange.folder), exchange.files.iter().collect()),
         };

@@ -6,7 +6,7 @@
 
 use super::StagedFile;
 use super::disk::{Disk, Identity, exists, failed, identity, in_the_way, remove_if_there, stat, sync};
-use super::record::{Set, SetFile};
+use super::record::{Set, SetFile, StaleFile};
 use crate::fault;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -25,7 +25,13 @@ pub(super) struct Move {
 }
 
 /// Looks at what is staged and what stands under the names, and decides the steps.
-pub(super) fn plan(files: &[StagedFile], at: &Move, folder: Option<OsString>, force: bool) -> Result<Set> {
+pub(super) fn plan(
+    files: &[StagedFile],
+    stale: &[StagedFile],
+    at: &Move,
+    folder: Option<OsString>,
+    force: bool,
+) -> Result<Set> {
     let names = files.iter().map(|file| file.path.as_str());
     check_free(&at.folder, names.clone(), force)?;
     let missing_folders = folders_of(names).filter(|name| !at.folder.join(name).is_dir()).collect();
@@ -41,7 +47,20 @@ pub(super) fn plan(files: &[StagedFile], at: &Move, folder: Option<OsString>, fo
     }
     planned.sort_by_key(|file| file.index);
     let removes_index = planned.iter().any(|file| !file.index && file.old.is_some());
-    Ok(Set { folder, force, removes_index, missing_folders, files: planned })
+    let stale = plan_stale(stale, at)?;
+    Ok(Set { folder, force, removes_index, missing_folders, files: planned, stale })
+}
+
+/// The files of an older set that are still there, indexes first.
+fn plan_stale(stale: &[StagedFile], at: &Move) -> Result<Vec<StaleFile>> {
+    let (indexes, data): (Vec<_>, Vec<_>) = stale.iter().partition(|file| file.index);
+    let mut planned = Vec::with_capacity(stale.len());
+    for file in indexes.into_iter().chain(data) {
+        let path = at.folder.join(&file.path);
+        let old = identity(&path).map_err(failed("look at an older output's file", &path))?;
+        planned.extend(old.map(|old| StaleFile { name: file.path.clone(), old }));
+    }
+    Ok(planned)
 }
 
 /// Does the steps that are not done yet.
@@ -66,7 +85,20 @@ pub(super) fn finish(set: &Set, at: &Move) -> Result<()> {
         // Before an index is there again, what it points to has to last.
         sync_folders(files.iter().map(|file| file.name.as_str()), at)?;
     }
-    Ok(())
+    remove_stale(set, at)
+}
+
+/// Removes what an older set has left, unless somebody has changed it since.
+fn remove_stale(set: &Set, at: &Move) -> Result<()> {
+    for file in &set.stale {
+        let path = at.folder.join(&file.name);
+        let there = identity(&path).map_err(failed("look at an older output's file", &path))?;
+        if there == Some(file.old) {
+            remove_if_there(&path).map_err(failed("remove an older output's file", &path))?;
+            fault::reach("stale-removed")?;
+        }
+    }
+    sync_folders(set.stale.iter().map(|file| file.name.as_str()), at)
 }
 
 /// Removes those old indexes whose new ones are still staged.

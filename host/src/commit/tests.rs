@@ -242,7 +242,7 @@ fn a_set_comes_among_other_files_or_not_at_all() {
         let mut stage = Stage::begin_on(&beside(home.path()), disk).unwrap();
         let files = fill(&stage, &SET, "new");
         let at = Move { staged: stage.new_folder(), folder: home.path().to_owned(), disk, sync: false };
-        let set = set::plan(&files, &at, None, false).unwrap();
+        let set = set::plan(&files, &[], &at, None, false).unwrap();
         write(home.path(), "m.index.json", "theirs");
         refused(&set::finish(&set, &at).unwrap_err());
         assert!(home.path().join("vars/m-3").exists());

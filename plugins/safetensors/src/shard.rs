@@ -3,7 +3,7 @@
 //! Names and the split are those of `split_state_dict_into_shards_factory` of huggingface_hub.
 
 use crate::{DEFAULT_STEM, INDEX_SUFFIX, SUFFIX};
-use tensorferry_sdk::{Target, TensorId};
+use tensorferry_sdk::{Role, Target, TensorId};
 
 /// The place of a file in a set, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,20 @@ impl Names {
         } else {
             format!("{}-{number:05}-of-{count:05}{SUFFIX}", self.stem)
         }
+    }
+
+    /// The names that another split of the same model would have, as `save_torch_state_dict` of
+    /// huggingface_hub clears them away: none where a glob would take the stem for more than a name.
+    pub(crate) fn superseded(&self) -> Vec<(String, Role)> {
+        if self.stem.contains(['*', '?', '[', ']', '{', '}', '\\']) {
+            return Vec::new();
+        }
+        let digits = "[0-9]".repeat(5);
+        vec![
+            (self.index(), Role::Index),
+            (format!("{}{SUFFIX}", self.stem), Role::Data),
+            (format!("{}-{digits}-of-{digits}{SUFFIX}", self.stem), Role::Data),
+        ]
     }
 
     /// The name of the index.

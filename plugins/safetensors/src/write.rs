@@ -136,7 +136,7 @@ fn write(
         let file = layout.file(&names.index(), Role::Index)?;
         layout.bytes(file, &index::encode(total_size, &weight_map)?)?;
     }
-    Ok(())
+    names.superseded().into_iter().try_for_each(|(pattern, role)| layout.supersedes(&pattern, role))
 }
 
 fn write_file(

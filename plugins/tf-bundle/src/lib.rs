@@ -1,4 +1,94 @@
-//! TensorFlow's checkpoints, saved models and frozen graphs.
+//! TensorFlow's checkpoints, saved models and frozen graphs, without TensorFlow.
+//!
+//! | Format | Reads | Writes |
+//! |---|---|---|
+//! | `tf-bundle` | checkpoints of both versions | V2 |
+//! | `saved-model` | the variables of a SavedModel | one with new variables, after another |
+//! | `tf-graph` | the constants of a GraphDef | |
+//!
+//! The layouts stand where they are read: [`bundle`], [`table`], [`v1`], [`graph_def`], [`wire`] and
+//! [`text`]; what leads from names to keys and back is in [`names`].
 #![forbid(unsafe_code)]
 
+mod options;
+mod probe;
+mod read;
+
+mod bundle;
+mod checksum;
 mod dtype;
+mod graph_def;
+mod locate;
+mod message_kind;
+mod names;
+mod saved_model_probe;
+mod slice_key;
+mod state_file;
+mod table;
+mod tensor_proto;
+mod text;
+mod v1;
+mod varint;
+mod wire;
+
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader,
+};
+
+/// The format `tf-bundle`: checkpoints.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TfBundle;
+
+impl Format for TfBundle {
+    fn describe(&self) -> Description {
+        Description {
+            id: "tf-bundle".to_owned(),
+            title: "TensorFlow checkpoint".to_owned(),
+            suffixes: vec![bundle::INDEX_SUFFIX.to_owned()],
+            magic: Vec::new(),
+            members: vec![
+                format!("*{}", bundle::INDEX_SUFFIX),
+                "*.data-?????-of-?????".to_owned(),
+                state_file::STATE_FILE.to_owned(),
+            ],
+            capabilities: Capabilities::READ,
+            options: options::of_bundles(),
+            output_revision: 1,
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        probe::checkpoint(source, context).map(Some)
+    }
+
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::CheckpointReader::new(options)))
+    }
+}
+
+/// The format `tf-graph`: frozen graphs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TfGraph;
+
+impl Format for TfGraph {
+    fn describe(&self) -> Description {
+        Description {
+            id: "tf-graph".to_owned(),
+            title: "TensorFlow graph with its constants".to_owned(),
+            suffixes: vec![".pb".to_owned(), ".pbtxt".to_owned()],
+            capabilities: Capabilities::READ,
+            options: options::of_graphs(),
+            ..Description::default()
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        graph_def::score(source).map(Some)
+    }
+
+    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(graph_def::GraphReader::default()))
+    }
+}
+
+tensorferry_sdk::export_plugin!(TfBundle, TfGraph);

@@ -10,16 +10,12 @@
 //!
 //! Source of the facts: `torch/serialization.py`, `caffe2/serialize/inline_container.cc`.
 
-use crate::Extent;
-use crate::archive;
+use crate::{Extent, archive, tar};
 use tensorferry_sdk::{Error, Result, Source};
 
 /// The first pickle of a stream, from behind its protocol: the number 0x1950a86a20f9469cfc6c, and STOP.
 const LEGACY: &[u8; 13] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e";
 const PREVIEW: &[u8; 8] = b"PYTORCH1";
-const TAR: &[u8; 5] = b"ustar";
-const TAR_AT: usize = 257;
-const TAR_MEMBERS: [&str; 4] = ["sys_info", "pickle", "tensors", "storages"];
 
 /// What torch has put a pickle and its storages into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,33 +38,29 @@ impl Container {
     /// # Errors
     /// I/o.
     pub fn detect(source: &dyn Source, file: Extent) -> Result<Self> {
-        let mut start = [0; TAR_AT + TAR.len()];
+        let mut start = [0; 32];
         let start = file.read_start(source, &mut start)?;
-        let first_member = start.split(|&byte| byte == 0).next().unwrap_or_default();
-        let is_member = |name: &str| name.as_bytes() == first_member;
         Ok(if start.starts_with(archive::MAGIC) {
             Self::Zip
         } else if is_legacy(start) {
             Self::Legacy
         } else if start.starts_with(PREVIEW) {
             Self::Preview
-        } else if start.get(TAR_AT..) == Some(TAR) && TAR_MEMBERS.into_iter().any(is_member) {
+        } else if tar::is_checkpoint(source, file)? {
             Self::Tar
         } else {
             Self::Unknown
         })
     }
 
-    /// Why this container cannot be read.
+    /// Why a container that is not read cannot be.
     pub(crate) fn refusal(self) -> Error {
-        let again = "load it with torch and save it again: torch.save writes zip archives";
         match self {
-            Self::Zip | Self::Legacy => Error::plugin("this container is read"),
-            Self::Tar => Error::unsupported(format!("a checkpoint in the tar format of torch 0.1; {again}")),
+            Self::Zip | Self::Legacy | Self::Tar => Error::plugin("this container is read"),
             Self::Preview => {
                 Error::unsupported("a preview format of torch that was never released (PYTORCH1)")
             }
-            Self::Unknown => Error::malformed("not a PyTorch checkpoint").offset(0).expected("a zip archive"),
+            Self::Unknown => Error::malformed("not a PyTorch checkpoint").offset(0),
         }
     }
 }

@@ -16,7 +16,7 @@
 //! machines that are not, and `_legacy_load` does not look at `little_endian`.
 
 use crate::persistent_id::PersistentId;
-use crate::pickle::{self, Evaluated, Graph, ValueId};
+use crate::pickle::{self, Evaluated, Global, Graph, ValueId};
 use crate::window::{NEAR, Window};
 use crate::{Extent, ObjectFile};
 use std::collections::{HashMap, HashSet};
@@ -47,7 +47,8 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
         context
             .note(&format!("{name}: {unread} bytes behind the last storage are passed over, as torch does"));
     }
-    Ok(ObjectFile::of_table(source.name(file.file), object, storages))
+    let globals = object.graph.globals().iter().map(Global::path).collect();
+    Ok(ObjectFile::of_table(source.name(file.file), object, storages, globals))
 }
 
 /// A storage that the object names.

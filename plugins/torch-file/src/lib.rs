@@ -8,6 +8,8 @@
 //! | `archive/` | the records of a zip archive |
 //! | `object_file.rs` | [`ObjectFile`]: the saved object as a graph, and where its storages lie |
 //! | `legacy.rs` | the object of a stream of pickles |
+//! | `tar.rs`, `tar/` | the object of a tar archive |
+//! | `described.rs` | calls that rebuild tensors, where a file has none |
 //! | `pickle/` | the graph of a pickle |
 //! | `rebuild/` | [`Rebuilt`](rebuild::Rebuilt): what torch's rebuild functions make of their arguments |
 //! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
@@ -51,6 +53,7 @@
 pub mod archive;
 mod container;
 mod decoded;
+mod described;
 mod dtype;
 mod extent;
 mod flatten;
@@ -64,13 +67,16 @@ mod persistent_id;
 pub mod pickle;
 pub mod rebuild;
 mod storages;
+mod tar;
 mod window;
 
 pub use container::Container;
+pub use decoded::Decoding;
+pub use described::{DescribedStorage, DescribedTensor};
 pub use dtype::TorchDtype;
 pub use extent::Extent;
 pub use flatten::{Destination, Flattened, NEW, flatten};
 pub use lazy::LazyView;
 pub use names::Names;
 pub use object_file::ObjectFile;
-pub use storages::{Decoding, Located, Location, Storages};
+pub use storages::{Located, Location, Storages};

@@ -2,9 +2,10 @@
 //! storages that its persistent ids name by their keys.
 
 use crate::archive::{Archive, Record};
-use crate::pickle::{self, Evaluated, Global, Graph, ValueId};
-use crate::{Container, Extent, legacy};
-use std::collections::HashMap;
+use crate::described::{self, DescribedTensor};
+use crate::pickle::{self, Evaluated, Global, Graph, Value, ValueId};
+use crate::{Container, Extent, legacy, tar};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Context, Error, Limits, Result, Source};
 
@@ -23,6 +24,7 @@ const STORAGES: &str = "data/";
 pub struct ObjectFile {
     graph: Graph,
     root: ValueId,
+    globals: BTreeSet<String>,
     file_name: String,
     byte_order: ByteOrder,
     records: Records,
@@ -55,6 +57,7 @@ impl ObjectFile {
                 Self::of_archive(source, &archive, PICKLE, STORAGES, context.limits())
             }
             Container::Legacy => legacy::open(source, extent, context).map_err(named),
+            Container::Tar => tar::open(source, extent, context).map_err(named),
             other => Err(named(other.refusal())),
         }
     }
@@ -84,6 +87,7 @@ impl ObjectFile {
                 .found(len));
         }
         Ok(Self {
+            globals: graph.globals().iter().map(Global::path).collect(),
             graph,
             root,
             file_name: archive.file_name().to_owned(),
@@ -92,11 +96,47 @@ impl ObjectFile {
         })
     }
 
+    /// A state dict that something else than a pickle describes: each tensor by its name, over a record
+    /// in `folder` of an archive.
+    ///
+    /// # Errors
+    /// As [`of_archive`](Self::of_archive).
+    pub fn described(
+        source: &dyn Source,
+        archive: &Arc<Archive>,
+        folder: &'static str,
+        tensors: &[(&str, DescribedTensor<'_>)],
+    ) -> Result<Self> {
+        check_version(source, archive)?;
+        let byte_order = byte_order(source, archive)?;
+        let mut graph = Graph::default();
+        let mut entries = Vec::with_capacity(tensors.len());
+        for (name, tensor) in tensors {
+            let key = described::push_text(&mut graph, name);
+            entries.push((key, tensor.push(&mut graph)?));
+        }
+        let root = graph.push(Value::Dict(entries));
+        Ok(Self {
+            graph,
+            root,
+            globals: BTreeSet::new(),
+            file_name: archive.file_name().to_owned(),
+            byte_order,
+            records: Records::Archive { archive: Arc::clone(archive), folder },
+        })
+    }
+
     /// An object whose storages lie side by side, little-endian.
-    pub(crate) fn of_table(file_name: &str, object: Evaluated, storages: HashMap<Box<str>, Extent>) -> Self {
+    pub(crate) fn of_table(
+        file_name: &str,
+        object: Evaluated,
+        storages: HashMap<Box<str>, Extent>,
+        globals: BTreeSet<String>,
+    ) -> Self {
         Self {
             graph: object.graph,
             root: object.root,
+            globals,
             file_name: file_name.to_owned(),
             byte_order: ByteOrder::Little,
             records: Records::Table(storages),
@@ -115,13 +155,9 @@ impl ObjectFile {
         self.root
     }
 
-    /// Every function and class that the pickle would have looked up, sorted, each once.
-    #[must_use]
-    pub fn globals(&self) -> Vec<String> {
-        let mut globals: Vec<String> = self.graph.globals().iter().map(Global::path).collect();
-        globals.sort_unstable();
-        globals.dedup();
-        globals
+    /// Every function and class that the file's pickles would have looked up, sorted.
+    pub fn globals(&self) -> impl Iterator<Item = &str> {
+        self.globals.iter().map(String::as_str)
     }
 
     /// The order of the bytes in its storages.

@@ -7,7 +7,7 @@ use crate::dtype::TorchDtype;
 use crate::lazy::{LazyView, Signs, StoredView};
 use crate::persistent_id::{Part, PersistentId};
 use crate::rebuild::View;
-use crate::{Extent, ObjectFile};
+use crate::{Decoding, Extent, ObjectFile};
 use std::collections::HashMap;
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogSink, Digest, Dtype, DtypeInfo, Error, Limits, Region, Result, Storage,
@@ -73,15 +73,6 @@ pub struct Storages<'l> {
     /// The storages that hold what made ones follow from.
     made_from: HashMap<StorageId, Vec<StorageId>>,
     expanded_bytes: u64,
-}
-
-/// What is made of tensors that are more than elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Decoding {
-    /// Quantized tensors become the floats that they stand for.
-    pub dequantize: bool,
-    /// Sparse tensors become dense ones.
-    pub densify: bool,
 }
 
 #[derive(Debug, Clone, Copy)]

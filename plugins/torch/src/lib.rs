@@ -26,7 +26,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source, TensorReader,
     TensorWriter,
 };
-use tensorferry_torch_file::archive;
+use tensorferry_torch_file::{Decoding, archive};
 
 /// File name endings; the first one names outputs.
 const SUFFIXES: [&str; 4] = [".pt", ".pth", ".bin", ".ckpt"];
@@ -48,7 +48,7 @@ impl Format for Torch {
                 .and(Capabilities::TREE)
                 .and(Capabilities::METADATA)
                 .and(Capabilities::TIES),
-            options: write::options(),
+            options: [Decoding::options().into(), write::options()].concat(),
             output_revision: 1,
         }
     }
@@ -57,12 +57,12 @@ impl Format for Torch {
         probe::score(source, context).map(Some)
     }
 
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::TorchReader::default()))
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::TorchReader::new(Decoding::of(options))))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(write::TorchWriter::new(options)?))
+        Ok(Box::new(write::TorchWriter::new(options)))
     }
 }
 

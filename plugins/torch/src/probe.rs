@@ -18,7 +18,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
     let extent = Extent::whole(source, source.open(name)?);
     match Container::detect(source, extent)? {
         Container::Zip => {}
-        // They cannot be read, but the reader can say what they are.
+        // The last one cannot be read, but the reader can say what it is.
         Container::Legacy | Container::Tar | Container::Preview => return Ok(Score::CERTAIN),
         Container::Unknown => return Ok(Score::NO),
     }
@@ -36,12 +36,8 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
 }
 
 fn score_of(directory: &Directory) -> Score {
-    let pickled = directory.contains("data.pkl");
-    if pickled && !directory.contains("constants.pkl") {
+    if directory.contains("data.pkl") || directory.contains("archive_format") {
         Score::CERTAIN
-    } else if pickled || directory.contains("archive_format") {
-        // TorchScript and torch.export: ours to refuse.
-        Score::LIKELY
     } else {
         Score::NO
     }

@@ -1,28 +1,47 @@
 //! Reads a checkpoint: its pickle becomes a graph, the graph's tensors and its other values become a
 //! catalog. Nothing that the pickle names is called.
 
+mod exported;
+mod script;
+
 use crate::choose;
 use crate::side_record::{SIDE_RECORD, SideRecord};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{ByteSink, CatalogSink, Context, Error, Result, Source, TensorReader};
+use tensorferry_sdk::{ByteSink, CatalogSink, Context, Error, NodeId, Result, Source, TensorReader};
 use tensorferry_torch_file::archive::Archive;
 use tensorferry_torch_file::{
-    Container, Destination, Extent, LazyView, Names, ObjectFile, Storages, flatten,
+    Container, Decoding, Destination, Extent, LazyView, Names, ObjectFile, Storages, flatten,
 };
 
 /// Reads PyTorch's files.
 #[derive(Debug, Default)]
 pub(crate) struct TorchReader {
+    decoding: Decoding,
     /// What the encoded storages' handles stand for.
     lazy: Mutex<Arc<[LazyView]>>,
+}
+
+impl TorchReader {
+    /// A reader that makes this of tensors that are more than elements.
+    pub(crate) fn new(decoding: Decoding) -> Self {
+        Self { decoding, ..Self::default() }
+    }
 }
 
 impl TensorReader for TorchReader {
     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
         let name = &choose::file_of(source)?;
         let extent = Extent::whole(source, source.open(name)?);
-        let lazy = read_file(source, extent, catalog, context).map_err(|error| error.file(name))?;
-        *self.lazy.lock().unwrap_or_else(PoisonError::into_inner) = lazy.into();
+        let mut storages = Storages::new(context.limits()).decoding(self.decoding);
+        let mut names = Names::default();
+        let to = Destination { catalog, storages: &mut storages, names: &mut names, context };
+        let mut reading = Reading { source, to, globals: BTreeSet::new() };
+        let root = reading.file(extent).map_err(|error| error.file(name))?;
+        let Reading { globals, .. } = reading;
+        globals.iter().try_for_each(|global| catalog.global(global))?;
+        catalog.root(root)?;
+        *self.lazy.lock().unwrap_or_else(PoisonError::into_inner) = storages.into_lazy_views().into();
         Ok(())
     }
 
@@ -40,51 +59,51 @@ impl TensorReader for TorchReader {
     }
 }
 
-fn read_file(
-    source: &dyn Source,
-    extent: Extent,
-    catalog: &mut dyn CatalogSink,
-    context: &dyn Context,
-) -> Result<Vec<LazyView>> {
-    let object = match Container::detect(source, extent)? {
-        Container::Zip => open_archive(source, extent, catalog, context)?,
-        _ => ObjectFile::open(source, extent, context)?,
-    };
-    object.globals().iter().try_for_each(|global| catalog.global(global))?;
-    let (mut storages, mut names) = (Storages::new(context.limits()), Names::default());
-    let mut to = Destination { catalog, storages: &mut storages, names: &mut names, context };
-    let flat = flatten(&object, object.root(), "", &mut to)?;
-    catalog.root(flat.node)?;
-    Ok(storages.into_lazy_views())
+/// A catalog that is being filled.
+struct Reading<'c, 'l> {
+    source: &'c dyn Source,
+    to: Destination<'c, 'l>,
+    /// What the files' pickles would look up.
+    globals: BTreeSet<String>,
 }
 
-fn open_archive(
-    source: &dyn Source,
-    extent: Extent,
-    catalog: &mut dyn CatalogSink,
-    context: &dyn Context,
-) -> Result<ObjectFile> {
-    let archive = Arc::new(Archive::open(source, extent, context.limits())?);
-    if archive.contains("constants.pkl") {
-        return Err(Error::unsupported("a TorchScript archive; save the module's state_dict() instead"));
+impl Reading<'_, '_> {
+    /// Reads a file; the node of what it holds.
+    fn file(&mut self, extent: Extent) -> Result<NodeId> {
+        if Container::detect(self.source, extent)? != Container::Zip {
+            let object = self.open(extent)?;
+            return Ok(flatten(&object, object.root(), "", &mut self.to)?.node);
+        }
+        let limits = self.to.context.limits();
+        let archive = Arc::new(Archive::open(self.source, extent, limits)?);
+        if exported::is_exported(&archive) {
+            return exported::read(self, &archive);
+        }
+        if script::is_script(&archive) {
+            return script::read(self, &archive);
+        }
+        let object = ObjectFile::of_archive(self.source, &archive, "data.pkl", "data/", limits)?;
+        self.list_globals(&object);
+        self.side_record(&archive)?;
+        Ok(flatten(&object, object.root(), "", &mut self.to)?.node)
     }
-    if archive.contains("archive_format") {
-        return Err(Error::unsupported("a torch.export archive; save the program's state_dict instead"));
-    }
-    let object = ObjectFile::of_archive(source, &archive, "data.pkl", "data/", context.limits())?;
-    read_side_record(source, &archive, catalog, context)?;
-    Ok(object)
-}
 
-fn read_side_record(
-    source: &dyn Source,
-    archive: &Archive,
-    catalog: &mut dyn CatalogSink,
-    context: &dyn Context,
-) -> Result<()> {
-    let Some(record) = archive.record(SIDE_RECORD)? else { return Ok(()) };
-    let bytes = archive.bytes(source, record, context.limits())?;
-    let side = SideRecord::parse(&bytes).map_err(|error| archive.at(error, record.extent.offset))?;
-    catalog.origin(&side.origin)?;
-    side.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))
+    /// Opens a file of `torch.save`, and lists what it would call.
+    fn open(&mut self, extent: Extent) -> Result<ObjectFile> {
+        let object = ObjectFile::open(self.source, extent, self.to.context)?;
+        self.list_globals(&object);
+        Ok(object)
+    }
+
+    fn list_globals(&mut self, object: &ObjectFile) {
+        self.globals.extend(object.globals().map(str::to_owned));
+    }
+
+    fn side_record(&mut self, archive: &Archive) -> Result<()> {
+        let Some(record) = archive.record(SIDE_RECORD)? else { return Ok(()) };
+        let bytes = archive.bytes(self.source, record, self.to.context.limits())?;
+        let side = SideRecord::parse(&bytes).map_err(|error| archive.at(error, record.extent.offset))?;
+        self.to.catalog.origin(&side.origin)?;
+        side.metadata.iter().try_for_each(|(key, value)| self.to.catalog.metadata(key, value))
+    }
 }

@@ -12,8 +12,10 @@
 //! without reading headers, as its own zip writer would have laid them. There is no
 //! `.data/serialization_id` either: torch only logs it.
 
+mod legacy;
 mod losses;
 mod object;
+mod options;
 mod rebuild;
 mod state;
 mod storages;
@@ -22,10 +24,12 @@ mod tests;
 mod tree;
 
 use crate::side_record::{SIDE_RECORD, SideRecord};
-use crate::zip_layout::ZipLayout;
+use crate::zip_layout::{ZipLayout, ZipPlan};
+pub(crate) use options::declared as options;
+use options::{FileFormat, WriteOptions};
 use storages::Storages;
 use tensorferry_sdk::{
-    CatalogView, Context, LayoutSink, OptionSpec, Options, Result, Role, Target, TensorPlan, TensorWriter,
+    CatalogView, Context, LayoutSink, NothingToSeal, Options, Result, Role, Target, TensorPlan, TensorWriter,
 };
 
 /// The root folder of an archive whose file name gives none; torch's own choice for streams.
@@ -34,20 +38,16 @@ const DEFAULT_ROOT: &str = "archive";
 /// Tensors that came from this format need no note of it.
 const OWN_ID: &str = "torch";
 
-/// Plans archives.
+/// Plans files.
 #[derive(Debug)]
-pub(crate) struct TorchWriter;
-
-/// What the writer may be told: nothing yet.
-pub(crate) fn options() -> Vec<OptionSpec> {
-    Vec::new()
+pub(crate) struct TorchWriter {
+    options: WriteOptions,
 }
 
 impl TorchWriter {
     /// A writer with these options.
-    pub(crate) fn new(options: &Options) -> Result<Self> {
-        let _ = options;
-        Ok(Self)
+    pub(crate) fn new(options: &Options) -> Self {
+        Self { options: WriteOptions::new(options) }
     }
 }
 
@@ -63,22 +63,42 @@ impl TensorWriter for TorchWriter {
             Target::File(path) => path,
             Target::Folder => crate::choose::FILE_OF_A_FOLDER,
         };
-        let storages = Storages::plan(catalog, layout, context)?;
+        let format = self.options.format;
+        let storages = Storages::plan(format, catalog, layout, context)?;
         let pickle = state::pickle(catalog, &storages, layout, context)?;
-
-        let file = layout.file(path, Role::Data)?;
-        let mut archive = ZipLayout::new(layout, file, root_folder(path));
-        archive.bytes("data.pkl", &pickle)?;
-        archive.bytes("byteorder", b"little")?;
-        if let Some(record) = side_record(catalog) {
-            archive.bytes(SIDE_RECORD, &record.to_bytes())?;
+        match format {
+            FileFormat::Zip => {
+                let archive = write_archive(&pickle, &storages, side_record(catalog), path, layout)?;
+                Ok(Box::new(archive))
+            }
+            FileFormat::Legacy => {
+                legacy::report(catalog, layout, context)?;
+                legacy::write(&pickle, &storages, path, layout)?;
+                Ok(Box::new(NothingToSeal))
+            }
         }
-        archive.bytes("version", b"3\n")?;
-        for (key, record) in storages.records.iter().enumerate() {
-            archive.data(&format!("data/{key}"), record.len, |layout, file| record.append(layout, file))?;
-        }
-        Ok(Box::new(archive.finish()?))
     }
+}
+
+fn write_archive(
+    pickle: &[u8],
+    storages: &Storages,
+    side: Option<SideRecord>,
+    path: &str,
+    layout: &mut dyn LayoutSink,
+) -> Result<ZipPlan> {
+    let file = layout.file(path, Role::Data)?;
+    let mut archive = ZipLayout::new(layout, file, root_folder(path));
+    archive.bytes("data.pkl", pickle)?;
+    archive.bytes("byteorder", b"little")?;
+    if let Some(side) = side {
+        archive.bytes(SIDE_RECORD, &side.to_bytes())?;
+    }
+    archive.bytes("version", b"3\n")?;
+    for (key, record) in storages.records.iter().enumerate() {
+        archive.data(&format!("data/{key}"), record.len, |layout, file| record.append(layout, file))?;
+    }
+    archive.finish()
 }
 
 /// The file's name up to its last dot, as torch takes it, where that makes a folder's name.

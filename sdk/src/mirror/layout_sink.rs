@@ -102,6 +102,10 @@ impl abi::LayoutSink for LentLayoutSink<'_> {
     fn written_as(&mut self, tensor: u32, name: RStr<'_>) -> AbiResult<()> {
         guard("layout.written_as", || self.0.written_as(TensorId(tensor), name.as_str()))
     }
+
+    fn supersedes(&mut self, pattern: RStr<'_>, number: u32) -> AbiResult<()> {
+        guard("layout.supersedes", || self.0.supersedes(pattern.as_str(), role(number)))
+    }
 }
 
 pub(super) struct RemoteLayoutSink<'a>(pub(super) LayoutSinkMut<'a>);
@@ -175,5 +179,9 @@ impl LayoutSink for RemoteLayoutSink<'_> {
 
     fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
         received(self.0.written_as(tensor.0, name.into()))
+    }
+
+    fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
+        received(self.0.supersedes(pattern.into(), role_number(role)))
     }
 }

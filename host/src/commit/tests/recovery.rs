@@ -5,6 +5,7 @@ use super::*;
 use crate::commit::folder::carry;
 use crate::commit::record::{Exchange, Set, SetFile};
 use crate::stage::{PREFIX, WithoutLocks, lock};
+use std::collections::HashSet;
 
 #[test]
 fn only_stages_that_nobody_holds_are_removed() {
@@ -75,7 +76,7 @@ fn abandoned_set(folder: &Path, force: bool, old: Option<&str>) -> Set {
     }
     let files = fill(&stage, &SET, "new");
     let at = Move { staged: stage.new_folder(), folder: folder.to_owned(), disk: ALL, sync: false };
-    let set = set::plan(&files, &at, None, force).unwrap();
+    let set = set::plan(&files, &[], &at, None, force).unwrap();
     Record::new(Action::Set(set.clone()), false).write(&stage.root).unwrap();
     stage.keep = true;
     set
@@ -147,6 +148,7 @@ fn a_record_that_cannot_be_followed_stays_with_a_note() {
             new: identity(home.path()).unwrap().unwrap(),
             old: None,
         }],
+        stale: Vec::new(),
     };
     let root = home.path().join(format!("{PREFIX}x"));
     write(&root, "new/f", "x");
@@ -171,7 +173,7 @@ fn an_exchange_is_drained_if_it_has_happened_and_else_dropped() {
             for name in ["a", "sub/b", "c", "index.json"] {
                 write(&new, name, "new");
             }
-            carry(&out, &new, ALL).unwrap();
+            carry(&out, &new, &HashSet::new(), ALL).unwrap();
             let inode = |path: &Path| fs::metadata(path).unwrap().ino();
             let exchange = Exchange {
                 folder: "out".into(),

@@ -69,6 +69,8 @@ pub struct Flattened {
     pub node: NodeId,
     /// The keys and values in turn, if the root is a mapping and nothing else.
     pub entries: Option<Vec<NodeId>>,
+    /// Each tensor's name and node, in the order of the walk.
+    pub tensors: Vec<(String, NodeId)>,
 }
 
 /// Walks the object of a file from `value`; fills the catalog's tensors, nodes and losses. `under` is
@@ -101,7 +103,7 @@ pub fn flatten(
     let node = walk.run(value)?;
     walk.report_aliases()?;
     walk.report_modules()?;
-    Ok(Flattened { node, entries: walk.root_entries })
+    Ok(Flattened { node, entries: walk.root_entries, tensors: walk.placed.tensors })
 }
 
 struct Walk<'g, 'd, 'c, 'l> {

@@ -50,6 +50,12 @@ impl Global {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Text(pub(super) Box<[u8]>);
 
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().into())
+    }
+}
+
 impl Text {
     /// The text, if it is valid Unicode.
     #[must_use]
@@ -198,6 +204,19 @@ impl Graph {
             Value::Persistent(id) => Some(id),
             _ => None,
         })
+    }
+
+    /// The same, each with the value that stands for what it names.
+    pub(crate) fn persistent_places(&self) -> impl Iterator<Item = (ValueId, ValueId)> {
+        self.values.iter().zip(0..).filter_map(|(value, place)| match *value {
+            Value::Persistent(id) => Some((ValueId(place), id)),
+            _ => None,
+        })
+    }
+
+    /// Puts what stands at `by` in the place of `id` too.
+    pub(crate) fn replace(&mut self, id: ValueId, by: ValueId) {
+        self.values[id.index()] = self.values[by.index()].clone();
     }
 
     /// The function or class, if the value is one.
@@ -394,7 +413,7 @@ impl Graph {
         }
     }
 
-    pub(super) fn push(&mut self, value: Value) -> ValueId {
+    pub(crate) fn push(&mut self, value: Value) -> ValueId {
         // `machine::Machine::add` bounds the number of values far below 32 bits.
         let id = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
         self.values.push(value);
@@ -402,7 +421,7 @@ impl Graph {
     }
 
     /// A tuple of these items; `None` once there are more than 32 bits count.
-    pub(super) fn tuple_of(&mut self, items: &[ValueId]) -> Option<Value> {
+    pub(crate) fn tuple_of(&mut self, items: &[ValueId]) -> Option<Value> {
         let start = u32::try_from(self.items.len()).ok()?;
         let len = u32::try_from(items.len()).ok()?;
         start.checked_add(len)?;
@@ -410,11 +429,11 @@ impl Graph {
         Some(Value::Tuple(Items { start, len }))
     }
 
-    pub(super) fn value_mut(&mut self, id: ValueId) -> &mut Value {
+    pub(crate) fn value_mut(&mut self, id: ValueId) -> &mut Value {
         &mut self.values[id.index()]
     }
 
-    pub(super) fn intern(&mut self, global: Global) -> GlobalId {
+    pub(crate) fn intern(&mut self, global: Global) -> GlobalId {
         let next = GlobalId(u32::try_from(self.globals.len()).unwrap_or(u32::MAX));
         let id = *self.interned.entry(global.clone()).or_insert(next);
         if id == next {

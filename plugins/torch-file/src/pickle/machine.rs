@@ -374,6 +374,12 @@ impl<'l> Machine<'l> {
         if !matches!(self.graph.value(function), Value::Global(_) | Value::Call(_)) {
             return Err(wrong_kind("a call for what is called", self.graph.value(function)));
         }
+        if kind == CallKind::Function
+            && self.graph.global(function).is_some_and(gives_its_first_argument)
+            && let Some(&[value, ..]) = self.graph.tuple(arguments)
+        {
+            return self.push(value);
+        }
         let (items, appended) = (Vec::new(), Vec::new());
         self.add(Value::Call(Box::new(Call {
             kind,
@@ -420,6 +426,15 @@ impl<'l> Machine<'l> {
         let global = self.graph.intern(Global { module: module.into(), name: name.into() });
         self.store(Value::Global(global))
     }
+}
+
+/// Whether the function gives its first argument back: TorchScript says by it what a list or a dict
+/// holds (`torch/jit/_pickle.py`).
+fn gives_its_first_argument(global: &Global) -> bool {
+    let name = &*global.name;
+    let tags =
+        ["restore_type_tag", "build_intlist", "build_tensorlist", "build_doublelist", "build_boollist"];
+    &*global.module == "torch.jit._pickle" && tags.contains(&name)
 }
 
 /// One bound for values, stack and marks: each costs at least a byte of input, and a few of memory.

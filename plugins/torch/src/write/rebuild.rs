@@ -1,22 +1,25 @@
 //! A rebuild is the call in a pickle that makes a tensor from its storage, as
 //! `Tensor._reduce_ex_internal` in `torch/_tensor.py` writes it.
 
+use super::FileFormat;
 use super::storages::{Place, Storages};
 use crate::pickle_write::PickleWriter;
 use tensorferry_sdk::{CatalogView, Result};
 
-/// Appends a tensor: `_rebuild_tensor_v2` of a storage class, or `_rebuild_tensor_v3` of an untyped
-/// storage and a dtype.
+/// Appends a tensor: `_rebuild_tensor_v2` of a storage class, or `_rebuild_tensor_v3` of a storage of
+/// bytes and a dtype.
 pub(super) fn tensor(
     pickle: &mut PickleWriter,
     place: &Place,
     storages: &Storages,
     requires_grad: bool,
 ) -> Result<()> {
-    let bytes = storages.records[place.key].len;
-    let (function, class, numel) = match place.dtype.storage_class {
-        Some(class) => ("_rebuild_tensor_v2", ("torch", class), bytes / u64::from(place.dtype.element_bytes)),
-        None => ("_rebuild_tensor_v3", ("torch.storage", "UntypedStorage"), bytes),
+    let record = &storages.records[place.key];
+    let (function, class) = match (place.dtype.storage_class, storages.format) {
+        (Some(class), _) => ("_rebuild_tensor_v2", ("torch", class)),
+        (None, FileFormat::Zip) => ("_rebuild_tensor_v3", ("torch.storage", "UntypedStorage")),
+        // The loader of streams asks every class for its dtype, and an untyped storage has none.
+        (None, FileFormat::Legacy) => ("_rebuild_tensor_v3", ("torch", "ByteStorage")),
     };
     pickle.global("torch._utils", function);
     pickle.mark();
@@ -25,7 +28,11 @@ pub(super) fn tensor(
     pickle.global(class.0, class.1);
     pickle.unique_text(&place.key.to_string())?;
     pickle.text("cpu")?;
-    pickle.int(numel.cast_signed());
+    pickle.int(record.elements().cast_signed());
+    if storages.format == FileFormat::Legacy {
+        // A view of another storage, which nothing is.
+        pickle.none();
+    }
     pickle.tuple_since_mark();
     pickle.persistent_id();
     pickle.int(place.offset);

@@ -5,6 +5,7 @@
 //! the stretch that they reach is written once, as it lies, and each keeps its offset and strides.
 //! Where torch could not say that, they are written apart, with a loss of kind `alias`.
 
+use super::FileFormat;
 use std::collections::HashMap;
 use std::ops::Range;
 use tensorferry_sdk::{
@@ -18,6 +19,8 @@ const MOST_WASTE: u64 = 2;
 
 /// What each record holds, and where each tensor is.
 pub(super) struct Storages {
+    /// The file that they are for.
+    pub(super) format: FileFormat,
     /// The records, by key.
     pub(super) records: Vec<StorageRecord>,
     /// By tensor; `None` for those that are given up.
@@ -29,6 +32,8 @@ pub(super) struct Storages {
 pub(super) struct StorageRecord {
     /// How many.
     pub(super) len: u64,
+    /// How long an element of its class is; 1, if it has none.
+    element_bytes: u64,
     content: Content,
 }
 
@@ -57,6 +62,7 @@ pub(super) struct Place {
 impl Storages {
     /// Finds a place for each tensor; says which of them are given up, and which are aliases.
     pub(super) fn plan(
+        format: FileFormat,
         catalog: &dyn CatalogView,
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
@@ -76,7 +82,7 @@ impl Storages {
         let shared = shared_stretches(catalog, &carried, layout)?;
         context.check_cancelled()?;
 
-        let mut storages = Self { records: Vec::new(), places: Vec::with_capacity(carried.len()) };
+        let mut storages = Self { format, records: Vec::new(), places: Vec::with_capacity(carried.len()) };
         let mut keys: HashMap<Owner, usize> = HashMap::new();
         for (id, tensor) in catalog.tensor_ids().zip(carried) {
             let Some(Carried { dtype, shape }) = tensor else {
@@ -87,7 +93,10 @@ impl Storages {
             let view = shared.views.get(&first);
             let (owner, record) = match view {
                 Some(view) => (Owner::Stretch(view.stretch), shared.stretches[view.stretch].clone()),
-                None => (Owner::Tensor(first), StorageRecord::of_tensor(first, catalog.tensor(first).bytes)),
+                None => (
+                    Owner::Tensor(first),
+                    StorageRecord::of_tensor(first, catalog.tensor(first).bytes, dtype),
+                ),
             };
             let key = *keys.entry(owner).or_insert_with(|| {
                 storages.records.push(record);
@@ -119,8 +128,14 @@ enum Owner {
 }
 
 impl StorageRecord {
-    fn of_tensor(tensor: TensorId, len: u64) -> Self {
-        Self { len, content: if len == 0 { Content::Empty } else { Content::Tensor(tensor) } }
+    fn of_tensor(tensor: TensorId, len: u64, dtype: &TorchDtype) -> Self {
+        let content = if len == 0 { Content::Empty } else { Content::Tensor(tensor) };
+        Self { len, element_bytes: element_bytes(dtype), content }
+    }
+
+    /// How many elements of its class it has.
+    pub(super) fn elements(&self) -> u64 {
+        self.len / self.element_bytes
     }
 
     /// Appends the bytes to `file`; gives their offset there.
@@ -161,6 +176,11 @@ impl Carried {
 
 fn why_not(catalog: &dyn CatalogView, view: TensorView<'_>, why: &str) -> Result<String> {
     Ok(format!("a tensor of {}: {why}", catalog.dtype_info(view.dtype)?.name()))
+}
+
+/// The length of an element of the dtype's storage class: 1 where it has none, and so is kept as bytes.
+fn element_bytes(dtype: &TorchDtype) -> u64 {
+    dtype.storage_class.map_or(1, |_| dtype.element_bytes.into())
 }
 
 /// As torch computes them: a dimension of length 0 counts as 1.
@@ -296,7 +316,8 @@ fn share(
         return Ok(Err("their big-endian bytes do not lie at a multiple of their length"));
     }
     let content = Content::Stretch { storage, offset: stretch.start, swap_unit };
-    Ok(Ok((StorageRecord { len, content }, views)))
+    let element_bytes = carrier.map_or(1, |(dtype, _)| element_bytes(dtype));
+    Ok(Ok((StorageRecord { len, element_bytes, content }, views)))
 }
 
 /// A block's strides as torch takes them; `None` if one is negative. Those of dimensions of length

@@ -8,6 +8,7 @@ use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
 
 #[path = "../../../torch-file/tests/common/python.rs"]
 pub(crate) mod python;
+pub(crate) mod tar;
 pub(crate) mod zip;
 
 /// The catalog of a file.

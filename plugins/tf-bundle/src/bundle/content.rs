@@ -1,0 +1,83 @@
+//! The content of entries: small strings, and whether two tensors hold the same bytes.
+
+use super::entry::{BundleEntry, DataRange, dtype_of, shape_of};
+use super::index::BundleIndex;
+use super::strings::Strings;
+use tensorferry_sdk::{Context, Dtype, Error, Result, Source};
+
+/// Bytes compared at once.
+const COMPARED_BYTES: u64 = 1 << 20;
+
+impl BundleIndex {
+    /// The string of a key, whose tensor is a scalar: the object graph, an object's configuration.
+    /// `None` if there is no such key.
+    ///
+    /// # Errors
+    /// Malformed, with the key: another dtype or shape, or a false checksum; over a limit; i/o.
+    pub(crate) fn string_scalar(
+        &self,
+        source: &dyn Source,
+        key: &[u8],
+        context: &dyn Context,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(entry) = self.find(key) else { return Ok(None) };
+        let read = || {
+            let shape = shape_of(&entry.proto)?;
+            if dtype_of(&entry.proto) != Some(Dtype::STR) || !shape.is_empty() || entry.is_sliced() {
+                return Err(Error::malformed("the tensor is not one string, whole")
+                    .expected("DT_STRING, shape []")
+                    .found(format!("{}, shape {shape:?}", crate::dtype::word(entry.proto.dtype))));
+            }
+            let range = self.data(source, &entry.proto)?;
+            Strings::check(source, range, 1, self.byte_order())?.only(source, context.limits())
+        };
+        read().map(Some).map_err(|error| error.tensor(entry.name()))
+    }
+
+    /// Whether two entries hold the same numbers: dtype, shape, size and checksum are compared, and
+    /// if they are equal, the bytes. Strings and tensors in slices are never the same.
+    ///
+    /// # Errors
+    /// Malformed: bytes past the end of a data file; i/o; cancelled.
+    pub(crate) fn same_content(
+        &self,
+        source: &dyn Source,
+        a: &BundleEntry,
+        b: &BundleEntry,
+        context: &dyn Context,
+    ) -> Result<bool> {
+        let said = |entry: &BundleEntry| (entry.proto.dtype, entry.proto.size, entry.proto.crc32c);
+        let is_plain = |entry: &BundleEntry| {
+            !entry.is_sliced() && dtype_of(&entry.proto).is_some_and(|dtype| dtype != Dtype::STR)
+        };
+        if !is_plain(a) || !is_plain(b) || said(a) != said(b) || shape_of(&a.proto)? != shape_of(&b.proto)? {
+            return Ok(false);
+        }
+        if a.proto.size == 0 {
+            return Ok(true);
+        }
+        let range =
+            |entry: &BundleEntry| self.data(source, &entry.proto).map_err(|error| error.tensor(entry.name()));
+        same_bytes(source, range(a)?, range(b)?, context)
+    }
+}
+
+fn same_bytes(source: &dyn Source, a: DataRange, b: DataRange, context: &dyn Context) -> Result<bool> {
+    if a == b {
+        return Ok(true);
+    }
+    let window = usize::try_from(a.len.min(COMPARED_BYTES)).unwrap_or_default();
+    let (mut left, mut right) = (vec![0; window], vec![0; window]);
+    let mut at = 0;
+    while at < a.len {
+        context.check_cancelled()?;
+        let len = usize::try_from((a.len - at).min(COMPARED_BYTES)).unwrap_or_default();
+        source.read_at(a.file, a.offset + at, &mut left[..len])?;
+        source.read_at(b.file, b.offset + at, &mut right[..len])?;
+        if left[..len] != right[..len] {
+            return Ok(false);
+        }
+        at += len as u64;
+    }
+    Ok(true)
+}

@@ -1,0 +1,76 @@
+//! An entry says what a tensor is, and where its bytes are.
+
+use crate::dtype;
+use crate::names::key_text::key_text;
+use std::borrow::Cow;
+use tensorferry_proto::BundleEntryProto;
+use tensorferry_sdk::{Dtype, Error, FileId, Result, element_count};
+
+/// The most dimensions that TensorFlow's shapes have.
+const MOST_DIMENSIONS: usize = 254;
+
+/// A key of the index, and its message.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BundleEntry {
+    pub(crate) key: Vec<u8>,
+    pub(crate) proto: BundleEntryProto,
+}
+
+/// Bytes of a data file that are there, and the checksum that they should have, unmasked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct DataRange {
+    pub(super) file: FileId,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    pub(super) crc: u32,
+}
+
+impl BundleEntry {
+    /// The key as text.
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        key_text(&self.key)
+    }
+
+    /// Whether it is one string.
+    pub(crate) fn is_string_scalar(&self) -> bool {
+        let shape = self.proto.shape.as_ref();
+        let is_scalar = shape.is_none_or(|shape| shape.dim.is_empty() && !shape.unknown_rank);
+        dtype_of(&self.proto) == Some(Dtype::STR) && is_scalar && !self.is_sliced()
+    }
+
+    /// Whether the tensor is in parts, so that the entry's own place means nothing.
+    pub(crate) fn is_sliced(&self) -> bool {
+        !self.proto.slices.is_empty()
+    }
+}
+
+/// The dtype of an entry, if a catalog has it.
+pub(super) fn dtype_of(proto: &BundleEntryProto) -> Option<Dtype> {
+    dtype::of_number(proto.dtype)
+}
+
+/// The shape of an entry; without a shape it is a scalar.
+///
+/// # Errors
+/// Malformed: dimensions that are unknown, negative, too many, or whose product does not fit.
+pub(super) fn shape_of(proto: &BundleEntryProto) -> Result<Vec<u64>> {
+    let Some(shape) = &proto.shape else { return Ok(Vec::new()) };
+    if shape.unknown_rank {
+        return Err(Error::malformed("the entry's shape has no known rank"));
+    }
+    if shape.dim.len() > MOST_DIMENSIONS {
+        let error = Error::malformed("the entry's shape has too many dimensions");
+        return Err(error.expected(format!("at most {MOST_DIMENSIONS}")).found(shape.dim.len()));
+    }
+    let dims: Result<Vec<u64>> = shape
+        .dim
+        .iter()
+        .map(|dim| {
+            u64::try_from(dim.size)
+                .map_err(|_| Error::malformed("a dimension of the entry is negative").found(dim.size))
+        })
+        .collect();
+    let dims = dims?;
+    element_count(&dims)?;
+    Ok(dims)
+}

@@ -1,0 +1,209 @@
+//! The index of a bundle: its header and its entries, held in memory.
+
+use super::entry::{BundleEntry, DataRange};
+use super::shards::Shards;
+use super::{INDEX_SUFFIX, slices};
+use crate::names::key_text::key_text;
+use crate::table::Table;
+use crate::{checksum, slice_key};
+use std::collections::{BTreeMap, HashSet};
+use tensorferry_proto::bundle_header_proto::Endianness;
+use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message};
+use tensorferry_sdk::{ByteOrder, Context, Error, FileId, Limits, Result, Source, check_range};
+
+/// The version of the format that is read here.
+const VERSION: i32 = 1;
+/// An encoded message grows when it is decoded: an empty slice takes two bytes, and 24 in memory.
+const MESSAGE_GROWTH: u64 = 16;
+/// How many entries are read between two looks at whether the user has cancelled.
+const ENTRIES_A_LOOK: usize = 4096;
+
+/// An index, with its data files opened.
+#[derive(Debug)]
+pub(crate) struct BundleIndex {
+    pub(crate) prefix: String,
+    pub(crate) header: BundleHeaderProto,
+    /// Sorted by key, without header and slices.
+    pub(crate) entries: Vec<BundleEntry>,
+    /// Sorted by slice key.
+    slices: Vec<BundleEntry>,
+    byte_order: ByteOrder,
+    shards: Shards,
+}
+
+impl BundleIndex {
+    /// Reads `<prefix>.index`, and opens the data files that its entries need.
+    ///
+    /// # Errors
+    /// Malformed: a broken table, header or entry, or a data file that is not there; unsupported, a
+    /// newer version; over a limit; i/o.
+    pub(crate) fn read(source: &dyn Source, prefix: &str, context: &dyn Context) -> Result<Self> {
+        let name = format!("{prefix}{INDEX_SUFFIX}");
+        let file = source.open(&name)?;
+        let contents = Contents::read(source, file, context)?;
+        let header = contents.header.ok_or_else(|| {
+            Error::malformed("the index of a bundle is empty: it has no header").file(&*name)
+        })?;
+        let byte_order = byte_order(&header).map_err(|error| error.file(&*name))?;
+        let used = data_files_used(&contents.entries, &contents.slices);
+        let shards =
+            Shards::open(source, prefix, header.num_shards, &used).map_err(|error| error.file(&*name))?;
+        let Contents { entries, slices, .. } = contents;
+        Ok(Self { prefix: prefix.to_owned(), header, entries, slices, byte_order, shards })
+    }
+
+    /// The entry of a key.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&BundleEntry> {
+        find(&self.entries, key)
+    }
+
+    /// The byte order of numbers in the data files.
+    pub(crate) fn byte_order(&self) -> ByteOrder {
+        self.byte_order
+    }
+
+    /// The slices that no entry names, whose bytes therefore belong to nothing: the name of the
+    /// tensor and the slice, as text.
+    pub(crate) fn unnamed_slices(&self) -> Vec<String> {
+        if self.slices.is_empty() {
+            return Vec::new();
+        }
+        let named: HashSet<Vec<u8>> = self
+            .entries
+            .iter()
+            .flat_map(|entry| entry.proto.slices.iter().map(|slice| slice_key::encode(&entry.key, slice)))
+            .collect();
+        let unnamed = self.slices.iter().filter(|slice| !named.contains(&slice.key));
+        unnamed.map(|slice| slice_text(&slice.key)).collect()
+    }
+
+    /// Bytes of all data files that entries need.
+    pub(super) fn data_bytes(&self, source: &dyn Source) -> u64 {
+        self.shards.files().map(|file| source.len(file)).fold(0, u64::saturating_add)
+    }
+
+    /// The entry of a slice.
+    pub(super) fn slice(&self, key: &[u8]) -> Option<&BundleEntryProto> {
+        find(&self.slices, key).map(|entry| &entry.proto)
+    }
+
+    /// Where an entry's bytes are, once it is known that they are there.
+    ///
+    /// # Errors
+    /// Malformed: past the end of the data file, or in none.
+    pub(super) fn data(&self, source: &dyn Source, proto: &BundleEntryProto) -> Result<DataRange> {
+        let (Ok(offset), Ok(len)) = (u64::try_from(proto.offset), u64::try_from(proto.size)) else {
+            return Err(Error::malformed("an entry's offset or size is negative")
+                .file(format!("{}{INDEX_SUFFIX}", self.prefix))
+                .found(format!("offset {}, size {}", proto.offset, proto.size)));
+        };
+        let file = self.shards.file(proto.shard_id).ok_or_else(|| {
+            Error::malformed("an entry has no bytes, and its tensor has some")
+                .file(format!("{}{INDEX_SUFFIX}", self.prefix))
+        })?;
+        check_range(source.name(file), source.len(file), offset, len)?;
+        Ok(DataRange { file, offset, len, crc: checksum::unmask(proto.crc32c) })
+    }
+}
+
+fn find<'a>(entries: &'a [BundleEntry], key: &[u8]) -> Option<&'a BundleEntry> {
+    let at = entries.binary_search_by(|entry| entry.key.as_slice().cmp(key)).ok()?;
+    entries.get(at)
+}
+
+/// What the table holds, sorted as it is.
+#[derive(Default)]
+struct Contents {
+    header: Option<BundleHeaderProto>,
+    entries: Vec<BundleEntry>,
+    slices: Vec<BundleEntry>,
+    held_bytes: u64,
+}
+
+impl Contents {
+    fn read(source: &dyn Source, file: FileId, context: &dyn Context) -> Result<Self> {
+        let table = Table::open(source, file, context.limits())?;
+        let mut contents = Self::default();
+        table.for_each(source, &mut |key, value, _place| contents.take(key, value, context))?;
+        Ok(contents)
+    }
+
+    fn take(&mut self, key: &[u8], value: &[u8], context: &dyn Context) -> Result<()> {
+        if self.header.is_none() {
+            if !key.is_empty() {
+                return Err(Error::malformed("the index of a bundle does not begin with its header"));
+            }
+            self.header = Some(read_header(value)?);
+            return Ok(());
+        }
+        self.hold(key, value, context.limits())?;
+        let proto = BundleEntryProto::decode(value)
+            .map_err(|error| Error::malformed(format!("an entry of the bundle: {error}")))?;
+        let is_slice = slice_key::decode(key).is_some();
+        let (place, most) = if is_slice {
+            (&mut self.slices, context.limits().entries)
+        } else {
+            (&mut self.entries, context.limits().tensors)
+        };
+        if place.len() as u64 >= most {
+            return Err(Error::limit("too many entries in the bundle").expected(format!("at most {most}")));
+        }
+        if place.len().is_multiple_of(ENTRIES_A_LOOK) {
+            context.check_cancelled()?;
+        }
+        place.push(BundleEntry { key: key.to_vec(), proto });
+        Ok(())
+    }
+
+    /// Keys share bytes in the table, and messages are shorter there: what they take here is bounded.
+    fn hold(&mut self, key: &[u8], value: &[u8], limits: &Limits) -> Result<()> {
+        let most = limits.header_bytes;
+        self.held_bytes = self.held_bytes.saturating_add((key.len() + value.len()) as u64);
+        if self.held_bytes > most || value.len() as u64 > most / MESSAGE_GROWTH {
+            return Err(Error::limit("the entries of the bundle are too long to hold in memory")
+                .expected(format!("at most {most} bytes, and {} of one", most / MESSAGE_GROWTH))
+                .found(format!("{}, and {}", self.held_bytes, value.len())));
+        }
+        Ok(())
+    }
+}
+
+fn read_header(value: &[u8]) -> Result<BundleHeaderProto> {
+    let header = BundleHeaderProto::decode(value)
+        .map_err(|error| Error::malformed(format!("the header of the bundle: {error}")))?;
+    let version = header.version.clone().unwrap_or_default();
+    if version.min_consumer > VERSION || version.bad_consumers.contains(&VERSION) {
+        return Err(Error::unsupported("the bundle is for a newer version of the format")
+            .expected(format!("version {VERSION}"))
+            .found(format!("{} or newer, written by {}", version.min_consumer, version.producer)));
+    }
+    Ok(header)
+}
+
+fn byte_order(header: &BundleHeaderProto) -> Result<ByteOrder> {
+    match Endianness::try_from(header.endianness) {
+        Ok(Endianness::Little) => Ok(ByteOrder::Little),
+        Ok(Endianness::Big) => Ok(ByteOrder::Big),
+        Err(_) => Err(Error::malformed("the header of the bundle has no such byte order")
+            .expected("0 (little) or 1 (big)")
+            .found(header.endianness)),
+    }
+}
+
+/// The data files that hold a byte of some entry, each with one such entry's name.
+fn data_files_used(entries: &[BundleEntry], slices: &[BundleEntry]) -> BTreeMap<i32, String> {
+    let mut used = BTreeMap::new();
+    let whole = entries.iter().filter(|entry| !entry.is_sliced());
+    for entry in whole.chain(slices).filter(|entry| entry.proto.size > 0) {
+        used.entry(entry.proto.shard_id).or_insert_with(|| slice_text(&entry.key));
+    }
+    used
+}
+
+/// A key as text; a slice's as `name 0,2:-`.
+fn slice_text(key: &[u8]) -> String {
+    match slice_key::decode(key) {
+        Some(slice) => format!("{} {}", key_text(&slice.name), slices::text(&slice.slice)),
+        None => key_text(key).into_owned(),
+    }
+}

@@ -1,0 +1,46 @@
+//! A bundle is a V2 checkpoint: a table of what its tensors are, and files of their bytes.
+//!
+//! ```text
+//! P.index                   a table: key -> message
+//!   ""                      BundleHeaderProto: number of data files, byte order, version
+//!   slice key               BundleEntryProto of one part of a tensor
+//!   name                    BundleEntryProto: dtype, shape, and where the bytes are; or, for a tensor
+//!                           in parts, its slices, each of which has an entry under its slice key
+//! P.data-00000-of-00002     bytes, at the offsets that the entries give, with any gaps
+//! P.data-00001-of-00002
+//!
+//! numbers    row-major, in the byte order of the header; the checksum is over them as they lie
+//! strings    n varints: the lengths; u32: masked CRC-32C of the lengths, each as u32 (as u64 if it
+//!            needs one); the strings side by side. The entry's checksum is over the lengths in that
+//!            form, the stored checksum, and the strings
+//! ```
+//! Sources: tensorflow/core/util/tensor_bundle/tensor_bundle.cc and
+//! tensorflow/core/protobuf/tensor_bundle.proto.
+
+mod content;
+mod entry;
+mod index;
+mod place;
+mod runs;
+mod shards;
+mod slices;
+mod string_tensor;
+mod strings;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub(crate) use entry::BundleEntry;
+pub(crate) use index::BundleIndex;
+pub(crate) use place::Placer;
+pub(crate) use runs::Runs;
+pub(crate) use shards::{DataFileName, data_file_name, has_data_files};
+pub(crate) use slices::{region as slice_region, text as slice_text};
+pub(crate) use string_tensor::StringTensors;
+
+/// The ending of a bundle's index.
+pub(crate) const INDEX_SUFFIX: &str = ".index";
+/// The key of the object graph, a scalar string, in what TensorFlow 2 writes.
+pub(crate) const OBJECT_GRAPH_KEY: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";

@@ -1,0 +1,81 @@
+//! The slices of a tensor that is stored in parts: which region each is, and its own entry.
+
+use super::entry::{BundleEntry, dtype_of, shape_of};
+use super::index::BundleIndex;
+use crate::slice_key;
+use tensorferry_proto::{BundleEntryProto, TensorSliceProto};
+use tensorferry_sdk::{Error, Region, Result};
+
+/// The parts of an entry of a tensor of `shape`; one that is not sliced is its own only part. Whether
+/// they cover the tensor is for the caller to check.
+///
+/// # Errors
+/// Malformed, with the slice: it is not in the index, does not fit the shape, or is another tensor's
+/// kind of thing.
+pub(super) fn parts<'a>(
+    index: &'a BundleIndex,
+    entry: &'a BundleEntry,
+    shape: &[u64],
+) -> Result<Vec<(Region, &'a BundleEntryProto)>> {
+    if !entry.is_sliced() {
+        return Ok(vec![(Region::whole(shape), &entry.proto)]);
+    }
+    let part = |slice| {
+        let region = region(slice, shape)?;
+        let Some(proto) = index.slice(&slice_key::encode(&entry.key, slice)) else {
+            return Err(Error::malformed("a slice of the tensor is not in the index").found(text(slice)));
+        };
+        let found = (dtype_of(proto), shape_of(proto)?);
+        let expected = (dtype_of(&entry.proto), region.shape);
+        if found != expected || !proto.slices.is_empty() {
+            return Err(Error::malformed(format!("slice {} is not what its tensor says", text(slice)))
+                .expected(format!("dtype {}, shape {:?}", entry.proto.dtype, expected.1))
+                .found(format!(
+                    "dtype {}, shape {:?}, {} slices",
+                    proto.dtype,
+                    found.1,
+                    proto.slices.len()
+                )));
+        }
+        Ok((Region { shape: expected.1, ..region }, proto))
+    };
+    entry.proto.slices.iter().map(part).collect()
+}
+
+/// A slice as TensorFlow writes it down: `0,2:-` is rows 0 and 1, whole.
+pub(crate) fn text(slice: &TensorSliceProto) -> String {
+    let extents = slice.extent.iter().map(|extent| match slice_key::length_of(extent) {
+        Some(length) => format!("{},{length}", extent.start),
+        None => "-".to_owned(),
+    });
+    extents.collect::<Vec<_>>().join(":")
+}
+
+/// The part of a tensor of `shape` that a slice is.
+///
+/// # Errors
+/// Malformed, if it is not inside.
+pub(crate) fn region(slice: &TensorSliceProto, shape: &[u64]) -> Result<Region> {
+    let misfit = || {
+        Error::malformed("a slice does not fit its tensor")
+            .expected(format!("inside {shape:?}"))
+            .found(text(slice))
+    };
+    if slice.extent.len() != shape.len() {
+        return Err(misfit());
+    }
+    let mut region = Region::whole(shape);
+    for (dim, extent) in slice.extent.iter().enumerate() {
+        let start = u64::try_from(extent.start).map_err(|_| misfit())?;
+        // The whole dimension is all of it, wherever it claims to begin.
+        let Some(length) = slice_key::length_of(extent) else {
+            continue;
+        };
+        let length = u64::try_from(length).map_err(|_| misfit())?;
+        if start.checked_add(length).is_none_or(|end| end > shape[dim]) {
+            return Err(misfit());
+        }
+        (region.origin[dim], region.shape[dim]) = (start, length);
+    }
+    Ok(region)
+}

@@ -1,0 +1,101 @@
+//! Tensors of strings as a catalog wants them: in row-major order, each string with its length before
+//! it. They are made on request, from one entry or from the entries of slices.
+
+use super::runs::Runs;
+use super::strings::{Strings, Texts};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use tensorferry_sdk::{ByteSink, Context, Error, Region, Result, Source};
+
+/// Bytes that are gathered before they are passed on.
+const GATHERED_BYTES: usize = 64 << 10;
+
+/// The tensors of strings of a bundle, by the handles of their storages.
+#[derive(Debug, Default)]
+pub(crate) struct StringTensors(Vec<(String, StringTensor)>);
+
+/// One tensor: the parts that tile it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct StringTensor {
+    pub(super) shape: Vec<u64>,
+    pub(super) parts: Vec<(Region, Strings)>,
+}
+
+impl StringTensors {
+    /// Adds a tensor under the name that messages give it, and gives its handle.
+    pub(super) fn push(&mut self, name: String, tensor: StringTensor) -> u64 {
+        let handle = self.0.len() as u64;
+        self.0.push((name, tensor));
+        handle
+    }
+
+    /// Pushes the bytes of the tensor of a handle.
+    ///
+    /// # Errors
+    /// Malformed, with the tensor: strings that do not have their checksum; i/o.
+    pub(crate) fn decode(
+        &self,
+        source: &dyn Source,
+        handle: u64,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let tensor = usize::try_from(handle).ok().and_then(|index| self.0.get(index));
+        let (name, tensor) = tensor.ok_or_else(|| Error::plugin(format!("no tensor of strings {handle}")))?;
+        tensor.decode(source, output, context).map_err(|error| error.tensor(name))
+    }
+}
+
+impl StringTensor {
+    /// Bytes of the tensor in a catalog's form.
+    pub(super) fn logical_len(&self) -> Result<u64> {
+        self.parts.iter().try_fold(0_u64, |sum, (_, strings)| {
+            sum.checked_add(strings.logical_len()?)
+                .ok_or_else(|| Error::malformed("the strings' length does not fit 64 bits"))
+        })
+    }
+
+    /// Each part's strings are in the order of the tensor, so merging the parts by the element that
+    /// each would give next puts all of them in order.
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        let mut parts: Vec<Part<'_>> = self
+            .parts
+            .iter()
+            .map(|(region, strings)| Part { runs: Runs::new(region, &self.shape), strings, texts: None })
+            .collect();
+        let mut next: BinaryHeap<_> = parts
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(part, walk)| walk.runs.next().map(|run| Reverse((run, part))))
+            .collect();
+        let mut gathered = Vec::with_capacity(GATHERED_BYTES);
+        while let Some(Reverse(((_, len), part))) = next.pop() {
+            let walk = &mut parts[part];
+            let texts = walk.texts.get_or_insert_with(|| walk.strings.texts(source));
+            for _ in 0..len {
+                texts.next(&mut |piece| {
+                    if gathered.len() + piece.len() > GATHERED_BYTES {
+                        context.check_cancelled()?;
+                        output.write(&gathered)?;
+                        gathered.clear();
+                    }
+                    gathered.extend_from_slice(piece);
+                    Ok(())
+                })?;
+            }
+            match walk.runs.next() {
+                Some(run) => next.push(Reverse((run, part))),
+                // Its buffers go with it: of slices by rows, one is open at a time.
+                None => walk.texts.take().map_or(Ok(()), Texts::finish)?,
+            }
+        }
+        output.write(&gathered)
+    }
+}
+
+/// A part, as far as it was walked.
+struct Part<'a> {
+    runs: Runs<'a>,
+    strings: &'a Strings,
+    texts: Option<Texts<'a>>,
+}

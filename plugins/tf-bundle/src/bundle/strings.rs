@@ -1,0 +1,170 @@
+//! The strings of one entry: their lengths, the lengths' checksum, the strings.
+
+use super::entry::DataRange;
+use super::window::Window;
+use crate::checksum;
+use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source};
+
+/// An entry's strings, of which the lengths were found to be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Strings {
+    range: DataRange,
+    count: u64,
+    /// Where in the file the first string begins.
+    texts: u64,
+    /// The checksum of all that comes before, in the form that is summed.
+    crc: u32,
+}
+
+impl Strings {
+    /// Reads the lengths of `count` strings.
+    ///
+    /// # Errors
+    /// Malformed: lengths without their checksum, or that do not add up to the entry's size; i/o.
+    pub(super) fn check(
+        source: &dyn Source,
+        range: DataRange,
+        count: u64,
+        byte_order: ByteOrder,
+    ) -> Result<Self> {
+        Self::check_lengths(source, range, count, byte_order)
+            .map_err(|error| error.file(source.name(range.file)).offset(range.offset))
+    }
+
+    fn check_lengths(
+        source: &dyn Source,
+        range: DataRange,
+        count: u64,
+        byte_order: ByteOrder,
+    ) -> Result<Self> {
+        // A length takes a byte or more, and their checksum four.
+        if range.len.checked_sub(4).is_none_or(|room| room < count) {
+            return Err(Error::malformed("the entry is too short for its strings")
+                .expected(format!("{count} lengths and a checksum of 4 bytes"))
+                .found(format!("{} bytes", range.len)));
+        }
+        let end = range.offset + range.len;
+        let mut window = Window::new(source, range.file, range.offset, end);
+        let (mut crc, mut total) = (0, Some(0_u64));
+        for _ in 0..count {
+            let len = window.varint()?;
+            total = total.and_then(|total| total.checked_add(len));
+            crc = append_length(crc, len, byte_order);
+        }
+        let mut stored = [0; 4];
+        for byte in &mut stored {
+            *byte = window.some(1)?.first().copied().unwrap_or_default();
+        }
+        let expected = match byte_order {
+            ByteOrder::Little => u32::from_le_bytes(stored),
+            ByteOrder::Big => u32::from_be_bytes(stored),
+        };
+        if checksum::unmask(expected) != crc {
+            return Err(Error::malformed("the lengths of the strings do not have their checksum")
+                .expected(format!("masked crc32c {expected:#010x}"))
+                .found(format!("{:#010x}", checksum::mask(crc))));
+        }
+        let texts = window.position();
+        if total != Some(end - texts) {
+            return Err(Error::malformed("the lengths of the strings do not add up to the entry's size")
+                .expected(format!("{} bytes of strings", end - texts))
+                .found(total.map_or("more than fit 64 bits".to_owned(), |total| total.to_string())));
+        }
+        let strings = Self { range, count, texts, crc: crc32c::crc32c_append(crc, &stored) };
+        if texts == end {
+            strings.check_crc(source, strings.crc)?;
+        }
+        Ok(strings)
+    }
+
+    /// Bytes of the strings in a catalog's form: each with its length as u64 before it.
+    pub(super) fn logical_len(&self) -> Result<u64> {
+        let lengths = self.count.checked_mul(8);
+        lengths
+            .and_then(|lengths| lengths.checked_add(self.text_len()))
+            .ok_or_else(|| Error::malformed("the strings' length does not fit 64 bits"))
+    }
+
+    /// The bytes of the only string.
+    ///
+    /// # Errors
+    /// Malformed, if it does not have its checksum; over a limit; i/o.
+    pub(super) fn only(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
+        let bytes = source.read_vec(self.range.file, self.texts, self.text_len(), limits)?;
+        self.check_crc(source, crc32c::crc32c_append(self.crc, &bytes))?;
+        Ok(bytes)
+    }
+
+    /// Walks the strings.
+    pub(super) fn texts<'a>(&'a self, source: &'a dyn Source) -> Texts<'a> {
+        let Self { range, texts, .. } = *self;
+        Texts {
+            strings: self,
+            source,
+            lengths: Window::new(source, range.file, range.offset, texts),
+            texts: Window::new(source, range.file, texts, range.offset + range.len),
+            crc: self.crc,
+        }
+    }
+
+    fn text_len(&self) -> u64 {
+        self.range.offset + self.range.len - self.texts
+    }
+
+    fn check_crc(&self, source: &dyn Source, crc: u32) -> Result<()> {
+        if crc == self.range.crc {
+            return Ok(());
+        }
+        Err(Error::malformed("the strings do not have their checksum")
+            .file(source.name(self.range.file))
+            .offset(self.range.offset)
+            .expected(format!("crc32c {:#010x}", self.range.crc))
+            .found(format!("{crc:#010x}")))
+    }
+}
+
+/// Gives an entry's strings one after the other.
+pub(super) struct Texts<'a> {
+    strings: &'a Strings,
+    source: &'a dyn Source,
+    lengths: Window<'a>,
+    texts: Window<'a>,
+    crc: u32,
+}
+
+impl Texts<'_> {
+    /// Gives the next string to `output`: its length as u64, then its bytes, in pieces.
+    ///
+    /// # Errors
+    /// Malformed past the last one; i/o; what `output` says.
+    pub(super) fn next(&mut self, output: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut left = self.lengths.varint()?;
+        output(&left.to_le_bytes())?;
+        while left > 0 {
+            let piece = self.texts.some(left)?;
+            left -= piece.len() as u64;
+            self.crc = crc32c::crc32c_append(self.crc, piece);
+            output(piece)?;
+        }
+        Ok(())
+    }
+
+    /// Holds what was given, all strings, against the entry's checksum.
+    ///
+    /// # Errors
+    /// Malformed, if they do not have it.
+    pub(super) fn finish(self) -> Result<()> {
+        self.strings.check_crc(self.source, self.crc)
+    }
+}
+
+/// A length is summed as a number of four bytes, or of eight if it needs them, in the bundle's byte
+/// order: not as the varint that lies there.
+fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
+    match (u32::try_from(len), byte_order) {
+        (Ok(len), ByteOrder::Little) => crc32c::crc32c_append(crc, &len.to_le_bytes()),
+        (Ok(len), ByteOrder::Big) => crc32c::crc32c_append(crc, &len.to_be_bytes()),
+        (Err(_), ByteOrder::Little) => crc32c::crc32c_append(crc, &len.to_le_bytes()),
+        (Err(_), ByteOrder::Big) => crc32c::crc32c_append(crc, &len.to_be_bytes()),
+    }
+}

@@ -1,0 +1,180 @@
+//! The reader: every constant becomes a tensor, whose bytes stay where they are if they lie there as
+//! they are; a constant of one value is a block that repeats it; any other list of values is decoded
+//! when it is asked for.
+
+use super::constants::{Constant, each_constant};
+use super::names::Names;
+use crate::dtype;
+use crate::message_kind::{self, Form, MessageKind};
+use crate::tensor_proto::{Header, Values};
+use crate::text;
+use crate::wire::Wire;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::{
+    Block, ByteSink, CatalogSink, Context, Dtype, Entry, Error, FileId, Limits, Loss, LossKind, Region,
+    Result, Source, Storage, TensorReader, element_count,
+};
+
+/// Reads graphs.
+#[derive(Debug, Default)]
+pub(crate) struct GraphReader {
+    /// What the encoded storages' handles stand for.
+    held: Mutex<Option<Arc<Held>>>,
+}
+
+/// What decoding needs.
+#[derive(Debug)]
+struct Held {
+    graph: Graph,
+    values: Vec<Values>,
+}
+
+/// A graph's wire form.
+#[derive(Debug)]
+enum Graph {
+    /// The file itself.
+    File(FileId),
+    /// What a text of this name stands for.
+    Text { wire: Vec<u8>, name: String },
+}
+
+impl Graph {
+    fn wire<'a>(&'a self, source: &'a dyn Source) -> Wire<'a> {
+        match self {
+            Self::File(file) => Wire::of_file(source, *file),
+            Self::Text { wire, name } => Wire::of_memory(wire, name),
+        }
+    }
+}
+
+impl TensorReader for GraphReader {
+    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+        let Entry::File(name) = source.entry() else {
+            return Err(Error::usage("a graph is one file: name it").file(source.entry().name()));
+        };
+        let graph = open(source, name, context.limits()).map_err(|error| error.file(name))?;
+        let mut placing = Placing {
+            catalog,
+            graph: &graph,
+            names: Names::default(),
+            values: Vec::new(),
+            repeated_len: 0,
+            limits: context.limits(),
+        };
+        let mut wire = graph.wire(source);
+        let counts = each_constant(&mut wire, context, &mut |wire, constant| placing.add(wire, &constant))?;
+        let values = placing.values;
+        drop(wire);
+        if counts.functions > 0 || counts.nodes > counts.constants {
+            let why = format!(
+                "{} nodes, {} functions: the graph itself; its {} constants are tensors",
+                counts.nodes, counts.functions, counts.constants
+            );
+            catalog.loss(Loss::new(LossKind::Graph, name, why))?;
+        }
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(Held { graph, values }));
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        source: &dyn Source,
+        handle: u64,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let unknown = || Error::plugin(format!("no encoded storage {handle}"));
+        let held = held.ok_or_else(unknown)?;
+        let values = usize::try_from(handle).ok().and_then(|index| held.values.get(index));
+        values.ok_or_else(unknown)?.write(&mut held.graph.wire(source), output, context.limits())
+    }
+}
+
+/// The wire form of the graph that a file holds; or why it holds none.
+fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Graph> {
+    let file = source.open(name)?;
+    match message_kind::detect(source, file)? {
+        Some((MessageKind::Graph, Form::Wire)) => Ok(Graph::File(file)),
+        Some((MessageKind::Graph, Form::Text)) => {
+            let text = source.read_vec(file, 0, source.len(file), limits)?;
+            let wire = text::to_wire(&text, "tensorflow.GraphDef", name, limits)?;
+            Ok(Graph::Text { wire, name: name.to_owned() })
+        }
+        Some((MessageKind::SavedModel, _)) => Err(Error::unsupported(
+            "a saved model, not a graph: its variables lie beside it; read it with --from saved-model",
+        )),
+        Some((MessageKind::MetaGraph, _)) => Err(Error::unsupported(
+            "a MetaGraphDef (.meta), not a graph: the checkpoint of the same name, without .meta, has the \
+             weights",
+        )),
+        None => {
+            let expected = "a GraphDef, in wire form (.pb) or in text form (.pbtxt)";
+            Err(Error::malformed("not a graph").offset(0).expected(expected))
+        }
+    }
+}
+
+/// Constants on their way into a catalog.
+struct Placing<'a> {
+    catalog: &'a mut dyn CatalogSink,
+    graph: &'a Graph,
+    names: Names,
+    values: Vec<Values>,
+    /// Bytes of encoded storages that only repeat others.
+    repeated_len: u64,
+    limits: &'a Limits,
+}
+
+impl Placing<'_> {
+    fn add(&mut self, wire: &mut Wire<'_>, constant: &Constant) -> Result<()> {
+        let name = self.names.unique(&constant.name);
+        if name != constant.name {
+            let why = format!("another constant has this name: this one is read as {name:?}");
+            self.catalog.loss(Loss::new(LossKind::Name, &constant.name, why))?;
+        }
+        self.place(wire, constant, &name)
+            .map_err(|error| wire.located(error.tensor(&name), constant.tensor.start))
+    }
+
+    fn place(&mut self, wire: &mut Wire<'_>, constant: &Constant, name: &str) -> Result<()> {
+        let header = Header::read(wire, &constant.tensor)?;
+        let Some(dtype) = dtype::of_number(header.dtype) else {
+            let why = format!("its dtype is {}, whose values ferry cannot say", dtype::word(header.dtype));
+            return self.catalog.loss(Loss::new(LossKind::Tensor, name, why));
+        };
+        let shape = &header.shape;
+        let elements = element_count(shape)?;
+        if elements == 0 {
+            return self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new()).map(drop);
+        }
+        let values = Values::find(wire, &constant.tensor, dtype, elements)?;
+        if let (Graph::File(file), Some(range)) = (self.graph, values.as_they_lie()) {
+            let storage = self.catalog.storage(Storage::file(*file, range.start, range.end - range.start))?;
+            return self.catalog.tensor(name, dtype, shape, storage, 0).map(drop);
+        }
+        if let Some(element) = values.constant(wire, self.limits)? {
+            return self.repeat(name, dtype, shape, element);
+        }
+        self.encode(name, dtype, shape, values)
+    }
+
+    fn repeat(&mut self, name: &str, dtype: Dtype, shape: &[u64], element: Vec<u8>) -> Result<()> {
+        let storage = self.catalog.storage(Storage::inline(element))?;
+        let strides = vec![0; shape.len()];
+        let block = Block { region: Region::whole(shape), storage, offset: 0, strides };
+        self.catalog.tensor_of_blocks(name, dtype, shape, vec![block]).map(drop)
+    }
+
+    fn encode(&mut self, name: &str, dtype: Dtype, shape: &[u64], values: Values) -> Result<()> {
+        self.repeated_len = self.repeated_len.saturating_add(values.repeated_len());
+        if self.repeated_len > self.limits.expanded_bytes {
+            return Err(Error::limit("constants repeat their last value too often")
+                .expected(format!("at most {} bytes more than are stored", self.limits.expanded_bytes))
+                .found(self.repeated_len));
+        }
+        let storage = self.catalog.storage(Storage::encoded(self.values.len() as u64, values.len()))?;
+        self.values.push(values);
+        self.catalog.tensor(name, dtype, shape, storage, 0).map(drop)
+    }
+}

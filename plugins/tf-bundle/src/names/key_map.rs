@@ -1,0 +1,174 @@
+//! A key map leads from the names of converted tensors back to their keys. It lies in the target's
+//! metadata, with what else a checkpoint of TensorFlow 2 needs to be one again:
+//!
+//! ```text
+//! ferry.tf.object_graph   base64 of the TrackableObjectGraph's bytes, as they stood
+//! ferry.tf.keys           JSON {NAME: [KEY, ...]} for the names that are not their one key
+//! ferry.tf.strings        JSON {KEY: base64}: texts that describe objects, such as their configuration
+//! ```
+//!
+//! Keys that are no UTF-8 are escaped as [`key_text`] does it. Between the two conversions any tool may
+//! have changed the metadata, so what cannot be read is passed over, and said.
+
+use super::key_text::{key_bytes, key_text};
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use std::collections::BTreeMap;
+use tensorferry_sdk::{Loss, LossKind};
+
+/// The metadata key of the object graph.
+pub(crate) const OBJECT_GRAPH: &str = "ferry.tf.object_graph";
+/// The metadata key of the keys.
+pub(crate) const KEYS: &str = "ferry.tf.keys";
+/// The metadata key of the texts.
+pub(crate) const STRINGS: &str = "ferry.tf.strings";
+
+/// Takes padding as it comes: there are tools that trim it.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// What leads back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KeyMap {
+    /// The object graph's bytes.
+    pub(crate) object_graph: Option<Vec<u8>>,
+    /// Texts that describe objects, by key.
+    pub(crate) strings: BTreeMap<Vec<u8>, Vec<u8>>,
+    keys: BTreeMap<String, Vec<Vec<u8>>>,
+}
+
+impl KeyMap {
+    /// Adds a tensor with its keys. One whose name is its one key needs no place here.
+    pub(crate) fn add<'a>(&mut self, name: &str, keys: impl IntoIterator<Item = &'a [u8]>) {
+        let keys: Vec<Vec<u8>> = keys.into_iter().map(<[u8]>::to_vec).collect();
+        if !matches!(&*keys, [key] if key == name.as_bytes()) {
+            self.keys.insert(name.to_owned(), keys);
+        }
+    }
+
+    /// The keys of the tensor that had this name.
+    pub(crate) fn keys_of(&self, name: &str) -> Option<&[Vec<u8>]> {
+        self.keys.get(name).map(Vec::as_slice)
+    }
+
+    /// The entries for the target's metadata; the same for the same map.
+    pub(crate) fn to_metadata(&self) -> Vec<(String, String)> {
+        let mut entries = Vec::new();
+        if let Some(graph) = &self.object_graph {
+            entries.push((OBJECT_GRAPH.to_owned(), BASE64.encode(graph)));
+        }
+        if !self.keys.is_empty() {
+            let keys = self.keys.iter().map(|(name, keys)| {
+                let keys: Vec<_> = keys.iter().map(|key| key_text(key)).collect();
+                (name.clone(), serde_json::Value::from(keys))
+            });
+            entries.push((KEYS.to_owned(), serde_json::Value::Object(keys.collect()).to_string()));
+        }
+        if !self.strings.is_empty() {
+            let strings = self.strings.iter().map(|(key, text)| {
+                (key_text(key).into_owned(), serde_json::Value::from(BASE64.encode(text)))
+            });
+            entries.push((STRINGS.to_owned(), serde_json::Value::Object(strings.collect()).to_string()));
+        }
+        entries
+    }
+
+    /// What a source's metadata hold of a map, and what of it cannot be read. The memory that this
+    /// takes is in proportion to the metadata, which the catalog bounds.
+    pub(crate) fn from_metadata(metadata: &BTreeMap<String, String>) -> (Self, Vec<Loss>) {
+        let mut losses = Vec::new();
+        let mut lose = |key: &str, why: String| {
+            losses.push(Loss::new(LossKind::Metadata, key, format!("{why}; it is passed over")));
+        };
+        let mut map = Self::default();
+        if let Some(text) = metadata.get(OBJECT_GRAPH) {
+            match decode(text) {
+                Ok(graph) => map.object_graph = Some(graph),
+                Err(why) => lose(OBJECT_GRAPH, why),
+            }
+        }
+        if let Some(text) = metadata.get(KEYS) {
+            match serde_json::from_str::<BTreeMap<String, Vec<String>>>(text) {
+                Ok(keys) => {
+                    let bytes =
+                        |keys: Vec<String>| keys.iter().map(|key| key_bytes(key).into_owned()).collect();
+                    map.keys = keys.into_iter().map(|(name, keys)| (name, bytes(keys))).collect();
+                }
+                Err(error) => lose(KEYS, format!("not an object of lists of keys: {error}")),
+            }
+        }
+        if let Some(text) = metadata.get(STRINGS) {
+            match serde_json::from_str::<BTreeMap<String, String>>(text) {
+                Ok(strings) => {
+                    for (key, text) in strings {
+                        match decode(&text) {
+                            Ok(text) => {
+                                map.strings.insert(key_bytes(&key).into_owned(), text);
+                            }
+                            Err(why) => lose(STRINGS, format!("{key:?}: {why}")),
+                        }
+                    }
+                }
+                Err(error) => lose(STRINGS, format!("not an object of texts: {error}")),
+            }
+        }
+        (map, losses)
+    }
+}
+
+fn decode(text: &str) -> Result<Vec<u8>, String> {
+    let decode = |text: &str| BASE64.decode(text).map_err(|error| format!("not base64: {error}"));
+    // Tools that rewrite long values may have broken them into lines.
+    if text.contains(|c: char| c.is_ascii_whitespace()) {
+        return decode(&text.split_ascii_whitespace().collect::<String>());
+    }
+    decode(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map() -> KeyMap {
+        let mut map = KeyMap { object_graph: Some(vec![0, 255, 7]), ..KeyMap::default() };
+        map.add("dense/kernel", [&b"variables/0"[..], b"_all_variables/0"]);
+        map.add("w", [&b"w"[..]]);
+        map.add("\\xff", [&b"\xff"[..]]);
+        map.strings.insert(b"layer/.ATTRIBUTES/OBJECT_CONFIG_JSON".to_vec(), b"{\"a\": \xff}".to_vec());
+        map
+    }
+
+    fn metadata(map: &KeyMap) -> BTreeMap<String, String> {
+        map.to_metadata().into_iter().collect()
+    }
+
+    #[test]
+    fn a_map_comes_back_as_it_was() {
+        let (back, losses) = KeyMap::from_metadata(&metadata(&map()));
+        assert_eq!((back, losses), (map(), Vec::new()));
+        assert_eq!(map().keys_of("w"), None);
+        assert_eq!(map().keys_of("\\xff"), Some(&[vec![0xff]][..]));
+        assert!(KeyMap::default().to_metadata().is_empty());
+    }
+
+    #[test]
+    fn what_other_tools_did_is_passed_over_and_said() {
+        let mut altered = metadata(&map());
+        altered.insert(OBJECT_GRAPH.to_owned(), "AP\n8H".to_owned());
+        altered.insert("format".to_owned(), "pt".to_owned());
+        assert_eq!(KeyMap::from_metadata(&altered), (map(), Vec::new()));
+
+        altered.insert(OBJECT_GRAPH.to_owned(), "???".to_owned());
+        altered.insert(KEYS.to_owned(), "{\"a\": [1]}".to_owned());
+        altered.insert(STRINGS.to_owned(), "{\"a\": \"?\", \"b\": \"QUI\"}".to_owned());
+        let (back, losses) = KeyMap::from_metadata(&altered);
+        assert_eq!(losses.iter().map(|loss| &*loss.what).collect::<Vec<_>>(), [OBJECT_GRAPH, KEYS, STRINGS]);
+        let kept = KeyMap { strings: [(b"b".to_vec(), b"AB".to_vec())].into(), ..KeyMap::default() };
+        assert_eq!(back, kept);
+        altered.insert(KEYS.to_owned(), "[".repeat(1 << 20));
+        assert_eq!(KeyMap::from_metadata(&altered).1.len(), 3);
+    }
+}

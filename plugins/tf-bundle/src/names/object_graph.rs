@@ -1,0 +1,295 @@
+//! An object graph says what the keys of a TensorFlow 2 checkpoint belong to: its objects, from the
+//! root down, and for each the values that the checkpoint holds.
+//!
+//! ```text
+//! TrackableObjectGraph    nodes = 1, the root first
+//! node                    children = 1 {node_id, local_name}: one object may have many parents
+//!                         attributes = 2 {name, full_name, checkpoint_key}
+//!                         slot_variables = 3 {original_variable_node_id, slot_name, slot_variable_node_id}
+//! ```
+//! A variable's key is the key of an entry. That of another object may be the beginning of several:
+//! a table has `m/t/.ATTRIBUTES/table`, and the entries are `...table-keys` and `...table-values`.
+//!
+//! Source: `tensorflow/core/protobuf/trackable_object_graph.proto`, and checkpoints that TensorFlow
+//! 2.21 wrote.
+
+use super::path::{ATTRIBUTES, VARIABLE_VALUE};
+use super::walk::{Walk, walk};
+use std::collections::{BTreeMap, HashMap};
+use tensorferry_proto::TrackableObjectGraph;
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// A value that an object has in the checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Value<'a> {
+    /// Its key, or what its entries' keys begin with.
+    pub(crate) key: &'a str,
+    /// The object, by its place in the graph.
+    pub(crate) node: usize,
+    /// What the object calls it.
+    pub(crate) attribute: &'a str,
+    /// The variable's full name, if it has one. Several variables may have the same.
+    pub(crate) full_name: Option<&'a str>,
+    /// The object's path; none if nothing leads to it, or if it is longer than a name may be.
+    pub(crate) object: Option<String>,
+    /// The optimizer whose state it is, by its place among [`ObjectGraph::optimizers`].
+    pub(crate) optimizer: Option<usize>,
+}
+
+impl Value<'_> {
+    /// Whether this describes an object, such as its configuration, and is no variable's value.
+    pub(crate) fn describes_object(&self) -> bool {
+        self.attribute != VARIABLE_VALUE
+    }
+
+    /// The path of an entry: the variable's, or the object's with what the entry is called there.
+    pub(crate) fn path(&self, key: &[u8]) -> Option<String> {
+        let mut path = self.object.clone()?;
+        if self.describes_object() {
+            let key = std::str::from_utf8(key).ok()?;
+            path.push_str(&key[key.rfind(ATTRIBUTES)?..]);
+        }
+        Some(path)
+    }
+}
+
+/// A graph, walked once.
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectGraph<'a> {
+    values: Vec<Value<'a>>,
+    by_key: HashMap<&'a str, usize>,
+    /// The values of objects that are no variables.
+    by_prefix: BTreeMap<&'a str, usize>,
+    optimizers: Vec<String>,
+}
+
+impl<'a> ObjectGraph<'a> {
+    /// Walks a graph. All paths together are held to the limit for headers.
+    ///
+    /// # Errors
+    /// Malformed, if an object refers to one that is not there; a limit.
+    pub(crate) fn new(graph: &'a TrackableObjectGraph, limits: &Limits) -> Result<Self> {
+        let walk = walk(&graph.nodes)?;
+        let mut values = Vec::new();
+        let mut paths = Paths { walk: &walk, limits, bytes: 0 };
+        for (node, object) in graph.nodes.iter().enumerate() {
+            for attribute in &object.attributes {
+                values.push(Value {
+                    key: &attribute.checkpoint_key,
+                    node,
+                    attribute: &attribute.name,
+                    full_name: Some(&*attribute.full_name).filter(|name| !name.is_empty()),
+                    object: paths.make(node)?,
+                    optimizer: walk.optimizer_of(node),
+                });
+            }
+        }
+        let optimizers = walk.optimizers().iter();
+        let optimizers = optimizers.map(|&node| Ok(paths.make(node)?.unwrap_or_default()));
+        let optimizers = optimizers.collect::<Result<_>>()?;
+        let mut by_key = HashMap::with_capacity(values.len());
+        for (place, value) in values.iter().enumerate() {
+            let known = by_key.entry(value.key).or_insert(place);
+            // Two objects with one key are odd. The one that no optimizer owns is the safe choice.
+            if values[*known].optimizer.is_some() && value.optimizer.is_none() {
+                *known = place;
+            }
+        }
+        let others = values.iter().enumerate().filter(|(_, value)| value.describes_object());
+        let by_prefix = others.map(|(place, value)| (value.key, place)).collect();
+        Ok(Self { values, by_key, by_prefix, optimizers })
+    }
+
+    /// The value that an entry's key stands for.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&Value<'a>> {
+        let key = std::str::from_utf8(key).ok()?;
+        let place = self.by_key.get(key).or_else(|| {
+            let (prefix, place) = self.by_prefix.range(..=key).next_back()?;
+            key.starts_with(prefix).then_some(place)
+        })?;
+        self.values.get(*place)
+    }
+
+    /// All values, in the graph's order.
+    pub(crate) fn values(&self) -> &[Value<'a>] {
+        &self.values
+    }
+
+    /// The paths of the optimizers that no other one contains.
+    pub(crate) fn optimizers(&self) -> &[String] {
+        &self.optimizers
+    }
+}
+
+/// Makes paths while their bytes are within the limit: in a long chain of objects, they grow with
+/// the square of the graph.
+struct Paths<'a> {
+    walk: &'a Walk<'a>,
+    limits: &'a Limits,
+    bytes: u64,
+}
+
+impl Paths<'_> {
+    fn make(&mut self, node: usize) -> Result<Option<String>> {
+        let Some(len) = self.walk.path_len(node).filter(|&len| len <= self.limits.name_bytes) else {
+            return Ok(None);
+        };
+        self.bytes = self.bytes.saturating_add(len);
+        if self.bytes > self.limits.header_bytes {
+            return Err(Error::limit("the object graph's paths are too long")
+                .expected(format!("at most {} bytes together", self.limits.header_bytes)));
+        }
+        Ok(self.walk.path(node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::testing::Objects;
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+
+    fn graph(objects: &Objects) -> ObjectGraph<'_> {
+        ObjectGraph::new(&objects.0, &Limits::default()).unwrap()
+    }
+
+    fn facts<'a>(graph: &'a ObjectGraph<'_>) -> Vec<(&'a str, Option<usize>)> {
+        graph.values().iter().map(|value| (value.object.as_deref().unwrap_or("?"), value.optimizer)).collect()
+    }
+
+    #[test]
+    fn weights_that_an_optimizer_of_keras_3_lists_are_the_models() {
+        let mut objects = Objects::new();
+        let optimizer = objects.child(0, "optimizer");
+        let lists =
+            ["_variables", "_trainable_variables", "_iterations"].map(|name| objects.child(optimizer, name));
+        objects.value(lists[2], "iterations", "adam/iteration");
+        objects.link(lists[0], "0", lists[2]);
+        objects.variable(lists[0], "1", "adam/dense_kernel_momentum");
+        let kernel = objects.variable(lists[1], "0", "dense/kernel");
+        let operations = objects.child(0, "_operations");
+        let dense = objects.child(operations, "1");
+        objects.link(dense, "_kernel", kernel);
+        // Nothing but the optimizer leads to this one.
+        objects.variable(lists[1], "1", "lost/kernel");
+        let graph = graph(&objects);
+        assert_eq!(graph.optimizers(), ["optimizer"]);
+        let expected = [
+            ("optimizer/_iterations", Some(0)),
+            ("optimizer/_variables/1", Some(0)),
+            ("_operations/1/_kernel", None),
+            ("optimizer/_trainable_variables/1", None),
+        ];
+        assert_eq!(facts(&graph), expected);
+    }
+
+    #[test]
+    fn slots_belong_to_their_optimizer() {
+        let mut objects = Objects::new();
+        let model = objects.child(0, "model");
+        let w = objects.variable(model, "w", "w");
+        let optimizer = objects.child(0, "opt");
+        objects.variable(optimizer, "beta1_power", "beta1_power");
+        objects.slot(optimizer, w, "m.1");
+        // A slot of a variable that nothing leads to.
+        objects.0.nodes.push(Default::default());
+        objects.slot(optimizer, 6, "m");
+        let graph = graph(&objects);
+        let expected = [
+            ("model/w", None),
+            ("opt/beta1_power", Some(0)),
+            ("model/w/.OPTIMIZER_SLOT/opt/m..1", Some(0)),
+            ("?", Some(0)),
+        ];
+        assert_eq!(facts(&graph), expected);
+    }
+
+    #[test]
+    fn a_trainer_and_metrics_are_no_optimizers() {
+        let mut objects = Objects::new();
+        let trainer = objects.child(0, "trainer");
+        objects.variable(trainer, "iter", "iter");
+        objects.variable(trainer, "learning_rate", "learning_rate");
+        let model = objects.child(trainer, "model");
+        objects.variable(model, "w", "w");
+        let metric = objects.child(0, "metric");
+        objects.variable(metric, "total", "total");
+        objects.variable(metric, "count", "count");
+        assert!(graph(&objects).values().iter().all(|value| value.optimizer.is_none()));
+        // Keras 2 before its first step has the same names, and variables only.
+        let sgd = objects.child(trainer, "sgd");
+        objects.variable(sgd, "iter", "SGD/iter");
+        objects.variable(sgd, "decay", "SGD/decay");
+        assert_eq!(graph(&objects).optimizers(), ["trainer/sgd"]);
+    }
+
+    #[test]
+    fn a_wrapper_called_optimizer_is_one_and_the_root_is_none() {
+        let mut objects = Objects::new();
+        objects.variable(0, "iter", "iter");
+        objects.variable(0, "decay", "decay");
+        let outer = objects.child(0, "g_optimizer");
+        let inner = objects.child(outer, "inner");
+        objects.variable(outer, "scale", "scale");
+        objects.child(inner, "_iterations");
+        objects.child(inner, "_variables");
+        let graph = graph(&objects);
+        assert_eq!(facts(&graph), [("iter", None), ("decay", None), ("g_optimizer/scale", Some(0))]);
+    }
+
+    #[test]
+    fn entries_of_tables_are_found_by_what_they_begin_with() {
+        let mut objects = Objects::new();
+        let table = objects.child(0, "t");
+        objects.value(table, "t/.ATTRIBUTES/table", "");
+        objects.0.nodes[table].attributes[0].name = "table".to_owned();
+        objects.variable(0, "w", "w");
+        let graph = graph(&objects);
+        let key = b"t/.ATTRIBUTES/table-keys";
+        assert_eq!(graph.find(key).unwrap().path(key).unwrap(), "t/.ATTRIBUTES/table-keys");
+        assert!(graph.find(b"t/.ATTRIBUTES/tabl").is_none());
+        assert!(graph.find(b"0.w/.ATTRIBUTES/VARIABLE_VALUE-keys").is_none());
+        assert!(graph.find(b"\xff").is_none());
+    }
+
+    #[test]
+    fn references_to_nothing_name_the_node() {
+        for id in [-1, 3] {
+            let mut objects = Objects::new();
+            let child = objects.child(0, "a");
+            objects.child(child, "b");
+            objects.0.nodes[1].children[0].node_id = id;
+            let error = ObjectGraph::new(&objects.0, &Limits::default()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Malformed);
+            let text = error.to_string();
+            assert!(text.contains("node 1 ") && text.contains(&format!("found node {id}")), "{text}");
+        }
+        assert!(ObjectGraph::new(&TrackableObjectGraph::default(), &Limits::default()).is_ok());
+    }
+
+    #[test]
+    fn loops_end_and_chains_are_bounded() {
+        let mut objects = Objects::new();
+        let mut node = 0;
+        for _ in 0..100_000 {
+            node = objects.child(node, "a");
+            objects.value(node, "k", "");
+        }
+        objects.link(node, "back", 0);
+        // Two slots that are each other's variables.
+        let optimizer = objects.child(0, "optimizer");
+        for variable in [1, 0] {
+            let next = objects.0.nodes.len();
+            objects.slot(optimizer, next + variable, "m");
+        }
+        let mut limits = Limits::default();
+        limits.header_bytes = 64 << 20;
+        let error = ObjectGraph::new(&objects.0, &limits).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        limits.name_bytes = 100;
+        let graph = ObjectGraph::new(&objects.0, &limits).unwrap();
+        assert_eq!(graph.values().iter().filter(|value| value.object.is_some()).count(), 50);
+    }
+}

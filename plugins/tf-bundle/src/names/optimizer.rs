@@ -1,0 +1,75 @@
+//! Tells which objects are optimizers. The graph has no classes, so it is told by what an object has.
+//!
+//! | written by | what the object has |
+//! |---|---|
+//! | `tf.compat.v1.train`, Keras 2 | slot variables |
+//! | Keras 2, before its first step or without momentum | `iter` and `decay` or `learning_rate`, all of them variables |
+//! | Keras 2.11 and later, Keras 3 | `_iterations` and the list `_variables` |
+//! | others, such as Sonnet | called `optimizer`, with a [word](WORDS) of theirs among its children |
+//! | a wrapper, such as one that scales the loss | called `optimizer`, with an optimizer as a child |
+//!
+//! The names are not enough alone: a program's trainer may well have `iter`, `learning_rate` and the
+//! model, and dropping the model as a part of the optimizer would be the worst of mistakes. Hence the
+//! condition that the children be variables, with no children of their own.
+//!
+//! Found in checkpoints that Keras 2.21 (legacy and new optimizers), Keras 3, and TensorFlow 2.21 wrote.
+
+use tensorferry_proto::trackable_object_graph::TrackableObject;
+
+/// Under this name Keras 3's optimizers list the variables that they train. Those are the model's.
+pub(super) const TRAINED: &str = "_trainable_variables";
+
+/// What optimizers call what they keep.
+const WORDS: [&str; 14] = [
+    "_iterations",
+    "_momentums",
+    "_velocities",
+    "accumulated_decay",
+    "beta1_power",
+    "beta_1",
+    "iter",
+    "iterations",
+    "learning_rate",
+    "m",
+    "mom",
+    "momentum",
+    "step",
+    "v",
+];
+
+/// For each object, whether it is an optimizer. References are known to be in range.
+pub(super) fn optimizers(nodes: &[TrackableObject]) -> Vec<bool> {
+    let mut found: Vec<bool> = nodes.iter().map(|node| is_one_by_itself(node, nodes)).collect();
+    let called: Vec<usize> = nodes
+        .iter()
+        .flat_map(|node| &node.children)
+        .filter(|child| is_called_optimizer(&child.local_name))
+        .filter_map(|child| usize::try_from(child.node_id).ok())
+        .collect();
+    for node in called {
+        let mut children = nodes[node].children.iter();
+        found[node] = found[node]
+            || children.any(|child| {
+                let inner = usize::try_from(child.node_id).ok().and_then(|id| found.get(id));
+                WORDS.contains(&&*child.local_name) || inner == Some(&true)
+            });
+    }
+    found
+}
+
+fn is_called_optimizer(name: &str) -> bool {
+    name == "optimizer" || name.ends_with("_optimizer")
+}
+
+fn is_one_by_itself(node: &TrackableObject, nodes: &[TrackableObject]) -> bool {
+    if !node.slot_variables.is_empty() {
+        return true;
+    }
+    let has = |name: &str| node.children.iter().any(|child| child.local_name == name);
+    let of_variables = || {
+        let mut children = node.children.iter().filter_map(|c| nodes.get(usize::try_from(c.node_id).ok()?));
+        children.all(|child| child.children.is_empty())
+    };
+    (has("_iterations") && has("_variables"))
+        || (has("iter") && (has("decay") || has("learning_rate")) && of_variables())
+}

@@ -1,0 +1,62 @@
+//! A path is how an object is reached from the root: local names, joined with `/`.
+//!
+//! ```text
+//! model/dct/k..e.Sy                           .model .dct ["k.e/y"]: `.` is `..`, `/` is `.S`
+//! model/b/.OPTIMIZER_SLOT/optimizer/m         what `optimizer` keeps as "m" for `model/b`
+//! model/b/.ATTRIBUTES/VARIABLE_VALUE          the key of a value of `model/b`
+//! /.ATTRIBUTES/x                              the key of a value of the root
+//! ```
+//! Source: `tensorflow/python/trackable/trackable_utils.py`.
+
+/// Stands between an object's path and its value's name.
+pub(crate) const ATTRIBUTES: &str = "/.ATTRIBUTES/";
+/// Stands between a variable's path and that of the optimizer that keeps something for it.
+pub(crate) const OPTIMIZER_SLOT: &str = "/.OPTIMIZER_SLOT/";
+/// What a variable calls its value.
+pub(crate) const VARIABLE_VALUE: &str = "VARIABLE_VALUE";
+
+/// Appends a local name to a path.
+pub(crate) fn push_name(path: &mut String, name: &str) {
+    for c in name.chars() {
+        match c {
+            '.' => path.push_str(".."),
+            '/' => path.push_str(".S"),
+            _ => path.push(c),
+        }
+    }
+}
+
+/// The local name that a segment of a path stands for; none, if it is no name.
+pub(crate) fn name_of(segment: &str) -> Option<String> {
+    let mut name = String::with_capacity(segment.len());
+    let mut chars = segment.chars();
+    while let Some(c) = chars.next() {
+        name.push(match c {
+            '.' => match chars.next()? {
+                '.' => '.',
+                'S' => '/',
+                _ => return None,
+            },
+            _ => c,
+        });
+    }
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_as_tensorflow_does() {
+        for (name, segment) in [("k.e/y", "k..e.Sy"), ("kernel", "kernel"), ("", ""), (".S", "..S")] {
+            let mut path = String::new();
+            push_name(&mut path, name);
+            assert_eq!(path, segment);
+            assert_eq!(name_of(segment).as_deref(), Some(name));
+        }
+        for segment in [".ATTRIBUTES", ".OPTIMIZER_SLOT", "a.", "a.b"] {
+            assert_eq!(name_of(segment), None);
+        }
+    }
+}

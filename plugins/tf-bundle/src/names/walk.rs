@@ -1,0 +1,244 @@
+//! A walk finds, for each object, the shortest path from the root, and the optimizer that it belongs
+//! to, if it does.
+//!
+//! An object belongs to an optimizer if every path from the root to it passes that optimizer. So the
+//! walk goes breadth first, in four rounds, and what one round has reached stays as it is:
+//!
+//! 1. from the root, without entering an optimizer: the model, its metrics, counters;
+//! 2. into the optimizers, without what they train;
+//! 3. what they train, where it is reached in no other way: the model's too;
+//! 4. slot variables, which no object has as a child.
+//!
+//! The root itself is never taken for an optimizer: who saves one alone wants what it holds.
+
+use super::optimizer::{TRAINED, optimizers};
+use super::path::{OPTIMIZER_SLOT, push_name};
+use std::collections::VecDeque;
+use tensorferry_proto::trackable_object_graph::TrackableObject;
+use tensorferry_sdk::{Error, Result};
+
+/// An object that another one has.
+#[derive(Clone, Copy)]
+struct Edge<'a> {
+    from: usize,
+    name: &'a str,
+    to: usize,
+}
+
+/// How an object is reached.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    last: Segment<'a>,
+    /// Bytes of the path.
+    len: u64,
+    /// The optimizer that it belongs to, by its place among [`Walk::optimizers`].
+    optimizer: Option<usize>,
+}
+
+/// The end of an object's path.
+#[derive(Clone, Copy)]
+enum Segment<'a> {
+    Root,
+    Child(Edge<'a>),
+    Slot {
+        variable: usize,
+        optimizer: usize,
+        name: &'a str,
+    },
+    /// A slot of a variable that is not reached.
+    Unknown,
+}
+
+/// What the walk found.
+pub(super) struct Walk<'a> {
+    steps: Vec<Option<Step<'a>>>,
+    optimizers: Vec<usize>,
+}
+
+/// Walks a graph.
+///
+/// # Errors
+/// Malformed, if an object refers to one that is not there.
+pub(super) fn walk(nodes: &[TrackableObject]) -> Result<Walk<'_>> {
+    check_references(nodes)?;
+    let mut walk = Walk { steps: vec![None; nodes.len()], optimizers: Vec::new() };
+    let mut is_optimizer = optimizers(nodes);
+    let Some(root_is_optimizer) = is_optimizer.first_mut() else { return Ok(walk) };
+    *root_is_optimizer = false;
+
+    walk.reach(0, Segment::Root, None);
+    let mut entrances = Vec::new();
+    walk.spread(nodes, vec![0], |edge| {
+        if is_optimizer[edge.to] {
+            entrances.push(edge);
+        }
+        !is_optimizer[edge.to]
+    });
+
+    let mut inside = Vec::new();
+    for edge in entrances {
+        if walk.follow(edge, Some(walk.optimizers.len())) {
+            walk.optimizers.push(edge.to);
+            inside.push(edge.to);
+        }
+    }
+    let mut trained = Vec::new();
+    walk.spread(nodes, inside, |edge| {
+        let is_trained = is_optimizer[edge.from] && edge.name == TRAINED;
+        if is_trained {
+            trained.push(edge);
+        }
+        !is_trained
+    });
+
+    trained.retain(|&edge| walk.follow(edge, None));
+    walk.spread(nodes, trained.iter().map(|edge| edge.to).collect(), |_| true);
+
+    walk.reach_slots(nodes);
+    Ok(walk)
+}
+
+impl<'a> Walk<'a> {
+    /// The optimizers that no other one contains.
+    pub(super) fn optimizers(&self) -> &[usize] {
+        &self.optimizers
+    }
+
+    /// The optimizer that an object belongs to, by its place among [`optimizers`](Self::optimizers).
+    pub(super) fn optimizer_of(&self, node: usize) -> Option<usize> {
+        self.step(node)?.optimizer
+    }
+
+    /// How long the object's path is; none if it is not reached.
+    pub(super) fn path_len(&self, node: usize) -> Option<u64> {
+        let step = self.step(node)?;
+        (!matches!(step.last, Segment::Unknown)).then_some(step.len)
+    }
+
+    /// The object's path; none if it is not reached.
+    pub(super) fn path(&self, node: usize) -> Option<String> {
+        let mut segments = Vec::new();
+        let mut at = node;
+        loop {
+            let segment = self.step(at)?.last;
+            segments.push(segment);
+            at = match segment {
+                Segment::Root => break,
+                Segment::Unknown => return None,
+                Segment::Child(edge) => edge.from,
+                Segment::Slot { variable, .. } => variable,
+            };
+        }
+        let mut path = String::new();
+        for segment in segments.into_iter().rev() {
+            match segment {
+                Segment::Root | Segment::Unknown => {}
+                Segment::Child(edge) => {
+                    if edge.from != 0 {
+                        path.push('/');
+                    }
+                    push_name(&mut path, edge.name);
+                }
+                Segment::Slot { optimizer, name, .. } => {
+                    path.push_str(OPTIMIZER_SLOT);
+                    // No slot leads to an optimizer that the walk knows, so this nests no further.
+                    path.push_str(&self.path(optimizer)?);
+                    path.push('/');
+                    push_name(&mut path, name);
+                }
+            }
+        }
+        Some(path)
+    }
+
+    fn step(&self, node: usize) -> Option<&Step<'a>> {
+        self.steps.get(node)?.as_ref()
+    }
+
+    fn len_of(&self, last: &Segment<'_>) -> u64 {
+        let before = |node| self.step(node).map_or(0, |step| step.len);
+        match last {
+            Segment::Root | Segment::Unknown => 0,
+            Segment::Child(edge) => before(edge.from) + u64::from(edge.from != 0) + name_len(edge.name),
+            Segment::Slot { variable, optimizer, name } => {
+                let optimizer = before(*optimizer) + 1 + name_len(name);
+                before(*variable) + OPTIMIZER_SLOT.len() as u64 + optimizer
+            }
+        }
+    }
+
+    /// Writes down how an object is reached, if it was not reached before.
+    fn reach(&mut self, node: usize, last: Segment<'a>, optimizer: Option<usize>) -> bool {
+        let is_new = self.step(node).is_none();
+        if is_new {
+            self.steps[node] = Some(Step { len: self.len_of(&last), last, optimizer });
+        }
+        is_new
+    }
+
+    fn follow(&mut self, edge: Edge<'a>, optimizer: Option<usize>) -> bool {
+        self.reach(edge.to, Segment::Child(edge), optimizer)
+    }
+
+    /// Goes breadth first from objects that are reached already, along the edges that `enter` allows.
+    fn spread(
+        &mut self,
+        nodes: &'a [TrackableObject],
+        start: Vec<usize>,
+        mut enter: impl FnMut(Edge<'a>) -> bool,
+    ) {
+        let mut queue = VecDeque::from(start);
+        while let Some(from) = queue.pop_front() {
+            let optimizer = self.optimizer_of(from);
+            for child in &nodes[from].children {
+                let edge = Edge { from, name: &child.local_name, to: index(child.node_id) };
+                if self.step(edge.to).is_none() && enter(edge) && self.follow(edge, optimizer) {
+                    queue.push_back(edge.to);
+                }
+            }
+        }
+    }
+
+    fn reach_slots(&mut self, nodes: &'a [TrackableObject]) {
+        let reached: Vec<usize> = (0..nodes.len()).filter(|&node| self.step(node).is_some()).collect();
+        for optimizer in reached {
+            for slot in &nodes[optimizer].slot_variables {
+                let variable = index(slot.original_variable_node_id);
+                let last = match self.step(variable) {
+                    Some(_) => Segment::Slot { variable, optimizer, name: &slot.slot_name },
+                    None => Segment::Unknown,
+                };
+                self.reach(index(slot.slot_variable_node_id), last, self.optimizer_of(optimizer));
+            }
+        }
+    }
+}
+
+/// Bytes of a local name in a path.
+fn name_len(name: &str) -> u64 {
+    let escaped = name.bytes().filter(|byte| matches!(byte, b'.' | b'/')).count();
+    (name.len() + escaped) as u64
+}
+
+/// A reference that [`check_references`] has seen.
+fn index(id: i32) -> usize {
+    usize::try_from(id).unwrap_or(usize::MAX)
+}
+
+fn check_references(nodes: &[TrackableObject]) -> Result<()> {
+    let is_there = |id: i32| usize::try_from(id).is_ok_and(|id| id < nodes.len());
+    for (place, node) in nodes.iter().enumerate() {
+        let children = node.children.iter().map(|child| ("a child", child.node_id));
+        let slots = node.slot_variables.iter().flat_map(|slot| {
+            [("a variable", slot.original_variable_node_id), ("a slot variable", slot.slot_variable_node_id)]
+        });
+        if let Some((what, id)) = children.chain(slots).find(|&(_, id)| !is_there(id)) {
+            return Err(Error::malformed(format!(
+                "node {place} of the object graph names {what} that is not there"
+            ))
+            .expected(format!("a node from 0 to {}", nodes.len() - 1))
+            .found(format!("node {id}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! How sure this format is of an input: by the names of its files, and by the end of a table.
+
+use crate::bundle::INDEX_SUFFIX;
+use crate::locate::{Checkpoint, find, is_bundle};
+use crate::table::has_magic;
+use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
+
+/// For a folder. Where one holds the same model in several formats, TensorFlow's comes after those
+/// of others: below what their probes give for a folder.
+const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
+
+/// How sure `tf-bundle` is that the source is a checkpoint of either version.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<Score> {
+    let is_folder = *source.entry() == Entry::Folder;
+    let checkpoint = match find(source, context.limits()) {
+        Ok((checkpoint, _note)) => checkpoint,
+        // The user has to choose, and the reader says among what.
+        Err(error) if error.kind() == ErrorKind::Usage => return Ok(IN_A_FOLDER),
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
+        Err(_) => return Ok(Score::NO),
+    };
+    let (index, certain, is_ours) = match &checkpoint {
+        Checkpoint::V2(prefix) => {
+            (format!("{prefix}{INDEX_SUFFIX}"), Score::CERTAIN, is_bundle(source, prefix)?)
+        }
+        // LevelDB's own files end as these do.
+        Checkpoint::V1(files) => (files.first().cloned().unwrap_or_default(), Score::LIKELY, false),
+    };
+    let is_table = has_magic(source, source.open(&index)?)?;
+    Ok(match (is_table, is_ours) {
+        (false, false) => Score::NO,
+        _ if is_folder => IN_A_FOLDER,
+        (true, _) => certain,
+        // Broken: the reader says where.
+        (false, true) => Score::MAYBE,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::table::testing::TableBytes;
+    use std::collections::BTreeMap;
+    use tensorferry_sdk::{MemoryContext, MemorySource};
+
+    fn score(entry: Entry, files: &[(&str, &[u8])]) -> Score {
+        let files: BTreeMap<_, _> =
+            files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
+        checkpoint(&MemorySource::new(entry, files), &MemoryContext::default()).unwrap()
+    }
+
+    #[test]
+    fn the_end_of_a_table_decides() {
+        let table = TableBytes::default().finish();
+        let file = |name: &str| Entry::File(name.to_owned());
+        assert_eq!(score(file("m.index"), &[("m.index", &table)]), Score::CERTAIN);
+        let set = [("m.data-00000-of-00001", &b""[..]), ("m.index", &table)];
+        assert_eq!(score(file("m.data-00000-of-00001"), &set), Score::CERTAIN);
+        assert_eq!(score(Entry::Prefix("m".into()), &set), Score::CERTAIN);
+        assert_eq!(score(Entry::Folder, &set), IN_A_FOLDER);
+        assert_eq!(score(file("m.ckpt"), &[("m.ckpt", &table)]), Score::LIKELY);
+        assert_eq!(score(file("m.ckpt"), &[("m.ckpt", b"PK\x03\x04")]), Score::NO);
+        assert_eq!(score(file("m.index"), &[("m.index", b"faiss")]), Score::NO);
+    }
+
+    #[test]
+    fn a_broken_index_is_left_to_the_reader() {
+        let set = [("m.data-00000-of-00001", &b""[..]), ("m.index", b"cut")];
+        assert_eq!(score(Entry::File("m.index".into()), &set), Score::MAYBE);
+        assert_eq!(score(Entry::Folder, &set), IN_A_FOLDER);
+        let table = TableBytes::default().finish();
+        assert_eq!(score(Entry::Folder, &[("a.index", &table), ("b.index", &table)]), IN_A_FOLDER);
+        assert_eq!(score(Entry::Folder, &[("a.index", b"faiss"), ("b.index", b"faiss")]), Score::NO);
+        // The data file of a bundle whose index is not there.
+        assert_eq!(score(Entry::Prefix("m".into()), &set[..1]), Score::NO);
+        assert_eq!(score(Entry::Folder, &[("model.safetensors", b"")]), Score::NO);
+    }
+}

@@ -1,0 +1,242 @@
+//! A slice key names one part of a tensor, in a bundle and in a V1 checkpoint, in a code whose bytes
+//! sort as what they stand for.
+//!
+//! ```text
+//! key     num(0)  string(name)  num(rank)  rank x { signed(start)  signed(length) }
+//! num     the number of bytes that follow, then the value in as few bytes as it takes, big-endian
+//! string  00 as 00 ff, ff as ff 00, all else as it is; ends with 00 01
+//! signed  n bytes, n from 1 to 10 the fewest with -2^(7n-1) <= v < 2^(7n-1): v in 8n bits, sign
+//!         extended, big-endian, of which the first n bits are flipped
+//! ```
+//! A length of -1 stands for the whole dimension. It is not the same key as one with the dimension's
+//! length, so keys are made from a slice as its entry spells it.
+//!
+//! Sources: `EncodeTensorNameSlice` of tensorflow/core/util/saved_tensor_slice_util.cc and
+//! tensorflow/core/lib/strings/ordered_code.cc.
+
+use tensorferry_proto::TensorSliceProto;
+use tensorferry_proto::tensor_slice_proto::Extent;
+use tensorferry_proto::tensor_slice_proto::extent::HasLength;
+
+/// The length that stands for all of a dimension.
+const WHOLE: i64 = -1;
+
+/// A tensor's name and the part of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SliceKey {
+    pub(crate) name: Vec<u8>,
+    pub(crate) slice: TensorSliceProto,
+}
+
+/// The key of a slice of a tensor.
+pub(crate) fn encode(name: &[u8], slice: &TensorSliceProto) -> Vec<u8> {
+    let mut key = Vec::with_capacity(name.len() + 8 + 4 * slice.extent.len());
+    push_num(0, &mut key);
+    push_string(name, &mut key);
+    push_num(slice.extent.len() as u64, &mut key);
+    for extent in &slice.extent {
+        push_signed(extent.start, &mut key);
+        push_signed(length_of(extent).unwrap_or(WHOLE), &mut key);
+    }
+    key
+}
+
+/// What a slice key stands for; `None` for any other key. All but those that begin with a zero are
+/// told at once.
+pub(crate) fn decode(key: &[u8]) -> Option<SliceKey> {
+    let mut rest = key;
+    if take_num(&mut rest)? != 0 {
+        return None;
+    }
+    let name = take_string(&mut rest)?;
+    let rank = take_num(&mut rest)?;
+    let mut slice = TensorSliceProto::default();
+    // A dimension takes two bytes or more, so a false rank ends with the key.
+    for _ in 0..rank {
+        let start = take_signed(&mut rest)?;
+        let length = take_signed(&mut rest)?;
+        let has_length = (length != WHOLE).then_some(HasLength::Length(length));
+        slice.extent.push(Extent { start, has_length });
+    }
+    rest.is_empty().then_some(SliceKey { name, slice })
+}
+
+/// The length that an extent spells; `None` for all of the dimension.
+pub(crate) fn length_of(extent: &Extent) -> Option<i64> {
+    extent.has_length.as_ref().map(|HasLength::Length(length)| *length)
+}
+
+fn push_num(value: u64, key: &mut Vec<u8>) {
+    let bytes = value.to_be_bytes();
+    let used = &bytes[value.leading_zeros() as usize / 8..];
+    key.extend(u8::try_from(used.len()));
+    key.extend(used);
+}
+
+fn take_num(rest: &mut &[u8]) -> Option<u64> {
+    let (&len, _) = rest.split_first()?;
+    let used = rest.get(1..=usize::from(len))?;
+    if used.len() > 8 || used.first() == Some(&0) {
+        return None;
+    }
+    *rest = &rest[1 + used.len()..];
+    Some(used.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
+}
+
+fn push_string(text: &[u8], key: &mut Vec<u8>) {
+    for &byte in text {
+        key.push(byte);
+        match byte {
+            0x00 => key.push(0xff),
+            0xff => key.push(0x00),
+            _ => {}
+        }
+    }
+    key.extend([0x00, 0x01]);
+}
+
+fn take_string(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    loop {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        if byte != 0x00 && byte != 0xff {
+            text.push(byte);
+            continue;
+        }
+        let (&second, after) = rest.split_first()?;
+        *rest = after;
+        match (byte, second) {
+            (0x00, 0x01) => return Some(text),
+            (0x00, 0xff) | (0xff, 0x00) => text.push(byte),
+            _ => return None,
+        }
+    }
+}
+
+/// Bytes of the longest signed number.
+const MOST_SIGNED: usize = 10;
+
+fn push_signed(value: i64, key: &mut Vec<u8>) {
+    let bound = |len: usize| 1_i128 << (7 * len - 1);
+    let fits = |&len: &usize| (-bound(len)..bound(len)).contains(&i128::from(value));
+    let len = (1..=MOST_SIGNED).find(fits).unwrap_or(MOST_SIGNED);
+    let extended = i128::from(value).to_be_bytes();
+    let at = key.len();
+    key.extend(&extended[extended.len() - len..]);
+    flip_first_bits(&mut key[at..]);
+}
+
+fn take_signed(rest: &mut &[u8]) -> Option<i64> {
+    let (&first, after) = rest.split_first()?;
+    let second = after.first().copied().unwrap_or_default();
+    let start = u16::from_be_bytes([first, second]);
+    // The flipped bits are the opposite of the sign, and the bit after them is the sign.
+    let len = if first & 0x80 == 0 { start.leading_zeros() } else { start.leading_ones() };
+    let len = usize::try_from(len).ok().filter(|&len| len <= MOST_SIGNED)?;
+    let coded = rest.get(..len)?;
+    *rest = &rest[len..];
+    let mut bytes = [0; MOST_SIGNED];
+    let bytes = &mut bytes[..len];
+    bytes.copy_from_slice(coded);
+    flip_first_bits(bytes);
+    let sign = if bytes[0] & 0x80 == 0 { 0 } else { -1 };
+    let value = bytes.iter().fold(sign, |value: i128, &byte| value << 8 | i128::from(byte));
+    i64::try_from(value).ok()
+}
+
+/// Flips as many of the first bits as there are bytes.
+fn flip_first_bits(bytes: &mut [u8]) {
+    let header = (!(u16::MAX >> bytes.len())).to_be_bytes();
+    for (byte, flipped) in bytes.iter_mut().zip(header) {
+        *byte ^= flipped;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn slice(extents: &[(i64, Option<i64>)]) -> TensorSliceProto {
+        let extent = |&(start, length): &(i64, Option<i64>)| Extent {
+            start,
+            has_length: length.map(HasLength::Length),
+        };
+        TensorSliceProto { extent: extents.iter().map(extent).collect() }
+    }
+
+    #[test]
+    fn keys_are_those_of_tensorflow() {
+        let key = encode(b"part/w", &slice(&[(0, Some(2)), (0, None)]));
+        assert_eq!(key, b"\x00part/w\x00\x01\x01\x02\x80\x82\x80\x7f");
+        assert_eq!(encode(b"s", &slice(&[])), b"\x00s\x00\x01\x00");
+        // An explicit length is another key than all of the dimension.
+        assert_ne!(encode(b"a", &slice(&[(0, Some(100))])), encode(b"a", &slice(&[(0, None)])));
+    }
+
+    #[test]
+    fn signed_numbers_have_the_published_bytes() {
+        let coded: [(i64, &[u8]); 8] = [
+            (0, b"\x80"),
+            (2, b"\x82"),
+            (-1, b"\x7f"),
+            (63, b"\xbf"),
+            (64, b"\xc0\x40"),
+            (100, b"\xc0\x64"),
+            (334, b"\xc1\x4e"),
+            (-65, b"\x3f\xbf"),
+        ];
+        for (value, bytes) in coded {
+            let mut key = Vec::new();
+            push_signed(value, &mut key);
+            assert_eq!(key, bytes, "{value}");
+            assert_eq!(take_signed(&mut &key[..]), Some(value));
+        }
+    }
+
+    #[test]
+    fn signed_numbers_sort_by_value_and_come_back() {
+        let mut values = vec![0, i64::MIN, i64::MAX];
+        for bit in 0..63 {
+            let power = 1_i64 << bit;
+            values.extend([power - 1, power, power + 1, -power - 1, -power, 1 - power]);
+        }
+        values.sort_unstable();
+        values.dedup();
+        let mut last = Vec::new();
+        for value in values {
+            let mut key = Vec::new();
+            push_signed(value, &mut key);
+            assert!(key > last, "{value}");
+            assert_eq!(take_signed(&mut &key[..]), Some(value));
+            last = key;
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for name in [&b"a\x00b\xff\x00\x01"[..], b"", b"plain/name"] {
+            for slice in [slice(&[]), slice(&[(3, Some(1 << 40)), (0, None), (i64::MAX, Some(i64::MIN))])] {
+                let key = encode(name, &slice);
+                assert_eq!(decode(&key).unwrap(), SliceKey { name: name.to_vec(), slice });
+            }
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_no_key() {
+        let key = encode(b"a\xffb", &slice(&[(0, Some(334)), (0, None)]));
+        for len in 0..key.len() {
+            assert_eq!(decode(&key[..len]), None, "the first {len} bytes");
+        }
+        assert_eq!(decode(&[&key[..], b"\x80"].concat()), None);
+        for bad in [&b"name"[..], b"\x01\x00a\x00\x01\x00", b"\x00a\x00\x02\x00", b"\x00\xffa\x00\x01\x00"] {
+            assert_eq!(decode(bad), None, "{bad:?}");
+        }
+        // A rank of 2^64 - 1, and a number of 16 bytes.
+        assert_eq!(decode(b"\x00a\x00\x01\x08\xff\xff\xff\xff\xff\xff\xff\xff\x80\x80"), None);
+        assert_eq!(decode(b"\x00a\x00\x01\x01\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"), None);
+    }
+}

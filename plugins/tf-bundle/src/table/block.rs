@@ -1,0 +1,169 @@
+//! A block is a run of entries, checked and decompressed.
+
+use super::{Handle, NOT_COMPRESSED, SNAPPY, TRAILER_LEN};
+use crate::{checksum, varint};
+use std::ops::Range;
+use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
+
+/// How much longer snappy makes what it is given: no element of it gives more than 64 bytes for 3.
+const MOST_EXPANSION: usize = 22;
+
+/// A block's bytes.
+#[derive(Debug)]
+pub(super) struct Block {
+    bytes: Vec<u8>,
+    /// Where the restarts begin.
+    entries_end: usize,
+}
+
+impl Block {
+    /// Reads the block of a handle.
+    ///
+    /// # Errors
+    /// Malformed, with the block's offset: past the end of the file, a false checksum, broken
+    /// compression, restarts that do not fit; unsupported, another compression; over a limit.
+    pub(super) fn read(source: &dyn Source, file: FileId, handle: Handle, limits: &Limits) -> Result<Self> {
+        Self::read_from(source, file, handle, limits)
+            .map_err(|error| error.file(source.name(file)).offset(handle.offset))
+    }
+
+    fn read_from(source: &dyn Source, file: FileId, handle: Handle, limits: &Limits) -> Result<Self> {
+        let whole = handle.size.checked_add(TRAILER_LEN).ok_or_else(|| {
+            Error::malformed("a block of the table does not fit 64 bits").found(handle.size)
+        })?;
+        check_range(source.name(file), source.len(file), handle.offset, whole)
+            .map_err(|error| error.context("a block of the table"))?;
+        let mut bytes = source.read_vec(file, handle.offset, whole, limits)?;
+        let Some((covered, &[a, b, c, d])) = bytes.split_last_chunk() else {
+            return Err(Error::malformed("a block of the table has no trailer"));
+        };
+        let (stored, found) = (u32::from_le_bytes([a, b, c, d]), checksum::mask(crc32c::crc32c(covered)));
+        if stored != found {
+            return Err(Error::malformed("a block of the table does not have its checksum")
+                .expected(format!("masked crc32c {stored:#010x}"))
+                .found(format!("{found:#010x}")));
+        }
+        let compression = covered.last().copied();
+        bytes.truncate(bytes.len() - 5);
+        match compression {
+            Some(NOT_COMPRESSED) => Self::of_bytes(bytes),
+            Some(SNAPPY) => Self::of_bytes(decompress(&bytes, limits)?),
+            other => Err(Error::unsupported("a block of the table has another compression")
+                .expected("0 (none) or 1 (snappy)")
+                .found(other.unwrap_or_default())),
+        }
+    }
+
+    fn of_bytes(bytes: Vec<u8>) -> Result<Self> {
+        let Some((rest, count)) = bytes.split_last_chunk() else {
+            return Err(Error::malformed("a block of the table is too short for its number of restarts")
+                .expected("4 bytes or more")
+                .found(bytes.len()));
+        };
+        let count = u32::from_le_bytes(*count) as usize;
+        let Some(entries_end) = count.checked_mul(4).and_then(|len| rest.len().checked_sub(len)) else {
+            return Err(Error::malformed("the restarts of a block of the table do not fit into it")
+                .expected(format!("at most {}", rest.len() / 4))
+                .found(count));
+        };
+        // Who seeks begins at the first restart, who reads all at the first byte: they have to agree.
+        let first = rest[entries_end..].first_chunk().map(|first| u32::from_le_bytes(*first));
+        match first {
+            None => Ok(Self { bytes, entries_end: 0 }),
+            Some(0) => Ok(Self { bytes, entries_end }),
+            Some(first) => {
+                Err(Error::malformed("a block of the table does not begin with its first restart")
+                    .expected(0)
+                    .found(first))
+            }
+        }
+    }
+
+    /// The entries, in order.
+    pub(super) fn entries(&self) -> Entries<'_> {
+        Entries { block: self, at: 0, key: Vec::new() }
+    }
+
+    /// Bytes of the block.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn entries_bytes(&self) -> &[u8] {
+        &self.bytes[..self.entries_end]
+    }
+}
+
+fn decompress(bytes: &[u8], limits: &Limits) -> Result<Vec<u8>> {
+    let broken = |error: snap::Error| Error::malformed(format!("a snappy block of the table: {error}"));
+    let len = snap::raw::decompress_len(bytes).map_err(broken)?;
+    if len > bytes.len().saturating_mul(MOST_EXPANSION) {
+        return Err(Error::malformed("a snappy block of the table claims more than it can hold")
+            .expected(format!("at most {} bytes", bytes.len().saturating_mul(MOST_EXPANSION)))
+            .found(len));
+    }
+    if len as u64 > limits.header_bytes {
+        return Err(Error::limit("a snappy block of the table is too long to hold in memory")
+            .expected(format!("at most {} bytes", limits.header_bytes))
+            .found(len));
+    }
+    snap::raw::Decoder::new().decompress_vec(bytes).map_err(broken)
+}
+
+/// Walks the entries of a block. The key is built in one buffer, entry after entry.
+pub(super) struct Entries<'a> {
+    block: &'a Block,
+    at: usize,
+    key: Vec<u8>,
+}
+
+impl<'a> Entries<'a> {
+    /// Steps to the next entry: where its value lies in the block; `None` at the end.
+    ///
+    /// # Errors
+    /// Malformed: an entry past the restarts, or a key that is not above the one before it.
+    pub(super) fn step(&mut self) -> Result<Option<Range<usize>>> {
+        let entries = self.block.entries_bytes();
+        let Some(mut rest) = entries.get(self.at..).filter(|rest| !rest.is_empty()) else {
+            return Ok(None);
+        };
+        let is_first = self.at == 0;
+        let lengths = |rest: &mut &[u8]| {
+            Some((varint::take_len(rest)?, varint::take_len(rest)?, varint::take_len(rest)?))
+        };
+        let Some((shared, unshared, value_len)) = lengths(&mut rest) else {
+            return Err(Error::malformed("an entry of the table breaks off"));
+        };
+        let Some(tail) = self.key.get(shared..) else {
+            return Err(Error::malformed("a key of the table shares more than the one before it has")
+                .expected(format!("at most {} bytes", self.key.len()))
+                .found(shared));
+        };
+        let whole = unshared.checked_add(value_len).filter(|&len| len <= rest.len());
+        let Some(whole) = whole else {
+            return Err(Error::malformed("an entry of the table reaches past the last one")
+                .expected(format!("at most {} bytes", rest.len()))
+                .found(format!("{unshared} and {value_len}")));
+        };
+        let suffix = &rest[..unshared];
+        // Both keys begin with the same `shared` bytes.
+        if !is_first && suffix <= tail {
+            return Err(Error::malformed("a key of the table is not above the one before it"));
+        }
+        self.key.truncate(shared);
+        self.key.extend_from_slice(suffix);
+        let start = entries.len() - rest.len() + unshared;
+        self.at = entries.len() - rest.len() + whole;
+        Ok(Some(start..start + value_len))
+    }
+
+    /// The key of the entry that was stepped to.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// A value's bytes.
+    pub(super) fn value(&self, range: Range<usize>) -> &'a [u8] {
+        self.block.bytes().get(range).unwrap_or_default()
+    }
+}

@@ -1,0 +1,145 @@
+//! Reading a table: the footer and the index block are held, data blocks come and go one at a time.
+
+use super::block::{Block, Entries};
+use super::{FOOTER_LEN, Handle, MAGIC};
+use crate::names::key_text::key_text;
+use std::ops::Range;
+use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
+
+/// Bytes of the footer before its magic.
+const HANDLES_LEN: usize = 40;
+
+/// An open table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    file: FileId,
+    name: String,
+    index: Block,
+    index_handle: Handle,
+    limits: Limits,
+}
+
+/// Where a value stands: in which block, and where in it once it is decompressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EntryPlace {
+    pub(crate) block: Handle,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+/// Takes a key, its value, and the value's place.
+pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8], EntryPlace) -> Result<()> + 'a;
+
+/// Whether a file ends with a table's magic.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn has_magic(source: &dyn Source, file: FileId) -> Result<bool> {
+    let Some(start) = source.len(file).checked_sub(FOOTER_LEN) else { return Ok(false) };
+    let mut magic = [0; 8];
+    source.read_at(file, start + FOOTER_LEN - 8, &mut magic)?;
+    Ok(u64::from_le_bytes(magic) == MAGIC)
+}
+
+impl Table {
+    /// Reads the footer and the index block.
+    ///
+    /// # Errors
+    /// Malformed: no table, or a broken one, with the file and the block's offset; over a limit; i/o.
+    pub(crate) fn open(source: &dyn Source, file: FileId, limits: &Limits) -> Result<Self> {
+        let name = source.name(file).to_owned();
+        let Some(start) = source.len(file).checked_sub(FOOTER_LEN) else {
+            let error = Error::malformed("the file is too short for a table").file(name);
+            return Err(error.expected(format!("{FOOTER_LEN} bytes or more")).found(source.len(file)));
+        };
+        if !has_magic(source, file)? {
+            let error = Error::malformed("the file does not end as a table does").file(name);
+            return Err(error.offset(start + FOOTER_LEN - 8).expected(format!("magic {MAGIC:#018x}")));
+        }
+        let mut footer = [0; HANDLES_LEN];
+        source.read_at(file, start, &mut footer)?;
+        let mut rest = &footer[..];
+        let handles = Handle::take(&mut rest).and_then(|_metaindex| Handle::take(&mut rest));
+        let Some(index_handle) = handles else {
+            return Err(Error::malformed("the table's footer does not hold two handles")
+                .file(name)
+                .offset(start));
+        };
+        let index = Block::read(source, file, index_handle, limits)
+            .map_err(|error| error.context("the table's index"))?;
+        Ok(Self { file, name, index, index_handle, limits: limits.clone() })
+    }
+
+    /// Shows every entry to `visit`, in the order of the keys.
+    ///
+    /// # Errors
+    /// Malformed, with the file, the block's offset and the key: a broken block, keys that do not
+    /// strictly increase, blocks that are not in the order of the file; what `visit` says.
+    pub(crate) fn for_each(&self, source: &dyn Source, visit: &mut Visit<'_>) -> Result<()> {
+        let mut last_key = Vec::new();
+        let mut is_first = true;
+        // Writers place blocks in order. Held to that, an index that names a block again and again
+        // costs no more than reading the file once.
+        let mut floor = 0;
+        let mut index = self.index.entries();
+        while let Some(value) = self.step(&mut index, self.index_handle)? {
+            // Bytes after a handle are tolerated: LevelDB keeps room for more there.
+            let Some(handle) = Handle::take(&mut index.value(value)) else {
+                let error = Error::malformed("an entry of the table's index holds no handle");
+                return Err(self.at(error, self.index_handle, index.key()));
+            };
+            if handle.offset < floor {
+                let error = Error::malformed("a block of the table lies in the one before it");
+                let error = error.expected(format!("an offset of {floor} or more")).found(handle.offset);
+                return Err(self.at(error, self.index_handle, index.key()));
+            }
+            let block = Block::read(source, self.file, handle, &self.limits)?;
+            floor = handle.offset + handle.size;
+            let mut entries = block.entries();
+            let mut is_first_of_block = true;
+            while let Some(value) = self.step(&mut entries, handle)? {
+                // Within a block the walk itself has compared.
+                if is_first_of_block && !is_first && entries.key() <= &last_key[..] {
+                    let error = Error::malformed("a key of the table is not above the one before it");
+                    return Err(self.at(error, handle, entries.key()));
+                }
+                (is_first, is_first_of_block) = (false, false);
+                let place = EntryPlace { block: handle, start: value.start, len: value.len() };
+                visit(entries.key(), entries.value(value), place)
+                    .map_err(|error| self.at(error, handle, entries.key()))?;
+            }
+            if !is_first_of_block {
+                last_key.clear();
+                last_key.extend_from_slice(entries.key());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one value again; its block is read and checked again with it.
+    ///
+    /// # Errors
+    /// As [`for_each`](Self::for_each); transient, if the file has changed.
+    pub(crate) fn value(&self, source: &dyn Source, place: EntryPlace) -> Result<Vec<u8>> {
+        let block = Block::read(source, self.file, place.block, &self.limits)?;
+        let end = place.start.saturating_add(place.len);
+        block.bytes().get(place.start..end).map(<[u8]>::to_vec).ok_or_else(|| {
+            Error::transient("a block of the table has changed").file(&self.name).offset(place.block.offset)
+        })
+    }
+
+    fn step(&self, entries: &mut Entries<'_>, block: Handle) -> Result<Option<Range<usize>>> {
+        entries.step().map_err(|error| {
+            let after = format!("after key {:?}", key_text(entries.key()));
+            self.at(error.context(after), block, entries.key())
+        })
+    }
+
+    fn at(&self, error: Error, block: Handle, key: &[u8]) -> Error {
+        error.file(&self.name).offset(block.offset).tensor(key_text(key))
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

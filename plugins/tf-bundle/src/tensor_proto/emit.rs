@@ -1,0 +1,74 @@
+//! An emitter gathers elements and pushes them in chunks, and repeats the last one.
+
+use tensorferry_sdk::{ByteSink, Result};
+
+/// Bytes that are pushed at once.
+const CHUNK: usize = 64 << 10;
+
+/// Pushes elements of a width.
+pub(crate) struct Emitter<'a> {
+    output: &'a mut dyn ByteSink,
+    buffer: Vec<u8>,
+    /// The last bytes that were written, as many as an element has.
+    last: Vec<u8>,
+    width: usize,
+}
+
+impl<'a> Emitter<'a> {
+    pub(crate) fn new(width: usize, output: &'a mut dyn ByteSink) -> Self {
+        Self { output, buffer: Vec::with_capacity(CHUNK), last: vec![0; width], width }
+    }
+
+    /// Appends bytes, which need not be whole elements.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        self.last.extend_from_slice(&bytes[bytes.len().saturating_sub(self.width)..]);
+        self.last.drain(..self.last.len() - self.width);
+        self.append(bytes)
+    }
+
+    /// Appends the low bytes of an integer, as many as an element has.
+    pub(crate) fn push_low(&mut self, value: u64) -> Result<()> {
+        let width = self.width.min(8);
+        self.push(&value.to_le_bytes()[..width])
+    }
+
+    /// Appends the last element so many times more; zeros, if there was none.
+    pub(crate) fn repeat(&mut self, times: u64) -> Result<()> {
+        let element = std::mem::take(&mut self.last);
+        self.fill(&element, times)
+    }
+
+    /// Appends `element` so many times.
+    pub(crate) fn fill(&mut self, element: &[u8], times: u64) -> Result<()> {
+        let at_once = (CHUNK / element.len().max(1)).max(1);
+        let chunk = element.repeat(usize::try_from(times).unwrap_or(at_once).min(at_once));
+        let at_once = at_once as u64;
+        (0..times / at_once).try_for_each(|_| self.append(&chunk))?;
+        let rest = usize::try_from(times % at_once).unwrap_or(0);
+        self.append(&chunk[..rest * element.len()])
+    }
+
+    /// Pushes what is left.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        self.flush()
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.buffer.len() + bytes.len() > CHUNK {
+            self.flush()?;
+        }
+        if bytes.len() > CHUNK {
+            return self.output.write(bytes);
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if !self.buffer.is_empty() {
+            self.output.write(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! A list is the repeated field in which a `TensorProto` keeps the values of its dtype.
+
+use tensorferry_sdk::Dtype;
+
+/// Which field it is, and how its items become elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct List {
+    pub(crate) field: u32,
+    pub(crate) item: Item,
+}
+
+/// How one item of a list lies in the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Item {
+    /// Four bytes as they are: an f32, half of a c64.
+    Fixed4,
+    /// Eight bytes as they are: an f64, half of a c128.
+    Fixed8,
+    /// A varint, of which the element has these bits.
+    Varint { mask: u64 },
+    /// A varint that is 0 or not.
+    Bool,
+    /// A byte; the list is one field of bytes.
+    Byte,
+    /// A string.
+    Text,
+}
+
+impl List {
+    /// The list of a dtype's values.
+    pub(crate) fn of(dtype: Dtype) -> Option<Self> {
+        let varint = |bits: u32| Item::Varint { mask: u64::MAX >> (64 - bits) };
+        let (field, item) = match dtype {
+            Dtype::F32 => (5, Item::Fixed4),
+            Dtype::F64 => (6, Item::Fixed8),
+            Dtype::I32 | Dtype::QI32 => (7, varint(32)),
+            Dtype::I16 | Dtype::U16 | Dtype::QI16 | Dtype::QU16 => (7, varint(16)),
+            Dtype::I8 | Dtype::U8 | Dtype::QI8 | Dtype::QU8 => (7, varint(8)),
+            Dtype::I4_UNPACKED | Dtype::U4_UNPACKED => (7, varint(4)),
+            Dtype::I2_UNPACKED | Dtype::U2_UNPACKED => (7, varint(2)),
+            Dtype::STR => (8, Item::Text),
+            Dtype::C64 => (9, Item::Fixed4),
+            Dtype::I64 => (10, varint(64)),
+            Dtype::BOOL => (11, Item::Bool),
+            Dtype::C128 => (12, Item::Fixed8),
+            Dtype::F16 | Dtype::BF16 => (13, varint(16)),
+            Dtype::U32 => (16, varint(32)),
+            Dtype::U64 => (17, varint(64)),
+            Dtype::F8_E5M2
+            | Dtype::F8_E4M3
+            | Dtype::F8_E4M3FNUZ
+            | Dtype::F8_E4M3B11FNUZ
+            | Dtype::F8_E5M2FNUZ
+            | Dtype::F4_UNPACKED => (18, Item::Byte),
+            _ => return None,
+        };
+        Some(Self { field, item })
+    }
+}
+
+impl Item {
+    /// The bits of the element that a varint stands for.
+    pub(crate) fn element(self, varint: u64) -> u64 {
+        match self {
+            Self::Bool => u64::from(varint != 0),
+            Self::Varint { mask } => varint & mask,
+            Self::Fixed4 | Self::Fixed8 | Self::Byte | Self::Text => varint,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn every_dtype_of_tensorflow_has_a_list() {
+        for dtype in (0..100).filter_map(crate::dtype::of_number) {
+            let name = dtype.info().unwrap().name();
+            assert!(List::of(dtype).is_some(), "{name}");
+        }
+    }
+}

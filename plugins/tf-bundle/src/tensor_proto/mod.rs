@@ -1,0 +1,109 @@
+//! A `TensorProto` is a tensor inside a message: a constant of a graph, a slice of a V1 checkpoint.
+//! It is read where it lies, field by field, since it may be as long as the file.
+//!
+//! ```text
+//! 1  dtype            varint, a DataType
+//! 2  tensor_shape     TensorShapeProto { dim = 2 { size = 1 }, unknown_rank = 3 }
+//! 4  tensor_content   all elements: row-major, little-endian; strings: n varint lengths, then the bytes
+//! else a list, by dtype
+//!    5  float_val     f32                     13  half_val      f16 and bf16, their bits
+//!    6  double_val    f64                     16  uint32_val    u32
+//!    7  int_val       i32 and narrower,       17  uint64_val    u64
+//!                     also quantized          18  float8_val    one byte each: the f8 types, f4
+//!    8  string_val    strings
+//!    9  scomplex_val  c64: real, imaginary
+//!   10  int64_val     i64
+//!   11  bool_val      booleans
+//!   12  dcomplex_val  c128: real, imaginary
+//! ```
+//!
+//! A list that is shorter than the tensor repeats its last value; an empty one stands for zeros, and
+//! for empty strings. A `tensor_content` that is not empty goes before any list. Integers of less than a
+//! byte are one byte each, the bits above them zero.
+//!
+//! Sources: `tensorflow/core/framework/tensor.proto`; `tensor.cc` there for what readers take
+//! (`Tensor::FromProto`, `FromProtoField`). TensorFlow ignores what a list has beyond the tensor; here
+//! that is an error.
+
+mod emit;
+mod list;
+mod strings;
+mod values;
+
+pub(crate) use values::Values;
+
+use crate::wire::{Value, Wire};
+use std::ops::Range;
+use tensorferry_sdk::Result;
+
+/// The most dimensions that TensorFlow's `TensorShape` has (`tensor_shape.h`).
+const MOST_DIMENSIONS: usize = 254;
+
+/// What a `TensorProto` says besides its values.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// The number of its dtype.
+    pub(crate) dtype: i32,
+    /// Its dimensions.
+    pub(crate) shape: Vec<u64>,
+}
+
+impl Header {
+    /// Reads dtype and shape of the message that lies in `message`.
+    ///
+    /// # Errors
+    /// Malformed: a shape that no tensor has, fields of other types; i/o.
+    pub(crate) fn read(wire: &mut Wire<'_>, message: &Range<u64>) -> Result<Self> {
+        let mut header = Self::default();
+        let mut rest = message.clone();
+        while let Some(field) = wire.next(&mut rest)? {
+            match (field.number, field.value) {
+                (1, Value::Varint(number)) => {
+                    header.dtype = i32::try_from(number).map_err(|_| {
+                        wire.malformed(field.at, "a tensor's dtype is no small number").found(number)
+                    })?;
+                }
+                (2, Value::Bytes(range)) => read_shape(wire, range, &mut header.shape)?,
+                (1 | 2, _) => return Err(wire.wrong_type(field.at)),
+                _ => {}
+            }
+        }
+        Ok(header)
+    }
+}
+
+/// Appends the dimensions of a `TensorShapeProto`: where a message is given twice, lists are joined.
+pub(crate) fn read_shape(wire: &mut Wire<'_>, mut rest: Range<u64>, shape: &mut Vec<u64>) -> Result<()> {
+    while let Some(field) = wire.next(&mut rest)? {
+        match (field.number, field.value) {
+            (2, Value::Bytes(range)) => {
+                if shape.len() == MOST_DIMENSIONS {
+                    return Err(wire
+                        .malformed(field.at, "a tensor has too many dimensions")
+                        .expected(format!("at most {MOST_DIMENSIONS}")));
+                }
+                shape.push(read_dim(wire, range)?);
+            }
+            (3, Value::Varint(unknown)) if unknown != 0 => {
+                return Err(wire.malformed(field.at, "a tensor with values has no shape"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn read_dim(wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<u64> {
+    let mut size = 0;
+    while let Some(field) = wire.next(&mut rest)? {
+        if let (1, Value::Varint(value)) = (field.number, field.value) {
+            let signed = value.cast_signed();
+            size = u64::try_from(signed)
+                .map_err(|_| wire.malformed(field.at, "a dimension is negative").found(signed))?;
+        }
+    }
+    Ok(size)
+}
+
+#[cfg(test)]
+mod tests;

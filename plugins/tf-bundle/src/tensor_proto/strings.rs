@@ -1,0 +1,67 @@
+//! A content of strings is a `tensor_content` whose elements have no fixed length: first a varint for
+//! the length of each, then their bytes side by side.
+//!
+//! Source: `EncodeStringList` in `tensorflow/core/platform/coding.cc` and `tstring`'s `Encode` in
+//! `tensorflow/core/framework/tensor.cc`.
+
+use super::emit::Emitter;
+use crate::wire::Wire;
+use std::ops::Range;
+use tensorferry_sdk::{ByteSink, Result};
+
+/// Strings that are copied out of a window rather than read by themselves.
+const SHORT: u64 = 1024;
+
+/// Where the lengths and where the bytes of a content lie.
+///
+/// # Errors
+/// Malformed, if there are fewer lengths, or if they are not those of the bytes; i/o.
+pub(super) fn split(
+    wire: &mut Wire<'_>,
+    content: &Range<u64>,
+    elements: u64,
+) -> Result<(Range<u64>, Range<u64>)> {
+    let mut rest = content.clone();
+    let mut sum = 0_u64;
+    // Ends where the content ends, however many elements are claimed.
+    for _ in 0..elements {
+        sum = sum.saturating_add(wire.varint(&mut rest)?);
+    }
+    let left = rest.end - rest.start;
+    if sum != left {
+        return Err(wire
+            .malformed(rest.start, "a tensor's strings have not the lengths that stand before them")
+            .expected(format!("{sum} bytes"))
+            .found(left));
+    }
+    Ok((content.start..rest.start, rest))
+}
+
+/// Pushes each string after its length.
+pub(super) fn write(
+    wire: &mut Wire<'_>,
+    lengths: &Range<u64>,
+    bytes: &Range<u64>,
+    output: &mut dyn ByteSink,
+) -> Result<()> {
+    let mut emitter = Emitter::new(0, output);
+    let mut texts = wire.again();
+    let mut buffer = Vec::new();
+    let mut lengths = lengths.clone();
+    let mut start = bytes.start;
+    while !lengths.is_empty() {
+        let len = wire.varint(&mut lengths)?;
+        emitter.push(&len.to_le_bytes())?;
+        let end = start.checked_add(len).filter(|&end| end <= bytes.end);
+        let end = end.ok_or_else(|| wire.malformed(start, "a string reaches past its content"))?;
+        if len <= SHORT {
+            buffer.resize(usize::try_from(len).unwrap_or(0), 0);
+            texts.copy(start, &mut buffer)?;
+            emitter.push(&buffer)?;
+        } else {
+            texts.each_chunk(&(start..end), &mut |chunk| emitter.push(chunk))?;
+        }
+        start = end;
+    }
+    emitter.finish()
+}

@@ -1,0 +1,242 @@
+//! Values are a tensor's elements inside a `TensorProto`, found and counted before any is given out.
+
+use super::emit::Emitter;
+use super::list::{Item, List};
+use super::strings;
+use crate::wire::{Value, Wire};
+use std::ops::Range;
+use tensorferry_sdk::{ByteSink, Dtype, Error, Limits, Result};
+
+/// A tensor's values, which are as many as it has elements, or fewer where the last is repeated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Values {
+    elements: u64,
+    /// Bytes of an element; of strings, of the length before each.
+    width: u64,
+    /// Logical bytes of all elements.
+    len: u64,
+    form: Form,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Form {
+    /// `tensor_content`: the logical bytes as they are.
+    Content(Range<u64>),
+    /// `tensor_content` of strings: first their lengths, then their bytes.
+    Strings { lengths: Range<u64>, bytes: Range<u64> },
+    /// A list in the message.
+    Listed { message: Range<u64>, list: List, found: Found },
+}
+
+/// What a message has of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Found {
+    /// Bytes of `Fixed` items, else items.
+    items: u64,
+    /// Bytes of all strings.
+    text: u64,
+    /// The last field; the only one, if `fields` is 1.
+    last: Range<u64>,
+    fields: u64,
+}
+
+impl Values {
+    /// Finds the values of a tensor of so many elements, at least one, in the message that lies in
+    /// `message`.
+    ///
+    /// # Errors
+    /// Malformed: too many values, a content of another length, fields of other types; i/o.
+    pub(crate) fn find(
+        wire: &mut Wire<'_>,
+        message: &Range<u64>,
+        dtype: Dtype,
+        elements: u64,
+    ) -> Result<Self> {
+        let list = List::of(dtype).zip(dtype.info());
+        let (list, info) = list.ok_or_else(|| Error::plugin("TensorFlow has no tensors of this dtype"))?;
+        let mut content = 0..0;
+        let mut found = Found::default();
+        let mut rest = message.clone();
+        while let Some(field) = wire.next(&mut rest)? {
+            match (field.number, field.value) {
+                (4, Value::Bytes(range)) => content = range,
+                (number, value) if number == list.field => found.add(wire, list.item, field.at, value)?,
+                _ => {}
+            }
+        }
+        let width = info.element_bytes().map_or(8, u64::from);
+        let too_long = || Error::malformed("the tensor's length does not fit 64 bits");
+        let fixed = elements.checked_mul(width).ok_or_else(too_long)?;
+        let (form, len) = if content.is_empty() {
+            let count = found.count(wire, message, list.item, width)?;
+            if count > elements {
+                return Err(wire
+                    .malformed(message.start, "a tensor has more values than elements")
+                    .expected(format!("at most {elements}"))
+                    .found(count));
+            }
+            let mut len = fixed.checked_add(found.text).ok_or_else(too_long)?;
+            if list.item == Item::Text {
+                let again = (elements - count).checked_mul(found.last.end - found.last.start);
+                len = again.and_then(|again| again.checked_add(len)).ok_or_else(too_long)?;
+            }
+            found.items = count;
+            (Form::Listed { message: message.clone(), list, found }, len)
+        } else if list.item == Item::Text {
+            let (lengths, bytes) = strings::split(wire, &content, elements)?;
+            let len = fixed.checked_add(bytes.end - bytes.start).ok_or_else(too_long)?;
+            (Form::Strings { lengths, bytes }, len)
+        } else {
+            let stored = content.end - content.start;
+            if stored != fixed {
+                return Err(wire
+                    .malformed(content.start, "a tensor's content has not the length of its elements")
+                    .expected(format!("{fixed} bytes"))
+                    .found(stored));
+            }
+            (Form::Content(content), fixed)
+        };
+        Ok(Self { elements, width, len, form })
+    }
+
+    /// Logical bytes of the tensor.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// How many of them only repeat a value.
+    pub(crate) fn repeated_len(&self) -> u64 {
+        match &self.form {
+            Form::Listed { list, found, .. } => {
+                let text = if list.item == Item::Text { found.last.end - found.last.start } else { 0 };
+                (self.elements - found.items).saturating_mul(self.width.saturating_add(text))
+            }
+            Form::Content(_) | Form::Strings { .. } => 0,
+        }
+    }
+
+    /// Where the logical bytes lie just as they are, if they do.
+    pub(crate) fn as_they_lie(&self) -> Option<&Range<u64>> {
+        match &self.form {
+            Form::Content(range) => Some(range),
+            Form::Listed { list, found, .. } => {
+                let plain = matches!(list.item, Item::Fixed4 | Item::Fixed8 | Item::Byte);
+                let one = plain && found.fields == 1 && found.items == self.elements;
+                one.then_some(&found.last).filter(|range| range.end - range.start == self.len)
+            }
+            Form::Strings { .. } => None,
+        }
+    }
+
+    /// The one element that the message has, for all of a tensor that is not of strings.
+    ///
+    /// # Errors
+    /// Malformed; i/o.
+    pub(crate) fn constant(&self, wire: &mut Wire<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
+        match &self.form {
+            Form::Listed { list, found, .. } if found.items <= 1 && list.item != Item::Text => {
+                let mut element = Vec::new();
+                Self { elements: 1, len: self.width, ..self.clone() }.write(wire, &mut element, limits)?;
+                Ok(Some(element))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Pushes the logical bytes: row-major, little-endian, each string after its length.
+    ///
+    /// # Errors
+    /// Malformed; i/o; what `output` returns.
+    pub(crate) fn write(
+        &self,
+        wire: &mut Wire<'_>,
+        output: &mut dyn ByteSink,
+        limits: &Limits,
+    ) -> Result<()> {
+        match &self.form {
+            Form::Content(range) => wire.each_chunk(range, &mut |chunk| output.write(chunk)),
+            Form::Strings { lengths, bytes } => strings::write(wire, lengths, bytes, output),
+            Form::Listed { message, list, found } => {
+                let mut emitter = Emitter::new(usize::try_from(self.width).unwrap_or(0), output);
+                let mut rest = message.clone();
+                while let Some(field) = wire.next(&mut rest)? {
+                    // Of a field that is no list, the last one counts.
+                    let counts = list.item != Item::Byte || field.value == Value::Bytes(found.last.clone());
+                    if field.number == list.field && counts {
+                        push(wire, list.item, field.value, &mut emitter)?;
+                    }
+                }
+                let missing = self.elements - found.items;
+                if missing > 0 && list.item == Item::Text {
+                    let text = wire.bytes(&found.last, limits.header_bytes)?;
+                    let element = [&(text.len() as u64).to_le_bytes()[..], &text].concat();
+                    emitter.fill(&element, missing)?;
+                } else {
+                    emitter.repeat(missing)?;
+                }
+                emitter.finish()
+            }
+        }
+    }
+}
+
+impl Found {
+    fn add(&mut self, wire: &Wire<'_>, item: Item, at: u64, value: Value) -> Result<()> {
+        self.fields += 1;
+        match (item, value) {
+            (Item::Fixed4, Value::Fixed32(_)) => self.items += 4,
+            (Item::Fixed8, Value::Fixed64(_)) => self.items += 8,
+            (Item::Varint { .. } | Item::Bool, Value::Varint(_)) => self.items += 1,
+            (item, Value::Bytes(range)) => {
+                let len = range.end - range.start;
+                match item {
+                    Item::Fixed4 | Item::Fixed8 => self.items += len,
+                    Item::Varint { .. } | Item::Bool => self.items += wire.count_varints(&range)?,
+                    Item::Byte => self.items = len,
+                    Item::Text => {
+                        self.items += 1;
+                        self.text += len;
+                    }
+                }
+                self.last = range;
+            }
+            _ => return Err(wire.wrong_type(at)),
+        }
+        Ok(())
+    }
+
+    /// How many elements the items are.
+    fn count(&self, wire: &Wire<'_>, message: &Range<u64>, item: Item, width: u64) -> Result<u64> {
+        if !matches!(item, Item::Fixed4 | Item::Fixed8) {
+            return Ok(self.items);
+        }
+        if !self.items.is_multiple_of(width) {
+            return Err(wire
+                .malformed(message.start, "a tensor's values end inside an element")
+                .expected(format!("a multiple of {width} bytes"))
+                .found(self.items));
+        }
+        Ok(self.items / width)
+    }
+}
+
+/// Pushes the items of one field of a list.
+fn push(wire: &Wire<'_>, item: Item, value: Value, emitter: &mut Emitter<'_>) -> Result<()> {
+    match value {
+        Value::Fixed32(bits) => emitter.push(&bits.to_le_bytes()),
+        Value::Fixed64(bits) => emitter.push(&bits.to_le_bytes()),
+        Value::Varint(value) => emitter.push_low(item.element(value)),
+        Value::Bytes(range) => match item {
+            Item::Varint { .. } | Item::Bool => {
+                wire.each_varint(&range, &mut |value| emitter.push_low(item.element(value)))
+            }
+            Item::Text => {
+                emitter.push(&(range.end - range.start).to_le_bytes())?;
+                wire.each_chunk(&range, &mut |chunk| emitter.push(chunk))
+            }
+            Item::Fixed4 | Item::Fixed8 | Item::Byte => {
+                wire.each_chunk(&range, &mut |chunk| emitter.push(chunk))
+            }
+        },
+    }
+}

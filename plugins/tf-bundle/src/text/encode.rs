@@ -1,0 +1,324 @@
+//! The encoder reads the text form field by field and appends what it says in wire form.
+//!
+//! It keeps a stack of the messages that are open, so that the text decides the depth of a list, not
+//! of the program's own calls.
+
+use super::lexer::{Kind, Lexer, Token};
+use super::literal;
+use super::schema::{Field, Message, Schema};
+use crate::varint;
+use prost_types::field_descriptor_proto::Type;
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// Reads one text.
+pub(crate) struct Encoder<'a> {
+    schema: &'a Schema,
+    lexer: Lexer<'a>,
+    limits: &'a Limits,
+    file: &'a str,
+    open: Vec<Open<'a>>,
+    wire: Vec<u8>,
+}
+
+/// A message that has begun and not ended.
+struct Open<'a> {
+    /// The field that holds it; none if nobody knows that field, and all of it is skipped.
+    field: Option<&'a Field>,
+    /// Its fields; none if it is skipped.
+    message: Option<&'a Message>,
+    /// The sign that ends it.
+    close: u8,
+    /// Whether it is an element of a list.
+    in_list: bool,
+    /// Where its content begins in the wire form, behind one byte for its length.
+    start: usize,
+}
+
+impl<'a> Encoder<'a> {
+    pub(crate) fn new(schema: &'a Schema, text: &'a [u8], file: &'a str, limits: &'a Limits) -> Result<Self> {
+        let lexer = Lexer::new(text, file)?;
+        Ok(Self { schema, lexer, limits, file, open: Vec::new(), wire: Vec::new() })
+    }
+
+    /// The wire form of the text, as a message.
+    pub(crate) fn encode(mut self, message: &'a Message) -> Result<Vec<u8>> {
+        loop {
+            match (self.lexer.peek(), self.open.last()) {
+                (Kind::End, None) => return Ok(self.wire),
+                (Kind::Sign(sign), Some(open)) if sign == open.close => self.close()?,
+                (_, open) => {
+                    let message = open.map_or(Some(message), |open| open.message);
+                    self.field(message)?;
+                }
+            }
+        }
+    }
+
+    /// A field: its name, and its value, several in a list, or the beginning of a message.
+    fn field(&mut self, message: Option<&'a Message>) -> Result<()> {
+        let field = self.field_name(message)?;
+        let colon = self.lexer.take_sign(b':')?;
+        if !self.lexer.take_sign(b'[')? {
+            return self.values(field, false, colon);
+        }
+        if self.lexer.take_sign(b']')? {
+            return self.separator();
+        }
+        self.values(field, true, true)
+    }
+
+    /// The field of the next name. Names in brackets are of extensions and of packed `Any` messages,
+    /// numbers are of fields that the writer itself did not know: none of them is known here.
+    fn field_name(&mut self, message: Option<&'a Message>) -> Result<Option<&'a Field>> {
+        match self.lexer.peek() {
+            Kind::Name => {
+                let name = self.lexer.take()?;
+                Ok(message.and_then(|message| message.field(self.lexer.text(&name))))
+            }
+            Kind::Number => self.lexer.take().map(|_| None),
+            Kind::Sign(b'[') => {
+                while !self.lexer.take_sign(b']')? {
+                    match self.lexer.peek() {
+                        Kind::Text | Kind::End => return Err(self.lexer.expected("a type's name and ]")),
+                        _ => self.lexer.take()?,
+                    };
+                }
+                Ok(None)
+            }
+            _ => Err(self.lexer.expected("a field's name")),
+        }
+    }
+
+    /// Values up to the end of the field, or up to the first that is a message, which opens.
+    fn values(&mut self, field: Option<&'a Field>, in_list: bool, colon: bool) -> Result<()> {
+        loop {
+            let close = match self.lexer.peek() {
+                Kind::Sign(b'{') => Some(b'}'),
+                Kind::Sign(b'<') => Some(b'>'),
+                _ => None,
+            };
+            if let Some(close) = close {
+                return self.open(field, close, in_list);
+            }
+            if !colon {
+                return Err(self.lexer.expected("a colon or a message"));
+            }
+            self.scalar(field)?;
+            if !in_list {
+                return self.separator();
+            }
+            if !self.lexer.take_sign(b',')? {
+                return self.end_list();
+            }
+        }
+    }
+
+    fn end_list(&mut self) -> Result<()> {
+        if !self.lexer.take_sign(b']')? {
+            return Err(self.lexer.expected("a comma or ]"));
+        }
+        self.separator()
+    }
+
+    fn separator(&mut self) -> Result<()> {
+        if !self.lexer.take_sign(b',')? {
+            self.lexer.take_sign(b';')?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, field: Option<&'a Field>, close: u8, in_list: bool) -> Result<()> {
+        let sign = self.lexer.take()?;
+        if self.open.len() as u64 >= self.limits.nesting {
+            return Err(Error::limit("messages are nested too deep")
+                .file(self.file)
+                .offset(sign.range.start as u64)
+                .expected(format!("at most {} levels", self.limits.nesting)));
+        }
+        let message = field.and_then(|field| self.schema.message_of(field));
+        if let Some(field) = field {
+            if field.kind != Type::Message {
+                return Err(self.lexer.error(&sign, "this field is no message").expected("a value"));
+            }
+            self.tag(field, 2);
+            self.wire.push(0);
+        }
+        self.open.push(Open { field, message, close, in_list, start: self.wire.len() });
+        Ok(())
+    }
+
+    /// Ends the innermost message: its length is known now.
+    fn close(&mut self) -> Result<()> {
+        self.lexer.take()?;
+        let Some(open) = self.open.pop() else { return Ok(()) };
+        if open.field.is_some() {
+            let mut len = Vec::with_capacity(5);
+            varint::push((self.wire.len() - open.start) as u64, &mut len);
+            self.wire.splice(open.start - 1..open.start, len);
+        }
+        if !open.in_list {
+            return self.separator();
+        }
+        if self.lexer.take_sign(b',')? { self.values(open.field, true, true) } else { self.end_list() }
+    }
+
+    /// One value that is no message.
+    fn scalar(&mut self, field: Option<&'a Field>) -> Result<()> {
+        let Some(field) = field else { return self.skip_scalar() };
+        match field.kind {
+            Type::Message | Type::Group => Err(self.lexer.expected("a message")),
+            Type::String | Type::Bytes => self.text(field),
+            Type::Enum => self.enumeration(field),
+            _ => self.number(field),
+        }?;
+        // The text is bounded where it is read; a list of numbers may take some times as much here.
+        if self.wire.len() as u64 > self.limits.header_bytes {
+            return Err(Error::limit("the message that the text stands for is too long to hold in memory")
+                .file(self.file)
+                .expected(format!("at most {} bytes", self.limits.header_bytes)));
+        }
+        Ok(())
+    }
+
+    fn skip_scalar(&mut self) -> Result<()> {
+        match self.lexer.peek() {
+            Kind::Text => {
+                while self.lexer.peek() == Kind::Text {
+                    self.lexer.take()?;
+                }
+                Ok(())
+            }
+            _ => self.signed().map(drop),
+        }
+    }
+
+    /// A string: neighbouring literals are one.
+    fn text(&mut self, field: &Field) -> Result<()> {
+        if self.lexer.peek() != Kind::Text {
+            return Err(self.lexer.expected("a string"));
+        }
+        let mut text = Vec::new();
+        while self.lexer.peek() == Kind::Text {
+            let token = self.lexer.take()?;
+            literal::unescape(self.lexer.text(&token), &mut text)
+                .map_err(|what| self.lexer.error(&token, what))?;
+        }
+        self.tag(field, 2);
+        varint::push(text.len() as u64, &mut self.wire);
+        self.wire.append(&mut text);
+        Ok(())
+    }
+
+    fn enumeration(&mut self, field: &Field) -> Result<()> {
+        let (negative, token) = self.signed()?;
+        let text = self.lexer.text(&token);
+        let value = match token.kind {
+            Kind::Name if !negative => {
+                std::str::from_utf8(text).ok().and_then(|name| self.schema.enum_value(field, name))
+            }
+            _ => integer(negative, text).and_then(|value| i32::try_from(value).ok()),
+        };
+        let value = value.ok_or_else(|| self.lexer.error(&token, "no value of this enumeration"))?;
+        self.tag(field, 0);
+        varint::push(i64::from(value).cast_unsigned(), &mut self.wire);
+        Ok(())
+    }
+
+    fn number(&mut self, field: &Field) -> Result<()> {
+        let (negative, token) = self.signed()?;
+        let (wire_type, bytes) = number_bytes(field.kind, negative, self.lexer.text(&token))
+            .ok_or_else(|| self.lexer.error(&token, "no value of this field's type"))?;
+        self.tag(field, wire_type);
+        self.wire.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// A name or a number, and whether a minus stands before it.
+    fn signed(&mut self) -> Result<(bool, Token)> {
+        let negative = self.lexer.take_sign(b'-')?;
+        match self.lexer.peek() {
+            Kind::Name | Kind::Number => Ok((negative, self.lexer.take()?)),
+            _ => Err(self.lexer.expected("a value")),
+        }
+    }
+
+    fn tag(&mut self, field: &Field, wire_type: u32) {
+        varint::push(u64::from(field.number) << 3 | u64::from(wire_type), &mut self.wire);
+    }
+}
+
+/// The wire type and the bytes of a number or a boolean.
+fn number_bytes(kind: Type, negative: bool, text: &[u8]) -> Option<(u32, Vec<u8>)> {
+    let signed = || integer(negative, text);
+    let unsigned = || signed().and_then(|value| u64::try_from(value).ok());
+    let mut bytes = Vec::new();
+    let wire_type = match kind {
+        Type::Float => {
+            let value: f32 = literal::number(text)?.parse().ok()?;
+            bytes.extend(if negative { -value } else { value }.to_le_bytes());
+            5
+        }
+        Type::Double => {
+            let value: f64 = literal::number(text)?.parse().ok()?;
+            bytes.extend(if negative { -value } else { value }.to_le_bytes());
+            1
+        }
+        Type::Bool => {
+            varint::push(boolean(negative, text)?.into(), &mut bytes);
+            0
+        }
+        Type::Fixed32 => {
+            bytes.extend(u32::try_from(unsigned()?).ok()?.to_le_bytes());
+            5
+        }
+        Type::Sfixed32 => {
+            bytes.extend(i32::try_from(signed()?).ok()?.to_le_bytes());
+            5
+        }
+        Type::Fixed64 => {
+            bytes.extend(unsigned()?.to_le_bytes());
+            1
+        }
+        Type::Sfixed64 => {
+            bytes.extend(i64::try_from(signed()?).ok()?.to_le_bytes());
+            1
+        }
+        _ => {
+            let value = match kind {
+                Type::Int32 => i64::from(i32::try_from(signed()?).ok()?).cast_unsigned(),
+                Type::Int64 => i64::try_from(signed()?).ok()?.cast_unsigned(),
+                Type::Uint32 => u32::try_from(unsigned()?).ok()?.into(),
+                Type::Uint64 => unsigned()?,
+                Type::Sint32 => zigzag(i32::try_from(signed()?).ok()?.into()),
+                Type::Sint64 => zigzag(i64::try_from(signed()?).ok()?),
+                _ => return None,
+            };
+            varint::push(value, &mut bytes);
+            0
+        }
+    };
+    Some((wire_type, bytes))
+}
+
+fn integer(negative: bool, text: &[u8]) -> Option<i128> {
+    let value = i128::from(literal::integer(text)?);
+    Some(if negative { -value } else { value })
+}
+
+fn boolean(negative: bool, text: &[u8]) -> Option<bool> {
+    match text {
+        _ if negative => None,
+        b"true" | b"True" | b"t" => Some(true),
+        b"false" | b"False" | b"f" => Some(false),
+        _ => match literal::integer(text)? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        },
+    }
+}
+
+/// How `sint` fields keep the sign in the lowest bit.
+fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63).cast_unsigned()
+}

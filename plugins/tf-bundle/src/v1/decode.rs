@@ -1,0 +1,112 @@
+//! The encoded storages of a V1 checkpoint: numbers slice by slice, strings tensor by tensor.
+
+use crate::bundle::Runs;
+use crate::table::{EntryPlace, Table};
+use crate::tensor_proto::Values;
+use crate::wire::Wire;
+use tensorferry_sdk::{ByteSink, Context, Error, Limits, Region, Result, Source};
+
+/// What the handles of encoded storages stand for.
+#[derive(Debug, Default)]
+pub(crate) struct V1Storages {
+    pub(super) tables: Vec<(String, Table)>,
+    pub(super) encoded: Vec<Encoded>,
+}
+
+/// One encoded storage, and the tensor that errors name.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    pub(super) tensor: String,
+    pub(super) content: Content,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    /// A slice of numbers.
+    Slice(Slice),
+    /// All strings of a tensor: a catalog's strings are not in blocks.
+    Strings { shape: Vec<u64>, parts: Vec<(Region, Slice)> },
+}
+
+/// The values of a slice.
+#[derive(Debug, Clone)]
+pub(super) struct Slice {
+    /// The file's place in the checkpoint.
+    pub(super) table: usize,
+    /// Where in the table its message is.
+    pub(super) place: EntryPlace,
+    /// Where in its message its values are.
+    pub(super) values: Values,
+}
+
+impl V1Storages {
+    /// Pushes the bytes of an encoded storage.
+    ///
+    /// # Errors
+    /// Malformed, with the tensor; i/o.
+    pub(crate) fn decode(
+        &self,
+        source: &dyn Source,
+        handle: u64,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let encoded = usize::try_from(handle).ok().and_then(|index| self.encoded.get(index));
+        let encoded = encoded.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?;
+        context.check_cancelled()?;
+        match &encoded.content {
+            Content::Slice(slice) => self.write(source, slice, output, context.limits()),
+            Content::Strings { shape, parts } => self.stitch(source, shape, parts, output, context.limits()),
+        }
+        .map_err(|error| error.tensor(&encoded.tensor))
+    }
+
+    fn write(
+        &self,
+        source: &dyn Source,
+        slice: &Slice,
+        output: &mut dyn ByteSink,
+        limits: &Limits,
+    ) -> Result<()> {
+        let table = self.tables.get(slice.table);
+        let (name, table) = table.ok_or_else(|| Error::plugin(format!("no table {}", slice.table)))?;
+        let message = table.value(source, slice.place)?;
+        slice.values.write(&mut Wire::of_memory(&message, name), output, limits)
+    }
+
+    /// Pushes the strings of all parts in the order of the tensor.
+    fn stitch(
+        &self,
+        source: &dyn Source,
+        shape: &[u64],
+        parts: &[(Region, Slice)],
+        output: &mut dyn ByteSink,
+        limits: &Limits,
+    ) -> Result<()> {
+        let mut texts = Vec::with_capacity(parts.len());
+        let mut runs = Vec::new();
+        for (part, (region, slice)) in parts.iter().enumerate() {
+            let mut bytes = Vec::new();
+            self.write(source, slice, &mut bytes, limits)?;
+            texts.push((bytes, 0));
+            runs.extend(Runs::new(region, shape).map(|(first, count)| (first, count, part)));
+        }
+        runs.sort_unstable();
+        // A part's runs are in the order of its own elements.
+        for (_, count, part) in runs {
+            let (bytes, at) = &mut texts[part];
+            let start = *at;
+            for _ in 0..count {
+                *at += element_len(bytes.get(*at..).unwrap_or_default());
+            }
+            output.write(bytes.get(start..*at).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the first string with its length before it.
+fn element_len(strings: &[u8]) -> usize {
+    let len = strings.first_chunk().map_or(0, |len| u64::from_le_bytes(*len));
+    usize::try_from(len).map_or(strings.len(), |len| len.saturating_add(8).min(strings.len()))
+}

@@ -1,0 +1,64 @@
+//! The list of tensors under the empty key: what each is, and which slices of it the file has.
+
+use crate::tensor_proto::read_shape;
+use crate::wire::{Value, Wire};
+use std::ops::Range;
+use tensorferry_proto::{Message as _, TensorSliceProto};
+use tensorferry_sdk::{Limits, Result};
+
+/// Bytes of the longest slice: 254 dimensions, each with two varints of ten bytes.
+const MOST_SLICE_BYTES: u64 = 254 * 32;
+
+/// What the list says of a tensor.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Listed {
+    pub(super) name: Vec<u8>,
+    pub(super) dtype: i32,
+    pub(super) shape: Vec<u64>,
+    pub(super) slices: Vec<TensorSliceProto>,
+}
+
+/// Gives every tensor of the list that `value` holds; `file` is the one that errors name.
+///
+/// # Errors
+/// Malformed; over a limit; what `visit` returns.
+pub(super) fn each_listed(
+    value: &[u8],
+    file: &str,
+    limits: &Limits,
+    visit: &mut dyn FnMut(Listed) -> Result<()>,
+) -> Result<()> {
+    let mut wire = Wire::of_memory(value, file);
+    let whole = wire.whole();
+    let meta = wire.last(&whole, 1)?;
+    let mut rest = meta.ok_or_else(|| wire.malformed(0, "the checkpoint does not list its tensors"))?;
+    while let Some(field) = wire.next(&mut rest)? {
+        if let (1, Value::Bytes(tensor)) = (field.number, field.value) {
+            visit(read_tensor(&mut wire, tensor, limits)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_tensor(wire: &mut Wire<'_>, mut rest: Range<u64>, limits: &Limits) -> Result<Listed> {
+    let mut listed = Listed::default();
+    while let Some(field) = wire.next(&mut rest)? {
+        match (field.number, field.value) {
+            (1, Value::Bytes(range)) => listed.name = wire.bytes(&range, limits.name_bytes)?,
+            (2, Value::Bytes(range)) => read_shape(wire, range, &mut listed.shape)?,
+            (3, Value::Varint(number)) => {
+                let dtype = i32::try_from(number);
+                listed.dtype = dtype.map_err(|_| wire.malformed(field.at, "a dtype is no small number"))?;
+            }
+            (4, Value::Bytes(range)) => {
+                let bytes = wire.bytes(&range, MOST_SLICE_BYTES)?;
+                let slice = TensorSliceProto::decode(&*bytes);
+                let broken = |error| wire.malformed(field.at, "a slice cannot be read").found(error);
+                listed.slices.push(slice.map_err(broken)?);
+            }
+            (1..=4, _) => return Err(wire.wrong_type(field.at)),
+            _ => {}
+        }
+    }
+    Ok(listed)
+}

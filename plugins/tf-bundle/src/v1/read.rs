@@ -1,0 +1,190 @@
+//! The reader: the lists of all files become tensors, each slice of which is a block.
+
+use super::decode::{Content, Encoded, Slice, V1Storages};
+use super::meta::{Listed, each_listed};
+use crate::bundle::{slice_region, slice_text};
+use crate::names::key_text::key_text;
+use crate::table::{EntryPlace, Table};
+use crate::tensor_proto::Values;
+use crate::wire::Wire;
+use crate::{dtype, slice_key};
+use std::collections::{BTreeMap, HashMap};
+use tensorferry_sdk::{
+    Block, CatalogSink, Context, Dtype, Error, Limits, Loss, LossKind, Region, Result, Source, Storage,
+    check_tiling, element_count, row_major_strides,
+};
+
+/// Reads the checkpoint that lies in `files`. What it gives decodes the catalog's encoded storages,
+/// which all of its tensors are.
+///
+/// # Errors
+/// Malformed, with the file, the block's offset and the tensor: files that do not agree, slices that
+/// are missing, values that do not fill them; over a limit; i/o.
+pub(crate) fn read_v1(
+    source: &dyn Source,
+    files: &[String],
+    catalog: &mut dyn CatalogSink,
+    context: &dyn Context,
+) -> Result<V1Storages> {
+    let mut tensors = BTreeMap::new();
+    let mut storages = V1Storages::default();
+    for name in files {
+        context.check_cancelled()?;
+        let table = Table::open(source, source.open(name)?, context.limits())?;
+        let mut reading = Reading {
+            file: name,
+            number: storages.tables.len(),
+            limits: context.limits(),
+            tensors: &mut tensors,
+            wanted: HashMap::new(),
+            unlisted: Vec::new(),
+        };
+        table.for_each(source, &mut |key, value, place| {
+            context.check_cancelled()?;
+            reading.entry(key, value, place)
+        })?;
+        for key in reading.finish()? {
+            let why = "the checkpoint does not list this slice";
+            catalog.loss(Loss::new(LossKind::Tensor, key, why))?;
+        }
+        storages.tables.push((name.clone(), table));
+    }
+    for (name, tensor) in tensors {
+        let name = key_text(&name);
+        place(&name, tensor, &mut storages, catalog).map_err(|error| error.tensor(&*name))?;
+    }
+    Ok(storages)
+}
+
+/// A tensor, as far as the files were read.
+#[derive(Debug)]
+struct Tensor {
+    number: i32,
+    shape: Vec<u64>,
+    parts: Vec<(Region, Slice)>,
+}
+
+/// One file on the way into the tensors.
+struct Reading<'a> {
+    file: &'a str,
+    number: usize,
+    limits: &'a Limits,
+    tensors: &'a mut BTreeMap<Vec<u8>, Tensor>,
+    /// The slices that are listed and were not seen yet, by key.
+    wanted: HashMap<Vec<u8>, Wanted>,
+    unlisted: Vec<String>,
+}
+
+struct Wanted {
+    tensor: Vec<u8>,
+    region: Region,
+    text: String,
+}
+
+impl Reading<'_> {
+    fn entry(&mut self, key: &[u8], value: &[u8], place: EntryPlace) -> Result<()> {
+        if key.is_empty() {
+            let (file, limits) = (self.file, self.limits);
+            return each_listed(value, file, limits, &mut |listed| {
+                let name = key_text(&listed.name).into_owned();
+                self.list(listed).map_err(|error| error.tensor(name))
+            });
+        }
+        let Some(wanted) = self.wanted.remove(key) else {
+            self.unlisted.push(match slice_key::decode(key) {
+                Some(found) => format!("{} {}", key_text(&found.name), slice_text(&found.slice)),
+                None => key_text(key).into_owned(),
+            });
+            return Ok(());
+        };
+        self.slice(&wanted, value, place).map_err(|error| error.tensor(key_text(&wanted.tensor)))
+    }
+
+    /// Takes what the list says of a tensor; a file before this one may have said the same.
+    fn list(&mut self, listed: Listed) -> Result<()> {
+        for slice in &listed.slices {
+            let region = slice_region(slice, &listed.shape)?;
+            let wanted = Wanted { tensor: listed.name.clone(), region, text: slice_text(slice) };
+            if self.wanted.len() as u64 >= self.limits.entries {
+                let most = format!("at most {}", self.limits.entries);
+                return Err(Error::limit("the checkpoint lists too many slices").expected(most));
+            }
+            if let Some(twice) = self.wanted.insert(slice_key::encode(&listed.name, slice), wanted) {
+                return Err(Error::malformed("the checkpoint lists a slice twice").found(twice.text));
+            }
+        }
+        let known = self.tensors.entry(listed.name).or_insert_with(|| Tensor {
+            number: listed.dtype,
+            shape: listed.shape.clone(),
+            parts: Vec::new(),
+        });
+        if (known.number, &known.shape) != (listed.dtype, &listed.shape) {
+            return Err(Error::malformed("two files of the checkpoint disagree about a tensor")
+                .file(self.file)
+                .expected(format!("{} {:?}", dtype::word(known.number), known.shape))
+                .found(format!("{} {:?}", dtype::word(listed.dtype), listed.shape)));
+        }
+        Ok(())
+    }
+
+    fn slice(&mut self, wanted: &Wanted, value: &[u8], place: EntryPlace) -> Result<()> {
+        let Some(tensor) = self.tensors.get_mut(&wanted.tensor) else { return Ok(()) };
+        let elements = element_count(&wanted.region.shape)?;
+        let Some(dtype) = dtype::of_number(tensor.number).filter(|_| elements > 0) else { return Ok(()) };
+        let mut wire = Wire::of_memory(value, self.file);
+        let whole = wire.whole();
+        let data = match wire.last(&whole, 2)? {
+            Some(slice) => wire.last(&slice, 3)?,
+            None => None,
+        };
+        let data = data.ok_or_else(|| Error::malformed("a slice has no values").found(&wanted.text))?;
+        let values = Values::find(&mut wire, &data, dtype, elements)?;
+        if values.repeated_len() > 0 {
+            let error = Error::malformed(format!("slice {} has fewer values than elements", wanted.text));
+            return Err(error.expected(format!("{elements} values of {}", dtype::word(tensor.number))));
+        }
+        let slice = Slice { table: self.number, place, values };
+        tensor.parts.push((wanted.region.clone(), slice));
+        Ok(())
+    }
+
+    /// The slices that nothing lists.
+    fn finish(self) -> Result<Vec<String>> {
+        // Of several, always the same one is named.
+        if let Some((_, missing)) = self.wanted.into_iter().min_by(|a, b| a.0.cmp(&b.0)) {
+            return Err(Error::malformed("a slice that the checkpoint lists is not in it")
+                .file(self.file)
+                .tensor(key_text(&missing.tensor))
+                .expected(format!("slice {}", missing.text)));
+        }
+        Ok(self.unlisted)
+    }
+}
+
+fn place(name: &str, tensor: Tensor, storages: &mut V1Storages, catalog: &mut dyn CatalogSink) -> Result<()> {
+    let Tensor { number, shape, parts } = tensor;
+    let Some(dtype) = dtype::of_number(number) else {
+        let why = format!("its dtype is {}, whose values ferry cannot say", dtype::word(number));
+        return catalog.loss(Loss::new(LossKind::Tensor, name, why));
+    };
+    let mut encode = |content: Content, len: u64| {
+        let handle = storages.encoded.len() as u64;
+        storages.encoded.push(Encoded { tensor: name.to_owned(), content });
+        catalog.storage(Storage::encoded(handle, len))
+    };
+    if dtype == Dtype::STR && element_count(&shape)? > 0 {
+        let regions: Vec<Region> = parts.iter().map(|(region, _)| region.clone()).collect();
+        check_tiling(&shape, &regions)?;
+        let len = parts.iter().try_fold(0_u64, |sum, (_, slice)| sum.checked_add(slice.values.len()));
+        let len = len.ok_or_else(|| Error::malformed("the strings' length does not fit 64 bits"))?;
+        let storage = encode(Content::Strings { shape: shape.clone(), parts }, len)?;
+        return catalog.tensor(name, dtype, &shape, storage, 0).map(drop);
+    }
+    let blocks = parts.into_iter().map(|(region, slice)| {
+        let len = slice.values.len();
+        let storage = encode(Content::Slice(slice), len)?;
+        Ok(Block { strides: row_major_strides(&region.shape), region, storage, offset: 0 })
+    });
+    let blocks = blocks.collect::<Result<_>>()?;
+    catalog.tensor_of_blocks(name, dtype, &shape, blocks).map(drop)
+}

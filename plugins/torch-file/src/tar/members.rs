@@ -1,0 +1,171 @@
+//! A tar archive is members side by side, each a header of 512 bytes and its bytes, filled up to a
+//! multiple of 512.
+//!
+//! | At | Bytes | |
+//! |---|---|---|
+//! | 0 | 100 | name, ends at a zero |
+//! | 124 | 12 | length, octal; with the first bit set, a big-endian number |
+//! | 148 | 8 | sum of the header's bytes, these as spaces; octal |
+//! | 156 | 1 | type: `0` or zero a file, `x` a header with more about the next member |
+//! | 257 | 5 | `ustar` |
+//!
+//! Python's `tarfile` puts a header of type `x` before each member, for its time in fractions of a
+//! second. Source of the facts: POSIX.1-2001, `pax`; CPython's `Lib/tarfile.py`.
+
+use crate::Extent;
+use std::collections::HashMap;
+use tensorferry_sdk::{Error, Limits, Result, Source};
+
+const BLOCK: u64 = 512;
+type Block = [u8; 512];
+const MAGIC: &[u8; 5] = b"ustar";
+const MAGIC_AT: usize = 257;
+
+/// What torch calls its members.
+const NAMES: [&str; 4] = ["sys_info", "pickle", "tensors", "storages"];
+
+/// A header about the next member is short: Python's has one line.
+const MOST_EXTENDED: u64 = 64 << 10;
+
+/// The members of torch, by name.
+#[derive(Debug)]
+pub(super) struct Members<'a> {
+    file_name: &'a str,
+    extents: HashMap<&'static str, Extent>,
+}
+
+/// Whether a file is a tar archive whose first member torch would have written.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn is_checkpoint(source: &dyn Source, file: Extent) -> Result<bool> {
+    let mut rest = file;
+    // A header with more about the first member may stand before it.
+    for _ in 0..2 {
+        let mut block: Block = [0; 512];
+        let block = rest.read_start(source, &mut block)?;
+        let Ok(Some(header)) = Header::parse(block) else { return Ok(false) };
+        if header.is_file() {
+            return Ok(header.known_name().is_some());
+        }
+        rest = rest.after(BLOCK).after(header.padded_len());
+    }
+    Ok(false)
+}
+
+impl<'a> Members<'a> {
+    /// Reads all headers.
+    ///
+    /// # Errors
+    /// Malformed, with the offset; a limit on members.
+    pub(super) fn read(source: &'a dyn Source, file: Extent, limits: &Limits) -> Result<Self> {
+        let mut extents = HashMap::new();
+        let mut rest = file;
+        let mut long = None;
+        for _ in 0..limits.entries {
+            if rest.len == 0 {
+                break;
+            }
+            let mut block: Block = [0; 512];
+            let at = |error: Error| error.offset(rest.offset);
+            let Some(header) = Header::parse(rest.read_start(source, &mut block)?).map_err(at)? else {
+                break;
+            };
+            let bytes = rest.after(BLOCK);
+            let len = if header.is_file() { long.take().unwrap_or(header.len) } else { header.len };
+            let extent = bytes.part(source, bytes.offset, len)?;
+            if let Some(name) = header.known_name().filter(|_| header.is_file()) {
+                if extents.insert(name, extent).is_some() {
+                    return Err(at(Error::malformed(format!("two members of the tar archive are {name:?}"))));
+                }
+            } else if header.kind == b'x' {
+                long = extended_len(source, extent, limits).map_err(at)?;
+            }
+            rest = bytes.after(len.next_multiple_of(BLOCK));
+        }
+        Ok(Self { file_name: source.name(file.file), extents })
+    }
+
+    /// The member of this name.
+    ///
+    /// # Errors
+    /// Malformed, if there is none.
+    pub(super) fn need(&self, name: &str) -> Result<Extent> {
+        self.extents.get(name).copied().ok_or_else(|| {
+            Error::malformed(format!("the tar archive has no member {name:?}")).file(self.file_name)
+        })
+    }
+}
+
+/// One header.
+struct Header<'a> {
+    name: &'a [u8],
+    len: u64,
+    kind: u8,
+}
+
+impl<'a> Header<'a> {
+    /// The header; `None` for the zeros at the end of an archive.
+    fn parse(block: &'a [u8]) -> Result<Option<Self>> {
+        let Some(block): Option<&Block> = block.first_chunk() else {
+            return Err(Error::malformed("a tar header is cut off").expected("512 bytes").found(block.len()));
+        };
+        if block.iter().all(|&byte| byte == 0) {
+            return Ok(None);
+        }
+        if block[MAGIC_AT..].starts_with(MAGIC) && octal(&block[148..156]) == Some(sum(block)) {
+            let name = block[..100].split(|&byte| byte == 0).next().unwrap_or_default();
+            let len = number(&block[124..136]);
+            let len = len.ok_or_else(|| Error::malformed("the length of a tar member is not a number"))?;
+            return Ok(Some(Self { name, len, kind: block[156] }));
+        }
+        Err(Error::malformed("not a tar header"))
+    }
+
+    fn is_file(&self) -> bool {
+        matches!(self.kind, b'0' | 0)
+    }
+
+    fn known_name(&self) -> Option<&'static str> {
+        NAMES.into_iter().find(|name| name.as_bytes() == self.name)
+    }
+
+    fn padded_len(&self) -> u64 {
+        self.len.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
+    }
+}
+
+/// The sum of a header's bytes, those of the sum itself as spaces.
+fn sum(block: &[u8]) -> u64 {
+    let bytes = block.iter().enumerate();
+    bytes.map(|(at, &byte)| if (148..156).contains(&at) { u64::from(b' ') } else { byte.into() }).sum()
+}
+
+fn octal(field: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(field).ok()?;
+    u64::from_str_radix(text.trim_matches([' ', '\0']), 8).ok()
+}
+
+/// A length: octal, or a big-endian number after a byte 0x80.
+fn number(field: &[u8]) -> Option<u64> {
+    match field {
+        [0x80, zeros @ .., _, _, _, _, _, _, _, _] if zeros.iter().all(|&byte| byte == 0) => {
+            field.last_chunk().map(|&bytes| u64::from_be_bytes(bytes))
+        }
+        _ => octal(field),
+    }
+}
+
+/// The length that an extended header gives for the next member: lines `len key=value`.
+fn extended_len(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Option<u64>> {
+    if extent.len > MOST_EXTENDED {
+        return Err(Error::malformed("an extended tar header is long")
+            .expected(format!("at most {MOST_EXTENDED} bytes"))
+            .found(extent.len));
+    }
+    let bytes = extent.read(source, limits)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let value = text.lines().filter_map(|line| line.split_once(' ')?.1.strip_prefix("size=")).next_back();
+    let malformed = |value: &str| Error::malformed("the length of a tar member is not a number").found(value);
+    value.map(|value| value.parse().map_err(|_| malformed(value))).transpose()
+}

@@ -1,0 +1,253 @@
+//! An exported archive (`.pt2`) holds programs as `torch.export.save` writes them.
+//!
+//! ```text
+//! <root>/archive_format                                 pt2
+//! <root>/models/<model>.json                            the program
+//! <root>/data/weights/<model>_weights_config.json       {"config": {name: entry}}
+//! <root>/data/weights/weight_0, ...                     the bytes of a storage, or a file of torch.save
+//! <root>/data/constants/<model>_constants_config.json   the same for what is no parameter or buffer
+//! <root>/data/constants/tensor_0, custom_obj_0, ...
+//! <root>/data/sample_inputs/<model>.pt                  the inputs that the program was made with
+//! ```
+//! An entry is `{"path_name", "is_param", "use_pickle", "tensor_meta": {"dtype", "sizes", "strides",
+//! "storage_offset", "requires_grad", "layout"}}`. Names with one `path_name` are views of one storage.
+//! Instead of a config there may be `<model>.pt`, a file of `torch.save`.
+//!
+//! Source of the facts: `torch/export/pt2_archive/_package.py`, `torch/_export/serde/schema.py`.
+
+use super::Reading;
+use serde_json::Value;
+use std::sync::Arc;
+use tensorferry_sdk::{Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
+use tensorferry_torch_file::archive::{Archive, Record};
+use tensorferry_torch_file::{DescribedStorage, DescribedTensor, ObjectFile, TorchDtype, flatten};
+
+const STATE_DICT: &str = "collections.OrderedDict";
+
+/// `torch.strided` among the layouts of the schema.
+const STRIDED: u64 = 7;
+
+/// The dtypes of the schema by their numbers (`ScalarType`).
+const DTYPES: [(u64, &str); 21] = [
+    (1, "uint8"),
+    (2, "int8"),
+    (3, "int16"),
+    (4, "int32"),
+    (5, "int64"),
+    (6, "float16"),
+    (7, "float32"),
+    (8, "float64"),
+    (9, "complex32"),
+    (10, "complex64"),
+    (11, "complex128"),
+    (12, "bool"),
+    (13, "bfloat16"),
+    (28, "uint16"),
+    (29, "float8_e4m3fn"),
+    (30, "float8_e5m2"),
+    (31, "float8_e4m3fnuz"),
+    (32, "float8_e5m2fnuz"),
+    (33, "float8_e8m0fnu"),
+    (34, "uint32"),
+    (35, "uint64"),
+];
+
+/// What a model's tensors are of, and where.
+#[derive(Debug, Clone, Copy)]
+struct Payload {
+    /// With `/` at the end.
+    folder: &'static str,
+    /// What follows the model's name in that of the config.
+    config: &'static str,
+    /// How the names of tensors' records begin.
+    tensors: &'static str,
+}
+
+const WEIGHTS: Payload =
+    Payload { folder: "data/weights/", config: "_weights_config.json", tensors: "weight_" };
+const CONSTANTS: Payload =
+    Payload { folder: "data/constants/", config: "_constants_config.json", tensors: "tensor_" };
+
+/// Whether an archive is one of `torch.export`.
+pub(super) fn is_exported(archive: &Archive) -> bool {
+    archive.contains("archive_format")
+}
+
+/// Reads the tensors of all programs. The tree is a state dict, or one for each program by its name.
+pub(super) fn read(reading: &mut Reading<'_, '_>, archive: &Arc<Archive>) -> Result<NodeId> {
+    let programs = archive.entries().iter();
+    let models: Vec<String> = programs
+        .filter_map(|entry| Some(entry.name.strip_prefix("models/")?.strip_suffix(".json")?.to_owned()))
+        .collect();
+    let mut parts = Vec::with_capacity(2 * models.len());
+    for model in &models {
+        let under = if models.len() > 1 { model.as_str() } else { "" };
+        parts.push(reading.to.catalog.node(Node::text(model))?);
+        parts.push(read_model(reading, archive, model, under)?);
+        let why = "the program is not carried, nor the inputs that it was made with";
+        reading.to.catalog.loss(Loss::new(LossKind::Graph, format!("models/{model}.json"), why))?;
+    }
+    match &*parts {
+        [] => Err(Error::unsupported("an archive of torch.export without a program")
+            .file(archive.file_name())
+            .expected("models/<name>.json")),
+        &[_, only] => Ok(only),
+        _ => reading.to.catalog.node(Node::container(NodeKind::MAP, "", parts)),
+    }
+}
+
+fn read_model(
+    reading: &mut Reading<'_, '_>,
+    archive: &Arc<Archive>,
+    model: &str,
+    under: &str,
+) -> Result<NodeId> {
+    let mut entries = Vec::new();
+    for payload in [WEIGHTS, CONSTANTS] {
+        let whole = format!("{}{model}.pt", payload.folder);
+        if let Some(record) = archive.record(&whole)? {
+            let object = reading.open(record.extent)?;
+            let flat = flatten(&object, object.root(), under, &mut reading.to)?;
+            entries.extend(flat.entries.into_iter().flatten());
+            continue;
+        }
+        if let Some(record) = archive.record(&[payload.folder, model, payload.config].concat())? {
+            let config =
+                Config::parse(&archive.bytes(reading.source, record, reading.to.context.limits())?)
+                    .map_err(|error| archive.at(error, record.extent.offset))?;
+            entries.extend(read_config(reading, archive, payload, &config, under)?);
+        }
+    }
+    reading.to.catalog.node(Node::container(NodeKind::MAP, STATE_DICT, entries))
+}
+
+/// A name and where its tensor is.
+struct Entry {
+    name: String,
+    record: String,
+    kind: EntryKind,
+}
+
+enum EntryKind {
+    /// A file of `torch.save`.
+    Saved,
+    Tensor(TensorMeta),
+    /// It cannot be carried; why.
+    Lost(LossKind, String),
+}
+
+struct TensorMeta {
+    dtype: &'static TorchDtype,
+    size: Vec<u64>,
+    stride: Vec<u64>,
+    offset: u64,
+    requires_grad: bool,
+}
+
+struct Config(Vec<Entry>);
+
+impl Config {
+    fn parse(bytes: &[u8]) -> Result<Self> {
+        let wrong = |what: &str| Error::malformed(format!("a config of an exported archive: {what}"));
+        let json: Value = serde_json::from_slice(bytes).map_err(|error| wrong("not JSON").found(error))?;
+        let config = json.get("config").and_then(Value::as_object).ok_or_else(|| wrong("no \"config\""))?;
+        let entry = |(name, entry): (&String, &Value)| {
+            let malformed = || wrong("an entry without its fields").tensor(name);
+            let record = entry.get("path_name").and_then(Value::as_str).ok_or_else(malformed)?;
+            let pickled = entry.get("use_pickle").and_then(Value::as_bool).ok_or_else(malformed)?;
+            let kind = match (pickled, entry.get("tensor_meta")) {
+                (true, _) => EntryKind::Saved,
+                (false, Some(meta)) => TensorMeta::parse(meta).ok_or_else(malformed)?,
+                (false, None) => return Err(malformed()),
+            };
+            Ok(Entry { name: name.clone(), record: record.to_owned(), kind })
+        };
+        config.iter().map(entry).collect::<Result<_>>().map(Self)
+    }
+}
+
+impl TensorMeta {
+    /// `None`, if a field is not there or of another kind.
+    fn parse(meta: &Value) -> Option<EntryKind> {
+        let lost = |why: String| Some(EntryKind::Lost(LossKind::Tensor, why));
+        let number = |value: &Value| value.get("as_int")?.as_u64();
+        let numbers = |key: &str| meta.get(key)?.as_array()?.iter().map(number).collect::<Option<Vec<u64>>>();
+        let layout = meta.get("layout")?.as_u64()?;
+        if layout != STRIDED {
+            return lost(format!("its layout (number {layout} of torch's schema) is not strided"));
+        }
+        let dtype = meta.get("dtype")?.as_u64()?;
+        let row = DTYPES.iter().find(|(number, _)| *number == dtype);
+        let Some(dtype) = row.and_then(|(_, name)| TorchDtype::named(name)) else {
+            return lost(format!("its dtype (number {dtype} of torch's schema) is not known"));
+        };
+        Some(EntryKind::Tensor(Self {
+            dtype,
+            size: numbers("sizes")?,
+            stride: numbers("strides")?,
+            offset: number(meta.get("storage_offset")?)?,
+            requires_grad: meta.get("requires_grad")?.as_bool()?,
+        }))
+    }
+}
+
+/// The keys and values of the tensors, in turn.
+fn read_config(
+    reading: &mut Reading<'_, '_>,
+    archive: &Arc<Archive>,
+    payload: Payload,
+    config: &Config,
+    under: &str,
+) -> Result<Vec<NodeId>> {
+    let mut described = Vec::new();
+    for Entry { name, record, kind } in &config.0 {
+        if let EntryKind::Tensor(meta) = kind {
+            let found =
+                archive.need(&[payload.folder, record].concat()).map_err(|error| error.tensor(name))?;
+            let storage = storage(archive, record, found, meta.dtype).map_err(|error| error.tensor(name))?;
+            let TensorMeta { size, stride, requires_grad, .. } = meta;
+            let tensor =
+                DescribedTensor { storage, offset: meta.offset, size, stride, requires_grad: *requires_grad };
+            described.push((name.as_str(), tensor));
+        }
+    }
+    let object = ObjectFile::described(reading.source, archive, payload.folder, &described)?;
+    let flat = flatten(&object, object.root(), under, &mut reading.to)?;
+    let mut nodes = flat.entries.unwrap_or_default();
+    for Entry { name, record, kind } in &config.0 {
+        let place = if under.is_empty() { name.clone() } else { format!("{under}.{name}") };
+        match kind {
+            EntryKind::Tensor(_) => {}
+            EntryKind::Lost(kind, why) => reading.to.catalog.loss(Loss::new(*kind, place, why))?,
+            EntryKind::Saved if record.starts_with(payload.tensors) => {
+                let found = archive.need(&[payload.folder, record].concat())?;
+                let object = reading.open(found.extent).map_err(|error| error.tensor(&place))?;
+                let flat = flatten(&object, object.root(), &place, &mut reading.to)?;
+                nodes.extend([reading.to.catalog.node(Node::text(name))?, flat.node]);
+            }
+            EntryKind::Saved => {
+                let why = "an object of a class of its own, which is not read";
+                reading.to.catalog.loss(Loss::new(LossKind::State, place, why))?;
+            }
+        }
+    }
+    Ok(nodes)
+}
+
+/// The storage that a record is, whose length says how many elements it has.
+fn storage<'a>(
+    archive: &Archive,
+    key: &'a str,
+    record: Record,
+    dtype: &'static TorchDtype,
+) -> Result<DescribedStorage<'a>> {
+    let width = u64::from(dtype.element_bytes);
+    if !record.extent.len.is_multiple_of(width) {
+        let error = Error::malformed("a record does not hold whole elements");
+        return Err(archive
+            .at(error, record.extent.offset)
+            .expected(format!("a multiple of {width} bytes"))
+            .found(record.extent.len));
+    }
+    Ok(DescribedStorage { dtype, key, location: "cpu", len: record.extent.len / width, view: None })
+}

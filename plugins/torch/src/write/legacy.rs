@@ -1,0 +1,85 @@
+//! A legacy file is a stream, as torch wrote it before 1.6: pickles in a row, then the storages. The
+//! form is that of the reader (`legacy.rs` of `tensorferry_torch_file`).
+//!
+//! It has no place for metadata, and its storages lie at any offset, so that torch cannot map it.
+
+use super::storages::Storages;
+use crate::pickle_write::PickleWriter;
+use tensorferry_sdk::{CatalogView, Context, LayoutSink, Loss, LossKind, Result, Role};
+
+/// 0x1950a86a20f9469cfc6c, little-endian.
+const MAGIC: [u8; 10] = [0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19];
+const PROTOCOL_VERSION: i64 = 1001;
+
+/// Lays a file out around the object's pickle.
+pub(super) fn write(
+    object: &[u8],
+    storages: &Storages,
+    path: &str,
+    layout: &mut dyn LayoutSink,
+) -> Result<()> {
+    let file = layout.file(path, Role::Data)?;
+    for pickle in [pickled(|p| p.long(&MAGIC)), pickled(|p| p.int(PROTOCOL_VERSION)), system()?] {
+        layout.bytes(file, &pickle)?;
+    }
+    layout.bytes(file, object)?;
+    layout.bytes(file, &keys(storages.records.len())?)?;
+    for record in &storages.records {
+        layout.bytes(file, &record.elements().to_le_bytes())?;
+        record.append(layout, file)?;
+    }
+    Ok(())
+}
+
+/// Says what such a file cannot do or hold.
+pub(super) fn report(
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+    context: &dyn Context,
+) -> Result<()> {
+    context.note("a legacy file cannot be memory-mapped: torch.load(mmap=True) takes zip archives only");
+    for (key, _) in catalog.metadata() {
+        let why = "a legacy file has no place for metadata; -o format=zip keeps it";
+        layout.loss(Loss::new(LossKind::Metadata, key, why))?;
+    }
+    Ok(())
+}
+
+fn pickled(write: impl FnOnce(&mut PickleWriter)) -> Vec<u8> {
+    let mut pickle = PickleWriter::new();
+    write(&mut pickle);
+    pickle.finish()
+}
+
+/// What torch notes of the machine, and does not read.
+fn system() -> Result<Vec<u8>> {
+    let mut pickle = PickleWriter::new();
+    pickle.empty_dict();
+    pickle.mark();
+    pickle.text("protocol_version")?;
+    pickle.int(PROTOCOL_VERSION);
+    pickle.text("little_endian")?;
+    pickle.bool(true);
+    pickle.text("type_sizes")?;
+    pickle.empty_dict();
+    pickle.mark();
+    for (name, size) in [("short", 2), ("int", 4), ("long", 4)] {
+        pickle.text(name)?;
+        pickle.int(size);
+    }
+    pickle.set_items();
+    pickle.set_items();
+    Ok(pickle.finish())
+}
+
+/// The keys in the order of the storages.
+fn keys(count: usize) -> Result<Vec<u8>> {
+    let mut pickle = PickleWriter::new();
+    pickle.empty_list();
+    pickle.mark();
+    for key in 0..count {
+        pickle.unique_text(&key.to_string())?;
+    }
+    pickle.appends();
+    Ok(pickle.finish())
+}
