@@ -119,25 +119,25 @@ impl Storages<'_> {
         channels: u64,
         from: &mut Vec<StorageId>,
     ) -> Result<Result<Numbers, String>> {
-        let (numbers, count) = match numbers {
+        let view = match numbers {
             rebuild::Numbers::List(list) => {
-                (Numbers::Given(list.iter().map(|number| number.to_bits()).collect()), list.len() as u64)
+                check_channels(list.len() as u64, channels)?;
+                return Ok(Ok(Numbers::Given(list.iter().map(|number| number.to_bits()).collect())));
             }
             rebuild::Numbers::Tensor(id) => match self.piece(catalog, object, *id)? {
-                Ok(Piece { view, .. }) if !Numbers::reads(view.dtype) => {
-                    return Ok(Err("its scales or zero points are of another dtype than torch's".to_owned()));
-                }
                 Ok(Piece { view, storage, .. }) => {
                     from.push(storage);
-                    view.check_held(self.limits())?;
-                    let count = view.elements()?;
-                    (Numbers::Stored(view), count)
+                    view
                 }
                 Err(why) => return Ok(Err(why)),
             },
         };
-        check_channels(count, channels)?;
-        Ok(Ok(numbers))
+        if !Numbers::reads(view.dtype) {
+            return Ok(Err("its scales or zero points are of another dtype than torch's".to_owned()));
+        }
+        check_channels(view.elements()?, channels)?;
+        view.check_held(self.limits())?;
+        Ok(Ok(Numbers::Stored(view)))
     }
 
     /// Declares all elements of a sparse tensor.

@@ -5,8 +5,8 @@
 //! the stretch that they reach is written once, as it lies, and each keeps its offset and strides.
 //! Where torch could not say that, they are written apart, with a loss of kind `alias`.
 
-use super::FileFormat;
-use std::collections::HashMap;
+use super::{FileFormat, composed};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, OutputId, Result, StorageId,
@@ -68,9 +68,14 @@ impl Storages {
         context: &dyn Context,
     ) -> Result<Self> {
         let mut carried: Vec<Option<Carried>> = Vec::new();
+        // A stream's loader has no use for the records of scales, which stand in the pickle, and fails.
+        let with_scales = match format {
+            FileFormat::Zip => composed::with_scales(catalog)?,
+            FileFormat::Legacy => HashSet::new(),
+        };
         for id in catalog.tensor_ids() {
             let view = catalog.tensor(id);
-            match Carried::of(view) {
+            match Carried::of(view, with_scales.contains(&id)) {
                 Ok(tensor) => carried.push(Some(tensor)),
                 Err(why) => {
                     layout.omit(id, &why_not(catalog, view, &why)?)?;
@@ -157,9 +162,9 @@ struct Carried {
 }
 
 impl Carried {
-    fn of(view: TensorView<'_>) -> Result<Self, String> {
+    fn of(view: TensorView<'_>, has_scales: bool) -> Result<Self, String> {
         let dtype = TorchDtype::of(view.dtype).ok_or("torch has no such dtype")?;
-        if dtype.quantized {
+        if dtype.quantized && !has_scales {
             return Err("without its scales and zero points torch cannot load it".to_owned());
         }
         let shape = dtype.torch_shape(view.shape).ok_or_else(|| {
