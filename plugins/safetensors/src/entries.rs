@@ -1,11 +1,11 @@
 //! Entries are what a header's JSON says of each tensor, before anything is held against the file.
 
-use crate::json::{Scalar, Scope, UniqueMap};
 use crate::{METADATA_KEY, dtype};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
+use tensorferry_hub::json::{Scalar, Scope, UniqueMap};
 use tensorferry_sdk::Dtype;
 
 /// A tensor of a header.

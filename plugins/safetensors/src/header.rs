@@ -5,8 +5,8 @@
 //! `{`, and that no key is there twice.
 
 use crate::entries::{Entries, Entry};
-use crate::json::{self, Scope};
 use std::collections::BTreeMap;
+use tensorferry_hub::json::{self, Scope};
 use tensorferry_sdk::{DtypeInfo, Error, FileId, Limits, Result, Source};
 
 /// Bytes of the header's length, and what the header is padded to.

@@ -21,28 +21,25 @@ mod probe;
 mod read;
 mod write;
 
-mod choose;
 mod dtype;
 mod encode;
 mod entries;
 mod header;
-mod index;
-mod json;
-mod listing;
 mod options;
-mod shard;
 mod tied;
 
+use tensorferry_hub::Naming;
 use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
-/// The ending of a file of tensors.
-const SUFFIX: &str = ".safetensors";
-/// The ending of an index.
-const INDEX_SUFFIX: &str = ".safetensors.index.json";
-/// What a model's files are called where nobody names them.
-const DEFAULT_STEM: &str = "model";
+/// How files are named.
+const NAMING: Naming = Naming {
+    title: "safetensors",
+    stem: "model",
+    suffix: ".safetensors",
+    index_suffix: ".safetensors.index.json",
+};
 /// The header's key for metadata, which no tensor can have for a name.
 const METADATA_KEY: &str = "__metadata__";
 /// The metadata key for the framework that wrote the file: transformers will not load without it.
@@ -57,9 +54,9 @@ impl Format for Safetensors {
         Description {
             id: "safetensors".to_owned(),
             title: "safetensors, one file or sharded".to_owned(),
-            suffixes: vec![SUFFIX.to_owned()],
+            suffixes: vec![NAMING.suffix.to_owned()],
             magic: Vec::new(),
-            members: vec![format!("*{SUFFIX}"), format!("*{INDEX_SUFFIX}")],
+            members: [NAMING.suffix, NAMING.index_suffix].map(|suffix| format!("*{suffix}")).to_vec(),
             capabilities: Capabilities::READ.and(Capabilities::WRITE).and(Capabilities::METADATA),
             options: options::declared(),
             output_revision: 1,

@@ -1,21 +1,21 @@
 //! The probe: nine bytes of a file, or the names in a folder.
 
-use crate::choose::is_member;
-use crate::{INDEX_SUFFIX, SUFFIX, header};
+use crate::{NAMING, header};
+use tensorferry_hub::is_member;
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
 /// How sure it is that the source is safetensors. A file of that name whose bytes are wrong may
 /// still be one: then the reader says what is wrong with it.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
-    let any_member = |prefix| Ok(source.list(prefix)?.iter().any(|name| is_member(name)));
+    let any_member = |prefix| Ok(source.list(prefix)?.iter().any(|name| is_member(&NAMING, name)));
     match source.entry() {
-        Entry::File(name) if name.ends_with(INDEX_SUFFIX) => Ok(Score::CERTAIN),
+        Entry::File(name) if name.ends_with(NAMING.index_suffix) => Ok(Score::CERTAIN),
         Entry::File(name) => {
             let file = source.open(name)?;
             match header::json_len(source, file) {
                 Ok(_) => Ok(Score::CERTAIN),
                 Err(error) if error.kind() != ErrorKind::Malformed => Err(error),
-                Err(_) if name.ends_with(SUFFIX) => Ok(Score::MAYBE),
+                Err(_) if name.ends_with(NAMING.suffix) => Ok(Score::MAYBE),
                 Err(_) => Ok(Score::NO),
             }
         }

@@ -1,11 +1,10 @@
 //! The reader: headers, held against the index where there is one, become a catalog. Each file's
 //! data is one storage, so that tied tensors show.
 
-use crate::choose::{Choice, choose};
 use crate::header::Header;
-use crate::index::Index;
-use crate::tied;
+use crate::{NAMING, tied};
 use std::collections::{BTreeMap, HashMap};
+use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
     CatalogSink, Context, Error, FileId, Loss, LossKind, Result, Source, Storage, TensorReader,
 };
@@ -15,7 +14,7 @@ pub(crate) struct Reader;
 
 impl TensorReader for Reader {
     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
-        let index = match choose(source, context)? {
+        let index = match choose(&NAMING, source, context)? {
             Choice::Files(names) => {
                 return Set::open(source, names, context)?.describe(None, catalog, context);
             }

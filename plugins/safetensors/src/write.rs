@@ -5,10 +5,10 @@
 
 use crate::encode::{Written, encode};
 use crate::options::{Tied, WriteOptions};
-use crate::shard::{Names, split};
-use crate::{FRAMEWORK_KEY, METADATA_KEY, dtype, header, index, tied};
+use crate::{FRAMEWORK_KEY, METADATA_KEY, NAMING, dtype, header, tied};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
+use tensorferry_hub::{Index, Names, split};
 use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, Loss, LossKind, NothingToSeal, Options, Result, Role, Target,
     TensorId, TensorPart, TensorPlan, TensorWriter,
@@ -55,7 +55,7 @@ impl TensorWriter for Writer {
         }
         let sizes = tensors.iter().map(|&tensor| (tensor, catalog.tensor(tensor).bytes));
         let shards = split(sizes, self.options.max_shard_size);
-        write(catalog, &Names::of(target), shards, &metadata, layout, context)?;
+        write(catalog, &Names::of(&NAMING, target), shards, &metadata, layout, context)?;
         Ok(Box::new(NothingToSeal))
     }
 }
@@ -134,7 +134,7 @@ fn write(
     }
     if files.len() > 1 {
         let file = layout.file(&names.index(), Role::Index)?;
-        layout.bytes(file, &index::encode(total_size, &weight_map)?)?;
+        layout.bytes(file, &Index::encode(total_size, &weight_map)?)?;
     }
     names.superseded().into_iter().try_for_each(|(pattern, role)| layout.supersedes(&pattern, role))
 }

@@ -14,15 +14,15 @@ const DERIVED: [&str; 2] = ["total_size", "total_parameters"];
 
 /// An index.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub struct Index {
     /// Its own name.
     name: String,
     /// The file of each tensor.
     weight_map: BTreeMap<String, String>,
     /// Its metadata: huggingface_hub keeps a sharded model's here, not in the shards.
-    pub(crate) metadata: BTreeMap<String, String>,
+    pub metadata: BTreeMap<String, String>,
     /// The keys of metadata that are no single value, which nothing else has a place for.
-    pub(crate) structured: Vec<String>,
+    pub structured: Vec<String>,
 }
 
 impl Index {
@@ -30,7 +30,7 @@ impl Index {
     ///
     /// # Errors
     /// Malformed, naming the index and the byte or the tensor; over a limit; i/o.
-    pub(crate) fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
+    pub fn read(source: &dyn Source, name: &str, limits: &Limits) -> Result<Self> {
         let file = source.open(name)?;
         let bytes = source.read_vec(file, 0, source.len(file), limits)?;
         let scope = Scope::new(limits);
@@ -59,7 +59,8 @@ impl Index {
     }
 
     /// Its own name.
-    pub(crate) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -67,7 +68,7 @@ impl Index {
     ///
     /// # Errors
     /// Malformed, if some are not there.
-    pub(crate) fn files(&self, source: &dyn Source) -> Result<Vec<&str>> {
+    pub fn files(&self, source: &dyn Source) -> Result<Vec<&str>> {
         let files: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
         let missing = files.iter().filter(|file| !source.contains(file));
         match list(missing.map(|file| format!("{file:?}"))) {
@@ -83,7 +84,7 @@ impl Index {
     ///
     /// # Errors
     /// Malformed, listing the tensors that only one side has, or that it has in another file.
-    pub(crate) fn check(&self, held: &HashMap<&str, &str>, tied: &HashSet<&str>) -> Result<()> {
+    pub fn check(&self, held: &HashMap<&str, &str>, tied: &HashSet<&str>) -> Result<()> {
         let lacking = self.weight_map.iter().filter(|(tensor, file)| {
             held.get(tensor.as_str()).map_or(!tied.contains(tensor.as_str()), |held| held != file)
         });
@@ -100,27 +101,27 @@ impl Index {
         }
         Ok(())
     }
-}
 
-/// An index's bytes, as the Hugging Face libraries write them: indented by two, keys sorted.
-///
-/// # Errors
-/// None that a map of strings can give.
-pub(crate) fn encode(total_size: u64, weight_map: &BTreeMap<&str, &str>) -> Result<Vec<u8>> {
-    #[derive(Serialize)]
-    struct Metadata {
-        total_size: u64,
+    /// An index's bytes, as the Hugging Face libraries write them: indented by two, keys sorted.
+    ///
+    /// # Errors
+    /// None that a map of strings can give.
+    pub fn encode(total_size: u64, weight_map: &BTreeMap<&str, &str>) -> Result<Vec<u8>> {
+        #[derive(Serialize)]
+        struct Metadata {
+            total_size: u64,
+        }
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            metadata: Metadata,
+            weight_map: &'a BTreeMap<&'a str, &'a str>,
+        }
+        let whole = Whole { metadata: Metadata { total_size }, weight_map };
+        let mut bytes = serde_json::to_vec_pretty(&whole)
+            .map_err(|e| Error::plugin(format!("cannot write an index: {e}")))?;
+        bytes.push(b'\n');
+        Ok(bytes)
     }
-    #[derive(Serialize)]
-    struct Whole<'a> {
-        metadata: Metadata,
-        weight_map: &'a BTreeMap<&'a str, &'a str>,
-    }
-    let whole = Whole { metadata: Metadata { total_size }, weight_map };
-    let mut bytes = serde_json::to_vec_pretty(&whole)
-        .map_err(|e| Error::plugin(format!("cannot write an index: {e}")))?;
-    bytes.push(b'\n');
-    Ok(bytes)
 }
 
 /// The index's JSON, as the weight map and the metadata.
@@ -184,7 +185,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let map = BTreeMap::from([("b", "2"), ("a", "1")]);
-        let bytes = encode(7, &map).unwrap();
+        let bytes = Index::encode(7, &map).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1..3], ["  \"metadata\": {", "    \"total_size\": 7"]);

@@ -14,7 +14,7 @@ const MESSAGE_CHARS: usize = 1000;
 
 /// What a parse knows of itself when it fails: how many entries it has taken, whose entry it is in,
 /// and which limit it has met.
-pub(crate) struct Scope<'a> {
+pub struct Scope<'a> {
     limits: &'a Limits,
     entries: Cell<u64>,
     tensor: RefCell<Option<String>>,
@@ -23,12 +23,16 @@ pub(crate) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// A scope that takes as many entries as a catalog takes tensors, with keys as long as names.
-    pub(crate) fn new(limits: &'a Limits) -> Self {
+    #[must_use]
+    pub fn new(limits: &'a Limits) -> Self {
         Self { limits, entries: Cell::new(0), tensor: RefCell::default(), refusal: RefCell::default() }
     }
 
     /// Counts an entry with this key.
-    pub(crate) fn count<E: serde::de::Error>(&self, key: &str) -> Result<(), E> {
+    ///
+    /// # Errors
+    /// Over a limit, which [`parse`] then tells.
+    pub fn count<E: serde::de::Error>(&self, key: &str) -> Result<(), E> {
         let entries = self.entries.get() + 1;
         self.entries.set(entries);
         let Limits { tensors, name_bytes, .. } = *self.limits;
@@ -46,7 +50,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Says whose entry is parsed next.
-    pub(crate) fn enter(&self, tensor: Option<&str>) {
+    pub fn enter(&self, tensor: Option<&str>) {
         self.tensor.replace(tensor.map(str::to_owned));
     }
 
@@ -68,7 +72,7 @@ impl<'a> Scope<'a> {
 ///
 /// # Errors
 /// Malformed or over a limit, with the byte in the file, and the tensor that the scope is in.
-pub(crate) fn parse<'a, S>(bytes: &'a [u8], base: u64, scope: &Scope<'_>, seed: S) -> Result<S::Value>
+pub fn parse<'a, S>(bytes: &'a [u8], base: u64, scope: &Scope<'_>, seed: S) -> Result<S::Value>
 where
     S: DeserializeSeed<'a>,
 {
@@ -87,14 +91,15 @@ fn byte_of(text: &str, error: &serde_json::Error) -> u64 {
 }
 
 /// A JSON object by unique key.
-pub(crate) struct UniqueMap<'a, V> {
+pub struct UniqueMap<'a, V> {
     scope: &'a Scope<'a>,
     values: PhantomData<V>,
 }
 
 impl<'a, V> UniqueMap<'a, V> {
     /// An object whose entries count in this scope.
-    pub(crate) fn new(scope: &'a Scope<'a>) -> Self {
+    #[must_use]
+    pub fn new(scope: &'a Scope<'a>) -> Self {
         Self { scope, values: PhantomData }
     }
 }
@@ -130,7 +135,10 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueMap<'_, V> {
 
 /// Any JSON value, reduced to text where it is one thing. What it nests is walked and dropped, by
 /// serde_json's bounded recursion: unlike [`serde::de::IgnoredAny`], which takes any depth.
-pub(crate) struct Scalar(pub(crate) Option<String>);
+pub struct Scalar(
+    /// The text of a string, a number or a truth value.
+    pub Option<String>,
+);
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

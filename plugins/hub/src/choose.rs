@@ -1,14 +1,14 @@
 //! A choice is which files of a source are the model that the user means.
 
+use crate::Naming;
 use crate::listing::list;
 use crate::shard::ShardName;
-use crate::{DEFAULT_STEM, INDEX_SUFFIX, SUFFIX};
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
 /// Which files to read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub enum Choice {
     /// The files that this index names.
     Index(String),
     /// These files: one, or a whole set of shards that has no index.
@@ -16,38 +16,45 @@ pub(crate) enum Choice {
 }
 
 /// Chooses by what the user pointed at. A file is itself; a shard stands for its set, if that is
-/// there. In a folder the order is: `model.safetensors.index.json`, `model.safetensors`, a lone index, a lone
+/// there. In a folder the order is: the index and the file of the usual name, a lone index, a lone
 /// file, a whole set of shards.
 ///
 /// # Errors
 /// Malformed, if there is nothing to choose, or a shard is missing; usage, if the user has to
 /// choose; i/o.
-pub(crate) fn choose(source: &dyn Source, context: &dyn Context) -> Result<Choice> {
+pub fn choose(naming: &Naming, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
     match source.entry() {
         Entry::File(name) if name.ends_with(".json") => Ok(Choice::Index(name.clone())),
-        Entry::File(name) => match ShardName::parse(name).filter(|shard| shard.count > 1) {
-            Some(shard) => set_of(name, &shard, source, context),
+        Entry::File(name) => match ShardName::parse(naming, name).filter(|shard| shard.count > 1) {
+            Some(shard) => set_of(naming, name, &shard, source, context),
             None => Ok(Choice::Files(vec![name.clone()])),
         },
-        Entry::Folder => among(DEFAULT_STEM, &source.list("")?, context),
-        Entry::Prefix(prefix) => among(prefix, &source.list(prefix)?, context),
+        Entry::Folder => among(naming, naming.stem, &source.list("")?, context),
+        Entry::Prefix(prefix) => among(naming, prefix, &source.list(prefix)?, context),
     }
 }
 
 /// The set of a shard: by its index, or all of its shards. A shard whose set is not whole is read
 /// alone.
-fn set_of(name: &str, shard: &ShardName<'_>, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
+fn set_of(
+    naming: &Naming,
+    name: &str,
+    shard: &ShardName<'_>,
+    source: &dyn Source,
+    context: &dyn Context,
+) -> Result<Choice> {
     let folder = name.strip_suffix(name.rsplit('/').next().unwrap_or_default()).unwrap_or_default();
-    let index = format!("{folder}{}{INDEX_SUFFIX}", shard.stem);
+    let index = format!("{folder}{}{}", shard.stem, naming.index_suffix);
     if source.contains(&index) {
         return Ok(Choice::Index(index));
     }
     let names = source.list(&format!("{folder}{}-", shard.stem))?;
     let of_set = |name: &&String| {
-        ShardName::parse(name).is_some_and(|other| (other.stem, other.count) == (shard.stem, shard.count))
+        ShardName::parse(naming, name)
+            .is_some_and(|other| (other.stem, other.count) == (shard.stem, shard.count))
     };
     let members: Vec<&str> = names.iter().filter(of_set).map(String::as_str).collect();
-    shards(&members).or_else(|_| {
+    shards(naming, &members).or_else(|_| {
         context.note(&format!("{name:?} is one of {} shards, and the others are not here", shard.count));
         Ok(Choice::Files(vec![name.to_owned()]))
     })
@@ -55,35 +62,41 @@ fn set_of(name: &str, shard: &ShardName<'_>, source: &dyn Source, context: &dyn 
 
 /// Whether a folder's file is one that a model may be read from. Hidden files are not: macOS leaves
 /// `._model.safetensors` on foreign disks.
-pub(crate) fn is_member(name: &str) -> bool {
-    !name.starts_with('.') && (name.ends_with(SUFFIX) || name.ends_with(INDEX_SUFFIX))
+#[must_use]
+pub fn is_member(naming: &Naming, name: &str) -> bool {
+    !name.starts_with('.') && (name.ends_with(naming.suffix) || name.ends_with(naming.index_suffix))
 }
 
-fn among(stem: &str, names: &[String], context: &dyn Context) -> Result<Choice> {
-    let members: Vec<&str> = names.iter().map(String::as_str).filter(|name| is_member(name)).collect();
+fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -> Result<Choice> {
+    let members: Vec<&str> =
+        names.iter().map(String::as_str).filter(|name| is_member(naming, name)).collect();
     let (indexes, files): (Vec<&str>, Vec<&str>) =
-        members.iter().partition(|name| name.ends_with(INDEX_SUFFIX));
-    let preferred = [format!("{stem}{INDEX_SUFFIX}"), format!("{stem}{SUFFIX}")];
+        members.iter().partition(|name| name.ends_with(naming.index_suffix));
+    let preferred = [naming.index_suffix, naming.suffix].map(|suffix| format!("{stem}{suffix}"));
     let choice = if let Some(name) = preferred.into_iter().find(|name| members.contains(&name.as_str())) {
         name
     } else {
         match (&*indexes, &*files) {
             ([index], _) => (*index).to_owned(),
             ([], [file]) => (*file).to_owned(),
-            ([], []) => return Err(nothing(names)),
-            ([], files) => return shards(files),
+            ([], []) => return Err(nothing(naming, names)),
+            ([], files) => return shards(naming, files),
             (indexes, _) => return Err(several(indexes)),
         }
     };
-    note_others(&choice, &members, context);
-    Ok(if choice.ends_with(INDEX_SUFFIX) { Choice::Index(choice) } else { Choice::Files(vec![choice]) })
+    note_others(naming, &choice, &members, context);
+    Ok(if choice.ends_with(naming.index_suffix) {
+        Choice::Index(choice)
+    } else {
+        Choice::Files(vec![choice])
+    })
 }
 
 /// Tells which files beside the chosen one are left alone.
-fn note_others(choice: &str, members: &[&str], context: &dyn Context) {
-    let stem = choice.strip_suffix(INDEX_SUFFIX);
+fn note_others(naming: &Naming, choice: &str, members: &[&str], context: &dyn Context) {
+    let stem = choice.strip_suffix(naming.index_suffix);
     let others = members.iter().filter(|&&name| {
-        let is_shard = stem.is_some() && ShardName::parse(name).map(|shard| shard.stem) == stem;
+        let is_shard = stem.is_some() && ShardName::parse(naming, name).map(|shard| shard.stem) == stem;
         name != choice && !is_shard
     });
     if let Some(others) = list(others.map(|name| format!("{name:?}"))) {
@@ -92,8 +105,9 @@ fn note_others(choice: &str, members: &[&str], context: &dyn Context) {
 }
 
 /// Several files: either all the shards of one set, or the user has to choose.
-fn shards(files: &[&str]) -> Result<Choice> {
-    let parsed: Option<Vec<ShardName<'_>>> = files.iter().map(|name| ShardName::parse(name)).collect();
+fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
+    let parsed: Option<Vec<ShardName<'_>>> =
+        files.iter().map(|name| ShardName::parse(naming, name)).collect();
     let parsed = parsed.ok_or_else(|| several(files))?;
     let first = parsed[0];
     if parsed.iter().any(|shard| (shard.stem, shard.count) != (first.stem, first.count)) {
@@ -110,10 +124,11 @@ fn shards(files: &[&str]) -> Result<Choice> {
     Ok(Choice::Files(files.iter().map(|&name| name.to_owned()).collect()))
 }
 
-fn nothing(names: &[String]) -> Error {
+fn nothing(naming: &Naming, names: &[String]) -> Error {
     let found = list(names.iter().map(|name| format!("{name:?}")));
-    Error::malformed("no safetensors file here")
-        .expected("model.safetensors.index.json or a .safetensors file")
+    let Naming { title, stem, suffix, index_suffix } = naming;
+    Error::malformed(format!("no {title} file here"))
+        .expected(format!("{stem}{index_suffix} or a {suffix} file"))
         .found(found.unwrap_or_else(|| "nothing".to_owned()))
 }
 
@@ -127,12 +142,13 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::tests::NAMING;
     use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
 
     fn choose_from(entry: Entry, names: &[&str]) -> Result<(Choice, Vec<String>)> {
         let files = names.iter().map(|&name| (name.to_owned(), Vec::new())).collect();
         let context = MemoryContext::default();
-        let choice = choose(&MemorySource::new(entry, files), &context)?;
+        let choice = choose(&NAMING, &MemorySource::new(entry, files), &context)?;
         Ok((choice, context.notes()))
     }
 

@@ -1,7 +1,7 @@
 //! A listing is what an error says of several things: the first few, and how many more.
 
 /// The first few of a list that a hostile file may make long; `None` if it is empty.
-pub(crate) fn list(items: impl Iterator<Item = String>) -> Option<String> {
+pub fn list(items: impl Iterator<Item = String>) -> Option<String> {
     const SHOWN: usize = 5;
     let mut shown = Vec::new();
     let mut more = 0_usize;
