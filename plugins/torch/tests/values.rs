@@ -160,7 +160,7 @@ fn a_module_is_its_state_dict_and_says_once_what_else_it_is() {
         assert_eq!(blocks.len(), 1, "{said:?}");
         let (what, why) = blocks[0];
         assert_eq!(what, "whole.blocks.0");
-        assert!(why.contains("3 of them") && why.contains("loose, plain"), "{why}");
+        assert!(why.contains("3 modules") && why.contains("loose, plain"), "{why}");
         assert!(view.catalog().globals().iter().any(|global| global == "__main__.Model"));
     });
 }

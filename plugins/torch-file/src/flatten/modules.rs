@@ -205,14 +205,16 @@ impl Walk<'_, '_, '_, '_> {
     pub(super) fn report_modules(&mut self) -> Result<()> {
         for loss in std::mem::take(&mut self.modules).classes {
             let ClassLoss { class, first, count, attributes } = loss;
-            let these = if count == 1 { "it is".to_owned() } else { format!("{count} of them are") };
-            let mut why = format!(
-                "a module of class {class}: {these} read as state_dict() gives it, without the class"
-            );
+            let mut why = match count {
+                1 => format!("a module of class {class} is read as its state_dict(), without the class"),
+                _ => format!(
+                    "{count} modules of class {class} are read as their state_dict(), without the class"
+                ),
+            };
             if !attributes.is_empty() {
                 let named: Vec<&str> = attributes.iter().take(MOST_NAMED).map(String::as_str).collect();
                 let more = if attributes.len() > MOST_NAMED { ", ..." } else { "" };
-                why.push_str(&format!(" and its attributes {}{more}", named.join(", ")));
+                why.push_str(&format!(" and the attributes {}{more}", named.join(", ")));
             }
             self.to.catalog.loss(Loss::new(LossKind::State, first, why))?;
         }

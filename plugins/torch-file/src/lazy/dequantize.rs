@@ -243,7 +243,8 @@ mod tests {
             [3.0 * 0.1_f32, 2.0 * 0.1_f32]
         );
         let affine = per_channel(&[0.1, 0.7], &[0.0, 1.0], false, 1);
-        let expected = [(3.0 * 0.1_f64) as f32, (6.0 * 0.7_f64) as f32, (5.0 * 0.1_f64) as f32];
+        #[expect(clippy::cast_possible_truncation, reason = "torch rounds here")]
+        let expected = [3.0 * 0.1_f64, 6.0 * 0.7_f64, 5.0 * 0.1_f64].map(|value| value as f32);
         assert_eq!(dequantized(Dtype::QU8, &[3, 7, 5], 3, affine).unwrap(), expected);
         let floats = per_channel(&[0.1, 0.7], &[0.5, 1.5], true, 2);
         let expected = [2.5 * 0.1_f32, 6.5 * 0.1_f32, 3.5 * 0.7_f32];
