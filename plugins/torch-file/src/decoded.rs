@@ -191,10 +191,10 @@ impl Storages<'_> {
         object: &ObjectFile,
         id: ValueId,
     ) -> Result<Result<Piece, String>> {
-        let view = match rebuild::tensor(object.graph(), id)? {
-            Some(Rebuilt::View(view)) => view,
-            Some(Rebuilt::Lost(why)) => return Ok(Err(why)),
-            _ => return Ok(Err("a part of it is not a plain tensor".to_owned())),
+        let view = match rebuild::tensor(object.graph(), id)?.map(Rebuilt::into_view) {
+            Some(Ok(view)) => view,
+            Some(Err(why)) => return Ok(Err(format!("a part of it is lost: {why}"))),
+            None => return Ok(Err("a part of it is not a tensor".to_owned())),
         };
         if view.conjugate || view.negative {
             return Ok(Err("a part of it is a conjugate or a negative".to_owned()));

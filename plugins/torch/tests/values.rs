@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use tensorferry_sdk::memory::MemoryView;
-use tensorferry_sdk::{Catalog, CatalogView, LossKind, MemoryContext, MemorySource, Node, NodeKind};
+use tensorferry_sdk::memory::{MemoryView, write};
+use tensorferry_sdk::{Catalog, CatalogView, LossKind, MemoryContext, MemorySource, Node, NodeKind, Target};
 
 fn file(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values").join(name)).unwrap()
@@ -181,4 +181,24 @@ fn tensors_that_are_made_say_whom_they_shared_bytes_with() {
         assert_eq!(of("attributed"), "<tensor attributed, {\"note\", \"5\"}>");
         assert_eq!(of("device"), "<tensor device, {\"requires_grad\", true}>");
     });
+}
+
+#[test]
+fn composed_tensors_come_back_as_they_were() {
+    for name in ["quantized.pt", "sparse.pt"] {
+        with(name, "", |view| {
+            let context = MemoryContext::default();
+            let target = Target::File("copy.pt".to_owned());
+            let copy = write(&Torch, &[], view, &target, &context).unwrap();
+            assert!(copy.layout.losses().is_empty(), "{name}: {:?}", copy.layout.losses());
+            let source = MemorySource::file("copy.pt", copy.files["copy.pt"].clone());
+            let again = MemoryView::read(&Torch, &[], &source, &context).unwrap();
+            for tensor in view.catalog().tensors() {
+                let found = again.tensor_named(&tensor.name).unwrap();
+                assert_eq!(found, view.tensor_named(&tensor.name).unwrap(), "{name}: {}", tensor.name);
+            }
+            let root = |view: &MemoryView<'_>| shown(view, &view.node(view.root().unwrap()).unwrap());
+            assert_eq!(root(&again), root(view), "{name}");
+        });
+    }
 }

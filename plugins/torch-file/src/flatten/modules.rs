@@ -154,7 +154,8 @@ impl Walk<'_, '_, '_, '_> {
                 let name = self.name_below(&prefix, key)?;
                 // A dict keeps the last of two entries; a module's own code sees to it that there is one.
                 if names.insert(name.clone()) {
-                    entries.push((name, data(graph, value)));
+                    // Of a parameter, a state dict holds the tensor.
+                    entries.push((name, rebuild::data_of(graph, value)));
                 }
             }
             steps.push(Step::Leave(id));
@@ -220,15 +221,6 @@ impl Walk<'_, '_, '_, '_> {
         }
         Ok(())
     }
-}
-
-/// What a state dict holds of a parameter: its tensor.
-fn data(graph: &Graph, mut id: ValueId) -> ValueId {
-    // A call's arguments are older than it is, so this ends.
-    while let Some(inner) = rebuild::data_of_parameter(graph, id) {
-        id = inner;
-    }
-    id
 }
 
 fn join(path: &str, below: &str) -> String {

@@ -25,6 +25,11 @@ impl<'g> Walk<'g, '_, '_, '_> {
         if let Some(visit) = self.array(id)? {
             return Ok(visit);
         }
+        if rebuild::data_of_old_parameter(graph, id).is_some() {
+            self.lose(LossKind::State, "a parameter of torch 0.3 or before is read as its tensor")?;
+            // Not one inside another: that would go as deep as a file likes.
+            return self.visit(rebuild::data_of(graph, id), outside);
+        }
         if let Some(state_dict) = self.state_dict(id)? {
             let form = Form::Node(NodeKind::MAP, ORDERED_DICT.to_owned());
             return self.enter(Some(id), form, Children::Named(state_dict), outside);
@@ -57,7 +62,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 .map_or_else(String::new, |(global, _)| format!("{}()", global.path())),
         };
         // A parameter has its tensor's name.
-        let bare = rebuild::data_of_parameter(graph, id).is_some();
+        let bare = global.is_some_and(rebuild::is_parameter);
         let mut parts = vec![if bare { Part::BareArguments(arguments) } else { Part::Arguments(arguments) }];
         let entries = || Part::Mapping(String::new(), Vec::new(), graph.last_of_each(&call.items));
         let rest = [

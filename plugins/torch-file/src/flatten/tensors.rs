@@ -318,10 +318,10 @@ impl<'g> Walk<'g, '_, '_, '_> {
     /// A tensor that is a part of the one at the walk's place; `None`, if it is lost.
     fn part_of(&mut self, name: &str, id: ValueId) -> Result<Option<NodeId>> {
         let object = self.object;
-        let located = match rebuild::tensor(self.graph, id)? {
-            Some(Rebuilt::View(view)) => self.to.storages.locate(self.to.catalog, object, &view)?,
-            Some(Rebuilt::Lost(why)) => Located::Lost(why),
-            _ => Located::Lost("a part that is not a plain tensor".to_owned()),
+        let located = match rebuild::tensor(self.graph, id)?.map(Rebuilt::into_view) {
+            Some(Ok(view)) => self.to.storages.locate(self.to.catalog, object, &view)?,
+            Some(Err(why)) => Located::Lost(why),
+            None => Located::Lost("a part that is not a plain tensor".to_owned()),
         };
         self.place(&format!(".{name}"), located)
     }

@@ -41,6 +41,24 @@ pub enum Rebuilt {
     Lost(String),
 }
 
+impl Rebuilt {
+    /// The view that it is, whatever its class; or why it is none.
+    ///
+    /// # Errors
+    /// A reason, to be said to the user.
+    pub fn into_view(self) -> std::result::Result<View, String> {
+        match self {
+            Self::View(view) => Ok(view),
+            Self::Subclass(subclass) => subclass.tensor.into_view(),
+            Self::Quantized(_) => Err("a quantized tensor".to_owned()),
+            Self::Sparse(_) => Err("a sparse tensor".to_owned()),
+            Self::Nested(_) => Err("a nested tensor".to_owned()),
+            Self::Array(_) => Err("an array of numpy".to_owned()),
+            Self::Lost(why) => Err(why),
+        }
+    }
+}
+
 /// A tensor of a class of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subclass {
@@ -75,17 +93,30 @@ pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
     Ok(Some(rebuilt))
 }
 
-/// The tensor inside a parameter, if the value is one: `Parameter` itself is called by torch 0.1 to 0.3,
-/// and `Variable`.
+/// The tensor inside a parameter, if the value is one.
 #[must_use]
 pub fn data_of_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (global, call) = graph.called(id)?;
+    let data = is_parameter(global).then(|| graph.tuple(call.arguments)?.first().copied());
+    data.flatten().or_else(|| data_of_old_parameter(graph, id))
+}
+
+/// The innermost tensor of a parameter of a parameter; the value itself, if it is none.
+pub(crate) fn data_of(graph: &Graph, mut id: ValueId) -> ValueId {
+    // A call's arguments are older than it is, so this ends.
+    while let Some(inner) = data_of_parameter(graph, id) {
+        id = inner;
+    }
+    id
+}
+
+/// The tensor inside a parameter of torch 0.1 to 0.3, which pickled a call of the class itself.
+#[must_use]
+pub fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
+    let (global, call) = graph.called(id)?;
     let is_class =
         global.is("torch.nn.parameter", "Parameter") || global.is("torch.autograd.variable", "Variable");
-    if !is_parameter(global) && !is_class {
-        return None;
-    }
-    graph.tuple(call.arguments)?.first().copied()
+    is_class.then(|| graph.tuple(call.arguments)?.first().copied()).flatten()
 }
 
 /// Whether the function wraps a tensor, its first argument, as a parameter.

@@ -72,25 +72,37 @@ impl Composed {
     }
 }
 
-/// The tensors of integers that have scales in the tree: torch loads them.
-///
-/// # Errors
-/// A plugin error, if the tree is none.
-pub(super) fn with_scales(catalog: &dyn CatalogView) -> Result<HashSet<TensorId>> {
-    let mut found = HashSet::new();
-    let is_quantized = |id| TorchDtype::of(catalog.tensor(id).dtype).is_some_and(|row| row.quantized);
-    let Some(root) = catalog.root().filter(|_| catalog.tensor_ids().any(is_quantized)) else {
-        return Ok(found);
-    };
-    for id in (0..=root.0).map(NodeId) {
-        let node = catalog.node(id)?;
-        let (NodeKind::ATTRIBUTED, &[value, attributes]) = (node.kind, &*node.children) else { continue };
-        let Some(tensor) = catalog.node(value)?.as_tensor() else { continue };
-        for (key, _) in catalog.node(attributes)?.entries() {
-            if catalog.node(key)?.as_text() == Some("qscheme") {
-                found.insert(tensor);
+/// The quantized tensors of a tree.
+#[derive(Debug, Default)]
+pub(super) struct Quantized {
+    /// The tensors of integers: with their scales, torch loads them.
+    pub(super) integers: HashSet<TensorId>,
+    /// The tensors of scales, zero points and axes.
+    pub(super) parts: HashSet<TensorId>,
+}
+
+impl Quantized {
+    /// Those of a catalog's tree.
+    ///
+    /// # Errors
+    /// A plugin error, if the tree is none.
+    pub(super) fn of(catalog: &dyn CatalogView) -> Result<Self> {
+        let mut found = Self::default();
+        let is_quantized = |id| TorchDtype::of(catalog.tensor(id).dtype).is_some_and(|row| row.quantized);
+        let Some(root) = catalog.root().filter(|_| catalog.tensor_ids().any(is_quantized)) else {
+            return Ok(found);
+        };
+        for id in (0..=root.0).map(NodeId) {
+            let node = catalog.node(id)?;
+            let (NodeKind::ATTRIBUTED, &[value, attributes]) = (node.kind, &*node.children) else { continue };
+            let Some(tensor) = catalog.node(value)?.as_tensor().filter(|&id| is_quantized(id)) else {
+                continue;
+            };
+            found.integers.insert(tensor);
+            for (_, part) in catalog.node(attributes)?.entries() {
+                found.parts.extend(catalog.node(part)?.as_tensor());
             }
         }
+        Ok(found)
     }
-    Ok(found)
 }

@@ -5,8 +5,9 @@
 //! the stretch that they reach is written once, as it lies, and each keeps its offset and strides.
 //! Where torch could not say that, they are written apart, with a loss of kind `alias`.
 
-use super::{FileFormat, composed};
-use std::collections::{HashMap, HashSet};
+use super::FileFormat;
+use super::composed::Quantized;
+use std::collections::HashMap;
 use std::ops::Range;
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, OutputId, Result, StorageId,
@@ -68,14 +69,19 @@ impl Storages {
         context: &dyn Context,
     ) -> Result<Self> {
         let mut carried: Vec<Option<Carried>> = Vec::new();
-        // A stream's loader has no use for the records of scales, which stand in the pickle, and fails.
-        let with_scales = match format {
-            FileFormat::Zip => composed::with_scales(catalog)?,
-            FileFormat::Legacy => HashSet::new(),
-        };
+        let quantized = Quantized::of(catalog)?;
         for id in catalog.tensor_ids() {
             let view = catalog.tensor(id);
-            match Carried::of(view, with_scales.contains(&id)) {
+            let planned = match format {
+                FileFormat::Zip => Carried::of(view, quantized.integers.contains(&id)),
+                // Its scales stand in the pickle, and the loader of streams fails on storages that no
+                // tensor names.
+                FileFormat::Legacy if quantized.parts.contains(&id) => {
+                    Err("it belongs to a quantized tensor, which -o format=zip carries".to_owned())
+                }
+                FileFormat::Legacy => Carried::of(view, false),
+            };
+            match planned {
                 Ok(tensor) => carried.push(Some(tensor)),
                 Err(why) => {
                     layout.omit(id, &why_not(catalog, view, &why)?)?;
