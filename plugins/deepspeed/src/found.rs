@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Limits, Result, Source};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
-use tensorferry_torch_file::rebuild::{self, Rebuilt};
+use tensorferry_torch_file::rebuild;
 use tensorferry_torch_file::{Budget, Extent, Located, Location, ObjectFile, Storages};
 
 /// torch's own bound; a shape of a million dimensions is made to be slow.
@@ -63,11 +63,8 @@ impl<'s> Found<'s> {
     pub(crate) fn tensor(&mut self, object: &ObjectFile, value: ValueId) -> Result<Option<Location>> {
         let graph = object.graph();
         let lost = |why| Error::unsupported(format!("a tensor that cannot be read: {why}"));
-        let view = match rebuild::tensor(graph, parameter(graph, value))? {
-            None => return Ok(None),
-            Some(Rebuilt::Lost(why)) => return Err(lost(why)),
-            Some(Rebuilt::View(view)) => view,
-        };
+        let Some(rebuilt) = rebuild::tensor(graph, parameter(graph, value))? else { return Ok(None) };
+        let view = rebuilt.into_view().map_err(lost)?;
         let location = match self.storages.locate(&mut self.catalog, object, &view)? {
             Located::Lost(why) => return Err(lost(why)),
             Located::At(location) => location,

@@ -54,6 +54,9 @@ pub(crate) fn remedy(dtype: Dtype) -> &'static str {
         Dtype::F8_E4M3B11FNUZ | Dtype::F4_UNPACKED => "cast it to BF16",
         Dtype::I4 | Dtype::I2 | Dtype::I4_UNPACKED | Dtype::I2_UNPACKED => "cast it to I8",
         Dtype::U4 | Dtype::U2 | Dtype::U4_UNPACKED | Dtype::U2_UNPACKED => "cast it to U8",
+        Dtype::QI8 | Dtype::QU8 | Dtype::QI32 | Dtype::QU4X2 | Dtype::QU2X4 => {
+            "-i dequantize=f32 gives the values that it stands for"
+        }
         _ => "the format that it came from holds it",
     }
 }

@@ -4,7 +4,7 @@
 use crate::table::{Stored, Tensor};
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, Result, Source, TensorId};
-use tensorferry_torch_file::rebuild::{self, Rebuilt};
+use tensorferry_torch_file::rebuild;
 use tensorferry_torch_file::{Extent, Located, Location, ObjectFile, Storages, TorchDtype};
 
 /// The files of a checkpoint, and what was found in them.
@@ -67,13 +67,11 @@ impl Files<'_, '_> {
         catalog: &mut dyn CatalogSink,
     ) -> Result<Location> {
         let object = self.open(stored)?;
-        let view = match rebuild::tensor(object.graph(), object.root())? {
-            Some(Rebuilt::View(view)) => view,
-            Some(Rebuilt::Lost(why)) => {
-                return Err(Error::unsupported(format!("a chunk cannot be read: {why}")));
-            }
-            None => return Err(Error::malformed("a chunk holds no tensor")),
-        };
+        let rebuilt = rebuild::tensor(object.graph(), object.root())?;
+        let rebuilt = rebuilt.ok_or_else(|| Error::malformed("a chunk holds no tensor"))?;
+        let view = rebuilt
+            .into_view()
+            .map_err(|why| Error::unsupported(format!("a chunk cannot be read: {why}")))?;
         let location = match self.storages.locate(catalog, &object, &view)? {
             Located::At(location) => location,
             Located::Lost(why) => return Err(Error::unsupported(format!("a chunk cannot be read: {why}"))),

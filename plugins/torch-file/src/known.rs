@@ -35,9 +35,3 @@ pub(crate) fn holds_data(global: &Global) -> bool {
         _ => false,
     }
 }
-
-/// Whether the function makes a numpy array.
-pub(crate) fn is_numpy_array(global: &Global) -> bool {
-    matches!(&*global.module, "numpy.core.multiarray" | "numpy._core.multiarray")
-        && &*global.name == "_reconstruct"
-}

@@ -11,13 +11,15 @@
 //! | `tar.rs`, `tar/` | the object of a tar archive |
 //! | `described.rs` | calls that rebuild tensors, where a file has none |
 //! | `pickle/` | the graph of a pickle |
-//! | `rebuild.rs` | [`View`](rebuild::View): what torch's rebuild functions make of their arguments |
+//! | `rebuild/` | [`Rebuilt`](rebuild::Rebuilt): what torch's rebuild functions make of their arguments |
 //! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
-//! | `lazy.rs` | bytes that have to be made |
+//! | `decoded.rs` | floats of quantized tensors, all elements of sparse ones, where a user asks for them |
+//! | `lazy/` | bytes that have to be made |
 //! | `budget.rs` | how much is copied out of a graph |
 //! | `window.rs` | headers, many at once |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
-//! | `flatten.rs`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
+//! | `numpy.rs` | numpy's arrays and scalars |
+//! | `flatten/`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
 //!
 //! ```
 //! # use tensorferry_sdk::*;
@@ -52,6 +54,7 @@
 pub mod archive;
 mod budget;
 mod container;
+mod decoded;
 mod described;
 mod dtype;
 mod extent;
@@ -60,6 +63,7 @@ mod known;
 mod lazy;
 mod legacy;
 mod names;
+mod numpy;
 mod object_file;
 mod persistent_id;
 pub mod pickle;
@@ -70,6 +74,7 @@ mod window;
 
 pub use budget::Budget;
 pub use container::Container;
+pub use decoded::Decoding;
 pub use described::{DescribedStorage, DescribedTensor};
 pub use dtype::TorchDtype;
 pub use extent::Extent;

@@ -71,6 +71,11 @@ impl Path {
         push_key(&mut self.text, graph, key);
     }
 
+    pub(crate) fn push_text(&mut self, text: &str) {
+        self.begin_part();
+        self.text.push_str(text);
+    }
+
     /// The first part may be empty, and the second still has a dot before it.
     fn begin_part(&mut self) {
         if self.parts > 0 {

@@ -4,10 +4,10 @@
 
 use crate::archive::Record;
 use crate::dtype::TorchDtype;
-use crate::lazy::LazyView;
-use crate::persistent_id::PersistentId;
+use crate::lazy::{LazyView, Signs, StoredView};
+use crate::persistent_id::{Part, PersistentId};
 use crate::rebuild::View;
-use crate::{Extent, ObjectFile};
+use crate::{Decoding, Extent, ObjectFile};
 use std::collections::HashMap;
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogSink, Digest, Dtype, DtypeInfo, Error, Limits, Region, Result, Storage,
@@ -65,10 +65,13 @@ impl Location {
 #[derive(Debug)]
 pub struct Storages<'l> {
     limits: &'l Limits,
+    decoding: Decoding,
     known: HashMap<Extent, Known>,
     /// Views whose bytes have to be made, each once: so that tied ones stay tied.
     lazy: HashMap<LazyView, StorageId>,
     handles: Vec<LazyView>,
+    /// The storages that hold what made ones follow from.
+    made_from: HashMap<StorageId, Vec<StorageId>>,
     expanded_bytes: u64,
 }
 
@@ -84,7 +87,31 @@ impl<'l> Storages<'l> {
     /// None so far.
     #[must_use]
     pub fn new(limits: &'l Limits) -> Self {
-        Self { limits, known: HashMap::new(), lazy: HashMap::new(), handles: Vec::new(), expanded_bytes: 0 }
+        Self {
+            limits,
+            decoding: Decoding::default(),
+            known: HashMap::new(),
+            lazy: HashMap::new(),
+            handles: Vec::new(),
+            made_from: HashMap::new(),
+            expanded_bytes: 0,
+        }
+    }
+
+    /// The same, where this is made of tensors that are more than elements.
+    #[must_use]
+    pub fn decoding(self, decoding: Decoding) -> Self {
+        Self { decoding, ..self }
+    }
+
+    /// What is made of tensors that are more than elements.
+    pub(crate) fn wanted(&self) -> Decoding {
+        self.decoding
+    }
+
+    /// The bounds of the run.
+    pub(crate) fn limits(&self) -> &'l Limits {
+        self.limits
     }
 
     /// The views that a decoder has to make, by handle.
@@ -103,84 +130,108 @@ impl<'l> Storages<'l> {
         object: &ObjectFile,
         view: &View,
     ) -> Result<Located> {
-        let named = match PersistentId::of(object.graph(), view.storage)? {
-            Ok(named) => named,
+        match self.find(catalog, object, view)? {
+            Ok(found) if found.row.quantized => {
+                Ok(Located::Lost("a quantized tensor without its scales".to_owned()))
+            }
+            Ok(found) if found.extent > 0 && (view.conjugate || view.negative) => {
+                self.locate_signs(catalog, &found, view)
+            }
+            Ok(found) => Ok(found.locate(view)),
+            Err(why) => Ok(Located::Lost(why)),
+        }
+    }
+
+    /// As [`locate`](Self::locate), for the integers of a quantized tensor.
+    ///
+    /// # Errors
+    /// As [`locate`](Self::locate).
+    pub(crate) fn locate_integers(
+        &mut self,
+        catalog: &mut dyn CatalogSink,
+        object: &ObjectFile,
+        view: &View,
+    ) -> Result<Located> {
+        Ok(match self.find(catalog, object, view)? {
+            Ok(found) if found.row.quantized => found.locate(view),
+            Ok(found) => {
+                Located::Lost(format!("a quantized tensor of {}, which is not quantized", found.row.name))
+            }
+            Err(why) => Located::Lost(why),
+        })
+    }
+
+    /// A storage whose bytes are made from what lies in others, declared once.
+    ///
+    /// # Errors
+    /// A limit, if it is longer by far than what it is made from, which takes `stored` bytes.
+    pub(crate) fn make(
+        &mut self,
+        catalog: &mut dyn CatalogSink,
+        view: LazyView,
+        len: u64,
+        stored: u64,
+        from: Vec<StorageId>,
+    ) -> Result<StorageId> {
+        if let Some(&id) = self.lazy.get(&view) {
+            return Ok(id);
+        }
+        // The host bounds what views of stored bytes repeat; it cannot see into these.
+        self.expanded_bytes = self.expanded_bytes.saturating_add(len.saturating_sub(stored));
+        if self.expanded_bytes > self.limits.expanded_bytes {
+            return Err(Error::limit("tensors have far more bytes than are stored for them")
+                .expected(format!("at most {} bytes more", self.limits.expanded_bytes))
+                .found(self.expanded_bytes));
+        }
+        let id = catalog.storage(Storage::encoded(self.handles.len() as u64, len))?;
+        self.lazy.insert(view.clone(), id);
+        self.handles.push(view);
+        self.made_from.insert(id, from);
+        Ok(id)
+    }
+
+    /// The storages that hold what a storage is made from; none, if it is not made.
+    pub(crate) fn made_from(&self, id: StorageId) -> &[StorageId] {
+        self.made_from.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    fn locate_signs(&mut self, catalog: &mut dyn CatalogSink, found: &Found, view: &View) -> Result<Located> {
+        let signs =
+            Signs { stored: found.stored_view(view), conjugate: view.conjugate, negative: view.negative };
+        let len = match signs.check() {
+            Ok(len) => len,
             Err(why) => return Ok(Located::Lost(why)),
         };
+        let id = self.make(catalog, signs.into(), len, found.extent, vec![found.storage.id])?;
+        let shape = found.shape.clone();
+        Ok(Located::At(Location { dtype: found.row.dtype, shape, start: Some((id, 0)), strides: None }))
+    }
+
+    /// The storage of a view, once the view is known to lie inside it; or why it is lost.
+    pub(crate) fn find(
+        &mut self,
+        catalog: &mut dyn CatalogSink,
+        object: &ObjectFile,
+        view: &View,
+    ) -> Result<Result<Found, String>> {
+        let named = match PersistentId::of(object.graph(), view.storage)? {
+            Ok(named) => named,
+            Err(why) => return Ok(Err(why)),
+        };
         if named.location == "meta" {
-            return Ok(Located::Lost("it is on the meta device, and has no data".to_owned()));
+            return Ok(Err("it is on the meta device, and has no data".to_owned()));
         }
         let row = view.dtype.or(named.dtype).or_else(|| TorchDtype::of(Dtype::U8));
-        let Some(row) = row.filter(|row| !row.quantized) else {
-            return Ok(Located::Lost("a quantized tensor without its scales".to_owned()));
-        };
-        let Some(info) = row.dtype.info() else {
-            return Ok(Located::Lost(format!("its dtype {} is not known", row.name)));
+        let Some((row, info)) = row.and_then(|row| Some((row, row.dtype.info()?))) else {
+            return Ok(Err("its dtype is not known".to_owned()));
         };
         let storage = self.storage(catalog, object, &named, info)?;
         let shape = row
             .logical_shape(&view.size)
             .ok_or_else(|| Error::malformed("a shape that does not fit 64 bits"))?;
-        let location = Location { dtype: row.dtype, shape, start: None, strides: None };
-        if element_count(&location.shape)? == 0 {
-            return Ok(Located::At(location));
-        }
         let part = named.part(storage.record.extent.len)?;
-        let extent = check_inside(view, row, part.len)?;
-        if view.conjugate || view.negative {
-            return self.locate_lazy(catalog, object, view, row, part.of(storage.record), extent);
-        }
-        let start = Some((storage.id, part.offset + view.offset * u64::from(row.element_bytes)));
-        if is_row_major(&view.size, &view.stride) {
-            return Ok(Located::At(Location { start, ..location }));
-        }
-        if info.element_bytes().is_none() {
-            return Ok(Located::Lost(format!("a strided view of packed {}", info.name())));
-        }
-        let strides = view.stride.iter().map(|&stride| i64::try_from(stride).unwrap_or(i64::MAX)).collect();
-        Ok(Located::At(Location { start, strides: Some(strides), ..location }))
-    }
-
-    fn locate_lazy(
-        &mut self,
-        catalog: &mut dyn CatalogSink,
-        object: &ObjectFile,
-        view: &View,
-        row: &'static TorchDtype,
-        record: Record,
-        extent: u64,
-    ) -> Result<Located> {
-        let lazy = LazyView {
-            record,
-            byte_order: object.byte_order(),
-            dtype: row.dtype,
-            offset: view.offset,
-            size: view.size.clone(),
-            stride: view.stride.clone(),
-            conjugate: view.conjugate,
-            negative: view.negative,
-        };
-        let len = match lazy.check() {
-            Ok(len) => len,
-            Err(why) => return Ok(Located::Lost(why)),
-        };
-        let id = if let Some(&id) = self.lazy.get(&lazy) {
-            id
-        } else {
-            // The host bounds what views of stored bytes repeat; it cannot see into these.
-            self.expanded_bytes = self.expanded_bytes.saturating_add(len.saturating_sub(extent));
-            if self.expanded_bytes > self.limits.expanded_bytes {
-                return Err(Error::limit("views repeat stored bytes too often")
-                    .expected(format!("at most {} bytes more than are stored", self.limits.expanded_bytes))
-                    .found(self.expanded_bytes));
-            }
-            let id = catalog.storage(Storage::encoded(self.handles.len() as u64, len))?;
-            self.lazy.insert(lazy.clone(), id);
-            self.handles.push(lazy);
-            id
-        };
-        let shape = view.size.clone();
-        Ok(Located::At(Location { dtype: row.dtype, shape, start: Some((id, 0)), strides: None }))
+        let extent = if element_count(&shape)? == 0 { 0 } else { check_inside(view, row, part.len)? };
+        Ok(Ok(Found { row, info, byte_order: object.byte_order(), storage, part, shape, extent }))
     }
 
     /// The storage, declared when it is first named.
@@ -220,6 +271,80 @@ impl<'l> Storages<'l> {
     }
 }
 
+/// A view's storage, and what is known of the view.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) row: &'static TorchDtype,
+    info: &'static DtypeInfo,
+    byte_order: ByteOrder,
+    storage: Known,
+    part: Part,
+    /// In the catalog's elements.
+    pub(crate) shape: Vec<u64>,
+    /// How many bytes the view reaches over: none, if it has no elements.
+    pub(crate) extent: u64,
+}
+
+impl Found {
+    /// The storage in the catalog.
+    pub(crate) fn storage(&self) -> StorageId {
+        self.storage.id
+    }
+
+    /// The view, to be read by the plugin. Elements that share bytes are given as those bytes; they
+    /// have to lie side by side.
+    pub(crate) fn stored_view(&self, view: &View) -> StoredView {
+        let record = self.part.of(self.storage.record);
+        let stored = StoredView {
+            record,
+            byte_order: self.byte_order,
+            dtype: self.row.dtype,
+            offset: view.offset,
+            size: view.size.clone(),
+            stride: view.stride.clone(),
+        };
+        if self.info.block_elements() == 1 {
+            return stored;
+        }
+        let offset = view.offset / elements_a_unit(self.row);
+        StoredView { dtype: Dtype::U8, offset, size: vec![self.extent], stride: vec![1], ..stored }
+    }
+
+    /// Whether elements that share bytes lie side by side, from the first one of a byte on; others may
+    /// lie anywhere.
+    pub(crate) fn has_whole_bytes(&self, view: &View) -> bool {
+        let from_the_first = view.offset.is_multiple_of(elements_a_unit(self.row));
+        self.info.block_elements() == 1 || (from_the_first && is_row_major(&view.size, &view.stride))
+    }
+
+    fn locate(self, view: &View) -> Located {
+        if self.extent > 0 && !self.has_whole_bytes(view) {
+            return Located::Lost(format!("a strided view of packed {}", self.info.name()));
+        }
+        let Self { row, info, storage, part, shape, extent, .. } = self;
+        let location = Location { dtype: row.dtype, shape, start: None, strides: None };
+        if extent == 0 {
+            return Located::At(location);
+        }
+        let elements = element_count(&location.shape).unwrap_or(0);
+        if !elements.is_multiple_of(info.block_elements().into()) {
+            return Located::Lost(format!("{elements} elements of {} do not fill whole bytes", info.name()));
+        }
+        let start = part.offset + view.offset / elements_a_unit(row) * u64::from(row.element_bytes);
+        let is_row_major = is_row_major(&view.size, &view.stride);
+        let strides = view.stride.iter().map(|&stride| i64::try_from(stride).unwrap_or(i64::MAX)).collect();
+        let strides = if is_row_major { None } else { Some(strides) };
+        Located::At(Location { start: Some((storage.id, start)), strides, ..location })
+    }
+}
+
+/// How many of torch's elements lie in `element_bytes`: shapes of packed quantized dtypes count
+/// elements, those of other packed dtypes count bytes.
+fn elements_a_unit(row: &TorchDtype) -> u64 {
+    let elements = row.dtype.info().map_or(1, DtypeInfo::block_elements);
+    if row.quantized { elements.into() } else { 1 }
+}
+
 /// torch reverses the bytes of a big-endian archive by the dtype of the storage, and does not
 /// reverse those of an untyped one: what its writer meant cannot be told.
 fn swap_unit(object: &ObjectFile, named: &PersistentId<'_>, tensor: &DtypeInfo) -> Result<u32> {
@@ -242,13 +367,13 @@ fn check_inside(view: &View, row: &TorchDtype, storage_len: u64) -> Result<u64> 
     for (&size, &stride) in view.size.iter().zip(&view.stride) {
         reach = reach.and_then(|reach| reach.checked_add((size - 1).checked_mul(stride)?));
     }
-    let width = u64::from(row.element_bytes);
-    let bytes = reach.and_then(|reach| reach.checked_mul(width));
-    let end = reach.and_then(|reach| reach.checked_add(view.offset)?.checked_mul(width));
+    let (width, unit) = (u64::from(row.element_bytes), elements_a_unit(row));
+    let bytes = reach.and_then(|reach| reach.div_ceil(unit).checked_mul(width));
+    let end = reach.and_then(|reach| reach.checked_add(view.offset)?.div_ceil(unit).checked_mul(width));
     match (bytes, end) {
         (Some(bytes), Some(end)) if end <= storage_len => Ok(bytes),
         _ => Err(Error::malformed("a view reaches past the end of its storage")
-            .expected(format!("at most {} elements", storage_len / width))
+            .expected(format!("at most {} elements", storage_len / width * unit))
             .found(format!("size {:?}, stride {:?}, offset {}", view.size, view.stride, view.offset))),
     }
 }

@@ -36,7 +36,7 @@ use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source, TensorReader,
     TensorWriter,
 };
-use tensorferry_torch_file::archive;
+use tensorferry_torch_file::{Decoding, archive};
 
 /// File name endings; the first one names outputs.
 const SUFFIXES: [&str; 4] = [".pt", ".pth", ".bin", ".ckpt"];
@@ -58,7 +58,7 @@ impl Format for Torch {
                 .and(Capabilities::TREE)
                 .and(Capabilities::METADATA)
                 .and(Capabilities::TIES),
-            options: write::options(),
+            options: [Decoding::options().into(), write::options()].concat(),
             output_revision: 1,
         }
     }
@@ -67,8 +67,8 @@ impl Format for Torch {
         probe::score(source, context).map(Some)
     }
 
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::TorchReader::default()))
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::TorchReader::new(Decoding::of(options))))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {

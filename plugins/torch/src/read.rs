@@ -15,7 +15,7 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::archive::Archive;
 use tensorferry_torch_file::{
-    Container, Destination, Extent, Flattened, LazyView, Names, ObjectFile, Storages, flatten,
+    Container, Decoding, Destination, Extent, Flattened, LazyView, Names, ObjectFile, Storages, flatten,
 };
 
 /// The class of a state dict.
@@ -24,13 +24,21 @@ const STATE_DICT: &str = "collections.OrderedDict";
 /// Reads PyTorch's files.
 #[derive(Debug, Default)]
 pub(crate) struct TorchReader {
+    decoding: Decoding,
     /// What the encoded storages' handles stand for.
     lazy: Mutex<Arc<[LazyView]>>,
 }
 
+impl TorchReader {
+    /// A reader that makes this of tensors that are more than elements.
+    pub(crate) fn new(decoding: Decoding) -> Self {
+        Self { decoding, ..Self::default() }
+    }
+}
+
 impl TensorReader for TorchReader {
     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
-        let mut storages = Storages::new(context.limits());
+        let mut storages = Storages::new(context.limits()).decoding(self.decoding);
         let mut names = Names::default();
         let to = Destination { catalog, storages: &mut storages, names: &mut names, context };
         let mut reading =

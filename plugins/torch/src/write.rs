@@ -13,6 +13,7 @@
 //! without reading headers, as its own zip writer would have laid them. There is no
 //! `.data/serialization_id` either: torch only logs it.
 
+mod composed;
 mod legacy;
 mod losses;
 mod object;

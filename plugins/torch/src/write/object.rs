@@ -20,21 +20,10 @@ pub(super) enum Object {
     Layout(&'static str),
     /// `bytearray` by the node of its bytes, or of a text in Latin-1; empty where there is none.
     ByteArray(Option<NodeId>),
-    /// A mapping by the node of its entries, empty where there is none.
-    Mapping { class: Mapping, entries: Option<NodeId> },
     /// A `frozenset` by the node of its members: a set, since only that is accepted.
     FrozenSet(NodeId),
     /// `torch.nn.Parameter`, and what of its attributes is left behind.
     Parameter { tensor: NodeId, requires_grad: bool, attributes: Option<&'static str> },
-}
-
-/// A class of mappings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mapping {
-    /// `collections.Counter`.
-    Counter,
-    /// A class that is refused, whose content a plain dict holds as well: its name.
-    Plain(&'static str),
 }
 
 /// Dtypes without a tensor that a catalog could hold.
@@ -97,9 +86,6 @@ impl Object {
             return None;
         }
         let arguments = &*first.children;
-        if let Some(mapping) = mapping(tree, class, arguments, rest) {
-            return Some(mapping);
-        }
         // More than arguments would be changes to the result.
         match class {
             _ if !rest.is_empty() => None,
@@ -113,27 +99,6 @@ impl Object {
             _ => None,
         }
     }
-}
-
-/// Mappings that a pickle makes by a call: entries among the arguments, as the state, or as the
-/// items that are set afterwards.
-fn mapping(tree: &StateTree<'_>, class: &str, arguments: &[NodeId], rest: &[NodeId]) -> Option<Object> {
-    let map = |id: NodeId| tree.node(id).is_some_and(|node| node.kind == NodeKind::MAP).then_some(id);
-    let absent = |id: NodeId| tree.node(id).is_some_and(|node| node.kind == NodeKind::NONE);
-    let (class, entries) = match (class, arguments, rest) {
-        ("collections.Counter", [], []) => (Mapping::Counter, None),
-        ("collections.Counter", &[entries], []) => (Mapping::Counter, Some(map(entries)?)),
-        ("collections.Counter", [], &[state, items]) if absent(state) => {
-            (Mapping::Counter, Some(map(items)?))
-        }
-        ("collections.defaultdict", _, []) => (Mapping::Plain("collections.defaultdict"), None),
-        ("collections.defaultdict", _, &[state, items]) if absent(state) => {
-            (Mapping::Plain("collections.defaultdict"), Some(map(items)?))
-        }
-        ("argparse.Namespace", [], &[state]) => (Mapping::Plain("argparse.Namespace"), Some(map(state)?)),
-        _ => return None,
-    };
-    Some(Object::Mapping { class, entries })
 }
 
 fn dtype(name: &str) -> Option<&'static str> {

@@ -14,15 +14,32 @@ pub(super) fn tensor(
     storages: &Storages,
     requires_grad: bool,
 ) -> Result<()> {
-    let record = &storages.records[place.key];
-    let (function, class) = match (place.dtype.storage_class, storages.format) {
-        (Some(class), _) => ("_rebuild_tensor_v2", ("torch", class)),
-        (None, FileFormat::Zip) => ("_rebuild_tensor_v3", ("torch.storage", "UntypedStorage")),
-        // The loader of streams asks every class for its dtype, and an untyped storage has none.
-        (None, FileFormat::Legacy) => ("_rebuild_tensor_v3", ("torch", "ByteStorage")),
+    let function = match place.dtype.storage_class {
+        Some(_) => "_rebuild_tensor_v2",
+        None => "_rebuild_tensor_v3",
     };
     pickle.global("torch._utils", function);
     pickle.mark();
+    view(pickle, place, storages)?;
+    pickle.bool(requires_grad);
+    backward_hooks(pickle);
+    if place.dtype.storage_class.is_none() {
+        pickle.global("torch", place.dtype.name);
+    }
+    pickle.tuple_since_mark();
+    pickle.reduce();
+    Ok(())
+}
+
+/// Appends what every rebuild of a stored tensor begins with: its storage, offset, shape and strides.
+pub(super) fn view(pickle: &mut PickleWriter, place: &Place, storages: &Storages) -> Result<()> {
+    let record = &storages.records[place.key];
+    let class = match (place.dtype.storage_class, storages.format) {
+        (Some(class), _) => ("torch", class),
+        (None, FileFormat::Zip) => ("torch.storage", "UntypedStorage"),
+        // The loader of streams asks every class for its dtype, and an untyped storage has none.
+        (None, FileFormat::Legacy) => ("torch", "ByteStorage"),
+    };
     pickle.mark();
     pickle.text("storage")?;
     pickle.global(class.0, class.1);
@@ -38,13 +55,6 @@ pub(super) fn tensor(
     pickle.int(place.offset);
     pickle.int_tuple(&place.shape);
     pickle.int_tuple(&place.strides);
-    pickle.bool(requires_grad);
-    backward_hooks(pickle);
-    if place.dtype.storage_class.is_none() {
-        pickle.global("torch", place.dtype.name);
-    }
-    pickle.tuple_since_mark();
-    pickle.reduce();
     Ok(())
 }
 
@@ -59,7 +69,7 @@ pub(super) fn state_dict(catalog: &dyn CatalogView, storages: &Storages) -> Resu
     pickle.call_without_arguments("collections", "OrderedDict");
     pickle.mark();
     for id in catalog.tensor_ids() {
-        if let Some(place) = storages.place(id) {
+        if let Some(place) = storages.place(id).filter(|place| !place.dtype.quantized) {
             // Remembered like the keys of a tree, so that this file, read and written, is the same.
             pickle.text(catalog.tensor(id).name)?;
             tensor(&mut pickle, place, storages, false)?;

@@ -4,8 +4,9 @@
 //! What torch's `weights_only` loading would refuse becomes `None`, with a loss. A tree that would
 //! lose a tensor that way, or that does not name them all, is given up for the flat state dict.
 
+use super::composed::Composed;
 use super::losses::Losses;
-use super::object::{Mapping, Object, latin1_bytes};
+use super::object::{Object, latin1_bytes};
 use super::rebuild;
 use super::storages::Storages;
 use super::tree::{Form, StateTree, Step};
@@ -26,6 +27,7 @@ pub(super) fn pickle(
         return rebuild::state_dict(catalog, storages);
     };
     let mut writer = StateWriter {
+        catalog,
         tree: StateTree::read(catalog, root, storages, context)?,
         storages,
         pickle: PickleWriter::new(),
@@ -42,6 +44,11 @@ pub(super) fn pickle(
             catalog.tensor(missing).name
         );
         layout.loss(Loss::new(LossKind::State, ".", why))?;
+        let is_quantized = |id: &TensorId| storages.place(*id).is_some_and(|place| place.dtype.quantized);
+        for id in catalog.tensor_ids().filter(is_quantized) {
+            let why = "a flat state dict has no scales, without which torch cannot load it";
+            layout.loss(Loss::new(LossKind::Tensor, catalog.tensor(id).name, why))?;
+        }
         return rebuild::state_dict(catalog, storages);
     }
     writer.losses.report(layout)?;
@@ -50,6 +57,7 @@ pub(super) fn pickle(
 
 /// Walks the tree with a list of what is still to do, last first.
 struct StateWriter<'a> {
+    catalog: &'a dyn CatalogView,
     tree: StateTree<'a>,
     storages: &'a Storages,
     pickle: PickleWriter,
@@ -74,6 +82,16 @@ enum Task {
     /// The tensor before it, as a parameter.
     Parameter {
         requires_grad: bool,
+    },
+    /// What follows the scales of channels.
+    PerChannel {
+        axis: i64,
+    },
+    /// A mark, before what a composed tensor is put together from.
+    Mark,
+    /// What follows a sparse tensor's size.
+    Sparse {
+        is_coalesced: Option<bool>,
     },
 }
 
@@ -106,6 +124,19 @@ impl StateWriter<'_> {
                     self.pickle.bool(requires_grad);
                     rebuild::backward_hooks(&mut self.pickle);
                     self.pickle.call(3);
+                }
+                Task::PerChannel { axis } => {
+                    self.pickle.int(axis);
+                    self.quantized_ends();
+                }
+                Task::Mark => self.pickle.mark(),
+                Task::Sparse { is_coalesced } => {
+                    if let Some(flag) = is_coalesced {
+                        self.pickle.bool(flag);
+                    }
+                    self.pickle.tuple_since_mark();
+                    self.pickle.tuple_since_mark();
+                    self.pickle.reduce();
                 }
             }
         }
@@ -140,6 +171,14 @@ impl StateWriter<'_> {
         }
         if self.tree.is_shared(id) {
             self.waiting.push(Task::Remember(id));
+        }
+        match node.kind {
+            NodeKind::BOOL | NodeKind::INT | NodeKind::FLOAT | NodeKind::COMPLEX => {
+                self.plain_class(id, &node.class, "number");
+            }
+            NodeKind::TEXT | NodeKind::BYTES => self.plain_class(id, &node.class, "string"),
+            NodeKind::TENSOR => self.plain_class(id, &node.class, "tensor"),
+            _ => {}
         }
         match node.kind {
             NodeKind::BOOL => self.pickle.bool(node.as_bool() == Some(true)),
@@ -211,6 +250,7 @@ impl StateWriter<'_> {
     fn map(&mut self, id: NodeId, node: &Node) {
         match &*node.class {
             "collections.OrderedDict" => self.pickle.call_without_arguments("collections", "OrderedDict"),
+            "collections.Counter" => self.pickle.call_without_arguments("collections", "Counter"),
             _ => {
                 self.plain_class(id, &node.class, "dict");
                 self.pickle.empty_dict();
@@ -290,6 +330,9 @@ impl StateWriter<'_> {
             self.waiting.push(Task::Value(value, Some((id, 0))));
             return Ok(());
         }
+        if let Some(composed) = Composed::of(&self.tree, node) {
+            return self.composed(id, value, &inner, composed);
+        }
         let name_of = |key| self.tree.node(key).and_then(Node::as_text);
         let is_flag = |&(key, _): &(NodeId, NodeId)| name_of(key) == Some("requires_grad");
         let flag = set.entries().find(is_flag).and_then(|(_, flag)| self.tree.node(flag)?.as_bool());
@@ -297,6 +340,82 @@ impl StateWriter<'_> {
             self.losses.add(&self.tree, id, "a tensor's attributes other than requires_grad are left out");
         }
         self.tensor(id, &inner, flag == Some(true))
+    }
+
+    /// A tensor that torch puts together from others.
+    fn composed(&mut self, id: NodeId, elements: NodeId, node: &Node, composed: Composed) -> Result<()> {
+        match composed {
+            Composed::PerTensor { scale, zero_point } => {
+                let (scale, zero_point) = (self.number(scale)?, self.number(zero_point)?);
+                self.quantized_begins(node, "per_tensor_affine")?;
+                self.pickle.float(f64::from_le_bytes(scale));
+                self.pickle.int(i64::from_le_bytes(zero_point));
+                self.quantized_ends();
+            }
+            Composed::PerChannel { scales, zero_points, axis } => {
+                let axis = i64::from_le_bytes(self.number(axis)?);
+                self.quantized_begins(node, "per_channel_affine")?;
+                self.waiting.push(Task::PerChannel { axis });
+                self.waiting.push(Task::Value(zero_points, Some((id, 1))));
+                self.waiting.push(Task::Value(scales, Some((id, 1))));
+            }
+            Composed::Sparse { layout, indices, size, is_coalesced } => {
+                self.pickle.global("torch._utils", "_rebuild_sparse_tensor");
+                self.pickle.mark();
+                self.waiting.push(Task::Sparse { is_coalesced });
+                self.waiting.push(Task::Value(size, Some((id, 1))));
+                self.waiting.push(Task::Value(elements, Some((id, 0))));
+                self.waiting.extend(indices.iter().rev().map(|&part| Task::Value(part, Some((id, 1)))));
+                self.waiting.push(Task::Mark);
+                self.waiting.push(Task::Value(layout, Some((id, 1))));
+            }
+            Composed::Nested { attributes } => {
+                let why =
+                    "a nested tensor becomes a dict of its parts: torch.load(weights_only=True) refuses it";
+                self.losses.add(&self.tree, id, why);
+                self.pickle.empty_dict();
+                self.pickle.mark();
+                self.pickle.text("values")?;
+                self.waiting.push(Task::SetItems);
+                let parts = self.tree.node(attributes).map(|node| node.children.to_vec()).unwrap_or_default();
+                self.waiting.extend(parts.iter().rev().map(|&part| Task::Value(part, Some((attributes, 0)))));
+                self.waiting.push(Task::Value(elements, Some((id, 0))));
+            }
+        }
+        Ok(())
+    }
+
+    /// A tensor of one number of eight bytes, which becomes a number of the pickle.
+    fn number(&mut self, id: NodeId) -> Result<[u8; 8]> {
+        let mut bytes = [0; 8];
+        if let Some(tensor) = self.tree.node(id).and_then(Node::as_tensor) {
+            self.catalog.read(tensor, 0, &mut bytes)?;
+            self.written[tensor.0 as usize] = true;
+        }
+        Ok(bytes)
+    }
+
+    fn quantized_begins(&mut self, integers: &Node, scheme: &'static str) -> Result<()> {
+        self.pickle.global("torch._utils", "_rebuild_qtensor");
+        self.pickle.mark();
+        if let Some((tensor, place)) =
+            integers.as_tensor().and_then(|id| Some((id, self.storages.place(id)?)))
+        {
+            self.written[tensor.0 as usize] = true;
+            rebuild::view(&mut self.pickle, place, self.storages)?;
+        }
+        self.pickle.mark();
+        self.pickle.global("torch", scheme);
+        Ok(())
+    }
+
+    fn quantized_ends(&mut self) {
+        self.pickle.tuple_since_mark();
+        // torch sets the flag on floating point and complex tensors only.
+        self.pickle.bool(false);
+        rebuild::backward_hooks(&mut self.pickle);
+        self.pickle.tuple_since_mark();
+        self.pickle.reduce();
     }
 
     fn object(&mut self, id: NodeId) -> Result<()> {
@@ -331,19 +450,6 @@ impl StateWriter<'_> {
                 self.pickle.global("__builtin__", "bytearray");
                 self.pickle.byte_string(&bytes)?;
                 self.pickle.call(1);
-            }
-            Some(Object::Mapping { class, entries }) => {
-                match class {
-                    Mapping::Counter => self.pickle.call_without_arguments("collections", "Counter"),
-                    Mapping::Plain(class) => {
-                        self.plain_class(id, class, "dict");
-                        self.pickle.empty_dict();
-                    }
-                }
-                if let Some((map, node)) = entries.and_then(|map| Some((map, self.tree.node(map)?.clone()))) {
-                    self.tree.come_by(map, Some((id, 0)));
-                    self.entries(map, &node);
-                }
             }
             Some(Object::FrozenSet(members)) => {
                 self.plain_class(id, "builtins.frozenset", "set");

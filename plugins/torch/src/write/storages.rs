@@ -6,6 +6,7 @@
 //! Where torch could not say that, they are written apart, with a loss of kind `alias`.
 
 use super::FileFormat;
+use super::composed::Quantized;
 use std::collections::HashMap;
 use std::ops::Range;
 use tensorferry_sdk::{
@@ -68,9 +69,19 @@ impl Storages {
         context: &dyn Context,
     ) -> Result<Self> {
         let mut carried: Vec<Option<Carried>> = Vec::new();
+        let quantized = Quantized::of(catalog)?;
         for id in catalog.tensor_ids() {
             let view = catalog.tensor(id);
-            match Carried::of(view) {
+            let planned = match format {
+                FileFormat::Zip => Carried::of(view, quantized.integers.contains(&id)),
+                // Its scales stand in the pickle, and the loader of streams fails on storages that no
+                // tensor names.
+                FileFormat::Legacy if quantized.parts.contains(&id) => {
+                    Err("it belongs to a quantized tensor, which -o format=zip carries".to_owned())
+                }
+                FileFormat::Legacy => Carried::of(view, false),
+            };
+            match planned {
                 Ok(tensor) => carried.push(Some(tensor)),
                 Err(why) => {
                     layout.omit(id, &why_not(catalog, view, &why)?)?;
@@ -171,9 +182,9 @@ struct Carried {
 }
 
 impl Carried {
-    fn of(view: TensorView<'_>) -> Result<Self, String> {
+    fn of(view: TensorView<'_>, has_scales: bool) -> Result<Self, String> {
         let dtype = TorchDtype::of(view.dtype).ok_or("torch has no such dtype")?;
-        if dtype.quantized {
+        if dtype.quantized && !has_scales {
             return Err("without its scales and zero points torch cannot load it".to_owned());
         }
         let shape = dtype.torch_shape(view.shape).ok_or_else(|| {

@@ -4,6 +4,7 @@
 //! A child's id is lower than its parent's, so that one pass in the order of ids sees children
 //! first, and nothing here recurses.
 
+use super::composed::Composed;
 use super::object::Object;
 use super::storages::Storages;
 use crate::pickle_write::{LONGEST_INTEGER, Memo, trim_sign};
@@ -166,10 +167,15 @@ impl<'a> StateTree<'a> {
                 Some(_) => kept(true),
                 None => Form::GivenUp,
             },
-            NodeKind::ATTRIBUTED => node.children.first().map_or(Form::Refused, |&value| self.form(value)),
+            NodeKind::ATTRIBUTED => {
+                let value = node.children.first().map_or(Form::Refused, |&value| self.form(value));
+                let parts = Composed::of(self, node).map(|composed| composed.parts(self)).unwrap_or_default();
+                let is_given_up = parts.iter().any(|&part| self.form(part) == Form::GivenUp);
+                if is_given_up { Form::GivenUp } else { value }
+            }
             NodeKind::OBJECT => match Object::of(self, id) {
                 Some(Object::Parameter { tensor, .. }) => self.form(tensor),
-                Some(Object::ByteArray(_) | Object::Mapping { .. } | Object::FrozenSet(_)) => kept(false),
+                Some(Object::ByteArray(_) | Object::FrozenSet(_)) => kept(false),
                 Some(_) => kept(true),
                 None => Form::Refused,
             },

@@ -5,23 +5,43 @@
 //! |---|---|
 //! | a call, an object | OBJECT of its class: the arguments (a tuple), the state, the items (a map), what was appended (a list), the keywords (a map); as many as there are, NONE for a gap. The node's own bytes are [`NEW`] where the class's `__new__` is called, not the class |
 //! | a function or class alone | OBJECT of its class, without children |
-//! | `OrderedDict` | MAP of class `collections.OrderedDict` |
-//! | an `OrderedDict` with attributes | ATTRIBUTED: the map, the attributes |
+//! | `OrderedDict`, `Counter`, `Namespace`, a subclass of `dict` | MAP of its class |
+//! | `deque`, a subclass of `list` | LIST of its class |
+//! | one of these with attributes, or with a factory or a length | ATTRIBUTED: the container, the attributes |
 //! | `set`, `complex`, `bytes` | SET, COMPLEX, BYTES, however the protocol spells them |
 //! | `frozenset` | OBJECT `builtins.frozenset` of its members, a list |
+//! | a path, a scalar of numpy | TEXT, or a number, of its class |
+//! | a tensor, an array of numpy | TENSOR |
 //! | a tensor that requires a gradient | ATTRIBUTED: the TENSOR, `{"requires_grad": true}` |
+//! | a quantized tensor | ATTRIBUTED: the TENSOR of integers, `{"qscheme", "scale", "zero_point"}` |
+//! | a sparse tensor | ATTRIBUTED: the TENSOR of values, `{"layout", "indices", "size"}` |
+//! | a nested tensor | ATTRIBUTED: the TENSOR of the buffer, `{"layout", "sizes", "strides", "offsets"}` |
+//! | a tensor of a class of its own | ATTRIBUTED of its class: the TENSOR, its attributes |
 //! | a parameter | OBJECT `torch._utils._rebuild_parameter`, whose first argument is the TENSOR |
+//! | a module | MAP `collections.OrderedDict`: its `state_dict()` |
+//!
+//! | File | What it yields |
+//! |---|---|
+//! | `tensors.rs` | nodes of tensors and their parts |
+//! | `objects.rs` | what a call becomes |
+//! | `scalars.rs` | nodes of values that contain nothing |
+//! | `modules.rs` | a module's state dict |
 //!
 //! The walk keeps its own stack. A value without tensors in it becomes one node, however often it is
 //! reached; one with tensors is walked again each time, since its tensors have other names there. How
 //! often is bounded by the size of the graph, so that a few nested lists cannot become millions.
 
-use crate::known;
+mod modules;
+mod objects;
+mod scalars;
+mod tensors;
+
 use crate::names::{Mark, Path};
-use crate::pickle::{Call, CallKind, Graph, Value, ValueId};
-use crate::rebuild::{self, Rebuilt};
-use crate::{Located, Names, ObjectFile, Storages};
+use crate::pickle::{CallKind, Graph, Value, ValueId};
+use crate::{Names, ObjectFile, Storages};
+use modules::ClassLosses;
 use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
+use tensors::Placed;
 
 /// The bytes of an OBJECT that `cls.__new__(cls, ...)` makes.
 pub const NEW: &[u8] = b"new";
@@ -76,11 +96,14 @@ pub fn flatten(
         path_bytes: 0,
         steps: 0,
         frames: Vec::new(),
+        placed: Placed::default(),
+        modules: ClassLosses::default(),
         root_entries: None,
-        tensors: Vec::new(),
     };
     let node = walk.run(value)?;
-    Ok(Flattened { node, entries: walk.root_entries, tensors: walk.tensors })
+    walk.report_aliases()?;
+    walk.report_modules()?;
+    Ok(Flattened { node, entries: walk.root_entries, tensors: walk.placed.tensors })
 }
 
 struct Walk<'g, 'd, 'c, 'l> {
@@ -96,10 +119,10 @@ struct Walk<'g, 'd, 'c, 'l> {
     path_bytes: u64,
     steps: u64,
     frames: Vec<Frame<'g>>,
+    placed: Placed,
+    modules: ClassLosses,
     /// What the root was made of, once it is, if it is a mapping.
     root_entries: Option<Vec<NodeId>>,
-    /// The tensors so far.
-    tensors: Vec<(String, NodeId)>,
 }
 
 /// A container that the walk is inside of.
@@ -117,8 +140,14 @@ struct Frame<'g> {
 
 /// What a finished frame becomes.
 enum Form {
-    Node(NodeKind, &'static str),
+    Node(NodeKind, String),
     Object(String, CallKind),
+}
+
+impl Form {
+    fn plain(kind: NodeKind) -> Self {
+        Self::Node(kind, String::new())
+    }
 }
 
 /// What a frame walks through.
@@ -129,19 +158,23 @@ enum Children<'g> {
     Bare(&'g [ValueId]),
     /// Named by their keys.
     Entries(Vec<(ValueId, ValueId)>),
+    /// Under names that are no values of the graph.
+    Named(Vec<(String, ValueId)>),
     /// The pieces of an object.
     Parts(Vec<Part<'g>>),
 }
 
 enum Part<'g> {
     Nothing,
+    /// What is there already.
+    Node(NodeId),
     Value(ValueId),
     Arguments(&'g [ValueId]),
     BareArguments(&'g [ValueId]),
-    Entries(Vec<(ValueId, ValueId)>),
-    Appended(&'g [ValueId]),
-    /// The mapping inside an object that is a mapping with attributes.
-    Mapping(Vec<(ValueId, ValueId)>),
+    /// A mapping of a class, and keys and values that it has already.
+    Mapping(String, Vec<NodeId>, Vec<(ValueId, ValueId)>),
+    /// A list of a class.
+    Listing(String, &'g [ValueId]),
 }
 
 /// What visiting a value came to.
@@ -190,6 +223,13 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 Some(&(key, value)) => (value, Some(Segment::Key(key))),
                 None => return Ok(None),
             },
+            Children::Named(entries) => match entries.get_mut(place / 2) {
+                Some((name, _)) if place % 2 == 0 => {
+                    return self.to.catalog.node(Node::text(name)).map(|node| Some(Visit::Node(node)));
+                }
+                Some((name, value)) => (*value, Some(Segment::Name(std::mem::take(name)))),
+                None => return Ok(None),
+            },
             Children::Parts(parts) => {
                 let part = parts.get_mut(place).map(|part| std::mem::replace(part, Part::Nothing));
                 return part.map(|part| self.part(part, outside)).transpose();
@@ -209,12 +249,19 @@ impl<'g> Walk<'g, '_, '_, '_> {
     fn part(&mut self, part: Part<'g>, outside: Mark) -> Result<Visit> {
         let (form, children) = match part {
             Part::Nothing => return self.to.catalog.node(Node::none()).map(Visit::Node),
+            Part::Node(node) => return Ok(Visit::Node(node)),
             Part::Value(value) => return self.visit(value, outside),
-            Part::Arguments(items) => (Form::Node(NodeKind::TUPLE, ""), Children::Indexed(items)),
-            Part::BareArguments(items) => (Form::Node(NodeKind::TUPLE, ""), Children::Bare(items)),
-            Part::Entries(entries) => (Form::Node(NodeKind::MAP, ""), Children::Entries(entries)),
-            Part::Appended(items) => (Form::Node(NodeKind::LIST, ""), Children::Indexed(items)),
-            Part::Mapping(entries) => (Form::Node(NodeKind::MAP, ORDERED_DICT), Children::Entries(entries)),
+            Part::Arguments(items) => (Form::plain(NodeKind::TUPLE), Children::Indexed(items)),
+            Part::BareArguments(items) => (Form::plain(NodeKind::TUPLE), Children::Bare(items)),
+            Part::Listing(class, items) => (Form::Node(NodeKind::LIST, class), Children::Indexed(items)),
+            Part::Mapping(class, nodes, entries) => {
+                let visit =
+                    self.enter(None, Form::Node(NodeKind::MAP, class), Children::Entries(entries), outside)?;
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.nodes = nodes;
+                }
+                return Ok(visit);
+            }
         };
         self.enter(None, form, children, outside)
     }
@@ -226,15 +273,31 @@ impl<'g> Walk<'g, '_, '_, '_> {
         match segment {
             Segment::Index(index) => self.path.push_index(index),
             Segment::Key(key) => self.path.push_key(self.graph, key),
+            Segment::Name(name) => self.path.push_text(&name),
         }
-        let limits = self.to.context.limits();
         let len = self.path.text().len();
-        self.path_bytes += (len - before) as u64;
+        self.count_path_bytes(len - before, len)
+    }
+
+    /// Names that are walked through may be long, and many.
+    fn count_path_bytes(&mut self, added: usize, len: usize) -> Result<()> {
+        let limits = self.to.context.limits();
+        self.path_bytes += added as u64;
         if len as u64 > limits.name_bytes || self.path_bytes > limits.header_bytes {
             return Err(Error::limit("the names of nested values are too long").expected(format!(
                 "at most {} bytes each, {} in all",
                 limits.name_bytes, limits.header_bytes
             )));
+        }
+        Ok(())
+    }
+
+    fn count_steps(&mut self, steps: usize) -> Result<()> {
+        self.steps += 1 + steps as u64;
+        let most = MOST_REPEATS * (self.graph.len() as u64 + 1024);
+        if self.steps > most {
+            return Err(Error::limit("shared values unfold into too many")
+                .expected(format!("at most {most}, for {} values", self.graph.len())));
         }
         Ok(())
     }
@@ -252,13 +315,13 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         let graph = self.graph;
         let (form, children) = match graph.value(id) {
-            Value::List(items) => (Form::Node(NodeKind::LIST, ""), Children::Indexed(items)),
+            Value::List(items) => (Form::plain(NodeKind::LIST), Children::Indexed(items)),
             Value::Tuple(_) => {
-                (Form::Node(NodeKind::TUPLE, ""), Children::Indexed(graph.tuple(id).unwrap_or_default()))
+                (Form::plain(NodeKind::TUPLE), Children::Indexed(graph.tuple(id).unwrap_or_default()))
             }
-            Value::Set(items) => (Form::Node(NodeKind::SET, ""), Children::Indexed(items)),
+            Value::Set(items) => (Form::plain(NodeKind::SET), Children::Indexed(items)),
             Value::Dict(entries) => {
-                (Form::Node(NodeKind::MAP, ""), Children::Entries(graph.last_of_each(entries)))
+                (Form::plain(NodeKind::MAP), Children::Entries(graph.last_of_each(entries)))
             }
             Value::Call(call) => return self.call(id, call, outside),
             _ => {
@@ -268,190 +331,6 @@ impl<'g> Walk<'g, '_, '_, '_> {
             }
         };
         self.enter(Some(id), form, children, outside)
-    }
-
-    fn call(&mut self, id: ValueId, call: &'g Call, outside: Mark) -> Result<Visit> {
-        let graph = self.graph;
-        if let Some(rebuilt) = rebuild::tensor(graph, id).map_err(|e| e.tensor(self.path.text()))? {
-            self.mark_tensor();
-            return self.tensor(rebuilt).map(Visit::Node);
-        }
-        let global = graph.global(call.function);
-        let arguments = graph.tuple(call.arguments).unwrap_or_default();
-        for (class, is_set) in [("set", true), ("frozenset", false)] {
-            let items = match graph.plain_call(id, "builtins", class) {
-                Some(&[items]) => graph.sequence(items),
-                _ => None,
-            };
-            let Some(items) = items else { continue };
-            let (form, children) = if is_set {
-                (Form::Node(NodeKind::SET, ""), Children::Indexed(items))
-            } else {
-                let form = Form::Object("builtins.frozenset".to_owned(), CallKind::Function);
-                (form, Children::Parts(vec![Part::Appended(items)]))
-            };
-            return self.enter(Some(id), form, children, outside);
-        }
-        if global.is_some_and(|global| global.is("collections", "OrderedDict"))
-            && call.appended.is_empty()
-            && let Some(entries) = graph.entries(id)
-        {
-            let Some(state) = call.state else {
-                return self.enter(
-                    Some(id),
-                    Form::Node(NodeKind::MAP, ORDERED_DICT),
-                    Children::Entries(entries),
-                    outside,
-                );
-            };
-            let parts = vec![Part::Mapping(entries), self.state(state)];
-            return self.enter(
-                Some(id),
-                Form::Node(NodeKind::ATTRIBUTED, ""),
-                Children::Parts(parts),
-                outside,
-            );
-        }
-        self.report(call)?;
-        let class = match global {
-            Some(global) => global.path(),
-            // The result of a call is called: the class that it names is not known.
-            None => graph
-                .called(call.function)
-                .map_or_else(String::new, |(global, _)| format!("{}()", global.path())),
-        };
-        let bare = global.is_some_and(rebuild::is_parameter);
-        let mut parts = vec![if bare { Part::BareArguments(arguments) } else { Part::Arguments(arguments) }];
-        let rest = [
-            call.state.map(|state| self.state(state)),
-            (!call.items.is_empty()).then(|| Part::Entries(graph.last_of_each(&call.items))),
-            (!call.appended.is_empty()).then_some(Part::Appended(&call.appended)),
-            call.keywords.map(Part::Value),
-        ];
-        let used = rest.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        parts.extend(rest.into_iter().take(used).map(|part| part.unwrap_or(Part::Nothing)));
-        self.enter(Some(id), Form::Object(class, call.kind), Children::Parts(parts), outside)
-    }
-
-    /// An object's state: its attributes, which are named like the entries of a dict; with slots it is
-    /// a pair of such dicts.
-    fn state(&self, state: ValueId) -> Part<'g> {
-        let attributes = |&id: &ValueId| matches!(self.graph.value(id), Value::None | Value::Dict(_));
-        match self.graph.tuple(state) {
-            Some(pair) if pair.len() == 2 && pair.iter().all(attributes) => Part::BareArguments(pair),
-            _ => Part::Value(state),
-        }
-    }
-
-    /// Says what a call would have done, unless it is known to hold data only.
-    fn report(&mut self, call: &Call) -> Result<()> {
-        let graph = self.graph;
-        let Some(global) = graph.global(call.function) else {
-            let by = graph
-                .called(call.function)
-                .map_or_else(|| "another call".to_owned(), |(global, _)| global.path());
-            return self.lose(LossKind::State, &format!("calls what {by} returns: it was not called"));
-        };
-        if known::is_numpy_array(global) {
-            return self.lose(LossKind::Tensor, "a numpy array is kept as state, not as a tensor");
-        }
-        if call.kind == CallKind::Function && !known::holds_data(global) {
-            return self.lose(
-                LossKind::State,
-                &format!("calls {}: it was not called, its result is not known", global.path()),
-            );
-        }
-        Ok(())
-    }
-
-    fn tensor(&mut self, rebuilt: Rebuilt) -> Result<NodeId> {
-        let view = match rebuilt {
-            Rebuilt::View(view) => view,
-            Rebuilt::Lost(why) => {
-                self.lose(LossKind::Tensor, &why)?;
-                return self.to.catalog.node(Node::none());
-            }
-        };
-        self.to.context.check_cancelled()?;
-        let name = self.to.names.take(self.path.text());
-        let to = &mut *self.to;
-        let located =
-            to.storages.locate(to.catalog, self.object, &view).map_err(|error| error.tensor(&name))?;
-        let id = match located {
-            Located::At(location) => location.add(to.catalog, &name)?,
-            Located::Lost(why) => {
-                self.lose(LossKind::Tensor, &why)?;
-                return self.to.catalog.node(Node::none());
-            }
-        };
-        if name != self.path.text() {
-            self.lose(LossKind::Name, &format!("another tensor has this name; it is {name:?} now"))?;
-        }
-        if let Some(class) = &view.class {
-            self.lose(
-                LossKind::State,
-                &format!("it is a {class}; it is read as a plain tensor, without its attributes"),
-            )?;
-        }
-        let mut node = self.to.catalog.node(Node::tensor(id))?;
-        if view.requires_grad {
-            node = self.requiring_grad(node)?;
-        }
-        self.tensors.push((name, node));
-        Ok(node)
-    }
-
-    fn requiring_grad(&mut self, tensor: NodeId) -> Result<NodeId> {
-        let key = self.to.catalog.node(Node::text("requires_grad"))?;
-        let value = self.to.catalog.node(Node::bool(true))?;
-        let attributes = self.to.catalog.node(Node::map("", &[(key, value)]))?;
-        self.to.catalog.node(Node::container(NodeKind::ATTRIBUTED, "", [tensor, attributes]))
-    }
-
-    /// The node of a value that contains nothing; it is made once.
-    fn scalar(&mut self, id: ValueId) -> Result<Option<NodeId>> {
-        let graph = self.graph;
-        let node = match graph.value(id) {
-            Value::None => Node::none(),
-            Value::Bool(value) => Node::bool(*value),
-            Value::Int(value) => Node::int(*value),
-            Value::Long(bytes) => Node::scalar(NodeKind::INT, bytes),
-            Value::Float(value) => Node::float(*value),
-            Value::Text(text) => {
-                if text.as_str().is_none() {
-                    self.lose(
-                        LossKind::State,
-                        "a string with lone surrogates, which are written as \\udcff",
-                    )?;
-                }
-                Node::text(&text.escaped())
-            }
-            Value::Bytes(bytes) => Node::scalar(NodeKind::BYTES, bytes),
-            Value::Global(_) => {
-                let class = graph.global(id).map_or_else(String::new, crate::pickle::Global::path);
-                Node::container(NodeKind::OBJECT, &class, [])
-            }
-            Value::Call(_) => {
-                let complex = graph.plain_call(id, "builtins", "complex");
-                let complex = complex.and_then(|parts| match *parts {
-                    [real, imaginary] => graph.float(real).zip(graph.float(imaginary)),
-                    _ => None,
-                });
-                if let Some((real, imaginary)) = complex {
-                    Node::scalar(NodeKind::COMPLEX, &[real.to_le_bytes(), imaginary.to_le_bytes()].concat())
-                } else if let Some(bytes) = graph.bytes(id) {
-                    Node::scalar(NodeKind::BYTES, &bytes)
-                } else {
-                    return Ok(None);
-                }
-            }
-            Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::Dict(_) | Value::Persistent(_) => {
-                return Ok(None);
-            }
-        };
-        let node = self.to.catalog.node(node)?;
-        self.nodes[id.index()] = Some(node);
-        Ok(Some(node))
     }
 
     fn enter(
@@ -470,14 +349,10 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let count = match &children {
             Children::Indexed(items) | Children::Bare(items) => items.len(),
             Children::Entries(entries) => 2 * entries.len(),
+            Children::Named(entries) => 2 * entries.len(),
             Children::Parts(parts) => parts.len(),
         };
-        self.steps += 1 + count as u64;
-        let most = MOST_REPEATS * (self.graph.len() as u64 + 1024);
-        if self.steps > most {
-            return Err(Error::limit("shared values unfold into too many")
-                .expected(format!("at most {most}, for {} values", self.graph.len())));
-        }
+        self.count_steps(count)?;
         if let Some(id) = value {
             self.open[id.index()] = true;
         }
@@ -495,7 +370,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             self.root_entries = Some(frame.nodes.clone());
         }
         let node = match frame.form {
-            Form::Node(kind, class) => Node::container(kind, class, frame.nodes),
+            Form::Node(kind, class) => Node::container(kind, &class, frame.nodes),
             Form::Object(class, kind) => {
                 let bytes: &[u8] = if kind == CallKind::New { NEW } else { &[] };
                 Node { bytes: bytes.into(), ..Node::container(NodeKind::OBJECT, &class, frame.nodes) }
@@ -525,10 +400,9 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 }
 
-const ORDERED_DICT: &str = "collections.OrderedDict";
-
 /// One part of a name.
 enum Segment {
     Index(usize),
     Key(ValueId),
+    Name(String),
 }

@@ -1,0 +1,191 @@
+//! Objects are what calls would have made. Where the class only holds data, what it holds is the node;
+//! anything else stays a call that is written down.
+
+use super::{Children, Form, Part, Visit, Walk};
+use crate::names::Mark;
+use crate::pickle::{Call, CallKind, Global, Value, ValueId};
+use crate::{known, numpy, rebuild};
+use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
+
+pub(super) const ORDERED_DICT: &str = "collections.OrderedDict";
+
+/// A container that a call makes, and what is set on it.
+struct Container<'g> {
+    content: Part<'g>,
+    attributes: Option<Part<'g>>,
+}
+
+impl<'g> Walk<'g, '_, '_, '_> {
+    pub(super) fn call(&mut self, id: ValueId, call: &'g Call, outside: Mark) -> Result<Visit> {
+        let graph = self.graph;
+        if let Some(rebuilt) = rebuild::tensor(graph, id).map_err(|e| e.tensor(self.path.text()))? {
+            self.mark_tensor();
+            return self.tensor(id, rebuilt, outside);
+        }
+        if let Some(visit) = self.array(id)? {
+            return Ok(visit);
+        }
+        if rebuild::data_of_old_parameter(graph, id).is_some() {
+            self.lose(LossKind::State, "a parameter of torch 0.3 or before is read as its tensor")?;
+            // Not one inside another: that would go as deep as a file likes.
+            return self.visit(rebuild::data_of(graph, id), outside);
+        }
+        if let Some(state_dict) = self.state_dict(id)? {
+            let form = Form::Node(NodeKind::MAP, ORDERED_DICT.to_owned());
+            return self.enter(Some(id), form, Children::Named(state_dict), outside);
+        }
+        for (class, is_set) in [("set", true), ("frozenset", false)] {
+            let items = match graph.plain_call(id, "builtins", class) {
+                Some(&[items]) => graph.sequence(items),
+                _ => None,
+            };
+            let Some(items) = items else { continue };
+            let (form, children) = if is_set {
+                (Form::plain(NodeKind::SET), Children::Indexed(items))
+            } else {
+                let form = Form::Object("builtins.frozenset".to_owned(), CallKind::Function);
+                (form, Children::Parts(vec![Part::Listing(String::new(), items)]))
+            };
+            return self.enter(Some(id), form, children, outside);
+        }
+        if let Some(container) = self.container(id, call)? {
+            return self.enter_container(id, container, outside);
+        }
+        self.report(call)?;
+        let global = graph.global(call.function);
+        let arguments = graph.tuple(call.arguments).unwrap_or_default();
+        let class = match global {
+            Some(global) => global.path(),
+            // The result of a call is called: the class that it names is not known.
+            None => graph
+                .called(call.function)
+                .map_or_else(String::new, |(global, _)| format!("{}()", global.path())),
+        };
+        // A parameter has its tensor's name.
+        let bare = global.is_some_and(rebuild::is_parameter);
+        let mut parts = vec![if bare { Part::BareArguments(arguments) } else { Part::Arguments(arguments) }];
+        let entries = || Part::Mapping(String::new(), Vec::new(), graph.last_of_each(&call.items));
+        let rest = [
+            call.state.map(|state| self.state(state)),
+            (!call.items.is_empty()).then(entries),
+            (!call.appended.is_empty()).then(|| Part::Listing(String::new(), &call.appended)),
+            call.keywords.map(Part::Value),
+        ];
+        let used = rest.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        parts.extend(rest.into_iter().take(used).map(|part| part.unwrap_or(Part::Nothing)));
+        self.enter(Some(id), Form::Object(class, call.kind), Children::Parts(parts), outside)
+    }
+
+    fn enter_container(&mut self, id: ValueId, container: Container<'g>, outside: Mark) -> Result<Visit> {
+        if let Some(attributes) = container.attributes {
+            let parts = Children::Parts(vec![container.content, attributes]);
+            return self.enter(Some(id), Form::plain(NodeKind::ATTRIBUTED), parts, outside);
+        }
+        let (form, children) = match container.content {
+            Part::Mapping(class, _, entries) => {
+                (Form::Node(NodeKind::MAP, class), Children::Entries(entries))
+            }
+            Part::Listing(class, items) => (Form::Node(NodeKind::LIST, class), Children::Indexed(items)),
+            other => (Form::plain(NodeKind::TUPLE), Children::Parts(vec![other])),
+        };
+        self.enter(Some(id), form, children, outside)
+    }
+
+    /// A mapping or a list of some class, if the call does nothing but fill one.
+    fn container(&mut self, id: ValueId, call: &'g Call) -> Result<Option<Container<'g>>> {
+        let graph = self.graph;
+        let Some(global) = graph.global(call.function).filter(|_| call.keywords.is_none()) else {
+            return Ok(None);
+        };
+        let arguments = graph.tuple(call.arguments).unwrap_or_default();
+        let mapping = |entries| Part::Mapping(global.path(), Vec::new(), entries);
+        let listing = |items| Part::Listing(global.path(), items);
+        let (has_items, has_appended) = (!call.items.is_empty(), !call.appended.is_empty());
+        let content = match (&*global.module, &*global.name) {
+            ("argparse", "Namespace") | ("types", "SimpleNamespace")
+                if arguments.is_empty() && !has_items && !has_appended =>
+            {
+                let Some(attributes) = call.state.and_then(|state| graph.entries(state)) else {
+                    return Ok(None);
+                };
+                return Ok(Some(Container { content: mapping(attributes), attributes: None }));
+            }
+            ("collections", "OrderedDict" | "Counter" | "defaultdict") if !has_appended => {
+                graph.entries(id).map(mapping)
+            }
+            ("collections", "deque") if !has_items => match *arguments {
+                [] | [_] | [_, _] if has_appended => Some(listing(&call.appended)),
+                [] => Some(listing(&[])),
+                [items] | [items, _] => graph.sequence(items).map(listing),
+                _ => None,
+            },
+            // A class that is filled by its `__setitem__` or its `append` and nothing else.
+            _ if call.kind == CallKind::New && arguments.is_empty() && has_items && !has_appended => {
+                Some(mapping(graph.last_of_each(&call.items)))
+            }
+            _ if call.kind == CallKind::New && arguments.is_empty() && has_appended && !has_items => {
+                Some(listing(&call.appended))
+            }
+            _ => None,
+        };
+        let Some(content) = content else { return Ok(None) };
+        let attributes = match (self.constructed(global, arguments)?, call.state) {
+            (None, None) => None,
+            (None, Some(state)) => Some(self.state(state)),
+            (Some(nodes), None) => Some(Part::Mapping(String::new(), nodes, Vec::new())),
+            (Some(_), Some(_)) => return Ok(None),
+        };
+        Ok(Some(Container { content, attributes }))
+    }
+
+    /// What a container's constructor is told beside its content: the attribute that shows it.
+    fn constructed(&mut self, global: &Global, arguments: &[ValueId]) -> Result<Option<Vec<NodeId>>> {
+        let (name, value) = match (&*global.name, arguments) {
+            ("defaultdict", &[factory, ..]) => ("default_factory", factory),
+            ("deque", &[_, len]) => ("maxlen", len),
+            _ => return Ok(None),
+        };
+        if global.module != "collections".into() || *self.graph.value(value) == Value::None {
+            return Ok(None);
+        }
+        // A factory is a class, or something that only its own code knows.
+        let node = match self.scalar(value)? {
+            Some(node) => node,
+            None => self.to.catalog.node(Node::none())?,
+        };
+        Ok(Some(vec![self.text_node(name)?, node]))
+    }
+
+    /// An object's state: its attributes, which are named like the entries of a dict; with slots it is
+    /// a pair of such dicts.
+    pub(super) fn state(&self, state: ValueId) -> Part<'g> {
+        let attributes = |&id: &ValueId| matches!(self.graph.value(id), Value::None | Value::Dict(_));
+        match self.graph.tuple(state) {
+            Some(pair) if pair.len() == 2 && pair.iter().all(attributes) => Part::BareArguments(pair),
+            _ => Part::Value(state),
+        }
+    }
+
+    /// The node of a name.
+    pub(super) fn text_node(&mut self, text: &str) -> Result<NodeId> {
+        self.to.catalog.node(Node::text(text))
+    }
+
+    /// Says what a call would have done, unless it is known to hold data only.
+    fn report(&mut self, call: &Call) -> Result<()> {
+        let graph = self.graph;
+        let Some(global) = graph.global(call.function) else {
+            let by = graph
+                .called(call.function)
+                .map_or_else(|| "another call".to_owned(), |(global, _)| global.path());
+            return self.lose(LossKind::State, &format!("calls what {by} returns: it was not called"));
+        };
+        if call.kind == CallKind::Function && !known::holds_data(global) && !numpy::makes_array(global) {
+            return self.lose(
+                LossKind::State,
+                &format!("calls {}: it was not called, its result is not known", global.path()),
+            );
+        }
+        Ok(())
+    }
+}

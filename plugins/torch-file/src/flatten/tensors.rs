@@ -1,0 +1,398 @@
+//! Tensors of a graph, as tensors of the catalog. One that is more than elements is several: its parts
+//! have names below its own (`name.scale`, `name.indices`), and its node has them as attributes.
+
+use super::{Children, Form, Part, Visit, Walk};
+use crate::names::Mark;
+use crate::numpy;
+use crate::pickle::{CallKind, Value, ValueId};
+use crate::rebuild::{self, Numbers, Quantized, Rebuilt, Scheme, Sparse, Subclass};
+use crate::storages::{Located, Location};
+use std::collections::{HashMap, HashSet};
+use tensorferry_sdk::{
+    Block, Dtype, Loss, LossKind, Node, NodeId, NodeKind, Region, Result, Storage, StorageId, TensorId,
+};
+
+/// What was placed so far.
+#[derive(Default)]
+pub(super) struct Placed {
+    /// Each tensor's name and node, in the order of the walk.
+    pub(super) tensors: Vec<(String, NodeId)>,
+    /// The storages that tensors are views of.
+    viewed: HashSet<StorageId>,
+    /// Tensors whose bytes are made, with the storages of what is made.
+    made: Vec<(String, StorageId)>,
+    /// The bytes of arrays.
+    arrays: HashMap<ValueId, StorageId>,
+}
+
+/// A tensor that is in the catalog: its node, and keys and values of what is set on it.
+struct Made {
+    node: NodeId,
+    attributes: Vec<NodeId>,
+}
+
+impl<'g> Walk<'g, '_, '_, '_> {
+    /// The node of a tensor.
+    pub(super) fn tensor(&mut self, id: ValueId, rebuilt: Rebuilt, outside: Mark) -> Result<Visit> {
+        let name = self.path.text().to_owned();
+        let (rebuilt, subclass) = match rebuilt {
+            Rebuilt::Subclass(subclass) => {
+                let Subclass { class, tensor, state } = *subclass;
+                (tensor, Some((class, state)))
+            }
+            plain => (plain, None),
+        };
+        let made = self.describe(rebuilt).map_err(|error| error.tensor(&name))?;
+        let Some((class, state)) = subclass else {
+            let Some(Made { node, attributes }) = made else {
+                return self.to.catalog.node(Node::none()).map(Visit::Node);
+            };
+            let node = self.attributed(node, &attributes)?;
+            self.placed.tensors.push((name, node));
+            return Ok(Visit::Node(node));
+        };
+        if !class.is_empty() {
+            self.lose(LossKind::State, &format!("it is a {class}; it is read as a plain tensor"))?;
+        }
+        let entries = self.attributes_of(state)?;
+        let visit = match made {
+            Some(Made { node, attributes }) => {
+                let attributes = Part::Mapping(String::new(), attributes, entries);
+                let parts = Children::Parts(vec![Part::Node(node), attributes]);
+                self.enter(Some(id), Form::Node(NodeKind::ATTRIBUTED, class), parts, outside)?
+            }
+            // What a wrapper's data are made of stands in its attributes.
+            None => {
+                let state = Part::Mapping(String::new(), Vec::new(), entries);
+                let parts = Children::Parts(vec![Part::Nothing, state]);
+                self.enter(Some(id), Form::Object(class, CallKind::Function), parts, outside)?
+            }
+        };
+        self.mark_tensor();
+        Ok(visit)
+    }
+
+    /// The attributes in a subclass's state: a dict, a pair of dicts, or nothing.
+    fn attributes_of(&mut self, state: ValueId) -> Result<Vec<(ValueId, ValueId)>> {
+        let graph = self.graph;
+        let states = match graph.tuple(state) {
+            Some(pair) if pair.len() == 2 => pair,
+            _ => &[state],
+        };
+        let mut entries = Vec::new();
+        for &state in states {
+            match graph.entries(state) {
+                Some(more) => entries.extend(more),
+                None if *graph.value(state) == Value::None => {}
+                None => self.lose(LossKind::State, "the state of its class is no dict; it is left out")?,
+            }
+        }
+        Ok(entries)
+    }
+
+    /// A node, and what is set on it, if anything is.
+    fn attributed(&mut self, node: NodeId, attributes: &[NodeId]) -> Result<NodeId> {
+        if attributes.is_empty() {
+            return Ok(node);
+        }
+        let attributes = self.to.catalog.node(Node::container(NodeKind::MAP, "", attributes))?;
+        self.to.catalog.node(Node::container(NodeKind::ATTRIBUTED, "", [node, attributes]))
+    }
+
+    /// Puts a tensor and its parts into the catalog; `None`, if it is lost.
+    fn describe(&mut self, rebuilt: Rebuilt) -> Result<Option<Made>> {
+        self.to.context.check_cancelled()?;
+        let object = self.object;
+        let decoding = self.to.storages.wanted();
+        match rebuilt {
+            Rebuilt::View(view) => {
+                let located = self.to.storages.locate(self.to.catalog, object, &view)?;
+                self.placed("", located, view.requires_grad)
+            }
+            Rebuilt::Quantized(quantized) if decoding.dequantize => {
+                let located = self.to.storages.dequantized(self.to.catalog, object, &quantized)?;
+                self.placed("", located, quantized.view.requires_grad)
+            }
+            Rebuilt::Quantized(quantized) => self.quantized(&quantized),
+            Rebuilt::Sparse(sparse) => {
+                if decoding.densify {
+                    match self.to.storages.dense(self.to.catalog, object, &sparse)? {
+                        Located::Lost(why) => {
+                            self.lose(LossKind::Tensor, &format!("it stays sparse: {why}"))?;
+                        }
+                        located => return self.placed("", located, false),
+                    }
+                }
+                self.sparse(&sparse)
+            }
+            Rebuilt::Nested([(values_name, values), parts @ ..]) => {
+                let Some(node) = self.part_of(values_name, values)? else { return Ok(None) };
+                let layout = self.layout_node("torch.jagged")?;
+                let mut attributes = vec![self.text_node("layout")?, layout];
+                for (name, id) in parts {
+                    self.set_part(&mut attributes, name, id)?;
+                }
+                Ok(Some(Made { node, attributes }))
+            }
+            Rebuilt::Array(id) => match self.array_tensor(id)? {
+                Some(tensor) => {
+                    let node = self.to.catalog.node(Node::tensor(tensor))?;
+                    Ok(Some(Made { node, attributes: Vec::new() }))
+                }
+                None => Ok(None),
+            },
+            // A subclass's tensor is not one of a subclass itself.
+            Rebuilt::Subclass(_) => self.lost("a subclass of a subclass"),
+            Rebuilt::Lost(why) => self.lost(&why),
+        }
+    }
+
+    fn lost(&mut self, why: &str) -> Result<Option<Made>> {
+        self.lose(LossKind::Tensor, why)?;
+        Ok(None)
+    }
+
+    fn placed(&mut self, suffix: &str, located: Located, requires_grad: bool) -> Result<Option<Made>> {
+        let Some(node) = self.place(suffix, located)? else { return Ok(None) };
+        let mut attributes = Vec::new();
+        if requires_grad {
+            attributes = vec![self.text_node("requires_grad")?, self.to.catalog.node(Node::bool(true))?];
+        }
+        Ok(Some(Made { node, attributes }))
+    }
+
+    /// Adds a tensor under the walk's place and a suffix; `None`, if it is lost.
+    fn place(&mut self, suffix: &str, located: Located) -> Result<Option<NodeId>> {
+        let wanted = [self.path.text(), suffix].concat();
+        let location = match located {
+            Located::At(location) => location,
+            Located::Lost(why) => {
+                self.to.catalog.loss(Loss::new(LossKind::Tensor, wanted, why))?;
+                return Ok(None);
+            }
+        };
+        let name = self.take_name(wanted)?;
+        let id = location.add(self.to.catalog, &name).map_err(|error| error.tensor(&name))?;
+        if let Location { start: Some((storage, _)), .. } = location {
+            if self.to.storages.made_from(storage).is_empty() {
+                self.placed.viewed.insert(storage);
+            } else {
+                self.placed.made.push((name, storage));
+            }
+        }
+        self.to.catalog.node(Node::tensor(id)).map(Some)
+    }
+
+    fn take_name(&mut self, wanted: String) -> Result<String> {
+        let name = self.to.names.take(&wanted);
+        if name != wanted {
+            let why = format!("another tensor has this name; it is {name:?} now");
+            self.to.catalog.loss(Loss::new(LossKind::Name, wanted, why))?;
+        }
+        Ok(name)
+    }
+
+    /// A tensor of one number.
+    fn number(&mut self, suffix: &str, dtype: Dtype, bytes: [u8; 8]) -> Result<NodeId> {
+        let name = self.take_name([self.path.text(), suffix].concat())?;
+        let storage = self.to.catalog.storage(Storage::inline(bytes))?;
+        let id = self.to.catalog.tensor(&name, dtype, &[], storage, 0)?;
+        self.to.catalog.node(Node::tensor(id))
+    }
+
+    fn quantized(&mut self, quantized: &Quantized) -> Result<Option<Made>> {
+        let object = self.object;
+        let view = &quantized.view;
+        let located = self.to.storages.locate_integers(self.to.catalog, object, view)?;
+        let located = match located {
+            Located::Lost(why) => Located::Lost(format!("{why}; -i dequantize=f32 gives its values")),
+            at @ Located::At(_) => at,
+        };
+        let Some(Made { node, mut attributes }) = self.placed("", located, view.requires_grad)? else {
+            return Ok(None);
+        };
+        let scheme = match &quantized.scheme {
+            Scheme::PerTensor { .. } => "torch.per_tensor_affine",
+            Scheme::PerChannel { .. } => "torch.per_channel_affine",
+        };
+        let scheme = self.to.catalog.node(Node::container(NodeKind::OBJECT, scheme, []))?;
+        attributes.extend([self.text_node("qscheme")?, scheme]);
+        match &quantized.scheme {
+            Scheme::PerTensor { scale, zero_point } => {
+                let scale = self.number(".scale", Dtype::F64, scale.to_le_bytes())?;
+                let zero_point = self.number(".zero_point", Dtype::I64, zero_point.to_le_bytes())?;
+                attributes.extend([self.text_node("scale")?, scale]);
+                attributes.extend([self.text_node("zero_point")?, zero_point]);
+            }
+            Scheme::PerChannel { scales, zero_points, is_float, axis } => {
+                let channels = view.size.get(*axis).copied().unwrap_or(0);
+                self.set_numbers(&mut attributes, "scales", scales, channels, *is_float, Dtype::F64)?;
+                self.set_numbers(
+                    &mut attributes,
+                    "zero_points",
+                    zero_points,
+                    channels,
+                    *is_float,
+                    Dtype::I64,
+                )?;
+                let axis = self.number(".axis", Dtype::I64, (*axis as u64).to_le_bytes())?;
+                attributes.extend([self.text_node("axis")?, axis]);
+            }
+        }
+        Ok(Some(Made { node, attributes }))
+    }
+
+    /// The scales or zero points of channels, which are of a dtype of their own where they are a list.
+    fn set_numbers(
+        &mut self,
+        attributes: &mut Vec<NodeId>,
+        name: &str,
+        numbers: &Numbers,
+        channels: u64,
+        is_float: bool,
+        dtype: Dtype,
+    ) -> Result<()> {
+        let list = match numbers {
+            Numbers::Tensor(id) => {
+                if let Some(Rebuilt::View(view)) = rebuild::tensor(self.graph, *id)? {
+                    let count = tensorferry_sdk::element_count(&view.size)?;
+                    crate::decoded::check_channels(count, channels)?;
+                }
+                return self.set_part(attributes, name, *id);
+            }
+            Numbers::List(list) => list,
+        };
+        crate::decoded::check_channels(list.len() as u64, channels)?;
+        let dtype = if is_float { Dtype::F32 } else { dtype };
+        #[expect(clippy::cast_possible_truncation, reason = "torch makes a tensor of this dtype")]
+        let bytes: Vec<u8> = match dtype {
+            Dtype::F32 => list.iter().flat_map(|&number| (number as f32).to_le_bytes()).collect(),
+            Dtype::I64 => list.iter().flat_map(|&number| (number as i64).to_le_bytes()).collect(),
+            _ => list.iter().flat_map(|number| number.to_le_bytes()).collect(),
+        };
+        let storage = self.to.catalog.storage(Storage::inline(bytes))?;
+        let name_of_all = self.take_name(format!("{}.{name}", self.path.text()))?;
+        let tensor = self.to.catalog.tensor(&name_of_all, dtype, &[channels], storage, 0)?;
+        let node = self.to.catalog.node(Node::tensor(tensor))?;
+        attributes.extend([self.text_node(name)?, node]);
+        Ok(())
+    }
+
+    fn sparse(&mut self, sparse: &Sparse) -> Result<Option<Made>> {
+        let mut attributes = vec![self.text_node("layout")?, self.layout_node(sparse.layout.name())?];
+        for &(name, id) in &sparse.indices {
+            self.set_part(&mut attributes, name, id)?;
+        }
+        let Some(node) = self.part_of("values", sparse.values)? else { return Ok(None) };
+        let mut dims = Vec::with_capacity(sparse.size.len());
+        for &dim in &sparse.size {
+            dims.push(self.to.catalog.node(Node::int(i64::try_from(dim).unwrap_or(i64::MAX)))?);
+        }
+        let dims = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", dims))?;
+        attributes.extend([self.text_node("size")?, self.called_node("torch.Size", dims)?]);
+        if let Some(is_coalesced) = sparse.is_coalesced {
+            let flag = self.to.catalog.node(Node::bool(is_coalesced))?;
+            attributes.extend([self.text_node("is_coalesced")?, flag]);
+        }
+        Ok(Some(Made { node, attributes }))
+    }
+
+    fn layout_node(&mut self, name: &str) -> Result<NodeId> {
+        let name = self.text_node(name)?;
+        self.called_node("torch.serialization._get_layout", name)
+    }
+
+    /// A call of a class with one argument, as the walk would have found it.
+    fn called_node(&mut self, class: &str, argument: NodeId) -> Result<NodeId> {
+        let arguments = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", [argument]))?;
+        self.to.catalog.node(Node::container(NodeKind::OBJECT, class, [arguments]))
+    }
+
+    fn set_part(&mut self, attributes: &mut Vec<NodeId>, name: &str, id: ValueId) -> Result<()> {
+        if let Some(node) = self.part_of(name, id)? {
+            attributes.extend([self.text_node(name)?, node]);
+        }
+        Ok(())
+    }
+
+    /// A tensor that is a part of the one at the walk's place; `None`, if it is lost.
+    fn part_of(&mut self, name: &str, id: ValueId) -> Result<Option<NodeId>> {
+        let object = self.object;
+        let located = match rebuild::tensor(self.graph, id)?.map(Rebuilt::into_view) {
+            Some(Ok(view)) => self.to.storages.locate(self.to.catalog, object, &view)?,
+            Some(Err(why)) => Located::Lost(why),
+            None => Located::Lost("a part that is not a plain tensor".to_owned()),
+        };
+        self.place(&format!(".{name}"), located)
+    }
+
+    /// The node of an array of numpy, if the value is one that a tensor can be.
+    pub(super) fn array(&mut self, id: ValueId) -> Result<Option<Visit>> {
+        let is_array = self.graph.called(id).is_some_and(|(global, _)| numpy::makes_array(global));
+        if !is_array {
+            return Ok(None);
+        }
+        let name = self.path.text().to_owned();
+        let tensor = self.array_tensor(id).map_err(|error| error.tensor(&name))?;
+        let Some(tensor) = tensor else { return Ok(None) };
+        self.mark_tensor();
+        let node = Node { class: "numpy.ndarray".into(), ..Node::tensor(tensor) };
+        let node = self.to.catalog.node(node)?;
+        self.placed.tensors.push((name, node));
+        Ok(Some(Visit::Node(node)))
+    }
+
+    /// Adds the elements of an array; `None`, if it is lost.
+    fn array_tensor(&mut self, id: ValueId) -> Result<Option<TensorId>> {
+        let array = match numpy::array(self.graph, id)? {
+            Some(Ok(array)) => array,
+            Some(Err(what)) => {
+                self.lose(LossKind::Tensor, &format!("a numpy array of {what}, which no tensor holds"))?;
+                return Ok(None);
+            }
+            None => return self.lost("not an array").map(|_| None),
+        };
+        let name = self.take_name(self.path.text().to_owned())?;
+        let (catalog, shape) = (&mut *self.to.catalog, &array.shape);
+        if array.bytes.is_empty() {
+            return catalog.tensor_of_blocks(&name, array.dtype, shape, Vec::new()).map(Some);
+        }
+        let storage = match self.placed.arrays.get(&id) {
+            Some(&storage) => storage,
+            None => catalog.storage(Storage::inline(&*array.bytes).byte_order(array.byte_order))?,
+        };
+        self.placed.arrays.insert(id, storage);
+        if !array.is_fortran {
+            return catalog.tensor(&name, array.dtype, shape, storage, 0).map(Some);
+        }
+        let mut strides = Vec::with_capacity(shape.len());
+        let mut step = 1_i64;
+        for &dim in shape {
+            strides.push(step);
+            step = step.saturating_mul(i64::try_from(dim).unwrap_or(i64::MAX));
+        }
+        let block = Block { region: Region::whole(shape), storage, offset: 0, strides };
+        catalog.tensor_of_blocks(&name, array.dtype, shape, vec![block]).map(Some)
+    }
+
+    /// A tensor whose bytes are made has them for itself, also where the file stores them for several.
+    pub(super) fn report_aliases(&mut self) -> Result<()> {
+        let mut makers: HashMap<StorageId, HashSet<StorageId>> = HashMap::new();
+        for &(_, made) in &self.placed.made {
+            for &from in self.to.storages.made_from(made) {
+                makers.entry(from).or_default().insert(made);
+            }
+        }
+        for (name, made) in std::mem::take(&mut self.placed.made) {
+            let shares = self.to.storages.made_from(made).iter().any(|from| {
+                self.placed.viewed.contains(from) || makers.get(from).is_some_and(|makers| makers.len() > 1)
+            });
+            if shares {
+                let why =
+                    "its values are made from bytes that other tensors share: it is a tensor of its own";
+                self.to.catalog.loss(Loss::new(LossKind::Alias, name, why))?;
+            }
+        }
+        Ok(())
+    }
+}

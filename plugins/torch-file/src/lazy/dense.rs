@@ -1,0 +1,350 @@
+//! A dense tensor is all elements of a sparse one: zeros, and at the places that its indices name the
+//! sums of its values, in their order.
+//!
+//! ```text
+//! COO         indices [sparse dims, n], values [n, dense dims ...]
+//! CSR, BSR    crow_indices [batch ..., rows + 1], col_indices [batch ..., n], values [batch ..., n, dense dims ...]
+//! CSC, BSC    ccol_indices [batch ..., columns + 1], row_indices, values
+//! ```
+//! Where blocks take the place of elements (BSR, BSC), rows and columns count blocks, and a value is a
+//! block: `[block rows, block columns, dense dims ...]`.
+//!
+//! Source: `torch/sparse` and `aten/src/ATen/native/TensorConversions.cpp`
+//! (`sparse_compressed_to_dense`) of PyTorch.
+
+use super::{CHUNK, StoredView, Sum, as_usize};
+use tensorferry_sdk::{ByteSink, Context, Dtype, Error, Limits, Result, Source, element_count};
+
+/// A sparse tensor's parts, and the shape of what they describe.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Dense {
+    pub(crate) indices: Indices,
+    pub(crate) values: StoredView,
+    pub(crate) size: Vec<u64>,
+}
+
+/// Where a sparse tensor's values belong.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Indices {
+    /// The coordinates of each.
+    Coordinates(StoredView),
+    /// One coordinate of each; the other from where its row or column begins.
+    Compressed(Compressed),
+}
+
+/// Indices by rows or by columns.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Compressed {
+    /// Where each row or column begins.
+    pub(crate) starts: StoredView,
+    /// The other coordinate.
+    pub(crate) plain: StoredView,
+    /// Whether `starts` are those of rows.
+    pub(crate) by_rows: bool,
+    /// Whether values are blocks.
+    pub(crate) of_blocks: bool,
+}
+
+/// How the values lie among the elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Geometry {
+    /// How many values there are, in each batch.
+    values: u64,
+    batches: u64,
+    rows: u64,
+    columns: u64,
+    /// Rows of a block.
+    block_rows: u64,
+    block_columns: u64,
+    /// Elements below the sparse dimensions.
+    dense: u64,
+}
+
+/// The bytes of a number that is held for each value.
+const WORD: u64 = 8;
+
+/// Elements that lie side by side, and which of the values' runs they are.
+type Run = (u64, u64);
+
+impl Dense {
+    /// Why it cannot be made from parts of these dtypes, if it cannot.
+    pub(crate) fn check_dtypes(&self) -> std::result::Result<(), String> {
+        let is_index = |view: &StoredView| matches!(view.dtype, Dtype::I32 | Dtype::I64);
+        let are_indices = match &self.indices {
+            Indices::Coordinates(indices) => is_index(indices),
+            Indices::Compressed(Compressed { starts, plain, .. }) => is_index(starts) && is_index(plain),
+        };
+        let name = self.values.dtype.info().map_or("that dtype", |info| info.name());
+        match Sum::of(self.values.dtype) {
+            _ if !are_indices => Err("its indices are neither I64 nor I32".to_owned()),
+            None => Err(format!("torch makes no dense tensor of {name}")),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// How many bytes it takes, once its parts' shapes are known to agree.
+    ///
+    /// # Errors
+    /// Malformed, if they do not; a limit, if the parts are too long to hold.
+    pub(crate) fn check(&self, limits: &Limits) -> Result<u64> {
+        let shape = self.geometry()?;
+        let bytes = element_count(&self.size)?.checked_mul(self.values.width());
+        let bytes =
+            bytes.ok_or_else(|| Error::malformed("the dense tensor's length does not fit 64 bits"))?;
+        let runs =
+            shape.values.checked_mul(shape.batches).and_then(|count| count.checked_mul(shape.block_rows));
+        let starts = match &self.indices {
+            Indices::Coordinates(_) => 0,
+            Indices::Compressed(compressed) => compressed.starts.bytes()?.saturating_mul(2),
+        };
+        let held = runs
+            .and_then(|runs| runs.checked_mul(3 * WORD))
+            .and_then(|held| held.checked_add(self.values.bytes().ok()?)?.checked_add(starts));
+        match held {
+            Some(held) if held <= limits.header_bytes => Ok(bytes),
+            _ => Err(Error::limit(
+                "a sparse tensor is too long to be made dense: leave densify out for its parts",
+            )
+            .expected(format!("at most {} bytes of indices and values", limits.header_bytes))),
+        }
+    }
+
+    /// The shapes of the parts, held against each other.
+    fn geometry(&self) -> Result<Geometry> {
+        let whole = |dims: &[u64]| element_count(dims);
+        match &self.indices {
+            Indices::Coordinates(indices) => {
+                let &[sparse, values] = &*indices.size else { return Err(self.disagree()) };
+                let sparse = usize::try_from(sparse).unwrap_or(usize::MAX);
+                let (Some((&first, below)), Some((_, dense))) =
+                    (self.values.size.split_first(), self.size.split_at_checked(sparse))
+                else {
+                    return Err(self.disagree());
+                };
+                if first != values || below != dense {
+                    return Err(self.disagree());
+                }
+                let (rows, columns, dense) = (1, 1, whole(dense)?);
+                Ok(Geometry { values, batches: 1, rows, columns, block_rows: 1, block_columns: 1, dense })
+            }
+            Indices::Compressed(Compressed { starts, plain, by_rows, of_blocks }) => {
+                let (Some((&starts, batch)), Some((&values, plain_batch))) =
+                    (starts.size.split_last(), plain.size.split_last())
+                else {
+                    return Err(self.disagree());
+                };
+                let (of_size, of_values) =
+                    (self.size.strip_prefix(batch), self.values.size.strip_prefix(batch));
+                let (Some(&[rows, columns, ref dense @ ..]), Some(&[first, ref below @ ..])) =
+                    (of_size, of_values)
+                else {
+                    return Err(self.disagree());
+                };
+                let (block_rows, block_columns, below) = match *below {
+                    [rows, columns, ref below @ ..] if *of_blocks => (rows, columns, below),
+                    _ if *of_blocks => return Err(self.disagree()),
+                    ref below => (1, 1, below),
+                };
+                let fits = plain_batch == batch
+                    && first == values
+                    && below == dense
+                    && block_rows > 0
+                    && block_columns > 0
+                    && rows.is_multiple_of(block_rows)
+                    && columns.is_multiple_of(block_columns);
+                if !fits {
+                    return Err(self.disagree());
+                }
+                let lines = if *by_rows { rows / block_rows } else { columns / block_columns };
+                if starts.checked_sub(1) != Some(lines) {
+                    return Err(self.disagree());
+                }
+                let (batches, dense) = (whole(batch)?, whole(dense)?);
+                Ok(Geometry { values, batches, rows, columns, block_rows, block_columns, dense })
+            }
+        }
+    }
+
+    fn disagree(&self) -> Error {
+        let parts = match &self.indices {
+            Indices::Coordinates(indices) => format!("indices {:?}", indices.size),
+            Indices::Compressed(Compressed { starts, plain, .. }) => {
+                format!("compressed indices {:?}, plain indices {:?}", starts.size, plain.size)
+            }
+        };
+        Error::malformed("the parts of a sparse tensor do not fit each other")
+            .found(format!("{parts}, values {:?}, size {:?}", self.values.size, self.size))
+    }
+
+    pub(super) fn decode(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        self.check(context.limits())?;
+        let shape = self.geometry()?;
+        let total = element_count(&self.size)?;
+        let firsts = match &self.indices {
+            _ if total == 0 => Vec::new(),
+            Indices::Coordinates(indices) => self.coordinates(indices, shape, source, context)?,
+            Indices::Compressed(compressed) => compressed.places(shape, source, context)?,
+        };
+        let mut runs: Vec<Run> = Vec::with_capacity(firsts.len() * as_usize(shape.block_rows)?);
+        for (first, value) in firsts.into_iter().zip(0_u64..) {
+            for row in 0..shape.block_rows {
+                runs.push((first + row * shape.columns * shape.dense, value * shape.block_rows + row));
+            }
+        }
+        context.check_cancelled()?;
+        // Values of one place stay in their order: their numbers grow.
+        if !runs.is_sorted() {
+            runs.sort_unstable();
+        }
+        let values = self.values.read(source, context)?;
+        self.write(&runs, &values, shape.block_columns * shape.dense, total, output, context)
+    }
+
+    /// Pushes zeros, and the sums of the runs that begin at one place.
+    fn write(
+        &self,
+        runs: &[Run],
+        values: &[u8],
+        run: u64,
+        total: u64,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let sum = Sum::of(self.values.dtype).ok_or_else(|| Error::plugin("no sum of such a dtype"))?;
+        let (width, mut done) = (self.values.width(), 0);
+        let run_bytes = as_usize(run * width)?;
+        let zeros = vec![0_u8; as_usize(CHUNK)?];
+        let mut made = Vec::new();
+        let mut sums = vec![0_u8; run_bytes];
+        for same in runs.chunk_by(|a, b| a.0 == b.0) {
+            let Some(&(first, _)) = same.first() else { continue };
+            let mut gap = (first - done) * width;
+            while gap > 0 {
+                let part = gap.min(CHUNK);
+                made.extend_from_slice(&zeros[..as_usize(part)?]);
+                gap -= part;
+                flush(&mut made, output, context)?;
+            }
+            sums.fill(0);
+            for &(_, number) in same {
+                let from = as_usize(number)? * run_bytes;
+                sum.add(&mut sums, &values[from..from + run_bytes]);
+            }
+            made.extend_from_slice(&sums);
+            done = first + run;
+            flush(&mut made, output, context)?;
+        }
+        let mut rest = (total - done) * width;
+        while rest > 0 {
+            let part = rest.min(CHUNK);
+            made.extend_from_slice(&zeros[..as_usize(part)?]);
+            rest -= part;
+            flush(&mut made, output, context)?;
+        }
+        output.write(&made)
+    }
+
+    /// Where each value begins among the elements.
+    fn coordinates(
+        &self,
+        indices: &StoredView,
+        shape: Geometry,
+        source: &dyn Source,
+        context: &dyn Context,
+    ) -> Result<Vec<u64>> {
+        let mut places = vec![0_u64; as_usize(shape.values)?];
+        let (mut dim, mut value) = (0, 0);
+        indices.stream(source, context, &mut |bytes| {
+            each_index(indices.dtype, bytes, &mut |index| {
+                let len = self.size[dim];
+                places[value] = places[value] * len + inside(index, len)?;
+                value += 1;
+                if value == places.len() {
+                    (dim, value) = (dim + 1, 0);
+                }
+                Ok(())
+            })
+        })?;
+        places.iter_mut().for_each(|place| *place *= shape.dense);
+        Ok(places)
+    }
+}
+
+impl Compressed {
+    /// Where each value begins among the elements.
+    fn places(&self, shape: Geometry, source: &dyn Source, context: &dyn Context) -> Result<Vec<u64>> {
+        let lines =
+            if self.by_rows { shape.rows / shape.block_rows } else { shape.columns / shape.block_columns };
+        let others =
+            if self.by_rows { shape.columns / shape.block_columns } else { shape.rows / shape.block_rows };
+        let mut ends = Vec::new();
+        let stored = self.starts.read(source, context)?;
+        each_index(self.starts.dtype, &stored, &mut |index| {
+            ends.push(u64::try_from(index).map_err(|_| not_compressed(index))?);
+            Ok(())
+        })?;
+        for starts in ends.chunks_exact(as_usize(lines + 1)?) {
+            let whole = starts.first() == Some(&0) && starts.last() == Some(&shape.values);
+            if !whole || !starts.is_sorted() {
+                let error = Error::malformed("a sparse tensor's compressed indices do not part its values");
+                return Err(error.expected(format!("growing numbers from 0 to {}", shape.values)));
+            }
+        }
+        let mut places = Vec::with_capacity(as_usize(shape.values * shape.batches)?);
+        // The line and the number of the next value, in its batch.
+        let (mut batch, mut line, mut value) = (0_u64, 0_u64, 0_u64);
+        self.plain.stream(source, context, &mut |bytes| {
+            each_index(self.plain.dtype, bytes, &mut |index| {
+                let other = inside(index, others)?;
+                while ends[as_usize(batch * (lines + 1) + line + 1)?] <= value {
+                    line += 1;
+                }
+                let (row, column) = if self.by_rows { (line, other) } else { (other, line) };
+                let element = (batch * shape.rows + row * shape.block_rows) * shape.columns
+                    + column * shape.block_columns;
+                places.push(element * shape.dense);
+                value += 1;
+                if value == shape.values {
+                    (batch, line, value) = (batch + 1, 0, 0);
+                }
+                Ok(())
+            })
+        })?;
+        Ok(places)
+    }
+}
+
+fn each_index(dtype: Dtype, bytes: &[u8], take: &mut dyn FnMut(i64) -> Result<()>) -> Result<()> {
+    match dtype {
+        Dtype::I32 => {
+            bytes.as_chunks().0.iter().try_for_each(|&bytes| take(i32::from_le_bytes(bytes).into()))
+        }
+        _ => bytes.as_chunks().0.iter().try_for_each(|&bytes| take(i64::from_le_bytes(bytes))),
+    }
+}
+
+fn inside(index: i64, len: u64) -> Result<u64> {
+    u64::try_from(index).ok().filter(|&index| index < len).ok_or_else(|| {
+        Error::malformed("an index of a sparse tensor is out of bounds")
+            .expected(format!("0 to {}", len.saturating_sub(1)))
+            .found(index)
+    })
+}
+
+fn not_compressed(index: i64) -> Error {
+    Error::malformed("a compressed index of a sparse tensor is negative").found(index)
+}
+
+fn flush(made: &mut Vec<u8>, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+    if made.len() as u64 >= CHUNK {
+        context.check_cancelled()?;
+        output.write(made)?;
+        made.clear();
+    }
+    Ok(())
+}

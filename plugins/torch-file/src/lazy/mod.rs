@@ -1,0 +1,79 @@
+//! A lazy view is a tensor whose bytes are made when they are asked for: the file holds something
+//! that they follow from.
+//!
+//! | File | What is made |
+//! |---|---|
+//! | `stored.rs` | nothing yet: a view's elements, one after the other |
+//! | `signs.rs` | conjugates and negatives, which torch marks by a bit beside the bytes |
+//! | `dequantize.rs` | floats from a quantized tensor's integers and scales |
+//! | `dense.rs`, `sum.rs` | all elements of a sparse tensor |
+
+mod dense;
+mod dequantize;
+mod signs;
+mod stored;
+mod sum;
+
+pub(crate) use dense::{Compressed, Dense, Indices};
+pub(crate) use dequantize::{Dequantized, Numbers, Parameters};
+pub(crate) use signs::Signs;
+pub(crate) use stored::StoredView;
+
+use sum::Sum;
+use tensorferry_sdk::{ByteSink, Context, Error, Result, Source};
+
+/// Bytes that are read at once, and made at once.
+const CHUNK: u64 = 1 << 20;
+
+/// What a tensor's bytes are made from, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LazyView(Recipe);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Recipe {
+    Signs(Signs),
+    Dequantized(Dequantized),
+    Dense(Dense),
+}
+
+impl LazyView {
+    /// Pushes the values: row-major, little-endian.
+    ///
+    /// # Errors
+    /// Malformed, if a storage does not have the CRC that the archive gives for it, or if its bytes
+    /// cannot be what they are read as; i/o.
+    pub fn decode(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        match &self.0 {
+            Recipe::Signs(signs) => signs.decode(source, output, context),
+            Recipe::Dequantized(dequantized) => dequantized.decode(source, output, context),
+            Recipe::Dense(dense) => dense.decode(source, output, context),
+        }
+    }
+}
+
+impl From<Signs> for LazyView {
+    fn from(signs: Signs) -> Self {
+        Self(Recipe::Signs(signs))
+    }
+}
+
+impl From<Dequantized> for LazyView {
+    fn from(dequantized: Dequantized) -> Self {
+        Self(Recipe::Dequantized(dequantized))
+    }
+}
+
+impl From<Dense> for LazyView {
+    fn from(dense: Dense) -> Self {
+        Self(Recipe::Dense(dense))
+    }
+}
+
+fn as_usize(len: u64) -> Result<usize> {
+    usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))
+}

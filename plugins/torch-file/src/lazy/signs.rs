@@ -1,0 +1,130 @@
+//! Signs are what torch keeps as bits beside the bytes of a view: its values are the conjugates, or
+//! the negatives, of the stored ones.
+
+use super::StoredView;
+use tensorferry_sdk::{ByteSink, Context, Dtype, DtypeInfo, Result, Source};
+
+/// A view, and what to do to its values.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Signs {
+    pub(crate) stored: StoredView,
+    pub(crate) conjugate: bool,
+    pub(crate) negative: bool,
+}
+
+/// What the parts of an element are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Float,
+    Complex,
+    Integer,
+}
+
+impl Signs {
+    /// How many bytes the values take; or why they cannot be made.
+    pub(crate) fn check(&self) -> std::result::Result<u64, String> {
+        let unknown = || "its bit for a conjugate or a negative means nothing for its dtype".to_owned();
+        let kind = self.kind().ok_or_else(unknown)?;
+        if self.conjugate && kind != Kind::Complex {
+            return Err(unknown());
+        }
+        self.stored.bytes().map_err(|error| error.to_string())
+    }
+
+    pub(super) fn decode(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        self.stored.stream(source, context, &mut |values| {
+            self.apply(values);
+            output.write(values)
+        })
+    }
+
+    fn apply(&self, values: &mut [u8]) {
+        let Some((kind, info)) = self.kind().zip(self.stored.dtype.info()) else { return };
+        for (index, part) in values.chunks_exact_mut(DtypeInfo::swap_unit(info).max(1) as usize).enumerate() {
+            let imaginary = kind == Kind::Complex && index % 2 == 1;
+            // The conjugate's imaginary part changes its sign, and back if it is negated too.
+            if self.negative == (self.conjugate && imaginary) {
+                continue;
+            }
+            if kind == Kind::Integer {
+                let mut carry = true;
+                for byte in part {
+                    (*byte, carry) = (!*byte).overflowing_add(carry.into());
+                }
+            } else if let Some(last) = part.last_mut() {
+                *last ^= 0x80;
+            }
+        }
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        Some(match self.stored.dtype {
+            Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64 => Kind::Float,
+            Dtype::C32 | Dtype::BC32 | Dtype::C64 | Dtype::C128 => Kind::Complex,
+            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => Kind::Integer,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::Extent;
+    use crate::archive::Record;
+    use tensorferry_sdk::{ByteOrder, FileId, MemoryContext, MemorySource};
+
+    fn decode(stored: &[u8], view: &Signs) -> Vec<u8> {
+        let source = MemorySource::file("x", stored);
+        let mut made = Vec::new();
+        view.decode(&source, &mut made, &MemoryContext::default()).unwrap();
+        made
+    }
+
+    fn negated(dtype: Dtype, len: u64, size: &[u64], stride: &[u64]) -> Signs {
+        let stored = StoredView {
+            record: Record { extent: Extent { file: FileId(0), offset: 0, len }, crc: None },
+            byte_order: ByteOrder::Little,
+            dtype,
+            offset: 0,
+            size: size.to_vec(),
+            stride: stride.to_vec(),
+        };
+        Signs { stored, conjugate: false, negative: true }
+    }
+
+    #[test]
+    fn rows_are_gathered_and_negated() {
+        let stored: Vec<u8> = [1_i16, 2, 3, 4, 5, 6].iter().flat_map(|v| v.to_be_bytes()).collect();
+        let mut transposed = negated(Dtype::I16, 12, &[3, 2], &[1, 3]);
+        transposed.stored.byte_order = ByteOrder::Big;
+        let made: Vec<u8> = [-1_i16, -4, -2, -5, -3, -6].iter().flat_map(|v| v.to_le_bytes()).collect();
+        assert_eq!(decode(&stored, &transposed), made);
+        assert_eq!(decode(&[255, 255], &negated(Dtype::I16, 2, &[4], &[0])), [1, 0, 1, 0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn a_negated_conjugate_changes_its_real_part() {
+        let stored: Vec<u8> = [1_f32, 2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        for (conjugate, negative, expected) in
+            [(true, false, [1_f32, -2.0]), (false, true, [-1.0, -2.0]), (true, true, [-1.0, 2.0])]
+        {
+            let view = Signs { conjugate, negative, ..negated(Dtype::C64, 8, &[], &[]) };
+            let expected: Vec<u8> = expected.iter().flat_map(|v| v.to_le_bytes()).collect();
+            assert_eq!(decode(&stored, &view), expected);
+        }
+    }
+
+    #[test]
+    fn bits_without_a_meaning_are_noticed() {
+        assert!(negated(Dtype::BOOL, 1, &[1], &[1]).check().is_err());
+        assert!(Signs { conjugate: true, ..negated(Dtype::F32, 4, &[1], &[1]) }.check().is_err());
+    }
+}

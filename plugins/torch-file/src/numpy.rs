@@ -1,0 +1,254 @@
+//! Numpy's arrays and scalars, as pickles hold them: a dtype, and bytes.
+//!
+//! ```text
+//! numpy.core.multiarray.scalar(dtype, bytes)
+//! numpy.core.multiarray._reconstruct(class, (0,), b"b")    BUILD (1, shape, dtype, is Fortran, bytes)
+//! numpy.core.numeric._frombuffer(bytes, dtype, shape, "C" | "F")               protocol 5
+//! numpy.dtype("f4", False, True)                           BUILD (3, "<" | ">" | "|", None, ...)
+//! ```
+//! Numpy 2 has `numpy._core` in the place of `numpy.core`.
+//!
+//! Source: `numpy/_core/src/multiarray/{methods,descriptor}.c` of numpy 2.4, and pickles that it wrote.
+
+use crate::pickle::{Global, Graph, ValueId};
+use std::borrow::Cow;
+use tensorferry_sdk::{ByteOrder, Dtype, DtypeInfo, Error, Node, NodeKind, Result, element_count};
+
+/// An array whose elements a tensor may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Array<'g> {
+    pub(crate) dtype: Dtype,
+    pub(crate) byte_order: ByteOrder,
+    pub(crate) shape: Vec<u64>,
+    /// Whether the first index varies fastest.
+    pub(crate) is_fortran: bool,
+    pub(crate) bytes: Cow<'g, [u8]>,
+}
+
+/// What an element is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Element {
+    Number(Dtype),
+    /// UTF-32, padded with zeros to this many characters.
+    Text,
+    /// Bytes, padded with zeros to this many.
+    Bytes,
+}
+
+/// Whether the function makes an array.
+pub(crate) fn makes_array(global: &Global) -> bool {
+    is_core(global, "multiarray", "_reconstruct") || is_core(global, "numeric", "_frombuffer")
+}
+
+fn is_core(global: &Global, module: &str, name: &str) -> bool {
+    let parent = ["numpy.core.", "numpy._core."].iter().find_map(|parent| global.module.strip_prefix(parent));
+    parent == Some(module) && &*global.name == name
+}
+
+/// The array, if the value is one; `Err` with what its elements are, if no tensor has such.
+///
+/// # Errors
+/// Malformed, if its bytes are not as many as its shape says.
+pub(crate) fn array(graph: &Graph, id: ValueId) -> Result<Option<std::result::Result<Array<'_>, String>>> {
+    let Some((global, call)) = graph.called(id).filter(|(global, _)| makes_array(global)) else {
+        return Ok(None);
+    };
+    let state = call.state.and_then(|state| graph.tuple(state));
+    let parts = match (state, graph.tuple(call.arguments)) {
+        // Numpy 1.0 had no version in front.
+        (Some(&[_, shape, dtype, order, data] | &[shape, dtype, order, data]), _) => {
+            graph.bool(order).map(|is_fortran| (shape, dtype, is_fortran, data))
+        }
+        (None, Some(&[data, dtype, shape, order])) if is_core(global, "numeric", "_frombuffer") => {
+            graph.text(order).map(|order| (shape, dtype, order == "F", data))
+        }
+        _ => None,
+    };
+    let unknown = || Ok(Some(Err("another form of numpy's".to_owned())));
+    let Some((shape, dtype, is_fortran, data)) = parts else { return unknown() };
+    let Some(shape) = graph
+        .tuple(shape)
+        .and_then(|dims| dims.iter().map(|&dim| graph.count(dim)).collect::<Option<Vec<_>>>())
+    else {
+        return unknown();
+    };
+    let (element, byte_order) = match dtype_of(graph, dtype) {
+        Ok(known) => known,
+        Err(name) => return Ok(Some(Err(name))),
+    };
+    let Element::Number(dtype) = element else { return Ok(Some(Err("text".to_owned()))) };
+    let Some(bytes) = graph.bytes(data).or_else(|| byte_array(graph, data)) else { return unknown() };
+    let width = dtype.info().and_then(DtypeInfo::element_bytes).map_or(1, u64::from);
+    let expected = element_count(&shape)?.checked_mul(width);
+    if expected != Some(bytes.len() as u64) {
+        return Err(Error::malformed("a numpy array has another length than its shape says")
+            .expected(format!("{shape:?} of {width} bytes each"))
+            .found(format!("{} bytes", bytes.len())));
+    }
+    Ok(Some(Ok(Array { dtype, byte_order, shape, is_fortran, bytes })))
+}
+
+/// A number or a text as a node that has numpy's class, if the value is one.
+pub(crate) fn scalar(graph: &Graph, id: ValueId) -> Option<Node> {
+    let (global, call) = graph.called(id)?;
+    if !is_core(global, "multiarray", "scalar") {
+        return None;
+    }
+    let &[dtype, bytes] = graph.tuple(call.arguments)? else { return None };
+    let (element, byte_order) = dtype_of(graph, dtype).ok()?;
+    let bytes = graph.bytes(bytes)?;
+    let (node, class) = match element {
+        Element::Number(dtype) => (number(dtype, byte_order, &bytes)?, class_of(dtype)?),
+        Element::Text => (Node::text(&utf32(byte_order, &bytes)?), "numpy.str_"),
+        Element::Bytes => {
+            let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            (Node::scalar(NodeKind::BYTES, &bytes[..len]), "numpy.bytes_")
+        }
+    };
+    Some(Node { class: class.into(), ..node })
+}
+
+fn number(dtype: Dtype, byte_order: ByteOrder, bytes: &[u8]) -> Option<Node> {
+    let info = dtype.info()?;
+    if info.element_bytes()? as usize != bytes.len() {
+        return None;
+    }
+    let mut bytes = bytes.to_vec();
+    if byte_order == ByteOrder::Big {
+        bytes.chunks_exact_mut(info.swap_unit().max(1) as usize).for_each(<[u8]>::reverse);
+    }
+    let double = |bytes: &[u8]| bytes.try_into().ok().map(f64::from_le_bytes);
+    let single = |bytes: &[u8]| bytes.try_into().ok().map(|bytes| f64::from(f32::from_le_bytes(bytes)));
+    let half = |bytes: &[u8]| bytes.try_into().ok().map(|bytes| half::f16::from_le_bytes(bytes).to_f64());
+    let complex = |part: &dyn Fn(&[u8]) -> Option<f64>| {
+        let (real, imaginary) = bytes.split_at(bytes.len() / 2);
+        let parts = [part(real)?.to_le_bytes(), part(imaginary)?.to_le_bytes()];
+        Some(Node::scalar(NodeKind::COMPLEX, &parts.concat()))
+    };
+    match dtype {
+        Dtype::BOOL => Some(Node::bool(bytes != [0])),
+        Dtype::F16 => half(&bytes).map(Node::float),
+        Dtype::F32 => single(&bytes).map(Node::float),
+        Dtype::F64 => double(&bytes).map(Node::float),
+        Dtype::C64 => complex(&single),
+        Dtype::C128 => complex(&double),
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => {
+            let negative = bytes.last().is_some_and(|last| last & 0x80 != 0);
+            let mut wide = [if negative { 0xff } else { 0 }; 8];
+            wide[..bytes.len()].copy_from_slice(&bytes);
+            Some(Node::int(i64::from_le_bytes(wide)))
+        }
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => {
+            let mut wide = [0; 8];
+            wide[..bytes.len()].copy_from_slice(&bytes);
+            // One more byte, for the sign.
+            let value = u64::from_le_bytes(wide);
+            let long = [&wide[..], &[0]].concat();
+            Some(i64::try_from(value).map_or_else(|_| Node::scalar(NodeKind::INT, &long), Node::int))
+        }
+        _ => None,
+    }
+}
+
+fn utf32(byte_order: ByteOrder, bytes: &[u8]) -> Option<String> {
+    let (units, rest) = bytes.as_chunks();
+    let unit = |&unit: &[u8; 4]| match byte_order {
+        ByteOrder::Little => u32::from_le_bytes(unit),
+        ByteOrder::Big => u32::from_be_bytes(unit),
+    };
+    let text: Option<String> = units.iter().map(|bytes| char::from_u32(unit(bytes))).collect();
+    rest.is_empty().then_some(text?).map(|text| text.trim_end_matches('\0').to_owned())
+}
+
+/// What a `numpy.dtype` says, or what it is called where that is nothing that is known here.
+fn dtype_of(graph: &Graph, id: ValueId) -> std::result::Result<(Element, ByteOrder), String> {
+    let unknown = || "an unknown dtype".to_owned();
+    let (global, call) = graph.called(id).ok_or_else(unknown)?;
+    let &[first, ..] = graph.tuple(call.arguments).unwrap_or_default() else { return Err(unknown()) };
+    if !global.is("numpy", "dtype") {
+        return Err(unknown());
+    }
+    if let Some(class) = graph.global(first) {
+        let number = (&*class.module == "ml_dtypes").then(|| ml_dtype(&class.name)).flatten();
+        let number = number.ok_or_else(|| format!("dtype {:.80}", class.path()))?;
+        return Ok((Element::Number(number), ByteOrder::Little));
+    }
+    let text = graph.text(first).ok_or_else(unknown)?;
+    let order = match call.state.and_then(|state| graph.tuple(state)) {
+        Some(&[_version, order, _subarray, names, ..])
+            if *graph.value(names) == crate::pickle::Value::None =>
+        {
+            graph.text(order).ok_or_else(unknown)?
+        }
+        Some(_) => return Err("a structured dtype".to_owned()),
+        None => "=",
+    };
+    let (order, code) = match text.split_at_checked(1) {
+        Some((prefix @ ("<" | ">" | "|" | "="), code)) => (prefix, code),
+        _ => (order, text),
+    };
+    let byte_order = if order == ">" { ByteOrder::Big } else { ByteOrder::Little };
+    let element = match code {
+        "b1" | "?" => Element::Number(Dtype::BOOL),
+        "i1" => Element::Number(Dtype::I8),
+        "i2" => Element::Number(Dtype::I16),
+        "i4" => Element::Number(Dtype::I32),
+        "i8" => Element::Number(Dtype::I64),
+        "u1" => Element::Number(Dtype::U8),
+        "u2" => Element::Number(Dtype::U16),
+        "u4" => Element::Number(Dtype::U32),
+        "u8" => Element::Number(Dtype::U64),
+        "f2" => Element::Number(Dtype::F16),
+        "f4" => Element::Number(Dtype::F32),
+        "f8" => Element::Number(Dtype::F64),
+        "c8" => Element::Number(Dtype::C64),
+        "c16" => Element::Number(Dtype::C128),
+        _ if code.starts_with('U') => Element::Text,
+        _ if code.starts_with('S') => Element::Bytes,
+        _ => return Err(format!("dtype {code:.40}")),
+    };
+    Ok((element, byte_order))
+}
+
+/// The dtypes that JAX's package adds to numpy.
+fn ml_dtype(name: &str) -> Option<Dtype> {
+    Some(match name {
+        "bfloat16" => Dtype::BF16,
+        "float8_e4m3fn" => Dtype::F8_E4M3,
+        "float8_e5m2" => Dtype::F8_E5M2,
+        "float8_e4m3fnuz" => Dtype::F8_E4M3FNUZ,
+        "float8_e5m2fnuz" => Dtype::F8_E5M2FNUZ,
+        "float8_e4m3b11fnuz" => Dtype::F8_E4M3B11FNUZ,
+        "float8_e8m0fnu" => Dtype::F8_E8M0,
+        _ => return None,
+    })
+}
+
+fn class_of(dtype: Dtype) -> Option<&'static str> {
+    Some(match dtype {
+        Dtype::BOOL => "numpy.bool",
+        Dtype::I8 => "numpy.int8",
+        Dtype::I16 => "numpy.int16",
+        Dtype::I32 => "numpy.int32",
+        Dtype::I64 => "numpy.int64",
+        Dtype::U8 => "numpy.uint8",
+        Dtype::U16 => "numpy.uint16",
+        Dtype::U32 => "numpy.uint32",
+        Dtype::U64 => "numpy.uint64",
+        Dtype::F16 => "numpy.float16",
+        Dtype::F32 => "numpy.float32",
+        Dtype::F64 => "numpy.float64",
+        Dtype::C64 => "numpy.complex64",
+        Dtype::C128 => "numpy.complex128",
+        _ => return None,
+    })
+}
+
+/// The bytes of a `bytearray`, as protocol 5 holds an array's data.
+fn byte_array(graph: &Graph, id: ValueId) -> Option<Cow<'_, [u8]>> {
+    match *graph.plain_call(id, "builtins", "bytearray")? {
+        [] => Some(Cow::Borrowed(&[])),
+        [bytes] => graph.bytes(bytes),
+        _ => None,
+    }
+}

@@ -1,0 +1,276 @@
+//! To rebuild is to make a tensor of a call's arguments, as the functions that torch's pickles name do.
+//! What comes of it is a description; no function is called.
+//!
+//! | File | What it yields |
+//! |---|---|
+//! | `view.rs` | [`View`]: a tensor over a storage |
+//! | `quantized.rs` | [`Quantized`]: integers with scales |
+//! | `sparse.rs` | [`Sparse`]: values and where they belong |
+//!
+//! Source of the facts: `torch/_utils.py`, `torch/_tensor.py`; for what torch wrote before 1.0, the
+//! same files of its releases 0.1 to 0.4.
+
+mod quantized;
+mod sparse;
+mod view;
+
+pub use quantized::{Numbers, Quantized, Scheme};
+pub use sparse::{Layout, Sparse};
+pub use view::View;
+
+use crate::pickle::{CallKind, Global, Graph, ValueId};
+use tensorferry_sdk::{Error, Result};
+use view::Version;
+
+/// What a rebuild function's call comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rebuilt {
+    /// A tensor over a storage.
+    View(View),
+    /// Integers with scales.
+    Quantized(Quantized),
+    /// Values and where they belong.
+    Sparse(Sparse),
+    /// Tensors of different shapes in one buffer: the parts, and their names.
+    Nested([(&'static str, ValueId); 4]),
+    /// The tensor of a numpy array.
+    Array(ValueId),
+    /// A tensor of a class of its own.
+    Subclass(Box<Subclass>),
+    /// A tensor that cannot be described; why.
+    Lost(String),
+}
+
+impl Rebuilt {
+    /// The view that it is, whatever its class; or why it is none.
+    ///
+    /// # Errors
+    /// A reason, to be said to the user.
+    pub fn into_view(self) -> std::result::Result<View, String> {
+        match self {
+            Self::View(view) => Ok(view),
+            Self::Subclass(subclass) => subclass.tensor.into_view(),
+            Self::Quantized(_) => Err("a quantized tensor".to_owned()),
+            Self::Sparse(_) => Err("a sparse tensor".to_owned()),
+            Self::Nested(_) => Err("a nested tensor".to_owned()),
+            Self::Array(_) => Err("an array of numpy".to_owned()),
+            Self::Lost(why) => Err(why),
+        }
+    }
+}
+
+/// A tensor of a class of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subclass {
+    /// The class.
+    pub class: String,
+    /// The tensor without it.
+    pub tensor: Rebuilt,
+    /// Its attributes: a dict, or a pair of a dict and one of slots; either may be `None`.
+    pub state: ValueId,
+}
+
+/// The tensor, if the value is a call that rebuilds one.
+///
+/// # Errors
+/// Malformed: arguments that torch refuses as well.
+pub fn tensor(graph: &Graph, id: ValueId) -> Result<Option<Rebuilt>> {
+    let Some((global, call)) = graph.called(id) else { return Ok(None) };
+    let (function, arguments) = (Function::of(global), graph.tuple(call.arguments).unwrap_or_default());
+    let Some(function) = function.filter(|_| call.keywords.is_none()) else { return Ok(None) };
+    let is_changed = !call.items.is_empty() || !call.appended.is_empty();
+    match (function, call.state) {
+        (Function::OldClass, None) if call.kind == CallKind::Function => return Ok(None),
+        (Function::OldClass, Some(state)) if !is_changed => return old_class(graph, state),
+        (_, None) if !is_changed => {}
+        _ => return Ok(Some(Rebuilt::Lost("the pickle changes it after it is built".to_owned()))),
+    }
+    let rebuilt = match function {
+        Function::FromType => from_type(graph, arguments)?,
+        Function::OnDevice => on_device(graph, arguments)?,
+        function => plain(graph, function, arguments)?,
+    };
+    Ok(Some(rebuilt))
+}
+
+/// The tensor inside a parameter, if the value is one.
+#[must_use]
+pub fn data_of_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
+    let (global, call) = graph.called(id)?;
+    let data = is_parameter(global).then(|| graph.tuple(call.arguments)?.first().copied());
+    data.flatten().or_else(|| data_of_old_parameter(graph, id))
+}
+
+/// The innermost tensor of a parameter of a parameter; the value itself, if it is none.
+pub(crate) fn data_of(graph: &Graph, mut id: ValueId) -> ValueId {
+    // A call's arguments are older than it is, so this ends.
+    while let Some(inner) = data_of_parameter(graph, id) {
+        id = inner;
+    }
+    id
+}
+
+/// The tensor inside a parameter of torch 0.1 to 0.3, which pickled a call of the class itself.
+#[must_use]
+pub fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
+    let (global, call) = graph.called(id)?;
+    let is_class =
+        global.is("torch.nn.parameter", "Parameter") || global.is("torch.autograd.variable", "Variable");
+    is_class.then(|| graph.tuple(call.arguments)?.first().copied()).flatten()
+}
+
+/// Whether the function wraps a tensor, its first argument, as a parameter.
+#[must_use]
+pub fn is_parameter(global: &Global) -> bool {
+    global.is("torch._utils", "_rebuild_parameter")
+        || global.is("torch._utils", "_rebuild_parameter_with_state")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Function {
+    View(Version),
+    Quantized,
+    Sparse,
+    Nested,
+    FromType,
+    OnDevice,
+    OldClass,
+    Lost(&'static str),
+}
+
+impl Function {
+    fn of(global: &Global) -> Option<Self> {
+        Some(match (&*global.module, &*global.name) {
+            ("torch._utils", "_rebuild_tensor") => Self::View(Version::V1),
+            ("torch._utils", "_rebuild_tensor_v2") => Self::View(Version::V2),
+            ("torch._utils", "_rebuild_tensor_v3") => Self::View(Version::V3),
+            ("torch._tensor", "_rebuild_from_type_v2") => Self::FromType,
+            ("torch._utils", "_rebuild_qtensor") => Self::Quantized,
+            ("torch._utils", "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor") => Self::Sparse,
+            ("torch._utils", "_rebuild_nested_tensor") => Self::Nested,
+            ("torch._utils", "_rebuild_meta_tensor_no_storage") => {
+                Self::Lost("a meta tensor, which has no data")
+            }
+            ("torch._utils", "_rebuild_wrapper_subclass") => {
+                Self::Lost("a wrapper subclass, which has no data of its own")
+            }
+            (
+                "torch._utils",
+                "_rebuild_device_tensor_from_numpy"
+                | "_rebuild_device_tensor_from_cpu_tensor"
+                | "_rebuild_xla_tensor",
+            ) => Self::OnDevice,
+            ("torch.nn.parameter", "UninitializedParameter" | "UninitializedBuffer") => {
+                Self::Lost("an uninitialized parameter, which has no data")
+            }
+            ("torch" | "torch.cuda", name) if is_old_class(name) => Self::OldClass,
+            ("torch._tensor", "Tensor") => Self::OldClass,
+            _ => return None,
+        })
+    }
+}
+
+/// `Tensor`, `FloatTensor` and its kin: classes that torch 0.1 pickled by their state.
+fn is_old_class(name: &str) -> bool {
+    name.strip_suffix("Tensor").is_some_and(|kind| kind.chars().all(|c| c.is_ascii_alphanumeric()))
+}
+
+/// BUILD with `(storage, offset, size, stride)`.
+fn old_class(graph: &Graph, state: ValueId) -> Result<Option<Rebuilt>> {
+    let name = "a tensor of torch 0.1";
+    let place = graph.tuple(state).and_then(|state| <&[ValueId; 4]>::try_from(state).ok());
+    let place = place.ok_or_else(|| wrong_kind(name, "a storage, an offset, a size and a stride"))?;
+    View::at(graph, name, place).map(|view| Some(Rebuilt::View(view)))
+}
+
+/// `_rebuild_from_type_v2(function, type, arguments, state)`: the tensor of a subclass.
+fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
+    let &[function, class, inner, state] = arguments else {
+        return Err(wrong_count("_rebuild_from_type_v2", arguments));
+    };
+    let (Some(function), Some(class), Some(inner)) =
+        (graph.global(function), graph.global(class), graph.tuple(inner))
+    else {
+        return Err(wrong_kind("_rebuild_from_type_v2", "a function, a class and a tuple"));
+    };
+    let tensor = match Function::of(function) {
+        Some(kind) if !matches!(kind, Function::FromType | Function::OldClass | Function::OnDevice) => {
+            plain(graph, kind, inner)?
+        }
+        _ => Rebuilt::Lost(format!("a {} that {} would rebuild", class.path(), function.path())),
+    };
+    Ok(match (class.is("torch._tensor", "Tensor") || class.is("torch", "Tensor"), tensor) {
+        // A plain tensor with attributes.
+        (true, tensor) => Rebuilt::Subclass(Box::new(Subclass { class: String::new(), tensor, state })),
+        (false, tensor) => Rebuilt::Subclass(Box::new(Subclass { class: class.path(), tensor, state })),
+    })
+}
+
+/// `_rebuild_device_tensor_from_*(data, dtype, device, requires_grad)`: a tensor that lay on a device
+/// without storages. The data may be of another dtype, which is not theirs to change here.
+fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
+    let name = "a tensor of a device of its own";
+    let &[data, dtype, _device, requires_grad] = arguments else { return Err(wrong_count(name, arguments)) };
+    let requires_grad =
+        graph.bool(requires_grad).ok_or_else(|| wrong_kind(name, "a bool for requires_grad"))?;
+    let inner = match graph.called(data) {
+        Some((global, call)) => match Function::of(global) {
+            Some(kind @ Function::View(_)) => {
+                plain(graph, kind, graph.tuple(call.arguments).unwrap_or_default())?
+            }
+            _ => Rebuilt::Array(data),
+        },
+        None => return Err(wrong_kind(name, "a tensor or an array")),
+    };
+    let _ = dtype;
+    Ok(match inner {
+        Rebuilt::View(view) => Rebuilt::View(View { requires_grad, ..view }),
+        other => other,
+    })
+}
+
+/// What a function makes that takes no other function's result.
+fn plain(graph: &Graph, function: Function, arguments: &[ValueId]) -> Result<Rebuilt> {
+    let or_lost = |why| Ok(Rebuilt::Lost(why));
+    match function {
+        Function::View(version) => {
+            View::of(graph, version, arguments)?.map_or_else(or_lost, |view| Ok(Rebuilt::View(view)))
+        }
+        Function::Quantized => Quantized::of(graph, arguments)?
+            .map_or_else(or_lost, |quantized| Ok(Rebuilt::Quantized(quantized))),
+        Function::Sparse => {
+            Sparse::of(graph, arguments)?.map_or_else(or_lost, |sparse| Ok(Rebuilt::Sparse(sparse)))
+        }
+        Function::Nested => match *arguments {
+            [values, sizes, strides, offsets] => Ok(Rebuilt::Nested([
+                ("values", values),
+                ("sizes", sizes),
+                ("strides", strides),
+                ("offsets", offsets),
+            ])),
+            _ => Err(wrong_count("_rebuild_nested_tensor", arguments)),
+        },
+        Function::Lost(why) => or_lost(why.to_owned()),
+        Function::OldClass => or_lost("a tensor of torch 0.1 without its storage".to_owned()),
+        Function::FromType | Function::OnDevice => or_lost("a tensor inside another one".to_owned()),
+    }
+}
+
+/// A tuple of numbers, also one that `torch.Size` wraps.
+#[must_use]
+pub fn counts(graph: &Graph, id: ValueId) -> Option<Vec<u64>> {
+    let items = match graph.plain_call(id, "torch", "Size") {
+        Some(&[inner]) => graph.tuple(inner)?,
+        _ => graph.tuple(id)?,
+    };
+    items.iter().map(|&item| graph.count(item)).collect()
+}
+
+fn wrong_count(name: &str, arguments: &[ValueId]) -> Error {
+    Error::malformed(format!("{name} with another number of arguments than torch gives it"))
+        .found(arguments.len())
+}
+
+fn wrong_kind(name: &str, expected: &str) -> Error {
+    Error::malformed(format!("{name} with an argument of the wrong kind")).expected(expected)
+}

@@ -1,0 +1,101 @@
+//! A quantized tensor is a view of integers, and the scale and zero point of all of them or of each
+//! channel.
+
+use super::view::View;
+use super::{wrong_count, wrong_kind};
+use crate::pickle::{Graph, Value, ValueId};
+use tensorferry_sdk::{Error, Result};
+
+/// A quantized tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quantized {
+    /// The integers.
+    pub view: View,
+    /// What they stand for.
+    pub scheme: Scheme,
+}
+
+/// How integers stand for numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scheme {
+    /// `(integer - zero_point) * scale`.
+    PerTensor {
+        /// The scale.
+        scale: f64,
+        /// The zero point.
+        zero_point: i64,
+    },
+    /// The same, with a scale and a zero point for each index of a dimension.
+    PerChannel {
+        /// The scales.
+        scales: Numbers,
+        /// The zero points.
+        zero_points: Numbers,
+        /// Whether lists hold F32: else scales are F64, zero points I64. Tensors say it themselves.
+        is_float: bool,
+        /// The dimension.
+        axis: usize,
+    },
+}
+
+/// The scales or zero points of channels.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Numbers {
+    /// A tensor.
+    Tensor(ValueId),
+    /// A list, of which each is a number; torch makes a tensor of F64, of F32 or of I64.
+    List(Vec<f64>),
+}
+
+impl Quantized {
+    /// `_rebuild_qtensor(storage, offset, size, stride, parameters, requires_grad, hooks)`; or why it
+    /// is lost.
+    pub(super) fn of(graph: &Graph, arguments: &[ValueId]) -> Result<std::result::Result<Self, String>> {
+        let name = "_rebuild_qtensor";
+        let Some((place, &[parameters, requires_grad, _hooks])) = arguments.split_first_chunk::<4>() else {
+            return Err(wrong_count(name, arguments));
+        };
+        let mut view = View::at(graph, name, place)?;
+        view.requires_grad =
+            graph.bool(requires_grad).ok_or_else(|| wrong_kind(name, "a bool for requires_grad"))?;
+        let unknown = || wrong_kind(name, "a scheme with its scales and zero points");
+        let Some((&scheme, parameters)) = graph.tuple(parameters).and_then(<[_]>::split_first) else {
+            return Err(unknown());
+        };
+        let scheme = graph.global(scheme).filter(|global| &*global.module == "torch").ok_or_else(unknown)?;
+        let scheme = match (&*scheme.name, parameters) {
+            ("per_tensor_affine", &[scale, zero_point]) => {
+                let (scale, zero_point) =
+                    graph.float(scale).zip(graph.int(zero_point)).ok_or_else(unknown)?;
+                Scheme::PerTensor { scale, zero_point }
+            }
+            ("per_channel_affine" | "per_channel_affine_float_qparams", &[scales, zero_points, axis]) => {
+                let (scales, zero_points) =
+                    Numbers::of(graph, scales).zip(Numbers::of(graph, zero_points)).ok_or_else(unknown)?;
+                let rank = view.size.len();
+                let axis = graph.int(axis).ok_or_else(unknown)?;
+                let axis = usize::try_from(axis).ok().filter(|&axis| axis < rank).ok_or_else(|| {
+                    Error::malformed("a quantized tensor's axis is none of its dimensions")
+                        .expected(format!("0 to {}", rank.saturating_sub(1)))
+                        .found(axis)
+                })?;
+                let is_float = scheme.name.ends_with("_float_qparams");
+                Scheme::PerChannel { scales, zero_points, is_float, axis }
+            }
+            (other, _) => return Ok(Err(format!("its scheme torch.{other} is not known"))),
+        };
+        Ok(Ok(Self { view, scheme }))
+    }
+}
+
+impl Numbers {
+    fn of(graph: &Graph, id: ValueId) -> Option<Self> {
+        match graph.value(id) {
+            Value::List(items) => {
+                items.iter().map(|&item| graph.float(item)).collect::<Option<_>>().map(Self::List)
+            }
+            Value::Call(_) => Some(Self::Tensor(id)),
+            _ => None,
+        }
+    }
+}
