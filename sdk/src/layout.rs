@@ -4,7 +4,7 @@
 //! [`Pad`](Segment::Pad). [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) proves that every tensor is written once, or
 //! named as an alias of one that is, or given up with a loss.
 
-use crate::{ByteOrder, DigestAlgorithm, Loss, Region, Result, StorageId, TensorId};
+use crate::{ByteOrder, DigestAlgorithm, Error, Loss, Region, Result, StorageId, TensorId};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -230,6 +230,17 @@ pub trait LayoutSink {
     fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
         let _ = (tensor, name);
         Ok(())
+    }
+
+    /// Says that a tensor is written in [`bytes`](Self::bytes) of the format's own form: a few strings,
+    /// say, which the writer has read while it planned.
+    ///
+    /// # Errors
+    /// A plugin error, if the tensor is written otherwise too; unsupported, where the host is older:
+    /// then a streamed file holds it.
+    fn encoded(&mut self, tensor: TensorId) -> Result<()> {
+        let _ = tensor;
+        Err(Error::unsupported("this host takes no tensor in bytes of the writer's own"))
     }
 
     /// Says that files of these names, where they are no part of this output, belong to an older one

@@ -288,6 +288,10 @@ impl LayoutSink for LayoutBuilder<'_> {
         Ok(())
     }
 
+    fn encoded(&mut self, tensor: TensorId) -> Result<()> {
+        self.settle(tensor)
+    }
+
     fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
         check_name(pattern).map_err(|e| Error::plugin("a pattern that leaves the folder").found(e))?;
         self.layout.superseded.push((pattern.to_owned(), role));

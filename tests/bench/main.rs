@@ -1,5 +1,5 @@
-//! The benchmark: conversions beside `cp` of the same file, in one run, and beside the way that a
-//! Python script goes. See README.md here.
+//! The benchmark: conversions beside `cp` of the same file, in one run, and beside the way that
+//! Python scripts go. See README.md here.
 //!
 //! `cargo run --release --package tensorferry-tests --bin bench -- --rounds 15 --dir FOLDER`
 #![expect(clippy::unwrap_used, reason = "a benchmark ends where something fails")]

@@ -4,18 +4,25 @@
 //! The functions here are shared by the libFuzzer targets in `tests/fuzz` and by [`drive`], which
 //! runs them for a bounded time on the stable toolchain.
 
+use crate::bundle::{Bundle, Entry, STRING, dtype};
 use crate::mutate::mutate;
 use crate::random::Random;
+use crate::table::{self, Style};
 use crate::workspace::workspace;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;
-use tensorferry_sdk::{Format, Limits, MemoryContext, MemorySource};
+use tensorferry_sdk::{Entry as SourceEntry, Format, Limits, MemoryContext, MemorySource, Purpose};
 
 /// Reads `bytes` as a file called `name`, and what tensors it holds if they are small. Whether it
 /// could be read.
 pub fn read(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
+    read_source(format, &MemorySource::file(name, bytes))
+}
+
+/// Reads a source: to show it, and where it could be, as a flat target gets it.
+fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     let mut limits = Limits::default();
     limits.header_bytes = 1 << 20;
     limits.tensors = 4096;
@@ -24,15 +31,17 @@ pub fn read(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     limits.nesting = 64;
     limits.name_bytes = 4096;
     limits.expanded_bytes = 1 << 20;
-    let context = MemoryContext::new(limits);
-    let source = MemorySource::file(name, bytes);
+    let mut context = MemoryContext::new(limits);
     // What data cannot decide is asked of the plugin before it reads.
-    let _ = format.probe(&source, &context);
-    let Ok(view) = MemoryView::read(format, &[], &source, &context) else { return false };
+    let _ = format.probe(source, &context);
+    let Ok(view) = MemoryView::read(format, &[], source, &context) else { return false };
     let tensors = view.catalog().tensors();
     for tensor in tensors.iter().filter(|tensor| tensor.bytes <= 64 << 10).take(16) {
         let _ = view.tensor_named(&tensor.name);
     }
+    drop(view);
+    context.purpose = Purpose::FLAT;
+    let _ = MemoryView::read(format, &[], source, &context);
     true
 }
 
@@ -45,6 +54,55 @@ pub fn read_pickle(format: &dyn Format, pickle: &[u8]) -> bool {
         vec![("model/data.pkl", pickle), ("model/byteorder", b"little"), ("model/version", b"3\n")];
     members.extend(names.iter().map(|name| (name.as_str(), storage.as_slice())));
     read(format, "model.pt", &crate::zip::stored(&members))
+}
+
+/// Reads `contents` as the one block of a table, its checksum right: the index of a bundle with three
+/// data files of 4 KiB, and a V1 checkpoint. Whether one of them could be read.
+pub fn read_block(format: &dyn Format, contents: &[u8]) -> bool {
+    let table = table::around(contents);
+    let mut bundle = Bundle::new(3);
+    bundle.shards.fill((0..=u8::MAX).cycle().take(4096).collect());
+    let is_bundle = read_source(format, &bundle_source(table.clone(), &bundle));
+    read(format, "model.ckpt", &table) || is_bundle
+}
+
+/// Reads `bytes` as an entry of a bundle, as its object graph, and as the data of its strings.
+/// Whether one of them could be read.
+pub fn read_bundle(format: &dyn Format, bytes: &[u8]) -> bool {
+    let mut with_entry = Bundle::default();
+    with_entry.numbers("numbers", dtype("U8"), &[64], &[7; 64]);
+    let mut with_graph = with_entry.clone();
+    let mut with_data = with_entry.clone();
+    with_entry.entries.insert(b"entry".to_vec(), bytes.to_vec());
+
+    for name in ["w", "model/w", "optimizer/_variables/1"] {
+        with_graph.numbers(&format!("{name}/.ATTRIBUTES/VARIABLE_VALUE"), dtype("F32"), &[2], &[1; 8]);
+    }
+    with_graph.strings("_CHECKPOINTABLE_OBJECT_GRAPH", &[], &[bytes]);
+
+    let size = i64::try_from(bytes.len()).unwrap();
+    let offset = i64::try_from(with_data.shards[0].len()).unwrap();
+    with_data.shards[0].extend(bytes);
+    with_data.set("strings", &Entry { dtype: STRING, shape: vec![2, 2], offset, size, ..Entry::default() });
+
+    let read = |bundle: &Bundle| read_source(format, &bundle_source(bundle.index(&Style::default()), bundle));
+    [with_entry, with_graph, with_data].iter().filter(|bundle| read(bundle)).count() > 0
+}
+
+/// The files of a bundle with this index.
+fn bundle_source(index: Vec<u8>, bundle: &Bundle) -> MemorySource {
+    let files = bundle.data("m").into_iter().chain([("m.index".to_owned(), index)]);
+    MemorySource::new(SourceEntry::File("m.index".to_owned()), files.collect())
+}
+
+/// Reads `text` as the state file of a folder with a checkpoint. Whether it could be read.
+pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
+    let mut bundle = Bundle::default();
+    bundle.numbers("numbers", dtype("U8"), &[64], &[7; 64]);
+    let files = bundle.data("m").into_iter();
+    let others = [("m.index", bundle.index(&Style::default())), ("checkpoint", text.to_vec())];
+    let files = files.chain(others.map(|(name, bytes)| (name.to_owned(), bytes)));
+    read_source(format, &MemorySource::new(SourceEntry::Folder, files.collect()))
 }
 
 /// Runs `target` over mutations of `seeds` for `FERRY_FUZZ_SECONDS` (10 by default), in the order

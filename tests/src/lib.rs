@@ -4,6 +4,7 @@
 //! Helpers panic with the reason where a test cannot go on: nothing here is skipped silently.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+pub mod bundle;
 pub mod disk;
 pub mod ferry;
 pub mod fixtures;
@@ -13,6 +14,8 @@ pub mod mutate;
 pub mod python;
 pub mod random;
 pub mod shape;
+pub mod table;
+pub mod wire;
 pub mod workspace;
 pub mod zip;
 

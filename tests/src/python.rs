@@ -24,12 +24,22 @@ pub fn script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S
 pub fn command<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(interpreter());
     command.arg("-B").arg(scripts().join(name)).args(arguments);
+    // TensorFlow's greetings, and its look for graphics cards.
+    command
+        .env("TF_CPP_MIN_LOG_LEVEL", "3")
+        .env("CUDA_VISIBLE_DEVICES", "")
+        .env("KERAS_BACKEND", "tensorflow");
     command
 }
 
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
 }
+
+/// Fails where a framework is missing. TensorFlow takes seconds to start, so it is only looked for.
+const IMPORTS: &str = "import numpy, safetensors.torch, torch
+from importlib.util import find_spec
+assert find_spec('tensorflow') and find_spec('keras')";
 
 /// The environment's interpreter.
 ///
@@ -44,11 +54,11 @@ pub fn interpreter() -> &'static Path {
             Some(environment) => PathBuf::from(environment).join("bin/python"),
             None => installed(&workspace().target.join("interop-venv")).join("bin/python"),
         };
-        let imported = Command::new(&python).args(["-c", "import numpy, safetensors.torch, torch"]).status();
+        let imported = Command::new(&python).args(["-c", IMPORTS]).status();
         assert!(
             imported.is_ok_and(|status| status.success()),
-            "{} cannot import torch, safetensors and numpy, which the interop tests need; name an environment \
-             that can with FERRY_INTEROP_VENV",
+            "{} cannot import torch, safetensors, numpy, tensorflow and keras, which the interop tests need; \
+             name an environment that can with FERRY_INTEROP_VENV",
             python.display(),
         );
         python

@@ -13,6 +13,7 @@
 mod options;
 mod probe;
 mod read;
+mod write;
 
 mod bundle;
 mod checksum;
@@ -21,7 +22,9 @@ mod graph_def;
 mod locate;
 mod message_kind;
 mod names;
+mod saved_model;
 mod saved_model_probe;
+mod side_entry;
 mod slice_key;
 mod state_file;
 mod table;
@@ -32,7 +35,7 @@ mod varint;
 mod wire;
 
 use tensorferry_sdk::{
-    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader,
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
 /// The format `tf-bundle`: checkpoints.
@@ -51,7 +54,10 @@ impl Format for TfBundle {
                 "*.data-?????-of-?????".to_owned(),
                 state_file::STATE_FILE.to_owned(),
             ],
-            capabilities: Capabilities::READ,
+            capabilities: Capabilities::READ
+                .and(Capabilities::WRITE)
+                .and(Capabilities::METADATA)
+                .and(Capabilities::TIES),
             options: options::of_bundles(),
             output_revision: 1,
         }
@@ -63,6 +69,36 @@ impl Format for TfBundle {
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
         Ok(Box::new(read::CheckpointReader::new(options)))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::BundleWriter::new(options)?))
+    }
+}
+
+/// The format `saved-model`: SavedModels.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SavedModel;
+
+impl Format for SavedModel {
+    fn describe(&self) -> Description {
+        Description {
+            id: "saved-model".to_owned(),
+            title: "TensorFlow SavedModel".to_owned(),
+            members: saved_model_probe::NAMES.map(str::to_owned).into(),
+            capabilities: Capabilities::READ,
+            options: options::of_saved_models(),
+            output_revision: 1,
+            ..Description::default()
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        saved_model_probe::score(source).map(Some)
+    }
+
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(saved_model::SavedModelReader::new(options)))
     }
 }
 
@@ -91,4 +127,4 @@ impl Format for TfGraph {
     }
 }
 
-tensorferry_sdk::export_plugin!(TfBundle, TfGraph);
+tensorferry_sdk::export_plugin!(TfBundle, SavedModel, TfGraph);

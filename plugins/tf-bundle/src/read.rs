@@ -8,11 +8,13 @@ use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, Placer, StringTe
 use crate::locate::{Checkpoint, locate};
 use crate::names::key_map::KeyMap;
 use crate::names::naming::{NamedTensor, Scheme, Variable, name};
-use crate::names::object_graph::ObjectGraph;
+use crate::names::object_graph::{ObjectGraph, decode};
 use crate::options::{ReadOptions, State};
+use crate::saved_model::Labels;
+use crate::side_entry::{SIDE_ENTRY_KEY, SideEntry};
 use crate::v1::{V1Storages, read_v1};
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_proto::{Message, TrackableObjectGraph};
+use tensorferry_proto::TrackableObjectGraph;
 use tensorferry_sdk::{
     ByteSink, CatalogSink, Context, Error, Loss, LossKind, Options, Purpose, Result, Source, TensorReader,
 };
@@ -43,7 +45,8 @@ impl TensorReader for CheckpointReader {
     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
         let decoder = match locate(source, context)? {
             Checkpoint::V2(prefix) => {
-                Decoder::V2(read_bundle(source, &prefix, &self.options, catalog, context)?)
+                let labels = |_: Option<&_>| Labels::new();
+                Decoder::V2(read_bundle(source, &prefix, &self.options, &labels, catalog, context)?)
             }
             Checkpoint::V1(files) => Decoder::V1(read_v1(source, &files, catalog, context)?),
         };
@@ -67,7 +70,7 @@ impl TensorReader for CheckpointReader {
 }
 
 /// Reads the bundle of a prefix. What it gives decodes the catalog's encoded storages, which are its
-/// tensors of strings.
+/// tensors of strings. `labels` says what else is known of the tensors, given the object graph.
 ///
 /// # Errors
 /// Malformed, with the file, the offset and the key: whatever is broken; unsupported; over a limit;
@@ -76,15 +79,23 @@ pub(crate) fn read_bundle(
     source: &dyn Source,
     prefix: &str,
     options: &ReadOptions,
+    labels: &dyn Fn(Option<&TrackableObjectGraph>) -> Labels,
     catalog: &mut dyn CatalogSink,
     context: &dyn Context,
 ) -> Result<StringTensors> {
     let index = BundleIndex::read(source, prefix, context)?;
     let graph_bytes = index.string_scalar(source, OBJECT_GRAPH_KEY.as_bytes(), context)?;
-    let message = graph_bytes.as_deref().map(decode_graph).transpose()?;
-    let graph = message.as_ref().map(|graph| ObjectGraph::new(graph, context.limits())).transpose();
-    let graph = graph.map_err(|error| error.tensor(OBJECT_GRAPH_KEY))?;
+    let limits = context.limits();
+    let in_graph = |error: Error| error.tensor(OBJECT_GRAPH_KEY);
+    let message = graph_bytes.as_deref().map(|bytes| decode(bytes, limits)).transpose().map_err(in_graph)?;
+    let graph =
+        message.as_ref().map(|graph| ObjectGraph::new(graph, limits)).transpose().map_err(in_graph)?;
 
+    if let Some(text) = index.string_scalar(source, SIDE_ENTRY_KEY.as_bytes(), context)? {
+        let side_entry = SideEntry::decode(&text)?;
+        catalog.origin(&side_entry.origin)?;
+        side_entry.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+    }
     let mut key_map = KeyMap::default();
     key_map.object_graph = graph_bytes;
     let mut reading = Reading {
@@ -93,6 +104,7 @@ pub(crate) fn read_bundle(
         options,
         index: &index,
         graph: graph.as_ref(),
+        labels: if context.purpose() == Purpose::SHOW { labels(message.as_ref()) } else { Labels::new() },
         left_out: vec![0; graph.as_ref().map_or(0, |graph| graph.optimizers().len())],
         key_map,
     };
@@ -105,20 +117,14 @@ pub(crate) fn read_bundle(
     Ok(placer.into_string_tensors())
 }
 
-fn decode_graph(bytes: &[u8]) -> Result<TrackableObjectGraph> {
-    TrackableObjectGraph::decode(bytes).map_err(|error| {
-        Error::malformed("the object graph is not a message of its kind")
-            .tensor(OBJECT_GRAPH_KEY)
-            .found(error)
-    })
-}
-
 struct Reading<'a> {
     source: &'a dyn Source,
     context: &'a dyn Context,
     options: &'a ReadOptions,
     index: &'a BundleIndex,
     graph: Option<&'a ObjectGraph<'a>>,
+    /// What else is known of the tensors, by key.
+    labels: Labels,
     /// How many tensors of each optimizer were left out.
     left_out: Vec<u64>,
     key_map: KeyMap,
@@ -132,6 +138,9 @@ impl Reading<'_> {
     /// Whether an entry is a tensor to the target. The object graph goes along as metadata, unless it
     /// is there to be looked at.
     fn is_tensor(&self, entry: &BundleEntry) -> bool {
+        if entry.key == SIDE_ENTRY_KEY.as_bytes() {
+            return false;
+        }
         self.is_shown() || self.graph.is_none() || entry.key != OBJECT_GRAPH_KEY.as_bytes()
     }
 
@@ -171,6 +180,9 @@ impl Reading<'_> {
                 if let Some(label) = label.as_deref().filter(|label| *label != tensor.name) {
                     catalog.label(id, key, label)?;
                 }
+            }
+            for (key, label) in self.labels.get(&*entry.name()).into_iter().flatten() {
+                catalog.label(id, key, label)?;
             }
         }
         Ok(())

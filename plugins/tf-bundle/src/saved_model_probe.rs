@@ -4,15 +4,17 @@ use crate::message_kind::{self, MessageKind};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
 /// What the message is called in the folder of a saved model, in each form.
-const NAMES: [&str; 3] = ["saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"];
+pub(crate) const NAMES: [&str; 3] = ["saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"];
 
-/// How sure it is that the source is a saved model. A folder that has one is nothing else: its
-/// checkpoint lies in a folder below.
+/// For a folder. One may hold the same model in another framework's format, which is taken first.
+const IN_A_FOLDER: Score = Score(Score::CERTAIN.0 - 10);
+
+/// How sure it is that the source is a saved model.
 pub(crate) fn score(source: &dyn Source) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
             let any = NAMES.iter().any(|name| source.contains(name));
-            return Ok(if any { Score::CERTAIN } else { Score::NO });
+            return Ok(if any { IN_A_FOLDER } else { Score::NO });
         }
         Entry::Prefix(_) => return Ok(Score::NO),
         Entry::File(name) => name,
@@ -46,7 +48,7 @@ mod tests {
             let files = BTreeMap::from([(name.to_owned(), Vec::new())]);
             score(&MemorySource::new(Entry::Folder, files)).unwrap()
         };
-        assert_eq!(folder("saved_model.pbtxt"), Score::CERTAIN);
+        assert_eq!(folder("saved_model.pbtxt"), IN_A_FOLDER);
         assert_eq!(folder("frozen.pb"), Score::NO);
     }
 }

@@ -57,7 +57,9 @@ fn push_text(text: &mut String, field: &str, value: &str) {
             '\r' => text.push_str("\\r"),
             '\t' => text.push_str("\\t"),
             // Writing to a string cannot fail.
-            _ if c.is_ascii_control() => drop(write!(text, "\\{:03o}", u32::from(c))),
+            _ if c.is_ascii_control() => {
+                let _ = write!(text, "\\{:03o}", u32::from(c));
+            }
             _ => text.push(c),
         }
     }
@@ -67,7 +69,7 @@ fn push_text(text: &mut String, field: &str, value: &str) {
 fn push_number(text: &mut String, field: &str, value: f64) {
     // The shortest text that reads as the same number, as in Python; infinity is `inf` for both.
     let number = if value.is_nan() { "nan".to_owned() } else { format!("{value:?}") };
-    drop(writeln!(text, "{field}: {number}"));
+    let _ = writeln!(text, "{field}: {number}");
 }
 
 #[cfg(test)]

@@ -155,6 +155,15 @@ impl ObjectFile {
         self.root
     }
 
+    /// The archive that it lies in, if it does.
+    #[must_use]
+    pub fn archive(&self) -> Option<&Archive> {
+        match &self.records {
+            Records::Archive { archive, .. } => Some(archive),
+            Records::Table(_) => None,
+        }
+    }
+
     /// Every function and class that the file's pickles would have looked up, sorted.
     pub fn globals(&self) -> impl Iterator<Item = &str> {
         self.globals.iter().map(String::as_str)

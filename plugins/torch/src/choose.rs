@@ -1,29 +1,43 @@
-//! Which file of an input is the checkpoint.
+//! Which files of an input are the checkpoint: one file of any name, or a model that is split as on
+//! the Hugging Face Hub.
 
 use crate::SUFFIXES;
-use tensorferry_sdk::{Entry, Error, Result, Source};
+use tensorferry_hub::{self as hub, Choice, Naming, ShardName};
+use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
-/// What the Hugging Face libraries call a model's file.
-pub(crate) const FILE_OF_A_FOLDER: &str = "pytorch_model.bin";
+/// How the Hugging Face libraries name a model's files.
+pub(crate) const NAMING: Naming =
+    Naming { title: "PyTorch", stem: "pytorch_model", suffix: ".bin", index_suffix: ".bin.index.json" };
 
-/// The checkpoint that the user means: the file, or the one of a folder.
+/// Chooses by what the user pointed at.
 ///
 /// # Errors
-/// Malformed, if a folder has none; usage, if it has several; i/o.
-pub(crate) fn file_of(source: &dyn Source) -> Result<String> {
-    match source.entry() {
-        Entry::File(name) => return Ok(name.clone()),
-        Entry::Prefix(name) => return Err(Error::usage("a PyTorch checkpoint is one file").file(name)),
-        Entry::Folder => {}
+/// Malformed, if there is nothing to choose, or a shard is missing; usage, if the user has to choose;
+/// i/o.
+pub(crate) fn choose(source: &dyn Source, context: &dyn Context) -> Result<Choice> {
+    if *source.entry() != Entry::Folder {
+        return hub::choose(&NAMING, source, context);
     }
-    if source.contains(FILE_OF_A_FOLDER) {
-        return Ok(FILE_OF_A_FOLDER.to_owned());
+    let names = source.list("")?;
+    let files: Vec<&String> = names.iter().filter(|name| is_candidate(name)).collect();
+    let usual = format!("{}{}", NAMING.stem, NAMING.suffix);
+    let is_split =
+        names.iter().any(|name| hub::is_member(&NAMING, name) && name.ends_with(NAMING.index_suffix));
+    let is_set = files.iter().all(|name| ShardName::parse(&NAMING, name).is_some());
+    match &*files {
+        _ if is_split || names.contains(&usual) => hub::choose(&NAMING, source, context),
+        [] => Err(Error::malformed("no PyTorch checkpoint in the folder").expected(usual)),
+        [one] => Ok(Choice::Files(vec![(*one).clone()])),
+        _ if is_set => hub::choose(&NAMING, source, context),
+        several => {
+            let found = hub::list(several.iter().map(|name| format!("{name:?}"))).unwrap_or_default();
+            Err(Error::usage("several checkpoints in the folder: name one").found(found))
+        }
     }
-    let mut names = source.list("")?;
-    names.retain(|name| !name.starts_with('.') && SUFFIXES.iter().any(|suffix| name.ends_with(suffix)));
-    match &*names {
-        [one] => Ok(one.clone()),
-        [] => Err(Error::malformed("no PyTorch checkpoint in the folder").expected(FILE_OF_A_FOLDER)),
-        _ => Err(Error::usage("several checkpoints in the folder: name one").found(names.join(", "))),
-    }
+}
+
+/// Whether a folder's file may be a checkpoint, by its name.
+pub(crate) fn is_candidate(name: &str) -> bool {
+    !name.starts_with('.')
+        && (SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) || name.ends_with(NAMING.index_suffix))
 }

@@ -1,4 +1,14 @@
-//! PyTorch's checkpoints: zip archives that hold a pickle and, beside it, the bytes of each storage.
+//! PyTorch's checkpoints, in every container that torch has written, and models that are split into
+//! several files.
+//!
+//! | Container | Read | Written | Where it is described |
+//! |---|---|---|---|
+//! | zip archive of `torch.save` | yes | yes | below; `write.rs` |
+//! | stream of torch before 1.6 | yes | `-o format=legacy` | `legacy.rs` of [`tensorferry_torch_file`] |
+//! | tar archive of torch 0.1 | yes | | `tar.rs` there |
+//! | TorchScript archive | its tensors | | `read/script.rs` |
+//! | archive of `torch.export` (`.pt2`) | its tensors | | `read/exported.rs` |
+//! | `pytorch_model-*.bin` with an index | yes | `-o max_shard_size` | [`tensorferry_hub`] |
 //!
 //! ```text
 //! <root>/data.pkl                 the object that torch.save was given; tensors name their storage
@@ -42,7 +52,7 @@ impl Format for Torch {
             title: "PyTorch checkpoint".to_owned(),
             suffixes: SUFFIXES.map(str::to_owned).into(),
             magic: vec![Magic { offset: 0, bytes: archive::MAGIC.to_vec() }],
-            members: vec![choose::FILE_OF_A_FOLDER.to_owned(), "pytorch_model*.index.json".to_owned()],
+            members: vec!["pytorch_model*.bin".to_owned(), "pytorch_model*.index.json".to_owned()],
             capabilities: Capabilities::READ
                 .and(Capabilities::WRITE)
                 .and(Capabilities::TREE)

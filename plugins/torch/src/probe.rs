@@ -1,19 +1,21 @@
 //! How sure this format is of an input: the container says most, and of a zip archive its directory.
 
-use crate::{SUFFIXES, choose};
+use crate::SUFFIXES;
+use crate::choose::{NAMING, is_candidate};
+use tensorferry_hub::ShardName;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_torch_file::archive::Directory;
 use tensorferry_torch_file::{Container, Extent};
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
-    let name = match (source.entry(), choose::file_of(source)) {
-        (Entry::Prefix(_), _) => return Ok(Score::NO),
-        // A folder may hold the same model in another format, which is then taken first.
-        (Entry::Folder, Ok(_)) => return Ok(Score::MAYBE),
-        // Several: the reader lists them.
-        (Entry::Folder, Err(error)) if error.kind() == ErrorKind::Usage => return Ok(Score::MAYBE),
-        (_, Err(_)) => return Ok(Score::NO),
-        (Entry::File(name), _) => name,
+    let name = match source.entry() {
+        // Such names may be another format's too, which is then taken first.
+        Entry::Folder => return Ok(maybe(source.list("")?.iter().any(|name| is_candidate(name)))),
+        Entry::Prefix(prefix) => {
+            return Ok(maybe(source.list(prefix)?.iter().any(|name| is_split(prefix, name))));
+        }
+        Entry::File(name) if name.ends_with(NAMING.index_suffix) => return Ok(Score::CERTAIN),
+        Entry::File(name) => name,
     };
     let extent = Extent::whole(source, source.open(name)?);
     match Container::detect(source, extent)? {
@@ -33,6 +35,17 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         }
         Err(error) => Err(error),
     }
+}
+
+fn maybe(may_be: bool) -> Score {
+    if may_be { Score::MAYBE } else { Score::NO }
+}
+
+/// Whether a file is one of a model that is called `stem`.
+fn is_split(stem: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(stem);
+    let is_shard = || ShardName::parse(&NAMING, name).is_some_and(|shard| shard.stem == stem);
+    rest == Some(NAMING.suffix) || rest == Some(NAMING.index_suffix) || is_shard()
 }
 
 fn score_of(directory: &Directory) -> Score {

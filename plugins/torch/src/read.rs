@@ -3,16 +3,23 @@
 
 mod exported;
 mod script;
+mod shards;
 
-use crate::choose;
+use crate::choose::choose;
 use crate::side_record::{SIDE_RECORD, SideRecord};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{ByteSink, CatalogSink, Context, Error, NodeId, Result, Source, TensorReader};
+use tensorferry_hub::{Choice, Index};
+use tensorferry_sdk::{
+    ByteSink, CatalogSink, Context, Error, Loss, LossKind, NodeId, Result, Source, TensorReader,
+};
 use tensorferry_torch_file::archive::Archive;
 use tensorferry_torch_file::{
-    Container, Destination, Extent, LazyView, Names, ObjectFile, Storages, flatten,
+    Container, Destination, Extent, Flattened, LazyView, Names, ObjectFile, Storages, flatten,
 };
+
+/// The class of a state dict.
+const STATE_DICT: &str = "collections.OrderedDict";
 
 /// Reads PyTorch's files.
 #[derive(Debug, Default)]
@@ -23,16 +30,13 @@ pub(crate) struct TorchReader {
 
 impl TensorReader for TorchReader {
     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
-        let name = &choose::file_of(source)?;
-        let extent = Extent::whole(source, source.open(name)?);
         let mut storages = Storages::new(context.limits());
         let mut names = Names::default();
         let to = Destination { catalog, storages: &mut storages, names: &mut names, context };
-        let mut reading = Reading { source, to, globals: BTreeSet::new() };
-        let root = reading.file(extent).map_err(|error| error.file(name))?;
-        let Reading { globals, .. } = reading;
-        globals.iter().try_for_each(|global| catalog.global(global))?;
-        catalog.root(root)?;
+        let mut reading =
+            Reading { source, to, globals: BTreeSet::new(), origin: None, metadata: BTreeMap::new() };
+        let root = reading.model(&choose(source, context)?)?;
+        reading.finish(root)?;
         *self.lazy.lock().unwrap_or_else(PoisonError::into_inner) = storages.into_lazy_views().into();
         Ok(())
     }
@@ -57,14 +61,34 @@ struct Reading<'c, 'l> {
     to: Destination<'c, 'l>,
     /// What the files' pickles would look up.
     globals: BTreeSet<String>,
+    /// The format that the tensors came from, where the first file says so.
+    origin: Option<String>,
+    metadata: BTreeMap<String, String>,
 }
 
 impl Reading<'_, '_> {
-    /// Reads a file; the node of what it holds.
-    fn file(&mut self, extent: Extent) -> Result<NodeId> {
+    /// Reads all files; the node of what they hold.
+    fn model(&mut self, choice: &Choice) -> Result<NodeId> {
+        match choice {
+            Choice::Index(name) => {
+                let index = Index::read(self.source, name, self.to.context.limits())?;
+                shards::read_indexed(self, &index)
+            }
+            Choice::Files(names) => match &**names {
+                [name] => self.file(name).map_err(|error| error.file(name)),
+                names => {
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    shards::read(self, &names, None)
+                }
+            },
+        }
+    }
+
+    /// Reads a file of any kind.
+    fn file(&mut self, name: &str) -> Result<NodeId> {
+        let extent = self.extent(name)?;
         if Container::detect(self.source, extent)? != Container::Zip {
-            let object = self.open(extent)?;
-            return Ok(flatten(&object, object.root(), "", &mut self.to)?.node);
+            return Ok(self.saved_object(name)?.node);
         }
         let limits = self.to.context.limits();
         let archive = Arc::new(Archive::open(self.source, extent, limits)?);
@@ -76,8 +100,25 @@ impl Reading<'_, '_> {
         }
         let object = ObjectFile::of_archive(self.source, &archive, "data.pkl", "data/", limits)?;
         self.list_globals(&object);
-        self.side_record(&archive)?;
-        Ok(flatten(&object, object.root(), "", &mut self.to)?.node)
+        Ok(self.whole(name, &object)?.node)
+    }
+
+    /// Reads a file of `torch.save`.
+    fn saved_object(&mut self, name: &str) -> Result<Flattened> {
+        let object = self.open(self.extent(name)?)?;
+        self.whole(name, &object)
+    }
+
+    /// Reads all of an object, and what is noted beside it.
+    fn whole(&mut self, name: &str, object: &ObjectFile) -> Result<Flattened> {
+        if let Some(archive) = object.archive() {
+            self.side_record(name, archive)?;
+        }
+        flatten(object, object.root(), "", &mut self.to)
+    }
+
+    fn extent(&self, name: &str) -> Result<Extent> {
+        Ok(Extent::whole(self.source, self.source.open(name)?))
     }
 
     /// Opens a file of `torch.save`, and lists what it would call.
@@ -91,11 +132,32 @@ impl Reading<'_, '_> {
         self.globals.extend(object.globals().map(str::to_owned));
     }
 
-    fn side_record(&mut self, archive: &Archive) -> Result<()> {
+    fn side_record(&mut self, file: &str, archive: &Archive) -> Result<()> {
         let Some(record) = archive.record(SIDE_RECORD)? else { return Ok(()) };
         let bytes = archive.bytes(self.source, record, self.to.context.limits())?;
         let side = SideRecord::parse(&bytes).map_err(|error| archive.at(error, record.extent.offset))?;
-        self.to.catalog.origin(&side.origin)?;
-        side.metadata.iter().try_for_each(|(key, value)| self.to.catalog.metadata(key, value))
+        self.origin.get_or_insert(side.origin);
+        self.add_metadata(file, &side.metadata)
+    }
+
+    /// Takes metadata from a file. Where two differ, the first one's counts.
+    fn add_metadata(&mut self, file: &str, metadata: &BTreeMap<String, String>) -> Result<()> {
+        for (key, value) in metadata {
+            let first = self.metadata.entry(key.clone()).or_insert_with(|| value.clone());
+            if first != value {
+                let why = format!("{file:?} says {value:?}, and a file before it {first:?}, which is kept");
+                self.to.catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what is known once all files are read.
+    fn finish(self, root: NodeId) -> Result<()> {
+        let catalog = self.to.catalog;
+        self.globals.iter().try_for_each(|global| catalog.global(global))?;
+        self.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+        self.origin.iter().try_for_each(|origin| catalog.origin(origin))?;
+        catalog.root(root)
     }
 }

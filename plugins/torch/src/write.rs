@@ -1,4 +1,5 @@
-//! A torch archive as it is written: what `torch.load(weights_only=True, mmap=True)` takes.
+//! A checkpoint as it is written: one file or several ([`shards`]), each a zip archive or a stream
+//! ([`legacy`]). An archive is what `torch.load(weights_only=True, mmap=True)` takes:
 //!
 //! ```text
 //! <root>/data.pkl                the object, protocol 2
@@ -17,6 +18,7 @@ mod losses;
 mod object;
 mod options;
 mod rebuild;
+mod shards;
 mod state;
 mod storages;
 #[cfg(test)]
@@ -29,7 +31,8 @@ pub(crate) use options::declared as options;
 use options::{FileFormat, WriteOptions};
 use storages::Storages;
 use tensorferry_sdk::{
-    CatalogView, Context, LayoutSink, NothingToSeal, Options, Result, Role, Target, TensorPlan, TensorWriter,
+    CatalogView, Context, Digests, LayoutSink, Options, Result, Role, SealSink, Target, TensorPlan,
+    TensorWriter,
 };
 
 /// The root folder of an archive whose file name gives none; torch's own choice for streams.
@@ -59,24 +62,61 @@ impl TensorWriter for TorchWriter {
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
-        let path = match target {
-            Target::File(path) => path,
-            Target::Folder => crate::choose::FILE_OF_A_FOLDER,
-        };
-        let format = self.options.format;
+        let WriteOptions { format, max_shard_size } = self.options;
         let storages = Storages::plan(format, catalog, layout, context)?;
-        let pickle = state::pickle(catalog, &storages, layout, context)?;
-        match format {
-            FileFormat::Zip => {
-                let archive = write_archive(&pickle, &storages, side_record(catalog), path, layout)?;
-                Ok(Box::new(archive))
-            }
-            FileFormat::Legacy => {
-                legacy::report(catalog, layout, context)?;
-                legacy::write(&pickle, &storages, path, layout)?;
-                Ok(Box::new(NothingToSeal))
-            }
+        if format == FileFormat::Legacy {
+            legacy::report(catalog, layout, context)?;
         }
+        let names = shards::names(target);
+        let records = shards::divide(&storages, max_shard_size);
+        let mut plan = Plan(Vec::new());
+        if records.len() <= 1 {
+            let pickle = state::pickle(catalog, &storages, layout, context)?;
+            plan.file(catalog, &pickle, &storages, &names.whole, layout)?;
+        } else {
+            shards::lose_state(catalog, layout)?;
+            let numbered = records.iter().zip(1..);
+            let files: Vec<(String, Storages)> = numbered
+                .map(|(part, number)| (names.file(number, records.len()), storages.only(part)))
+                .collect();
+            for (path, part) in &files {
+                context.check_cancelled()?;
+                let pickle = rebuild::state_dict(catalog, part)?;
+                plan.file(catalog, &pickle, part, path, layout)?;
+            }
+            shards::write_index(catalog, &names, &files, layout)?;
+        }
+        shards::supersede(target, &names, layout)?;
+        Ok(Box::new(plan))
+    }
+}
+
+/// The archives whose checksums are still to be said.
+struct Plan(Vec<ZipPlan>);
+
+impl Plan {
+    /// Lays one file out.
+    fn file(
+        &mut self,
+        catalog: &dyn CatalogView,
+        pickle: &[u8],
+        storages: &Storages,
+        path: &str,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<()> {
+        match storages.format {
+            FileFormat::Zip => {
+                self.0.push(write_archive(pickle, storages, side_record(catalog), path, layout)?);
+            }
+            FileFormat::Legacy => legacy::write(pickle, storages, path, layout)?,
+        }
+        Ok(())
+    }
+}
+
+impl TensorPlan for Plan {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+        self.0.iter().try_for_each(|archive| archive.seal(digests, output))
     }
 }
 

@@ -22,7 +22,7 @@
 //! directory are deferred.
 
 use tensorferry_sdk::{
-    DeferredId, DigestAlgorithm, DigestId, Digests, Error, LayoutSink, OutputId, Result, SealSink, TensorPlan,
+    DeferredId, DigestAlgorithm, DigestId, Digests, Error, LayoutSink, OutputId, Result, SealSink,
 };
 
 /// Where payloads begin: torch's `kFieldAlignment`.
@@ -129,8 +129,9 @@ impl<'a> ZipLayout<'a> {
     }
 }
 
-impl TensorPlan for ZipPlan {
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+impl ZipPlan {
+    /// Says the checksums.
+    pub(crate) fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
         let mut directory = Vec::new();
         for record in &self.records {
             let crc = match record.crc {

@@ -214,6 +214,10 @@ pub trait LayoutSink {
     fn written_as(&mut self, _tensor: u32, _name: RStr<'_>) -> AbiResult<()> {
         ROk(())
     }
+    /// Since 1.1.
+    fn encoded(&mut self, _tensor: u32) -> AbiResult<()> {
+        RErr(AbiError::missing("tensors in bytes of the writer's own"))
+    }
     /// Since 1.1: a host without it leaves such files where they are.
     fn supersedes(&mut self, _pattern: RStr<'_>, _role: u32) -> AbiResult<()> {
         ROk(())

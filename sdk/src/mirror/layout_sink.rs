@@ -103,6 +103,10 @@ impl abi::LayoutSink for LentLayoutSink<'_> {
         guard("layout.written_as", || self.0.written_as(TensorId(tensor), name.as_str()))
     }
 
+    fn encoded(&mut self, tensor: u32) -> AbiResult<()> {
+        guard("layout.encoded", || self.0.encoded(TensorId(tensor)))
+    }
+
     fn supersedes(&mut self, pattern: RStr<'_>, number: u32) -> AbiResult<()> {
         guard("layout.supersedes", || self.0.supersedes(pattern.as_str(), role(number)))
     }
@@ -179,6 +183,10 @@ impl LayoutSink for RemoteLayoutSink<'_> {
 
     fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
         received(self.0.written_as(tensor.0, name.into()))
+    }
+
+    fn encoded(&mut self, tensor: TensorId) -> Result<()> {
+        received(self.0.encoded(tensor.0))
     }
 
     fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {

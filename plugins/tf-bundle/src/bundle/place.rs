@@ -52,6 +52,12 @@ impl<'a> Placer<'a> {
         entry: &BundleEntry,
     ) -> Result<Option<TensorId>> {
         let Some(dtype) = dtype_of(&entry.proto) else {
+            // A number that is not there yet is a newer TensorFlow's; these are nobody's.
+            if entry.proto.dtype <= 0 {
+                return Err(Error::malformed("the entry has no dtype")
+                    .tensor(entry.name())
+                    .found(dtype::word(entry.proto.dtype)));
+            }
             let word = dtype::word(entry.proto.dtype);
             let why = format!("its dtype {word} is none that a tensor of numbers or strings has");
             catalog.loss(Loss::new(LossKind::Tensor, name, why))?;

@@ -9,7 +9,7 @@ pub(crate) mod key_text;
 pub(crate) mod naming;
 pub(crate) mod object_graph;
 mod optimizer;
-mod path;
+pub(crate) mod path;
 pub(crate) mod rebuild;
 pub(crate) mod resolve;
 #[cfg(test)]

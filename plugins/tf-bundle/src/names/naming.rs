@@ -10,7 +10,9 @@
 
 use super::key_text::key_text;
 use super::object_graph::{ObjectGraph, Value};
-use std::collections::{BTreeMap, HashMap};
+use super::path::ATTRIBUTES;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_sdk::{Error, Result};
 
 /// How many colliding names an error lists.
@@ -78,12 +80,17 @@ pub(crate) struct NamedTensor {
 impl NamedTensor {
     fn new(place: usize, variable: &Variable, value: Option<&Value<'_>>) -> Self {
         Self {
-            name: key_text(&variable.key).into_owned(),
+            name: String::new(),
             keys: vec![place],
             full_name: value.and_then(|value| value.full_name).map(str::to_owned),
-            path: value.and_then(|value| value.path(&variable.key)),
+            path: value.and_then(|value| value.path(&variable.key)).map(Cow::into_owned),
             optimizer: value.and_then(|value| value.optimizer),
         }
+    }
+
+    /// The text of its first key.
+    fn key(&self, variables: &[Variable]) -> String {
+        self.keys.first().map(|&first| key_text(&variables[first].key).into_owned()).unwrap_or_default()
     }
 }
 
@@ -102,107 +109,117 @@ pub(crate) fn name(
     let each = variables.iter().enumerate().map(|(place, variable)| {
         NamedTensor::new(place, variable, graph.and_then(|graph| graph.find(&variable.key)))
     });
-    let tensors: Vec<NamedTensor> = each.collect();
+    let mut tensors: Vec<NamedTensor> = each.collect();
+    if matches!(scheme, Scheme::Auto | Scheme::Full) {
+        let firsts = firsts_of_full_names(&tensors);
+        tie(&mut tensors, &firsts, variables, same)?;
+        if scheme == Scheme::Auto {
+            choose(&mut tensors, &firsts, variables);
+        }
+        tensors.retain(|tensor| !tensor.keys.is_empty());
+    }
     match scheme {
-        Scheme::Auto => Ok(choose(tie(tensors, variables, same)?)),
-        Scheme::Key => Ok(tensors),
+        Scheme::Auto => Ok(tensors),
+        Scheme::Key => force(tensors, variables, "key", |_| None),
         Scheme::Full => {
-            let tensors = tie(tensors, variables, same)?;
-            force(tensors, "full", |tensor| tensor.full_name.as_ref().or(tensor.path.as_ref()))
+            force(tensors, variables, "full", |tensor| tensor.full_name.as_ref().or(tensor.path.as_ref()))
         }
         Scheme::Path if graph.is_none() => {
             Err(Error::usage("names=path needs an object graph, and the checkpoint has none")
                 .expected("names=auto, names=full or names=key"))
         }
-        Scheme::Path => force(tensors, "path", |tensor| tensor.path.as_ref()),
+        Scheme::Path => force(tensors, variables, "path", |tensor| tensor.path.as_ref()),
     }
 }
 
-/// Makes one tensor of variables that have one full name, if all of them hold the same. What an
-/// optimizer keeps is never tied to what the model has: either may be left out.
+/// For each tensor, the place of the first one that has its full name.
+fn firsts_of_full_names<'a>(tensors: &'a [NamedTensor]) -> Vec<usize> {
+    let mut firsts: HashMap<&str, usize> = HashMap::with_capacity(tensors.len());
+    let first = |(place, tensor): (usize, &'a NamedTensor)| match &tensor.full_name {
+        Some(name) => *firsts.entry(name).or_insert(place),
+        None => place,
+    };
+    tensors.iter().enumerate().map(first).collect()
+}
+
+/// Makes one tensor of variables that have one full name, if all of them hold the same, and the same
+/// optimizer or none has them. A tensor that becomes a part of another has no keys left.
 fn tie(
-    mut tensors: Vec<NamedTensor>,
+    tensors: &mut [NamedTensor],
+    firsts: &[usize],
     variables: &[Variable],
     same: &mut dyn FnMut(usize, usize) -> Result<bool>,
-) -> Result<Vec<NamedTensor>> {
-    let mut firsts = HashMap::new();
-    let mut first_of: Vec<usize> = (0..tensors.len()).collect();
-    for (place, tensor) in tensors.iter().enumerate() {
-        if let Some(name) = tensor.full_name.as_deref().filter(|&name| name != UNNAMED) {
-            first_of[place] = *firsts.entry((name, tensor.optimizer)).or_insert(place);
-        }
+) -> Result<()> {
+    let mut all_same: Vec<bool> =
+        tensors.iter().map(|tensor| tensor.full_name.as_deref() != Some(UNNAMED)).collect();
+    for (place, &first) in firsts.iter().enumerate().filter(|&(place, &first)| place != first) {
+        let (a, b) = (&variables[first], &variables[place]);
+        all_same[first] = all_same[first]
+            && tensors[first].optimizer == tensors[place].optimizer
+            && (a.dtype, a.checksum, &a.shape) == (b.dtype, b.checksum, &b.shape)
+            && same(first, place)?;
     }
-    let mut all_same = vec![true; tensors.len()];
-    for (place, &first) in first_of.iter().enumerate() {
-        if place != first && all_same[first] {
-            let (a, b) = (&variables[first], &variables[place]);
-            let alike = a.dtype == b.dtype && a.shape == b.shape && a.checksum == b.checksum;
-            all_same[first] = alike && same(first, place)?;
-        }
-    }
-    for (place, &first) in first_of.iter().enumerate() {
-        if place != first && all_same[first] {
+    for (place, &first) in firsts.iter().enumerate().filter(|&(place, &first)| place != first) {
+        if all_same[first] {
             tensors[first].keys.push(place);
             tensors[place].keys.clear();
         }
     }
-    tensors.retain(|tensor| !tensor.keys.is_empty());
-    Ok(tensors)
+    Ok(())
 }
 
-/// Gives each tensor the best name that is free. Those that collide all take their next one, until
-/// none do; the last one is the key, and keys are unique. In the first round the model's tensor keeps
-/// a name that it shares with what optimizers keep.
-fn choose(mut tensors: Vec<NamedTensor>) -> Vec<NamedTensor> {
-    let candidates: Vec<Vec<&str>> = tensors
-        .iter()
-        .map(|tensor| {
-            let better = [tensor.path.as_deref(), tensor.full_name.as_deref()];
-            std::iter::once(&*tensor.name).chain(better.into_iter().flatten()).collect()
-        })
+/// Gives each tensor the best name that is free: the full name, else the path, else the key. What
+/// reads like a key is never free, so that the key always is. A tensor of the model keeps a full name
+/// that it shares with what optimizers keep.
+fn choose(tensors: &mut [NamedTensor], firsts: &[usize], variables: &[Variable]) {
+    // The keys that do not look like keys: those of a checkpoint without a graph.
+    let plain = variables.iter().map(|variable| key_text(&variable.key));
+    let plain: HashSet<Cow<'_, str>> = plain.filter(|key| !key.contains(ATTRIBUTES)).collect();
+    let free = |name: &&str| !name.contains(ATTRIBUTES) && !plain.contains(*name);
+
+    let mut holders = vec![(0, 0); tensors.len()];
+    for (tensor, &first) in tensors.iter().zip(firsts).filter(|(tensor, _)| !tensor.keys.is_empty()) {
+        holders[first].0 += 1;
+        holders[first].1 += u32::from(tensor.optimizer.is_none());
+    }
+    let mut names: Vec<Option<&str>> = Vec::with_capacity(tensors.len());
+    for (tensor, &first) in tensors.iter().zip(firsts) {
+        let wins = match holders[first] {
+            (1, _) => true,
+            (_, of_the_model) => of_the_model == 1 && tensor.optimizer.is_none(),
+        };
+        names.push(tensor.full_name.as_deref().filter(|name| wins && free(name)));
+    }
+
+    let unnamed: Vec<usize> = (0..tensors.len())
+        .filter(|&place| names[place].is_none() && !tensors[place].keys.is_empty())
         .collect();
-    // The best of the first so many candidates is the name.
-    let mut left: Vec<usize> = candidates.iter().map(Vec::len).collect();
-    let mut is_first_round = true;
-    loop {
-        let mut holders: HashMap<&str, (u32, u32)> = HashMap::with_capacity(tensors.len());
-        for ((names, &left), tensor) in candidates.iter().zip(&left).zip(&tensors) {
-            let (all, of_the_model) = holders.entry(names[left - 1]).or_default();
-            *all += 1;
-            *of_the_model += u32::from(tensor.optimizer.is_none());
+    if !unnamed.is_empty() {
+        let mut takers: HashMap<&str, u32> = names.iter().flatten().map(|name| (*name, 1)).collect();
+        let path = |place: usize| tensors[place].path.as_deref().filter(free);
+        for name in unnamed.iter().filter_map(|&place| path(place)) {
+            *takers.entry(name).or_default() += 1;
         }
-        let mut has_changed = false;
-        for ((names, left), tensor) in candidates.iter().zip(&mut left).zip(&tensors) {
-            let (all, of_the_model) = holders[names[*left - 1]];
-            let keeps = all == 1 || (is_first_round && of_the_model == 1 && tensor.optimizer.is_none());
-            if !keeps && *left > 1 {
-                *left -= 1;
-                has_changed = true;
-            }
+        for place in unnamed {
+            names[place] = path(place).filter(|name| takers[name] == 1);
         }
-        if !has_changed && !is_first_round {
-            break;
-        }
-        is_first_round = false;
     }
-    let names: Vec<String> =
-        candidates.iter().zip(left).map(|(names, left)| names[left - 1].to_owned()).collect();
+
+    let names: Vec<Option<String>> = names.into_iter().map(|name| name.map(str::to_owned)).collect();
     for (tensor, name) in tensors.iter_mut().zip(names) {
-        tensor.name = name;
+        tensor.name = name.unwrap_or_else(|| tensor.key(variables));
     }
-    tensors
 }
 
 /// Gives each tensor the one name that the scheme wants, or its key where there is none.
 fn force(
     mut tensors: Vec<NamedTensor>,
+    variables: &[Variable],
     scheme: &str,
     wanted: impl Fn(&NamedTensor) -> Option<&String>,
 ) -> Result<Vec<NamedTensor>> {
     for tensor in &mut tensors {
-        if let Some(name) = wanted(tensor).cloned() {
-            tensor.name = name;
-        }
+        tensor.name = wanted(tensor).cloned().unwrap_or_else(|| tensor.key(variables));
     }
     let mut holders: BTreeMap<&str, u32> = BTreeMap::new();
     for tensor in &tensors {

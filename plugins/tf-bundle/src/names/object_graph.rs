@@ -15,9 +15,28 @@
 
 use super::path::{ATTRIBUTES, VARIABLE_VALUE};
 use super::walk::{Walk, walk};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use tensorferry_proto::TrackableObjectGraph;
+use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Error, Limits, Result};
+
+/// A node of two bytes takes a hundred and more in memory.
+const MESSAGE_GROWTH: u64 = 64;
+
+/// Reads the message.
+///
+/// # Errors
+/// Malformed; a limit.
+pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGraph> {
+    let most = limits.header_bytes / MESSAGE_GROWTH;
+    if bytes.len() as u64 > most {
+        return Err(Error::limit("the object graph is too long to hold in memory")
+            .expected(format!("at most {most} bytes"))
+            .found(bytes.len()));
+    }
+    TrackableObjectGraph::decode(bytes)
+        .map_err(|error| Error::malformed(format!("the object graph: {error}")))
+}
 
 /// A value that an object has in the checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,13 +62,13 @@ impl Value<'_> {
     }
 
     /// The path of an entry: the variable's, or the object's with what the entry is called there.
-    pub(crate) fn path(&self, key: &[u8]) -> Option<String> {
-        let mut path = self.object.clone()?;
-        if self.describes_object() {
-            let key = std::str::from_utf8(key).ok()?;
-            path.push_str(&key[key.rfind(ATTRIBUTES)?..]);
+    pub(crate) fn path(&self, key: &[u8]) -> Option<Cow<'_, str>> {
+        let object = self.object.as_deref()?;
+        if !self.describes_object() {
+            return Some(Cow::Borrowed(object));
         }
-        Some(path)
+        let key = std::str::from_utf8(key).ok()?;
+        Some(Cow::Owned([object, &key[key.rfind(ATTRIBUTES)?..]].concat()))
     }
 }
 

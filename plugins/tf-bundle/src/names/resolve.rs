@@ -12,86 +12,82 @@ use super::key_map::KeyMap;
 use super::key_text::key_text;
 use super::naming::{NamedTensor, Variable};
 use super::object_graph::ObjectGraph;
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::slice;
 use tensorferry_sdk::{Error, Result};
 
 /// The keys and the names of the checkpoint that is followed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Followed {
-    keys: Vec<Vec<u8>>,
-    by_key: HashMap<String, usize>,
-    by_name: HashMap<String, Vec<usize>>,
+pub(crate) struct Followed<'a> {
+    keys: Vec<&'a [u8]>,
+    by_key: HashMap<Cow<'a, str>, usize>,
+    by_name: HashMap<&'a str, &'a [usize]>,
     /// None where several tensors have the name.
-    by_full_name: HashMap<String, Option<Vec<usize>>>,
-    by_path: HashMap<String, usize>,
+    by_full_name: HashMap<&'a str, Option<Cow<'a, [usize]>>>,
+    by_path: HashMap<Cow<'a, str>, usize>,
     /// Whether it has no keys but these.
     is_complete: bool,
 }
 
-impl Followed {
+impl<'a> Followed<'a> {
     /// A checkpoint: its variables, and the tensors that `names=auto` makes of them.
     pub(crate) fn checkpoint(
-        variables: &[Variable],
-        tensors: &[NamedTensor],
-        graph: Option<&ObjectGraph<'_>>,
+        variables: &'a [Variable],
+        tensors: &'a [NamedTensor],
+        graph: Option<&'a ObjectGraph<'_>>,
     ) -> Self {
         let mut followed = Self { is_complete: true, ..Self::default() };
-        for variable in variables {
-            let path = graph.and_then(|graph| graph.find(&variable.key)?.path(&variable.key));
-            followed.add(&variable.key, path);
+        for Variable { key, .. } in variables {
+            followed.add(key, graph.and_then(|graph| graph.find(key)?.path(key)));
         }
         for tensor in tensors {
-            followed.by_name.insert(tensor.name.clone(), tensor.keys.clone());
+            followed.by_name.insert(&tensor.name, &tensor.keys);
             if let Some(name) = &tensor.full_name {
-                followed.add_full_name(name, &tensor.keys);
+                followed.add_full_name(name, Cow::Borrowed(&tensor.keys));
             }
         }
         followed
     }
 
     /// An object graph, whose variables are known by key, full name and path.
-    pub(crate) fn graph(graph: &ObjectGraph<'_>) -> Self {
+    pub(crate) fn graph(graph: &'a ObjectGraph<'_>) -> Self {
         let mut followed = Self::default();
         for (place, value) in graph.values().iter().enumerate() {
             followed.add(value.key.as_bytes(), value.path(value.key.as_bytes()));
             if let Some(name) = value.full_name {
-                followed.add_full_name(name, &[place]);
+                followed.add_full_name(name, Cow::Owned(vec![place]));
             }
         }
         followed
     }
 
-    /// The key at a place.
-    pub(crate) fn key(&self, place: usize) -> Option<&[u8]> {
-        self.keys.get(place).map(Vec::as_slice)
-    }
-
-    fn add(&mut self, key: &[u8], path: Option<String>) {
+    fn add(&mut self, key: &'a [u8], path: Option<Cow<'a, str>>) {
         let place = self.keys.len();
-        self.keys.push(key.to_vec());
-        self.by_key.insert(key_text(key).into_owned(), place);
+        self.keys.push(key);
+        self.by_key.insert(key_text(key), place);
         if let Some(path) = path {
             self.by_path.entry(path).or_insert(place);
         }
     }
 
-    fn add_full_name(&mut self, name: &str, keys: &[usize]) {
-        let known = self.by_full_name.entry(name.to_owned());
-        known.and_modify(|known| *known = None).or_insert_with(|| Some(keys.to_vec()));
+    fn add_full_name(&mut self, name: &'a str, keys: Cow<'a, [usize]>) {
+        let known = self.by_full_name.entry(name);
+        known.and_modify(|known| *known = None).or_insert(Some(keys));
     }
 
     /// The keys of a tensor by its name alone.
     fn named(&self, name: &str) -> Vec<Vec<u8>> {
-        let one = |place: &usize| vec![*place];
-        let by_full_name = || self.by_full_name.get(name).cloned().flatten();
-        let places = self.by_key.get(name).map(one);
-        let places = places.or_else(|| self.by_name.get(name).cloned()).or_else(by_full_name);
-        let places = places.or_else(|| self.by_path.get(name).map(one)).unwrap_or_default();
-        places.iter().filter_map(|&place| self.key(place)).map(<[u8]>::to_vec).collect()
+        let by_full_name = || self.by_full_name.get(name).and_then(Option::as_deref);
+        let by_path = || self.by_path.get(name).map(slice::from_ref);
+        let places = self.by_key.get(name).map(slice::from_ref);
+        let places =
+            places.or_else(|| self.by_name.get(name).copied()).or_else(by_full_name).or_else(by_path);
+        places.unwrap_or_default().iter().map(|&place| self.keys[place].to_vec()).collect()
     }
 
     fn allows(&self, key: &[u8]) -> bool {
-        !self.is_complete || self.by_key.contains_key(&*key_text(key))
+        !self.is_complete || self.by_key.contains_key(&key_text(key))
     }
 }
 
@@ -99,27 +95,27 @@ impl Followed {
 ///
 /// # Errors
 /// Usage, if two names lead to one key.
-pub(crate) fn resolve(names: &[&str], map: &KeyMap, followed: &Followed) -> Result<Vec<Vec<Vec<u8>>>> {
-    let mut claimed: HashMap<Vec<u8>, &str> = HashMap::with_capacity(names.len());
-    let resolved = names.iter().map(|&name| {
+pub(crate) fn resolve(names: &[&str], map: &KeyMap, followed: &Followed<'_>) -> Result<Vec<Vec<Vec<u8>>>> {
+    let find = |name: &&str| {
         let mapped = map.keys_of(name).unwrap_or_default().iter();
-        let mut keys: Vec<Vec<u8>> = mapped.filter(|key| followed.allows(key)).cloned().collect();
-        if keys.is_empty() {
-            keys = followed.named(name);
-        }
-        for key in &keys {
-            if let Some(other) = claimed.insert(key.clone(), name).filter(|&other| other != name) {
+        let keys: Vec<Vec<u8>> = mapped.filter(|key| followed.allows(key)).cloned().collect();
+        if keys.is_empty() { followed.named(name) } else { keys }
+    };
+    let resolved: Vec<Vec<Vec<u8>>> = names.iter().map(find).collect();
+    let mut claimed: HashMap<&[u8], &str> = HashMap::with_capacity(names.len());
+    for (name, keys) in names.iter().zip(&resolved) {
+        for key in keys {
+            if let Some(other) = claimed.insert(key, name).filter(|other| other != name) {
                 return Err(Error::usage(format!(
                     "two tensors stand for one key of the checkpoint, {:?}; leave one of them out",
                     key_text(key)
                 ))
-                .tensor(name)
+                .tensor(*name)
                 .found(format!("{other:?} too")));
             }
         }
-        Ok(keys)
-    });
-    resolved.collect()
+    }
+    Ok(resolved)
 }
 
 #[cfg(test)]

@@ -23,8 +23,10 @@ mod block;
 mod read;
 #[cfg(test)]
 pub(crate) mod testing;
+mod write;
 
 pub(crate) use read::{EntryPlace, Table, has_magic};
+pub(crate) use write::TableWriter;
 
 use crate::varint;
 

@@ -7,7 +7,7 @@ use crate::Extent;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
 /// How much is read of a pickle at first.
-const FIRST_READ: u64 = 64 << 10;
+const FIRST_READ: u64 = 4 << 10;
 
 /// Evaluates the pickle at the start of `rest`, and gives what is behind it.
 ///

@@ -15,14 +15,12 @@
 //!
 //! Source of the facts: `torch/export/pt2_archive/_package.py`, `torch/_export/serde/schema.py`.
 
-use super::Reading;
+use super::{Reading, STATE_DICT};
 use serde_json::Value;
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::archive::{Archive, Record};
 use tensorferry_torch_file::{DescribedStorage, DescribedTensor, ObjectFile, TorchDtype, flatten};
-
-const STATE_DICT: &str = "collections.OrderedDict";
 
 /// `torch.strided` among the layouts of the schema.
 const STRIDED: u64 = 7;

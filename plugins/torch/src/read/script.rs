@@ -12,14 +12,11 @@
 //!
 //! Source of the facts: `torch/csrc/jit/serialization/export_module.cpp`.
 
-use super::Reading;
+use super::{Reading, STATE_DICT};
 use std::sync::Arc;
 use tensorferry_sdk::{Loss, LossKind, Node, NodeId, Result};
-use tensorferry_torch_file::archive::{Archive, Method, Record};
+use tensorferry_torch_file::archive::{Archive, Method};
 use tensorferry_torch_file::{ObjectFile, flatten};
-
-/// What a module's state dict is a class of.
-const STATE_DICT: &str = "collections.OrderedDict";
 
 const CONSTANTS: &str = "constants";
 
@@ -70,13 +67,13 @@ fn read_extra_files(reading: &mut Reading<'_, '_>, archive: &Archive) -> Result<
     for entry in archive.entries().iter().filter(|entry| entry.name.starts_with("extra/")) {
         let record = if entry.method == Method::Stored { archive.record(&entry.name)? } else { None };
         let text = match record {
-            Some(Record { extent, .. }) if extent.len <= MOST_EXTRA_BYTES => {
-                String::from_utf8(extent.read(reading.source, reading.to.context.limits())?).ok()
+            Some(record) if record.extent.len <= MOST_EXTRA_BYTES => {
+                String::from_utf8(archive.bytes(reading.source, record, reading.to.context.limits())?).ok()
             }
             _ => None,
         };
         match text {
-            Some(text) => reading.to.catalog.metadata(&entry.name, &text)?,
+            Some(text) => drop(reading.metadata.insert(entry.name.to_string(), text)),
             None => {
                 let why = "a file that is no short text is not carried";
                 reading.to.catalog.loss(Loss::new(LossKind::Metadata, &*entry.name, why))?;

@@ -114,6 +114,20 @@ impl Storages {
         Ok(storages)
     }
 
+    /// The same for some of the records alone, which get keys from 0 on.
+    pub(super) fn only(&self, records: &[usize]) -> Self {
+        let mut keys = vec![None; self.records.len()];
+        for (key, &record) in records.iter().enumerate() {
+            keys[record] = Some(key);
+        }
+        let moved = |place: &Place| Some(Place { key: keys[place.key]?, ..place.clone() });
+        Self {
+            format: self.format,
+            records: records.iter().map(|&record| self.records[record].clone()).collect(),
+            places: self.places.iter().map(|place| moved(place.as_ref()?)).collect(),
+        }
+    }
+
     /// Where a tensor is, unless it is given up.
     pub(super) fn place(&self, id: TensorId) -> Option<&Place> {
         self.places.get(id.0 as usize)?.as_ref()

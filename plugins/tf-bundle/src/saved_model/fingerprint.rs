@@ -1,0 +1,36 @@
+//! A fingerprint has hashes of a SavedModel's parts, as TensorFlow wrote them; they are shown, not
+//! checked.
+
+use super::document::Document;
+use tensorferry_proto::{FingerprintDef, Message};
+use tensorferry_sdk::{Error, Limits, Result, Source};
+
+const NAME: &str = "fingerprint.pb";
+/// A fingerprint has about 80 bytes.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// The fingerprint beside a document, if there is one.
+///
+/// # Errors
+/// Malformed, if it is no such message; i/o.
+pub(super) fn read(
+    source: &dyn Source,
+    document: &Document,
+    limits: &Limits,
+) -> Result<Option<FingerprintDef>> {
+    let name = document.beside(NAME);
+    if !source.contains(&name) {
+        return Ok(None);
+    }
+    let file = source.open(&name)?;
+    let len = source.len(file);
+    if len > MOST_BYTES {
+        return Err(Error::malformed("the fingerprint is too long")
+            .file(name)
+            .expected(format!("at most {MOST_BYTES} bytes"))
+            .found(len));
+    }
+    let bytes = source.read_vec(file, 0, len, limits)?;
+    let fingerprint = FingerprintDef::decode(&*bytes);
+    fingerprint.map(Some).map_err(|error| Error::malformed(format!("not a fingerprint: {error}")).file(name))
+}

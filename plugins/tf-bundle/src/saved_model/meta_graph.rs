@@ -1,0 +1,200 @@
+//! A meta graph is one graph of a SavedModel with what belongs to it. The graph is walked over, so that
+//! its nodes are counted; of the rest, what a person or a reader of variables asks for is held.
+
+use crate::wire::{Value, Wire};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use tensorferry_proto::collection_def::Kind;
+use tensorferry_proto::{AssetFileDef, CollectionDef, Message, SavedObjectGraph, SignatureDef};
+use tensorferry_sdk::{Context, Error, Limits, Result};
+
+/// An encoded message grows when it is decoded: an empty object takes two bytes, and over a hundred in
+/// memory.
+const MESSAGE_GROWTH: u64 = 16;
+/// How many nodes are counted between two looks at whether the user has cancelled.
+const NODES_A_LOOK: u64 = 1 << 16;
+/// The collection of the assets in TensorFlow 1.
+const ASSETS: &str = "saved_model_assets";
+/// The collection of the variables that training changes in TensorFlow 1.
+const TRAINABLE: &str = "trainable_variables";
+
+/// What a SavedModel's document holds.
+pub(super) struct Graphs {
+    /// Where each meta graph lies.
+    pub(super) ranges: Vec<Range<u64>>,
+    /// The tags of each.
+    pub(super) tags: Vec<Vec<String>>,
+}
+
+/// One graph with what belongs to it.
+#[derive(Debug, Default)]
+pub(super) struct MetaGraph {
+    /// The release of TensorFlow that wrote it.
+    pub(super) tensorflow_version: String,
+    /// Nodes of the graph, outside functions.
+    pub(super) nodes: u64,
+    /// Functions of the graph.
+    pub(super) functions: u64,
+    /// What can be called.
+    pub(super) signatures: BTreeMap<String, SignatureDef>,
+    /// The names of the files in `assets/`.
+    pub(super) assets: BTreeSet<String>,
+    /// The objects of TensorFlow 2.
+    pub(super) objects: Option<SavedObjectGraph>,
+    /// The names of the variables that training changes, where the graph is of TensorFlow 1 and says.
+    pub(super) trainable: Option<BTreeSet<String>>,
+}
+
+impl Graphs {
+    /// Finds the graphs and their tags.
+    ///
+    /// # Errors
+    /// Malformed, with the offset; a limit; i/o.
+    pub(super) fn find(wire: &mut Wire<'_>, limits: &Limits) -> Result<Self> {
+        let mut graphs = Self { ranges: Vec::new(), tags: Vec::new() };
+        let mut rest = wire.whole();
+        while let Some(field) = wire.next(&mut rest)? {
+            let (2, Value::Bytes(range)) = (field.number, field.value) else { continue };
+            if graphs.ranges.len() as u64 >= limits.entries {
+                return Err(wire.located(Error::limit("too many graphs"), field.at));
+            }
+            graphs.tags.push(tags(wire, &range, limits)?);
+            graphs.ranges.push(range);
+        }
+        Ok(graphs)
+    }
+}
+
+fn tags(wire: &mut Wire<'_>, graph: &Range<u64>, limits: &Limits) -> Result<Vec<String>> {
+    let mut tags = Vec::new();
+    let Some(mut info) = wire.last(graph, 1)? else { return Ok(tags) };
+    while let Some(field) = wire.next(&mut info)? {
+        if let (4, Value::Bytes(range)) = (field.number, field.value) {
+            tags.push(wire.text(&range, limits.name_bytes)?);
+        }
+    }
+    Ok(tags)
+}
+
+impl MetaGraph {
+    /// Reads the meta graph that lies in a range.
+    ///
+    /// # Errors
+    /// Malformed, with the offset; a limit; i/o; cancelled.
+    pub(super) fn read(wire: &mut Wire<'_>, range: &Range<u64>, context: &dyn Context) -> Result<Self> {
+        let mut graph = Self::default();
+        let mut budget = Budget { left: context.limits().header_bytes / MESSAGE_GROWTH };
+        let mut rest = range.clone();
+        while let Some(field) = wire.next(&mut rest)? {
+            let Value::Bytes(range) = field.value else { continue };
+            match field.number {
+                1 => graph.read_info(wire, range, context.limits())?,
+                2 => graph.count(wire, range, context)?,
+                4 => graph.read_collection(wire, range, &mut budget)?,
+                5 => {
+                    let (name, value) = budget.entry(wire, range)?;
+                    graph.signatures.insert(name, budget.decode(wire, &value, "a signature")?);
+                }
+                6 => {
+                    let asset: AssetFileDef = budget.decode(wire, &range, "an asset")?;
+                    graph.assets.insert(asset.filename);
+                }
+                7 => graph.objects = Some(budget.decode(wire, &range, "the object graph")?),
+                _ => {}
+            }
+        }
+        Ok(graph)
+    }
+
+    fn read_info(&mut self, wire: &mut Wire<'_>, mut info: Range<u64>, limits: &Limits) -> Result<()> {
+        while let Some(field) = wire.next(&mut info)? {
+            if let (5, Value::Bytes(range)) = (field.number, field.value) {
+                self.tensorflow_version = wire.text(&range, limits.name_bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, wire: &mut Wire<'_>, mut graph: Range<u64>, context: &dyn Context) -> Result<()> {
+        while let Some(field) = wire.next(&mut graph)? {
+            match (field.number, field.value) {
+                (1, Value::Bytes(_)) => self.nodes += 1,
+                (2, Value::Bytes(mut library)) => {
+                    while let Some(field) = wire.next(&mut library)? {
+                        self.functions += u64::from(field.number == 1);
+                    }
+                }
+                _ => {}
+            }
+            if self.nodes.is_multiple_of(NODES_A_LOOK) {
+                context.check_cancelled()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_collection(&mut self, wire: &mut Wire<'_>, range: Range<u64>, budget: &mut Budget) -> Result<()> {
+        let (name, value) = budget.entry(wire, range)?;
+        if name != ASSETS && name != TRAINABLE {
+            return Ok(());
+        }
+        let collection: CollectionDef = budget.decode(wire, &value, "a collection")?;
+        let Some(Kind::BytesList(list)) = collection.kind else { return Ok(()) };
+        if name == ASSETS {
+            // Each is an Any, with the asset in its field 2.
+            let assets = list.value.iter().filter_map(|any| nested(any, 2));
+            let assets = assets.filter_map(|asset| AssetFileDef::decode(&*asset).ok());
+            self.assets.extend(assets.map(|asset| asset.filename));
+        } else {
+            // Each is a VariableDef, with the variable's name in its field 1.
+            let names = list.value.iter().filter_map(|variable| nested(variable, 1));
+            let names = names.filter_map(|name| String::from_utf8(name).ok());
+            let names = names.map(|name| name.strip_suffix(":0").unwrap_or(&name).to_owned());
+            self.trainable.get_or_insert_default().extend(names);
+        }
+        Ok(())
+    }
+}
+
+/// The content of a field of a message in memory, if it is one and has it.
+fn nested(message: &[u8], number: u32) -> Option<Vec<u8>> {
+    let mut wire = Wire::of_memory(message, "");
+    let range = wire.last(&wire.whole(), number).ok()??;
+    wire.bytes(&range, message.len() as u64).ok()
+}
+
+/// How many bytes of messages may still be decoded.
+struct Budget {
+    left: u64,
+}
+
+impl Budget {
+    /// The key of a map's entry, and where its value lies.
+    fn entry(&mut self, wire: &mut Wire<'_>, entry: Range<u64>) -> Result<(String, Range<u64>)> {
+        let key = wire.last(&entry, 1)?.unwrap_or(entry.end..entry.end);
+        let value = wire.last(&entry, 2)?.unwrap_or(entry.end..entry.end);
+        Ok((self.text(wire, &key)?, value))
+    }
+
+    fn text(&mut self, wire: &mut Wire<'_>, range: &Range<u64>) -> Result<String> {
+        let text = wire.text(range, self.left)?;
+        self.left -= text.len() as u64;
+        Ok(text)
+    }
+
+    fn decode<M: Message + Default>(
+        &mut self,
+        wire: &mut Wire<'_>,
+        range: &Range<u64>,
+        what: &str,
+    ) -> Result<M> {
+        let bytes = wire.bytes(range, self.left)?;
+        self.left -= bytes.len() as u64;
+        M::decode(&*bytes).map_err(|error| {
+            wire.located(
+                Error::malformed(format!("{what} is not a message of its kind: {error}")),
+                range.start,
+            )
+        })
+    }
+}

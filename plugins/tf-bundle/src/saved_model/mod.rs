@@ -1,0 +1,35 @@
+//! A SavedModel is a folder: graphs with their signatures and objects, and a bundle of the variables.
+//!
+//! ```text
+//! saved_model.pb             SavedModel {saved_model_schema_version = 1, meta_graphs = 2}
+//! saved_model.pbtxt          the same as text, in its stead
+//! saved_model.cpb            the same in chunks, for models of over 2 GB; not read here
+//! fingerprint.pb             FingerprintDef: hashes of the other files
+//! variables/variables.*      the bundle; a model without variables has none
+//! assets/                    files that the graph reads
+//! assets.extra/              files that only servers read, such as requests to warm up with
+//!
+//! MetaGraphDef   meta_info_def = 1 {tags = 4, tensorflow_version = 5}, graph_def = 2, saver_def = 3,
+//!                collection_def = 4, signature_def = 5, asset_file_def = 6, object_graph_def = 7
+//! ```
+//! A graph is chosen by its tags, all of them. The graph itself may be longer than what a reader may
+//! hold: it is walked over, never held.
+//!
+//! Sources: `tensorflow/cc/saved_model/loader.cc` and `constants.h`, and the messages in
+//! `tensorflow/core/protobuf`.
+
+mod document;
+mod fingerprint;
+mod meta_graph;
+mod outline;
+mod read;
+mod saved_variables;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use read::SavedModelReader;
+pub(crate) use saved_variables::Labels;
+
+/// The prefix of the bundle, in the folder.
+pub(crate) const VARIABLES: &str = "variables/variables";

@@ -1,0 +1,118 @@
+//! Reads a SavedModel: its variables become tensors; the rest is shown, or listed as what another
+//! format cannot hold.
+
+use super::VARIABLES;
+use super::document::Document;
+use super::meta_graph::{Graphs, MetaGraph};
+use super::{fingerprint, outline, saved_variables, tags};
+use crate::bundle::{INDEX_SUFFIX, StringTensors};
+use crate::options::ReadOptions;
+use crate::read::read_bundle;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::{
+    ByteSink, CatalogSink, Context, Error, Loss, LossKind, Options, Purpose, Result, Source, TensorReader,
+};
+
+/// The most names that a loss lists.
+const MOST_LISTED: usize = 8;
+
+/// Reads SavedModels.
+#[derive(Debug)]
+pub(crate) struct SavedModelReader {
+    options: ReadOptions,
+    /// What the encoded storages' handles stand for.
+    strings: Mutex<Arc<StringTensors>>,
+}
+
+impl SavedModelReader {
+    /// A reader with these options.
+    pub(crate) fn new(options: &Options) -> Self {
+        Self { options: ReadOptions::new(options), strings: Mutex::default() }
+    }
+}
+
+impl TensorReader for SavedModelReader {
+    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+        let document = Document::open(source, context.limits())?;
+        let graphs;
+        let graph = {
+            let mut wire = document.wire(source);
+            graphs = Graphs::find(&mut wire, context.limits())?;
+            let chosen = tags::choose(&graphs.tags, self.options.tags.as_deref());
+            let chosen = chosen.map_err(|error| error.file(document.name()))?;
+            MetaGraph::read(&mut wire, &graphs.ranges[chosen], context)?
+        };
+        note_missing_assets(source, &document, &graph, context);
+        match context.purpose() {
+            Purpose::SHOW => {
+                let fingerprint = fingerprint::read(source, &document, context.limits())?;
+                outline::describe(catalog, source, &document, &graphs.tags, &graph, fingerprint.as_ref())?;
+            }
+            Purpose::COMPARE => {}
+            _ => lose_graph(catalog, &document, &graph)?,
+        }
+        let prefix = document.beside(VARIABLES);
+        if !source.contains(&format!("{prefix}{INDEX_SUFFIX}")) {
+            return no_variables(source, &prefix);
+        }
+        let labels = |bundle: Option<&_>| saved_variables::labels(&graph, bundle);
+        let strings = read_bundle(source, &prefix, &self.options, &labels, catalog, context)?;
+        *self.strings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(strings);
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        source: &dyn Source,
+        handle: u64,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let strings = Arc::clone(&self.strings.lock().unwrap_or_else(PoisonError::into_inner));
+        strings.decode(source, handle, output, context)
+    }
+}
+
+/// A model may have no variables at all, but not the bytes of some without their index.
+fn no_variables(source: &dyn Source, prefix: &str) -> Result<()> {
+    let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let data = format!("{prefix}.data-");
+    match outline::files(source, &format!("{folder}/")).into_iter().find(|name| name.starts_with(&data)) {
+        None => Ok(()),
+        Some(file) => Err(Error::malformed("the variables of the SavedModel have no index")
+            .file(file)
+            .expected(format!("{prefix}{INDEX_SUFFIX}"))),
+    }
+}
+
+fn note_missing_assets(source: &dyn Source, document: &Document, graph: &MetaGraph, context: &dyn Context) {
+    let is_missing = |name: &&String| !source.contains(&document.beside(&format!("assets/{name}")));
+    let missing: Vec<&str> = graph.assets.iter().filter(is_missing).map(String::as_str).collect();
+    if !missing.is_empty() {
+        context.note(&format!("the graph reads files that are not in assets/: {}", listed(&missing)));
+    }
+}
+
+fn lose_graph(catalog: &mut dyn CatalogSink, document: &Document, graph: &MetaGraph) -> Result<()> {
+    let what = format!("{}: graph", document.name());
+    let why = format!(
+        "{} nodes, {} functions: only variables are carried; -o like= writes new variables into a SavedModel",
+        graph.nodes, graph.functions
+    );
+    catalog.loss(Loss::new(LossKind::Graph, what, why))?;
+    let names: Vec<&str> = outline::callable(graph).map(|(name, _)| name.as_str()).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let what = format!("{}: signatures", document.name());
+    let why = format!("{}: they call the graph, which is not carried", listed(&names));
+    catalog.loss(Loss::new(LossKind::Graph, what, why))
+}
+
+fn listed(names: &[&str]) -> String {
+    let mut texts: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
+    if names.len() > MOST_LISTED {
+        texts.push(format!("and {} more", names.len() - MOST_LISTED));
+    }
+    texts.join(", ")
+}

@@ -1,0 +1,81 @@
+//! Tags say what a graph of a SavedModel is for: `serve`, or `serve,gpu`. A graph is chosen by all of
+//! its tags, in any order.
+
+use std::collections::BTreeSet;
+use tensorferry_sdk::{Error, Result};
+
+/// The place of the graph to read: the one with these tags; if none are given, the only one.
+///
+/// # Errors
+/// Malformed, if there is no graph; usage, if none has these tags, or if the user has to choose, with
+/// the tags that there are.
+pub(super) fn choose(graphs: &[Vec<String>], wanted: Option<&[String]>) -> Result<usize> {
+    let sets: Vec<BTreeSet<&str>> =
+        graphs.iter().map(|tags| tags.iter().map(String::as_str).collect()).collect();
+    let Some(first) = sets.first() else {
+        return Err(Error::malformed("the SavedModel holds no graph"));
+    };
+    let listed = || {
+        let texts: BTreeSet<String> = sets.iter().map(join).collect();
+        texts.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    match wanted {
+        None if sets.iter().all(|set| set == first) => Ok(0),
+        None => Err(Error::usage("the SavedModel holds several graphs: choose one by its tags")
+            .expected(format!("one of -i {}", listed()))),
+        Some(wanted) => {
+            let wanted: BTreeSet<&str> =
+                wanted.iter().map(String::as_str).filter(|tag| !tag.is_empty()).collect();
+            // Of several, TensorFlow takes the first.
+            sets.iter().position(|set| *set == wanted).ok_or_else(|| {
+                Error::usage("no graph of the SavedModel has these tags, and no others")
+                    .expected(format!("one of -i {}", listed()))
+                    .found(join(&wanted))
+            })
+        }
+    }
+}
+
+fn join(tags: &BTreeSet<&str>) -> String {
+    let tags: Vec<&str> = tags.iter().copied().collect();
+    format!("tags={}", tags.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+
+    fn sets(sets: &[&[&str]]) -> Vec<Vec<String>> {
+        sets.iter().map(|tags| strings(tags)).collect()
+    }
+
+    fn strings(tags: &[&str]) -> Vec<String> {
+        tags.iter().map(|&tag| tag.to_owned()).collect()
+    }
+
+    #[test]
+    fn tags_are_compared_as_sets() {
+        let graphs = sets(&[&["train"], &["serve"], &["serve", "gpu"]]);
+        assert_eq!(choose(&graphs, Some(&strings(&["gpu", "serve"]))).unwrap(), 2);
+        assert_eq!(choose(&graphs, Some(&strings(&["serve"]))).unwrap(), 1);
+        for wanted in [Some(strings(&["gpu"])), Some(strings(&[""])), None] {
+            let error = choose(&graphs, wanted.as_deref()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(
+                error.to_string().contains("one of -i tags=gpu,serve, tags=serve, tags=train"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_only_one_needs_no_choice() {
+        assert_eq!(choose(&sets(&[&["serve"]]), None).unwrap(), 0);
+        assert_eq!(choose(&sets(&[&[]]), Some(&strings(&[""]))).unwrap(), 0);
+        assert_eq!(choose(&sets(&[&["a", "b"], &["b", "a"]]), None).unwrap(), 0);
+        assert_eq!(choose(&[], None).unwrap_err().kind(), ErrorKind::Malformed);
+    }
+}

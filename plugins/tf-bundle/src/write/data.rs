@@ -1,0 +1,232 @@
+//! Data files: which bytes lie where.
+//!
+//! Numbers lie as they are, row-major and little-endian, in the order of their keys; the host copies
+//! them, and computes their checksums as it does. Tensors of strings lie in a form of their own. A few
+//! strings are read and written while the bundle is planned; more than [`MOST_TEXT_BYTES`] have a data
+//! file for themselves, which comes last and is streamed.
+
+use super::entry::{Carried, Entry, Value};
+use super::files::Prefix;
+use super::shards::split;
+use super::streamed::{Streamed, StreamedShard};
+use super::strings;
+use crate::options::Sharding;
+use std::collections::{HashMap, HashSet};
+use tensorferry_proto::DataType;
+use tensorferry_sdk::{
+    CatalogView, DigestAlgorithm, DigestId, LayoutSink, OutputId, Result, Role, TensorId, TensorPart,
+    element_count,
+};
+
+/// How many bytes of strings, all tensors together, are held in memory.
+const MOST_TEXT_BYTES: u64 = 1 << 20;
+
+/// The data files of a bundle, laid out.
+pub(super) struct DataFiles {
+    /// How many there are.
+    pub(super) count: usize,
+    /// What they hold, in the order of the keys.
+    pub(super) entries: Vec<PlacedEntry>,
+    /// The file that is streamed, if there is one.
+    pub(super) streamed: Option<StreamedShard>,
+}
+
+/// An entry whose bytes have a place.
+pub(super) struct PlacedEntry {
+    pub(super) key: Vec<u8>,
+    pub(super) dtype: i32,
+    pub(super) shape: Vec<u64>,
+    pub(super) place: Place,
+}
+
+/// Where the bytes of an entry lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nowhere: there are none.
+    Nowhere,
+    /// In a file that the host copies.
+    Copied { shard: usize, offset: u64, len: u64, crc: Crc },
+    /// In the file that is streamed, as the stretch of this number.
+    Streamed(usize),
+}
+
+/// A checksum, unmasked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Crc {
+    Known(u32),
+    Asked(DigestId),
+}
+
+/// Lays out the bytes of entries, which are sorted by key, in files of this prefix.
+///
+/// # Errors
+/// Whatever the layout says.
+pub(super) fn lay_out(
+    entries: Vec<Entry>,
+    prefix: &Prefix,
+    sharding: Sharding,
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+) -> Result<DataFiles> {
+    let mut stretches = Stretches::new(catalog);
+    let mut of_entries = Vec::with_capacity(entries.len());
+    for entry in &entries {
+        of_entries.push(stretches.of(entry, layout)?);
+    }
+    let stretches = stretches.all;
+
+    let (streamed, copied): (Vec<usize>, Vec<usize>) =
+        (0..stretches.len()).partition(|&number| stretches[number].streamed().is_some());
+    let lengths: Vec<u64> = copied.iter().map(|&number| stretches[number].copied_len(catalog)).collect();
+    let runs = split(&lengths, sharding);
+    let count = (runs.len() + usize::from(!streamed.is_empty())).max(1);
+    let path = |shard: usize| prefix.data_file(shard, count);
+
+    let mut places = vec![Place::Nowhere; stretches.len()];
+    for (shard, run) in runs.into_iter().enumerate() {
+        let file = layout.file(&path(shard), Role::Data)?;
+        for &number in &copied[run] {
+            places[number] = stretches[number].copy_into(file, shard, catalog, layout)?;
+        }
+    }
+    for (position, &number) in streamed.iter().enumerate() {
+        places[number] = Place::Streamed(position);
+    }
+    let streamed: Vec<Streamed> = streamed.iter().filter_map(|&n| stretches[n].streamed()).collect();
+    let streamed = if !streamed.is_empty() {
+        Some(StreamedShard::plan(&path(count - 1), count - 1, streamed, layout)?)
+    } else {
+        if stretches.is_empty() {
+            layout.file(&path(0), Role::Data)?;
+        }
+        None
+    };
+    let entries = entries.into_iter().zip(of_entries).map(|(entry, stretch)| PlacedEntry {
+        key: entry.key,
+        dtype: entry.dtype,
+        shape: entry.shape,
+        place: stretch.map_or(Place::Nowhere, |number| places[number]),
+    });
+    Ok(DataFiles { count, entries: entries.collect(), streamed })
+}
+
+/// Bytes that lie side by side, for one entry or several.
+enum Stretch {
+    /// A tensor's, as the host copies them.
+    Tensor(TensorId),
+    /// Strings in their form, which are few.
+    Encoded { bytes: Vec<u8>, crc: u32 },
+    /// A tensor of strings.
+    Strings(TensorId),
+    /// Those of another bundle.
+    Carried(Carried),
+}
+
+impl Stretch {
+    fn streamed(&self) -> Option<Streamed> {
+        match self {
+            Self::Tensor(_) | Self::Encoded { .. } => None,
+            Self::Strings(tensor) => Some(Streamed::Strings(*tensor)),
+            Self::Carried(carried) => Some(Streamed::Carried(carried.clone())),
+        }
+    }
+
+    fn copied_len(&self, catalog: &dyn CatalogView) -> u64 {
+        match self {
+            Self::Tensor(tensor) => catalog.tensor(*tensor).bytes,
+            Self::Encoded { bytes, .. } => bytes.len() as u64,
+            Self::Strings(_) | Self::Carried(_) => 0,
+        }
+    }
+
+    fn copy_into(
+        &self,
+        file: OutputId,
+        shard: usize,
+        catalog: &dyn CatalogView,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<Place> {
+        let len = self.copied_len(catalog);
+        let (offset, crc) = match self {
+            Self::Tensor(tensor) => {
+                let offset = layout.tensor(file, TensorPart::whole(*tensor))?;
+                let digest = layout.digest(file, offset..offset + len, DigestAlgorithm::CRC32C)?;
+                (offset, Crc::Asked(digest))
+            }
+            Self::Encoded { bytes, crc } => (layout.bytes(file, bytes)?, Crc::Known(*crc)),
+            Self::Strings(_) | Self::Carried(_) => return Ok(Place::Nowhere),
+        };
+        Ok(Place::Copied { shard, offset, len, crc })
+    }
+}
+
+/// Finds the stretch of each entry. Tensors that are tied have one.
+struct Stretches<'a> {
+    catalog: &'a dyn CatalogView,
+    all: Vec<Stretch>,
+    /// For a tensor that others are tied to: the number of their stretch, and the tensor that is
+    /// written there.
+    of_tied: HashMap<TensorId, (usize, TensorId)>,
+    aliases: HashSet<TensorId>,
+    text_bytes: u64,
+}
+
+impl<'a> Stretches<'a> {
+    fn new(catalog: &'a dyn CatalogView) -> Self {
+        Self { catalog, all: Vec::new(), of_tied: HashMap::new(), aliases: HashSet::new(), text_bytes: 0 }
+    }
+
+    fn push(&mut self, stretch: Stretch) -> usize {
+        self.all.push(stretch);
+        self.all.len() - 1
+    }
+
+    /// The number of an entry's stretch; `None` if it has no bytes.
+    fn of(&mut self, entry: &Entry, layout: &mut dyn LayoutSink) -> Result<Option<usize>> {
+        let tensor = match &entry.value {
+            Value::Tensor(tensor) => *tensor,
+            Value::Carried(carried) => return Ok(Some(self.push(Stretch::Carried(carried.clone())))),
+            Value::Text(text) => {
+                let mut bytes = Vec::new();
+                let crc = strings::write_scalar(text, &mut bytes)?.crc;
+                return Ok(Some(self.push(Stretch::Encoded { bytes, crc })));
+            }
+        };
+        let is_text = entry.dtype == i32::from(DataType::DtString);
+        if self.catalog.tensor(tensor).bytes == 0 {
+            return is_text.then(|| self.no_strings()).transpose();
+        }
+        let root = self.catalog.tied_to(tensor);
+        if let Some(&(number, written)) = self.of_tied.get(&root) {
+            if tensor != written && self.aliases.insert(tensor) {
+                layout.alias(tensor, written)?;
+            }
+            return Ok(Some(number));
+        }
+        let stretch = if is_text { self.strings(tensor, layout)? } else { Stretch::Tensor(tensor) };
+        let number = self.push(stretch);
+        self.of_tied.insert(root, (number, tensor));
+        Ok(Some(number))
+    }
+
+    /// A tensor of strings: in memory, while there are few.
+    fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<Stretch> {
+        let view = self.catalog.tensor(tensor);
+        self.text_bytes = self.text_bytes.saturating_add(view.bytes);
+        // A host that does not know of such tensors has them streamed.
+        if self.text_bytes > MOST_TEXT_BYTES || layout.encoded(tensor).is_err() {
+            return Ok(Stretch::Strings(tensor));
+        }
+        let mut bytes = Vec::new();
+        let read = |offset: u64, buffer: &mut [u8]| self.catalog.read(tensor, offset, buffer);
+        let crc = strings::write(element_count(view.shape)?, view.bytes, &read, &mut bytes)?.crc;
+        Ok(Stretch::Encoded { bytes, crc })
+    }
+
+    /// A tensor of strings without elements has a checksum all the same.
+    fn no_strings(&mut self) -> Result<usize> {
+        let mut bytes = Vec::new();
+        let crc = strings::write(0, 0, &|_, _| Ok(()), &mut bytes)?.crc;
+        Ok(self.push(Stretch::Encoded { bytes, crc }))
+    }
+}

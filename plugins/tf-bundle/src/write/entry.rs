@@ -1,0 +1,58 @@
+//! An entry is what a bundle is to hold under one key.
+
+use std::sync::Arc;
+use tensorferry_proto::DataType;
+use tensorferry_sdk::{FileId, Source, TensorId};
+
+/// A key, and what stands under it.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// The key; never empty, which is the header's.
+    pub(crate) key: Vec<u8>,
+    /// TensorFlow's number for the dtype.
+    pub(crate) dtype: i32,
+    /// The dimensions.
+    pub(crate) shape: Vec<u64>,
+    /// The elements.
+    pub(crate) value: Value,
+}
+
+/// Where an entry's elements come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    /// From the catalog. Entries of tensors that are tied share one place in a data file.
+    Tensor(TensorId),
+    /// This one string.
+    Text(Vec<u8>),
+    /// From a data file of another bundle, as they lie there.
+    Carried(Carried),
+}
+
+/// Bytes of another bundle's data file.
+#[derive(Clone)]
+pub(crate) struct Carried {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) file: FileId,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// The checksum that the other bundle has for them, masked.
+    pub(crate) masked_crc: u32,
+}
+
+impl std::fmt::Debug for Carried {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes at {} of {}", self.len, self.offset, self.source.name(self.file))
+    }
+}
+
+impl Entry {
+    /// A scalar string.
+    pub(crate) fn text(key: impl Into<Vec<u8>>, text: impl Into<Vec<u8>>) -> Self {
+        Self {
+            key: key.into(),
+            dtype: DataType::DtString.into(),
+            shape: Vec::new(),
+            value: Value::Text(text.into()),
+        }
+    }
+}

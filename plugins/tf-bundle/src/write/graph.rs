@@ -1,0 +1,77 @@
+//! The object graph of a checkpoint that is written.
+
+use super::entry::Entry;
+use crate::bundle::OBJECT_GRAPH_KEY;
+use crate::names::key_text::key_text;
+use crate::names::object_graph::{ObjectGraph, decode};
+use crate::names::rebuild::prune;
+use std::collections::BTreeSet;
+use tensorferry_proto::{Message, TrackableObjectGraph};
+use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
+
+/// How many keys a loss lists.
+const MOST_LISTED: usize = 5;
+
+/// An object graph, and the bytes that it was decoded from: TensorFlow may have more fields than we
+/// know.
+#[derive(Debug, Clone)]
+pub(crate) struct Graph {
+    pub(crate) proto: TrackableObjectGraph,
+    bytes: Vec<u8>,
+}
+
+impl Graph {
+    /// Reads a graph.
+    ///
+    /// # Errors
+    /// Malformed; a limit.
+    pub(crate) fn decode(bytes: Vec<u8>, limits: &Limits) -> Result<Self> {
+        let proto = decode(&bytes, limits)?;
+        Ok(Self { proto, bytes })
+    }
+
+    /// A graph that was made here.
+    pub(crate) fn new(proto: TrackableObjectGraph) -> Self {
+        Self { bytes: proto.encode_to_vec(), proto }
+    }
+
+    /// The graph as it is for these entries: values that are not there are left out. One that nothing
+    /// changes keeps its bytes.
+    pub(crate) fn pruned(self, entries: &[Entry]) -> Self {
+        let keys: BTreeSet<&str> =
+            entries.iter().filter_map(|entry| std::str::from_utf8(&entry.key).ok()).collect();
+        let pruned = prune(&self.proto, &keys);
+        if pruned == self.proto { self } else { Self::new(pruned) }
+    }
+
+    /// Its entry.
+    pub(crate) fn into_entry(self) -> Entry {
+        Entry::text(OBJECT_GRAPH_KEY, self.bytes)
+    }
+
+    /// What the graph does not know of the entries, as a loss; `None` if it knows all.
+    ///
+    /// # Errors
+    /// Malformed, a limit: as of [`ObjectGraph::new`].
+    pub(crate) fn strangers(&self, entries: &[Entry], limits: &Limits) -> Result<Option<Loss>> {
+        let graph = ObjectGraph::new(&self.proto, limits)?;
+        let strangers: Vec<&Entry> =
+            entries.iter().filter(|entry| graph.find(&entry.key).is_none()).collect();
+        if strangers.is_empty() {
+            return Ok(None);
+        }
+        let mut listed: Vec<String> =
+            strangers.iter().take(MOST_LISTED).map(|entry| format!("{:?}", key_text(&entry.key))).collect();
+        if strangers.len() > MOST_LISTED {
+            listed.push(format!("and {} more", strangers.len() - MOST_LISTED));
+        }
+        let why =
+            format!("it has no object for {}: tf.train.Checkpoint restores the others", listed.join(", "));
+        Ok(Some(Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why)))
+    }
+
+    /// Whether it leads to no value at all.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.proto.nodes.iter().all(|node| node.attributes.is_empty())
+    }
+}

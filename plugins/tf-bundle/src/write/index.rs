@@ -1,0 +1,82 @@
+//! The index of a bundle: a table of its entries, under the empty key the header.
+
+use super::data::{Crc, DataFiles, Place, PlacedEntry};
+use crate::checksum::mask;
+use crate::table::TableWriter;
+use tensorferry_proto::bundle_header_proto::Endianness;
+use tensorferry_proto::tensor_shape_proto::Dim;
+use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message, TensorShapeProto, VersionDef};
+use tensorferry_sdk::{ByteSink, Digests, Error, OutputId, Result, SealSink};
+
+/// The version of the bundle format that is written.
+const VERSION: i32 = 1;
+
+/// Writes the index, now that all lengths and checksums are known.
+///
+/// # Errors
+/// Whatever the digests and the output say.
+pub(super) fn write(
+    data: &DataFiles,
+    file: OutputId,
+    digests: &dyn Digests,
+    sink: &mut dyn SealSink,
+) -> Result<()> {
+    let mut output = LateFile { file, sink };
+    let mut table = TableWriter::new(&mut output);
+    let header = BundleHeaderProto {
+        num_shards: narrow(data.count)?,
+        endianness: Endianness::Little.into(),
+        version: Some(VersionDef { producer: VERSION, ..VersionDef::default() }),
+    };
+    table.add(b"", &header.encode_to_vec())?;
+    let mut value = Vec::new();
+    for entry in &data.entries {
+        value.clear();
+        encode(entry, data, digests)?.encode(&mut value).map_err(|error| Error::plugin(error.to_string()))?;
+        table.add(&entry.key, &value)?;
+    }
+    table.finish()
+}
+
+fn encode(entry: &PlacedEntry, data: &DataFiles, digests: &dyn Digests) -> Result<BundleEntryProto> {
+    let (shard, offset, len, crc) = match entry.place {
+        Place::Nowhere => (0, 0, 0, 0),
+        Place::Copied { shard, offset, len, crc: Crc::Known(crc) } => (shard, offset, len, crc),
+        Place::Copied { shard, offset, len, crc: Crc::Asked(digest) } => {
+            (shard, offset, len, digests.crc(digest)?)
+        }
+        Place::Streamed(number) => {
+            let shard = data.streamed.as_ref().ok_or_else(|| Error::plugin("no data file is streamed"))?;
+            let (offset, written) = shard.written(number)?;
+            (shard.number, offset, written.len, written.crc)
+        }
+    };
+    let dim = entry.shape.iter().map(|&size| Ok(Dim { size: narrow(size)?, name: String::new() }));
+    Ok(BundleEntryProto {
+        dtype: entry.dtype,
+        shape: Some(TensorShapeProto { dim: dim.collect::<Result<_>>()?, unknown_rank: false }),
+        shard_id: narrow(shard)?,
+        offset: narrow(offset)?,
+        size: narrow(len)?,
+        crc32c: mask(crc),
+        slices: Vec::new(),
+    })
+}
+
+/// A number in the signed field that the index has for it.
+fn narrow<N: Copy + std::fmt::Display, M: TryFrom<N>>(number: N) -> Result<M> {
+    M::try_from(number)
+        .map_err(|_| Error::unsupported("the index of a bundle has no room for a number").found(number))
+}
+
+/// A late file as a place for bytes.
+struct LateFile<'a> {
+    file: OutputId,
+    sink: &'a mut dyn SealSink,
+}
+
+impl ByteSink for LateFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sink.late(self.file, bytes)
+    }
+}

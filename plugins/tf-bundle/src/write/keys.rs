@@ -1,0 +1,200 @@
+//! Keys: under which ones a bundle holds the tensors of a catalog, and the object graph that says
+//! what they are to a program.
+//!
+//! `tf.train.Checkpoint` finds variables by the graph alone, and says nothing of those that it does
+//! not find. So a graph is taken from where a true one is, first of all: another checkpoint of the
+//! program, then the metadata that came with the tensors. One that is made of names lacks the second
+//! names of objects; without one, only `tf.compat.v1.train.Saver` and readers of names find anything.
+
+use super::entry::{Entry, Value};
+use super::graph::Graph;
+use super::like::Like;
+use super::writable::Writable;
+use crate::bundle::OBJECT_GRAPH_KEY;
+use crate::names::key_map::{KeyMap, OBJECT_GRAPH};
+use crate::names::key_text::key_text;
+use crate::names::object_graph::ObjectGraph;
+use crate::names::path::{ATTRIBUTES, VARIABLE_VALUE, push_name};
+use crate::names::rebuild::from_keys;
+use crate::names::resolve::{Followed, resolve};
+use crate::options::{GraphChoice, WriteOptions};
+use std::collections::{BTreeMap, HashSet};
+use tensorferry_sdk::{CatalogView, Context, ErrorKind, LayoutSink, Limits, Loss, LossKind, Purpose, Result};
+
+/// The format whose checkpoints of names never had an object graph to lose.
+const OWN_ID: &str = "tf-bundle";
+
+/// The keys of each tensor, and what goes with them.
+struct Keying {
+    keys: Vec<Vec<Vec<u8>>>,
+    graph: Option<Graph>,
+    source: GraphSource,
+    /// Texts that describe objects, by key.
+    texts: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// Where the object graph comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GraphSource {
+    /// A checkpoint of the program.
+    Program,
+    /// Names that happen to be keys.
+    Names,
+    /// Names, as the user asked.
+    NamesAsAsked,
+    /// Nowhere, and nobody misses it.
+    NotMissed,
+    /// Nowhere.
+    Missing,
+}
+
+/// The entries of the tensors and of the object graph.
+///
+/// # Errors
+/// Usage, if two tensors stand for one key, or there is nothing to take after; whatever reading what
+/// is taken after and the layout say.
+pub(super) fn assign(
+    tensors: &[Writable],
+    options: &WriteOptions,
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+    context: &dyn Context,
+) -> Result<Vec<Entry>> {
+    let names: Vec<&str> = tensors.iter().map(|writable| catalog.tensor(writable.tensor).name).collect();
+    let keying = choose(&names, options, catalog, layout, context)?;
+    let mut entries = entries_of_tensors(tensors, &keying.keys, catalog, layout)?;
+    let taken: HashSet<&[u8]> = keying.keys.iter().flatten().map(Vec::as_slice).collect();
+    let texts = keying.texts.into_iter().filter(|(key, _)| !taken.contains(&**key));
+    entries.extend(texts.map(|(key, text)| Entry::text(key, text)));
+
+    let graph = keying.graph.map(|graph| graph.pruned(&entries)).filter(|graph| !graph.is_bare());
+    let loss = match (&graph, keying.source) {
+        (Some(graph), GraphSource::Program) if context.purpose() != Purpose::COPY => {
+            graph.strangers(&entries, context.limits())?
+        }
+        (Some(_), GraphSource::Names) => Some(loss(
+            "it is made of the names, so that objects with several names have one: \
+             tf.train.Checkpoint may restore a part and say nothing; \
+             -o like=CHECKPOINT takes the one of a checkpoint of the program, -o graph=names says that it is meant so",
+        )),
+        // What the graph of a checkpoint that is copied does not know, it never did.
+        (Some(_), _) | (None, GraphSource::NotMissed) => None,
+        (None, _) => Some(loss(
+            "there is none, and keys are names: tf.train.Checkpoint may not match them; \
+             -o like=CHECKPOINT takes the one of a checkpoint of the program, -o graph=names makes one of the names, \
+             -o graph=none says that it is meant so",
+        )),
+    };
+    loss.into_iter().try_for_each(|loss| layout.loss(loss))?;
+    entries.extend(graph.map(Graph::into_entry));
+    Ok(entries)
+}
+
+fn loss(why: &str) -> Loss {
+    Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why)
+}
+
+/// One entry for each key of each tensor.
+fn entries_of_tensors(
+    tensors: &[Writable],
+    keys: &[Vec<Vec<u8>>],
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+) -> Result<Vec<Entry>> {
+    let mut entries = Vec::with_capacity(tensors.len());
+    for (&Writable { tensor, dtype }, keys) in tensors.iter().zip(keys) {
+        let view = catalog.tensor(tensor);
+        let is_its_name = matches!(&**keys, [key] if key == view.name.as_bytes());
+        for key in keys {
+            if !is_its_name {
+                layout.written_as(tensor, &key_text(key))?;
+            }
+            let shape = view.shape.to_vec();
+            entries.push(Entry { key: key.clone(), dtype, shape, value: Value::Tensor(tensor) });
+        }
+    }
+    Ok(entries)
+}
+
+fn choose(
+    names: &[&str],
+    options: &WriteOptions,
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+    context: &dyn Context,
+) -> Result<Keying> {
+    match options.graph {
+        GraphChoice::Omitted => return Ok(as_named(names, GraphSource::NotMissed)),
+        GraphChoice::Names => return Ok(spelled(names)),
+        GraphChoice::Auto => {}
+    }
+    let (mut map, losses) = KeyMap::from_metadata(&catalog.metadata().into_iter().collect());
+    losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
+    if let Some(path) = &options.like {
+        return from_like(names, &map, path, context);
+    }
+    if let Some(bytes) = map.object_graph.take() {
+        match from_metadata(names, &map, bytes, context.limits()) {
+            Ok(keying) => return Ok(Keying { texts: map.strings, ..keying }),
+            Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
+            Err(error) => layout.loss(Loss::new(LossKind::Metadata, OBJECT_GRAPH, error.to_string()))?,
+        }
+    }
+    if let Some(graph) = from_keys(names).filter(|_| !names.is_empty()) {
+        let graph = Some(Graph::new(graph));
+        return Ok(Keying { graph, ..as_named(names, GraphSource::Names) });
+    }
+    let has_none_to_lose = names.is_empty() || catalog.origin() == OWN_ID;
+    let source = if has_none_to_lose { GraphSource::NotMissed } else { GraphSource::Missing };
+    let keys = resolve(names, &map, &Followed::default())?;
+    Ok(Keying { texts: map.strings, ..found(names, keys, source) })
+}
+
+/// Names as keys.
+fn as_named(names: &[&str], source: GraphSource) -> Keying {
+    let keys = names.iter().map(|name| vec![name.as_bytes().to_vec()]).collect();
+    Keying { keys, graph: None, source, texts: BTreeMap::new() }
+}
+
+/// Keys that are paths of names, each part of which is an object.
+fn spelled(names: &[&str]) -> Keying {
+    let spell = |name: &&str| {
+        if from_keys(&[name]).is_some() {
+            return (*name).to_owned();
+        }
+        let mut key = String::with_capacity(name.len() + ATTRIBUTES.len() + VARIABLE_VALUE.len() + 2);
+        for part in name.split('/') {
+            push_name(&mut key, part);
+            key.push('/');
+        }
+        key + ATTRIBUTES + "/" + VARIABLE_VALUE
+    };
+    let keys: Vec<String> = names.iter().map(spell).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    Keying { graph: from_keys(&keys).map(Graph::new), ..as_named(&keys, GraphSource::NamesAsAsked) }
+}
+
+/// The keys that were found, and their own names for those tensors that have none.
+fn found(names: &[&str], mut keys: Vec<Vec<Vec<u8>>>, source: GraphSource) -> Keying {
+    for (keys, name) in keys.iter_mut().zip(names) {
+        if keys.is_empty() {
+            keys.push(name.as_bytes().to_vec());
+        }
+    }
+    Keying { keys, graph: None, source, texts: BTreeMap::new() }
+}
+
+fn from_like(names: &[&str], map: &KeyMap, path: &str, context: &dyn Context) -> Result<Keying> {
+    let like = Like::checkpoint(path, context)?;
+    let keys = like.resolve(names, map, context)?;
+    let source = if like.graph.is_some() { GraphSource::Program } else { GraphSource::NotMissed };
+    let texts = map.strings.iter().filter(|(key, _)| like.index.find(key).is_some());
+    let texts = texts.map(|(key, text)| (key.clone(), text.clone())).collect();
+    Ok(Keying { graph: like.graph, texts, ..found(names, keys, source) })
+}
+
+fn from_metadata(names: &[&str], map: &KeyMap, bytes: Vec<u8>, limits: &Limits) -> Result<Keying> {
+    let graph = Graph::decode(bytes, limits)?;
+    let keys = resolve(names, map, &Followed::graph(&ObjectGraph::new(&graph.proto, limits)?))?;
+    Ok(Keying { graph: Some(graph), ..found(names, keys, GraphSource::Program) })
+}

@@ -1,0 +1,85 @@
+//! A like is a checkpoint that the user names for another one to take after: keys and object graph are
+//! its own, values are not.
+
+use super::graph::Graph;
+use crate::bundle::{BundleIndex, OBJECT_GRAPH_KEY};
+use crate::locate::{Checkpoint, locate};
+use crate::names::key_map::KeyMap;
+use crate::names::naming::{self, Scheme, Variable};
+use crate::names::object_graph::ObjectGraph;
+use crate::names::resolve::{Followed, resolve};
+use crate::side_entry::SIDE_ENTRY_KEY;
+use std::sync::Arc;
+use tensorferry_sdk::{Context, Error, Result, Source};
+
+/// A checkpoint to take after.
+pub(crate) struct Like {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) index: BundleIndex,
+    pub(crate) graph: Option<Graph>,
+}
+
+impl Like {
+    /// Opens the checkpoint of a path.
+    ///
+    /// # Errors
+    /// Usage, if there is none that has an object graph; malformed, if it is broken; i/o.
+    pub(crate) fn checkpoint(path: &str, context: &dyn Context) -> Result<Self> {
+        let open = || {
+            let source = context.open(path)?;
+            match locate(&*source, context)? {
+                Checkpoint::V2(prefix) => Self::bundle(source, &prefix, context),
+                Checkpoint::V1(_) => Err(Error::usage(
+                    "a V1 checkpoint has no keys to take after: its names are in the tensors",
+                )),
+            }
+        };
+        open().map_err(|error: Error| error.context(format!("-o like={path}")))
+    }
+
+    /// Reads the bundle of a prefix.
+    ///
+    /// # Errors
+    /// Malformed, if it is broken; i/o.
+    pub(crate) fn bundle(source: Arc<dyn Source>, prefix: &str, context: &dyn Context) -> Result<Self> {
+        let index = BundleIndex::read(&*source, prefix, context)?;
+        let graph = index.string_scalar(&*source, OBJECT_GRAPH_KEY.as_bytes(), context)?;
+        let graph = graph.map(|bytes| Graph::decode(bytes, context.limits())).transpose()?;
+        Ok(Self { source, index, graph })
+    }
+
+    /// The keys that each of these names stands for, in the map that came with the tensors or by one
+    /// of the names that keys have; none for a
+    /// name that stands for nothing here.
+    ///
+    /// # Errors
+    /// Usage, if two names stand for one key; malformed, if the object graph is broken; a limit; i/o.
+    pub(crate) fn resolve(
+        &self,
+        names: &[&str],
+        map: &KeyMap,
+        context: &dyn Context,
+    ) -> Result<Vec<Vec<Vec<u8>>>> {
+        let own = [OBJECT_GRAPH_KEY, SIDE_ENTRY_KEY].map(str::as_bytes);
+        let entries = self.index.entries.iter().filter(|entry| !own.contains(&&*entry.key));
+        let entries: Vec<_> = entries.collect();
+        let variables: Vec<Variable> = entries
+            .iter()
+            .map(|entry| {
+                let dims = entry.proto.shape.iter().flat_map(|shape| &shape.dim);
+                Variable {
+                    key: entry.key.clone(),
+                    dtype: entry.proto.dtype,
+                    shape: dims.map(|dim| dim.size).collect(),
+                    checksum: entry.proto.crc32c,
+                }
+            })
+            .collect();
+        let graph = self.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
+        let graph = graph.transpose()?;
+        let mut same =
+            |a: usize, b: usize| self.index.same_content(&*self.source, entries[a], entries[b], context);
+        let tensors = naming::name(&variables, graph.as_ref(), Scheme::Auto, &mut same)?;
+        resolve(names, map, &Followed::checkpoint(&variables, &tensors, graph.as_ref()))
+    }
+}

@@ -1,0 +1,31 @@
+//! A bundle as it is written: data files, then the index.
+//!
+//! ```text
+//! <prefix>.data-00000-of-0000N    the first of N data files
+//! <prefix>.index                  a table: what lies where
+//! checkpoint                      which prefix is the latest of the folder, where there is none yet
+//! ```
+//!
+//! Source: `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
+
+mod data;
+mod entry;
+mod files;
+mod graph;
+mod index;
+mod keys;
+mod like;
+mod plan;
+mod shards;
+mod streamed;
+mod strings;
+#[cfg(test)]
+mod tests;
+mod writable;
+mod writer;
+
+pub(crate) use entry::{Carried, Entry, Value};
+pub(crate) use like::Like;
+pub(crate) use plan::{BundlePlan, plan_bundle};
+pub(crate) use writable::{Writable, writable};
+pub(crate) use writer::BundleWriter;

@@ -1,0 +1,55 @@
+//! The plan of a bundle: its data files are laid out, its index is written when they are.
+
+use super::data::{self, DataFiles};
+use super::entry::Entry;
+use super::files::Prefix;
+use super::index;
+use crate::names::key_text::key_text;
+use crate::options::Sharding;
+use tensorferry_sdk::{
+    ByteSink, CatalogView, Digests, Error, LayoutSink, OutputId, Result, Role, SealSink, TensorPlan,
+};
+
+/// A bundle that is laid out.
+pub(crate) struct BundlePlan {
+    data: DataFiles,
+    index: OutputId,
+}
+
+/// Lays out a bundle of these entries, in any order.
+///
+/// # Errors
+/// Usage, if two entries have one key; whatever the layout says.
+pub(crate) fn plan_bundle(
+    mut entries: Vec<Entry>,
+    prefix: &Prefix,
+    sharding: Sharding,
+    catalog: &dyn CatalogView,
+    layout: &mut dyn LayoutSink,
+) -> Result<BundlePlan> {
+    entries.sort_by(|a, b| a.key.cmp(&b.key));
+    if let Some(pair) = entries.windows(2).find(|pair| pair[0].key == pair[1].key) {
+        return Err(
+            Error::usage("two tensors would have one key: rename one of them").tensor(key_text(&pair[0].key))
+        );
+    }
+    let data = data::lay_out(entries, prefix, sharding, catalog, layout)?;
+    let index = layout.late_file(&prefix.index(), Role::Index)?;
+    if let Some(pattern) = prefix.superseded() {
+        layout.supersedes(&pattern, Role::Data)?;
+    }
+    Ok(BundlePlan { data, index })
+}
+
+impl TensorPlan for BundlePlan {
+    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+        match &self.data.streamed {
+            Some(shard) if shard.file == file => shard.stream(catalog, output),
+            _ => Err(Error::plugin("a bundle streams no such file")),
+        }
+    }
+
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+        index::write(&self.data, self.index, digests, output)
+    }
+}

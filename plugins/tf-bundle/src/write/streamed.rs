@@ -1,0 +1,103 @@
+//! The streamed shard is the data file of the tensors of strings, and of bytes that are carried over
+//! from another bundle: the writer pushes them, and learns lengths and checksums as it does.
+
+use super::entry::Carried;
+use super::strings::{self, Written};
+use crate::checksum::unmask;
+use std::sync::{Mutex, PoisonError};
+use tensorferry_sdk::{
+    ByteSink, CatalogView, Error, LayoutSink, OutputId, Result, Role, TensorId, element_count,
+};
+
+/// How much of a carried stretch is held at a time.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// A stretch of the file.
+#[derive(Debug, Clone)]
+pub(super) enum Streamed {
+    Strings(TensorId),
+    Carried(Carried),
+}
+
+/// The file.
+pub(super) struct StreamedShard {
+    /// Its number among the shards.
+    pub(super) number: usize,
+    /// Its id in the layout.
+    pub(super) file: OutputId,
+    stretches: Vec<Streamed>,
+    /// What was written for each of them, once it was.
+    written: Mutex<Vec<(u64, Written)>>,
+}
+
+impl StreamedShard {
+    /// Plans the file.
+    ///
+    /// # Errors
+    /// Whatever the layout says.
+    pub(super) fn plan(
+        path: &str,
+        number: usize,
+        stretches: Vec<Streamed>,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<Self> {
+        let tensors: Vec<TensorId> = stretches
+            .iter()
+            .filter_map(|stretch| match stretch {
+                Streamed::Strings(tensor) => Some(*tensor),
+                Streamed::Carried(_) => None,
+            })
+            .collect();
+        let file = layout.streamed_file(path, Role::Data, &tensors)?;
+        Ok(Self { number, file, stretches, written: Mutex::default() })
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// Whatever reading and writing give.
+    pub(super) fn stream(&self, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+        let mut offset = 0;
+        let mut all = Vec::with_capacity(self.stretches.len());
+        for stretch in &self.stretches {
+            let written = match stretch {
+                Streamed::Strings(tensor) => write_strings(*tensor, catalog, output)?,
+                Streamed::Carried(carried) => carry(carried, output)?,
+            };
+            all.push((offset, written));
+            offset += written.len;
+        }
+        *self.written.lock().unwrap_or_else(PoisonError::into_inner) = all;
+        Ok(())
+    }
+
+    /// Where a stretch begins, and what was written for it.
+    ///
+    /// # Errors
+    /// A plugin error, if the file was not streamed.
+    pub(super) fn written(&self, stretch: usize) -> Result<(u64, Written)> {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.get(stretch).copied().ok_or_else(|| Error::plugin("a data file was not streamed"))
+    }
+}
+
+fn write_strings(tensor: TensorId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<Written> {
+    let view = catalog.tensor(tensor);
+    let read = |offset: u64, buffer: &mut [u8]| catalog.read(tensor, offset, buffer);
+    let count = element_count(view.shape)?;
+    strings::write(count, view.bytes, &read, output).map_err(|error| error.tensor(view.name))
+}
+
+/// Copies bytes as they lie; the length and the checksum stay.
+fn carry(carried: &Carried, output: &mut dyn ByteSink) -> Result<Written> {
+    let mut window = Vec::new();
+    let mut done = 0;
+    while done < carried.len {
+        let len = (carried.len - done).min(WINDOW_BYTES);
+        window.resize(usize::try_from(len).unwrap_or(0), 0);
+        carried.source.read_at(carried.file, carried.offset + done, &mut window)?;
+        output.write(&window)?;
+        done += len;
+    }
+    Ok(Written { len: carried.len, crc: unmask(carried.masked_crc) })
+}

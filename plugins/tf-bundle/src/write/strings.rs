@@ -1,0 +1,212 @@
+//! A tensor of strings as a data file has it:
+//!
+//! ```text
+//! varint[N]       the elements' lengths
+//! u32             the masked CRC-32C of the lengths, each taken as a u32, as a u64 where it has to be
+//! bytes           the elements, side by side
+//! ```
+//!
+//! The entry's CRC goes on from that of the lengths, over the four bytes and the elements. Source:
+//! `WriteStringTensor` in `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
+
+use crate::checksum::mask;
+use crate::varint;
+use crc32c::crc32c_append;
+use tensorferry_sdk::{ByteSink, Error, Result};
+
+/// How much of a tensor is held at a time.
+const WINDOW_BYTES: u64 = 1 << 20;
+/// How much output is gathered before it is passed on.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+/// The length and the CRC, unmasked, of what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) len: u64,
+    pub(super) crc: u32,
+}
+
+/// Writes `count` strings. `read` fills a buffer with their logical bytes (for each its length as a
+/// u64, then its bytes), of which there are `len`, from an offset on. They are read twice, since all
+/// lengths come first.
+///
+/// # Errors
+/// Malformed, if the lengths do not add up; else whatever reading and writing give.
+pub(super) fn write(
+    count: u64,
+    len: u64,
+    read: &dyn Fn(u64, &mut [u8]) -> Result<()>,
+    output: &mut dyn ByteSink,
+) -> Result<Written> {
+    let mut strings = Strings { read, len, start: 0, window: Vec::new() };
+    let mut output = Gathered { output, bytes: Vec::new(), written: 0 };
+    let crc_of_lengths = write_lengths(count, &mut strings, &mut output)?;
+    let check = mask(crc_of_lengths).to_le_bytes();
+    output.append(&check)?;
+    let mut crc = crc32c_append(crc_of_lengths, &check);
+    let mut offset = 0;
+    while offset < len {
+        let mut left = strings.length_at(offset)?;
+        offset += 8;
+        while left > 0 {
+            let window = strings.window_at(offset, 1)?;
+            let piece = &window[..usize::try_from(left).map_or(window.len(), |left| left.min(window.len()))];
+            crc = crc32c_append(crc, piece);
+            output.append(piece)?;
+            left -= piece.len() as u64;
+            offset += piece.len() as u64;
+        }
+    }
+    output.flush()?;
+    Ok(Written { len: output.written, crc })
+}
+
+/// Writes one string that is in memory.
+///
+/// # Errors
+/// As [`write`].
+pub(super) fn write_scalar(text: &[u8], output: &mut dyn ByteSink) -> Result<Written> {
+    let logical = [&(text.len() as u64).to_le_bytes()[..], text].concat();
+    let read = |offset: u64, buffer: &mut [u8]| {
+        let rest = usize::try_from(offset).ok().and_then(|start| logical.get(start..));
+        let part = rest.and_then(|rest| rest.get(..buffer.len()));
+        buffer.copy_from_slice(part.ok_or_else(|| Error::plugin("a read past the string's end"))?);
+        Ok(())
+    };
+    write(1, logical.len() as u64, &read, output)
+}
+
+fn write_lengths(count: u64, strings: &mut Strings<'_>, output: &mut Gathered<'_>) -> Result<u32> {
+    let (mut crc, mut offset) = (0, 0);
+    let mut encoded = Vec::new();
+    for _ in 0..count {
+        let len = strings.length_at(offset)?;
+        offset += 8 + len;
+        crc = append_length(crc, len);
+        encoded.clear();
+        varint::push(len, &mut encoded);
+        output.append(&encoded)?;
+    }
+    if offset == strings.len {
+        return Ok(crc);
+    }
+    Err(Error::malformed("the strings of a tensor end elsewhere than the tensor")
+        .expected(format!("{} bytes", strings.len))
+        .found(offset))
+}
+
+fn append_length(crc: u32, len: u64) -> u32 {
+    match u32::try_from(len) {
+        Ok(len) => crc32c_append(crc, &len.to_le_bytes()),
+        Err(_) => crc32c_append(crc, &len.to_le_bytes()),
+    }
+}
+
+/// The logical bytes of a tensor of strings, a window of them at a time.
+struct Strings<'a> {
+    read: &'a dyn Fn(u64, &mut [u8]) -> Result<()>,
+    len: u64,
+    start: u64,
+    window: Vec<u8>,
+}
+
+impl Strings<'_> {
+    /// The length that stands at `offset`; the string that follows is there.
+    fn length_at(&mut self, offset: u64) -> Result<u64> {
+        let window = self.window_at(offset, 8)?;
+        let len = window.first_chunk().map_or(u64::MAX, |bytes| u64::from_le_bytes(*bytes));
+        let left = self.len - offset - 8;
+        if len <= left {
+            return Ok(len);
+        }
+        Err(Error::malformed("a string is longer than its tensor")
+            .expected(format!("at most {left} bytes"))
+            .found(len))
+    }
+
+    /// The bytes that are held from `offset` on: `least` of them, or more.
+    fn window_at(&mut self, offset: u64, least: u64) -> Result<&[u8]> {
+        let held = self.start..self.start + self.window.len() as u64;
+        if offset < held.start || offset + least > held.end {
+            let len = self.len.saturating_sub(offset).min(WINDOW_BYTES);
+            if len < least {
+                return Err(Error::malformed("a tensor of strings ends inside a length")
+                    .expected(format!("{least} bytes"))
+                    .found(len));
+            }
+            self.window.resize(usize::try_from(len).unwrap_or(0), 0);
+            (self.read)(offset, &mut self.window)?;
+            self.start = offset;
+        }
+        let skip = usize::try_from(offset - self.start).unwrap_or(self.window.len());
+        Ok(&self.window[skip..])
+    }
+}
+
+/// Passes bytes on in larger pieces, and counts them.
+struct Gathered<'a> {
+    output: &'a mut dyn ByteSink,
+    bytes: Vec<u8>,
+    written: u64,
+}
+
+impl Gathered<'_> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.written += bytes.len() as u64;
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() >= OUTPUT_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.output.write(&self.bytes)?;
+        self.bytes.clear();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn write_all(strings: &[&[u8]], cut: usize) -> Result<(Vec<u8>, Written)> {
+        let logical: Vec<u8> =
+            strings.iter().flat_map(|s| [&(s.len() as u64).to_le_bytes()[..], s].concat()).collect();
+        let logical = &logical[..logical.len() - cut];
+        let read = |offset: u64, buffer: &mut [u8]| {
+            let start = usize::try_from(offset).unwrap();
+            buffer.copy_from_slice(&logical[start..start + buffer.len()]);
+            Ok(())
+        };
+        let mut bytes = Vec::new();
+        let written = write(strings.len() as u64, logical.len() as u64, &read, &mut bytes)?;
+        Ok((bytes, written))
+    }
+
+    #[test]
+    fn one_string_is_the_same_either_way() {
+        let mut bytes = Vec::new();
+        let written = write_scalar(b"hello", &mut bytes).unwrap();
+        assert_eq!(write_all(&[b"hello"], 0).unwrap(), (bytes.clone(), written));
+        assert_eq!((bytes[0], &bytes[5..]), (5, &b"hello"[..]));
+        assert_eq!(bytes[1..5], mask(crc32c::crc32c(&5_u32.to_le_bytes())).to_le_bytes());
+    }
+
+    #[test]
+    fn strings_cross_windows() {
+        let long = vec![7_u8; (2 << 20) + 3];
+        let (bytes, written) = write_all(&[b"", &long, b"ab", b""], 0).unwrap();
+        assert_eq!(written.len, bytes.len() as u64);
+        assert_eq!(&bytes[..7], [0, 0x83, 0x80, 0x80, 1, 2, 0]);
+        assert_eq!(bytes[11..11 + long.len()], long);
+        assert!(bytes.ends_with(b"ab"));
+        assert_eq!(write_all(&[], 0).unwrap().0, mask(0).to_le_bytes());
+    }
+
+    #[test]
+    fn lengths_that_do_not_add_up_are_refused() {
+        assert!(write_all(&[b"ab", b"cd"], 1).is_err());
+        assert!(write_all(&[b"ab", b"cd"], 7).is_err());
+    }
+}

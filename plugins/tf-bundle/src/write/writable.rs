@@ -1,0 +1,81 @@
+//! Which tensors of a catalog a bundle can hold.
+
+use crate::bundle::OBJECT_GRAPH_KEY;
+use crate::dtype;
+use crate::side_entry::SIDE_ENTRY_KEY;
+use tensorferry_sdk::{CatalogView, Dtype, LayoutSink, Result, TensorId, TensorView};
+
+/// The most dimensions that a shape of TensorFlow has.
+const MOST_DIMENSIONS: usize = 254;
+
+/// A tensor that a bundle can hold, and TensorFlow's number for its dtype.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writable {
+    pub(crate) tensor: TensorId,
+    pub(crate) dtype: i32,
+}
+
+/// The tensors that a bundle can hold; the others are omitted, each with the reason.
+///
+/// # Errors
+/// Whatever the layout says.
+pub(crate) fn writable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<Writable>> {
+    let mut kept = Vec::new();
+    for tensor in catalog.tensor_ids() {
+        let view = catalog.tensor(tensor);
+        match (dtype::number(view.dtype), why_not(view)) {
+            (Some(dtype), None) => kept.push(Writable { tensor, dtype }),
+            (Some(_), Some(why)) => layout.omit(tensor, why)?,
+            (None, _) => {
+                let info = catalog.dtype_info(view.dtype)?;
+                let why = format!("TensorFlow has no dtype {}: {}", info.name(), remedy(view.dtype));
+                layout.omit(tensor, &why)?;
+            }
+        }
+    }
+    Ok(kept)
+}
+
+fn why_not(view: TensorView<'_>) -> Option<&'static str> {
+    if let Some(why) = reserved(view.name) {
+        return Some(why);
+    }
+    let elements = |count: i64, &dim: &u64| count.checked_mul(i64::try_from(dim).ok()?);
+    if view.shape.len() > MOST_DIMENSIONS {
+        Some("a shape of TensorFlow has at most 254 dimensions")
+    } else if view.shape.iter().try_fold(1, elements).is_none() {
+        Some("TensorFlow takes no shape whose product overflows before a zero")
+    } else {
+        None
+    }
+}
+
+/// Why no tensor can have this name.
+fn reserved(name: &str) -> Option<&'static str> {
+    match name {
+        "" => Some("the empty key is the bundle's header: give the tensor a name"),
+        OBJECT_GRAPH_KEY => Some("this key is the object graph's: rename the tensor"),
+        SIDE_ENTRY_KEY => Some("this key is that of ferry's metadata: rename the tensor"),
+        _ if name.starts_with('\0') => {
+            Some("keys that begin with NUL are those of slices: rename the tensor")
+        }
+        _ => None,
+    }
+}
+
+/// What would carry tensors of such a dtype.
+fn remedy(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::I4 => "it has one element a byte there, so cast it to I4_UNPACKED",
+        Dtype::U4 => "it has one element a byte there, so cast it to U4_UNPACKED",
+        Dtype::I2 => "it has one element a byte there, so cast it to I2_UNPACKED",
+        Dtype::U2 => "it has one element a byte there, so cast it to U2_UNPACKED",
+        Dtype::F4 => "it has one element a byte there, so cast it to F4_UNPACKED",
+        Dtype::C32 | Dtype::BC32 => "cast it to C64",
+        Dtype::F8_E8M0 => "cast it to F32",
+        Dtype::F6_E2M3 | Dtype::F6_E3M2 => "cast it to BF16",
+        Dtype::BITS8 | Dtype::BITS1X8 | Dtype::BITS2X4 | Dtype::BITS4X2 => "cast it to U8",
+        Dtype::BITS16 => "cast it to U16",
+        _ => "the format that it came from holds it",
+    }
+}

@@ -1,0 +1,61 @@
+//! The writer of bundles: what lies under which key, and the files around it.
+
+use super::entry::Entry;
+use super::files::Prefix;
+use super::keys;
+use super::plan::plan_bundle;
+use super::writable::writable;
+use crate::options::WriteOptions;
+use crate::side_entry::{SIDE_ENTRY_KEY, SideEntry};
+use crate::state_file;
+use tensorferry_proto::CheckpointState;
+use tensorferry_sdk::{
+    CatalogView, Context, LayoutSink, Options, Result, Role, Target, TensorPlan, TensorWriter,
+};
+
+/// Plans bundles.
+#[derive(Debug)]
+pub(crate) struct BundleWriter {
+    options: WriteOptions,
+}
+
+impl BundleWriter {
+    /// A writer with these options.
+    ///
+    /// # Errors
+    /// Usage, if they contradict each other.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { options: WriteOptions::new(options)? })
+    }
+}
+
+impl TensorWriter for BundleWriter {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        let prefix = Prefix::of(target)?;
+        let tensors = writable(catalog, layout)?;
+        let mut entries = keys::assign(&tensors, &self.options, catalog, layout, context)?;
+        if let Some(side_entry) = SideEntry::of(catalog) {
+            entries.push(Entry::text(SIDE_ENTRY_KEY, side_entry.encode()));
+        }
+        context.check_cancelled()?;
+        let plan = plan_bundle(entries, &prefix, self.options.sharding, catalog, layout)?;
+        let is_new_folder = *target == Target::Folder && context.output_is_new();
+        if self.options.latest || is_new_folder {
+            let (path, name) = prefix.state_file();
+            let file = layout.file(&path, Role::Index)?;
+            let state = CheckpointState {
+                model_checkpoint_path: name.to_owned(),
+                all_model_checkpoint_paths: vec![name.to_owned()],
+                ..CheckpointState::default()
+            };
+            layout.bytes(file, state_file::render(&state).as_bytes())?;
+        }
+        Ok(Box::new(plan))
+    }
+}

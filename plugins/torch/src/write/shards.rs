@@ -1,0 +1,80 @@
+//! A shard is one file of a model that is split: a state dict of some of its tensors. Tensors that
+//! share a storage are in one shard, and count once, as `split_torch_state_dict_into_shards` of
+//! huggingface_hub has it.
+
+use super::storages::Storages;
+use crate::choose::NAMING;
+use std::collections::BTreeMap;
+use tensorferry_hub::{Index, Names, split};
+use tensorferry_sdk::{
+    CatalogView, LayoutSink, Loss, LossKind, Node, NodeKind, Result, Role, Target, TensorId,
+};
+
+/// The records of each shard, in order: one shard, if all fit into it.
+pub(super) fn divide(storages: &Storages, most: Option<u64>) -> Vec<Vec<usize>> {
+    split(storages.records.iter().map(|record| record.len).enumerate(), most)
+}
+
+/// The names of a model's files.
+pub(super) fn names(target: &Target) -> Names {
+    Names::of(&NAMING, target)
+}
+
+/// Lays the index out: the file of each tensor.
+pub(super) fn write_index(
+    catalog: &dyn CatalogView,
+    names: &Names,
+    shards: &[(String, Storages)],
+    layout: &mut dyn LayoutSink,
+) -> Result<()> {
+    let mut weight_map = BTreeMap::new();
+    let mut total_size = 0_u64;
+    for (path, storages) in shards {
+        let held = catalog.tensor_ids().filter(|&id| storages.place(id).is_some());
+        weight_map.extend(held.map(|id| (catalog.tensor(id).name, path.as_str())));
+        total_size = storages.records.iter().fold(total_size, |sum, record| sum.saturating_add(record.len));
+    }
+    let file = layout.file(&names.index(), Role::Index)?;
+    layout.bytes(file, &Index::encode(total_size, &weight_map)?)?;
+    Ok(())
+}
+
+/// Says which files belong to an older split of the same model.
+pub(super) fn supersede(target: &Target, names: &Names, layout: &mut dyn LayoutSink) -> Result<()> {
+    let is_of_hub = match target {
+        Target::Folder => true,
+        Target::File(name) => name.ends_with(NAMING.suffix) || name.ends_with(NAMING.index_suffix),
+    };
+    // Beside a file of another ending, `model.bin` may be anything.
+    let superseded = if is_of_hub { names.superseded() } else { Vec::new() };
+    superseded.into_iter().try_for_each(|(pattern, role)| layout.supersedes(&pattern, role))
+}
+
+/// Says so where a tree holds more than a flat list of tensors: files in parts have no place for it.
+pub(super) fn lose_state(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<()> {
+    let Some(root) = catalog.root() else { return Ok(()) };
+    if is_state_dict(catalog, &catalog.node(root)?)? {
+        return Ok(());
+    }
+    let why = "a model in several files holds names and tensors alone; without -o max_shard_size all is kept";
+    layout.loss(Loss::new(LossKind::State, ".", why))
+}
+
+/// Whether a node is a mapping of tensors' own names to them.
+fn is_state_dict(catalog: &dyn CatalogView, root: &Node) -> Result<bool> {
+    if root.kind != NodeKind::MAP {
+        return Ok(false);
+    }
+    for (key, value) in root.entries() {
+        let key = catalog.node(key)?;
+        let mut value = catalog.node(value)?;
+        if let (NodeKind::ATTRIBUTED, Some(&inner)) = (value.kind, value.children.first()) {
+            value = catalog.node(inner)?;
+        }
+        let name = value.as_tensor().map(|id: TensorId| catalog.tensor(id).name);
+        if name.is_none() || name != key.as_text() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,8 @@
+"""Prints what TensorFlow sees in each of the checkpoints that are named."""
+
+import json
+import sys
+
+import tf_facts
+
+print(json.dumps({prefix: tf_facts.facts(prefix) for prefix in sys.argv[1:]}))
