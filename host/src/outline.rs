@@ -48,6 +48,10 @@ pub fn lines(catalog: &Catalog) -> Vec<Line> {
         children.retain(|(_, child)| !walk.is_leaf(*child));
         let count = children.len();
         let places = if level == 0 { MOST_LINES } else { MOST_CHILDREN };
+        // Its line has said all of it.
+        if level > 0 && in_one_line(catalog, &walk, node).is_some() {
+            continue;
+        }
         if shown.len() + count.min(places) > MOST_LINES && level > 0 {
             continue;
         }
@@ -90,8 +94,23 @@ fn line(catalog: &Catalog, walk: &Walk<'_>, level: usize, key: &str, node: NodeI
     }
 }
 
+/// A mapping of scalars, as `lr=0.001, betas=...`; `None` for other nodes.
+fn in_one_line(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
+    let node = catalog.tree().get(walk.value(id)).filter(|node| node.kind == NodeKind::MAP)?;
+    let children = walk.children(id);
+    let value = |id: NodeId| scalar(catalog.tree().get(walk.value(id))?);
+    let pairs: Option<Vec<String>> =
+        children.iter().map(|(key, child)| Some(format!("{key}={}", value(*child)?))).collect();
+    let pairs = pairs.filter(|pairs| !pairs.is_empty())?.join(", ");
+    let class = if node.class.is_empty() { String::new() } else { format!("{}: ", node.class) };
+    Some(shortened(&format!("{class}{pairs}")))
+}
+
 /// The value of a node, shortened, or what it is.
 fn summary(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> String {
+    if let Some(line) = in_one_line(catalog, walk, id) {
+        return line;
+    }
     let Some(node) = catalog.tree().get(walk.value(id)) else { return String::new() };
     match scalar(node) {
         Some(Value::String(text)) => shortened(&text),

@@ -177,8 +177,12 @@ impl<'a> Walk<'a> {
                 .iter()
                 .filter(|(_, child)| self.tensors_below(*child) > 0)
                 .partition(|(key, child)| self.is_training_state(key, *child));
-            let models: Vec<&(String, NodeId)> =
+            let mappings: Vec<&(String, NodeId)> =
                 rest.iter().copied().filter(|(_, child)| self.mapping[child.0 as usize]).collect();
+            // Beside a model, what holds single numbers alone (a callback's best loss) is none.
+            let (numbers, models): (Vec<_>, Vec<_>) =
+                mappings.iter().copied().partition(|(_, child)| self.holds_numbers(*child));
+            let models = if models.is_empty() { numbers } else { models };
             if self.maps_names(branch.node, &children, !models.is_empty()) || models.is_empty() {
                 // Where there is nothing but training state, that is what the user means.
                 for (key, child) in training.into_iter().filter(|_| !rest.is_empty()) {
@@ -203,11 +207,15 @@ impl<'a> Walk<'a> {
     fn maps_names(&self, id: NodeId, children: &[(String, NodeId)], beside_a_model: bool) -> bool {
         self.node(self.value(id)).kind == NodeKind::MAP
             && children.iter().any(|(key, child)| {
-                let is_number = || self.tensors(*child, &[]).iter().all(|id| self.elements(*id) <= 1);
                 self.is_leaf(*child)
                     && !self.is_training_state(key, *child)
-                    && !(beside_a_model && is_number())
+                    && !(beside_a_model && self.holds_numbers(*child))
             })
+    }
+
+    /// Whether no tensor below a node has more than one element.
+    fn holds_numbers(&self, id: NodeId) -> bool {
+        self.tensors(id, &[]).iter().all(|id| self.elements(*id) <= 1)
     }
 
     fn elements(&self, id: TensorId) -> u64 {
@@ -345,6 +353,14 @@ mod tests {
         assert_eq!(names(&part), ["a", "b"]);
         assert_eq!(left_out.len(), 2);
         assert_eq!(names(&take(catalog(r#"{"step": "T"}"#), &Part::Auto, true).unwrap().0), ["step"]);
+    }
+
+    #[test]
+    fn numbers_of_callbacks_are_no_model() {
+        let text = r#"{"state_dict": {"a": "TT"}, "callbacks": {"early": {"best": "T"}}}"#;
+        let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
+        assert_eq!(names(&part), ["a"]);
+        assert_eq!(left_out[0].what, "callbacks");
     }
 
     #[test]
