@@ -95,8 +95,8 @@ const ADDITION: [(&str, &str, &str); 6] = [
     ),
     (
         "sdk/abi/src/host.rs",
-        "    fn global(&mut self, name: RStr<'_>) -> AbiResult<()>;",
-        "    fn global(&mut self, name: RStr<'_>) -> AbiResult<()>;\n    fn newer(&mut self) -> u32 {\n        0\n    }",
+        "_key: RStr<'_>, _value: RStr<'_>) -> AbiResult<()> {\n        ROk(())\n    }",
+        "_key: RStr<'_>, _value: RStr<'_>) -> AbiResult<()> {\n        ROk(())\n    }\n    fn newer(&mut self) -> u32 {\n        0\n    }",
     ),
     (
         "sdk/src/mirror/format.rs",

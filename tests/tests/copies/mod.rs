@@ -89,16 +89,13 @@ impl Copy {
     }
 
     fn write(&self) {
-        let members: Vec<String> = self.members.iter().map(|member| format!("{member:?}")).collect();
         let manifest =
             std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
-        let lines = manifest.lines().filter_map(|line| match line.split(" =").next() {
-            Some("members") => Some(format!("members = [{}]", members.join(", "))),
-            Some("exclude") => Some("exclude = [\"npy\"]".to_owned()),
-            Some("default-members") => None,
-            _ => Some(line.to_owned()),
-        });
-        self.put("Cargo.toml", &(lines.collect::<Vec<String>>().join("\n") + "\n"));
+        let (_, shared) =
+            manifest.split_once("[workspace.package]").expect("the first table is that of the members");
+        let members = format!("members = {:?}\nexclude = [\"npy\"]", self.members);
+        let manifest = format!("[workspace]\nresolver = \"3\"\n{members}\n\n[workspace.package]{shared}");
+        self.put("Cargo.toml", &manifest);
         self.put_file(root(), "Cargo.lock", "Cargo.lock");
         for folder in self.members.iter().filter(|member| !member.contains('/')) {
             self.put_folder(&root().join(folder), folder);
