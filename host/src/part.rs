@@ -225,6 +225,10 @@ impl<'a> Walk<'a> {
     /// Optimizers, schedulers, gradient scalers and random states go by these names everywhere; an
     /// optimizer's state also shows by its shape, whatever it is called.
     fn is_training_state(&self, key: &str, id: NodeId) -> bool {
+        // The path of a parameter: `scaler.weight` of a flat list is a part of the model.
+        if self.is_leaf(id) && key.contains(['.', '/']) {
+            return false;
+        }
         let key = key.to_lowercase();
         let named = ["optim", "sched", "rng", "random_state", "scaler"].iter().any(|word| key.contains(word));
         let children = self.children(id);
@@ -365,9 +369,9 @@ mod tests {
 
     #[test]
     fn training_state_beside_plain_tensors_is_left_out() {
-        let text = r#"{"weight": "T", "rng_state": "T"}"#;
+        let text = r#"{"weight": "T", "scaler.mean": "T", "rng_state": "T"}"#;
         let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
-        assert_eq!(names(&part), ["weight"]);
+        assert_eq!(names(&part), ["scaler.mean", "weight"]);
         assert_eq!(left_out.len(), 1);
     }
 

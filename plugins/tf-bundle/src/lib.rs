@@ -6,8 +6,8 @@
 //! | `saved-model` | the variables of a SavedModel | one with new variables, after another |
 //! | `tf-graph` | the constants of a GraphDef | |
 //!
-//! The layouts stand where they are read: [`bundle`], [`table`], [`v1`], [`graph_def`], [`wire`] and
-//! [`text`]; what leads from names to keys and back is in [`names`].
+//! The layouts stand where they are read: `bundle/`, `table/`, `v1/`, `graph_def/`, `wire.rs` and
+//! `text/`; what leads from names to keys and back is in `names/`.
 #![forbid(unsafe_code)]
 
 mod options;
