@@ -1,5 +1,6 @@
 //! The jobs: what is converted, beside what, in which order.
 
+use crate::kinds::{CONVERSIONS, Kind, Recipe};
 use crate::measure::measure;
 use crate::table::{Row, print};
 use std::path::{Path, PathBuf};
@@ -9,73 +10,21 @@ use tensorferry_tests::{Ferry, python};
 
 const TENSORS: u64 = 300;
 
-/// A format of models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Torch,
-    Safetensors,
-    Bundle,
-}
-
-/// What is converted into what.
-const CONVERSIONS: [(Kind, Kind); 5] = [
-    (Kind::Torch, Kind::Safetensors),
-    (Kind::Safetensors, Kind::Torch),
-    (Kind::Safetensors, Kind::Safetensors),
-    (Kind::Bundle, Kind::Safetensors),
-    (Kind::Safetensors, Kind::Bundle),
-];
-
-impl Kind {
-    /// The format's id.
-    fn id(self) -> &'static str {
-        match self {
-            Self::Torch => "torch",
-            Self::Safetensors => "safetensors",
-            Self::Bundle => "tf-bundle",
-        }
-    }
-
-    /// What it is called in the tables.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Torch => "pt",
-            Self::Safetensors => "safetensors",
-            Self::Bundle => "bundle",
-        }
-    }
-
-    /// A model's files, first the one with the tensors.
-    fn files(self, model: &str) -> Vec<String> {
-        match self {
-            Self::Torch => vec![format!("{model}.pt")],
-            Self::Safetensors => vec![format!("{model}.safetensors")],
-            Self::Bundle => vec![format!("{model}.data-00000-of-00001"), format!("{model}.index")],
-        }
-    }
-
-    /// What a command names: the file, or what a bundle's files start with.
-    fn name(self, model: &str) -> String {
-        match self {
-            Self::Torch | Self::Safetensors => self.files(model).swap_remove(0),
-            Self::Bundle => model.to_owned(),
-        }
-    }
-}
-
 /// A command that is measured.
 struct Job {
     name: String,
     command: Command,
-    /// The files that it makes, to be removed.
+    /// The files and folders that it makes, to be removed.
     outputs: Vec<String>,
 }
 
-/// A folder with a model in every format.
+/// A folder with a model in every form.
 pub(crate) struct Bench {
     name: &'static str,
     folder: PathBuf,
     bytes: u64,
+    /// The kinds whose conversions are measured.
+    kinds: Vec<Kind>,
     ferry: Ferry,
 }
 
@@ -86,24 +35,50 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(name: &'static str, folder: &Path, bytes: u64) -> Self {
+    pub(crate) fn new(name: &'static str, folder: &Path, bytes: u64, kinds: &[Kind]) -> Self {
         std::fs::create_dir_all(folder).unwrap();
-        let bench = Self { name, folder: folder.to_owned(), bytes, ferry: Ferry::new() };
-        bench.make("model", &Model::of_size(bytes, TENSORS, 1));
+        let (folder, kinds) = (folder.to_owned(), kinds.to_vec());
+        let bench = Self { name, folder, bytes, kinds, ferry: Ferry::new() };
+        bench.make("model", &Model::of_size(bytes, TENSORS, 1), &bench.inputs());
         bench
+    }
+
+    /// The conversions from and to the kinds that are measured.
+    fn conversions(&self) -> impl Iterator<Item = (Kind, Kind)> {
+        let is_measured =
+            |&(from, to): &(Kind, Kind)| self.kinds.iter().any(|&kind| kind == from || kind == to);
+        CONVERSIONS.into_iter().filter(is_measured)
+    }
+
+    /// What they convert from.
+    fn inputs(&self) -> Vec<Kind> {
+        let is_input = |&kind: &Kind| self.conversions().any(|(from, _)| from == kind);
+        Kind::ALL.into_iter().filter(is_input).collect()
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// A model in every format, under the format's names.
-    fn make(&self, name: &str, model: &Model) {
-        let safetensors = self.path(&Kind::Safetensors.name(name));
-        model.write(&safetensors).unwrap();
-        for kind in [Kind::Torch, Kind::Bundle] {
-            let options = ["--force", "--quiet", "--to", kind.id()];
-            let _ = self.ferry.convert(&safetensors, &self.path(&kind.name(name)), &options);
+    /// A model as safetensors and in these forms, under the names that they have.
+    fn make(&self, name: &str, model: &Model, kinds: &[Kind]) {
+        model.write(&self.path(&Kind::Safetensors.name(name))).unwrap();
+        for &kind in kinds {
+            self.make_from_safetensors(name, kind);
+        }
+    }
+
+    fn make_from_safetensors(&self, name: &str, kind: Kind) {
+        let (safetensors, path) = (self.path(&Kind::Safetensors.name(name)), self.path(&kind.name(name)));
+        match kind.recipe() {
+            Recipe::Itself => {}
+            Recipe::Conversion(options) => {
+                let options = [&["--force", "--quiet", "--to", kind.id()], options].concat();
+                let _ = self.ferry.convert(&safetensors, &path, &options);
+            }
+            Recipe::Script(script) => {
+                let _ = python::script(script, [safetensors, path]);
+            }
         }
     }
 
@@ -113,16 +88,19 @@ impl Bench {
         Job { name, command, outputs: to.files("out") }
     }
 
-    fn cp(&self, input: &str, sync: bool) -> Job {
+    fn cp(&self, kind: Kind, sync: bool) -> Job {
+        let input = &kind.files("model")[0];
         let mut command = Command::new(if sync { "sh" } else { "cp" });
-        let args = if sync {
-            &["-c", "cp \"$1\" \"$2\" && sync \"$2\"", "sh"][..]
-        } else {
+        let args = match (kind.is_folder(), sync) {
             // As read and write: a reflink would copy nothing.
-            &["--reflink=never"]
+            (false, false) => &["--reflink=never"][..],
+            (true, false) => &["--reflink=never", "-r"],
+            (false, true) => &["-c", "cp \"$1\" \"$2\" && sync \"$2\"", "sh"],
+            (true, true) => &["-c", "cp -r \"$1\" \"$2\" && find \"$2\" -type f -exec sync {} +", "sh"],
         };
         command.args(args).arg(self.path(input)).arg(self.path("copy"));
-        let name = format!("cp {input}{}", if sync { " + sync" } else { "" });
+        let recursive = if kind.is_folder() { "-r " } else { "" };
+        let name = format!("cp {recursive}{input}{}", if sync { " + sync" } else { "" });
         Job { name, command, outputs: vec!["copy".to_owned()] }
     }
 
@@ -148,7 +126,8 @@ impl Bench {
 
     fn remove(&self, outputs: &[String]) {
         for output in outputs {
-            let _ = std::fs::remove_file(self.path(output));
+            let path = self.path(output);
+            let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
         }
     }
 
@@ -156,8 +135,8 @@ impl Bench {
     pub(crate) fn beside_cp(&self, rounds: usize, options: &[&str]) {
         let sync = options.contains(&"--sync");
         let mut jobs = Vec::new();
-        for (from, to) in CONVERSIONS {
-            jobs.push(self.cp(&from.files("model")[0], sync));
+        for (from, to) in self.conversions() {
+            jobs.push(self.cp(from, sync));
             let name = format!("ferry {} -> {}{}", from.word(), to.word(), if sync { " --sync" } else { "" });
             jobs.push(self.convert(name, "model", from, to, options));
         }
@@ -175,9 +154,13 @@ impl Bench {
             ("torch.load(mmap=True) + save_file", "convert.py", Kind::Torch, Kind::Safetensors),
             ("tf.train.load_checkpoint + save_file", "tf_convert.py", Kind::Bundle, Kind::Safetensors),
             ("safe_open + tf.train.Checkpoint.write", "tf_convert.py", Kind::Safetensors, Kind::Bundle),
+            ("zero_to_fp32 + save_file", "zero_convert.py", Kind::Zero3, Kind::Safetensors),
         ];
         let mut jobs = Vec::new();
         for (name, script, from, to) in scripts {
+            if !self.conversions().any(|conversion| conversion == (from, to)) {
+                continue;
+            }
             let ferry = format!("ferry {} -> {}", from.word(), to.word());
             let ferry = self.convert(ferry, "model", from, to, &[]);
             let paths = [self.path(&from.name("model")), self.path(&to.name("out"))];
@@ -191,14 +174,18 @@ impl Bench {
 
     /// A model of 1 MiB with everything that a start costs, and a catalog of 100,000 tensors.
     pub(crate) fn small_and_many(&self) {
-        self.make("small", &Model::of_size(1 << 20, 30, 2));
-        self.make("many", &Model::of_scalars(100_000, 3));
+        let inputs = self.inputs();
+        self.make("small", &Model::of_size(1 << 20, 30, 2), &inputs);
+        // The others are training states: nobody keeps scalars by the thousand there.
+        let is_catalog = |kind: &Kind| matches!(kind, Kind::Safetensors | Kind::Torch | Kind::Bundle);
+        let catalogs: Vec<Kind> = inputs.into_iter().filter(is_catalog).collect();
+        self.make("many", &Model::of_scalars(100_000, 3), &catalogs);
         let mut jobs = Vec::new();
-        for (from, to) in CONVERSIONS {
+        for (from, to) in self.conversions() {
             let name = format!("1 MiB, {} -> {}", from.word(), to.word());
             jobs.push(self.convert(name, "small", from, to, &[]));
         }
-        for kind in [Kind::Safetensors, Kind::Torch, Kind::Bundle] {
+        for kind in catalogs {
             let mut command = self.ferry.command(["inspect", "--json", "--from", kind.id()]);
             command.arg(self.path(&kind.name("many")));
             let name = format!("inspect 100,000 tensors, {}", kind.word());
@@ -210,14 +197,26 @@ impl Bench {
     /// Peak memory at once and at four times the size.
     pub(crate) fn peak_memory(&self) {
         let large = self.bytes * 4;
-        self.make("large", &Model::of_size(large, TENSORS, 4));
-        let mut jobs = Vec::new();
+        self.make("large", &Model::of_size(large, TENSORS, 4), &[]);
+        let mut rows = Vec::new();
         for (model, bytes) in [("model", self.bytes), ("large", large)] {
-            for (from, to) in CONVERSIONS {
-                let name = format!("{} MiB, {} -> {}", bytes >> 20, from.word(), to.word());
-                jobs.push(self.convert(name, model, from, to, &[]));
+            for from in self.inputs() {
+                // One at a time: all of them at this size are more than some disks have.
+                if model == "large" {
+                    self.make_from_safetensors(model, from);
+                }
+                let conversions = self.conversions().filter(|conversion| conversion.0 == from);
+                let jobs = conversions.map(|(_, to)| {
+                    let name = format!("{} MiB, {} -> {}", bytes >> 20, from.word(), to.word());
+                    self.convert(name, model, from, to, &[])
+                });
+                rows.extend(self.in_turns(1, jobs.collect()));
+                if model == "large" && from != Kind::Safetensors {
+                    self.remove(&from.files(model));
+                }
             }
         }
-        print(&format!("{}: peak memory", self.name), &self.in_turns(1, jobs), |_| None);
+        self.remove(&Kind::Safetensors.files("large"));
+        print(&format!("{}: peak memory", self.name), &rows, |_| None);
     }
 }

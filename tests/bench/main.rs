@@ -5,10 +5,12 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark ends where something fails")]
 
 mod jobs;
+mod kinds;
 mod measure;
 mod table;
 
 use jobs::Bench;
+use kinds::Kind;
 use std::path::PathBuf;
 
 /// What the command line says.
@@ -19,18 +21,20 @@ struct Arguments {
     memory: PathBuf,
     rounds: usize,
     mebibytes: u64,
+    /// The kinds whose conversions are measured; all of them by default.
+    kinds: Vec<Kind>,
 }
 
 fn main() {
     let arguments = arguments();
     println!("{}\n", measure::machine());
     let bytes = arguments.mebibytes << 20;
-    let disk = Bench::new("disk", &arguments.disk, bytes);
+    let disk = Bench::new("disk", &arguments.disk, bytes, &arguments.kinds);
     disk.beside_cp(arguments.rounds, &[]);
     disk.beside_cp(arguments.rounds, &["--sync"]);
     disk.beside_python();
     disk.peak_memory();
-    Bench::new("memory", &arguments.memory, bytes).beside_cp(arguments.rounds, &[]);
+    Bench::new("memory", &arguments.memory, bytes, &arguments.kinds).beside_cp(arguments.rounds, &[]);
     // Last: the kernel counts the memory that this process held when it started a child as the
     // child's, and making 100,000 tensors takes some.
     disk.small_and_many();
@@ -43,6 +47,7 @@ fn arguments() -> Arguments {
         memory: PathBuf::from("/dev/shm/ferry-bench"),
         rounds: 15,
         mebibytes: 1024,
+        kinds: Vec::new(),
     };
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
@@ -52,8 +57,19 @@ fn arguments() -> Arguments {
             "--memory-dir" => arguments.memory = PathBuf::from(value).join("ferry-bench"),
             "--rounds" => arguments.rounds = value.parse().expect("--rounds takes a number"),
             "--mebibytes" => arguments.mebibytes = value.parse().expect("--mebibytes takes a number"),
-            _ => panic!("unknown flag {flag}: there are --dir, --memory-dir, --rounds, --mebibytes"),
+            "--only" => arguments.kinds.push(kind(&value)),
+            _ => panic!("unknown flag {flag}: there are --dir, --memory-dir, --rounds, --mebibytes, --only"),
         }
     }
+    if arguments.kinds.is_empty() {
+        arguments.kinds = Kind::ALL.to_vec();
+    }
     arguments
+}
+
+/// A kind by its word in the tables.
+fn kind(word: &str) -> Kind {
+    let words = Kind::ALL.map(Kind::word).join(", ");
+    let found = Kind::ALL.into_iter().find(|kind| kind.word() == word);
+    found.unwrap_or_else(|| panic!("--only takes one of {words}"))
 }

@@ -33,8 +33,11 @@ impl Row {
 }
 
 /// Prints rows, each with its best run as a multiple of its yardstick's, if it has one: another row,
-/// by its index.
+/// by its index. No rows are no table.
 pub(crate) fn print(title: &str, rows: &[Row], yardstick: impl Fn(usize) -> Option<usize>) {
+    if rows.is_empty() {
+        return;
+    }
     println!("### {title}\n");
     println!("| | best, ms | ratio | median, ms | worst, ms | peak memory, MiB |");
     println!("|---|---:|---:|---:|---:|---:|");

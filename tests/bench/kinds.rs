@@ -1,0 +1,100 @@
+//! A kind is a form that the model is in: a format, and for torch also which of its containers.
+
+/// A form of models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Torch,
+    Safetensors,
+    Bundle,
+    /// The stream of torch before 1.6.
+    Legacy,
+    /// A folder of `torch.distributed.checkpoint`, from two ranks.
+    Dcp,
+    /// A folder of DeepSpeed's ZeRO stage 3, from eight ranks.
+    Zero3,
+}
+
+/// What is converted into what.
+pub(crate) const CONVERSIONS: [(Kind, Kind); 8] = [
+    (Kind::Torch, Kind::Safetensors),
+    (Kind::Safetensors, Kind::Torch),
+    (Kind::Safetensors, Kind::Safetensors),
+    (Kind::Bundle, Kind::Safetensors),
+    (Kind::Safetensors, Kind::Bundle),
+    (Kind::Legacy, Kind::Safetensors),
+    (Kind::Dcp, Kind::Safetensors),
+    (Kind::Zero3, Kind::Safetensors),
+];
+
+/// How a kind's model is made of the one in safetensors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Recipe {
+    /// It is that one.
+    Itself,
+    /// By `ferry convert` with these options.
+    Conversion(&'static [&'static str]),
+    /// By a script of `tests/python`, because `ferry` only reads it.
+    Script(&'static str),
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Torch, Self::Safetensors, Self::Bundle, Self::Legacy, Self::Dcp, Self::Zero3];
+
+    /// The format's id.
+    pub(crate) fn id(self) -> &'static str {
+        match self {
+            Self::Torch | Self::Legacy => "torch",
+            Self::Safetensors => "safetensors",
+            Self::Bundle => "tf-bundle",
+            Self::Dcp => "torch-dcp",
+            Self::Zero3 => "deepspeed",
+        }
+    }
+
+    /// What it is called in the tables and on the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Torch => "pt",
+            Self::Safetensors => "safetensors",
+            Self::Bundle => "bundle",
+            Self::Legacy => "legacy",
+            Self::Dcp => "dcp",
+            Self::Zero3 => "zero3",
+        }
+    }
+
+    /// A model's files and folders, first the one with the tensors.
+    pub(crate) fn files(self, model: &str) -> Vec<String> {
+        match self {
+            Self::Torch => vec![format!("{model}.pt")],
+            Self::Safetensors => vec![format!("{model}.safetensors")],
+            Self::Bundle => vec![format!("{model}.data-00000-of-00001"), format!("{model}.index")],
+            Self::Legacy => vec![format!("{model}.legacy.pt")],
+            Self::Dcp => vec![format!("{model}.dcp")],
+            Self::Zero3 => vec![format!("{model}.zero3")],
+        }
+    }
+
+    /// What a command names: the file or folder, or what a bundle's files start with.
+    pub(crate) fn name(self, model: &str) -> String {
+        match self {
+            Self::Bundle => model.to_owned(),
+            _ => self.files(model).swap_remove(0),
+        }
+    }
+
+    pub(crate) fn is_folder(self) -> bool {
+        matches!(self, Self::Dcp | Self::Zero3)
+    }
+
+    pub(crate) fn recipe(self) -> Recipe {
+        match self {
+            Self::Safetensors => Recipe::Itself,
+            Self::Torch | Self::Bundle => Recipe::Conversion(&[]),
+            Self::Legacy => Recipe::Conversion(&["-o", "format=legacy"]),
+            Self::Dcp => Recipe::Script("bench_dcp.py"),
+            Self::Zero3 => Recipe::Script("bench_zero3.py"),
+        }
+    }
+}
