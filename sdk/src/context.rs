@@ -52,6 +52,11 @@ pub trait Context: Send + Sync {
         false
     }
 
+    /// How many threads a call may use at once, its own included.
+    fn threads(&self) -> usize {
+        1
+    }
+
     /// An error once the user has ended the run.
     ///
     /// # Errors
