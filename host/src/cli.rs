@@ -1,11 +1,14 @@
 //! The command line: what the user types, and what the program answers.
 
 mod args;
+mod cat;
 mod check;
 mod convert;
 mod diff;
 mod formats;
+mod index;
 mod inspect;
+mod inspect_records;
 mod plugin;
 mod process;
 mod terminal;
@@ -47,6 +50,8 @@ fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load(), run).map(|()| 0),
         Command::Inspect(command) => inspect::run(command, &load(), run).map(|()| 0),
+        Command::Cat(command) => cat::run(command, &load(), run).map(|()| 0),
+        Command::Index(command) => index::run(command, &load(), run).map(|()| 0),
         Command::Diff(command) => diff::run(command, &load(), run).map(verdict),
         Command::Check(command) => check::run(command, &load(), run).map(verdict),
         Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),

@@ -15,6 +15,8 @@ use crate::models::{self, Model};
 use crate::part::Part;
 use crate::plan::{Planned, plan};
 use crate::plugins::Plugins;
+use crate::probe::probe;
+use crate::records::{self, rows::holds_records};
 use crate::report::Report;
 use crate::run::Run;
 use crate::seal::seal;
@@ -70,6 +72,14 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     let source = FileSource::open(&request.input)?;
     let folder = source.folder().to_owned();
     let target = target::resolve(plugins, &request.output, request.to.as_deref(), source.entry())?;
+    let writes_records = holds_records(&target.format.description);
+    match probe(plugins, &source, request.from.as_deref(), run) {
+        Ok(format) if holds_records(&format.description) && writes_records => {
+            return records::convert::convert(source, format, &target, request, run, begun);
+        }
+        // Whatever probing finds wrong, reading says of the models that there are.
+        _ => {}
+    }
     let models = models::read(source, plugins, &target, request, run)?;
     let selected: Vec<Selected> = models
         .iter()

@@ -25,6 +25,7 @@ pub mod pieces;
 pub mod plan;
 pub mod plugins;
 pub mod probe;
+pub mod records;
 pub mod report;
 pub mod run;
 pub mod seal;

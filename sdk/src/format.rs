@@ -27,6 +27,20 @@ pub struct Description {
     pub output_revision: u32,
 }
 
+impl Description {
+    /// Whether it reads anything: tensors or records.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.capabilities.has(Capabilities::READ) || self.capabilities.has(Capabilities::READ_RECORDS)
+    }
+
+    /// Whether it writes anything.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.capabilities.has(Capabilities::WRITE) || self.capabilities.has(Capabilities::WRITE_RECORDS)
+    }
+}
+
 /// Bytes at an offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Magic {

@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Convert(Convert),
     /// Show what a checkpoint holds
     Inspect(Inspect),
+    /// Print records, one JSON object a line
+    Cat(Cat),
+    /// Check the framing of every record, and write an index of them
+    Index(Index),
     /// Tell whether two checkpoints hold the same tensors, whatever their formats
     Diff(Diff),
     /// Compare names, dtypes and shapes with what is expected
@@ -169,6 +173,10 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "ALGORITHM")]
     pub(crate) digest: Option<DigestName>,
 
+    /// Of records: print the schema that was found, as a file that schema=FILE takes
+    #[arg(long)]
+    pub(crate) schema: bool,
+
     /// One JSON document on stdout
     #[arg(long)]
     pub(crate) json: bool,
@@ -178,6 +186,47 @@ pub(crate) struct Inspect {
 pub(crate) enum DigestName {
     Sha256,
     Blake3,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Cat {
+    /// A file of records, a folder of them, or the common start of a set of shards
+    pub(crate) input: PathBuf,
+
+    /// The input's format [default: told by its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderOptions,
+
+    /// Print the first N records
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Index {
+    /// A file of records
+    pub(crate) input: PathBuf,
+
+    /// The index [default: INPUT.idx]
+    pub(crate) output: Option<PathBuf>,
+
+    /// The input's format [default: told by its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderOptions,
+
+    /// Replace an index that exists
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

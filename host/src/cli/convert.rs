@@ -34,10 +34,13 @@ fn text(report: &Report) -> String {
     let verb = if report.dry_run { "would write" } else { "wrote" };
     let verified = if report.verified.is_some() { ", verified" } else { "" };
     let mut text = format!(
-        "{verb} {}: {}, {} tensors, {} in {:.2} s{verified}\n",
+        "{verb} {}: {}, {}, {} in {:.2} s{verified}\n",
         terminal::printable(&report.output.display().to_string()),
         report.format,
-        report.tensors,
+        match report.records {
+            Some(records) => format!("{records} records"),
+            None => format!("{} tensors", report.tensors),
+        },
         terminal::bytes(report.bytes),
         report.seconds,
     );

@@ -1,6 +1,7 @@
 //! `ferry inspect`.
 
 use super::args::{DigestName, Inspect};
+use super::inspect_records;
 use super::terminal::{self, printable};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,10 +13,13 @@ use tensorferry_host::losses;
 use tensorferry_host::outline;
 use tensorferry_host::part::{self, Part};
 use tensorferry_host::plugins::Plugins;
+use tensorferry_host::probe::probe;
+use tensorferry_host::records::rows::holds_records;
 use tensorferry_host::report::LossRecord;
 use tensorferry_host::run::Run;
+use tensorferry_host::source::FileSource;
 use tensorferry_host::stored::{Stored, hex};
-use tensorferry_sdk::{Catalog, Purpose, Result, Tensor, TensorId};
+use tensorferry_sdk::{Catalog, Error, Purpose, Result, Tensor, TensorId};
 
 /// Tensors that the text shows before it counts the rest; `--all` and `--json` have all of them.
 const MOST_SHOWN: usize = 20;
@@ -23,6 +27,14 @@ const MOST_SHOWN: usize = 20;
 const MOST_LEFT_OUT: usize = 10;
 
 pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()> {
+    let source = FileSource::open(&command.input)?;
+    let format = probe(plugins, &source, command.from.as_deref(), run)?;
+    if holds_records(&format.description) {
+        return inspect_records::run(command, source, format, run);
+    }
+    if command.schema {
+        return Err(Error::usage("--schema is for records: this input holds tensors"));
+    }
     let part = Part::parse(&command.part);
     let look = Look {
         from: command.from.as_deref(),
