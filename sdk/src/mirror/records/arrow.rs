@@ -9,7 +9,7 @@
 
 use crate::{Error, Result};
 use arrow_array::RecordBatchReader;
-use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi_stream::{RecordBatchStreamReader, FFI_ArrowArrayStream};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{Schema, SchemaRef};
 use std::mem::transmute;
@@ -38,12 +38,12 @@ pub(super) fn stream_to_abi(stream: Box<dyn RecordBatchReader + Send>) -> ArrowA
     unsafe { transmute::<FFI_ArrowArrayStream, ArrowArrayStream>(FFI_ArrowArrayStream::new(stream)) }
 }
 
-pub(super) fn stream_from_abi(stream: ArrowArrayStream) -> Result<ArrowArrayStreamReader> {
+pub(super) fn stream_from_abi(stream: ArrowArrayStream) -> Result<RecordBatchStreamReader> {
     if stream.release.is_none() {
         return Err(Error::plugin("a stream that was released already"));
     }
     // SAFETY: the module's contract; it was not released.
     let imported = unsafe { transmute::<ArrowArrayStream, FFI_ArrowArrayStream>(stream) };
-    ArrowArrayStreamReader::try_new(imported)
+    RecordBatchStreamReader::try_new(imported)
         .map_err(|e| Error::plugin(format!("a stream that is not Arrow's: {e}")))
 }

@@ -5,7 +5,7 @@ use super::super::guard::{guard, received};
 use super::arrow::stream_from_abi;
 use crate::records::{Batched, from_stream, stream_error};
 use crate::{Error, Result};
-use arrow_array::ffi_stream::ArrowArrayStreamReader;
+use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::collections::HashMap;
@@ -88,7 +88,7 @@ impl Drop for LentStream {
 
 /// A stream of the other side; `fault` gives the error behind its ticket.
 pub(super) struct RemoteStream<F> {
-    stream: ArrowArrayStreamReader,
+    stream: RecordBatchStreamReader,
     fault: F,
     has_ended: bool,
 }
