@@ -15,5 +15,6 @@ pub mod index;
 pub mod lines;
 pub mod rows;
 pub mod schema_file;
+pub mod steps;
 pub mod survey;
 pub mod write;

@@ -211,6 +211,7 @@ mod loss;
 pub mod memory;
 pub mod mirror;
 mod options;
+mod proof;
 #[cfg(feature = "records")]
 pub mod records;
 mod region;
