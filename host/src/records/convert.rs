@@ -1,8 +1,9 @@
 //! A conversion of records, from an opened source to a report.
 
-use super::flow::{self, Flow};
+use super::flow::Flow;
 use super::content::{self, Content};
 use super::rows::{self, Rows};
+use super::steps;
 use super::write::{Written, write};
 use crate::commit::{StagedFile, check_free, recover};
 use crate::convert::Request;
@@ -15,6 +16,7 @@ use crate::run::Run;
 use crate::sides::check_sides;
 use crate::source::FileSource;
 use crate::stage::Stage;
+use crate::steps::{Step, parse};
 use crate::target::Resolved;
 use std::time::Instant;
 use arrow_schema::SchemaRef;
@@ -40,9 +42,11 @@ pub fn convert(
         .with_new_output(target.is_new_folder());
     let rows = rows::open(source, format, &request.reader_options, &errand)?;
     let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
-    let read = Read { rows: &rows, run };
+    let steps = parse(&request.steps)?;
+    steps::check(&steps)?;
+    let through = Through { rows: &rows, steps: &steps, run };
     let target = Destined { target, request, errand: &errand, run };
-    let report = target.write(&read, bytes, begun, started)?;
+    let report = target.write(&through, bytes, begun, started)?;
     rows.close()?;
     Ok(report)
 }
@@ -55,9 +59,6 @@ pub trait Flows {
     /// What `body` gives.
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()>;
 
-    /// The schema of the flow.
-    fn schema(&self) -> SchemaRef;
-
     /// How many rows there will be, where that is known.
     fn rows(&self) -> Option<u64>;
 
@@ -65,31 +66,35 @@ pub trait Flows {
     fn losses(&self) -> Vec<Loss>;
 }
 
-/// All rows of an input.
-struct Read<'a> {
+/// All rows of an input, through steps.
+struct Through<'a> {
     rows: &'a Rows<'a>,
+    steps: &'a [Step],
     run: &'a Run,
 }
 
-impl Flows for Read<'_> {
+impl Flows for Through<'_> {
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()> {
-        std::thread::scope(|scope| {
-            let splits = (0..self.rows.set.splits().len()).collect();
-            body(&mut flow::read(scope, self.rows, splits, None, self.run))
-        })
-    }
-
-    fn schema(&self) -> SchemaRef {
-        self.rows.set.schema()
+        std::thread::scope(|scope| body(&mut *steps::make(scope, self.rows, self.steps, self.run)?))
     }
 
     fn rows(&self) -> Option<u64> {
-        self.rows.known_records()
+        steps::count(self.steps, self.rows.known_records())
     }
 
     fn losses(&self) -> Vec<Loss> {
         self.rows.losses()
     }
+}
+
+/// The schema of what flows; nothing is read for it.
+fn schema(flows: &dyn Flows) -> Result<SchemaRef> {
+    let mut schema = None;
+    flows.flow(&mut |flow| {
+        schema = Some(flow.schema());
+        Ok(())
+    })?;
+    schema.ok_or_else(|| Error::plugin("a flow that was not made"))
 }
 
 /// Where a flow goes.
@@ -112,7 +117,8 @@ impl Destined<'_> {
         let Self { target, request, run, .. } = *self;
         let options = Options::check(&target.format.description.options, Side::Writer, &request.writer_options)?;
         let writer = target.format.format.record_writer(&options)?;
-        let plan = writer.plan(&flows.schema(), flows.rows(), &target.target, self.errand)?;
+        let schema = schema(flows)?;
+        let plan = writer.plan(&schema, flows.rows(), &target.target, self.errand)?;
         let lost = || flows.losses().into_iter().chain(plan.losses());
         let mut report = Report::of_records(request, target, lost().collect());
         losses::check(&report.losses, request.strict, &request.allowed)?;
@@ -165,13 +171,14 @@ impl Destined<'_> {
         };
         let written = FileSource::at(stage.path(""), entry);
         let written = rows::open(written, target.format, &[], &Errand::new(run, Purpose::COMPARE))?;
-        let (compared, left_out) = content::compared(&flows.schema(), &written.set.schema());
+        let sent = schema(flows)?;
+        let (compared, left_out) = content::compared(&sent, &written.set.schema());
         let not_compared = |name| format!("column {name:?} was not verified: it is read back as another type");
         notes.extend(left_out.iter().map(not_compared));
         // Rows that are dealt over several files come back in another order.
         let ordered = files.len() == 1;
         let mut contents = [Content::default(); 2];
-        let back = Read { rows: &written, run };
+        let back = Through { rows: &written, steps: &[], run };
         for (content, flows) in contents.iter_mut().zip([flows, &back]) {
             flows.flow(&mut |flow| {
                 *content = content::content(flow, &compared, ordered)?;

@@ -5,10 +5,10 @@ use super::rows::Rows;
 use crate::run::Run;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
-use tensorferry_sdk::records::{Batches, from_stream};
+use tensorferry_sdk::records::{self, from_stream};
 use tensorferry_sdk::{Context, Result, arrow_array, arrow_schema};
 
 /// Rows of one batch, at most, and its bytes in memory, roughly. They do not depend on the budget: where
@@ -33,59 +33,67 @@ pub trait Flow: Send {
 
 /// How the host asks for batches.
 #[must_use]
-pub fn batches(columns: Option<Vec<usize>>) -> Batches {
-    Batches { columns, rows: BATCH_ROWS, bytes: BATCH_BYTES }
+pub fn batches() -> records::Batches {
+    records::Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES }
 }
 
-/// All rows of an input, in order; splits are read ahead on `run.threads` threads.
-pub struct Read<'scope> {
-    schema: SchemaRef,
-    /// One channel for each split that is being read, the first one next.
-    splits: Receiver<Receiver<Result<RecordBatch>>>,
-    current: Option<Receiver<Result<RecordBatch>>>,
-    has_ended: bool,
-    _threads: std::marker::PhantomData<&'scope ()>,
+/// Rows of an input, in order; splits are read ahead on `run.threads` threads, from the first pull on.
+pub struct Read<'scope, 'env: 'scope> {
+    scope: &'scope Scope<'scope, 'env>,
+    rows: &'env Rows<'env>,
+    /// The splits that are read, in this order.
+    chosen: Vec<usize>,
+    run: &'env Run,
+    progress: Progress,
 }
 
-/// Reads the splits `chosen` of the input, all columns or those named, in this order.
+enum Progress {
+    Waiting,
+    Reading {
+        /// One channel for each split that is being read, in order.
+        splits: Receiver<Batches>,
+        current: Option<Batches>,
+    },
+    Ended,
+}
+
+type Batches = Receiver<Result<RecordBatch>>;
+
+/// Reads the splits `chosen` of the input, in this order.
 pub fn read<'scope, 'env: 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     rows: &'env Rows<'env>,
     chosen: Vec<usize>,
-    columns: Option<Vec<usize>>,
     run: &'env Run,
-) -> Read<'scope> {
-    let schema = match &columns {
-        Some(columns) => rows.set.schema().project(columns).map_or_else(|_| rows.set.schema(), Into::into),
-        None => rows.set.schema(),
-    };
-    let ahead = ahead(run);
-    let (announce, splits) = sync_channel(run.threads);
-    // A small thread hands out the splits in order, so that readers start only as many as are wanted.
-    scope.spawn(move || {
-        let readers = run.threads;
-        let next = AtomicUsize::new(0);
-        let (work, tasks) = (std::sync::Mutex::new(announce), &next);
-        std::thread::scope(|inner| {
-            for _ in 0..readers {
-                inner.spawn(|| {
-                    loop {
-                        // The number and its announcement are one step: channels come in order.
-                        let Ok(announce) = work.lock() else { return };
-                        let place = tasks.fetch_add(1, Ordering::Relaxed);
-                        let Some(&split) = chosen.get(place) else { return };
-                        let (send, receive) = sync_channel(ahead);
-                        if announce.send(receive).is_err() {
-                            return;
-                        }
-                        drop(announce);
-                        pull(rows, split, columns.clone(), run, &send);
+) -> Read<'scope, 'env> {
+    Read { scope, rows, chosen, run, progress: Progress::Waiting }
+}
+
+impl Read<'_, '_> {
+    /// Starts the readers. Each takes the next split and announces its channel in one step, so that the
+    /// channels come in order; who is too far ahead waits for room.
+    fn start(&mut self) -> Receiver<Batches> {
+        let (rows, run) = (self.rows, self.run);
+        let (announce, splits) = sync_channel(run.threads);
+        let chosen = std::mem::take(&mut self.chosen);
+        let tasks = Arc::new(Mutex::new((chosen.into_iter(), announce)));
+        for _ in 0..run.threads {
+            let tasks = tasks.clone();
+            self.scope.spawn(move || {
+                loop {
+                    let mut task = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+                    let Some(split) = task.0.next() else { return };
+                    let (send, receive) = sync_channel(ahead(run));
+                    if task.1.send(receive).is_err() {
+                        return;
                     }
-                });
-            }
-        });
-    });
-    Read { schema, splits, current: None, has_ended: false, _threads: std::marker::PhantomData }
+                    drop(task);
+                    pull(rows, split, run, &send);
+                }
+            });
+        }
+        splits
+    }
 }
 
 /// Batches that one reader may be ahead: an eighth of the budget for all of them.
@@ -94,14 +102,8 @@ fn ahead(run: &Run) -> usize {
     usize::try_from(batches).unwrap_or(usize::MAX).clamp(1, 8)
 }
 
-fn pull(
-    rows: &Rows<'_>,
-    split: usize,
-    columns: Option<Vec<usize>>,
-    run: &Run,
-    send: &SyncSender<Result<RecordBatch>>,
-) {
-    let stream = match rows.set.stream(split, &batches(columns)) {
+fn pull(rows: &Rows<'_>, split: usize, run: &Run, send: &SyncSender<Result<RecordBatch>>) {
+    let stream = match rows.set.stream(split, &batches()) {
         Ok(stream) => stream,
         Err(error) => {
             // Nobody listens any more where the receiver is gone.
@@ -119,32 +121,34 @@ fn pull(
     }
 }
 
-impl Flow for Read<'_> {
+impl Flow for Read<'_, '_> {
     fn schema(&self) -> SchemaRef {
-        self.schema.clone()
+        self.rows.set.schema()
     }
 
     fn begin_epoch(&mut self, _epoch: u64) {}
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while !self.has_ended {
-            let Some(current) = &self.current else {
-                match self.splits.recv() {
-                    Ok(next) => self.current = Some(next),
-                    Err(_) => self.has_ended = true,
+        loop {
+            match &mut self.progress {
+                Progress::Waiting => {
+                    self.progress = Progress::Reading { splits: self.start(), current: None };
                 }
-                continue;
-            };
-            match current.recv() {
-                Ok(Ok(batch)) if batch.num_rows() == 0 => {}
-                Ok(Ok(batch)) => return Ok(Some(batch)),
-                Ok(Err(error)) => {
-                    self.has_ended = true;
-                    return Err(error);
-                }
-                Err(_) => self.current = None,
+                Progress::Reading { splits, current } => match current.as_ref().map(Receiver::recv) {
+                    Some(Ok(Ok(batch))) if batch.num_rows() == 0 => {}
+                    Some(Ok(Ok(batch))) => return Ok(Some(batch)),
+                    Some(Ok(Err(error))) => {
+                        self.progress = Progress::Ended;
+                        return Err(error);
+                    }
+                    // The split has ended, or it is the first.
+                    Some(Err(_)) | None => match splits.recv() {
+                        Ok(next) => *current = Some(next),
+                        Err(_) => self.progress = Progress::Ended,
+                    },
+                },
+                Progress::Ended => return Ok(None),
             }
         }
-        Ok(None)
     }
 }

@@ -3,8 +3,8 @@
 use super::flow::batches;
 use super::rows::Rows;
 use crate::run::Run;
+use arrow_json::WriterBuilder;
 use arrow_json::writer::LineDelimited;
-use arrow_json::{EncoderOptions, WriterBuilder};
 use std::io::Write;
 use tensorferry_sdk::records::from_stream;
 use tensorferry_sdk::{ByteSink, Context, Error, Result};
@@ -33,11 +33,10 @@ pub fn write_lines(rows: &Rows<'_>, limit: Option<u64>, output: &mut dyn Write, 
 
 /// The rows of a split as plain objects.
 fn write_objects(rows: &Rows<'_>, split: usize, most: u64, output: &mut dyn Write, run: &Run) -> Result<u64> {
-    let options = EncoderOptions::default().with_explicit_nulls(true);
-    let mut writer =
-        WriterBuilder::from_options(options).build::<_, LineDelimited>(std::io::BufWriter::new(output));
+    let builder = WriterBuilder::new().with_explicit_nulls(true);
+    let mut writer = builder.build::<_, LineDelimited>(std::io::BufWriter::new(output));
     let mut written = 0;
-    for batch in rows.set.stream(split, &batches(None)).map_err(|e| rows.place(e))? {
+    for batch in rows.set.stream(split, &batches()).map_err(|e| rows.place(e))? {
         run.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
         let taken = usize::try_from(most - written).unwrap_or(usize::MAX).min(batch.num_rows());

@@ -8,9 +8,8 @@
 //! else a format wants to find in its file, it says in its schema's and its fields' metadata under
 //! keys that begin with `ferry.`.
 
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, Metadata, Schema, TimeUnit};
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
 use tensorferry_sdk::arrow_schema;
 
 const OWN: &str = "ferry.";
@@ -74,7 +73,7 @@ fn word(data_type: &DataType) -> String {
     }
 }
 
-fn hints(metadata: &HashMap<String, String>) -> Map<String, Value> {
+fn hints(metadata: &Metadata) -> Map<String, Value> {
     let hint = |(key, value): (&String, &String)| Some((key.strip_prefix(OWN)?.to_owned(), value.as_str().into()));
     metadata.iter().filter_map(hint).collect()
 }

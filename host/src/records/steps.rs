@@ -109,7 +109,7 @@ pub fn make<'scope, 'env: 'scope>(
     match steps {
         [] => {
             let splits = (0..rows.set.splits().len()).collect();
-            Ok(Box::new(flow::read(scope, rows, splits, None, run)))
+            Ok(Box::new(flow::read(scope, rows, splits, run)))
         }
         [before @ .., last] => {
             let upstream = Upstream { scope, rows, before, run };
@@ -135,12 +135,11 @@ pub fn check(steps: &[Step]) -> Result<()> {
     }
 }
 
-/// How many rows come out where `rows` go in.
-///
-/// # Errors
-/// Usage, for a step that is not about records.
-pub fn count(steps: &[Step], rows: Option<u64>) -> Result<Option<u64>> {
-    steps.iter().try_fold(rows, |rows, step| Ok(record_step(step)?.count(rows)))
+/// How many rows come out of steps that have been [`check`]ed, where `rows` go in; `None`: not known
+/// before.
+#[must_use]
+pub fn count(steps: &[Step], rows: Option<u64>) -> Option<u64> {
+    steps.iter().fold(rows, |rows, step| record_step(step).ok()?.count(rows))
 }
 
 fn record_step(step: &Step) -> Result<&dyn RecordStep> {

@@ -146,7 +146,7 @@ pub fn survey(rows: &Rows<'_>, run: &Run) -> Result<Survey> {
 
 fn survey_split(rows: &Rows<'_>, split: usize, run: &Run) -> Result<Survey> {
     let mut survey = Survey::empty(rows);
-    for batch in rows.set.stream(split, &batches(None)).map_err(|e| rows.place(e))? {
+    for batch in rows.set.stream(split, &batches()).map_err(|e| rows.place(e))? {
         run.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
         run.count(batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum());

@@ -54,11 +54,11 @@ pub fn write(
         }
     }
     let mut deal = Deal::new(files.len(), rows, plan.group(), run);
+    let (send, receive) = sync_channel::<Task>(0);
+    let receive = &Mutex::new(receive);
     let read = std::thread::scope(|scope| {
-        let (send, receive) = sync_channel::<Task>(0);
-        let receive = Mutex::new(receive);
         for _ in 0..run.threads {
-            scope.spawn(|| output.encode_all(&receive));
+            scope.spawn(|| output.encode_all(receive));
         }
         // Dropping the sender ends the encoders.
         let sent = deal_all(flow, &mut deal, &output, &send);
@@ -98,10 +98,13 @@ fn deal_all(
     send: &SyncSender<Task>,
 ) -> Result<u64> {
     let mut records = 0;
-    let mut push = |task: Option<Task>| match task {
-        // The encoders have ended where one of them failed; it has left its error.
-        Some(task) if output.has_failed() || send.send(task).is_err() => Err(Error::cancelled("stopped")),
-        _ => Ok(()),
+    let push = |task: Option<Task>| {
+        let Some(task) = task else { return Ok(()) };
+        // An encoder that failed has left its error.
+        if output.has_failed() || send.send(task).is_err() {
+            return Err(Error::cancelled("an encoder failed"));
+        }
+        Ok(())
     };
     while let Some(batch) = flow.next()? {
         output.run.check_cancelled()?;

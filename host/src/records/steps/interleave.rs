@@ -85,19 +85,19 @@ struct Interleaved<'scope, 'env: 'scope> {
     upstream: Upstream<'scope, 'env>,
     /// The splits of each file that was not opened yet.
     files: VecDeque<Vec<usize>>,
-    slots: Vec<Option<Open<'scope>>>,
+    slots: Vec<Option<Open<'scope, 'env>>>,
     block: usize,
     slot: usize,
     in_block: usize,
 }
 
 /// A file that is being read.
-struct Open<'scope> {
-    flow: Read<'scope>,
+struct Open<'scope, 'env: 'scope> {
+    flow: Read<'scope, 'env>,
     batch: Option<RecordBatch>,
 }
 
-impl Open<'_> {
+impl Open<'_, '_> {
     /// At most `most` rows; `None` at the file's end.
     fn rows(&mut self, most: usize) -> Result<Option<RecordBatch>> {
         let batch = match self.batch.take() {
@@ -140,7 +140,7 @@ impl Flow for Interleaved<'_, '_> {
                 }
             } else if let Some(splits) = self.files.pop_front() {
                 let (scope, rows, run) = (self.upstream.scope(), self.upstream.rows(), self.upstream.run());
-                let flow = flow::read(scope, rows, splits, None, run);
+                let flow = flow::read(scope, rows, splits, run);
                 self.slots[self.slot] = Some(Open { flow, batch: None });
             } else if self.slots.iter().all(Option::is_none) {
                 break;
