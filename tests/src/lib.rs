@@ -9,6 +9,7 @@ pub mod disk;
 pub mod ferry;
 pub mod fixtures;
 pub mod fuzz;
+pub mod fuzz_records;
 pub mod model;
 pub mod mutate;
 pub mod python;
