@@ -11,6 +11,7 @@ use crate::table::{self, Style};
 use crate::workspace::workspace;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Entry as SourceEntry, Format, Limits, MemoryContext, MemorySource, Purpose};
@@ -21,8 +22,16 @@ pub fn read(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     read_source(format, &MemorySource::file(name, bytes))
 }
 
-/// Reads a source: to show it, and where it could be, as a flat target gets it.
-fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
+/// Reads `bytes` as a file of rows called `name`, all of them. Whether it could be read.
+pub fn read_records(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
+    let source = Arc::new(MemorySource::file(name, bytes));
+    let context = MemoryContext::new(limits());
+    let _ = format.probe(source.as_ref(), &context);
+    crate::records::read(format, source, &context).is_ok()
+}
+
+/// What a hostile file of a few kilobytes may have.
+fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.header_bytes = 1 << 20;
     limits.tensors = 4096;
@@ -31,7 +40,12 @@ fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     limits.nesting = 64;
     limits.name_bytes = 4096;
     limits.expanded_bytes = 1 << 20;
-    let mut context = MemoryContext::new(limits);
+    limits
+}
+
+/// Reads a source: to show it, and where it could be, as a flat target gets it.
+fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
+    let mut context = MemoryContext::new(limits());
     // What data cannot decide is asked of the plugin before it reads.
     let _ = format.probe(source, &context);
     let Ok(view) = MemoryView::read(format, &[], source, &context) else { return false };

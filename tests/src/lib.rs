@@ -14,6 +14,7 @@ pub mod model;
 pub mod mutate;
 pub mod python;
 pub mod random;
+pub mod records;
 pub mod shape;
 pub mod table;
 pub mod wire;
