@@ -3,7 +3,7 @@
 use super::graph::{Call, CallKind, Global, Graph, Text, Value, ValueId};
 use super::memo::Memo;
 use super::opcode::{Decoder, Op};
-use super::{Evaluated, literal};
+use super::{Evaluated, literal, renames};
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, Limits, Result};
 
@@ -421,6 +421,8 @@ impl<'l> Machine<'l> {
             "copy_reg" => "copyreg",
             // The module that defines the class has been renamed since.
             "torch.tensor" => "torch._tensor",
+        let (module, name) =
+            if self.protocol < 3 { renames::in_python_3(module, name) } else { (module, name) };
             other => other,
         };
         let global = self.graph.intern(Global { module: module.into(), name: name.into() });
