@@ -133,7 +133,8 @@ impl<'a> CatalogBuilder<'a> {
         Ok(self.catalog)
     }
 
-    /// Metadata, losses and inline bytes are held in memory: together they are bounded like a header.
+    /// Names, metadata, losses and inline bytes are held in memory: together they are bounded like a
+    /// header.
     fn hold(&mut self, bytes: usize) -> Result<()> {
         self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
         if self.inline_bytes > self.limits.header_bytes {
@@ -150,6 +151,8 @@ impl<'a> CatalogBuilder<'a> {
                 .expected(format!("at most {} bytes", limits.name_bytes))
                 .found(name.len()));
         }
+        // A name may be long because many tensors share its beginning, which the file has but once.
+        self.hold(name.len())?;
         let id = u32::try_from(self.catalog.tensors.len())
             .ok()
             .filter(|&id| u64::from(id) < limits.tensors)

@@ -373,8 +373,30 @@ impl Graph {
     /// The value of a text key in a mapping.
     #[must_use]
     pub fn entry(&self, mapping: ValueId, key: &str) -> Option<ValueId> {
-        let entries = self.entries(mapping)?;
-        entries.into_iter().find(|&(k, _)| self.text(k) == Some(key)).map(|(_, value)| value)
+        let last = |entries: &[(ValueId, ValueId)]| {
+            entries.iter().rev().find(|&&(k, _)| self.text(k) == Some(key)).map(|&(_, value)| value)
+        };
+        match self.value(mapping) {
+            Value::Dict(entries) => last(entries),
+            _ => last(&self.entries(mapping)?),
+        }
+    }
+
+    /// How many entries a mapping or an object was filled with: what taking them apart costs.
+    #[must_use]
+    pub fn entry_count(&self, mapping: ValueId) -> usize {
+        match self.value(mapping) {
+            Value::Dict(entries) => entries.len(),
+            Value::Call(call) => {
+                let arguments = self.tuple(call.arguments).unwrap_or_default();
+                let inside = arguments.iter().map(|&argument| match self.value(argument) {
+                    Value::Dict(entries) => entries.len(),
+                    _ => self.sequence(argument).map_or(0, <[ValueId]>::len),
+                });
+                call.items.len() + inside.sum::<usize>()
+            }
+            _ => 0,
+        }
     }
 
     fn pairs(&self, list: ValueId) -> Option<Vec<(ValueId, ValueId)>> {
