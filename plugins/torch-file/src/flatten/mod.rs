@@ -98,6 +98,7 @@ pub fn flatten(
         to,
         nodes: vec![None; graph.len()],
         open: vec![false; graph.len()],
+        told: vec![false; graph.len()],
         path: Path::at(under),
         path_bytes: 0,
         steps: 0,
@@ -109,6 +110,7 @@ pub fn flatten(
     let node = walk.run(value)?;
     walk.report_aliases()?;
     walk.report_modules()?;
+    walk.report_hidden()?;
     Ok(Flattened { node, entries: walk.root_entries, tensors: walk.placed.tensors })
 }
 
@@ -120,6 +122,8 @@ struct Walk<'g, 'd, 'c, 'l> {
     nodes: Vec<Option<NodeId>>,
     /// The values that the walk is inside of.
     open: Vec<bool>,
+    /// The calls that a loss tells of, if one has to.
+    told: Vec<bool>,
     /// The name of the place where the walk is.
     path: Path,
     path_bytes: u64,

@@ -223,9 +223,24 @@ impl Graph {
     #[must_use]
     pub fn global(&self, id: ValueId) -> Option<&Global> {
         match self.value(id) {
-            Value::Global(global) => self.globals.get(global.0 as usize),
+            Value::Global(global) => self.named(*global),
             _ => None,
         }
+    }
+
+    /// The function or class of this id.
+    #[must_use]
+    pub fn named(&self, id: GlobalId) -> Option<&Global> {
+        self.globals.get(id.0 as usize)
+    }
+
+    /// Every call, in the order in which the pickle makes them, with the value that stands for its
+    /// result.
+    pub fn calls(&self) -> impl Iterator<Item = (ValueId, &Call)> {
+        self.values.iter().zip(0..).filter_map(|(value, place)| match value {
+            Value::Call(call) => Some((ValueId(place), &**call)),
+            _ => None,
+        })
     }
 
     /// The call, if the value is one.
