@@ -11,9 +11,9 @@ use tensorferry_tests::ferry::files_below;
 use tensorferry_tests::fixtures::{Facts, inspected};
 use tensorferry_tests::{Ferry, python};
 
-/// For each protocol from 0 to 5: twelve containers with tensors beside the calls, and values that
+/// For each protocol from 0 to 5: eleven containers with tensors beside the calls, and values that
 /// cannot be told without theirs.
-const CASES: usize = 6 * 12 + 8 * 4 + 9 + 10;
+const CASES: usize = 6 * 11 + 8 * 4 + 9 + 10;
 
 #[test]
 fn no_call_is_made_and_all_are_told() {
