@@ -125,7 +125,8 @@ impl<'a> CatalogBuilder<'a> {
         self.proof.finish()
     }
 
-    /// Metadata, losses and inline bytes are held in memory: together they are bounded like a header.
+    /// Names, metadata, losses and inline bytes are held in memory: together they are bounded like a
+    /// header.
     fn hold(&mut self, bytes: usize) -> Result<()> {
         self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
         if self.inline_bytes > self.limits.header_bytes {
@@ -183,6 +184,8 @@ impl CatalogSink for CatalogBuilder<'_> {
         storage: StorageId,
         offset: u64,
     ) -> Result<TensorId> {
+        // A name may be long because many tensors share its beginning, which the file has but once.
+        self.hold(name.len())?;
         self.proof.add(named(name, dtype, shape, Data::Whole { storage, offset }))
     }
 
@@ -193,6 +196,7 @@ impl CatalogSink for CatalogBuilder<'_> {
         shape: &[u64],
         blocks: Vec<Block>,
     ) -> Result<TensorId> {
+        self.hold(name.len())?;
         self.proof.add(named(name, dtype, shape, Data::Blocks(blocks)))
     }
 

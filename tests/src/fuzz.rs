@@ -9,6 +9,7 @@ use crate::mutate::mutate;
 use crate::random::Random;
 use crate::table::{self, Style};
 use crate::workspace::workspace;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,6 +58,30 @@ fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     context.purpose = Purpose::FLAT;
     let _ = MemoryView::read(format, &[], source, &context);
     true
+}
+
+/// Reads `bytes` as one of the files of a folder, in the place of the one that has its name. Whether it
+/// could be read.
+pub fn read_among(format: &dyn Format, files: &[(String, Vec<u8>)], name: &str, bytes: &[u8]) -> bool {
+    let mut files: BTreeMap<_, _> = files.iter().cloned().collect();
+    files.insert(name.to_owned(), bytes.to_vec());
+    read_source(format, &MemorySource::new(SourceEntry::Folder, files))
+}
+
+/// The files of a fixture's folder, by their names in it.
+///
+/// # Panics
+/// If there are none.
+#[must_use]
+pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = crate::fixtures::folder().join(folder);
+    let names = crate::ferry::files_below(&folder);
+    assert!(!names.is_empty(), "{}", folder.display());
+    let read = |name: PathBuf| {
+        let bytes = std::fs::read(folder.join(&name)).unwrap();
+        (name.to_string_lossy().into_owned(), bytes)
+    };
+    names.into_iter().map(read).collect()
 }
 
 /// Reads `pickle` as the object of a torch archive that has eight storages of 64 bytes. Whether it

@@ -139,7 +139,9 @@ fn document<'a>(seen: &'a Inspected<'_>, hashed: Option<&Hashed>) -> Document<'a
         metadata: catalog.metadata(),
         state: outline::json(catalog),
         losses: seen.losses.iter().map(LossRecord::of).collect(),
-        globals: seen.input.catalog.tree().root().map(|_| catalog.globals()),
+        // DeepSpeed's files are pickles, but their catalog has no tree.
+        globals: (catalog.tree().root().is_some() || !catalog.globals().is_empty())
+            .then(|| catalog.globals()),
         content: match hashed {
             Some((Algorithm::Blake3, digests)) => {
                 Some(Digest::new(Algorithm::Blake3, &content_digest(catalog, digests)))
