@@ -13,6 +13,7 @@ pub mod model;
 pub mod mutate;
 pub mod python;
 pub mod random;
+pub mod seen;
 pub mod shape;
 pub mod table;
 pub mod wire;
