@@ -18,6 +18,7 @@ pub mod inspect;
 pub mod logical;
 pub mod losses;
 pub mod models;
+pub mod naming;
 pub mod numbers;
 pub mod outline;
 pub mod part;

@@ -113,6 +113,14 @@ impl FileSource {
         self.state().by_name.contains_key(name)
     }
 
+    /// The names that have been opened, sorted.
+    #[must_use]
+    pub fn opened_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.state().by_name.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
     /// Whether a path is that of a file that has been opened, under whatever name.
     #[must_use]
     pub fn has_opened(&self, path: &Path) -> bool {

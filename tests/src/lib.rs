@@ -15,6 +15,7 @@ pub mod mutate;
 pub mod python;
 pub mod random;
 pub mod records;
+pub mod seen;
 pub mod shape;
 pub mod table;
 pub mod wire;
