@@ -16,6 +16,7 @@ mod pattern;
 mod permute;
 mod rebuild;
 pub mod recipe;
+mod regroup;
 mod rename;
 pub mod replant;
 mod reshape;
