@@ -13,7 +13,6 @@ static TENSOR_KINDS: &[&Kind] = &[
     &select::SELECT,
     &select::DROP,
     &rename::RENAME,
-    // cast: here
     &permute::TRANSPOSE,
     &permute::PERMUTE,
     &reshape::RESHAPE,

@@ -6,10 +6,11 @@
 use super::inverse::none;
 use super::kind::{Argument, Count, Given, Key, Kind};
 use super::rebuild::{Made, rebuild, unchanged};
+use super::regroup::reshaped;
 use super::selector::Selector;
 use super::spec::{Field, Spec};
 use super::split::joined;
-use super::view::{info_of, merge, reshaped};
+use super::view::{info_of, merge};
 use super::{Action, Said, TensorStep};
 use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, element_count};
 
