@@ -52,6 +52,8 @@ fn survives_mutated_streams() {
     let gzip = [fixture("example_gzip/data.tfrecord.gz")];
     assert!(snappy.iter().all(|seed| fuzz_records::read_compressed(&TfRecord, "snappy", seed)));
     assert!(fuzz_records::read_compressed(&TfRecord, "gzip", &gzip[0]));
-    fuzz::drive("tfrecord_snappy", &snappy, |bytes| fuzz_records::read_compressed(&TfRecord, "snappy", bytes));
+    fuzz::drive("tfrecord_snappy", &snappy, |bytes| {
+        fuzz_records::read_compressed(&TfRecord, "snappy", bytes)
+    });
     fuzz::drive("tfrecord_gzip", &gzip, |bytes| fuzz_records::read_compressed(&TfRecord, "gzip", bytes));
 }

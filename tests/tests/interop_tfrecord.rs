@@ -13,7 +13,9 @@ const CODECS: [&str; 4] = ["none", "gzip", "zlib", "snappy"];
 fn made() -> (TempDir, Vec<PathBuf>) {
     let folder = tempdir().unwrap();
     python::script("tfrecord_make.py", [folder.path()]);
-    let paths = KINDS.iter().flat_map(|kind| CODECS.map(|codec| folder.path().join(format!("{kind}.{codec}.tfrecord"))));
+    let paths = KINDS
+        .iter()
+        .flat_map(|kind| CODECS.map(|codec| folder.path().join(format!("{kind}.{codec}.tfrecord"))));
     let paths = paths.collect();
     (folder, paths)
 }
@@ -71,8 +73,10 @@ fn tensorflow_reads_shards_and_long_records() {
     let records: Vec<Value> =
         seen(&shards).iter().flat_map(|shard| shard["records"].as_array().unwrap().clone()).collect();
     assert_eq!(records.len(), 200);
-    let mut ids: Vec<&str> =
-        records.iter().map(|r| r["features"]["feature"]["id"]["int64List"]["value"][0].as_str().unwrap()).collect();
+    let mut ids: Vec<&str> = records
+        .iter()
+        .map(|r| r["features"]["feature"]["id"]["int64List"]["value"][0].as_str().unwrap())
+        .collect();
     ids.sort_by_key(|id| id.parse::<u64>().unwrap());
     assert!(ids.iter().enumerate().all(|(n, id)| *id == n.to_string()));
 }

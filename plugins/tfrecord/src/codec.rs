@@ -8,8 +8,6 @@ use tensorferry_sdk::{ErrorKind, FileId, Limits, Result, Source};
 /// How much of a file is looked at to find out its codec. TensorFlow's blocks of snappy have at most
 /// 256 KiB of records; a longer one starts with its first record all the same.
 const LOOK: usize = 16;
-/// The length of a zlib stream of nothing.
-const EMPTY_ZLIB: u64 = 8;
 
 /// What a file is compressed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,9 +72,9 @@ pub(crate) struct Sniffed {
 /// I/o.
 pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) -> Result<Sniffed> {
     let starts = |codec: Codec| match codec.window(source, file, limits).at(0, LOOK) {
-        Ok(bytes) => Ok(Start { has_bytes: !bytes.is_empty(), is_header: length(bytes).is_some() }),
+        Ok(bytes) => Ok(Start { is_sound: true, is_header: length(bytes).is_some() }),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
-        Err(_) => Ok(Start { has_bytes: false, is_header: false }),
+        Err(_) => Ok(Start { is_sound: false, is_header: false }),
     };
     for (_, codec) in Codec::WORDS {
         if starts(codec)?.is_header {
@@ -85,7 +83,7 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
     }
     let codec = match sniff_magic(&**source, file)? {
         // A file of no records, or a damaged one.
-        Codec::Zlib if starts(Codec::Zlib)?.has_bytes || source.len(file) == EMPTY_ZLIB => Codec::Zlib,
+        Codec::Zlib if starts(Codec::Zlib)?.is_sound => Codec::Zlib,
         Codec::Gzip => Codec::Gzip,
         _ => Codec::None,
     };
@@ -109,7 +107,7 @@ pub(crate) fn sniff_magic<S: Source + ?Sized>(source: &S, file: FileId) -> Resul
 }
 
 struct Start {
-    has_bytes: bool,
+    is_sound: bool,
     is_header: bool,
 }
 

@@ -22,8 +22,11 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// In a schema's metadata: which message the records are. The names that begin with `ferry.` are those
+/// that a schema file has of them, as the host prints one.
+pub(crate) const MESSAGE: &str = "ferry.message";
 /// In a field's metadata: which map of a SequenceExample it is of.
-pub(crate) const PART: &str = "tfrecord";
+pub(crate) const PART: &str = "ferry.part";
 /// The lists of a SequenceExample.
 pub(crate) const PART_LISTS: &str = "feature_lists";
 /// Its context.
@@ -31,7 +34,7 @@ pub(crate) const PART_CONTEXT: &str = "context";
 /// Whole records, as bytes.
 pub(crate) const PART_RAW: &str = "raw";
 /// In a field's metadata: the feature's name, where the column has another.
-pub(crate) const KEY: &str = "tfrecord.key";
+pub(crate) const KEY: &str = "ferry.key";
 /// The one column of records that are not decoded.
 pub(crate) const RAW_COLUMN: &str = "record";
 
@@ -140,7 +143,10 @@ fn fixed(leaf: DataType, dims: &[usize]) -> DataType {
 
 /// The schema of columns.
 pub(crate) fn schema(columns: &[Column], is_sequence: bool) -> SchemaRef {
-    Arc::new(Schema::new(columns.iter().map(|column| column.field(is_sequence)).collect::<Vec<_>>()))
+    let fields: Vec<Field> = columns.iter().map(|column| column.field(is_sequence)).collect();
+    let message = if is_sequence { "sequence" } else { "example" };
+    let metadata = HashMap::from([(MESSAGE.to_owned(), message.to_owned())]);
+    Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
 /// The schema of records that are not decoded.

@@ -118,7 +118,7 @@ impl Profile {
             let mut lose = |count: u64, what: &str| {
                 if count > 0 {
                     let why = format!("{count} times {what}: null, as if it were missing");
-                    losses.push(Loss::new(LossKind::State, String::from_utf8_lossy(key).into_owned(), why));
+                    losses.push(Loss::new(LossKind::Record, String::from_utf8_lossy(key).into_owned(), why));
                 }
             };
             lose(feature.unset, "a feature without a kind");

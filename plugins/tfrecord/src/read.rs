@@ -16,14 +16,14 @@ use crate::options::{Decode, ReadOptions};
 use crate::policy::Policy;
 use crate::profile::Profile;
 use crate::scan::{Refusal, Scan, Tally};
-use crate::schema_file;
+use crate::schema_file::{self, SchemaFile};
 use arrow_schema::{Schema, SchemaRef};
 use pieces::Piece;
 use set::TfRecordSet;
 use sniff_message::MessageGuess;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Indexed, RecordReader, RecordSet};
-use tensorferry_sdk::{ByteSink, Context, Error, ErrorKind, Limits, Loss, Options, Result, Source};
+use tensorferry_sdk::{ByteSink, Context, Error, Limits, Loss, Options, Purpose, Result, Source};
 
 /// Reads TFRecord files.
 pub(crate) struct TfRecordReader {
@@ -119,8 +119,6 @@ pub(crate) struct Table {
     pub(crate) decoding: Option<Decoding>,
     /// How records are shown.
     pub(crate) shown: Option<MessageKind>,
-    /// Why there is no schema, if there is none: the records can be shown all the same.
-    pub(crate) failed: Option<Error>,
     /// What the schema cannot say.
     pub(crate) losses: Vec<Loss>,
 }
@@ -157,30 +155,31 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn open(&self) -> Result<Opened> {
-        if let Some(path) = &self.options.schema {
-            let file = schema_file::read(path, self.context)?;
-            let message = match self.options.decode {
-                Decode::Message(message) => message,
-                _ => file.message,
-            };
-            return self.divided(Table::decoded(message, file.columns, false, Vec::new()));
-        }
-        let message = match self.options.decode {
-            Decode::Raw => None,
-            Decode::Message(message) => Some(message),
-            Decode::Auto => match self.guess_message()? {
+        let file =
+            self.options.schema.as_ref().map(|path| schema_file::read(path, self.context)).transpose()?;
+        let message = match (self.options.decode, &file) {
+            (_, Some(SchemaFile { message: None, .. })) | (Decode::Raw, None) => None,
+            (Decode::Message(message), _) => Some(message),
+            (_, Some(SchemaFile { message, .. })) => *message,
+            (Decode::Auto, None) => match self.guess_message()? {
                 MessageGuess::Message(message) => Some(message),
                 MessageGuess::Bytes => None,
                 MessageGuess::NoRecords => Some(MessageKind::Example),
             },
         };
+        if self.context.purpose() == Purpose::LINES {
+            // Also what contradicts itself, or is damaged further on, can be shown record by record.
+            let table = Table { shown: message, ..Table::raw() };
+            return Ok(Opened { table, pieces: pieces::undivided(self.files), are_checked: false });
+        }
         let Some(message) = message else { return self.divided(Table::raw()) };
-        match self.options.infer {
-            Some(most) => {
+        match (file, self.options.infer) {
+            (Some(file), _) => self.divided(Table::decoded(message, file.columns, false, Vec::new())),
+            (None, Some(most)) => {
                 let profile = self.profile_of_first(message, most)?;
-                self.divided(self.table_of(&profile, message))
+                self.divided(self.table_of(&profile, message)?)
             }
-            None => self.profiled(message),
+            (None, None) => self.profiled(message),
         }
     }
 
@@ -212,21 +211,12 @@ impl Opening<'_> {
         let new = || Profile::new(message, self.policy.skips(), self.context.limits());
         let mut profile = new();
         let mut pieces = pieces::Growing::default();
-        let scanned = self.scan(self.checks).run(new, |walked| {
+        self.scan(self.checks).run(new, |walked| {
             profile.append(&walked.tally, walked.file, walked.first);
             pieces.add(&walked);
             Ok(())
-        });
-        match scanned {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
-            Err(error) => {
-                // There is no schema; but what comes before the damage can be shown.
-                let pieces = pieces::undivided(self.files);
-                return Ok(Opened { table: Table::failed(error, message), pieces, are_checked: false });
-            }
-        }
-        let table = self.table_of(&profile, message);
+        })?;
+        let table = self.table_of(&profile, message)?;
         Ok(Opened { table, pieces: pieces.finish(), are_checked: true })
     }
 
@@ -271,13 +261,10 @@ impl Opening<'_> {
         Ok(profile)
     }
 
-    fn table_of(&self, profile: &Profile, message: MessageKind) -> Table {
+    fn table_of(&self, profile: &Profile, message: MessageKind) -> Result<Table> {
         let name = |file: usize| self.files.get(file).map_or_else(String::new, |file| file.name.clone());
-        match profile.columns(self.options.utf8, name) {
-            Ok(columns) => Table::decoded(message, columns, true, profile.losses()),
-            // What contradicts itself can still be shown, record by record.
-            Err(error) => Table::failed(error, message),
-        }
+        let columns = profile.columns(self.options.utf8, name)?;
+        Ok(Table::decoded(message, columns, true, profile.losses()))
     }
 
     /// A scan of all files.
@@ -296,18 +283,14 @@ impl Opening<'_> {
 
 impl Table {
     fn raw() -> Self {
-        Self { schema: raw_schema(), decoding: None, shown: None, failed: None, losses: Vec::new() }
-    }
-
-    fn failed(error: Error, message: MessageKind) -> Self {
-        Self { failed: Some(error), shown: Some(message), ..Self::raw() }
+        Self { schema: raw_schema(), decoding: None, shown: None, losses: Vec::new() }
     }
 
     fn decoded(message: MessageKind, columns: Vec<Column>, is_inferred: bool, losses: Vec<Loss>) -> Self {
         let schema = schema(&columns, message == MessageKind::Sequence);
         let decoding =
             Decoding { message, columns: columns.into(), is_closed: is_inferred, counts_unset: !is_inferred };
-        Self { schema, decoding: Some(decoding), shown: Some(message), failed: None, losses }
+        Self { schema, decoding: Some(decoding), shown: Some(message), losses }
     }
 
     /// The schema of some of its columns.

@@ -19,9 +19,9 @@
 //! | `message` | `example` (the default) or `sequence` |
 //! | `name` | the column |
 //! | `key` | the feature, where it is called otherwise |
-//! | `part` | `feature_lists` for a list of features of a SequenceExample; else `context` |
-//! | `type` | of an `int64_list`: `int8` to `int64`, `uint8` to `uint64`, `bool`, `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`; of a `float_list`: `float32` or `float`, `float64` or `double`; of a `bytes_list`: `binary` or `bytes`, `utf8` or `string` |
-//! | `shape` | `[]` (the default) is one value, numbers are a fixed shape, `null` as the first dimension is any number of elements; of a list of features: of each step |
+//! | `part` | `feature_lists` for a list of features of a SequenceExample; else `context`; `raw`, of the only column, for records that are not decoded |
+//! | `type` | of an `int64_list`: `int8` to `int64`, `uint8` to `uint64`, `bool`, `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`; of a `float_list`: `float32` or `float`, `float64` or `double`; of a `bytes_list`: `binary` or `bytes`, `utf8` or `string`; `null` where no record ever has a value |
+//! | `shape` | `[]` (the default) is one value, numbers are a fixed shape, `null` as the first dimension is any number of elements; of a list of features the first is `null`, the others are those of each step |
 //! | `default` | what stands for a missing feature: one value, which fills a fixed shape, or a list of all of them; bytes as text |
 //! | `required` | a missing feature is an error |
 
@@ -39,8 +39,8 @@ const MOST_VALUES: usize = 1 << 24;
 /// What a schema file says.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SchemaFile {
-    /// Which message the records are.
-    pub(crate) message: MessageKind,
+    /// Which message the records are; none, if they are not decoded.
+    pub(crate) message: Option<MessageKind>,
     /// The columns, in its order.
     pub(crate) columns: Vec<Column>,
 }
@@ -67,6 +67,7 @@ enum FilePart {
     #[default]
     Context,
     FeatureLists,
+    Raw,
 }
 
 #[derive(Deserialize)]
@@ -103,6 +104,11 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
         Message::Example => MessageKind::Example,
         Message::Sequence => MessageKind::Sequence,
     };
+    if let [only] = &file.columns[..]
+        && only.part == FilePart::Raw
+    {
+        return Ok(SchemaFile { message: None, columns: Vec::new() });
+    }
     let mut names = HashSet::new();
     let mut keys = HashSet::new();
     let mut columns = Vec::with_capacity(file.columns.len());
@@ -113,6 +119,7 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
             FilePart::Context => Part::Features,
             FilePart::FeatureLists if message == MessageKind::Sequence => Part::Lists,
             FilePart::FeatureLists => return Err(wrong("is a list of features, which only a sequence has")),
+            FilePart::Raw => return Err(wrong("is the whole record, which stands alone")),
         };
         let key: Box<[u8]> = entry.key.as_deref().unwrap_or(&entry.name).as_bytes().into();
         if !names.insert(entry.name.clone()) || !keys.insert((part, key.clone())) {
@@ -123,7 +130,13 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
                 .expected("int64, float32, binary, utf8, ...")
                 .found(&entry.data_type)
         })?;
-        let shape = shape(&entry.shape).ok_or_else(|| {
+        let dims = match (part, &entry.shape[..]) {
+            (Part::Features, dims) | (Part::Lists, [None, dims @ ..]) => dims,
+            (Part::Lists, _) => {
+                return Err(wrong("is a list of features, of any length: its shape begins with null"));
+            }
+        };
+        let shape = shape(dims).ok_or_else(|| {
             wrong("has a shape that cannot be").expected("dimensions of at least 1; null only as the first")
         })?;
         let missing = match entry.default {
@@ -138,13 +151,13 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
                     .ok_or_else(|| wrong("has a default that its type or shape cannot hold"))?,
             ),
         };
-        columns.push(Column { name: entry.name, part, key, kind: Some(kind), shape, leaf, missing });
+        columns.push(Column { name: entry.name, part, key, kind, shape, leaf, missing });
     }
-    Ok(SchemaFile { message, columns })
+    Ok(SchemaFile { message: Some(message), columns })
 }
 
-fn data_type(name: &str) -> Option<(Kind, DataType)> {
-    let int = |leaf| Some((Kind::Int64, leaf));
+fn data_type(name: &str) -> Option<(Option<Kind>, DataType)> {
+    let int = |leaf| Some((Some(Kind::Int64), leaf));
     let time = |unit| int(DataType::Timestamp(unit, None));
     match name {
         "int8" => int(DataType::Int8),
@@ -162,10 +175,11 @@ fn data_type(name: &str) -> Option<(Kind, DataType)> {
         "timestamp[ms]" => time(TimeUnit::Millisecond),
         "timestamp[us]" => time(TimeUnit::Microsecond),
         "timestamp[ns]" => time(TimeUnit::Nanosecond),
-        "float" | "float32" => Some((Kind::Float, DataType::Float32)),
-        "double" | "float64" => Some((Kind::Float, DataType::Float64)),
-        "binary" | "bytes" => Some((Kind::Bytes, DataType::Binary)),
-        "utf8" | "string" => Some((Kind::Bytes, DataType::Utf8)),
+        "float" | "float32" => Some((Some(Kind::Float), DataType::Float32)),
+        "double" | "float64" => Some((Some(Kind::Float), DataType::Float64)),
+        "binary" | "bytes" => Some((Some(Kind::Bytes), DataType::Binary)),
+        "utf8" | "string" => Some((Some(Kind::Bytes), DataType::Utf8)),
+        "null" => Some((None, DataType::Null)),
         _ => None,
     }
 }
@@ -183,7 +197,7 @@ fn shape(dims: &[Option<usize>]) -> Option<Shape> {
     Some(if is_ragged { Shape::Ragged(dims) } else { Shape::Fixed(dims) })
 }
 
-fn fallback(kind: Kind, shape: &Shape, value: Value) -> Option<Fallback> {
+fn fallback(kind: Option<Kind>, shape: &Shape, value: Value) -> Option<Fallback> {
     let values = match (value, shape) {
         (Value::Array(values), Shape::Fixed(dims)) => {
             (values.len() == shape.product() && !dims.is_empty()).then_some(values)?
@@ -194,7 +208,7 @@ fn fallback(kind: Kind, shape: &Shape, value: Value) -> Option<Fallback> {
         (value, Shape::Fixed(_)) => vec![value; shape.product()],
         (_, Shape::Ragged(_)) => return None,
     };
-    Some(match kind {
+    Some(match kind? {
         Kind::Int64 => Fallback::Ints(values.iter().map(int).collect::<Option<_>>()?),
         Kind::Float => Fallback::Floats(values.iter().map(float).collect::<Option<_>>()?),
         Kind::Bytes => Fallback::Bytes(
@@ -234,9 +248,9 @@ mod tests {
             {"name": "id", "type": "int32", "required": true},
             {"name": "w", "type": "float", "shape": [2, 3], "default": 0.5},
             {"name": "b", "type": "float64", "shape": [null, 4], "key": "boxes", "default": []},
-            {"name": "tok", "type": "string", "shape": [null], "part": "feature_lists"}]}"#;
+            {"name": "tok", "type": "string", "shape": [null, null], "part": "feature_lists"}]}"#;
         let SchemaFile { message, columns } = parse(text).unwrap();
-        assert_eq!(message, MessageKind::Sequence);
+        assert_eq!(message, Some(MessageKind::Sequence));
         let types: Vec<String> = columns.iter().map(|column| column.data_type().to_string()).collect();
         assert_eq!(types[0], "Int32");
         assert_eq!(columns[0].missing, Missing::Refused);
@@ -244,6 +258,14 @@ mod tests {
         assert_eq!(columns[2].shape, Shape::Ragged(vec![4]));
         assert_eq!((&*columns[2].key, &columns[2].leaf), (&b"boxes"[..], &DataType::Float64));
         assert_eq!((columns[3].part, &columns[3].leaf), (Part::Lists, &DataType::Utf8));
+    }
+
+    #[test]
+    fn the_example_is_a_schema() {
+        let file = parse(include_bytes!("../schema.example.json")).unwrap();
+        assert_eq!((file.message, file.columns.len()), (Some(MessageKind::Example), 6));
+        let raw = parse(br#"{"columns": [{"name": "record", "type": "binary", "part": "raw"}]}"#).unwrap();
+        assert_eq!(raw.message, None);
     }
 
     #[test]
@@ -257,6 +279,8 @@ mod tests {
             r#"{"name": "a", "type": "int64", "shape": [2], "default": [1]}"#,
             r#"{"name": "a", "type": "int64", "default": 1, "required": true}"#,
             r#"{"name": "a", "type": "int64", "part": "feature_lists"}"#,
+            r#"{"name": "a", "type": "int64", "shape": [null, null]}"#,
+            r#"{"name": "a", "type": "binary", "part": "raw"}, {"name": "b", "type": "int64"}"#,
             r#"{"name": "a", "type": "int64"}, {"name": "a", "type": "int64"}"#,
         ] {
             let error = parse(format!("{{\"columns\": [{column}]}}").as_bytes()).unwrap_err();

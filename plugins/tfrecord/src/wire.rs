@@ -76,15 +76,15 @@ impl<'a> Fields<'a> {
     }
 
     #[inline]
-    fn tag(&mut self) -> Result<(u32, u8), Broken> {
+    fn tag(&mut self) -> Result<(u32, u32), Broken> {
         let tag = take_varint(&mut self.0)?;
         // Protobuf's tags have 32 bits.
         let tag = u32::try_from(tag).map_err(|_| Broken::Tag)?;
-        if tag >> 3 == 0 { Err(Broken::Tag) } else { Ok((tag >> 3, (tag & 7) as u8)) }
+        if tag >> 3 == 0 { Err(Broken::Tag) } else { Ok((tag >> 3, tag & 7)) }
     }
 
     #[inline]
-    fn value(&mut self, number: u32, kind: u8) -> Result<Value<'a>, Broken> {
+    fn value(&mut self, number: u32, kind: u32) -> Result<Value<'a>, Broken> {
         match kind {
             0 => take_varint(&mut self.0).map(Value::Varint),
             1 => self.take(8).map(|_| Value::Fixed64),

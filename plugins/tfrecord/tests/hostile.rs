@@ -12,12 +12,9 @@ use tensorferry_proto::Message;
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{ErrorKind, Limits, MemoryContext, MemorySource};
 
-/// The error with which rows are refused.
+/// The error with which a file is refused.
 fn refused(bytes: &[u8], given: &[(&str, &str)]) -> tensorferry_sdk::Error {
-    match open_file(bytes, given) {
-        Err(error) => error,
-        Ok(set) => rows(&*set, &Batches::default()).1.expect("it is refused"),
-    }
+    common::refused(MemorySource::file("f.tfrecord", bytes), given, &threads(2))
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -90,7 +87,7 @@ fn messages_that_are_none_are_named_and_skipped() {
         let skipped = set.skipped();
         assert_eq!((skipped.len(), skipped[0].record), (1, Some(1)));
         // As they are, they can always be shown.
-        let (lines, error) = lines(&*open_file(&file, &[]).unwrap());
+        let (lines, error) = lines(&*open_lines(MemorySource::file("f", file), &[]).unwrap());
         assert!(error.is_none() && lines.len() == 3 && lines[1].get("raw").is_some(), "{lines:?}");
     }
 }
@@ -131,8 +128,7 @@ fn a_bad_length_ends_its_file_and_no_other() {
     let skipped = set.skipped();
     assert_eq!(skipped.len(), 2);
     assert!(skipped.iter().all(|skipped| skipped.why.contains("cannot be reached")), "{skipped:?}");
-    let set = open(source(), &[], &threads(2)).unwrap();
-    let (lines, error) = lines(&*set);
+    let (lines, error) = lines(&*open_lines(source(), &[]).unwrap());
     assert_eq!(lines.len(), 4);
     assert!(error.unwrap().to_string().contains("record 4"));
 }

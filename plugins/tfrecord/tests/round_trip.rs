@@ -171,10 +171,10 @@ fn every_type_has_its_list_or_is_told_of() {
     let expected = [
         (LossKind::Precision, "money"),
         (LossKind::Precision, "narrowed"),
-        (LossKind::State, "with_null"),
         (LossKind::Name, "pair"),
         (LossKind::Metadata, "money"),
         (LossKind::Metadata, "time"),
+        (LossKind::Record, "with_null"),
     ];
     assert_eq!(losses, expected.map(|(kind, what)| (kind, what.to_owned())));
     let too_big = batch(vec![("u64", Arc::new(UInt64Array::from(vec![u64::MAX])))]);
@@ -198,7 +198,7 @@ fn lists_within_lists_are_sequences_if_asked_for() {
     assert!(losses.is_empty());
     let (message, losses): (Example, _) = written(&row, &[]);
     assert_eq!(message, common::example(&[("id", common::ints(&[1])), ("steps", common::ints(&[1, 2]))]));
-    assert_eq!(losses[0], (LossKind::State, "steps".to_owned()));
+    assert_eq!(losses[0], (LossKind::Record, "steps".to_owned()));
     // What was read as a sequence is written as one.
     let output = write(std::slice::from_ref(&row), &[("message", "sequence")], &threads(1)).unwrap();
     let back = read(&output, &[]).remove(0);

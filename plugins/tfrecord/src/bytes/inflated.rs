@@ -108,7 +108,7 @@ impl<S: Deref<Target: Source> + Send> Decoder for Inflated<S> {
                     }
                     match status {
                         Ok(Status::StreamEnd) => self.end()?,
-                        Ok(_) if is_end && given == 0 => {
+                        Ok(_) if given == 0 && (is_end || taken == 0) => {
                             return Err(self.malformed("the file ends inside its compressed bytes"));
                         }
                         Ok(_) => {}

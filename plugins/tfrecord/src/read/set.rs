@@ -82,9 +82,6 @@ impl RecordSet for TfRecordSet {
 
     fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
         let piece = self.piece(split)?;
-        if let Some(error) = &self.shared.table.failed {
-            return Err(error.clone());
-        }
         Ok(Box::new(RowStream::new(self.shared.clone(), piece.clone(), request)))
     }
 
@@ -126,7 +123,7 @@ impl RecordSet for TfRecordSet {
         if let Some(Decoding { columns, .. }) = decoding {
             for (column, &count) in columns.iter().zip(&*unset).filter(|(_, count)| **count > 0) {
                 let why = format!("{count} times a feature without a kind: null, as if it were missing");
-                losses.push(Loss::new(LossKind::State, column.name.clone(), why));
+                losses.push(Loss::new(LossKind::Record, column.name.clone(), why));
             }
         }
         losses

@@ -52,7 +52,7 @@ impl Losses {
             }
             if lost.nulls > 0 {
                 let why = format!("{} nulls within lists left out: a list of values has none", lost.nulls);
-                losses.push(Loss::new(LossKind::State, feature.column.clone(), why));
+                losses.push(Loss::new(LossKind::Record, feature.column.clone(), why));
             }
         }
         losses

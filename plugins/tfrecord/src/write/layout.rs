@@ -1,10 +1,11 @@
 //! A layout says which features the columns become.
 
-use crate::columns::{KEY, PART, PART_LISTS, PART_RAW, Shape};
+use crate::columns::{KEY, MESSAGE, PART, PART_LISTS, PART_RAW, Shape};
 use crate::message::{Kind, MessageKind, Part};
 use crate::schema_file::SchemaFile;
 use arrow_schema::{DataType, Field, SchemaRef};
 use std::collections::HashSet;
+use std::sync::Arc;
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
 /// The features of records.
@@ -46,15 +47,24 @@ impl Layout {
         file: Option<SchemaFile>,
         message: Option<MessageKind>,
     ) -> Result<Self> {
-        if let ([field], None, None) = (&schema.fields()[..], &file, message)
-            && field.metadata().get(PART).is_some_and(|part| part == PART_RAW)
+        let is_raw = file.as_ref().map(|file| file.message.is_none());
+        if let ([field], None) = (&schema.fields()[..], message)
+            && is_raw.unwrap_or_else(|| field.metadata().get(PART).is_some_and(|part| part == PART_RAW))
+            && kind_of(field.data_type()) == Some(Kind::Bytes)
         {
             let feature = Feature::new(field.name(), vec![0], Part::Features, Kind::Bytes);
             return Ok(Self { message: None, features: vec![feature], losses: Vec::new() });
         }
         let has_parts = schema.fields().iter().any(|field| field.metadata().contains_key(PART));
-        let by_rows = if has_parts { MessageKind::Sequence } else { MessageKind::Example };
-        let message = message.or(file.as_ref().map(|file| file.message)).unwrap_or(by_rows);
+        let has_lists =
+            |field: &Arc<Field>| field.metadata().get(PART).is_some_and(|part| part == PART_LISTS);
+        let is_sequence = match schema.metadata().get(MESSAGE).map(String::as_str) {
+            Some("sequence") => true,
+            Some("example") => schema.fields().iter().any(has_lists),
+            _ => has_parts,
+        };
+        let by_rows = if is_sequence { MessageKind::Sequence } else { MessageKind::Example };
+        let message = message.or(file.as_ref().and_then(|file| file.message)).unwrap_or(by_rows);
         let mut found = Found { message, has_parts, features: Vec::new(), losses: Vec::new() };
         for (place, field) in schema.fields().iter().enumerate() {
             found.add(field, &mut vec![place], String::new());
@@ -119,7 +129,7 @@ impl Found {
         let Some(kind) = kind_of(leaf) else {
             if *leaf != DataType::Null {
                 self.lose(
-                    LossKind::State,
+                    LossKind::Record,
                     &name,
                     format!("a column of {} has no place in a feature", field.data_type()),
                 );
@@ -136,7 +146,7 @@ impl Found {
         let kept = if part == Part::Lists { 2 } else { 1 };
         if depth.ragged > kept {
             self.lose(
-                LossKind::State,
+                LossKind::Record,
                 &name,
                 "lists of different lengths within lists are joined to one".to_owned(),
             );
@@ -241,12 +251,12 @@ fn forgotten(leaf: &DataType) -> Option<&'static str> {
 fn chosen(found: Vec<Feature>, file: SchemaFile) -> Result<Vec<Feature>> {
     let mut features = Vec::with_capacity(file.columns.len());
     for column in file.columns {
+        // A column without a kind is one of nulls.
+        let Some(kind) = column.kind else { continue };
         let wrong = |what: String| Err(Error::usage(format!("option schema: {what}")).column(&column.name));
         let Some(feature) = found.iter().find(|feature| feature.column == column.name) else {
             return wrong("the rows have no such column, or none that a feature could hold".to_owned());
         };
-        // A column of the file always has a kind.
-        let kind = column.kind.unwrap_or(feature.kind);
         if feature.kind != kind {
             return wrong(format!("the rows' values go to {}, not {}", feature.kind.word(), kind.word()));
         }

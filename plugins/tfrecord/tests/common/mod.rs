@@ -13,8 +13,8 @@ use tensorferry_proto::{
 };
 use tensorferry_sdk::records::{Batches, PlacedPiece, RecordSet, from_stream};
 use tensorferry_sdk::{
-    Context, Entry, Error, Format, Limits, Loss, MemoryContext, MemorySource, Options, Result, Side, Source,
-    Target,
+    Context, Entry, Error, Format, Limits, Loss, MemoryContext, MemorySource, Options, Purpose, Result, Side,
+    Source, Target,
 };
 
 /// A context in memory that grants threads.
@@ -36,6 +36,9 @@ impl Context for Threaded {
     }
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
         self.inner.open(path)
+    }
+    fn purpose(&self) -> Purpose {
+        self.inner.purpose
     }
     fn threads(&self) -> usize {
         self.threads
@@ -69,6 +72,21 @@ pub(crate) fn open(
 /// Opens one file.
 pub(crate) fn open_file(bytes: &[u8], given: &[(&str, &str)]) -> Result<Box<dyn RecordSet>> {
     open(MemorySource::file("f.tfrecord", bytes), given, &threads(2))
+}
+
+/// Opens a source to show its records.
+pub(crate) fn open_lines(source: MemorySource, given: &[(&str, &str)]) -> Result<Box<dyn RecordSet>> {
+    let mut context = threads(1);
+    context.inner.purpose = Purpose::LINES;
+    open(source, given, &context)
+}
+
+/// The error with which rows are refused, when they are opened or when they are read.
+pub(crate) fn refused(source: MemorySource, given: &[(&str, &str)], context: &dyn Context) -> Error {
+    match open(source, given, context) {
+        Err(error) => error,
+        Ok(set) => rows(&*set, &Batches::default()).1.expect("it is refused"),
+    }
 }
 
 /// All rows, and how it ended.
