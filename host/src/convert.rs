@@ -116,10 +116,12 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     )?)?;
     begun(bytes);
     let mut lens = Vec::new();
-    for (Planned { layout, plan, .. }, logical) in planned.iter().zip(&logical) {
+    for ((Planned { layout, plan, .. }, logical), model) in planned.iter().zip(&logical).zip(&models) {
         let files = create_files(&stage, layout)?;
         let copied = copy(layout, &**plan, logical, &files, request.commit.sync)?;
         fault::reach("copied")?;
+        report.losses.extend(copied.losses.iter().map(|loss| model.place(loss)));
+        losses::check(&report.losses, request.strict, &request.allowed)?;
         lens.extend(seal(layout, &**plan, &copied, &files)?);
     }
     lens.extend(sidecars.copy(&folder, &stage, run)?);

@@ -3,7 +3,7 @@
 use crate::gather::{Scratch, swap};
 use crate::pieces::{Piece, pieces, tensor_of};
 use crate::run::WINDOW_BYTES;
-use crate::stored::Stored;
+use crate::stored::{Stored, lying};
 use rayon::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -65,12 +65,13 @@ impl<'a> Logical<'a> {
         Ok(())
     }
 
-    /// The storages that a tensor's blocks name.
+    /// The storages where a tensor's bytes lie, whatever they are cast to.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
+        let lying = |storage: StorageId| lying(self.catalog, storage);
         Ok(match &tensor_of(self.catalog, id)?.data {
             Data::Empty => Vec::new(),
-            Data::Whole { storage, .. } => vec![*storage],
-            Data::Blocks(blocks) => blocks.iter().map(|block| block.storage).collect(),
+            Data::Whole { storage, .. } => vec![lying(*storage)],
+            Data::Blocks(blocks) => blocks.iter().map(|block| lying(block.storage)).collect(),
         })
     }
 
