@@ -36,6 +36,8 @@ pub mod source;
 pub mod space;
 pub mod stage;
 pub mod stale;
+pub mod steps;
 pub mod stored;
+pub mod suggest;
 pub mod target;
 pub mod verify;
