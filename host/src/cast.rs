@@ -66,6 +66,42 @@ pub fn is_float(dtype: Dtype) -> bool {
     matches!(Number::of(dtype), Some(Number::Float(_)))
 }
 
+/// The dtype of this name, if it can be cast: as `ferry inspect` shows it, in any case, or as torch
+/// calls it.
+#[must_use]
+pub fn dtype_called(name: &str) -> Option<Dtype> {
+    let is = |dtype: &Dtype| {
+        dtype.info().is_some_and(|info| info.name().eq_ignore_ascii_case(name)) || torch_name(*dtype) == Some(name)
+    };
+    dtypes().find(is)
+}
+
+/// What torch calls a dtype that can be cast, if it has it.
+#[must_use]
+pub fn torch_name(dtype: Dtype) -> Option<&'static str> {
+    Some(match dtype {
+        Dtype::BOOL => "bool",
+        Dtype::U8 => "uint8",
+        Dtype::I8 => "int8",
+        Dtype::U16 => "uint16",
+        Dtype::I16 => "int16",
+        Dtype::U32 => "uint32",
+        Dtype::I32 => "int32",
+        Dtype::U64 => "uint64",
+        Dtype::I64 => "int64",
+        Dtype::F64 => "float64",
+        Dtype::F32 => "float32",
+        Dtype::BF16 => "bfloat16",
+        Dtype::F16 => "float16",
+        Dtype::F8_E4M3 => "float8_e4m3fn",
+        Dtype::F8_E5M2 => "float8_e5m2",
+        Dtype::F8_E4M3FNUZ => "float8_e4m3fnuz",
+        Dtype::F8_E5M2FNUZ => "float8_e5m2fnuz",
+        Dtype::F8_E8M0 => "float8_e8m0fnu",
+        _ => return None,
+    })
+}
+
 /// The dtypes that can be cast, and cast to.
 pub fn dtypes() -> impl Iterator<Item = Dtype> {
     number::NUMBERS.iter().map(|(dtype, _)| *dtype)
@@ -89,28 +125,31 @@ impl Conversion {
     }
 
     fn new(from: Dtype, to: Dtype) -> Option<Self> {
+        let direct = Self::direct(from, to)?;
+        if direct.from_width > 1 {
+            return Some(direct);
+        }
+        let table = Table::new(|value| {
+            let mut bytes = vec![0; direct.to_width];
+            let lost = direct.run(&[value], &mut bytes);
+            (bytes, lost)
+        });
+        Some(Self { kernel: Kernel::Table(table), ..direct })
+    }
+
+    /// The cast number by number.
+    fn direct(from: Dtype, to: Dtype) -> Option<Self> {
         let width = |dtype: Dtype| dtype.info()?.element_bytes().map(|bytes| bytes as usize);
         let (numbers, to_numbers) = (Number::of(from)?, Number::of(to)?);
-        let is_float = |number| matches!(number, Number::Float(_));
         let is_wide = matches!(from, Dtype::U64 | Dtype::I64);
-        let kernel = if !is_float(numbers) && (!is_float(to_numbers) || (is_wide && to == Dtype::F64)) {
+        let kernel = if !is_float(from) && (!is_float(to) || (is_wide && to == Dtype::F64)) {
             Kernel::Integer(integer::load(from)?, integer::store(to)?)
         } else if let (Some(load), Some(store)) = (single::load(from), single::store(to)) {
             Kernel::Single(load, store)
         } else {
             Kernel::Double(double::load(from)?, double::store(to)?)
         };
-        let (from_width, to_width) = (width(from)?, width(to)?);
-        let conversion = Self { from_width, to_width, exact: numbers.fits(to_numbers), kernel };
-        if from_width > 1 {
-            return Some(conversion);
-        }
-        let table = Table::new(|value| {
-            let mut bytes = vec![0; to_width];
-            let lost = conversion.run(&[value], &mut bytes);
-            (bytes, lost)
-        });
-        Some(Self { kernel: Kernel::Table(table), ..conversion })
+        Some(Self { from_width: width(from)?, to_width: width(to)?, exact: numbers.fits(to_numbers), kernel })
     }
 
     /// Whether no value can be lost.

@@ -6,6 +6,7 @@
 //!       --plan--> Layout --copy--> staged files + digests --seal--> verify --> commit --> Report
 //! ```
 
+use crate::cast::tally;
 use crate::commit::{CommitOptions, StagedFile, check_free, recover};
 use crate::copy::copy;
 use crate::fault;
@@ -89,7 +90,10 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
         .map(|(model, logical)| plan(&target, &request.writer_options, model, logical))
         .collect::<Result<_>>()?;
     let layouts: Vec<&Layout> = planned.iter().map(|planned| &planned.layout).collect();
-    let sidecars = sidecars::find(&folder, &models, plugins, &target, &layouts)?;
+    let mut sidecars = sidecars::find(&folder, &models, plugins, &target, &layouts)?;
+    for (model, logical) in models.iter().zip(&logical) {
+        sidecars.follow_casts(&folder, model, logical.catalog())?;
+    }
     let lost = models.iter().zip(&selected).zip(&planned).flat_map(|((model, selected), planned)| {
         selected.losses.iter().chain(&planned.losses).map(|loss| model.place(loss))
     });
@@ -98,6 +102,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     report.notes.extend_from_slice(sidecars.notes());
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
+        report.notes.extend(tally::foresee(&logical)?);
         return Ok(report.planned(&layouts, started, run));
     }
 

@@ -6,6 +6,7 @@
 pub mod attributes;
 pub mod cast;
 pub mod commit;
+pub mod config_dtype;
 pub mod content;
 pub mod convert;
 pub mod copy;

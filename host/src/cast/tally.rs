@@ -19,16 +19,28 @@ use tensorferry_sdk::{
 
 /// Losses by tensor.
 pub struct Tally {
-    /// The tensors that a cast may change, and what they are cast to, one after the other.
+    /// The tensors that a cast may change, and the dtypes on their way.
     may_lose: BTreeMap<TensorId, Vec<Dtype>>,
     lost: Mutex<BTreeMap<TensorId, Lost>>,
 }
 
-/// The tensors of a catalog that casts may change, and what they are cast to, one after the other.
+/// What a dry run says of the casts whose losses only the copy can tell.
 ///
 /// # Errors
 /// Unsupported, for a cast that there is not.
-pub fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId, Vec<Dtype>>> {
+pub fn foresee(models: &[Logical<'_>]) -> Result<Vec<String>> {
+    let mut tensors: BTreeMap<String, u64> = BTreeMap::new();
+    for logical in models {
+        for dtypes in may_lose(logical.catalog(), logical.stored())?.values() {
+            *tensors.entry(way(dtypes)).or_default() += 1;
+        }
+    }
+    let say = |(way, count)| format!("{count} tensors are cast from {way}: what they lose is known once they are read");
+    Ok(tensors.into_iter().map(say).collect())
+}
+
+/// The tensors of a catalog that casts may change, and the dtypes on their way.
+fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId, Vec<Dtype>>> {
     let mut found = BTreeMap::new();
     for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
         for storage in storages(tensor) {
@@ -109,8 +121,7 @@ fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: Lost) -> Re
 }
 
 /// Dtypes, one after the other.
-#[must_use]
-pub fn way(dtypes: &[Dtype]) -> String {
+fn way(dtypes: &[Dtype]) -> String {
     let names: Vec<&str> = dtypes.iter().filter_map(|dtype| Some(dtype.info()?.name())).collect();
     names.join(" to ")
 }

@@ -2,7 +2,7 @@
 //! spec. `ferry steps` prints the kinds, and every spec is checked against its own.
 
 use super::spec::{Field, Spec};
-use super::{Action, permute, rename, select, selector};
+use super::{Action, cast, permute, rename, select, selector};
 use crate::suggest::or_which;
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
@@ -12,7 +12,7 @@ static TENSOR_KINDS: &[&Kind] = &[
     &select::SELECT,
     &select::DROP,
     &rename::RENAME,
-    // cast: here
+    &cast::CAST,
     &permute::TRANSPOSE,
     &permute::PERMUTE,
 ];
