@@ -9,20 +9,27 @@
 //! non-tensor state too: see [`replant`].
 
 mod cast;
+mod concat;
+mod inverse;
 pub mod kind;
+mod metadata;
 mod pattern;
 mod permute;
 mod rebuild;
 pub mod recipe;
 mod rename;
 pub mod replant;
+mod reshape;
 mod select;
 pub mod selector;
 pub mod spec;
+mod split;
+mod tie;
 mod view;
 
 use crate::suggest::or_which;
 use kind::{Given, kinds};
+use recipe::Of;
 use spec::Spec;
 use std::fmt;
 use std::sync::Arc;
@@ -33,8 +40,8 @@ use tensorferry_sdk::{Catalog, Error, Loss, Result};
 pub struct Step {
     /// How it is written; of a recipe's step, with the parameters filled in.
     pub spec: Spec,
-    /// The recipe that it is a step of, as the user wrote it.
-    pub recipe: Option<Arc<str>>,
+    /// The recipe that it is a step of; the outermost, if they are nested.
+    pub of: Option<Arc<Of>>,
     /// What it does.
     pub action: Action,
 }
@@ -71,14 +78,8 @@ pub struct Said {
     pub losses: Vec<Loss>,
     /// What a person should know.
     pub notes: Vec<String>,
-    /// What only the copy can tell.
-    pub counters: Vec<Arc<dyn Counter>>,
-}
-
-/// What only the copy can tell of a step: it is counted while the bytes move.
-pub trait Counter: fmt::Debug + Send + Sync {
-    /// What was lost, once everything is copied.
-    fn losses(&self) -> Vec<Loss>;
+    /// How many tensors the step was about, or how many entries.
+    pub touched: usize,
 }
 
 /// A catalog, and what the steps say of it.
@@ -108,11 +109,16 @@ pub fn parse(texts: &[String]) -> Result<Vec<Step>> {
 /// # Errors
 /// Usage.
 pub fn make(spec: &Spec) -> Result<Vec<Step>> {
+    make_within(spec, 0)
+}
+
+/// Makes a step that recipes name, `depth` of them.
+fn make_within(spec: &Spec, depth: usize) -> Result<Vec<Step>> {
     if let Some(kind) = kinds().find(|kind| kind.name == spec.name) {
         let action = (kind.make)(&Given::check(spec, kind)?)?;
-        return Ok(vec![Step { spec: spec.clone(), recipe: None, action }]);
+        return Ok(vec![Step { spec: spec.clone(), of: None, action }]);
     }
-    if let Some(steps) = recipe::make(spec)? {
+    if let Some(steps) = recipe::make(spec, depth)? {
         return Ok(steps);
     }
     let names: Vec<&str> = kinds().map(|kind| kind.name).chain(recipe::names()).collect();
@@ -125,10 +131,17 @@ pub fn make(spec: &Spec) -> Result<Vec<Step>> {
 /// Whatever a step says, with its name.
 pub fn apply(catalog: Catalog, steps: &[Step]) -> Result<Stepped> {
     let mut stepped = Stepped { catalog, said: Said::default() };
-    for step in steps {
-        let Action::Tensor(action) = &step.action;
-        let applied = action.apply(std::mem::take(&mut stepped.catalog), &mut stepped.said);
-        stepped.catalog = applied.map_err(|error| error.context(step))?;
+    for steps in steps.chunk_by(is_of_one_recipe) {
+        stepped.said.touched = 0;
+        for step in steps {
+            let Action::Tensor(action) = &step.action;
+            let applied = action.apply(stepped.catalog, &mut stepped.said);
+            stepped.catalog = applied.map_err(|error| error.context(step))?;
+        }
+        if let (0, [first, ..]) = (stepped.said.touched, steps) {
+            let spec = first.of.as_ref().map_or(&first.spec, |of| &of.spec);
+            stepped.said.notes.push(format!("step {spec} changed nothing: there is no such tensor"));
+        }
     }
     Ok(stepped)
 }
@@ -139,19 +152,29 @@ pub fn apply(catalog: Catalog, steps: &[Step]) -> Result<Stepped> {
 /// Usage, naming the first that has no inverse.
 pub fn inverse(steps: &[Step]) -> Result<Vec<Spec>> {
     let mut specs = Vec::new();
-    for step in steps.iter().rev() {
-        let Action::Tensor(action) = &step.action;
-        specs.extend(action.inverse().map_err(|error| error.context(step))?);
+    for steps in steps.chunk_by(is_of_one_recipe).rev() {
+        if let Some(spec) = steps.first().and_then(|step| step.of.as_ref()?.inverse.clone()) {
+            specs.push(spec);
+            continue;
+        }
+        for step in steps.iter().rev() {
+            let Action::Tensor(action) = &step.action;
+            specs.extend(action.inverse().map_err(|error| error.context(step))?);
+        }
     }
     Ok(specs)
 }
 
+fn is_of_one_recipe(step: &Step, next: &Step) -> bool {
+    matches!((&step.of, &next.of), (Some(of), Some(other)) if Arc::ptr_eq(of, other))
+}
+
 impl fmt::Display for Step {
-    /// `step rename:a,to=b`, and the recipe that it is of.
+    /// `step rename:a,to=b of bert-from-tf`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "step {}", self.spec)?;
-        match &self.recipe {
-            Some(recipe) => write!(f, " of {recipe}"),
+        match &self.of {
+            Some(of) => write!(f, " of {}", of.spec),
             None => Ok(()),
         }
     }

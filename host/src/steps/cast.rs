@@ -3,7 +3,7 @@
 
 use super::kind::{Argument, Count, Given, Key, Kind};
 use super::selector::Selector;
-use super::spec::Field;
+use super::spec::{Field, Spec};
 use super::{Action, Said, TensorStep};
 use crate::cast::{dtype_called, dtypes, is_castable, is_float};
 use crate::suggest::or_which;
@@ -107,6 +107,10 @@ impl TensorStep for Cast {
         let cast = catalog.cast(&casts)?;
         said.losses.extend(untied(&catalog, &cast));
         Ok(cast)
+    }
+
+    fn inverse(&self) -> Result<Vec<Spec>> {
+        Err(Error::usage("it has no inverse: the values that it changes do not come back"))
     }
 }
 

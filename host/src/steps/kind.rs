@@ -2,7 +2,7 @@
 //! spec. `ferry steps` prints the kinds, and every spec is checked against its own.
 
 use super::spec::{Field, Spec};
-use super::{Action, cast, permute, rename, select, selector};
+use super::{Action, cast, concat, metadata, permute, rename, reshape, select, selector, split, tie};
 use crate::suggest::or_which;
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
@@ -15,6 +15,15 @@ static TENSOR_KINDS: &[&Kind] = &[
     &cast::CAST,
     &permute::TRANSPOSE,
     &permute::PERMUTE,
+    &reshape::RESHAPE,
+    &split::SPLIT,
+    &concat::CONCAT,
+    &split::UNSTACK,
+    &concat::STACK,
+    &tie::TIE,
+    &tie::UNTIE,
+    &metadata::SET_METADATA,
+    &metadata::DROP_METADATA,
 ];
 
 /// Every kind of step; recipes are not among them.

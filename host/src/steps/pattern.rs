@@ -4,9 +4,10 @@
 //! A template is that of the `regex` crate: `$1`, `${1}` and `$name` are groups, `$$` is a dollar. A group
 //! that is not there is a mistake here, and not an empty text: `$1_x` names a group called `1_x`.
 
+use super::inverse::{Turned, none};
 use super::kind::{Count, Given, Key};
 use super::selector::{On, Selector};
-use super::spec::Field;
+use super::spec::{Field, Spec};
 use regex::{Captures, Regex, RegexBuilder};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -138,6 +139,7 @@ pub(super) struct Pattern {
     pub(super) regex: Regex,
     pub(super) beside: Option<Template>,
     selector: Selector,
+    selectors: Vec<(String, Field)>,
 }
 
 impl Pattern {
@@ -149,7 +151,7 @@ impl Pattern {
         let source = given.required_argument()?.clone();
         let regex = regex(&source)?;
         let beside = given.one("beside").map(|field| Template::parse(field, &regex, false)).transpose()?;
-        Ok(Self { source, regex, beside, selector: Selector::of(given, None)? })
+        Ok(Self { source, regex, beside, selector: Selector::of(given, None)?, selectors: given.selectors() })
     }
 
     /// The pattern on a catalog.
@@ -160,6 +162,25 @@ impl Pattern {
         let names =
             self.beside.as_ref().map(|_| catalog.tensors().iter().map(|tensor| &*tensor.name).collect());
         Ok(Found { pattern: self, selected: self.selector.on(catalog)?, names })
+    }
+
+    /// A step that finds what this pattern and its template make: with what it takes for its argument, and
+    /// those keys that select the same tensors before and after (`same`).
+    ///
+    /// # Errors
+    /// Usage, where a key selects tensors by what the step changes.
+    pub(super) fn turned(&self, name: &str, turned: &Turned, same: &[&str]) -> Result<Spec> {
+        let mut spec = Spec::new(name).argument(&turned.regex);
+        for (key, value) in &self.selectors {
+            if !same.contains(&key.as_str()) {
+                return Err(none(&format!("{key}= is about tensors as they are before it")));
+            }
+            spec.options.push((key.clone(), value.clone()));
+        }
+        match &self.beside {
+            Some(beside) => Ok(spec.option("beside", turned.template(beside)?)),
+            None => Ok(spec),
+        }
     }
 
     /// A name with every match replaced.

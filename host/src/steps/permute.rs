@@ -109,6 +109,7 @@ impl TensorStep for Permute {
         let selected = self.selector.on(&catalog)?;
         let turn = |mut made: Made| {
             if selected.has(&made.tensor) {
+                said.touched += 1;
                 let axes = self.axes(&made.tensor)?;
                 let blocks = catalog.blocks(&made.tensor);
                 made.tensor.shape = axes.iter().map(|&axis| made.tensor.shape[axis]).collect();

@@ -1,8 +1,10 @@
 //! `rename` gives tensors other names, by an expression and what takes the place of its matches.
 
+use super::inverse::Turned;
 use super::kind::{Argument, Count, Given, Key, Kind};
 use super::pattern::{BESIDE, Pattern, Template};
 use super::rebuild::{rebuild, unchanged};
+use super::spec::Spec;
 use super::{Action, Said, TensorStep};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Catalog, Error, Result};
@@ -42,11 +44,18 @@ impl TensorStep for Rename {
         let found = self.pattern.on(&catalog)?;
         let mut made: Vec<_> = unchanged(&catalog).collect();
         for made in made.iter_mut().filter(|made| found.has(&made.tensor)) {
+            said.touched += 1;
             made.tensor.name = self.pattern.rewrite(&made.tensor.name, &self.to, 0);
         }
         let names = catalog.tensors().iter().map(|tensor| tensor.name.as_str());
         check_collisions(names.zip(made.iter().map(|made| made.tensor.name.as_str())))?;
         rebuild(catalog, made, said)
+    }
+
+    fn inverse(&self) -> Result<Vec<Spec>> {
+        let turned = Turned::of(&self.pattern, &self.to)?;
+        let spec = self.pattern.turned("rename", &turned, &["dtype", "rank", "min_size", "max_size"])?;
+        Ok(vec![spec.option("to", turned.back())])
     }
 }
 

@@ -52,6 +52,7 @@ impl TensorStep for Select {
         let selected = self.selector.on(&catalog)?;
         let made: Vec<_> =
             unchanged(&catalog).filter(|made| selected.has(&made.tensor) == self.keeps).collect();
+        said.touched += catalog.tensors().len() - made.len();
         if made.is_empty() {
             let found = catalog.tensors().first().map_or("no tensors", |tensor| &tensor.name);
             return Err(Error::usage("it leaves no tensor").found(format!("names such as {found:?}")));
