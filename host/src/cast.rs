@@ -71,7 +71,8 @@ pub fn is_float(dtype: Dtype) -> bool {
 #[must_use]
 pub fn dtype_called(name: &str) -> Option<Dtype> {
     let is = |dtype: &Dtype| {
-        dtype.info().is_some_and(|info| info.name().eq_ignore_ascii_case(name)) || torch_name(*dtype) == Some(name)
+        dtype.info().is_some_and(|info| info.name().eq_ignore_ascii_case(name))
+            || torch_name(*dtype) == Some(name)
     };
     dtypes().find(is)
 }

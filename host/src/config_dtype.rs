@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
 use std::fmt;
-use tensorferry_sdk::{Catalog, Data, Dtype, Place, StorageId};
+use tensorferry_sdk::{Catalog, Dtype, Place, Tensor};
 
 /// The file's name.
 pub const NAME: &str = "config.json";
@@ -31,7 +31,7 @@ pub enum Edit {
 /// The edit that casts make necessary.
 #[must_use]
 pub fn edit(text: &str, catalog: &Catalog) -> Edit {
-    if !catalog.tensors().iter().any(|tensor| is_float(tensor.dtype) && is_cast(catalog, &tensor.data)) {
+    if !catalog.tensors().iter().any(|tensor| is_float(tensor.dtype) && is_cast(catalog, tensor)) {
         return Edit::None;
     }
     let mut said = Vec::new();
@@ -57,15 +57,9 @@ pub fn edit(text: &str, catalog: &Catalog) -> Edit {
     Edit::Text(edited, change)
 }
 
-fn is_cast(catalog: &Catalog, data: &Data) -> bool {
-    let casts = |id: StorageId| {
-        matches!(catalog.storage(id).map(|storage| &storage.place), Some(Place::Cast(_)))
-    };
-    match data {
-        Data::Empty => false,
-        Data::Whole { storage, .. } => casts(*storage),
-        Data::Blocks(blocks) => blocks.iter().any(|block| casts(block.storage)),
-    }
+fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
+    let casts = |id| matches!(catalog.storage(id).map(|storage| &storage.place), Some(Place::Cast(_)));
+    tensor.storages().any(casts)
 }
 
 /// A dtype that the file names.
@@ -97,7 +91,11 @@ fn collect<'a>(
                 dtype_called(name).is_some_and(|dtype| is_float(dtype) && torch_name(dtype) == Some(*name))
             };
             if let Some(dtype) = name.filter(is_name) {
-                said.push(Said { key: key.clone(), dtype, at: dtype.as_ptr() as usize - file.as_ptr() as usize });
+                said.push(Said {
+                    key: key.clone(),
+                    dtype,
+                    at: dtype.as_ptr() as usize - file.as_ptr() as usize,
+                });
             }
         } else if key.ends_with("_config")
             && key != "quantization_config"

@@ -24,8 +24,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteSink, Content, Context, Digest, Error, Layout, Loss, OutputFile, OutputId, Result, Segment, StorageId,
-    TensorId, TensorPlan,
+    ByteSink, Content, Context, Digest, Error, Layout, Loss, OutputFile, OutputId, Result, Segment,
+    StorageId, TensorId, TensorPlan,
 };
 
 /// What is known once the bytes have moved.

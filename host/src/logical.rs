@@ -67,12 +67,8 @@ impl<'a> Logical<'a> {
 
     /// The storages where a tensor's bytes lie, whatever they are cast to.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
-        let lying = |storage: StorageId| lying(self.catalog, storage);
-        Ok(match &tensor_of(self.catalog, id)?.data {
-            Data::Empty => Vec::new(),
-            Data::Whole { storage, .. } => vec![lying(*storage)],
-            Data::Blocks(blocks) => blocks.iter().map(|block| lying(block.storage)).collect(),
-        })
+        let tensor = tensor_of(self.catalog, id)?;
+        Ok(tensor.storages().map(|storage| lying(self.catalog, storage)).collect())
     }
 
     fn gathered(&self, id: TensorId) -> Result<Arc<Gathered>> {

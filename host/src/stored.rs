@@ -11,8 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::{
-    ByteSink, Catalog, Checksum, Context, Data, Digest, DigestAlgorithm, Error, Place, Result, Source,
-    Storage, StorageId, Tensor, check_range,
+    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, Place, Result, Source, Storage,
+    StorageId, Tensor, check_range,
 };
 
 /// Makes a temporary file that has no name: beside the output, or where temporary files go.
@@ -108,7 +108,8 @@ impl<'a> Stored<'a> {
         self.read(id, offset, buffer)?;
         let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
         let owned = inside(seen.owned.start)..inside(seen.owned.end);
-        let bytes = usize::try_from(owned.start).unwrap_or(usize::MAX)..usize::try_from(owned.end).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(owned.start).unwrap_or(usize::MAX)
+            ..usize::try_from(owned.end).unwrap_or(usize::MAX);
         (seen.see)(id, offset + owned.start, &buffer[bytes])?;
         Ok(Lost::default())
     }
@@ -152,11 +153,7 @@ impl<'a> Stored<'a> {
 
     /// The first tensor that has bytes in a storage.
     fn tensor_in(&self, id: StorageId) -> Option<&str> {
-        let lies_in = |tensor: &&Tensor| match &tensor.data {
-            Data::Empty => false,
-            Data::Whole { storage, .. } => lying(self.catalog, *storage) == id,
-            Data::Blocks(blocks) => blocks.iter().any(|block| lying(self.catalog, block.storage) == id),
-        };
+        let lies_in = |tensor: &&Tensor| tensor.storages().any(|storage| lying(self.catalog, storage) == id);
         self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
     }
 

@@ -65,8 +65,8 @@ impl Model {
     #[must_use]
     pub fn of_weights(bytes: u64, count: u64, seed: u64) -> Self {
         let rows = (bytes / count / 4096).max(1);
-        let tensors =
-            (0..count).map(|index| (format!("layer.{index:03}.weight"), "F32", vec![rows, 1024], rows * 4096));
+        let tensors = (0..count)
+            .map(|index| (format!("layer.{index:03}.weight"), "F32", vec![rows, 1024], rows * 4096));
         Self { tensors: tensors.collect(), seed, weights: true }
     }
 

@@ -43,7 +43,8 @@ fn same_as_torch(tensors: &[(&str, &str, &[u64], &[u8])], targets: &[(&str, &str
     let compare = |&(dtype, word): &(&str, &str)| {
         let output = folder.path().join(format!("{word}.safetensors"));
         ferry.convert(&input, &output, &["--step", &format!("cast:{dtype},only=any")]);
-        let compared = python::script("cast_check.py", [input.as_os_str(), output.as_ref(), word.as_ref()]).json();
+        let compared =
+            python::script("cast_check.py", [input.as_os_str(), output.as_ref(), word.as_ref()]).json();
         std::fs::remove_file(output).unwrap();
         compared
     };
@@ -192,7 +193,8 @@ fn what_was_big_endian_is_cast() {
     let folder = tempdir().unwrap();
     let ferry = Ferry::new();
     let case = cases("torch", "zip_big_endian").pop().unwrap();
-    let [plain, cast, twice] = ["plain.pt", "cast.safetensors", "twice.safetensors"].map(|name| folder.path().join(name));
+    let [plain, cast, twice] =
+        ["plain.pt", "cast.safetensors", "twice.safetensors"].map(|name| folder.path().join(name));
     ferry.convert(&case.input(), &plain, &[]);
     ferry.convert(&case.input(), &cast, &["--step", "cast:f16"]);
     ferry.convert(&plain, &twice, &["--step", "cast:f16"]);
@@ -204,8 +206,8 @@ fn what_was_big_endian_is_cast() {
 fn a_cast_checkpoint_of_tensorflow_is_checked_against_its_checksums() {
     let folder = tempdir().unwrap();
     let ferry = Ferry::new();
-    let [model, cast, expected] =
-        ["model.safetensors", "cast.safetensors", "expected.safetensors"].map(|name| folder.path().join(name));
+    let [model, cast, expected] = ["model.safetensors", "cast.safetensors", "expected.safetensors"]
+        .map(|name| folder.path().join(name));
     let values = random(4 << 19, 59);
     std::fs::write(&model, safetensors(&[("x", "F32", &[1 << 19], &values)])).unwrap();
     let bundle = folder.path().join("bundle");
@@ -218,7 +220,14 @@ fn a_cast_checkpoint_of_tensorflow_is_checked_against_its_checksums() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&data, bytes).unwrap();
-    let arguments = ["convert".as_ref(), bundle.as_os_str(), cast.as_ref(), "--force".as_ref(), "--step".as_ref(), "cast:bf16".as_ref()];
+    let arguments = [
+        "convert".as_ref(),
+        bundle.as_os_str(),
+        cast.as_ref(),
+        "--force".as_ref(),
+        "--step".as_ref(),
+        "cast:bf16".as_ref(),
+    ];
     ferry.run(arguments).expect(3).says(&["crc32c", "\"x\""]);
     let arguments = ["diff".as_ref(), bundle.as_os_str(), expected.as_ref()];
     ferry.run(arguments).expect(3).says(&["crc32c"]);
@@ -230,8 +239,12 @@ fn a_sharded_model_that_is_cast_loads() {
     let ferry = Ferry::new();
     let model = folder.path().join("in");
     std::fs::create_dir(&model).unwrap();
-    let weights: Vec<u8> = (0..1_u16 << 14).flat_map(|value| (f32::from(value) / 7.0).to_le_bytes()).collect();
-    let file = safetensors(&[("a", "F32", &[1 << 13], &weights[..4 << 13]), ("b", "F32", &[1 << 13], &weights[4 << 13..])]);
+    let weights: Vec<u8> =
+        (0..1_u16 << 14).flat_map(|value| (f32::from(value) / 7.0).to_le_bytes()).collect();
+    let file = safetensors(&[
+        ("a", "F32", &[1 << 13], &weights[..4 << 13]),
+        ("b", "F32", &[1 << 13], &weights[4 << 13..]),
+    ]);
     std::fs::write(model.join("model.safetensors"), file).unwrap();
     let config = "{\n  \"torch_dtype\": \"float32\",\n  \"hidden\":  7,\n  \"eps\": 1.0e-05\n}";
     std::fs::write(model.join("config.json"), config).unwrap();

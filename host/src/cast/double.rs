@@ -65,7 +65,7 @@ macro_rules! integer {
         |values, bytes, lost| {
             for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
                 // Towards zero, as everywhere; what is out of range becomes the nearest end, NaN zero.
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
                 let integer = *value as $type;
                 *bytes = integer.to_le_bytes();
                 let whole = value.trunc();

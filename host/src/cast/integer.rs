@@ -40,7 +40,7 @@ macro_rules! store {
         |values, bytes, lost| {
             for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
                 // What is out of range keeps its low bits, as in C, NumPy and torch.
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
                 let integer = *value as $type;
                 *bytes = integer.to_le_bytes();
                 lost.range += u64::from(i128::from(integer) != *value);

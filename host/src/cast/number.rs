@@ -58,7 +58,14 @@ pub(super) const NUMBERS: [(Dtype, Number); 19] = [
     (Dtype::F8_E4M3B11FNUZ, float(4, -13, 5, 0, false)),
     (
         Dtype::F8_E8M0,
-        Number::Float(Range { digits: 1, least: -127, beyond: 128, missing: 0, infinite: false, zero: false }),
+        Number::Float(Range {
+            digits: 1,
+            least: -127,
+            beyond: 128,
+            missing: 0,
+            infinite: false,
+            zero: false,
+        }),
     ),
 ];
 

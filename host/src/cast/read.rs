@@ -115,7 +115,8 @@ impl Chain {
             swap(lying, self.swap_unit);
             let (start, stop) = (piece.start * self.to_width, piece.end * self.to_width);
             if start >= offset && stop <= end {
-                lost += self.cast_owned(lying, &mut buffer[size(start - offset)..size(stop - offset)], &owned);
+                lost +=
+                    self.cast_owned(lying, &mut buffer[size(start - offset)..size(stop - offset)], &owned);
             } else {
                 // The range cuts a number: it is cast whole.
                 cut.resize(size(stop - start), 0);

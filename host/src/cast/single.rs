@@ -3,8 +3,8 @@
 use super::BLOCK;
 use super::float::{self, Small, from_single};
 use super::lost::Lost;
-use half::slice::HalfFloatSliceExt;
 use half::f16;
+use half::slice::HalfFloatSliceExt;
 use tensorferry_sdk::Dtype;
 
 /// Reads as many values as there is room for; they are exact.

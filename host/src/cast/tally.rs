@@ -13,8 +13,7 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{
-    Catalog, CatalogView, Context, Data, Dtype, Error, Layout, Loss, LossKind, Place, Result, StorageId, Tensor,
-    TensorId, TensorPart,
+    Catalog, CatalogView, Context, Dtype, Error, Layout, Loss, LossKind, Place, Result, TensorId, TensorPart,
 };
 
 /// Losses by tensor.
@@ -35,7 +34,9 @@ pub fn foresee(models: &[Logical<'_>]) -> Result<Vec<String>> {
             *tensors.entry(way(dtypes)).or_default() += 1;
         }
     }
-    let say = |(way, count)| format!("{count} tensors are cast from {way}: what they lose is known once they are read");
+    let say = |(way, count)| {
+        format!("{count} tensors are cast from {way}: what they lose is known once they are read")
+    };
     Ok(tensors.into_iter().map(say).collect())
 }
 
@@ -43,7 +44,7 @@ pub fn foresee(models: &[Logical<'_>]) -> Result<Vec<String>> {
 fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId, Vec<Dtype>>> {
     let mut found = BTreeMap::new();
     for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
-        for storage in storages(tensor) {
+        for storage in tensor.storages() {
             if let (Some(chain), Some(Place::Cast(cast))) =
                 (stored.chain(storage)?, catalog.storage(storage).map(|storage| &storage.place))
                 && !chain.is_exact()
@@ -54,14 +55,6 @@ fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId,
         }
     }
     Ok(found)
-}
-
-fn storages(tensor: &Tensor) -> Vec<StorageId> {
-    match &tensor.data {
-        Data::Empty => Vec::new(),
-        Data::Whole { storage, .. } => vec![*storage],
-        Data::Blocks(blocks) => blocks.iter().map(|block| block.storage).collect(),
-    }
 }
 
 impl Tally {

@@ -113,7 +113,10 @@ fn nothing_is_rounded_twice() {
 #[test]
 fn integers_keep_their_low_bits() {
     let values = [300_i64, -1, i64::MIN, 127].map(i64::to_le_bytes).concat();
-    assert_eq!(cast(Dtype::I64, Dtype::U8, &values), (vec![44, 255, 0, 127], Lost { range: 3, ..Lost::default() }));
+    assert_eq!(
+        cast(Dtype::I64, Dtype::U8, &values),
+        (vec![44, 255, 0, 127], Lost { range: 3, ..Lost::default() })
+    );
     assert_eq!(cast(Dtype::I64, Dtype::BOOL, &values).0, [1; 4]);
     assert_eq!(cast(Dtype::BOOL, Dtype::F16, &[0, 1]), (vec![0, 0x3c00], Lost::default()));
     let wide = u64::MAX.to_le_bytes();
@@ -164,7 +167,10 @@ fn small_floats_come_back() {
             let width = from.info().unwrap().element_bytes().unwrap() as usize;
             let back: Vec<u8> = back.iter().flat_map(|bits| bits.to_le_bytes()[..width].to_vec()).collect();
             for (value, back) in values(&codes).iter().zip(values(&back)) {
-                assert!(value.to_bits() == back.to_bits() || (value.is_nan() && back.is_nan()), "{value} {back}");
+                assert!(
+                    value.to_bits() == back.to_bits() || (value.is_nan() && back.is_nan()),
+                    "{value} {back}"
+                );
             }
             pairs += 1;
         }
@@ -187,7 +193,10 @@ fn numbers_of_eight_bits_are_what_their_dtypes_say() {
         assert_eq!(value(dtype, 1), 2_f64.powi(least));
         assert_eq!(value(dtype, 0).to_bits(), 0);
     }
-    assert_eq!((value(Dtype::F8_E5M2, 0x7c), value(Dtype::F8_E5M2, 0xfc)), (f64::INFINITY, f64::NEG_INFINITY));
+    assert_eq!(
+        (value(Dtype::F8_E5M2, 0x7c), value(Dtype::F8_E5M2, 0xfc)),
+        (f64::INFINITY, f64::NEG_INFINITY)
+    );
     assert_eq!((value(Dtype::F8_E8M0, 0), value(Dtype::F8_E8M0, 254)), (2_f64.powi(-127), 2_f64.powi(127)));
     assert!(value(Dtype::F8_E8M0, 255).is_nan() && value(Dtype::F8_E4M3FNUZ, 0x80).is_nan());
 }
@@ -195,7 +204,10 @@ fn numbers_of_eight_bits_are_what_their_dtypes_say() {
 #[test]
 fn what_has_no_numbers_is_not_cast() {
     for dtype in [Dtype::STR, Dtype::C64, Dtype::F4, Dtype::QI8, Dtype::BITS8] {
-        assert!(Conversion::between(dtype, Dtype::F32).is_err() && Conversion::between(Dtype::F32, dtype).is_err());
+        assert!(
+            Conversion::between(dtype, Dtype::F32).is_err()
+                && Conversion::between(Dtype::F32, dtype).is_err()
+        );
         assert!(!is_castable(dtype));
     }
     assert_eq!(dtype_called("bf16"), Some(Dtype::BF16));

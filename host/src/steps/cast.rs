@@ -85,7 +85,7 @@ impl Cast {
 impl TensorStep for Cast {
     fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
         let selected = self.selector.on(&catalog)?;
-        let (mut casts, mut left, mut are_there) = (Vec::new(), Vec::new(), 0_u64);
+        let (mut casts, mut left, mut are_there) = (Vec::new(), Vec::new(), 0);
         for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
             if !selected.has(tensor) {
                 continue;
@@ -98,11 +98,12 @@ impl TensorStep for Cast {
                 left.push(tensor);
             }
         }
-        if casts.is_empty() && are_there == 0 {
-            return Err(self.nothing(&catalog, left.first().copied()));
-        }
-        if !left.is_empty() && !self.selector.is_all() {
-            said.notes.push(format!("{} of the tensors that it selects are not cast: {}", left.len(), self.why(&catalog, left[0])));
+        said.touched += casts.len() + are_there;
+        // Without keys it is about floats, whatever else there is; but that there are none is worth a word.
+        if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
+            let count = left.len();
+            said.notes.push(format!("cast leaves {count} tensors as they are: {}", self.why(&catalog, first)));
+            said.touched += count;
         }
         let cast = catalog.cast(&casts)?;
         said.losses.extend(untied(&catalog, &cast));
@@ -124,15 +125,6 @@ impl Cast {
             _ => "is no integer, and only=any casts others too",
         };
         format!("{:?} is {dtype}, which {why}", tensor.name)
-    }
-
-    fn nothing(&self, catalog: &Catalog, left: Option<&Tensor>) -> Error {
-        let error = Error::usage("it casts no tensor");
-        match (left, catalog.tensors().first()) {
-            (Some(tensor), _) => error.found(self.why(catalog, tensor)),
-            (None, Some(tensor)) => error.found(format!("no selected tensor among names such as {:?}", tensor.name)),
-            (None, None) => error.found("no tensors"),
-        }
     }
 }
 
@@ -188,12 +180,16 @@ mod tests {
 
     #[test]
     fn what_is_selected_and_not_cast_is_said() {
-        let stepped = cast("cast:bf16,where=*.weight").unwrap();
-        assert!(stepped.said.notes[0].contains("\"packed.weight\" is F4"), "{:?}", stepped.said.notes);
         for (spec, says) in [
+            ("cast:bf16,where=*.weight", "1 tensors as they are: \"packed.weight\" is F4"),
             ("cast:bf16,where=steps", "only=any"),
             ("cast:bf16,where=packed*", "cannot be cast"),
-            ("cast:bf16,where=nothing", "a.weight"),
+            ("cast:bf16,where=nothing", "no such tensor"),
+        ] {
+            let notes = cast(spec).unwrap().said.notes;
+            assert!(notes.len() == 1 && notes[0].contains(says), "{spec}: {notes:?}");
+        }
+        for (spec, says) in [
             ("cast:f4", "no cast to \"f4\""),
             ("cast:bf61", "BF16"),
             ("cast:bf16,only=ints", "only"),
@@ -209,6 +205,9 @@ mod tests {
     fn a_tie_that_is_cast_in_part_is_a_loss() {
         let stepped = cast("cast:f16,where=a.*").unwrap();
         assert_eq!(stepped.said.losses.len(), 1);
-        assert_eq!((stepped.said.losses[0].kind, &*stepped.said.losses[0].what), (LossKind::Alias, "tied.weight"));
+        assert_eq!(
+            (stepped.said.losses[0].kind, &*stepped.said.losses[0].what),
+            (LossKind::Alias, "tied.weight")
+        );
     }
 }
