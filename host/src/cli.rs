@@ -8,6 +8,7 @@ mod formats;
 mod inspect;
 mod plugin;
 mod process;
+mod steps;
 mod terminal;
 
 use args::{Arguments, Command, PluginCommand};
@@ -50,6 +51,7 @@ fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
         Command::Diff(command) => diff::run(command, &load(), run).map(verdict),
         Command::Check(command) => check::run(command, &load(), run).map(verdict),
         Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
+        Command::Steps(command) => steps::run(command).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {
             plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)
         }
