@@ -6,6 +6,7 @@
 //!       --plan--> Layout --copy--> staged files + digests --seal--> verify --> commit --> Report
 //! ```
 
+use crate::cast::tally;
 use crate::commit::{CommitOptions, StagedFile, check_free, recover};
 use crate::copy::copy;
 use crate::fault;
@@ -103,7 +104,10 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
         .map(|(model, logical)| plan(&target, &request.writer_options, model, logical))
         .collect::<Result<_>>()?;
     let layouts: Vec<&Layout> = planned.iter().map(|planned| &planned.layout).collect();
-    let sidecars = sidecars::find(&folder, &models, plugins, &target, &layouts)?;
+    let mut sidecars = sidecars::find(&folder, &models, plugins, &target, &layouts)?;
+    for (model, logical) in models.iter().zip(&logical) {
+        sidecars.follow_casts(&folder, model, logical.catalog())?;
+    }
     let lost = models.iter().zip(&selected).zip(&planned).flat_map(|((model, selected), planned)| {
         selected.losses.iter().chain(&planned.losses).map(|loss| model.place(loss))
     });
@@ -113,6 +117,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     report.notes.extend_from_slice(sidecars.notes());
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
+        report.notes.extend(tally::foresee(&logical)?);
         return Ok(report.planned(&layouts, started, run));
     }
 
@@ -131,10 +136,12 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     )?)?;
     begun(bytes);
     let mut lens = Vec::new();
-    for (Planned { layout, plan, .. }, logical) in planned.iter().zip(&logical) {
+    for ((Planned { layout, plan, .. }, logical), model) in planned.iter().zip(&logical).zip(&models) {
         let files = create_files(&stage, layout)?;
         let copied = copy(layout, &**plan, logical, &files, request.commit.sync)?;
         fault::reach("copied")?;
+        report.losses.extend(copied.losses.iter().map(|loss| model.place(loss)));
+        losses::check(&report.losses, request.strict, &request.allowed)?;
         lens.extend(seal(layout, &**plan, &copied, &files)?);
     }
     lens.extend(sidecars.copy(&folder, &stage, run)?);

@@ -115,6 +115,24 @@ impl Strided {
         }
     }
 
+    /// The same copy where elements have another width on both sides: `offset` gives the place of
+    /// the first run in the storage that they lie in then.
+    #[must_use]
+    pub fn rescaled(&self, width: u64, to_width: u64, offset: impl Fn(u64) -> u64) -> Self {
+        let scaled = |bytes: u64| bytes / width * to_width;
+        let dim = |dim: &Dim| Dim {
+            len: dim.len,
+            from: dim.from / width.cast_signed() * to_width.cast_signed(),
+            to: scaled(dim.to),
+        };
+        Self {
+            from: offset(self.from),
+            to: scaled(self.to),
+            run: scaled(self.run),
+            dims: self.dims.iter().map(dim).collect(),
+        }
+    }
+
     /// How many runs there are.
     #[must_use]
     pub fn runs(&self) -> u64 {

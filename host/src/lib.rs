@@ -4,7 +4,9 @@
 #![deny(unsafe_code)]
 
 pub mod attributes;
+pub mod cast;
 pub mod commit;
+pub mod config_dtype;
 pub mod content;
 pub mod convert;
 pub mod copy;

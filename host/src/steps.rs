@@ -8,6 +8,7 @@
 //! Steps are functions of the catalog alone. What happens to a tensor happens to its place in the tree of
 //! non-tensor state too: see [`replant`].
 
+mod cast;
 mod concat;
 mod inverse;
 pub mod kind;

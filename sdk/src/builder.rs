@@ -144,6 +144,9 @@ impl CatalogSink for CatalogBuilder<'_> {
                 check_range(self.source.name(*file), self.source.len(*file), *offset, storage.len)?;
             }
             Place::Encoded { .. } => {}
+            Place::Cast(_) => {
+                return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
+            }
             Place::Inline(bytes) => {
                 if bytes.len() as u64 != storage.len {
                     return Err(Error::plugin("an inline storage's length is not that of its bytes"));

@@ -47,6 +47,18 @@ pub struct Tensor {
     pub labels: BTreeMap<String, String>,
 }
 
+impl Tensor {
+    /// The storages that its blocks name, one for each block.
+    pub fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
+        let (whole, blocks) = match &self.data {
+            Data::Empty => (None, None),
+            Data::Whole { storage, .. } => (Some(*storage), None),
+            Data::Blocks(blocks) => (None, Some(blocks)),
+        };
+        whole.into_iter().chain(blocks.into_iter().flatten().map(|block| block.storage))
+    }
+}
+
 /// What an input holds; every extent in bounds, every tensor tiled.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {

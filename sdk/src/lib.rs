@@ -195,6 +195,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 mod block;
 mod builder;
+mod cast;
 mod catalog;
 pub mod conformance;
 mod context;
@@ -244,6 +245,6 @@ pub use {arrow_array, arrow_schema};
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
 pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
-pub use storage::{ByteOrder, Place, Storage, StorageId};
+pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
 pub use tree::{Node, NodeId, NodeKind, Tree};
 pub use view::{CatalogView, StorageView, TensorView};

@@ -2,7 +2,7 @@
 //! spec. `ferry steps` prints the kinds, and every spec is checked against its own.
 
 use super::spec::{Field, Spec};
-use super::{Action, concat, metadata, permute, rename, reshape, select, selector, split, tie};
+use super::{Action, cast, concat, metadata, permute, rename, reshape, select, selector, split, tie};
 use crate::records::steps::RECORD_KINDS;
 use crate::suggest::or_which;
 use std::collections::HashSet;
@@ -13,6 +13,7 @@ static TENSOR_KINDS: &[&Kind] = &[
     &select::SELECT,
     &select::DROP,
     &rename::RENAME,
+    &cast::CAST,
     &permute::TRANSPOSE,
     &permute::PERMUTE,
     &reshape::RESHAPE,
