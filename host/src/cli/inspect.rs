@@ -236,10 +236,11 @@ fn wrapped(items: &[String], most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for (index, item) in items.iter().enumerate() {
         let item = if index + 1 < items.len() { format!("{item}, ") } else { item.clone() };
+        let has_room = lines.len() < most;
         let Some(line) = lines.last_mut() else { break };
         if line.is_empty() || line.chars().count() + item.chars().count() <= WIDTH {
             line.push_str(&item);
-        } else if lines.len() < most {
+        } else if has_room {
             lines.push(item);
         } else {
             line.push_str(&format!("... and {} more (--all shows them)", items.len() - index));

@@ -3,7 +3,7 @@
 
 mod common;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
 use arrow_array::cast::AsArray;
 use common::{Threaded, all_rows, example, file, frames, ints, open, threads};
 use ferry_tfrecord::TfRecord;

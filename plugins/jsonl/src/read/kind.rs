@@ -3,7 +3,7 @@
 use super::numbers::Numbers;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::sync::Arc;
 use tensorferry_sdk::Loss;
@@ -79,7 +79,10 @@ impl Kind {
 
     /// Takes a value that has no parts.
     fn take(&mut self, other: Self) -> Result<(), Conflict> {
-        let words = |numbers: Numbers| Numbers { has_float: true, ..numbers };
+        let words = |mut numbers: Numbers| {
+            numbers.has_float = true;
+            numbers
+        };
         *self = match (std::mem::take(self), other) {
             (Self::Null, kind) | (kind, Self::Null) => kind,
             (Self::Bool, Self::Bool) => Self::Bool,

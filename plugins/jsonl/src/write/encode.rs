@@ -1,7 +1,8 @@
 //! Rows as lines.
 
 use arrow_json::writer::{LineDelimited, WriterBuilder};
-use arrow_json::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder};
+use arrow_json::writer::NullableEncoder;
+use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
