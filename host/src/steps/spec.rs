@@ -220,8 +220,8 @@ struct Values {
 }
 
 impl Values {
-    fn one(value: impl ToString) -> Self {
-        Self { values: vec![value.to_string()], is_list: false }
+    fn one(value: String) -> Self {
+        Self { values: vec![value], is_list: false }
     }
 }
 
@@ -241,23 +241,23 @@ impl<'de> Visitor<'de> for ValuesVisitor {
     }
 
     fn visit_str<E>(self, text: &str) -> std::result::Result<Values, E> {
-        Ok(Values::one(text))
+        Ok(Values::one(text.to_owned()))
     }
 
     fn visit_bool<E>(self, value: bool) -> std::result::Result<Values, E> {
-        Ok(Values::one(value))
+        Ok(Values::one(value.to_string()))
     }
 
     fn visit_i64<E>(self, value: i64) -> std::result::Result<Values, E> {
-        Ok(Values::one(value))
+        Ok(Values::one(value.to_string()))
     }
 
     fn visit_u64<E>(self, value: u64) -> std::result::Result<Values, E> {
-        Ok(Values::one(value))
+        Ok(Values::one(value.to_string()))
     }
 
     fn visit_f64<E>(self, value: f64) -> std::result::Result<Values, E> {
-        Ok(Values::one(value))
+        Ok(Values::one(value.to_string()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Values, A::Error> {

@@ -288,6 +288,23 @@ fn recipes_are_steps() {
 }
 
 #[test]
+fn what_does_not_come_back_has_no_inverse() {
+    for (spec, why) in [
+        ("drop:a", "does not show any more"),
+        ("rename:a.b,to=c", "more than one text"),
+        ("rename:(a)(b),to=$1", "leaves a group"),
+        ("rename:^a,to=b,where=a*", "where= is about tensors as they are before it"),
+        ("reshape:4", "from= says which one"),
+        ("reshape:9216,from=*x768", "not at the same place"),
+        ("concat:a,with=b,to=c,sizes=any", "sizes= says it"),
+        ("untie", "which tensors were tied"),
+    ] {
+        let error = inverse(&steps(&[spec])).unwrap_err().to_string();
+        assert!(error.contains(why), "{spec}: {error}");
+    }
+}
+
+#[test]
 fn a_file_is_a_recipe_and_cannot_name_itself() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("my.toml");
