@@ -95,7 +95,7 @@ fn doubles_are_rounded_once() {
     for index in 0..1_u64 << 12 {
         // 0 to 4095 as the upper bits of significands, at exponents from 2^-20 to 2^15.
         let exponent = 1003 + index % 36;
-        for digits in [4, 8, 11, 3] {
+        for digits in [7, 10, 3, 2] {
             let upper = index << 52 >> digits;
             let middle = 1 << (51 - digits);
             for apart in [-1_i64, 0, 1] {
@@ -184,7 +184,7 @@ fn views_are_cast_and_counted_element_by_element() {
         assert_eq!(outcome.json()["verified"], true);
         let arguments = [views.as_os_str(), output.as_ref(), word.as_ref(), losses.as_ref()];
         let compared = python::script("cast_views.py", arguments).json();
-        assert!(compared["lost"].as_u64().unwrap() >= 40, "{compared}");
+        assert!(compared["lost"].as_u64().unwrap() >= 30, "{compared}");
     }
 }
 
