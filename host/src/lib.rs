@@ -27,6 +27,7 @@ pub mod plugins;
 pub mod probe;
 pub mod report;
 pub mod run;
+pub mod runner;
 pub mod seal;
 pub mod select;
 pub mod sidecars;

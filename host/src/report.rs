@@ -5,7 +5,8 @@ use crate::convert::Request;
 use crate::logical::Logical;
 use crate::run::Run;
 use crate::target::Resolved;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Instant;
 use tensorferry_sdk::{CatalogView, Layout, Loss};
@@ -120,18 +121,29 @@ impl Report {
 }
 
 /// A loss as JSON has it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossRecord<'a> {
-    kind: &'a str,
-    what: &'a str,
-    why: &'a str,
+    /// The kind's word.
+    pub kind: Cow<'a, str>,
+    /// What is not there.
+    pub what: Cow<'a, str>,
+    /// Why.
+    pub why: Cow<'a, str>,
 }
 
 impl<'a> LossRecord<'a> {
     /// The record of a loss.
     #[must_use]
     pub fn of(loss: &'a Loss) -> Self {
-        Self { kind: loss.kind.word(), what: &loss.what, why: &loss.why }
+        Self { kind: loss.kind.word().into(), what: (&loss.what).into(), why: (&loss.why).into() }
+    }
+
+    /// The record, on its own.
+    #[must_use]
+    pub fn into_owned(self) -> LossRecord<'static> {
+        let Self { kind, what, why } = self;
+        let [kind, what, why] = [kind, what, why].map(|text| Cow::Owned(text.into_owned()));
+        LossRecord { kind, what, why }
     }
 }
 

@@ -1,0 +1,4 @@
+//! The runner does the jobs of a manifest.
+
+pub mod report_html;
+pub mod summary;
