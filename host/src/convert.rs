@@ -6,7 +6,7 @@
 //!       --plan--> Layout --copy--> staged files + digests --seal--> verify --> commit --> Report
 //! ```
 
-use crate::commit::{CommitOptions, StagedFile, check_free, recover};
+use crate::commit::{CommitOptions, Identity, StagedFile, check_free, recover};
 use crate::copy::copy;
 use crate::fault;
 use crate::logical::Logical;
@@ -27,6 +27,7 @@ use crate::stale;
 use crate::stored::Stored;
 use crate::target;
 use crate::verify::verify;
+use crate::watch::{Ready, Used, Watch};
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -55,17 +56,20 @@ pub struct Request {
     pub strict: bool,
     /// `--allow-loss`.
     pub allowed: Vec<LossKind>,
+    /// Names beside an input file that go along with it: globs.
+    pub carry: Vec<String>,
     /// `--dry-run`.
     pub dry_run: bool,
     /// `--force`, `--sync`.
     pub commit: CommitOptions,
 }
 
-/// Converts. `begun` is told how many bytes there will be, before the first one moves.
+/// Converts. `watch` is told how many bytes there will be, before the first one moves, and asked
+/// before the output becomes visible.
 ///
 /// # Errors
 /// Whatever is wrong; nothing of the output is left then.
-pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u64)) -> Result<Report> {
+pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watch) -> Result<Report> {
     let started = Instant::now();
     let source = FileSource::open(&request.input)?;
     let folder = source.folder().to_owned();
@@ -89,7 +93,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
         .map(|(model, logical)| plan(&target, &request.writer_options, model, logical))
         .collect::<Result<_>>()?;
     let layouts: Vec<&Layout> = planned.iter().map(|planned| &planned.layout).collect();
-    let sidecars = sidecars::find(&folder, &models, plugins, &target, &layouts)?;
+    let sidecars = sidecars::find(&folder, &models, &request.carry, plugins, &target, &layouts)?;
     let lost = models.iter().zip(&selected).zip(&planned).flat_map(|((model, selected), planned)| {
         selected.losses.iter().chain(&planned.losses).map(|loss| model.place(loss))
     });
@@ -114,7 +118,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
         request.commit.force,
         run,
     )?)?;
-    begun(bytes);
+    watch.begun(bytes);
     let mut lens = Vec::new();
     for (Planned { layout, plan, .. }, logical) in planned.iter().zip(&logical) {
         let files = create_files(&stage, layout)?;
@@ -135,8 +139,19 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     drop(planned);
     target.format.format.faults().check()?;
     drop(stored);
+    let mut inputs: Vec<(PathBuf, Identity)> = models.iter().flat_map(Model::files).collect();
+    inputs.extend(sidecars.files(&folder)?);
+    let readers = models.iter().map(|model| Used::of(model.input.format)).collect();
     models.into_iter().try_for_each(Model::close)?;
     run.check_cancelled()?;
+    watch.before_commit(&Ready {
+        destination: &target.destination,
+        readers,
+        writer: Used::of(target.format),
+        report: &report,
+        inputs,
+        outputs: stage.ready(&staged)?,
+    })?;
     let committed = stage.commit(&staged, request.commit)?;
     Ok(report.done(&lens, committed, started, run))
 }

@@ -1,6 +1,7 @@
 //! A source is what the user named, and its neighbours: files opened by relative name, stamped when
 //! they are first opened, and read by position.
 
+use crate::commit::Identity;
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -120,6 +121,12 @@ impl FileSource {
         let is_it =
             |file: &SourceFile| (file.stamp.device, file.stamp.inode) == (metadata.dev(), metadata.ino());
         self.files.iter().any(|(_, file)| is_it(file))
+    }
+
+    /// Every file that has been opened, and what it was then.
+    pub fn opened(&self) -> impl Iterator<Item = (&Path, Identity)> {
+        let identity = |s: &Stamp| Identity { inode: s.inode, len: s.len, modified: s.modified };
+        self.files.iter().map(move |(_, file)| (&*file.path, identity(&file.stamp)))
     }
 
     /// Whether every file that was opened is still the one that it was.

@@ -29,9 +29,9 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 
-    /// Memory for buffers; what does not fit goes through a temporary file beside the output
-    #[arg(long, global = true, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
-    pub(crate) memory: u64,
+    /// Memory for buffers; what does not fit goes through a temporary file beside the output [default: 256MiB]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -44,6 +44,15 @@ pub(crate) enum Command {
     Diff(Diff),
     /// Compare names, dtypes and shapes with what is expected
     Check(Check),
+    /// Do the jobs of a manifest; again: what is left, and what has changed
+    Run(Run),
+    /// Do jobs for a runner: not for people
+    #[command(hide = true)]
+    Job {
+        /// The process that started this one
+        #[arg(long)]
+        runner: u32,
+    },
     /// List the formats, the plugins they come from, and their options
     Formats {
         /// One JSON document
@@ -232,6 +241,65 @@ pub(crate) struct Check {
     /// One JSON document on stdout
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The manifest: TOML, see --schema
+    #[arg(required_unless_present = "schema")]
+    pub(crate) manifest: Option<PathBuf>,
+
+    /// Print the plan of every job, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Say of every job why it runs or does not
+    #[arg(long)]
+    pub(crate) explain: bool,
+
+    /// Only jobs whose names match this glob
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+
+    /// Only the I-th of N parts of the jobs, from 1; `slurm` or `k8s/N` ask the scheduler for I
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<String>,
+
+    /// Jobs at the same time [default: one for each thread, more while they are small]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) jobs: Option<usize>,
+
+    /// End at the first job that fails for good
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+
+    /// Go on after a job that failed: the default, whatever the manifest says
+    #[arg(long, conflicts_with = "fail_fast")]
+    pub(crate) keep_going: bool,
+
+    /// The value of a variable of the manifest
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub(crate) var: Vec<(String, String)>,
+
+    /// The journal [default: beside the manifest]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) journal: Option<PathBuf>,
+
+    /// The folder of the report [default: beside the journal]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Print the manifest's JSON Schema
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+
+    /// JSON lines on stdout: what happens, as it happens
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No progress, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {
