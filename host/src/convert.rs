@@ -100,9 +100,10 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     let lost = lost.chain(sidecars.losses().iter().cloned()).collect();
     let mut report = Report::new(request, &target, lost, &logical, &layouts);
     report.notes.extend_from_slice(sidecars.notes());
+    report.readers = Used::all(models.iter().map(|model| model.input.format));
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
-        return Ok(report.planned(&layouts, started, run));
+        return Ok(report.planned(&target.target, &layouts, started, run));
     }
 
     report.recovered(recover(&target.destination)?);
@@ -141,12 +142,10 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     drop(stored);
     let mut inputs: Vec<(PathBuf, Identity)> = models.iter().flat_map(Model::files).collect();
     inputs.extend(sidecars.files(&folder)?);
-    let readers = models.iter().map(|model| Used::of(model.input.format)).collect();
     models.into_iter().try_for_each(Model::close)?;
     run.check_cancelled()?;
     watch.before_commit(&Ready {
         destination: &target.destination,
-        readers,
         writer: Used::of(target.format),
         report: &report,
         inputs,

@@ -5,11 +5,12 @@ use crate::convert::Request;
 use crate::logical::Logical;
 use crate::run::Run;
 use crate::target::Resolved;
+use crate::watch::Used;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Instant;
-use tensorferry_sdk::{CatalogView, Layout, Loss};
+use tensorferry_sdk::{CatalogView, Layout, Loss, Target};
 
 /// What a conversion came to.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct Report {
     pub input: PathBuf,
     /// OUTPUT.
     pub output: PathBuf,
+    /// The formats that the input was read as.
+    pub readers: Vec<Used>,
     /// The target's format.
     pub format: String,
     /// Tensors in the output.
@@ -53,6 +56,7 @@ impl Report {
         Self {
             input: request.input.clone(),
             output: target.output.clone(),
+            readers: Vec::new(),
             format: target.format.description.id.clone(),
             tensors: read - omitted as u64,
             bytes: 0,
@@ -77,8 +81,8 @@ impl Report {
 
     /// The end of a dry run.
     #[must_use]
-    pub fn planned(mut self, layouts: &[&Layout], started: Instant, run: &Run) -> Self {
-        let folder = if self.output.is_dir() { self.output.clone() } else { parent(&self.output) };
+    pub fn planned(mut self, target: &Target, layouts: &[&Layout], started: Instant, run: &Run) -> Self {
+        let folder = if *target == Target::Folder { self.output.clone() } else { parent(&self.output) };
         let files = layouts.iter().flat_map(|layout| layout.files());
         self.files = files.map(|file| (folder.join(&file.path), file.len)).collect();
         self.bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();

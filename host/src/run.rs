@@ -46,8 +46,8 @@ impl Run {
 
     /// A run of its own that ends when this one does.
     #[must_use]
-    pub fn below(&self, threads: usize, memory: u64) -> Self {
-        Self { cancelled: self.cancelled.clone(), ..Self::new(threads, memory) }
+    pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
+        Self { rate, cancelled: self.cancelled.clone(), ..Self::new(threads, memory) }
     }
 
     /// The flag that ends the run once it is set, from a signal handler say.

@@ -33,8 +33,6 @@ impl<F: Fn(u64) + ?Sized> Watch for F {
 pub struct Ready<'a> {
     /// Where the output will be.
     pub destination: &'a Destination,
-    /// The formats that the input was read as, one for each model in it.
-    pub readers: Vec<Used>,
     /// The format that was written.
     pub writer: Used,
     /// What is known so far.
@@ -55,6 +53,14 @@ pub struct Used {
 }
 
 impl Used {
+    /// Of several, each once.
+    pub(crate) fn all<'a>(formats: impl Iterator<Item = &'a LoadedFormat>) -> Vec<Self> {
+        let mut used: Vec<Self> = formats.map(Self::of).collect();
+        used.sort();
+        used.dedup();
+        used
+    }
+
     /// Of a loaded format.
     #[must_use]
     pub fn of(format: &LoadedFormat) -> Self {

@@ -5,7 +5,7 @@ use super::Loaded;
 use super::mistakes::{Mistakes, suggest};
 use super::models::{Found, Names, find};
 use super::template::{self, fill};
-use super::types::{JobEntry, Manifest, Settings, Span, ZooEntry};
+use super::types::{JobEntry, Manifest, OptionText, Settings, Span, ZooEntry};
 use crate::plugins::{LoadedFormat, Plugins};
 use crate::runner::job::{Care, Conversion, Job, Timeout};
 use crate::target;
@@ -13,8 +13,10 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
-use tensorferry_sdk::{Capabilities, Entry, LossKind, OptionSpec, Options, Side};
+use tensorferry_sdk::{Capabilities, Entry, LossKind, OptionKind, OptionSpec, Options, Side};
 use toml::Spanned;
+
+type OptionTexts = BTreeMap<Spanned<String>, OptionText>;
 
 /// The jobs, as far as they could be made out.
 pub(super) fn expand(
@@ -60,7 +62,7 @@ impl Expansion<'_> {
         let conversion = Conversion {
             input: below(self.base, own.input.get_ref()),
             output: below(self.base, own.output.get_ref()),
-            ..conversion(&settings)
+            ..self.conversion(&settings)
         };
         let at = own.output.span();
         let name = own.name.clone().unwrap_or_else(|| own.input.get_ref().clone());
@@ -103,12 +105,10 @@ impl Expansion<'_> {
                 merged(&[defaults, &entry.settings, of_rule.map_or(&none, |rule| &rule.settings)]);
             let Some(filled) = self.filled(output, model, &zoo) else { return };
             let conversion = Conversion {
-                input: root.join(if model.path == model.name() && is_root(model, root) { "" } else { &model.path })
-                    .display()
-                    .to_string(),
+                input: if model.is_root { root.to_owned() } else { root.join(&model.path) }.display().to_string(),
                 output: below(self.base, &filled),
                 carry: if model.is_folder { Vec::new() } else { sidecars.clone() },
-                ..conversion(&settings)
+                ..self.conversion(&settings)
             };
             // Once for each rule: what is wrong is wrong for every model.
             if !checked.contains(&rule) {
@@ -118,6 +118,35 @@ impl Expansion<'_> {
             let name = format!("{zoo}/{}", model.path);
             self.jobs.push((Job { name, conversion, care: care(&settings) }, output.span()));
         }
+    }
+
+    /// What settings say of a conversion.
+    fn conversion(&self, settings: &Settings) -> Conversion {
+        let options = |given: &Option<OptionTexts>, side| {
+            let pairs = given.iter().flatten();
+            pairs.map(|(key, value)| (key.get_ref().clone(), self.value(key.get_ref(), &value.0, side))).collect()
+        };
+        let id = |id: &Option<Spanned<String>>| id.as_ref().map(|id| id.get_ref().clone());
+        Conversion {
+            from: id(&settings.from),
+            to: id(&settings.to),
+            reader_options: options(&settings.reader, Side::Reader),
+            writer_options: options(&settings.writer, Side::Writer),
+            part: settings.part.clone().unwrap_or_else(|| "auto".to_owned()),
+            steps: settings.steps.iter().flatten().map(|step| step.get_ref().0.clone()).collect(),
+            strict: settings.strict.unwrap_or(false),
+            allow_loss: settings.allow_loss.iter().flatten().map(|word| word.get_ref().clone()).collect(),
+            ..Conversion::default()
+        }
+    }
+
+    /// An option's value; one that is another input's path is relative to the manifest, as all paths are.
+    fn value(&self, key: &str, value: &str, side: Side) -> String {
+        let mut declared = self.plugins.formats().iter().flat_map(|format| &format.description.options);
+        let is_path = |option: &OptionSpec| {
+            option.key == key && option.side == side && option.kind == OptionKind::Source
+        };
+        if declared.any(is_path) { below(self.base, value) } else { value.to_owned() }
     }
 
     /// The models that are included and not excluded; a glob that includes none is a mistake.
@@ -206,12 +235,12 @@ impl Expansion<'_> {
     /// The output's format and the options of both sides.
     fn check_sides(&mut self, conversion: &Conversion, settings: &Settings, at: &Range<usize>) {
         let input = if Path::new(&conversion.input).is_dir() { Entry::Folder } else { Entry::File(String::new()) };
-        let to = conversion.to.as_deref();
+        let (plugins, to) = (self.plugins, conversion.to.as_deref());
         let is_known = |id: &Option<Spanned<String>>, ability| {
-            id.as_ref().is_none_or(|id| self.plugins.format(id.get_ref(), ability).is_ok())
+            id.as_ref().is_none_or(|id| plugins.format(id.get_ref(), ability).is_ok())
         };
         if is_known(&settings.to, Capabilities::WRITE) {
-            match target::resolve(self.plugins, Path::new(&conversion.output), to, &input) {
+            match target::resolve(plugins, Path::new(&conversion.output), to, &input) {
                 Ok(resolved) => {
                     self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer);
                 }
@@ -225,8 +254,8 @@ impl Expansion<'_> {
         }
         if is_known(&settings.from, Capabilities::READ) {
             let readers: Vec<&LoadedFormat> = match &settings.from {
-                Some(id) => self.plugins.format(id.get_ref(), Capabilities::READ).into_iter().collect(),
-                None => self.plugins.formats().iter().collect(),
+                Some(id) => plugins.format(id.get_ref(), Capabilities::READ).into_iter().collect(),
+                None => plugins.formats().iter().collect(),
             };
             self.options(settings.reader.as_ref(), &readers, Side::Reader);
         }
@@ -235,7 +264,7 @@ impl Expansion<'_> {
     /// Each option must be one of some of the formats, and its value one that such a format takes.
     fn options(
         &mut self,
-        given: Option<&BTreeMap<Spanned<String>, super::types::OptionText>>,
+        given: Option<&OptionTexts>,
         formats: &[&LoadedFormat],
         side: Side,
     ) {
@@ -304,10 +333,6 @@ impl Expansion<'_> {
     }
 }
 
-fn is_root(model: &Found, root: &Path) -> bool {
-    model.is_folder && model.path == file_name(root) && !root.join(&model.path).is_dir()
-}
-
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -374,24 +399,6 @@ fn merged(all: &[&Settings]) -> Settings {
     merged
 }
 
-fn conversion(settings: &Settings) -> Conversion {
-    let options = |given: &Option<BTreeMap<Spanned<String>, super::types::OptionText>>| {
-        given.iter().flatten().map(|(key, value)| (key.get_ref().clone(), value.0.clone())).collect()
-    };
-    let id = |id: &Option<Spanned<String>>| id.as_ref().map(|id| id.get_ref().clone());
-    Conversion {
-        from: id(&settings.from),
-        to: id(&settings.to),
-        reader_options: options(&settings.reader),
-        writer_options: options(&settings.writer),
-        part: settings.part.clone().unwrap_or_else(|| "auto".to_owned()),
-        steps: settings.steps.iter().flatten().map(|step| step.get_ref().0.clone()).collect(),
-        strict: settings.strict.unwrap_or(false),
-        allow_loss: settings.allow_loss.iter().flatten().map(|word| word.get_ref().clone()).collect(),
-        ..Conversion::default()
-    }
-}
-
 fn care(settings: &Settings) -> Care {
     let standard = Care::default();
     Care {
@@ -410,7 +417,9 @@ fn care(settings: &Settings) -> Care {
 
 fn set(globs: Vec<globset::Glob>) -> Option<GlobSet> {
     let mut set = GlobSetBuilder::new();
-    globs.into_iter().for_each(|glob| drop(set.add(glob)));
+    for glob in globs {
+        set.add(glob);
+    }
     set.build().ok()
 }
 

@@ -2,7 +2,7 @@
 //! root are one model each. Nothing is opened.
 //!
 //! - A folder is a model if it holds a file whose very name some format declares (`saved_model.pb`,
-//!   `.metadata`), or a file of a format that has no endings of its own, or one of [`MARKS`].
+//!   `.metadata`), or a file of a format that has no endings of its own, or one of `MARKS` beside weights.
 //! - An index is a model, and the shards that it stands for are none. Shards without one are a model together.
 //! - Any other file is a model if it ends as files of a format do.
 
@@ -16,7 +16,9 @@ use tensorferry_sdk::{Capabilities, Error, Result};
 
 /// What makes a folder with weights in it a model, together with everything that lies there: the files that
 /// libraries load a model by.
-pub(super) const MARKS: [&str; 3] = ["config.json", "model_index.json", "adapter_config.json"];
+const MARKS: [&str; 2] = ["config.json", "adapter_config.json"];
+/// What makes a folder a model whose weights lie in its sub-folders.
+const MARK_OF_PARTS: &str = "model_index.json";
 /// How deep folders are entered.
 const DEEPEST: usize = 64;
 
@@ -28,6 +30,8 @@ pub(super) struct Found {
     /// The same without the ending that names the format.
     bare: String,
     pub(super) is_folder: bool,
+    /// Whether it is the root.
+    pub(super) is_root: bool,
     /// Of a folder, the files in it that are weights.
     members: Vec<String>,
 }
@@ -35,7 +39,7 @@ pub(super) struct Found {
 impl Found {
     #[cfg(test)]
     pub(super) fn file(path: &str, bare: &str) -> Self {
-        Self { path: path.to_owned(), bare: bare.to_owned(), is_folder: false, members: Vec::new() }
+        Self { path: path.to_owned(), bare: bare.to_owned(), is_folder: false, is_root: false, members: Vec::new() }
     }
 
     /// `{path}`.
@@ -160,12 +164,12 @@ fn visit(
         } else {
             folder.to_owned()
         };
-        found.push(Found { bare: own.clone(), path: own, is_folder: true, members });
+        found.push(Found { bare: own.clone(), path: own, is_folder: true, is_root: folder.is_empty(), members });
         return Ok(());
     }
     for name in entries(&files, names) {
         let bare = place(names.bare(name));
-        found.push(Found { path: place(name), bare, is_folder: false, members: Vec::new() });
+        found.push(Found { path: place(name), bare, is_folder: false, is_root: false, members: Vec::new() });
     }
     if depth < DEEPEST {
         folders.iter().try_for_each(|name| visit(root, &place(name), depth + 1, names, take, found))?;
@@ -188,7 +192,9 @@ fn is_model(
             entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(|name| names.is_weight(name)))
         })
     };
-    let marked = || MARKS.iter().any(|mark| files.contains(*mark)) && (weights() || below());
+    let marked = || {
+        (MARKS.iter().any(|mark| files.contains(*mark)) && weights()) || (files.contains(MARK_OF_PARTS) && below())
+    };
     of_folder()
         || match take {
             Take::Auto => marked(),
@@ -308,6 +314,7 @@ mod tests {
             path: "org/hub".to_owned(),
             bare: "org/hub".to_owned(),
             is_folder: true,
+            is_root: false,
             members: vec!["org/hub/model.tensors".to_owned()],
         };
         let is_meant = |glob: &str| model.is_meant(&globs(&[glob.to_owned()]).unwrap());

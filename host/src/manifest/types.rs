@@ -2,8 +2,8 @@
 
 use crate::runner::job::Force;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
-use serde::Deserialize as Derive;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct Manifest {
 }
 
 /// What all jobs share.
-#[derive(Debug, Clone, Default, PartialEq, Derive, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunTable {
     /// Jobs at the same time. Without it: one for each thread, or more while they are small.
@@ -54,7 +54,7 @@ pub struct RunTable {
 }
 
 /// What is said of a conversion.
-#[derive(Debug, Clone, Default, Derive, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// The input's format; else it is told by its content.
@@ -100,6 +100,7 @@ pub struct Settings {
 
 /// One conversion.
 #[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct JobEntry {
     /// What is its own.
     #[schemars(flatten)]
@@ -110,7 +111,7 @@ pub struct JobEntry {
 }
 
 /// What only a `[[job]]` has.
-#[derive(Debug, Derive, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub struct JobOwn {
     /// Its name, for `--only` and the report; else its input.
     pub name: Option<String>,
@@ -124,6 +125,7 @@ pub struct JobOwn {
 
 /// A folder of models: one job for each.
 #[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct ZooEntry {
     /// What is its own.
     #[schemars(flatten)]
@@ -137,7 +139,7 @@ pub struct ZooEntry {
 }
 
 /// What only a `[[zoo]]` has.
-#[derive(Debug, Derive, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub struct ZooOwn {
     /// What its jobs' names start with; else the name of its root.
     pub name: Option<String>,
@@ -163,7 +165,7 @@ pub struct ZooOwn {
 }
 
 /// What is taken for a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Derive, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Take {
     /// A folder with a `config.json` or of a format that is a folder; else each file or set of files.
@@ -177,6 +179,7 @@ pub enum Take {
 
 /// What holds for some models of a zoo.
 #[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct RuleEntry {
     /// What is its own.
     #[schemars(flatten)]
@@ -187,7 +190,7 @@ pub struct RuleEntry {
 }
 
 /// What only a `[[zoo.rule]]` has.
-#[derive(Debug, Derive, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub struct RuleOwn {
     /// A glob of the models that it holds for.
     #[serde(rename = "match")]

@@ -53,7 +53,7 @@ pub struct Planned {
 /// What a job would come to.
 #[derive(Debug, Serialize)]
 pub struct PlannedSummary {
-    /// The input's format, where the manifest or an earlier run says it.
+    /// The input's format.
     pub from: Option<String>,
     /// The output's format.
     pub to: Option<String>,
@@ -149,8 +149,7 @@ fn planned_job(job: &Job, verdict: &Verdict, outcome: Option<Outcome>) -> Planne
     };
     match outcome {
         Some(Outcome::Done { summary, files }) => {
-            let JobSummary { to, bytes_out, tensors, losses, .. } = *summary;
-            let from = job.conversion.from.clone();
+            let JobSummary { from, to, bytes_out, tensors, losses, .. } = *summary;
             let tensors = tensors.unwrap_or(0);
             planned.files = files;
             planned.summary = Some(PlannedSummary { from, to, bytes: bytes_out, tensors, losses });
@@ -170,7 +169,7 @@ fn conflicts<'a>(
     let mut found = Vec::new();
     for (job, plan) in wanted.iter().zip(planned) {
         for (path, _) in &plan.files {
-            makers.entry(path).or_default().push(&plan.job);
+            makers.entry(path.as_path()).or_default().push(&plan.job);
             let is_ours = owned(job).is_some_and(|owned| owned.contains(path));
             let may_replace = job.care.force == Force::Always || (job.care.force == Force::Own && is_ours);
             if !may_replace && std::fs::symlink_metadata(path).is_ok() {

@@ -9,7 +9,7 @@ use tensorferry_sdk::{Error, Result};
 
 /// How long a run waits for the processes of one that was killed: they are dying, and may be held up
 /// by a slow disk.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };
 /// How long it waits where another run is alive: that one may just be ending.
 const SHORT: Duration = Duration::from_millis(500);
 

@@ -16,6 +16,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 use tensorferry_sdk::{Error, Result};
 
@@ -34,6 +35,7 @@ pub(super) struct Offspring {
     to: ChildStdin,
     said: Receiver<Said>,
     tail: Arc<Mutex<Vec<u8>>>,
+    tail_ends: JoinHandle<()>,
     jobs: u32,
 }
 
@@ -82,8 +84,8 @@ impl Offspring {
         let (sender, said) = channel();
         std::thread::spawn(move || hear(out, |line| sender.send(line).is_ok()));
         let kept = tail.clone();
-        std::thread::spawn(move || keep_tail(err, &kept));
-        Ok(Self { process, to, said, tail, jobs: 0 })
+        let tail_ends = std::thread::spawn(move || keep_tail(err, &kept));
+        Ok(Self { process, to, said, tail, tail_ends, jobs: 0 })
     }
 
     /// Has it do a job. The second value: whether it can do another.
@@ -190,8 +192,14 @@ impl Offspring {
 
     /// Why it ended before it said how the job went.
     fn died(mut self, limit: Option<u64>) -> Outcome {
-        // Its pipe is closed; it may still be about to end.
+        // Its pipe is closed: it is ending, and a kill changes nothing of how; or it cannot be talked to.
+        let _ = self.process.kill();
         let status = self.process.wait();
+        // A process that it has left behind may hold the pipe open.
+        let patience = Instant::now() + TICK;
+        while !self.tail_ends.is_finished() && Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail);
         let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();

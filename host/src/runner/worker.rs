@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tensorferry_sdk::{Error, Result};
 
@@ -47,7 +47,7 @@ pub fn work(plugins: &Plugins, run: &Run, runner: u32) -> Result<()> {
             pool = Some(new.map_err(|e| Error::io(format!("cannot start threads: {e}")))?);
         }
         limit_memory(task.limit);
-        let of_job = Run { rate: task.rate, ..run.below(task.threads, task.memory) };
+        let of_job = run.below(task.threads, task.memory, task.rate);
         let done = match &pool {
             Some(pool) => pool.install(|| perform(&task, plugins, &of_job, &channel)),
             None => perform(&task, plugins, &of_job, &channel),
@@ -96,7 +96,7 @@ impl Channel {
 
 fn perform(task: &Task, plugins: &Plugins, run: &Run, channel: &Channel) -> Result<Said> {
     let request = task.job.request(!task.owned.is_empty() || task.forces(), task.dry_run);
-    let observer = Observer { task, channel };
+    let observer = Observer { task, channel, bytes_in: AtomicU64::new(0) };
     let over = AtomicBool::new(false);
     let report = std::thread::scope(|scope| {
         let teller = scope.spawn(|| observer.tell(run, &over));
@@ -105,7 +105,9 @@ fn perform(task: &Task, plugins: &Plugins, run: &Run, channel: &Channel) -> Resu
         teller.thread().unpark();
         report
     })?;
-    Ok(Said::Done { summary: Box::new(summary(task, &report)), files: report.files })
+    let bytes_in = observer.bytes_in.load(Ordering::Relaxed);
+    let summary = JobSummary { bytes_in, ..summary(task, &report) };
+    Ok(Said::Done { summary: Box::new(summary), files: report.files })
 }
 
 impl Task {
@@ -119,6 +121,7 @@ fn summary(task: &Task, report: &Report) -> JobSummary {
         name: task.job.name.clone(),
         input: task.job.conversion.input.clone(),
         output: report.output.display().to_string(),
+        from: report.readers.first().map(|used| used.id.clone()),
         to: Some(report.format.clone()),
         bytes_out: report.bytes,
         tensors: Some(report.tensors),
@@ -133,6 +136,7 @@ fn summary(task: &Task, report: &Report) -> JobSummary {
 struct Observer<'a> {
     task: &'a Task,
     channel: &'a Channel,
+    bytes_in: AtomicU64,
 }
 
 impl Observer<'_> {
@@ -158,6 +162,7 @@ impl Watch for Observer<'_> {
 
     fn before_commit(&self, ready: &Ready<'_>) -> Result<()> {
         let made = made(self.task, ready)?;
+        self.bytes_in.store(made.summary.bytes_in, Ordering::Relaxed);
         self.channel.send(&Said::Ready { made: Box::new(made) })?;
         match self.channel.receive::<Answer>()? {
             Some(Answer::Commit) => Ok(()),
@@ -168,7 +173,7 @@ impl Watch for Observer<'_> {
 
 fn made(task: &Task, ready: &Ready<'_>) -> Result<Made> {
     let placed = |list: &[(std::path::PathBuf, crate::commit::Identity)]| -> Result<Vec<Placed>> {
-        let of = |(path, identity): &(std::path::PathBuf, _)| {
+        let of = |(path, identity): &(std::path::PathBuf, _)| -> Result<Placed> {
             let path = std::path::absolute(path)?;
             Ok(Placed { path, identity: *identity })
         };
@@ -185,17 +190,13 @@ fn made(task: &Task, ready: &Ready<'_>) -> Result<Made> {
     let mut summary = summary(task, ready.report);
     summary.bytes_in = inputs.iter().map(|placed| placed.identity.len).sum();
     summary.bytes_out = outputs.iter().map(|placed| placed.identity.len).sum();
-    let mut readers = ready.readers.clone();
-    readers.sort();
-    readers.dedup();
-    summary.from = readers.first().map(|used| used.id.clone());
     Ok(Made {
         folder: ready.destination.folder.clone(),
         name: match &ready.destination.kind {
             Kind::Beside { name } => Some(name.clone()),
             Kind::Folder => None,
         },
-        readers,
+        readers: ready.report.readers.clone(),
         writer: ready.writer.clone(),
         listing: listing(Path::new(&task.job.conversion.input), &without),
         inputs,

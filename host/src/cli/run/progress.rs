@@ -11,8 +11,10 @@ use tensorferry_host::runner::in_one_line;
 
 /// How often a line is written where there is no terminal.
 const EVERY: Duration = Duration::from_secs(10);
-/// Jobs that have a bar; those below that are small and over soon.
+/// Jobs that have a bar at the same time.
 const MOST_BARS: usize = 16;
+/// Smaller ones are over before a bar can be read.
+const LEAST: u64 = 4 << 20;
 
 /// Shows how a run goes.
 pub(super) struct Progress {
@@ -104,7 +106,7 @@ impl Progress {
         let mut state = self.state();
         let shown = state.running.values().filter(|running| running.bar.is_some()).count();
         let Some(running) = state.running.get_mut(job) else { return };
-        if let Some(bars) = self.bars.as_ref().filter(|_| shown < MOST_BARS) {
+        if let Some(bars) = self.bars.as_ref().filter(|_| shown < MOST_BARS && bytes >= LEAST) {
             let bar = bars.add(ProgressBar::new(bytes));
             bar.set_style(style("  {bar:20} {bytes}/{total_bytes}  {bytes_per_sec}  {wide_msg}"));
             bar.set_message(printable(job));
