@@ -9,6 +9,7 @@ mod inspect;
 mod plugin;
 mod process;
 mod terminal;
+mod verify;
 
 use args::{Arguments, Command, PluginCommand};
 use clap::{CommandFactory, Parser};
@@ -49,6 +50,7 @@ fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
         Command::Inspect(command) => inspect::run(command, &load(), run).map(|()| 0),
         Command::Diff(command) => diff::run(command, &load(), run).map(verdict),
         Command::Check(command) => check::run(command, &load(), run).map(verdict),
+        Command::Verify(command) => verify::run(command, &load(), run).map(|()| 0),
         Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {
             plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)

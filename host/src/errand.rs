@@ -28,6 +28,12 @@ impl<'a> Errand<'a> {
         Self { output_is_new, ..self }
     }
 
+    /// The inputs that were lent.
+    #[must_use]
+    pub fn lent(&self) -> Vec<Arc<FileSource>> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Checks that the inputs that were lent are still what they were.
     ///
     /// # Errors

@@ -113,6 +113,14 @@ impl FileSource {
         self.state().by_name.contains_key(name)
     }
 
+    /// The names of the files that have been opened, sorted.
+    #[must_use]
+    pub fn opened(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.files.iter().map(|(_, file)| file.name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Whether a path is that of a file that has been opened, under whatever name.
     #[must_use]
     pub fn has_opened(&self, path: &Path) -> bool {
