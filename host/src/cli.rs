@@ -10,6 +10,7 @@ mod plugin;
 mod process;
 mod run;
 mod terminal;
+mod verify;
 
 use args::{Arguments, Command, PluginCommand};
 use clap::{CommandFactory, Parser};
@@ -60,6 +61,7 @@ fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
         Command::Check(command) => check::run(command, &load(), run).map(verdict),
         Command::Run(command) => run::run(command, arguments, &load, run),
         Command::Job { .. } => Ok(0),
+        Command::Verify(command) => verify::run(command, &load(), run).map(|()| 0),
         Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {
             plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)

@@ -15,6 +15,7 @@ use crate::models::{self, Model};
 use crate::part::Part;
 use crate::plan::{Planned, plan};
 use crate::plugins::Plugins;
+use crate::receipt::{self, Conversion, TensorDigests, digests_of, draft};
 use crate::report::Report;
 use crate::run::Run;
 use crate::seal::seal;
@@ -52,6 +53,8 @@ pub struct Request {
     pub part: Part,
     /// `--verify`.
     pub verify: bool,
+    /// `--receipt`.
+    pub receipt: bool,
     /// `--strict`.
     pub strict: bool,
     /// `--allow-loss`.
@@ -108,7 +111,9 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
 
     report.recovered(recover(&target.destination)?);
     let names = layouts.iter().flat_map(|layout| layout.files()).map(|file| file.path.as_str());
-    check_free(&target.destination, names.chain(sidecars.names()), request.commit.force)?;
+    let receipt = receipt::name_for(&target.destination);
+    let names = names.chain(sidecars.names()).chain(request.receipt.then_some(receipt.as_str()));
+    check_free(&target.destination, names, request.commit.force)?;
     let bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
     check_space(&target.destination.folder, bytes)?;
     let mut stage = Stage::begin(&target.destination)?;
@@ -116,6 +121,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
         &target.destination.folder,
         &layouts,
         &models,
+        (!request.receipt).then(|| receipt.clone()),
         request.commit.force,
         run,
     )?)?;
@@ -129,14 +135,35 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     }
     lens.extend(sidecars.copy(&folder, &stage, run)?);
     fault::reach("sealed")?;
+    let digests =
+        if request.receipt { logical.iter().map(digests_of).collect::<Result<_>>()? } else { Vec::new() };
     if request.verify {
-        for ((model, logical), layout) in models.iter().zip(&logical).zip(&layouts) {
-            let verified = verify(&stage, &target, model, logical, layout, run)?;
+        for (index, ((model, logical), layout)) in models.iter().zip(&logical).zip(&layouts).enumerate() {
+            let known = digests.get(index).map(|known: &TensorDigests| &*known.content);
+            let verified = verify(&stage, &target, model, logical, layout, known, run)?;
             report.verified = Some(report.verified.unwrap_or(0) + verified);
         }
         fault::reach("verified")?;
     }
-    let staged = staged_files(&layouts, &sidecars);
+    let mut staged = staged_files(&layouts, &sidecars);
+    if request.receipt {
+        let conversion = Conversion {
+            request,
+            plugins,
+            target: &target,
+            models: &models,
+            logical: &logical,
+            layouts: &layouts,
+            digests: &digests,
+            sidecars: &sidecars,
+            folder: &folder,
+            stage: &stage,
+            report: &report,
+        };
+        draft(&conversion, run)?.write(&stage.create(&receipt, None)?)?;
+        // The last thing to become visible, and of an older output the first that goes.
+        staged.push(StagedFile { path: receipt, index: true });
+    }
     drop(planned);
     target.format.format.faults().check()?;
     drop(stored);

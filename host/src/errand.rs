@@ -29,11 +29,17 @@ impl<'a> Errand<'a> {
         Self { output_is_new, ..self }
     }
 
-    /// The files of the inputs that were lent, as [`FileSource::opened`].
+    /// The files of the inputs that were lent, as [`FileSource::stamped`].
     #[must_use]
     pub fn lent_files(&self) -> Vec<(PathBuf, Identity)> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        lent.iter().flat_map(|source| source.opened()).map(|(path, id)| (path.to_owned(), id)).collect()
+        lent.iter().flat_map(|source| source.stamped()).map(|(path, id)| (path.to_owned(), id)).collect()
+    }
+
+    /// The inputs that were lent.
+    #[must_use]
+    pub fn lent(&self) -> Vec<Arc<FileSource>> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Checks that the inputs that were lent are still what they were.

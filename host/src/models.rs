@@ -41,7 +41,7 @@ impl Model<'_> {
     /// The files that it was read from, and what they were then.
     #[must_use]
     pub fn files(&self) -> Vec<(PathBuf, Identity)> {
-        let own = self.input.source.opened().map(|(path, identity)| (path.to_owned(), identity));
+        let own = self.input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
         own.chain(self.errand.lent_files()).collect()
     }
 

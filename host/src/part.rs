@@ -2,6 +2,7 @@
 //! target holds a flat list) the one mapping of names to tensors that is not optimizer, scheduler or
 //! random state.
 
+use std::fmt;
 use tensorferry_sdk::{Catalog, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId, Tree};
 
 /// What the user wants of the input.
@@ -25,6 +26,16 @@ impl Part {
             "." => Self::Whole,
             path => Self::Path(path.to_owned()),
         }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Whole => ".",
+            Self::Path(path) => path,
+        })
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Report {
     pub losses: Vec<Loss>,
     /// The files and their lengths; of a dry run, those that would be.
     pub files: Vec<(PathBuf, u64)>,
+    /// Where the receipt lies, if one was asked for.
+    pub receipt: Option<PathBuf>,
     /// What a person should know beside that.
     pub notes: Vec<String>,
     /// Whether nothing was written.
@@ -64,6 +66,7 @@ impl Report {
             verified: None,
             losses,
             files: Vec::new(),
+            receipt: None,
             notes: Vec::new(),
             dry_run: request.dry_run,
         }
@@ -89,10 +92,11 @@ impl Report {
         self.end(started, run)
     }
 
-    /// The end of a conversion: `lens` are the lengths of the committed files, by their place.
+    /// The end of a conversion: `lens` are the lengths of the committed files, by their place; a receipt
+    /// comes after them.
     #[must_use]
-    pub fn done(mut self, lens: &[u64], committed: Committed, started: Instant, run: &Run) -> Self {
-        debug_assert_eq!(committed.files.len(), lens.len());
+    pub fn done(mut self, lens: &[u64], mut committed: Committed, started: Instant, run: &Run) -> Self {
+        self.receipt = committed.files.drain(lens.len()..).next();
         self.files = committed.files.into_iter().zip(lens.iter().copied()).collect();
         self.bytes = lens.iter().sum();
         self.notes.extend(committed.notes);
@@ -118,6 +122,7 @@ impl Report {
             "verified": self.verified.is_some(),
             "losses": self.losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
             "files": self.files.iter().map(|(path, _)| path).collect::<Vec<_>>(),
+            "receipt": self.receipt,
             "notes": self.notes,
             "dry_run": self.dry_run,
         })

@@ -50,6 +50,16 @@ impl Run {
         Self { rate, cancelled: self.cancelled.clone(), ..Self::new(threads, memory) }
     }
 
+    /// A run that ends with this one, and has one of `of` equal shares of its memory.
+    #[must_use]
+    pub fn share(&self, of: u64) -> Self {
+        Self {
+            limits: self.limits.clone(),
+            cancelled: self.cancelled.clone(),
+            ..Self::new(self.threads, self.memory / of.max(1))
+        }
+    }
+
     /// The flag that ends the run once it is set, from a signal handler say.
     #[must_use]
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {

@@ -4,6 +4,7 @@
 use crate::commit::Identity;
 use crate::models::Model;
 use crate::plugins::Plugins;
+use crate::receipt;
 use crate::run::{Run, WINDOW_BYTES};
 use crate::source::FileSource;
 use crate::stage::Stage;
@@ -49,6 +50,9 @@ pub fn find(
         for (name, path) in entries(input, &folder)? {
             let file = name.rsplit('/').next().unwrap_or_default();
             let lost = if models.iter().any(|model| model.has_read(&name)) {
+                continue;
+            } else if receipt::is_name(file) && path.is_file() {
+                sidecars.notes.push(format!("{name:?} is left out: it is the receipt of the input"));
                 continue;
             } else if path.is_dir() {
                 if !path.is_symlink() && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {

@@ -114,6 +114,14 @@ impl FileSource {
         self.state().by_name.contains_key(name)
     }
 
+    /// The names of the files that have been opened, sorted.
+    #[must_use]
+    pub fn opened(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.files.iter().map(|(_, file)| file.name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Whether a path is that of a file that has been opened, under whatever name.
     #[must_use]
     pub fn has_opened(&self, path: &Path) -> bool {
@@ -124,7 +132,7 @@ impl FileSource {
     }
 
     /// Every file that has been opened, and what it was then.
-    pub fn opened(&self) -> impl Iterator<Item = (&Path, Identity)> {
+    pub fn stamped(&self) -> impl Iterator<Item = (&Path, Identity)> {
         let identity = |s: &Stamp| Identity { inode: s.inode, len: s.len, modified: s.modified };
         self.files.iter().map(move |(_, file)| (&*file.path, identity(&file.stamp)))
     }

@@ -53,6 +53,8 @@ pub(crate) enum Command {
         #[arg(long)]
         runner: u32,
     },
+    /// Hold outputs against their receipts
+    Verify(Verify),
     /// List the formats, the plugins they come from, and their options
     Formats {
         /// One JSON document
@@ -117,6 +119,10 @@ pub(crate) struct Convert {
     /// Read the output back, and compare the content of every tensor, before it becomes visible
     #[arg(long)]
     pub(crate) verify: bool,
+
+    /// Write a receipt with the output: what it was made from and how, with the digests of all of it
+    #[arg(long)]
+    pub(crate) receipt: bool,
 
     /// Fail if anything cannot be carried
     #[arg(long)]
@@ -300,6 +306,25 @@ pub(crate) struct Run {
     /// No progress, no notes
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// Outputs, their receipts, or folders with any number of them
+    #[arg(required = true, value_name = "OUTPUT")]
+    pub(crate) outputs: Vec<PathBuf>,
+
+    /// Compare the digests of the files, and do not read the tensors
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Also compare the files that the outputs were made from
+    #[arg(long)]
+    pub(crate) source: bool,
+
+    /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

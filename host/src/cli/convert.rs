@@ -20,6 +20,7 @@ pub(super) fn run(command: &Convert, plugins: &Plugins, run: &Run) -> Result<()>
         writer_options: command.writer_options.clone(),
         part: Part::parse(&command.part),
         verify: command.verify,
+        receipt: command.receipt,
         strict: command.strict,
         allowed: command.allow_loss.clone(),
         carry: Vec::new(),

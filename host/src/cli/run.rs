@@ -59,13 +59,13 @@ pub(super) fn run(
     let ended = runner::run(&loaded.jobs, &plugins, &options, &progress, &cancelled)?;
     progress.finish();
     let folder = report_folder(command, &loaded.run, &options);
-    runner::write_report(&ended.summary, &folder)?;
+    let page = runner::report::write(&folder, &ended.summary)?;
     if !command.json {
         terminal::print(&format!(
             "{} in {:.1} s; report: {}\n",
             totals(&ended.summary.totals),
             ended.summary.seconds,
-            printable(&folder.display().to_string())
+            printable(&page.display().to_string())
         ))?;
     }
     Ok(ended.exit_code)

@@ -368,6 +368,7 @@ fn merged(all: &[&Settings]) -> Settings {
             part,
             steps,
             verify,
+            receipt,
             strict,
             allow_loss,
             force,
@@ -388,6 +389,7 @@ fn merged(all: &[&Settings]) -> Settings {
         merged.part = part.or(merged.part);
         merged.steps = steps.or(merged.steps);
         merged.verify = verify.or(merged.verify);
+        merged.receipt = receipt.or(merged.receipt);
         merged.strict = strict.or(merged.strict);
         merged.allow_loss = allow_loss.or(merged.allow_loss);
         merged.force = force.or(merged.force);
@@ -403,6 +405,7 @@ fn care(settings: &Settings) -> Care {
     let standard = Care::default();
     Care {
         verify: settings.verify.unwrap_or(standard.verify),
+        receipt: settings.receipt.unwrap_or(standard.receipt),
         force: settings.force.unwrap_or(standard.force),
         memory: settings.memory_limit.map(|size| size.0),
         timeout: match settings.timeout {

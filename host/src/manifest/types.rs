@@ -78,6 +78,8 @@ pub struct Settings {
     pub steps: Option<Vec<Spanned<Step>>>,
     /// Read the output back, and compare every tensor, before it becomes visible.
     pub verify: Option<bool>,
+    /// Write a receipt with the output, for `ferry verify`; unless this is false.
+    pub receipt: Option<bool>,
     /// Fail if anything cannot be carried.
     pub strict: Option<bool>,
     /// Kinds of losses that pass `strict`.

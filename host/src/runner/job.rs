@@ -52,6 +52,8 @@ pub struct Conversion {
 pub struct Care {
     /// Read the output back before it becomes visible.
     pub verify: bool,
+    /// Write a receipt with the output.
+    pub receipt: bool,
     /// What may be replaced.
     pub force: Force,
     /// Bytes that the job's process may allocate.
@@ -105,6 +107,7 @@ impl Default for Care {
     fn default() -> Self {
         Self {
             verify: false,
+            receipt: true,
             force: Force::default(),
             memory: None,
             timeout: Timeout::default(),
@@ -128,6 +131,7 @@ impl Job {
             writer_options: c.writer_options.clone(),
             part: Part::parse(&c.part),
             verify: self.care.verify,
+            receipt: self.care.receipt && !dry_run,
             strict: c.strict,
             allowed: c.allow_loss.iter().filter_map(|word| LossKind::named(word)).collect(),
             carry: c.carry.clone(),

@@ -5,7 +5,7 @@ use super::event::{Event, Listener};
 use super::journal::{Journal, Record};
 use super::protocol::{Answer, Said, Task};
 use super::summary::{Failure, JobSummary};
-use super::time::rfc3339;
+use crate::receipt::now;
 use crate::fault;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, Result};
 
 /// Jobs that one process does: what a plugin leaks ends with it.
@@ -132,7 +132,7 @@ impl Offspring {
                     let answer = match by.journal.filter(|_| !by.cancelled.load(Ordering::Relaxed)) {
                         Some(journal) => {
                             let record = Record::Commit {
-                                at: rfc3339(SystemTime::now()),
+                                at: now(),
                                 output: task.job.conversion.output.clone(),
                                 conversion: Box::new(task.job.conversion.clone()),
                                 made,

@@ -9,7 +9,7 @@ use super::offspring::{Launch, Outcome};
 use super::pool::{Pool, Queued, Went};
 use super::shard::Shard;
 use super::summary::{Budget as Shared, Failure, JobSummary, State, Summary, Totals, VERSION};
-use super::time::rfc3339;
+use crate::receipt::now;
 use crate::exit::{INTERRUPTED, REFUSED, TRANSIENT};
 use crate::fault;
 use crate::plugins::Plugins;
@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 use tensorferry_sdk::Result;
 
 /// What a run is asked for.
@@ -71,11 +71,11 @@ pub fn run(
     listener: &dyn Listener,
     cancelled: &AtomicBool,
 ) -> Result<Ended> {
-    let (started, at) = (Instant::now(), SystemTime::now());
+    let (started, at) = (Instant::now(), now());
     let part = options.shard.map(Shard::word);
     let (journal, history) = Journal::open(&options.journal, part.as_deref())?;
     journal.append_synced(&Record::Begin {
-        at: rfc3339(at),
+        at: at.clone(),
         ferry: env!("CARGO_PKG_VERSION").to_owned(),
         manifest: options.manifest.clone(),
         process: std::process::id(),
@@ -132,14 +132,14 @@ pub fn run(
         summary.reason.clone_from(&results[index].reason);
         results[index] = summary;
     }
-    journal.append(&Record::End { at: rfc3339(SystemTime::now()) })?;
+    journal.append(&Record::End { at: now() })?;
     journal.sync()?;
 
     let summary = Summary {
         report: VERSION,
         ferry: env!("CARGO_PKG_VERSION").to_owned(),
         manifest: options.manifest.display().to_string(),
-        started: rfc3339(at),
+        started: at.clone(),
         seconds: started.elapsed().as_secs_f64(),
         interrupted: cancelled.load(Ordering::Relaxed),
         totals: Totals::of(&results),
@@ -197,7 +197,7 @@ fn end(job: &Job, how: Went, journal: &Journal, manifest: &Path, started: Instan
         Outcome::Failed(mut failure) => {
             failure.retry = Some(format!("ferry run {} --only {}", quoted(manifest), quoted_name(&job.name)));
             let _ = journal.append(&Record::Failed {
-                at: rfc3339(SystemTime::now()),
+                at: now(),
                 output: output.clone(),
                 reason: in_one_line(&failure),
             });

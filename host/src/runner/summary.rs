@@ -199,10 +199,14 @@ impl Totals {
             *count += 1;
             totals.losses += job.losses.len() as u64;
             if job.state == State::Done {
-                totals.bytes_in += job.bytes_in;
-                totals.bytes_out += job.bytes_out;
-                totals.tensors += job.tensors.unwrap_or(0);
-                totals.records += job.records.unwrap_or(0);
+                for (sum, part) in [
+                    (&mut totals.bytes_in, job.bytes_in),
+                    (&mut totals.bytes_out, job.bytes_out),
+                    (&mut totals.tensors, job.tensors.unwrap_or(0)),
+                    (&mut totals.records, job.records.unwrap_or(0)),
+                ] {
+                    *sum = sum.saturating_add(part);
+                }
             }
         }
         totals

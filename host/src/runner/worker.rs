@@ -128,6 +128,7 @@ fn summary(task: &Task, report: &Report) -> JobSummary {
         losses: report.losses.iter().map(|loss| LossRecord::of(loss).into_owned()).collect(),
         notes: report.notes.clone(),
         verified: report.verified,
+        receipt: report.receipt.as_ref().map(|path| path.display().to_string()),
         ..JobSummary::default()
     }
 }
