@@ -209,6 +209,7 @@ mod loss;
 pub mod memory;
 pub mod mirror;
 mod options;
+mod proof;
 mod region;
 mod source;
 mod storage;

@@ -169,7 +169,7 @@ impl Zoo {
         names
     }
 
-    /// Every output file, stages left out, and what tells it from one that was written later.
+    /// Every output file, stages and receipts left out, and what tells it from one that was written later.
     #[must_use]
     pub fn outputs(&self) -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
         let out = self.path("out");
@@ -177,7 +177,8 @@ impl Zoo {
             return BTreeMap::new();
         }
         let is_staged = |file: &PathBuf| file.iter().any(|part| part.to_string_lossy().starts_with(STAGE));
-        let files = files_below(&out).into_iter().filter(|file| !is_staged(file));
+        let is_receipt = |file: &PathBuf| file.to_string_lossy().ends_with(".ferry.json");
+        let files = files_below(&out).into_iter().filter(|file| !is_staged(file) && !is_receipt(file));
         // A file may go while a run is killed.
         let facts = files.filter_map(|file| {
             let meta = std::fs::symlink_metadata(out.join(&file)).ok()?;

@@ -88,6 +88,18 @@ fn an_unknown_format_or_option() {
 }
 
 #[test]
+fn an_unknown_step() {
+    refused(
+        "[defaults]\nsteps = [\"cast:bf16\"]\n[[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pt\"\n\
+         steps = [\"drop:x\", \"renam:^a,to=b\", { step = \"transpos\", arg = \"x\" }]\n",
+        &[
+            ("6:20", &["no step or recipe \"renam\"", "did you mean \"rename\"?"]),
+            ("6:37", &["no step or recipe \"transpos\"", "did you mean \"transpose\"?"]),
+        ],
+    );
+}
+
+#[test]
 fn a_template_that_maps_two_models_to_one_output() {
     refused(
         "[[zoo]]\nroot = \"in\"\noutput = \"out/{stem}.pt\"\n",

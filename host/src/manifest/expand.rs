@@ -8,6 +8,7 @@ use super::template::{self, fill};
 use super::types::{JobEntry, Manifest, OptionText, Settings, Span, ZooEntry};
 use crate::plugins::{LoadedFormat, Plugins};
 use crate::runner::job::{Care, Conversion, Job, Timeout};
+use crate::steps;
 use crate::target;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::{BTreeMap, HashMap};
@@ -224,6 +225,13 @@ impl Expansion<'_> {
                 self.mistakes.add(&id.span(), format!("no format {verb} {:?}", id.get_ref()), suggestion);
             }
         }
+        for step in settings.steps.iter().flatten() {
+            if let Err(error) = steps::parse(std::slice::from_ref(&step.get_ref().0)) {
+                let message = error.message();
+                let message = message.strip_prefix("step 1 ").unwrap_or(message);
+                self.mistakes.add(&step.span(), format!("the step {message}"), None);
+            }
+        }
         for word in settings.allow_loss.iter().flatten() {
             if LossKind::named(word.get_ref()).is_none() {
                 let suggestion = suggest(word.get_ref(), LossKind::ALL.iter().map(|kind| kind.word()));
@@ -430,9 +438,7 @@ fn set(globs: Vec<globset::Glob>) -> Option<GlobSet> {
 fn close_glob(glob: &str, models: &[Found]) -> Option<String> {
     let (start, ending) = glob.rsplit_once('.')?;
     let endings: Vec<&str> = models.iter().filter_map(|model| Some(model.name().rsplit_once('.')?.1)).collect();
-    let best = endings.iter().copied().max_by(|a, b| {
-        strsim::jaro_winkler(ending, a).total_cmp(&strsim::jaro_winkler(ending, b))
-    })?;
+    let best = crate::suggest::suggest(ending, endings.iter().copied())?;
     let tried = format!("{start}.{best}");
     let one = set(vec![GlobBuilder::new(&tried).literal_separator(true).build().ok()?])?;
     models.iter().any(|model| model.is_meant(&one)).then(|| format!("did you mean {tried:?}?"))

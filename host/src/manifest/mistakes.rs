@@ -85,16 +85,14 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// `did you mean ...?` for the closest of `known`, else the list of them if it is short.
+/// `did you mean ...?` for the nearest of `known`, else the list of them if it is short.
 pub(super) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    const ALIKE: f64 = 0.7;
     const MOST_LISTED: usize = 24;
     let known: Vec<&str> = known.into_iter().collect();
-    let scored = known.iter().map(|&k| (strsim::jaro_winkler(word, k), k));
-    match scored.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((score, best)) if score >= ALIKE => Some(format!("did you mean {best:?}?")),
-        Some(_) if known.len() <= MOST_LISTED => Some(format!("known are {}", known.join(", "))),
-        _ => None,
+    match crate::suggest::suggest(word, known.iter().copied()) {
+        Some(near) => Some(format!("did you mean {near:?}?")),
+        None if (1..=MOST_LISTED).contains(&known.len()) => Some(format!("known are {}", known.join(", "))),
+        None => None,
     }
 }
 
