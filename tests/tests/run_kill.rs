@@ -66,7 +66,7 @@ impl Scene {
         let now = self.check(before, what);
         assert_eq!(now.len(), self.expected.len(), "{what}");
         self.zoo.nothing_is_staged();
-        let done = self.zoo.total("done") as usize;
+        let done = usize::try_from(self.zoo.total("done")).unwrap();
         assert!(done + before.len() <= self.expected.len(), "{what}: {done} done beside {}", before.len());
     }
 }

@@ -32,6 +32,7 @@ pub struct Plan {
 #[derive(Debug, Serialize)]
 pub struct Planned {
     /// The job's name.
+    #[serde(rename = "name")]
     pub job: String,
     /// INPUT.
     pub input: String,

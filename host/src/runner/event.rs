@@ -22,6 +22,7 @@ pub enum Event<'a> {
     /// Why a job runs, or does not: with `--explain`.
     Decided {
         /// Which.
+        #[serde(rename = "name")]
         job: &'a str,
         /// Whether it runs.
         runs: bool,
@@ -31,6 +32,7 @@ pub enum Event<'a> {
     /// A job begins, or is tried again.
     JobBegan {
         /// Which.
+        #[serde(rename = "name")]
         job: &'a str,
         /// From 1.
         attempt: u32,
@@ -38,6 +40,7 @@ pub enum Event<'a> {
     /// How many bytes a job will copy.
     JobBytes {
         /// Which.
+        #[serde(rename = "name")]
         job: &'a str,
         /// So many.
         bytes: u64,
@@ -45,6 +48,7 @@ pub enum Event<'a> {
     /// How many bytes it has copied.
     JobMoved {
         /// Which.
+        #[serde(rename = "name")]
         job: &'a str,
         /// So many.
         bytes: u64,
@@ -58,6 +62,7 @@ pub enum Event<'a> {
     /// A job met a passing fault and is tried again.
     JobWaits {
         /// Which.
+        #[serde(rename = "name")]
         job: &'a str,
         /// When.
         seconds: f64,
@@ -73,6 +78,7 @@ pub enum Event<'a> {
     /// A job was stopped before it was done.
     JobCancelled {
         /// Which.
+        #[serde(rename = "name")]
         job: &'a str,
     },
     /// A run ends.

@@ -86,8 +86,18 @@ pub struct Known {
     pub commit: Option<Commit>,
     /// Why the last run failed, if it did.
     pub failure: Option<String>,
-    /// Every file that was ever made for it.
+    /// Every file that was ever made for it and became visible.
     pub owned: HashSet<PathBuf>,
+}
+
+impl Known {
+    /// The files that are there because of this output: those of commits that are known to have ended, and
+    /// of the last one whatever has become visible.
+    pub(super) fn ours(&self) -> Vec<PathBuf> {
+        let last = self.commit.iter().filter(|commit| !commit.done).flat_map(|commit| &commit.made.outputs);
+        let visible = last.filter(|placed| placed.check_output().is_ok()).map(|placed| placed.path.clone());
+        self.owned.iter().cloned().chain(visible).collect()
+    }
 }
 
 /// A commit that was begun.
@@ -132,7 +142,6 @@ impl History {
             Record::Begin { .. } | Record::End { .. } => {}
             Record::Commit { at, output, conversion, made } => {
                 let known = self.outputs.entry(output).or_default();
-                known.owned.extend(made.outputs.iter().map(|placed| placed.path.clone()));
                 let is_newer = known.commit.as_ref().is_none_or(|old| old.at <= at);
                 if is_newer {
                     known.failure = None;
@@ -140,8 +149,10 @@ impl History {
                 }
             }
             Record::Done { output } => {
-                if let Some(commit) = self.outputs.get_mut(&output).and_then(|known| known.commit.as_mut()) {
+                let known = self.outputs.entry(output).or_default();
+                if let Some(commit) = &mut known.commit {
                     commit.done = true;
+                    known.owned.extend(commit.made.outputs.iter().map(|placed| placed.path.clone()));
                 }
             }
             Record::Failed { output, reason, .. } => {

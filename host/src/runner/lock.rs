@@ -64,8 +64,10 @@ fn holder(path: &Path) -> Option<u32> {
     let line = text.lines().rev().find(|line| line.starts_with("{\"event\":\"begin\""))?;
     let record: serde_json::Value = serde_json::from_str(line).ok()?;
     let process = u32::try_from(record["process"].as_u64()?).ok()?;
-    let is_there = Path::new("/proc").join(process.to_string()).exists();
-    (is_there && process != std::process::id()).then_some(process)
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // `PID (NAME) STATE ...`: one that nobody has waited for is dead.
+    let is_alive = !stat.rsplit(") ").next()?.starts_with(['Z', 'X']);
+    (is_alive && process != std::process::id()).then_some(process)
 }
 
 fn shown(path: &Path) -> String {

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::decide::{Verdict, decide};
 use super::event::{Event, Listener};
 use super::job::{Force, Job};
-use super::journal::{Commit, Journal, Record};
+use super::journal::{Commit, Journal, Known, Record};
 use super::offspring::{Launch, Outcome};
 use super::pool::{Pool, Queued, Went};
 use super::shard::Shard;
@@ -98,9 +98,9 @@ pub fn run(
             journal.done(&job.conversion.output)?;
         }
         if let Some(Verdict::Run(_)) = verdict {
-            let owned = known.map(|known| known.owned.iter().cloned().collect()).unwrap_or_default();
             let bytes = weigh(Path::new(&job.conversion.input));
-            let owned = if job.care.force == Force::Own { owned } else { Vec::new() };
+            let own = known.filter(|_| job.care.force == Force::Own);
+            let owned = own.map(Known::ours).unwrap_or_default();
             queued.push(Queued { index, job, bytes, owned });
         }
         results.push(before(job, verdict.as_ref(), known.and_then(|known| known.commit.as_ref())));
