@@ -9,6 +9,7 @@ mod inspect;
 mod plugin;
 mod process;
 mod run;
+mod steps;
 mod terminal;
 mod verify;
 
@@ -63,6 +64,7 @@ fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
         Command::Job { .. } => Ok(0),
         Command::Verify(command) => verify::run(command, &load(), run).map(|()| 0),
         Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
+        Command::Steps(command) => steps::run(command).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {
             plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)
         }

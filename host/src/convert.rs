@@ -25,6 +25,7 @@ use crate::source::FileSource;
 use crate::space::check_space;
 use crate::stage::Stage;
 use crate::stale;
+use crate::steps;
 use crate::stored::Stored;
 use crate::target;
 use crate::verify::verify;
@@ -51,6 +52,8 @@ pub struct Request {
     pub writer_options: Vec<(String, String)>,
     /// `--part`.
     pub part: Part,
+    /// `--step`.
+    pub steps: Vec<String>,
     /// `--verify`.
     pub verify: bool,
     /// `--receipt`.
@@ -74,13 +77,14 @@ pub struct Request {
 /// Whatever is wrong; nothing of the output is left then.
 pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watch) -> Result<Report> {
     let started = Instant::now();
+    let steps = steps::parse(&request.steps)?;
     let source = FileSource::open(&request.input)?;
     let folder = source.folder().to_owned();
     let target = target::resolve(plugins, &request.output, request.to.as_deref(), source.entry())?;
     let models = models::read(source, plugins, &target, request, run)?;
     let selected: Vec<Selected> = models
         .iter()
-        .map(|model| select(&model.input.catalog, &request.part, &target.format.description))
+        .map(|model| select(&model.input.catalog, &request.part, &steps, &target.format.description))
         .collect::<Result<_>>()?;
 
     let stored: Vec<Stored<'_>> = models
@@ -102,6 +106,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     });
     let lost = lost.chain(sidecars.losses().iter().cloned()).collect();
     let mut report = Report::new(request, &target, lost, &logical, &layouts);
+    report.notes.extend(selected.iter().flat_map(|selected| selected.notes.iter().cloned()));
     report.notes.extend_from_slice(sidecars.notes());
     report.readers = Used::all(models.iter().map(|model| model.input.format));
     losses::check(&report.losses, request.strict, &request.allowed)?;

@@ -61,6 +61,8 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List the steps and recipes that `--step` takes, or show one of them
+    Steps(Steps),
     /// Look after plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
@@ -115,6 +117,10 @@ pub(crate) struct Convert {
     /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path
     #[arg(long, value_name = "PATH", default_value = "auto")]
     pub(crate) part: String,
+
+    /// A step or a recipe, applied in order: `rename:^bert/(.*)$,to=$1`; `ferry steps` lists them
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) step: Vec<String>,
 
     /// Read the output back, and compare the content of every tensor, before it becomes visible
     #[arg(long)]
@@ -211,6 +217,10 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "PATH", default_value = ".")]
     pub(crate) part: String,
 
+    /// A step or a recipe, applied to A in order; `ferry steps` lists them
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) step: Vec<String>,
+
     /// Numbers may differ by X ...
     #[arg(long, value_name = "X", value_parser = tolerance)]
     pub(crate) atol: Option<f64>,
@@ -220,6 +230,20 @@ pub(crate) struct Diff {
     pub(crate) rtol: Option<f64>,
 
     /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Steps {
+    /// A step, a recipe, or `@` and the path of a file that holds a recipe
+    pub(crate) name: Option<String>,
+
+    /// Print the steps that undo this one; of several, in the order in which they undo them
+    #[arg(long, value_name = "SPEC", conflicts_with = "name")]
+    pub(crate) inverse: Vec<String>,
+
+    /// One JSON document
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -19,6 +19,7 @@ pub(super) fn run(command: &Convert, plugins: &Plugins, run: &Run) -> Result<()>
         reader_options: command.reader.options.clone(),
         writer_options: command.writer_options.clone(),
         part: Part::parse(&command.part),
+        steps: command.step.clone(),
         verify: command.verify,
         receipt: command.receipt,
         strict: command.strict,

@@ -130,6 +130,7 @@ impl Job {
             reader_options: c.reader_options.clone(),
             writer_options: c.writer_options.clone(),
             part: Part::parse(&c.part),
+            steps: c.steps.clone(),
             verify: self.care.verify,
             receipt: self.care.receipt && !dry_run,
             strict: c.strict,

@@ -95,9 +95,6 @@ impl Channel {
 }
 
 fn perform(task: &Task, plugins: &Plugins, run: &Run, channel: &Channel) -> Result<Said> {
-    if !task.job.conversion.steps.is_empty() {
-        return Err(Error::unsupported("conversions take no steps yet"));
-    }
     let request = task.job.request(!task.owned.is_empty() || task.forces(), task.dry_run);
     let observer = Observer { task, channel, bytes_in: AtomicU64::new(0) };
     let over = AtomicBool::new(false);

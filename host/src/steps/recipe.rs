@@ -191,7 +191,7 @@ impl Recipe {
 
 /// A step with the parameters filled in.
 fn substitute(step: &Spec, parameters: &BTreeMap<&str, String>) -> Result<Spec> {
-    let fill = |field: &Field| {
+    let fill = |field: &Field| -> Result<Field> {
         let mut text = String::new();
         let mut rest = field.text.as_str();
         while let Some((before, after)) = rest.split_once("{{") {

@@ -92,7 +92,7 @@ impl<'a> Old<'a> {
         &self.tree.nodes()[id.0 as usize]
     }
 
-    fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+    fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
         (0..u32::try_from(self.tree.len()).unwrap_or(u32::MAX)).map(NodeId)
     }
 

@@ -118,7 +118,7 @@ impl TensorStep for Untie {
         for (place, first) in catalog.ties().into_iter().enumerate() {
             groups.entry(first).or_default().push(place);
         }
-        let mut leaving = Vec::new();
+        let mut leaving: Vec<usize> = Vec::new();
         for members in groups.into_values().filter(|members| members.len() > 1) {
             let some = members.iter().filter(|place| selected.has(&catalog.tensors()[**place]));
             let some: Vec<usize> = some.copied().collect();
