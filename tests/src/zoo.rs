@@ -101,7 +101,8 @@ impl Zoo {
                     let to = self.path("in").join(section).join(format!("{}-{round}", case.name));
                     for file in files_below(&case.folder) {
                         if file != Path::new("expected.json") {
-                            std::fs::create_dir_all(to.join(&file).parent().expect("it has a folder")).unwrap();
+                            std::fs::create_dir_all(to.join(&file).parent().expect("it has a folder"))
+                                .unwrap();
                             std::fs::copy(case.folder.join(&file), to.join(&file)).unwrap();
                         }
                     }

@@ -41,10 +41,20 @@ fn a_plugin_that_cannot_be_stopped_by_an_error() {
         assert_eq!(failure(&zoo, "in/loop.misbehave")["kind"], "timed out");
         let eat = failure(&zoo, "in/eat.misbehave");
         assert_eq!(eat["kind"], "crashed");
-        assert!(eat.to_string().contains("memory allocation of") && eat.to_string().contains("256 MiB"), "{eat}");
+        assert!(
+            eat.to_string().contains("memory allocation of") && eat.to_string().contains("256 MiB"),
+            "{eat}"
+        );
         let malformed = failure(&zoo, "in/malformed.safetensors");
-        assert_eq!((&malformed["kind"], &malformed["exit_code"]), (&"malformed".into(), &3.into()), "{malformed}");
-        assert!(malformed["retry"].as_str().unwrap().contains("--only in/malformed.safetensors"), "{malformed}");
+        assert_eq!(
+            (&malformed["kind"], &malformed["exit_code"]),
+            (&"malformed".into(), &3.into()),
+            "{malformed}"
+        );
+        assert!(
+            malformed["retry"].as_str().unwrap().contains("--only in/malformed.safetensors"),
+            "{malformed}"
+        );
         zoo.nothing_is_staged();
     }
     // The rest is done: only what failed is tried again.

@@ -158,7 +158,8 @@ fn a_torn_journal_costs_nothing_that_stands() {
     let whole = fs::read(&journal).unwrap();
     let stands = scene.zoo.outputs();
     // The record of the last end is torn, then that of the last commit's end as well.
-    let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
+    let ends: Vec<usize> =
+        whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at).collect();
     for cut in [ends[ends.len() - 1] - 3, ends[ends.len() - 2] - 3, ends[ends.len() - 3] + 1] {
         fs::write(&journal, &whole[..cut]).unwrap();
         scene.end(&stands, &format!("cut at {cut}"));
@@ -189,7 +190,9 @@ fn one_run_at_a_time() {
 fn an_interrupt_ends_cleanly_and_can_be_resumed() {
     let scene = Scene::new(8, 2, 128 << 20);
     let mut interrupted = 0;
-    for (signal, milliseconds) in [(Signal::INT, 50), (Signal::TERM, 150), (Signal::INT, 300), (Signal::TERM, 20)] {
+    for (signal, milliseconds) in
+        [(Signal::INT, 50), (Signal::TERM, 150), (Signal::INT, 300), (Signal::TERM, 20)]
+    {
         scene.reset();
         let mut runner = scene.zoo.start(&["--quiet"]);
         std::thread::sleep(Duration::from_millis(milliseconds));

@@ -121,14 +121,20 @@ fn a_glob_or_a_root_that_is_nothing() {
             ("6:9", &["\"sbu/**\" matches no model"]),
         ],
     );
-    refused("[[zoo]]\nroot = \"inn\"\noutput = \"{path}.pt\"\n", &[("2:8", &["is no folder", "did you mean \"in\"?"])]);
+    refused(
+        "[[zoo]]\nroot = \"inn\"\noutput = \"{path}.pt\"\n",
+        &[("2:8", &["is no folder", "did you mean \"in\"?"])],
+    );
 }
 
 #[test]
 fn a_variable_without_a_value() {
     refused(
         "[vars]\nOUT = \"out\"\n[[job]]\ninput = \"${WHERE}/a.safetensors\"\noutput = \"${OUTT}/a.pt\"\n",
-        &[("4:9", &["no variable \"WHERE\"", "--var WHERE=VALUE"]), ("5:10", &["\"OUTT\"", "did you mean \"OUT\"?"])],
+        &[
+            ("4:9", &["no variable \"WHERE\"", "--var WHERE=VALUE"]),
+            ("5:10", &["\"OUTT\"", "did you mean \"OUT\"?"]),
+        ],
     );
     let zoo = zoo();
     zoo.manifest("[vars]\nA = \"no\"\n[[zoo]]\nroot = \"${IN}\"\noutput = \"${A}/{path}.pt\"\n");
@@ -156,8 +162,13 @@ fn a_dry_run_tells_the_plan_and_writes_nothing() {
     zoo.write("out/sub/b.pt", b"mine");
     zoo.manifest("[[zoo]]\nroot = \"in\"\noutput = \"out/{path}.pt\"\n");
     let text = zoo.run(&["--dry-run"]).expect(2);
-    for part in ["in/a.safetensors: ", "torch, 12 tensors", "would fail: malformed", "conflict: in/sub/b.safetensors: ", "space: "]
-    {
+    for part in [
+        "in/a.safetensors: ",
+        "torch, 12 tensors",
+        "would fail: malformed",
+        "conflict: in/sub/b.safetensors: ",
+        "space: ",
+    ] {
         assert!(text.stdout.contains(part), "no {part:?} in {text}");
     }
     let plan = plan(&zoo.run(&["--dry-run", "--json"]).expect(2));
@@ -184,7 +195,10 @@ fn events_are_json_lines() {
     let count = |name: &str| events.iter().filter(|event| event["event"] == name).count();
     assert_eq!((count("run-began"), count("job-began"), count("job-done"), count("run-ended")), (1, 3, 3, 1));
     let done = events.iter().find(|event| event["event"] == "job-done").unwrap();
-    assert_eq!((&done["from"], &done["to"], &done["tensors"]), (&"safetensors".into(), &"safetensors".into(), &12.into()));
+    assert_eq!(
+        (&done["from"], &done["to"], &done["tensors"]),
+        (&"safetensors".into(), &"safetensors".into(), &12.into())
+    );
     let last = events.last().unwrap();
     assert_eq!((&last["event"], &last["done"]), (&"run-ended".into(), &3.into()), "{last}");
 }

@@ -79,10 +79,10 @@ fn three_changes(zoo: &Zoo, all: u64) {
     let after = zoo.outputs();
     let other: BTreeSet<_> = after.iter().filter(|(file, facts)| before.get(*file) != Some(*facts)).collect();
     assert_eq!(other.len(), 3, "{other:?}");
-    assert!(zoo.ferry.equal(
-        &zoo.path("in").join(damaged),
-        &zoo.path("out").join(format!("{damaged}.safetensors"))
-    ));
+    assert!(
+        zoo.ferry
+            .equal(&zoo.path("in").join(damaged), &zoo.path("out").join(format!("{damaged}.safetensors")))
+    );
 }
 
 #[test]
@@ -104,7 +104,10 @@ fn what_the_manifest_says_otherwise_is_done_again() {
     assert_eq!(zoo.total("unchanged"), 2);
     manifest("out = { format = \"legacy\" }");
     let outcome = zoo.run(&["--explain"]).expect(0);
-    assert!(outcome.stderr.contains("runs: in/a.safetensors: out changed from nothing to format=legacy"), "{outcome}");
+    assert!(
+        outcome.stderr.contains("runs: in/a.safetensors: out changed from nothing to format=legacy"),
+        "{outcome}"
+    );
     assert_eq!(zoo.jobs("done"), ["in/a.safetensors"]);
     let _ = zoo.run(&["--only", "in/b*"]).expect(0);
     assert_eq!((zoo.total("unchanged"), zoo.total("left_out")), (1, 1));
@@ -117,7 +120,9 @@ fn an_output_of_others_is_not_replaced() {
     zoo.add_model("b.safetensors", 1 << 20, 2);
     zoo.write("out/a.pt", b"mine");
     let manifest = |force: &str| {
-        zoo.manifest(&format!("[defaults]\nforce = \"{force}\"\n[[zoo]]\nroot = \"in\"\noutput = \"out/{{stem}}.pt\"\n"));
+        zoo.manifest(&format!(
+            "[defaults]\nforce = \"{force}\"\n[[zoo]]\nroot = \"in\"\noutput = \"out/{{stem}}.pt\"\n"
+        ));
     };
     manifest("own");
     let _ = zoo.run(&[]).expect(3).says(&["a.safetensors", "exists"]);
@@ -144,7 +149,12 @@ fn sidecars_go_along() {
     );
     let _ = zoo.run(&[]).expect(0);
     let files: Vec<String> = zoo.outputs().keys().map(|file| file.display().to_string()).collect();
-    let expected = ["hub/config.json", "hub/pytorch_model.bin", "org/one/model/pytorch_model.bin", "org/one/model/vocab.txt"];
+    let expected = [
+        "hub/config.json",
+        "hub/pytorch_model.bin",
+        "org/one/model/pytorch_model.bin",
+        "org/one/model/vocab.txt",
+    ];
     assert_eq!(files, expected);
     zoo.write("in/org/one/vocab.txt", b"a b c d");
     let _ = zoo.run(&[]).expect(0);
@@ -170,7 +180,8 @@ fn shards_together_do_everything_once() {
     assert_eq!(zoo.total("unchanged"), 12);
     assert_eq!(zoo.outputs(), stands);
     let mut slurm = zoo.command(&["--shard", "slurm"]);
-    let variables = [("ID", "11"), ("MIN", "10"), ("COUNT", "3")].map(|(n, v)| (format!("SLURM_ARRAY_TASK_{n}"), v));
+    let variables =
+        [("ID", "11"), ("MIN", "10"), ("COUNT", "3")].map(|(n, v)| (format!("SLURM_ARRAY_TASK_{n}"), v));
     let _ = tensorferry_tests::ferry::run(slurm.envs(variables)).expect(0);
     let _ = zoo.run(&["--shard", "slurm"]).expect(2).says(&["SLURM_ARRAY_TASK_ID"]);
     let _ = zoo.run(&["--shard", "0/3"]).expect(2).says(&["I/N"]);

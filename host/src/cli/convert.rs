@@ -28,7 +28,8 @@ pub(super) fn run(command: &Convert, plugins: &Plugins, run: &Run) -> Result<()>
         dry_run: command.dry_run,
         commit: CommitOptions { force: command.force, sync: command.sync },
     };
-    let report = terminal::with_progress(run, command.quiet, |begun| convert(&request, plugins, run, &begun))?;
+    let report =
+        terminal::with_progress(run, command.quiet, |begun| convert(&request, plugins, run, &begun))?;
     terminal::report(&report.losses, &report.notes, command.quiet);
     if command.json { terminal::print_json(&report.json()) } else { terminal::print(&text(&report)) }
 }

@@ -169,5 +169,9 @@ fn totals(totals: &Totals) -> String {
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
     let losses = if totals.losses == 0 { String::new() } else { format!(", {} losses", totals.losses) };
     let jobs = if all == 1 { "job" } else { "jobs" };
-    if parts.is_empty() { "no jobs".to_owned() } else { format!("{all} {jobs}: {}{losses}", parts.join(", ")) }
+    if parts.is_empty() {
+        "no jobs".to_owned()
+    } else {
+        format!("{all} {jobs}: {}{losses}", parts.join(", "))
+    }
 }

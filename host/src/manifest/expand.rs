@@ -20,12 +20,7 @@ use toml::Spanned;
 type OptionTexts = BTreeMap<Spanned<String>, OptionText>;
 
 /// The jobs, as far as they could be made out.
-pub(super) fn expand(
-    manifest: &Manifest,
-    path: &Path,
-    plugins: &Plugins,
-    mistakes: &mut Mistakes,
-) -> Loaded {
+pub(super) fn expand(manifest: &Manifest, path: &Path, plugins: &Plugins, mistakes: &mut Mistakes) -> Loaded {
     let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = base.parent().unwrap_or(Path::new("/")).to_owned();
     let mut expansion = Expansion { base: &base, plugins, mistakes, jobs: Vec::new(), notes: Vec::new() };
@@ -102,11 +97,12 @@ impl Expansion<'_> {
             let of_rule = rule.map(|rule| &entry.rule[rule]);
             let output = of_rule.and_then(|rule| rule.own.output.as_ref()).unwrap_or(&own.output);
             let none = Settings::default();
-            let settings =
-                merged(&[defaults, &entry.settings, of_rule.map_or(&none, |rule| &rule.settings)]);
+            let settings = merged(&[defaults, &entry.settings, of_rule.map_or(&none, |rule| &rule.settings)]);
             let Some(filled) = self.filled(output, model, &zoo) else { return };
             let conversion = Conversion {
-                input: if model.is_root { root.to_owned() } else { root.join(&model.path) }.display().to_string(),
+                input: if model.is_root { root.to_owned() } else { root.join(&model.path) }
+                    .display()
+                    .to_string(),
                 output: below(self.base, &filled),
                 carry: if model.is_folder { Vec::new() } else { sidecars.clone() },
                 ..self.conversion(&settings)
@@ -125,7 +121,9 @@ impl Expansion<'_> {
     fn conversion(&self, settings: &Settings) -> Conversion {
         let options = |given: &Option<OptionTexts>, side| {
             let pairs = given.iter().flatten();
-            pairs.map(|(key, value)| (key.get_ref().clone(), self.value(key.get_ref(), &value.0, side))).collect()
+            pairs
+                .map(|(key, value)| (key.get_ref().clone(), self.value(key.get_ref(), &value.0, side)))
+                .collect()
         };
         let id = |id: &Option<Spanned<String>>| id.as_ref().map(|id| id.get_ref().clone());
         Conversion {
@@ -157,11 +155,10 @@ impl Expansion<'_> {
             self.mistakes.add(&entry.own.root.span(), message, Some(endings(&entry.own.root, self.base)));
         }
         let include = entry.own.include.as_ref().map(|globs| self.used(globs, &models));
-        let exclude: Option<GlobSet> =
-            entry.own.exclude.as_ref().and_then(|globs| {
-                let globs: Option<Vec<_>> = globs.iter().map(|glob| self.glob(glob)).collect();
-                set(globs?)
-            });
+        let exclude: Option<GlobSet> = entry.own.exclude.as_ref().and_then(|globs| {
+            let globs: Option<Vec<_>> = globs.iter().map(|glob| self.glob(glob)).collect();
+            set(globs?)
+        });
         models
             .into_iter()
             .filter(|model| match &include {
@@ -180,7 +177,8 @@ impl Expansion<'_> {
             let one = set(vec![glob.clone()])?;
             if !models.is_empty() && !models.iter().any(|model| model.is_meant(&one)) {
                 let paths = models.iter().map(|model| model.path.as_str());
-                let suggestion = close_glob(text.get_ref(), models).or_else(|| suggest(text.get_ref(), paths));
+                let suggestion =
+                    close_glob(text.get_ref(), models).or_else(|| suggest(text.get_ref(), paths));
                 self.mistakes.add(&text.span(), format!("{:?} matches no model", text.get_ref()), suggestion);
             }
             all.push(glob);
@@ -242,7 +240,8 @@ impl Expansion<'_> {
 
     /// The output's format and the options of both sides.
     fn check_sides(&mut self, conversion: &Conversion, settings: &Settings, at: &Range<usize>) {
-        let input = if Path::new(&conversion.input).is_dir() { Entry::Folder } else { Entry::File(String::new()) };
+        let input =
+            if Path::new(&conversion.input).is_dir() { Entry::Folder } else { Entry::File(String::new()) };
         let (plugins, to) = (self.plugins, conversion.to.as_deref());
         let is_known = |id: &Option<Spanned<String>>, ability| {
             id.as_ref().is_none_or(|id| plugins.format(id.get_ref(), ability).is_ok())
@@ -253,8 +252,11 @@ impl Expansion<'_> {
                     self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer);
                 }
                 Err(error) => {
-                    let details: Vec<String> =
-                        error.details().filter(|(name, _)| *name == "expected").map(|(_, text)| text).collect();
+                    let details: Vec<String> = error
+                        .details()
+                        .filter(|(name, _)| *name == "expected")
+                        .map(|(_, text)| text)
+                        .collect();
                     let suggestion = details.first().map(|ids| ids.replace("--to with", "say to ="));
                     self.mistakes.add(at, error.message(), suggestion);
                 }
@@ -270,12 +272,7 @@ impl Expansion<'_> {
     }
 
     /// Each option must be one of some of the formats, and its value one that such a format takes.
-    fn options(
-        &mut self,
-        given: Option<&OptionTexts>,
-        formats: &[&LoadedFormat],
-        side: Side,
-    ) {
+    fn options(&mut self, given: Option<&OptionTexts>, formats: &[&LoadedFormat], side: Side) {
         for (key, value) in given.into_iter().flatten() {
             let specs = || formats.iter().flat_map(|f| &f.description.options).filter(|o| o.side == side);
             let named: Vec<&OptionSpec> = specs().filter(|option| option.key == *key.get_ref()).collect();
@@ -283,7 +280,9 @@ impl Expansion<'_> {
                 let (of, ids) = match (side, formats) {
                     (Side::Reader, [one]) => ("reader", one.description.id.as_str()),
                     (Side::Reader, _) => ("reader", "any format"),
-                    (Side::Writer, _) => ("writer", formats.first().map_or("", |f| f.description.id.as_str())),
+                    (Side::Writer, _) => {
+                        ("writer", formats.first().map_or("", |f| f.description.id.as_str()))
+                    }
                 };
                 let suggestion = suggest(key.get_ref(), specs().map(|option| option.key.as_str()));
                 let message = format!("the {of} of {ids} has no option {:?}", key.get_ref());
@@ -327,13 +326,21 @@ impl Expansion<'_> {
         for (job, at) in &self.jobs {
             let Conversion { input, output, carry, .. } = &job.conversion;
             let is_folder = output.ends_with('/');
-            let to = if is_folder { Path::new(output) } else { Path::new(output).parent().unwrap_or(Path::new("/")) };
+            let to = if is_folder {
+                Path::new(output)
+            } else {
+                Path::new(output).parent().unwrap_or(Path::new("/"))
+            };
             let from = Path::new(input).parent().unwrap_or(Path::new("/"));
             if carry.is_empty() || to.as_os_str().is_empty() {
                 continue;
             }
             if places.insert((from, to), input).is_some() {
-                let message = format!("several models of {} would carry its sidecars to {}", from.display(), to.display());
+                let message = format!(
+                    "several models of {} would carry its sidecars to {}",
+                    from.display(),
+                    to.display()
+                );
                 let suggestion = "give each model an output folder: {path}/".to_owned();
                 self.mistakes.add(at, message, Some(suggestion));
             }
@@ -437,7 +444,8 @@ fn set(globs: Vec<globset::Glob>) -> Option<GlobSet> {
 /// The glob with another ending, if there are models that it would match then.
 fn close_glob(glob: &str, models: &[Found]) -> Option<String> {
     let (start, ending) = glob.rsplit_once('.')?;
-    let endings: Vec<&str> = models.iter().filter_map(|model| Some(model.name().rsplit_once('.')?.1)).collect();
+    let endings: Vec<&str> =
+        models.iter().filter_map(|model| Some(model.name().rsplit_once('.')?.1)).collect();
     let best = crate::suggest::suggest(ending, endings.iter().copied())?;
     let tried = format!("{start}.{best}");
     let one = set(vec![GlobBuilder::new(&tried).literal_separator(true).build().ok()?])?;
@@ -447,7 +455,8 @@ fn close_glob(glob: &str, models: &[Found]) -> Option<String> {
 /// What a folder without models does hold.
 fn endings(root: &Spanned<String>, base: &Path) -> String {
     let entries = std::fs::read_dir(below(base, root.get_ref())).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names.truncate(5);
     if names.is_empty() { "it is empty".to_owned() } else { format!("it holds {}", names.join(", ")) }

@@ -39,7 +39,13 @@ pub(super) struct Found {
 impl Found {
     #[cfg(test)]
     pub(super) fn file(path: &str, bare: &str) -> Self {
-        Self { path: path.to_owned(), bare: bare.to_owned(), is_folder: false, is_root: false, members: Vec::new() }
+        Self {
+            path: path.to_owned(),
+            bare: bare.to_owned(),
+            is_folder: false,
+            is_root: false,
+            members: Vec::new(),
+        }
     }
 
     /// `{path}`.
@@ -80,7 +86,11 @@ impl Names {
     /// Those of all formats.
     pub(super) fn of(plugins: &Plugins) -> Result<Self> {
         let readers = || {
-            plugins.formats().iter().map(|f| &f.description).filter(|d| d.capabilities.has(Capabilities::READ))
+            plugins
+                .formats()
+                .iter()
+                .map(|f| &f.description)
+                .filter(|d| d.capabilities.has(Capabilities::READ))
         };
         let is_literal = |name: &String| !name.contains(['*', '?', '[', '{']);
         let of_folders = readers().flat_map(|description| {
@@ -164,7 +174,13 @@ fn visit(
         } else {
             folder.to_owned()
         };
-        found.push(Found { bare: own.clone(), path: own, is_folder: true, is_root: folder.is_empty(), members });
+        found.push(Found {
+            bare: own.clone(),
+            path: own,
+            is_folder: true,
+            is_root: folder.is_empty(),
+            members,
+        });
         return Ok(());
     }
     for name in entries(&files, names) {
@@ -189,11 +205,14 @@ fn is_model(
     let below = || {
         folders.iter().any(|folder| {
             let entries = std::fs::read_dir(path.join(folder)).into_iter().flatten().flatten();
-            entries.into_iter().any(|entry| entry.file_name().to_str().is_some_and(|name| names.is_weight(name)))
+            entries
+                .into_iter()
+                .any(|entry| entry.file_name().to_str().is_some_and(|name| names.is_weight(name)))
         })
     };
     let marked = || {
-        (MARKS.iter().any(|mark| files.contains(*mark)) && weights()) || (files.contains(MARK_OF_PARTS) && below())
+        (MARKS.iter().any(|mark| files.contains(*mark)) && weights())
+            || (files.contains(MARK_OF_PARTS) && below())
     };
     of_folder()
         || match take {

@@ -60,9 +60,7 @@ fn tables<'t>(value: Option<Spanned<DeValue<'t>>>, mistakes: &mut Mistakes) -> V
     let span = value.span();
     match value.into_inner() {
         DeValue::Table(table) => vec![Spanned::new(span, table)],
-        DeValue::Array(items) => {
-            items.into_iter().flat_map(|item| tables(Some(item), mistakes)).collect()
-        }
+        DeValue::Array(items) => items.into_iter().flat_map(|item| tables(Some(item), mistakes)).collect(),
         other => {
             mistakes.add(&span, format!("expected a table, found {}", other.type_str()), None);
             Vec::new()

@@ -223,7 +223,8 @@ impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = OptionText::deserialize(deserializer)?.0;
         let size = tensorferry_sdk::parse_size(&text);
-        size.map(Self).ok_or_else(|| de::Error::custom(format!("expected a size such as 512MiB, found {text:?}")))
+        size.map(Self)
+            .ok_or_else(|| de::Error::custom(format!("expected a size such as 512MiB, found {text:?}")))
     }
 }
 
@@ -244,8 +245,9 @@ impl<'de> Deserialize<'de> for Span {
         };
         let seconds = text[..digits].parse::<f64>().ok().zip(unit).map(|(number, unit)| number * unit);
         let span = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
-        span.map(|span| Self(Some(span)))
-            .ok_or_else(|| de::Error::custom(format!("expected a time such as 90s, 10m or none, found {text:?}")))
+        span.map(|span| Self(Some(span))).ok_or_else(|| {
+            de::Error::custom(format!("expected a time such as 90s, 10m or none, found {text:?}"))
+        })
     }
 }
 
@@ -307,7 +309,8 @@ impl<'de> Deserialize<'de> for Step {
                 let name = values.remove("step").ok_or_else(|| de::Error::missing_field("step"))?;
                 let first = values.remove("arg").map(|arg| format!(":{arg}")).unwrap_or_default();
                 let rest = values.iter().map(|(key, value)| quoted(&format!("{key}={value}")));
-                let fields: Vec<String> = std::iter::once(quoted(&format!("{name}{first}"))).chain(rest).collect();
+                let fields: Vec<String> =
+                    std::iter::once(quoted(&format!("{name}{first}"))).chain(rest).collect();
                 Ok(Step(fields.join(",")))
             }
         }

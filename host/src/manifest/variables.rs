@@ -30,7 +30,10 @@ impl Variables {
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        [&self.given, &self.environment, &self.own].into_iter().find_map(|of| of.get(name)).map(String::as_str)
+        [&self.given, &self.environment, &self.own]
+            .into_iter()
+            .find_map(|of| of.get(name))
+            .map(String::as_str)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -80,7 +83,8 @@ impl Variables {
                 continue;
             }
             expanded.push_str(before);
-            let name = from[2..].split('}').next().filter(|name| is_name(name) && from.len() > name.len() + 2);
+            let name =
+                from[2..].split('}').next().filter(|name| is_name(name) && from.len() > name.len() + 2);
             match name {
                 Some(name) => {
                     match self.get(name) {

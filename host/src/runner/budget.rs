@@ -28,7 +28,13 @@ impl Budget {
     /// `jobs`: what the user said; else one for each thread.
     #[must_use]
     pub fn new(jobs: Option<usize>, threads: usize, memory: u64, rate: Option<u64>) -> Self {
-        Self { jobs: jobs.unwrap_or(threads).max(1), packs: jobs.is_none(), threads: threads.max(1), memory, rate }
+        Self {
+            jobs: jobs.unwrap_or(threads).max(1),
+            packs: jobs.is_none(),
+            threads: threads.max(1),
+            memory,
+            rate,
+        }
     }
 
     /// The places that there are.

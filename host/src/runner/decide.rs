@@ -79,7 +79,9 @@ fn check(job: &Job, commit: &Commit, plugins: &Plugins) -> Result<(), String> {
 fn check_revision(used: &Used, plugins: &Plugins) -> Result<(), String> {
     let format = plugins.formats().iter().find(|format| format.description.id == used.id);
     match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {
-        Some(now) => Err(format!("{} makes other bytes now (revision {now}, was {})", used.id, used.revision)),
+        Some(now) => {
+            Err(format!("{} makes other bytes now (revision {now}, was {})", used.id, used.revision))
+        }
         None => Ok(()),
     }
 }

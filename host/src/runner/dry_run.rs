@@ -104,8 +104,11 @@ pub fn plan(
         .zip(&verdicts)
         .enumerate()
         .filter(|(_, (_, verdict))| runs(verdict))
-        .map(|(index, (&job, _))| {
-            Queued { index, job, bytes: weigh(Path::new(&job.conversion.input)), owned: Vec::new() }
+        .map(|(index, (&job, _))| Queued {
+            index,
+            job,
+            bytes: weigh(Path::new(&job.conversion.input)),
+            owned: Vec::new(),
         })
         .collect();
     listener.hear(&Event::RunBegan {
@@ -194,8 +197,11 @@ fn space(planned: &[Planned]) -> Vec<Space> {
         let folder = output.ancestors().skip(1).find(|path| path.is_dir()).unwrap_or(Path::new("/"));
         let Ok(meta) = std::fs::metadata(folder) else { continue };
         let free = rustix::fs::statvfs(folder).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
-        let space =
-            by_device.entry(meta.dev()).or_insert_with(|| Space { folder: folder.to_owned(), needed: 0, free });
+        let space = by_device.entry(meta.dev()).or_insert_with(|| Space {
+            folder: folder.to_owned(),
+            needed: 0,
+            free,
+        });
         space.needed += summary.bytes;
     }
     let mut found: Vec<Space> = by_device.into_values().collect();

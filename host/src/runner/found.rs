@@ -110,8 +110,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a");
         fs::write(&path, "abc").unwrap();
-        let placed =
-            Placed { identity: Identity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
+        let placed = Placed { identity: Identity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
         placed.check_output().unwrap();
         fs::write(&path, "abcd").unwrap();
         assert!(placed.check_output().unwrap_err().contains("4 bytes, were 3"));

@@ -215,7 +215,8 @@ impl Journal {
     /// Transient, if another run has it; i/o.
     pub fn open(base: &Path, part: Option<&str>) -> Result<(Self, History)> {
         let path = part.map_or_else(|| base.to_owned(), |part| of_part(base, part));
-        let failed = |e: std::io::Error| Error::from(e).context("the journal").file(path.display().to_string());
+        let failed =
+            |e: std::io::Error| Error::from(e).context("the journal").file(path.display().to_string());
         let open = |path: &Path| OpenOptions::new().read(true).append(true).create(true).open(path);
         // Shards share the manifest's own journal and exclude a run of all jobs.
         let shared = match part {
@@ -238,11 +239,12 @@ impl Journal {
             (&file).write_all(b"\n").map_err(failed)?;
         }
         if bytes.is_empty() {
-            crate::commit::disk::sync(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-                .map_err(failed)?;
+            crate::commit::disk::sync(
+                path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+            )
+            .map_err(failed)?;
         }
-        let journal =
-            Self { path, file, state: Mutex::default(), synced: Condvar::new(), _shared: shared };
+        let journal = Self { path, file, state: Mutex::default(), synced: Condvar::new(), _shared: shared };
         Ok((journal, history))
     }
 

@@ -55,7 +55,8 @@ fn taken(path: &Path, holder: Option<u32>) -> Error {
         || "processes of an earlier run".to_owned(),
         |process| format!("another run (process {process})"),
     );
-    Error::transient(format!("{who} still work with this journal: wait for them, or end them")).file(shown(path))
+    Error::transient(format!("{who} still work with this journal: wait for them, or end them"))
+        .file(shown(path))
 }
 
 /// The process of the last run in the journal, if it is there and is not this one.

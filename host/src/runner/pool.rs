@@ -83,7 +83,10 @@ impl Pool<'_> {
         let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
         for left in state.waiting {
             let (index, attempts, began) = (left.queued.index, left.attempt - 1, left.began);
-            then(left.queued.job, Went { index, outcome: Outcome::Cancelled, attempts, began, ended: Instant::now() });
+            then(
+                left.queued.job,
+                Went { index, outcome: Outcome::Cancelled, attempts, began, ended: Instant::now() },
+            );
         }
     }
 
@@ -121,7 +124,10 @@ impl Pool<'_> {
             drop(locked);
             changed.notify_all();
             if again.is_none() {
-                then(job, Went { index, outcome, attempts: attempt, began: Some(began), ended: Instant::now() });
+                then(
+                    job,
+                    Went { index, outcome, attempts: attempt, began: Some(began), ended: Instant::now() },
+                );
             }
         }
     }

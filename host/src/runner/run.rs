@@ -9,10 +9,10 @@ use super::offspring::{Launch, Outcome};
 use super::pool::{Pool, Queued, Went};
 use super::shard::Shard;
 use super::summary::{Budget as Shared, Failure, JobSummary, State, Summary, Totals, VERSION};
-use crate::receipt::now;
 use crate::exit::{INTERRUPTED, REFUSED, TRANSIENT};
 use crate::fault;
 use crate::plugins::Plugins;
+use crate::receipt::now;
 use globset::GlobSet;
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
@@ -82,10 +82,8 @@ pub fn run(
     })?;
     fault::reach("journal-begun")?;
 
-    let verdicts: Vec<Option<Verdict>> = jobs
-        .par_iter()
-        .map(|job| options.wants(job).then(|| decide(job, &history, plugins, true)))
-        .collect();
+    let verdicts: Vec<Option<Verdict>> =
+        jobs.par_iter().map(|job| options.wants(job).then(|| decide(job, &history, plugins, true))).collect();
     let mut queued = Vec::new();
     let mut results: Vec<JobSummary> = Vec::with_capacity(jobs.len());
     for ((index, job), verdict) in jobs.iter().enumerate().zip(&verdicts) {
@@ -265,7 +263,11 @@ fn of_names(input: &Path, start: &str) -> u64 {
     let folder = input.parent().unwrap_or(Path::new("."));
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(start));
-    named.filter_map(|entry| std::fs::metadata(entry.path()).ok()).filter(|m| m.is_file()).map(|m| m.len()).sum()
+    named
+        .filter_map(|entry| std::fs::metadata(entry.path()).ok())
+        .filter(|m| m.is_file())
+        .map(|m| m.len())
+        .sum()
 }
 
 fn of_folder(folder: &Path, depth: usize) -> u64 {

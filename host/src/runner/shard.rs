@@ -64,7 +64,8 @@ impl Shard {
 
 fn number(variable: &str) -> Result<u64> {
     let text = var(variable).map_err(|_| Error::usage(format!("--shard: {variable} is not set")))?;
-    text.parse().map_err(|_| Error::usage(format!("--shard: {variable} is no number")).found(format!("{text:?}")))
+    text.parse()
+        .map_err(|_| Error::usage(format!("--shard: {variable} is no number")).found(format!("{text:?}")))
 }
 
 fn wrong(text: &str) -> Error {

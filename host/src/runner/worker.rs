@@ -3,7 +3,7 @@
 
 use super::found::{Placed, listing};
 use super::protocol::{Answer, Made, Said, Task};
-use super::summary::{Failure, JobSummary};
+use super::summary::{Failure, JobSummary, State};
 use crate::convert::convert;
 use crate::exit::exit_code;
 use crate::plugins::Plugins;
@@ -11,7 +11,9 @@ use crate::report::{LossRecord, Report};
 use crate::run::Run;
 use crate::stage::Kind;
 use crate::watch::{Ready, Watch};
-use rustix::process::{Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit};
+use rustix::process::{
+    Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
+};
 use rustix::stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout};
 use std::collections::HashSet;
 use std::fs::File;
@@ -118,6 +120,7 @@ impl Task {
 
 fn summary(task: &Task, report: &Report) -> JobSummary {
     JobSummary {
+        state: State::Done,
         name: task.job.name.clone(),
         input: task.job.conversion.input.clone(),
         output: report.output.display().to_string(),
@@ -147,7 +150,9 @@ impl Observer<'_> {
             std::thread::park_timeout(TICK);
             let bytes = run.moved.load(Ordering::Relaxed);
             // A runner that is gone has taken this process with it.
-            if bytes != last && !over.load(Ordering::Relaxed) && self.channel.send(&Said::Moved { bytes }).is_err()
+            if bytes != last
+                && !over.load(Ordering::Relaxed)
+                && self.channel.send(&Said::Moved { bytes }).is_err()
             {
                 break;
             }
@@ -167,7 +172,9 @@ impl Watch for Observer<'_> {
         self.channel.send(&Said::Ready { made: Box::new(made) })?;
         match self.channel.receive::<Answer>()? {
             Some(Answer::Commit) => Ok(()),
-            Some(Answer::Stop) | None => Err(Error::cancelled("the runner gave the job up before its commit")),
+            Some(Answer::Stop) | None => {
+                Err(Error::cancelled("the runner gave the job up before its commit"))
+            }
         }
     }
 }
@@ -208,8 +215,9 @@ fn made(task: &Task, ready: &Ready<'_>) -> Result<Made> {
 
 /// What is replaced must be what an earlier run has written.
 fn check_owned(task: &Task, outputs: &[Placed]) -> Result<()> {
-    let is_foreign =
-        |placed: &&Placed| std::fs::symlink_metadata(&placed.path).is_ok() && !task.owned.contains(&placed.path);
+    let is_foreign = |placed: &&Placed| {
+        std::fs::symlink_metadata(&placed.path).is_ok() && !task.owned.contains(&placed.path)
+    };
     match outputs.iter().find(is_foreign) {
         None => Ok(()),
         Some(placed) => Err(Error::usage(

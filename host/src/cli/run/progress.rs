@@ -210,7 +210,11 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate for people, never negative")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate for people, never negative"
+)]
 fn rate(bytes: u64, seconds: f64) -> u64 {
     (bytes as f64 / seconds.max(0.001)) as u64
 }
