@@ -79,10 +79,10 @@ fn a_full_disk_fails_what_does_not_fit() {
         eprintln!("no tmpfs can be mounted here: a full disk is not tried");
         return;
     };
-    let _ = outcome.expect(3).says(&["in/big.safetensors", "space"]);
+    let _ = outcome.expect(3).says(&["full/big.pt", "space"]);
     assert_eq!(left, ["small.pt"]);
-    assert_eq!(failure(&zoo, "in/big.safetensors")["exit_code"], 5);
-    assert_eq!(zoo.jobs("done"), ["elsewhere", "in/small.safetensors"]);
+    assert_eq!(failure(&zoo, "full/big.pt")["exit_code"], 5);
+    assert_eq!(zoo.jobs("done"), ["elsewhere", "full/small.pt"]);
 }
 
 /// Faults are looked at by builds with debug assertions only.

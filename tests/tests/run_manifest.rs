@@ -74,14 +74,14 @@ fn an_unknown_format_or_option() {
         "[[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pt\"\nto = \"safetensor\"\nfrom = \"troch\"\n\
          [[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.bin\"\n\
          [[job]]\ninput = \"in/a.safetensors\"\noutput = \"b.pt\"\nout = { fromat = \"legacy\", format = \"old\" }\n\
-         in = { wath = 1 }\nallow_loss = [\"tensors\"]\n",
+         in = { waht = 1 }\nallow_loss = [\"tensors\"]\n",
         &[
             ("4:6", &["writes \"safetensor\"", "did you mean \"safetensors\"?"]),
             ("5:8", &["reads \"troch\"", "did you mean \"torch\"?"]),
             ("8:10", &["does not say its format", "safetensors"]),
             ("12:9", &["torch has no option \"fromat\"", "did you mean \"format\"?"]),
             ("12:28", &["format", "legacy", "\"old\""]),
-            ("13:8", &["no option \"wath\"", "did you mean \"what\"?"]),
+            ("13:8", &["no option \"waht\"", "did you mean \"what\"?"]),
             ("14:15", &["no kind of loss \"tensors\"", "did you mean \"tensor\"?"]),
         ],
     );
@@ -90,7 +90,7 @@ fn an_unknown_format_or_option() {
 #[test]
 fn an_unknown_step() {
     refused(
-        "[defaults]\nsteps = [\"cast:bf16\"]\n[[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pt\"\n\
+        "[defaults]\nsteps = [\"drop:y\"]\n[[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pt\"\n\
          steps = [\"drop:x\", \"renam:^a,to=b\", { step = \"transpos\", arg = \"x\" }]\n",
         &[
             ("6:20", &["no step or recipe \"renam\"", "did you mean \"rename\"?"]),

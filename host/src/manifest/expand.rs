@@ -61,7 +61,7 @@ impl Expansion<'_> {
             ..self.conversion(&settings)
         };
         let at = own.output.span();
-        let name = own.name.clone().unwrap_or_else(|| own.input.get_ref().clone());
+        let name = own.name.clone().unwrap_or_else(|| own.output.get_ref().clone());
         self.check_sides(&conversion, &settings, &at);
         self.jobs.push((Job { name, conversion, care: care(&settings) }, at));
     }
@@ -258,7 +258,8 @@ impl Expansion<'_> {
                         .map(|(_, text)| text)
                         .collect();
                     let suggestion = details.first().map(|ids| ids.replace("--to with", "say to ="));
-                    self.mistakes.add(at, error.message(), suggestion);
+                    let message = error.message().split(": say which").next().unwrap_or_default();
+                    self.mistakes.add(at, message, suggestion);
                 }
             }
         }

@@ -2,6 +2,7 @@
 //! meant.
 
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -88,7 +89,7 @@ impl fmt::Display for Mistake {
 /// `did you mean ...?` for the nearest of `known`, else the list of them if it is short.
 pub(super) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const MOST_LISTED: usize = 24;
-    let known: Vec<&str> = known.into_iter().collect();
+    let known: Vec<&str> = known.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     match crate::suggest::suggest(word, known.iter().copied()) {
         Some(near) => Some(format!("did you mean {near:?}?")),
         None if (1..=MOST_LISTED).contains(&known.len()) => Some(format!("known are {}", known.join(", "))),

@@ -16,6 +16,10 @@ pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -
     for error in errors {
         mistakes.add(&error.span().unwrap_or_default(), error.message().replace('\n', ", "), None);
     }
+    if !mistakes.is_empty() {
+        // What could be read of the rest would only be half of it.
+        return Manifest::default();
+    }
     let mut table = document.into_inner();
     let mut manifest = Manifest::default();
     if let Some(vars) = take(&mut table, "vars") {

@@ -115,7 +115,7 @@ pub struct JobEntry {
 /// What only a `[[job]]` has.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct JobOwn {
-    /// Its name, for `--only` and the report; else its input.
+    /// Its name, for `--only` and the report; else its output.
     pub name: Option<String>,
     /// A file, a folder, an index, or the common start of a set of files.
     #[schemars(with = "String")]
