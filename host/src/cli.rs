@@ -11,16 +11,21 @@ mod inspect;
 mod inspect_records;
 mod plugin;
 mod process;
+mod run;
 mod steps;
 mod terminal;
+mod verify;
 
 use args::{Arguments, Command, PluginCommand};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
+use tensorferry_host::exit::exit_code;
 use tensorferry_host::plugins::{Plugins, folders};
 use tensorferry_host::run::Run;
-use tensorferry_sdk::{Error, ErrorKind, Result};
+use tensorferry_sdk::{Error, Result};
 
+/// Bytes of buffers, if nobody says how many.
+const MEMORY: u64 = 256 << 20;
 /// The exit code of `diff` and `check` where there are differences.
 const DIFFERENT: u8 = 1;
 
@@ -30,9 +35,14 @@ pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let run = Run::new(
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
-        arguments.memory,
+        arguments.memory.unwrap_or(MEMORY),
     );
     let answered = process::prepare(&run).and_then(|()| {
+        if let Command::Job { runner } = &arguments.command {
+            // It makes threads as each job wants them.
+            let plugins = Plugins::load(&folders(&arguments.plugin_dir));
+            return tensorferry_host::runner::work(&plugins, &run, *runner).map(|()| 0);
+        }
         let pool = rayon::ThreadPoolBuilder::new().num_threads(run.threads).build();
         let pool = pool.map_err(|e| Error::io(format!("cannot start threads: {e}")))?;
         pool.install(|| answer(&arguments, &run))
@@ -55,6 +65,9 @@ fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
         Command::Index(command) => index::run(command, &load(), run).map(|()| 0),
         Command::Diff(command) => diff::run(command, &load(), run).map(verdict),
         Command::Check(command) => check::run(command, &load(), run).map(verdict),
+        Command::Run(command) => run::run(command, arguments, &load, run),
+        Command::Job { .. } => Ok(0),
+        Command::Verify(command) => verify::run(command, &load(), run).map(|()| 0),
         Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
         Command::Steps(command) => steps::run(command).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {
@@ -70,17 +83,4 @@ fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
 
 fn verdict(same: bool) -> u8 {
     if same { 0 } else { DIFFERENT }
-}
-
-/// The exit code of an error, as the contract fixes them.
-fn exit_code(kind: ErrorKind) -> u8 {
-    match kind {
-        ErrorKind::Usage => 2,
-        ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit => 3,
-        ErrorKind::Verification => 4,
-        ErrorKind::Transient => 75,
-        ErrorKind::Cancelled => 130,
-        // I/o and plugins; a kind that is new is the environment's until it is placed here.
-        _ => 5,
-    }
 }

@@ -16,6 +16,7 @@ pub(crate) mod record;
 mod recover;
 mod set;
 
+pub use disk::Identity;
 pub use recover::{Recovered, recover};
 
 use crate::fault;

@@ -34,6 +34,17 @@ pub enum Algorithm {
 /// # Errors
 /// Malformed, where a stored digest is wrong; else whatever reading gives.
 pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<ContentDigest>> {
+    Ok(each(logical, [algorithm])?.into_iter().map(|[digest]| digest).collect())
+}
+
+/// As [`digests`], by several algorithms in one pass over the bytes.
+///
+/// # Errors
+/// As of [`digests`].
+pub fn each<const N: usize>(
+    logical: &Logical<'_>,
+    algorithms: [Algorithm; N],
+) -> Result<Vec<[ContentDigest; N]>> {
     let ids: Vec<TensorId> = logical.tensor_ids().collect();
     let mut storages: Vec<StorageId> = Vec::new();
     for &id in &ids {
@@ -43,39 +54,62 @@ pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<Conten
     storages.dedup();
     logical.stored().check_digests(&storages)?;
     // Tied tensors are read once.
-    let digests: Vec<Option<ContentDigest>> = ids
+    let digests: Vec<Option<[ContentDigest; N]>> = ids
         .par_iter()
-        .map(
-            |&id| if logical.tied_to(id) == id { tensor(logical, id, algorithm).map(Some) } else { Ok(None) },
-        )
+        .map(|&id| (logical.tied_to(id) == id).then(|| tensor(logical, id, algorithms)).transpose())
         .collect::<Result<_>>()?;
     Ok(ids.iter().filter_map(|&id| digests[logical.tied_to(id).0 as usize]).collect())
 }
 
-fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<ContentDigest> {
-    match algorithm {
-        Algorithm::Sha256 => {
-            let mut hasher = sha2::Sha256::new();
-            logical.each_window(id, |bytes| {
-                hasher.update(bytes);
-                Ok(())
-            })?;
-            Ok(hasher.finalize().into())
-        }
-        Algorithm::Blake3 => {
-            let mut hasher = blake3::Hasher::new();
-            let facts = tensor_of(logical.catalog(), id)?;
-            hasher.update(b"tensorferry tensor 1\n");
-            update_text(&mut hasher, logical.dtype_info(facts.dtype)?.name());
-            hasher.update(&(facts.shape.len() as u64).to_le_bytes());
-            for dim in &facts.shape {
-                hasher.update(&dim.to_le_bytes());
+fn tensor<const N: usize>(
+    logical: &Logical<'_>,
+    id: TensorId,
+    algorithms: [Algorithm; N],
+) -> Result<[ContentDigest; N]> {
+    let facts = tensor_of(logical.catalog(), id)?;
+    let info = logical.dtype_info(facts.dtype)?;
+    let mut hashers = algorithms.map(|algorithm| Hasher::of_tensor(algorithm, info.name(), &facts.shape));
+    logical.each_window(id, |bytes| {
+        hashers.iter_mut().for_each(|hasher| hasher.update(bytes));
+        Ok(())
+    })?;
+    Ok(hashers.map(Hasher::finish))
+}
+
+enum Hasher {
+    Sha256(sha2::Sha256),
+    Blake3(Box<blake3::Hasher>),
+}
+
+impl Hasher {
+    /// With everything that comes before the bytes.
+    fn of_tensor(algorithm: Algorithm, dtype: &str, shape: &[u64]) -> Self {
+        match algorithm {
+            Algorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
+            Algorithm::Blake3 => {
+                let mut hasher = blake3::Hasher::new();
+                hasher.update(b"tensorferry tensor 1\n");
+                update_text(&mut hasher, dtype);
+                hasher.update(&(shape.len() as u64).to_le_bytes());
+                for dim in shape {
+                    hasher.update(&dim.to_le_bytes());
+                }
+                Self::Blake3(Box::new(hasher))
             }
-            logical.each_window(id, |bytes| {
-                hasher.update(bytes);
-                Ok(())
-            })?;
-            Ok(hasher.finalize().into())
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Sha256(hasher) => hasher.update(bytes),
+            Self::Blake3(hasher) => drop(hasher.update(bytes)),
+        }
+    }
+
+    fn finish(self) -> ContentDigest {
+        match self {
+            Self::Sha256(hasher) => hasher.finalize().into(),
+            Self::Blake3(hasher) => hasher.finalize().into(),
         }
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::cast::tally;
-use crate::commit::{CommitOptions, StagedFile, check_free, recover};
+use crate::commit::{CommitOptions, Identity, StagedFile, check_free, recover};
 use crate::copy::copy;
 use crate::fault;
 use crate::logical::Logical;
@@ -18,6 +18,7 @@ use crate::plan::{Planned, plan};
 use crate::plugins::Plugins;
 use crate::probe::probe;
 use crate::records::{self, rows::holds_records};
+use crate::receipt::{self, Conversion, TensorDigests, digests_of, draft};
 use crate::report::Report;
 use crate::run::Run;
 use crate::seal::seal;
@@ -31,6 +32,7 @@ use crate::steps;
 use crate::stored::Stored;
 use crate::target;
 use crate::verify::verify;
+use crate::watch::{Ready, Used, Watch};
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -57,21 +59,26 @@ pub struct Request {
     pub steps: Vec<String>,
     /// `--verify`.
     pub verify: bool,
+    /// `--receipt`.
+    pub receipt: bool,
     /// `--strict`.
     pub strict: bool,
     /// `--allow-loss`.
     pub allowed: Vec<LossKind>,
+    /// Names beside an input file that go along with it: globs.
+    pub carry: Vec<String>,
     /// `--dry-run`.
     pub dry_run: bool,
     /// `--force`, `--sync`.
     pub commit: CommitOptions,
 }
 
-/// Converts. `begun` is told how many bytes there will be, before the first one moves.
+/// Converts. `watch` is told how many bytes there will be, before the first one moves, and asked
+/// before the output becomes visible.
 ///
 /// # Errors
 /// Whatever is wrong; nothing of the output is left then.
-pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u64)) -> Result<Report> {
+pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watch) -> Result<Report> {
     let started = Instant::now();
     let steps = steps::parse(&request.steps)?;
     let source = FileSource::open(&request.input)?;
@@ -80,7 +87,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     let writes_records = holds_records(&target.format.description);
     match probe(plugins, &source, request.from.as_deref(), run) {
         Ok(format) if holds_records(&format.description) && writes_records => {
-            return records::convert::convert(source, format, &target, request, run, begun);
+            return records::convert::convert(source, format, &target, request, run, watch);
         }
         // Whatever probing finds wrong, reading says of the models that there are.
         _ => {}
@@ -104,7 +111,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
         .map(|(model, logical)| plan(&target, &request.writer_options, model, logical))
         .collect::<Result<_>>()?;
     let layouts: Vec<&Layout> = planned.iter().map(|planned| &planned.layout).collect();
-    let mut sidecars = sidecars::find(&folder, &models, plugins, &target, &layouts)?;
+    let mut sidecars = sidecars::find(&folder, &models, &request.carry, plugins, &target, &layouts)?;
     for (model, logical) in models.iter().zip(&logical) {
         sidecars.follow_casts(&folder, model, logical.catalog())?;
     }
@@ -115,15 +122,18 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     let mut report = Report::new(request, &target, lost, &logical, &layouts);
     report.notes.extend(selected.iter().flat_map(|selected| selected.notes.iter().cloned()));
     report.notes.extend_from_slice(sidecars.notes());
+    report.readers = Used::all(models.iter().map(|model| model.input.format));
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
         report.notes.extend(tally::foresee(&logical)?);
-        return Ok(report.planned(&layouts, started, run));
+        return Ok(report.planned(&target.target, &layouts, started, run));
     }
 
     report.recovered(recover(&target.destination)?);
     let names = layouts.iter().flat_map(|layout| layout.files()).map(|file| file.path.as_str());
-    check_free(&target.destination, names.chain(sidecars.names()), request.commit.force)?;
+    let receipt = receipt::name_for(&target.destination);
+    let names = names.chain(sidecars.names()).chain(request.receipt.then_some(receipt.as_str()));
+    check_free(&target.destination, names, request.commit.force)?;
     let bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
     check_space(&target.destination.folder, bytes)?;
     let mut stage = Stage::begin(&target.destination)?;
@@ -131,10 +141,11 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
         &target.destination.folder,
         &layouts,
         &models,
+        (!request.receipt).then(|| receipt.clone()),
         request.commit.force,
         run,
     )?)?;
-    begun(bytes);
+    watch.begun(bytes);
     let mut lens = Vec::new();
     for ((Planned { layout, plan, .. }, logical), model) in planned.iter().zip(&logical).zip(&models) {
         let files = create_files(&stage, layout)?;
@@ -146,19 +157,49 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     }
     lens.extend(sidecars.copy(&folder, &stage, run)?);
     fault::reach("sealed")?;
+    let digests =
+        if request.receipt { logical.iter().map(digests_of).collect::<Result<_>>()? } else { Vec::new() };
     if request.verify {
-        for ((model, logical), layout) in models.iter().zip(&logical).zip(&layouts) {
-            let verified = verify(&stage, &target, model, logical, layout, run)?;
+        for (index, ((model, logical), layout)) in models.iter().zip(&logical).zip(&layouts).enumerate() {
+            let known = digests.get(index).map(|known: &TensorDigests| &*known.content);
+            let verified = verify(&stage, &target, model, logical, layout, known, run)?;
             report.verified = Some(report.verified.unwrap_or(0) + verified);
         }
         fault::reach("verified")?;
     }
-    let staged = staged_files(&layouts, &sidecars);
+    let mut staged = staged_files(&layouts, &sidecars);
+    if request.receipt {
+        let conversion = Conversion {
+            request,
+            plugins,
+            target: &target,
+            models: &models,
+            logical: &logical,
+            layouts: &layouts,
+            digests: &digests,
+            sidecars: &sidecars,
+            folder: &folder,
+            stage: &stage,
+            report: &report,
+        };
+        draft(&conversion, run)?.write(&stage.create(&receipt, None)?)?;
+        // The last thing to become visible, and of an older output the first that goes.
+        staged.push(StagedFile { path: receipt, index: true });
+    }
     drop(planned);
     target.format.format.faults().check()?;
     drop(stored);
+    let mut inputs: Vec<(PathBuf, Identity)> = models.iter().flat_map(Model::files).collect();
+    inputs.extend(sidecars.files(&folder)?);
     models.into_iter().try_for_each(Model::close)?;
     run.check_cancelled()?;
+    watch.before_commit(&Ready {
+        destination: &target.destination,
+        writer: Used::of(target.format),
+        report: &report,
+        inputs,
+        outputs: stage.ready(&staged)?,
+    })?;
     let committed = stage.commit(&staged, request.commit)?;
     Ok(report.done(&lens, committed, started, run))
 }

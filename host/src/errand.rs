@@ -1,9 +1,10 @@
 //! An errand is a run as a plugin sees it: what its input is read for, what becomes of its output,
 //! and the other inputs that it has been lent.
 
+use crate::commit::Identity;
 use crate::run::Run;
 use crate::source::FileSource;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Capabilities, Context, Description, Limits, Purpose, Result, Source};
 
@@ -26,6 +27,19 @@ impl<'a> Errand<'a> {
     #[must_use]
     pub fn with_new_output(self, output_is_new: bool) -> Self {
         Self { output_is_new, ..self }
+    }
+
+    /// The files of the inputs that were lent, as [`FileSource::stamped`].
+    #[must_use]
+    pub fn lent_files(&self) -> Vec<(PathBuf, Identity)> {
+        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        lent.iter().flat_map(|source| source.stamped()).map(|(path, id)| (path.to_owned(), id)).collect()
+    }
+
+    /// The inputs that were lent.
+    #[must_use]
+    pub fn lent(&self) -> Vec<Arc<FileSource>> {
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Checks that the inputs that were lent are still what they were.

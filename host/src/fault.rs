@@ -26,6 +26,10 @@ pub const STAGES: [&str; 16] = [
     "committed",
 ];
 
+/// The stages of `ferry run`'s own process, around each record of its journal.
+pub const RUN_STAGES: [&str; 5] =
+    ["journal-begun", "journal-commit", "journal-commit-written", "journal-done", "journal-done-written"];
+
 /// Marks that a stage has been reached.
 ///
 /// # Errors
@@ -41,7 +45,7 @@ pub use armed::reach;
 
 #[cfg(debug_assertions)]
 mod armed {
-    use super::{Result, STAGES};
+    use super::{RUN_STAGES, Result, STAGES};
     use rustix::io::Errno;
     use rustix::process::{Signal, getpid, kill_process};
     use std::sync::OnceLock;
@@ -65,7 +69,7 @@ mod armed {
     /// # Errors
     /// What `FERRY_FAULT` asks for; and usage, where it names a stage or a kind that does not exist.
     pub fn reach(stage: &str) -> Result<()> {
-        debug_assert!(STAGES.contains(&stage), "{stage} is not in the list");
+        debug_assert!(is_known(stage), "{stage} is not in the lists");
         static FAULT: OnceLock<Result<Option<Fault>>> = OnceLock::new();
         let wanted = FAULT.get_or_init(|| std::env::var("FERRY_FAULT").ok().map(|f| parse(&f)).transpose());
         let fault = match wanted {
@@ -90,6 +94,10 @@ mod armed {
         }
     }
 
+    fn is_known(stage: &str) -> bool {
+        STAGES.contains(&stage) || RUN_STAGES.contains(&stage)
+    }
+
     fn parse(text: &str) -> Result<Fault> {
         let unknown = || {
             Error::usage("FERRY_FAULT names no stage and kind that exist")
@@ -106,7 +114,7 @@ mod armed {
             None => (place, 1),
             Some((stage, nth)) => (stage, nth.parse().map_err(|_| unknown())?),
         };
-        let passes = u32::checked_sub(nth, 1).filter(|_| STAGES.contains(&stage)).ok_or_else(unknown)?;
+        let passes = u32::checked_sub(nth, 1).filter(|_| is_known(stage)).ok_or_else(unknown)?;
         Ok(Fault { stage: stage.to_owned(), kind, passes: AtomicU32::new(passes) })
     }
 

@@ -1,6 +1,7 @@
 //! A model is what one reader reads of the input. Most inputs are one; a folder may hold more in its
 //! sub-folders (a pipeline of diffusers has one for each of its parts), and each is converted in place.
 
+use crate::commit::Identity;
 use crate::convert::Request;
 use crate::errand::{Errand, purpose};
 use crate::input::{self, Input};
@@ -11,7 +12,7 @@ use crate::sidecars::{MOST_FOLDERS, Weights};
 use crate::sides::{check_sides, options_of};
 use crate::source::FileSource;
 use crate::target::Resolved;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, Result, Source, Target};
 
 /// A model of the input, read.
@@ -35,6 +36,13 @@ impl Model<'_> {
     #[must_use]
     pub fn place(&self, loss: &Loss) -> Loss {
         Loss { what: self.path_of(&loss.what), ..loss.clone() }
+    }
+
+    /// The files that it was read from, and what they were then.
+    #[must_use]
+    pub fn files(&self) -> Vec<(PathBuf, Identity)> {
+        let own = self.input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
+        own.chain(self.errand.lent_files()).collect()
     }
 
     /// Checks that everything it was read from is still what it was.

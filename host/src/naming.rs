@@ -12,7 +12,7 @@ pub fn target_of(model: &Model<'_>, target: &Resolved<'_>) -> Target {
     let is_folder = target.target == Target::Folder && *model.input.source.entry() == Entry::Folder;
     let ending = usual_name(&target.format.description).map(|(_, ending)| ending);
     let kept = ending.filter(|_| is_folder).and_then(|ending| {
-        let stem = stem(&model.input.source.opened_names(), &model.input.format.description)?;
+        let stem = stem(&model.input.source.opened(), &model.input.format.description)?;
         Some(format!("{stem}{ending}"))
     });
     kept.map_or_else(|| target.target.clone(), Target::File)
@@ -25,7 +25,7 @@ fn usual_name(description: &Description) -> Option<(&str, &str)> {
 }
 
 /// What the names of a model's files begin with, where that is not its format's usual name.
-fn stem(names: &[String], description: &Description) -> Option<String> {
+fn stem(names: &[&str], description: &Description) -> Option<String> {
     let (usual, ending) = usual_name(description)?;
     let mut stems = names.iter().filter_map(|name| name.strip_suffix(ending));
     let first = stems.next()?;

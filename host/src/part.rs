@@ -2,6 +2,7 @@
 //! target holds a flat list) the one mapping of names to tensors that is not optimizer, scheduler or
 //! random state.
 
+use std::fmt;
 use tensorferry_sdk::{
     Catalog, Dtype, Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, Tensor, TensorId, Tree,
 };
@@ -27,6 +28,16 @@ impl Part {
             "." => Self::Whole,
             path => Self::Path(path.to_owned()),
         }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Whole => ".",
+            Self::Path(path) => path,
+        })
     }
 }
 

@@ -5,10 +5,12 @@ use crate::convert::Request;
 use crate::logical::Logical;
 use crate::run::Run;
 use crate::target::Resolved;
-use serde::Serialize;
+use crate::watch::Used;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Instant;
-use tensorferry_sdk::{CatalogView, Layout, Loss};
+use tensorferry_sdk::{CatalogView, Layout, Loss, Target};
 
 /// What a conversion came to.
 #[derive(Debug, Clone)]
@@ -17,6 +19,8 @@ pub struct Report {
     pub input: PathBuf,
     /// OUTPUT.
     pub output: PathBuf,
+    /// The formats that the input was read as.
+    pub readers: Vec<Used>,
     /// The target's format.
     pub format: String,
     /// Tensors in the output.
@@ -33,6 +37,8 @@ pub struct Report {
     pub losses: Vec<Loss>,
     /// The files and their lengths; of a dry run, those that would be.
     pub files: Vec<(PathBuf, u64)>,
+    /// Where the receipt lies, if one was asked for.
+    pub receipt: Option<PathBuf>,
     /// What a person should know beside that.
     pub notes: Vec<String>,
     /// Whether nothing was written.
@@ -54,6 +60,7 @@ impl Report {
         Self {
             input: request.input.clone(),
             output: target.output.clone(),
+            readers: Vec::new(),
             format: target.format.description.id.clone(),
             tensors: read - omitted as u64,
             records: None,
@@ -62,6 +69,7 @@ impl Report {
             verified: None,
             losses,
             files: Vec::new(),
+            receipt: None,
             notes: Vec::new(),
             dry_run: request.dry_run,
         }
@@ -73,6 +81,7 @@ impl Report {
         Self {
             input: request.input.clone(),
             output: target.output.clone(),
+            readers: Vec::new(),
             format: target.format.description.id.clone(),
             tensors: 0,
             records: Some(0),
@@ -81,6 +90,7 @@ impl Report {
             verified: None,
             losses,
             files: Vec::new(),
+            receipt: None,
             notes: Vec::new(),
             dry_run: request.dry_run,
         }
@@ -113,18 +123,19 @@ impl Report {
 
     /// The end of a dry run.
     #[must_use]
-    pub fn planned(mut self, layouts: &[&Layout], started: Instant, run: &Run) -> Self {
-        let folder = if self.output.is_dir() { self.output.clone() } else { parent(&self.output) };
+    pub fn planned(mut self, target: &Target, layouts: &[&Layout], started: Instant, run: &Run) -> Self {
+        let folder = if *target == Target::Folder { self.output.clone() } else { parent(&self.output) };
         let files = layouts.iter().flat_map(|layout| layout.files());
         self.files = files.map(|file| (folder.join(&file.path), file.len)).collect();
         self.bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
         self.end(started, run)
     }
 
-    /// The end of a conversion: `lens` are the lengths of the committed files, by their place.
+    /// The end of a conversion: `lens` are the lengths of the committed files, by their place; a receipt
+    /// comes after them.
     #[must_use]
-    pub fn done(mut self, lens: &[u64], committed: Committed, started: Instant, run: &Run) -> Self {
-        debug_assert_eq!(committed.files.len(), lens.len());
+    pub fn done(mut self, lens: &[u64], mut committed: Committed, started: Instant, run: &Run) -> Self {
+        self.receipt = committed.files.drain(lens.len()..).next();
         self.files = committed.files.into_iter().zip(lens.iter().copied()).collect();
         self.bytes = lens.iter().sum();
         self.notes.extend(committed.notes);
@@ -151,6 +162,7 @@ impl Report {
             "verified": self.verified.is_some(),
             "losses": self.losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
             "files": self.files.iter().map(|(path, _)| path).collect::<Vec<_>>(),
+            "receipt": self.receipt,
             "notes": self.notes,
             "dry_run": self.dry_run,
         })
@@ -158,18 +170,29 @@ impl Report {
 }
 
 /// A loss as JSON has it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LossRecord<'a> {
-    kind: &'a str,
-    what: &'a str,
-    why: &'a str,
+    /// The kind's word.
+    pub kind: Cow<'a, str>,
+    /// What is not there.
+    pub what: Cow<'a, str>,
+    /// Why.
+    pub why: Cow<'a, str>,
 }
 
 impl<'a> LossRecord<'a> {
     /// The record of a loss.
     #[must_use]
     pub fn of(loss: &'a Loss) -> Self {
-        Self { kind: loss.kind.word(), what: &loss.what, why: &loss.why }
+        Self { kind: loss.kind.word().into(), what: (&loss.what).into(), why: (&loss.why).into() }
+    }
+
+    /// The record, on its own.
+    #[must_use]
+    pub fn into_owned(self) -> LossRecord<'static> {
+        let Self { kind, what, why } = self;
+        let [kind, what, why] = [kind, what, why].map(|text| Cow::Owned(text.into_owned()));
+        LossRecord { kind, what, why }
     }
 }
 

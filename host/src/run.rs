@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tensorferry_sdk::{Context, Limits};
 
 /// The bytes that one thread fills, digests and writes at a time. Trial on two cores: 1 MiB stays in
@@ -18,6 +19,9 @@ pub struct Run {
     pub threads: usize,
     /// Bytes of buffers, all threads together.
     pub memory: u64,
+    /// Bytes a second, at most.
+    pub rate: Option<u64>,
+    started: Instant,
     cancelled: Arc<AtomicBool>,
     notes: Mutex<Vec<String>>,
     /// Bytes that have been copied, for the progress bar.
@@ -32,9 +36,27 @@ impl Run {
             limits: Limits::default(),
             threads: threads.max(1),
             memory,
+            rate: None,
+            started: Instant::now(),
             cancelled: Arc::default(),
             notes: Mutex::default(),
             moved: AtomicU64::new(0),
+        }
+    }
+
+    /// A run of its own that ends when this one does.
+    #[must_use]
+    pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
+        Self { rate, cancelled: self.cancelled.clone(), ..Self::new(threads, memory) }
+    }
+
+    /// A run that ends with this one, and has one of `of` equal shares of its memory.
+    #[must_use]
+    pub fn share(&self, of: u64) -> Self {
+        Self {
+            limits: self.limits.clone(),
+            cancelled: self.cancelled.clone(),
+            ..Self::new(self.threads, self.memory / of.max(1))
         }
     }
 
@@ -62,9 +84,13 @@ impl Run {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts copied bytes.
+    /// Counts copied bytes, and waits where they come faster than they may.
     pub fn count(&self, bytes: u64) {
-        self.moved.fetch_add(bytes, Ordering::Relaxed);
+        let moved = self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if let Some(rate) = self.rate {
+            let due = Duration::try_from_secs_f64(moved as f64 / rate as f64).unwrap_or_default();
+            std::thread::sleep(due.saturating_sub(self.started.elapsed()));
+        }
     }
 }
 

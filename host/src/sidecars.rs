@@ -1,9 +1,11 @@
 //! Sidecars are what lies beside the weights of a model folder: configuration, tokenizers, a model
 //! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
 
+use crate::commit::Identity;
 use crate::config_dtype::{self, Edit};
 use crate::models::Model;
 use crate::plugins::Plugins;
+use crate::receipt;
 use crate::run::{Run, WINDOW_BYTES};
 use crate::source::FileSource;
 use crate::stage::Stage;
@@ -11,7 +13,7 @@ use crate::target::Resolved;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tensorferry_sdk::{
     Catalog, Context, Description, Entry, Error, Layout, Loss, LossKind, Result, Source, Target,
 };
@@ -29,19 +31,22 @@ pub struct Sidecars {
     edited: BTreeMap<String, (Vec<u8>, FileSource)>,
 }
 
-/// What becomes of the files of an input folder that no reader of its models has read.
+/// What becomes of the files of an input folder that no reader of its models has read. Of an input
+/// that is a file, those beside it go along whose names match `carry`.
 ///
 /// # Errors
-/// I/o.
+/// I/o; usage, for a pattern that is none.
 pub fn find(
     input: &Path,
     models: &[Model<'_>],
+    carry: &[String],
     plugins: &Plugins,
     target: &Resolved<'_>,
     layouts: &[&Layout],
 ) -> Result<Sidecars> {
     let mut sidecars = Sidecars::default();
     if models.iter().any(|model| *model.input.source.entry() != Entry::Folder) {
+        sidecars.names = beside(input, models, carry)?;
         return Ok(sidecars);
     }
     let weights = Weights::of(plugins)?;
@@ -51,6 +56,9 @@ pub fn find(
         for (name, path) in entries(input, &folder)? {
             let file = name.rsplit('/').next().unwrap_or_default();
             let lost = if models.iter().any(|model| model.has_read(&name)) {
+                continue;
+            } else if receipt::is_name(file) && path.is_file() {
+                sidecars.notes.push(format!("{name:?} is left out: it is the receipt of the input"));
                 continue;
             } else if path.is_dir() {
                 if !path.is_symlink() && !file.starts_with('.') && name.split('/').count() <= MOST_FOLDERS {
@@ -82,6 +90,31 @@ pub fn find(
     sidecars.names.sort();
     sidecars.losses.sort();
     Ok(sidecars)
+}
+
+/// The files of a folder that match a pattern and were not read.
+fn beside(folder: &Path, models: &[Model<'_>], carry: &[String]) -> Result<Vec<String>> {
+    if carry.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wanted = globs(carry)?;
+    let mut names: Vec<String> = entries(folder, "")?
+        .into_iter()
+        .filter(|(name, path)| wanted.is_match(name) && path.is_file())
+        .map(|(name, _)| name)
+        .filter(|name| !models.iter().any(|model| model.has_read(name)))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// A set of patterns of names.
+pub(crate) fn globs(patterns: &[String]) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(Glob::new(pattern).map_err(|e| Error::usage(e.to_string()))?);
+    }
+    set.build().map_err(|e| Error::usage(e.to_string()))
 }
 
 /// The names under which formats know their own files.
@@ -136,6 +169,20 @@ impl Sidecars {
     /// The names of the files that go along, relative to the folder.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
+    }
+
+    /// Where they come from, and what they are now.
+    ///
+    /// # Errors
+    /// Transient, if one has gone.
+    pub fn files(&self, input: &Path) -> Result<Vec<(PathBuf, Identity)>> {
+        let of = |name: &String| {
+            let path = input.join(name);
+            let meta = std::fs::metadata(&path)
+                .map_err(|e| Error::transient("the source changed while it was read").file(name).found(e))?;
+            Ok((path, Identity::of(&meta)))
+        };
+        self.names.iter().map(of).collect()
     }
 
     /// What is left out because the same model is there in a format that is preferred.

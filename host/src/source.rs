@@ -1,6 +1,7 @@
 //! A source is what the user named, and its neighbours: files opened by relative name, stamped when
 //! they are first opened, and read by position.
 
+use crate::commit::Identity;
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -113,11 +114,11 @@ impl FileSource {
         self.state().by_name.contains_key(name)
     }
 
-    /// The names that have been opened, sorted.
+    /// The names of the files that have been opened, sorted.
     #[must_use]
-    pub fn opened_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.state().by_name.keys().cloned().collect();
-        names.sort();
+    pub fn opened(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.files.iter().map(|(_, file)| file.name.as_str()).collect();
+        names.sort_unstable();
         names
     }
 
@@ -128,6 +129,12 @@ impl FileSource {
         let is_it =
             |file: &SourceFile| (file.stamp.device, file.stamp.inode) == (metadata.dev(), metadata.ino());
         self.files.iter().any(|(_, file)| is_it(file))
+    }
+
+    /// Every file that has been opened, and what it was then.
+    pub fn stamped(&self) -> impl Iterator<Item = (&Path, Identity)> {
+        let identity = |s: &Stamp| Identity { inode: s.inode, len: s.len, modified: s.modified };
+        self.files.iter().map(move |(_, file)| (&*file.path, identity(&file.stamp)))
     }
 
     /// Whether every file that was opened is still the one that it was.

@@ -21,7 +21,7 @@ pub(crate) use lock::{WithoutLocks, is_stage, lock, remove};
 pub(crate) use site::places;
 
 use crate::commit::disk::{Disk, failed};
-use crate::commit::{Recovered, StagedFile, recover};
+use crate::commit::{Identity, Recovered, StagedFile, recover};
 use site::Site;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Component, Path, PathBuf};
@@ -122,6 +122,20 @@ impl Stage {
     #[must_use]
     pub fn path(&self, relative: &str) -> PathBuf {
         self.new_folder().join(relative)
+    }
+
+    /// The output's files under the names that they will have, and what tells them from any others. It stays
+    /// the same through the commit.
+    ///
+    /// # Errors
+    /// I/o, naming the file.
+    pub fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, Identity)>> {
+        let of = |file: &StagedFile| {
+            let shown = self.site.shown.join(&file.path);
+            let identity = fs::symlink_metadata(self.path(&file.path)).map(|meta| Identity::of(&meta));
+            Ok((shown.clone(), identity.map_err(failed("look at the staged file", &shown))?))
+        };
+        files.iter().map(of).collect()
     }
 
     /// A temporary file without a name: gone when it is closed, however the process ends.

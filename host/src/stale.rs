@@ -1,15 +1,18 @@
 //! Stale files are those of an older output that the new one replaces under other names: shards of
-//! another number, the index of a model that is one file now. Writers say what they are called.
+//! another number, the index of a model that is one file now. Writers say what they are called. Also
+//! the receipt of an older output, where the new one gets none.
 
 use crate::commit::StagedFile;
 use crate::models::Model;
+use crate::receipt::Receipt;
 use crate::run::Run;
 use globset::GlobBuilder;
 use std::path::Path;
 use tensorferry_sdk::{Context, Error, Layout, Result, Role};
 
 /// The stale files that stand in the output's folder, by the layouts' patterns: with `force` those
-/// that go. Without it, and where they are what the input is read from, they stay, with a note.
+/// that go. `receipt` is the name that an older receipt would have, to go with them. Without `force`,
+/// and where they are what the input is read from, they stay, with a note.
 ///
 /// # Errors
 /// A plugin error, for a pattern that is none; i/o.
@@ -17,11 +20,15 @@ pub fn find(
     folder: &Path,
     layouts: &[&Layout],
     models: &[Model<'_>],
+    receipt: Option<String>,
     force: bool,
     run: &Run,
 ) -> Result<Vec<StagedFile>> {
     let (mut gone, mut kept) = (Vec::new(), Vec::new());
-    for file in matching(folder, layouts)? {
+    // What is no receipt is somebody else's file.
+    let receipt = receipt.filter(|name| Receipt::is_at(&folder.join(name), &run.limits));
+    let receipt = receipt.map(|path| StagedFile { path, index: true });
+    for file in matching(folder, layouts)?.into_iter().chain(receipt) {
         let is_input = models.iter().any(|model| model.input.source.has_opened(&folder.join(&file.path)));
         if force && !is_input { gone.push(file) } else { kept.push(file.path) }
     }

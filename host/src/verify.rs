@@ -1,6 +1,6 @@
 //! Verifying reads the staged output back and compares every tensor's content with the source's.
 
-use crate::content::{Algorithm, digests};
+use crate::content::{Algorithm, ContentDigest, digests};
 use crate::errand::Errand;
 use crate::input;
 use crate::logical::Logical;
@@ -13,7 +13,8 @@ use crate::target::Resolved;
 use std::collections::HashMap;
 use tensorferry_sdk::{CatalogView, Content, Entry, Error, Layout, Purpose, Result, Role, Target, TensorId};
 
-/// Compares; gives the number of tensors that were compared.
+/// Compares; gives the number of tensors that were compared. `known`: the source's content digests,
+/// where somebody has them already.
 ///
 /// # Errors
 /// Verification, naming the tensor; unsupported, if the target's format cannot be read.
@@ -23,17 +24,17 @@ pub fn verify(
     model: &Model<'_>,
     source: &Logical<'_>,
     layout: &Layout,
+    known: Option<&[ContentDigest]>,
     run: &Run,
 ) -> Result<u64> {
-    let entry = match &target.target {
-        Target::Folder => Entry::Folder,
-        Target::File(name) => Entry::File(entry_name(layout).unwrap_or(name).to_owned()),
-    };
-    let written = FileSource::at(stage.path(&model.folder), entry);
+    let written = FileSource::at(stage.path(&model.folder), entry(&target.target, layout));
     let written = input::read(written, target.format, &[], &Errand::new(run, Purpose::SHOW))?;
     let stored = Stored::new(&written, &written.catalog, run, target.spill());
     let logical = Logical::new(&written.catalog, &stored);
-    let expected = digests(source, Algorithm::Blake3)?;
+    let expected = match known {
+        Some(known) => known.to_vec(),
+        None => digests(source, Algorithm::Blake3)?,
+    };
     let found = digests(&logical, Algorithm::Blake3)?;
     let by_name: HashMap<&str, &[u8; 32]> =
         written.catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(&found).collect();
@@ -64,9 +65,10 @@ pub fn verify(
     Ok(compared)
 }
 
-/// A set of files is opened by its index, if it has one.
-fn entry_name(layout: &Layout) -> Option<&str> {
+/// What an output is opened by: a set of files by its index, if it has one.
+pub(crate) fn entry(target: &Target, layout: &Layout) -> Entry {
+    let Target::File(name) = target else { return Entry::Folder };
     let files = layout.files();
     let index = files.iter().find(|file| file.role == Role::Index || file.content == Content::Late);
-    index.or(files.first()).map(|file| file.path.as_str())
+    Entry::File(index.or(files.first()).map_or(name, |file| &file.path).clone())
 }

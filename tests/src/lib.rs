@@ -21,5 +21,6 @@ pub mod table;
 pub mod wire;
 pub mod workspace;
 pub mod zip;
+pub mod zoo;
 
 pub use ferry::{Ferry, Outcome};

@@ -29,9 +29,9 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 
-    /// Memory for buffers; what does not fit goes through a temporary file beside the output
-    #[arg(long, global = true, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
-    pub(crate) memory: u64,
+    /// Memory for buffers; what does not fit goes through a temporary file beside the output [default: 256MiB]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -48,6 +48,17 @@ pub(crate) enum Command {
     Diff(Diff),
     /// Compare names, dtypes and shapes with what is expected
     Check(Check),
+    /// Do the jobs of a manifest; again: what is left, and what has changed
+    Run(Run),
+    /// Do jobs for a runner: not for people
+    #[command(hide = true)]
+    Job {
+        /// The process that started this one
+        #[arg(long)]
+        runner: u32,
+    },
+    /// Hold outputs against their receipts
+    Verify(Verify),
     /// List the formats, the plugins they come from, and their options
     Formats {
         /// One JSON document
@@ -118,6 +129,10 @@ pub(crate) struct Convert {
     /// Read the output back, and compare the content of every tensor, before it becomes visible
     #[arg(long)]
     pub(crate) verify: bool,
+
+    /// Write a receipt with the output: what it was made from and how, with the digests of all of it
+    #[arg(long)]
+    pub(crate) receipt: bool,
 
     /// Fail if anything cannot be carried
     #[arg(long)]
@@ -301,6 +316,84 @@ pub(crate) struct Check {
     /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
     #[arg(long, value_name = "PATH", default_value = ".")]
     pub(crate) part: String,
+
+    /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The manifest: TOML, see --schema
+    #[arg(required_unless_present = "schema")]
+    pub(crate) manifest: Option<PathBuf>,
+
+    /// Print the plan of every job, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Say of every job why it runs or does not
+    #[arg(long)]
+    pub(crate) explain: bool,
+
+    /// Only jobs whose names match this glob
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+
+    /// Only the I-th of N parts of the jobs, from 1; `slurm` or `k8s/N` ask the scheduler for I
+    #[arg(long, value_name = "I/N")]
+    pub(crate) shard: Option<String>,
+
+    /// Jobs at the same time [default: one for each thread, more while they are small]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) jobs: Option<usize>,
+
+    /// End at the first job that fails for good
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+
+    /// Go on after a job that failed: the default, whatever the manifest says
+    #[arg(long, conflicts_with = "fail_fast")]
+    pub(crate) keep_going: bool,
+
+    /// The value of a variable of the manifest
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub(crate) var: Vec<(String, String)>,
+
+    /// The journal [default: beside the manifest]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) journal: Option<PathBuf>,
+
+    /// The folder of the report [default: beside the journal]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Print the manifest's JSON Schema
+    #[arg(long, exclusive = true)]
+    pub(crate) schema: bool,
+
+    /// JSON lines on stdout: what happens, as it happens
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No progress, no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// Outputs, their receipts, or folders with any number of them
+    #[arg(required = true, value_name = "OUTPUT")]
+    pub(crate) outputs: Vec<PathBuf>,
+
+    /// Compare the digests of the files, and do not read the tensors
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Also compare the files that the outputs were made from
+    #[arg(long)]
+    pub(crate) source: bool,
 
     /// One JSON document on stdout
     #[arg(long)]

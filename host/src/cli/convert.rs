@@ -21,12 +21,15 @@ pub(super) fn run(command: &Convert, plugins: &Plugins, run: &Run) -> Result<()>
         part: Part::parse(&command.part),
         steps: command.step.clone(),
         verify: command.verify,
+        receipt: command.receipt,
         strict: command.strict,
         allowed: command.allow_loss.clone(),
+        carry: Vec::new(),
         dry_run: command.dry_run,
         commit: CommitOptions { force: command.force, sync: command.sync },
     };
-    let report = terminal::with_progress(run, command.quiet, |begun| convert(&request, plugins, run, begun))?;
+    let report =
+        terminal::with_progress(run, command.quiet, |begun| convert(&request, plugins, run, &begun))?;
     terminal::report(&report.losses, &report.notes, command.quiet);
     if command.json { terminal::print_json(&report.json()) } else { terminal::print(&text(&report)) }
 }

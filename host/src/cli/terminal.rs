@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+pub(super) use tensorferry_host::human::bytes;
 use tensorferry_host::run::Run;
 use tensorferry_sdk::{Error, Loss, Result};
 
@@ -41,18 +42,6 @@ pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
 /// Names come from files: what is not printable is escaped, so that it cannot steer the terminal.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
-}
-
-/// `1.50 GB`, as disks count.
-pub(super) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-    let mut scaled = count as f64;
-    let mut unit = 0;
-    while scaled >= 999.5 && unit + 1 < UNITS.len() {
-        scaled /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} B") } else { format!("{scaled:.2} {}", UNITS[unit]) }
 }
 
 /// Shows bytes, rate and time left while `work` runs, on a terminal only. `work` gets a function that

@@ -70,19 +70,25 @@ impl Disk {
 /// What tells a file from another of the same name. Without the device, whose number may be another after
 /// a restart; with length and time, since inode numbers are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
-    inode: u64,
-    len: u64,
-    modified: (i64, i64),
+pub struct Identity {
+    /// The inode's number.
+    pub inode: u64,
+    /// In bytes.
+    pub len: u64,
+    /// Seconds and nanoseconds.
+    pub modified: (i64, i64),
+}
+
+impl Identity {
+    /// That of a file with this metadata.
+    pub(crate) fn of(meta: &Metadata) -> Self {
+        Self { inode: meta.ino(), len: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()) }
+    }
 }
 
 /// The identity of what stands at `path`, symbolic links not followed; none if nothing does.
 pub(crate) fn identity(path: &Path) -> io::Result<Option<Identity>> {
-    Ok(stat(path)?.map(|meta| Identity {
-        inode: meta.ino(),
-        len: meta.len(),
-        modified: (meta.mtime(), meta.mtime_nsec()),
-    }))
+    Ok(stat(path)?.as_ref().map(Identity::of))
 }
 
 /// The metadata of what stands at `path`, symbolic links not followed; none if nothing does.

@@ -5,7 +5,7 @@ use super::content::{self, Content};
 use super::rows::{self, Rows};
 use super::steps;
 use super::write::{Written, write};
-use crate::commit::{StagedFile, check_free, recover};
+use crate::commit::{Identity, StagedFile, check_free, recover};
 use crate::convert::Request;
 use crate::errand::{Errand, purpose};
 use crate::fault;
@@ -18,13 +18,16 @@ use crate::source::FileSource;
 use crate::stage::Stage;
 use crate::steps::{Step, parse};
 use crate::target::Resolved;
+use crate::watch::{Ready, Used, Watch};
+use std::path::PathBuf;
 use std::time::Instant;
 use arrow_schema::SchemaRef;
 use tensorferry_sdk::{
     Context, Entry, Error, Format, Loss, Options, Purpose, Result, Side, arrow_schema,
 };
 
-/// Converts an input of records to a target of records. `begun` is told how many bytes there are to read.
+/// Converts an input of records to a target of records. `watch` is told how many bytes there are to read,
+/// before the first one moves, and asked before the output becomes visible.
 ///
 /// # Errors
 /// Whatever is wrong; nothing of the output is left then.
@@ -34,7 +37,7 @@ pub fn convert(
     target: &Resolved<'_>,
     request: &Request,
     run: &Run,
-    begun: &dyn Fn(u64),
+    watch: &dyn Watch,
 ) -> Result<Report> {
     let started = Instant::now();
     check_sides(request, &format.description, &target.format.description)?;
@@ -46,7 +49,7 @@ pub fn convert(
     steps::check(&steps)?;
     let through = Through { rows: &rows, steps: &steps, run };
     let target = Destined { target, request, errand: &errand, run };
-    let report = target.write(&through, bytes, begun, started)?;
+    let report = target.write(&through, bytes, watch, started)?;
     rows.close()?;
     Ok(report)
 }
@@ -59,11 +62,23 @@ pub trait Flows {
     /// What `body` gives.
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()>;
 
+    /// The formats that it is read as.
+    fn readers(&self) -> Vec<Used>;
+
     /// How many rows there will be, where that is known.
     fn rows(&self) -> Option<u64>;
 
     /// What is lost on the way; it grows while the flow is pulled.
     fn losses(&self) -> Vec<Loss>;
+
+    /// The files that it comes from, and what they were when they were opened.
+    fn files(&self) -> Vec<(PathBuf, Identity)>;
+
+    /// Checks that they are still that.
+    ///
+    /// # Errors
+    /// Transient, naming the file that changed.
+    fn check_unchanged(&self) -> Result<()>;
 }
 
 /// All rows of an input, through steps.
@@ -78,12 +93,24 @@ impl Flows for Through<'_> {
         std::thread::scope(|scope| body(&mut *steps::make(scope, self.rows, self.steps, self.run)?))
     }
 
+    fn readers(&self) -> Vec<Used> {
+        vec![Used::of(self.rows.format)]
+    }
+
     fn rows(&self) -> Option<u64> {
         steps::count(self.steps, self.rows.known_records())
     }
 
     fn losses(&self) -> Vec<Loss> {
         self.rows.losses()
+    }
+
+    fn files(&self) -> Vec<(PathBuf, Identity)> {
+        self.rows.source.stamped().map(|(path, identity)| (path.to_owned(), identity)).collect()
+    }
+
+    fn check_unchanged(&self) -> Result<()> {
+        self.rows.source.check_unchanged()
     }
 }
 
@@ -111,7 +138,7 @@ impl Destined<'_> {
         &self,
         flows: &dyn Flows,
         bytes: u64,
-        begun: &dyn Fn(u64),
+        watch: &dyn Watch,
         started: Instant,
     ) -> Result<Report> {
         let Self { target, request, run, .. } = *self;
@@ -121,6 +148,7 @@ impl Destined<'_> {
         let plan = writer.plan(&schema, flows.rows(), &target.target, self.errand)?;
         let lost = || flows.losses().into_iter().chain(plan.losses());
         let mut report = Report::of_records(request, target, lost().collect());
+        report.readers = flows.readers();
         losses::check(&report.losses, request.strict, &request.allowed)?;
         if request.dry_run {
             return Ok(report.planned_records(plan.files(), flows.rows(), started, run));
@@ -129,7 +157,7 @@ impl Destined<'_> {
         report.recovered(recover(&target.destination)?);
         check_free(&target.destination, plan.files().iter().map(String::as_str), request.commit.force)?;
         let stage = Stage::begin(&target.destination)?;
-        begun(bytes);
+        watch.begun(bytes);
         let mut written = Written::default();
         flows.flow(&mut |flow| {
             written = write(flow, &*plan, flows.rows(), &stage, run)?;
@@ -150,8 +178,16 @@ impl Destined<'_> {
         drop(plan);
         drop(writer);
         target.format.format.faults().check()?;
+        flows.check_unchanged()?;
         self.errand.check_lent()?;
         run.check_cancelled()?;
+        watch.before_commit(&Ready {
+            destination: &target.destination,
+            writer: Used::of(target.format),
+            report: &report,
+            inputs: flows.files().into_iter().chain(self.errand.lent_files()).collect(),
+            outputs: stage.ready(&staged)?,
+        })?;
         let committed = stage.commit(&staged, request.commit)?;
         Ok(report.done(&written.lens, committed, started, run))
     }

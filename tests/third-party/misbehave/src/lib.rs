@@ -10,6 +10,9 @@
 //! | `deferred` | the deferred bytes are one more than were reserved |
 //! | `decode-short`, `decode-long` | an encoded storage decodes to one byte less or more |
 //!
+//! What only a process of its own survives is requested by the input, right behind its magic: `!abort` ends
+//! the process, `!loop` never comes back, `!eat` allocates without end.
+//!
 //! Without a request it behaves: a file is `MISBEHAVE` and bytes, which are the tensors `plain`, as
 //! they lie, and `encoded`, as the reader gives them on request. A written file is the same with
 //! the bytes of all tensors behind each other.
@@ -17,7 +20,7 @@
 
 mod request;
 
-use request::{Misbehaving, is_requested, panic_if_requested};
+use request::{Misbehaving, is_requested, panic_if_requested, ruin};
 use tensorferry_sdk::{
     ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digests, Dtype,
     Entry, Error, Format, LayoutSink, Magic, Options, OutputId, Result, Role, Score, SealSink, Source,
@@ -77,11 +80,12 @@ struct Reader {
 }
 
 impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, _context: &dyn Context) -> Result<()> {
+    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
         panic_if_requested("read");
         let Entry::File(path) = source.entry() else { return Err(Error::usage("one file")) };
         let file = source.open(path)?;
         let len = source.len(file).saturating_sub(MAGIC_LEN);
+        ruin(&source.read_vec(file, MAGIC_LEN, len.min(6), context.limits())?);
         let past_the_end = u64::from(is_requested("extent"));
         let plain = catalog.storage(Storage::file(file, MAGIC_LEN, len + past_the_end))?;
         catalog.tensor("plain", Dtype::U8, &[len], plain, 0)?;

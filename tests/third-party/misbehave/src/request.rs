@@ -9,6 +9,23 @@ pub(crate) fn panic_if_requested(what: &str) {
     assert!(!is_requested(what), "asked to panic in {what}");
 }
 
+/// Does what no error can tell of.
+pub(crate) fn ruin(request: &[u8]) {
+    match request {
+        b"!abort" => std::process::abort(),
+        [b'!', b'l', b'o', b'o', b'p', ..] => loop {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        },
+        [b'!', b'e', b'a', b't', ..] => {
+            let mut eaten = Vec::new();
+            loop {
+                eaten.push(vec![1_u8; 1 << 20]);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Panics when it is dropped, if its name is requested.
 pub(crate) struct Misbehaving(pub(crate) &'static str);
 

@@ -1,0 +1,24 @@
+//! The exit codes of the program, a contract with those who call it.
+
+use tensorferry_sdk::ErrorKind;
+
+/// A job failed for good, or the input cannot be read.
+pub const REFUSED: u8 = 3;
+/// A passing fault: worth a retry.
+pub const TRANSIENT: u8 = 75;
+/// The user ended it.
+pub const INTERRUPTED: u8 = 130;
+
+/// The exit code of an error.
+#[must_use]
+pub fn exit_code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Usage => 2,
+        ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit => REFUSED,
+        ErrorKind::Verification => 4,
+        ErrorKind::Transient => TRANSIENT,
+        ErrorKind::Cancelled => INTERRUPTED,
+        // I/o and plugins; a kind that is new is the environment's until it is placed here.
+        _ => 5,
+    }
+}

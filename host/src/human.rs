@@ -1,0 +1,61 @@
+//! Numbers as people read them.
+
+/// `1.50 GB`, as disks count.
+#[must_use]
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let mut scaled = count as f64;
+    let mut unit = 0;
+    while scaled >= 999.5 && unit + 1 < UNITS.len() {
+        scaled /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{count} B") } else { format!("{scaled:.2} {}", UNITS[unit]) }
+}
+
+/// `0.12 s`, `12.3 s`, `4 min 05 s`, `3 h 02 min`.
+#[must_use]
+pub fn seconds(seconds: f64) -> String {
+    let hundredths = (seconds.clamp(0.0, 1e15) * 100.0).round();
+    if hundredths < 1000.0 {
+        return format!("{:.2} s", hundredths / 100.0);
+    }
+    if hundredths < 5950.0 {
+        return format!("{:.1} s", hundredths / 100.0);
+    }
+    let whole = (hundredths / 100.0).round();
+    let (minutes, rest) = ((whole / 60.0).floor(), whole % 60.0);
+    if minutes < 60.0 {
+        return format!("{minutes} min {rest:02} s");
+    }
+    format!("{} h {:02} min", (minutes / 60.0).floor(), minutes % 60.0)
+}
+
+/// `12 345`: digits in groups of three, with a space that does not break.
+#[must_use]
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 2);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_unit_that_fits() {
+        assert_eq!([0, 999, 1500, 999_499].map(bytes), ["0 B", "999 B", "1.50 kB", "999.50 kB"]);
+        assert_eq!(bytes(999_600_000), "1.00 GB");
+        assert_eq!([0.0, 9.994, 12.34, 59.6].map(seconds), ["0.00 s", "9.99 s", "12.3 s", "1 min 00 s"]);
+        assert_eq!([245.0, 10_930.0].map(seconds), ["4 min 05 s", "3 h 02 min"]);
+        assert_eq!([-1.0, f64::NAN].map(seconds), ["0.00 s", "NaN s"]);
+        assert_eq!([7, 1234, 1_234_567].map(count), ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]);
+    }
+}

@@ -1,0 +1,130 @@
+//! Variables stand in a manifest's texts as `${NAME}`; `$${` is a `${` that stays. A `$1` or `${1}` of a
+//! regular expression is none.
+
+use super::mistakes::{Mistakes, suggest};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The values that variables have: the command line's, else the environment's, else the manifest's own.
+#[derive(Debug, Clone, Default)]
+pub struct Variables {
+    given: BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
+    own: BTreeMap<String, String>,
+}
+
+impl Variables {
+    /// With those of `--var`, and of the process's environment.
+    #[must_use]
+    pub fn new(given: impl IntoIterator<Item = (String, String)>) -> Self {
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Self { given: given.into_iter().collect(), environment: environment.collect(), own: BTreeMap::new() }
+    }
+
+    /// With the manifest's own values.
+    pub(super) fn with_own(&self, own: BTreeMap<String, String>) -> Self {
+        Self { own, ..self.clone() }
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        [&self.given, &self.environment, &self.own]
+            .into_iter()
+            .find_map(|of| of.get(name))
+            .map(String::as_str)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.given.keys().chain(self.own.keys()).map(String::as_str)
+    }
+
+    /// Puts values in the place of variables, in every text of a table.
+    pub(super) fn expand_table(&self, table: &mut DeTable<'_>, mistakes: &mut Mistakes) {
+        let keys: Vec<_> = table.keys().cloned().collect();
+        for key in keys {
+            if let Some(value) = table.get_mut(&key) {
+                self.expand_value(value, mistakes);
+            }
+        }
+    }
+
+    fn expand_value(&self, value: &mut Spanned<DeValue<'_>>, mistakes: &mut Mistakes) {
+        let span = value.span();
+        match value.get_mut() {
+            DeValue::String(text) if text.contains("${") => {
+                let (expanded, unknown) = self.expand(text);
+                for name in unknown {
+                    let suggestion = match suggest(&name, self.names()) {
+                        Some(close) if close.starts_with("did") => close,
+                        _ => format!("give it with --var {name}=VALUE, in the environment, or under [vars]"),
+                    };
+                    mistakes.add(&span, format!("no variable {name:?}"), Some(suggestion));
+                }
+                *text = Cow::Owned(expanded);
+            }
+            DeValue::Array(items) => items.iter_mut().for_each(|item| self.expand_value(item, mistakes)),
+            DeValue::Table(table) => self.expand_table(table, mistakes),
+            _ => {}
+        }
+    }
+
+    /// The text, and the variables in it that have no value.
+    fn expand(&self, text: &str) -> (String, Vec<String>) {
+        let (mut expanded, mut unknown) = (String::new(), Vec::new());
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            let (before, from) = rest.split_at(at);
+            if let Some(kept) = before.strip_suffix('$') {
+                expanded.push_str(kept);
+                expanded.push_str("${");
+                rest = &from[2..];
+                continue;
+            }
+            expanded.push_str(before);
+            let name =
+                from[2..].split('}').next().filter(|name| is_name(name) && from.len() > name.len() + 2);
+            match name {
+                Some(name) => {
+                    match self.get(name) {
+                        Some(value) => expanded.push_str(value),
+                        None => unknown.push(name.to_owned()),
+                    }
+                    rest = &from[name.len() + 3..];
+                }
+                None => {
+                    expanded.push_str("${");
+                    rest = &from[2..];
+                }
+            }
+        }
+        expanded.push_str(rest);
+        (expanded, unknown)
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';
+    text.starts_with(is_start) && text.chars().all(|c| is_start(c) || c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_comes_first() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let variables = Variables {
+            given: [pair("A", "given")].into(),
+            environment: [pair("A", "env"), pair("B", "env")].into(),
+            own: [pair("B", "own"), pair("C", "own")].into(),
+        };
+        let expand = |text| variables.expand(text);
+        assert_eq!(expand("${A}/${B}/${C}"), ("given/env/own".to_owned(), vec![]));
+        assert_eq!(expand("$1 ${1} $${A} ${ $"), ("$1 ${1} ${A} ${ $".to_owned(), vec![]));
+        assert_eq!(expand("x${D}y"), ("xy".to_owned(), vec!["D".to_owned()]));
+        assert_eq!(expand("${A"), ("${A".to_owned(), vec![]));
+    }
+}

@@ -1,0 +1,220 @@
+//! A zoo is a folder of models with a manifest that converts them all to safetensors.
+
+use crate::ferry::{Outcome, files_below};
+use crate::fixtures::{Case, cases};
+use crate::model::Model;
+use crate::{Ferry, workspace};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// What staging folders are called.
+const STAGE: &str = ".ferry-stage-";
+
+/// A place with `in/`, `out/` and `zoo.toml`.
+#[derive(Debug)]
+pub struct Zoo {
+    /// The program.
+    pub ferry: Ferry,
+    home: TempDir,
+}
+
+impl Default for Zoo {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Zoo {
+    /// An empty one, whose manifest converts what comes to lie in `in/`, with verification.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn new() -> Self {
+        // Not in /tmp, which may be in memory.
+        let parent = workspace::workspace().target.join("tmp");
+        std::fs::create_dir_all(&parent).unwrap();
+        let home = tempfile::Builder::new().prefix("zoo-").tempdir_in(parent).unwrap();
+        std::fs::create_dir(home.path().join("in")).unwrap();
+        let zoo = Self { ferry: Ferry::new(), home };
+        zoo.manifest(
+            "[defaults]\nverify = true\npart = \".\"\n\n\
+             [[zoo]]\nroot = \"in\"\noutput = \"out/{parent}/{name}.safetensors\"\nto = \"safetensors\"\n",
+        );
+        zoo
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// A path in its folder.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// Writes another manifest.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn manifest(&self, text: &str) {
+        std::fs::write(self.path("zoo.toml"), text).unwrap();
+    }
+
+    /// Writes a file, and its folders.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("it lies in the zoo")).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// Puts a safetensors file of about `bytes` into `in/`.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub fn add_model(&self, name: &str, bytes: u64, seed: u64) {
+        let path = self.path("in").join(name);
+        std::fs::create_dir_all(path.parent().expect("it lies in the zoo")).unwrap();
+        Model::of_size(bytes, 12, seed).write(&path).unwrap();
+    }
+
+    /// Puts every fixture that must be read into `in/`, `rounds` times under other names. Gives the cases,
+    /// each with its first folder.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn add_fixtures(&self, rounds: usize) -> Vec<(Case, PathBuf)> {
+        let mut added = Vec::new();
+        for section in ["safetensors", "torch", "tf", "deepspeed"] {
+            for case in cases(section, "").into_iter().filter(|case| !case.is_error()) {
+                for round in 0..rounds {
+                    let to = self.path("in").join(section).join(format!("{}-{round}", case.name));
+                    for file in files_below(&case.folder) {
+                        if file != Path::new("expected.json") {
+                            std::fs::create_dir_all(to.join(&file).parent().expect("it has a folder"))
+                                .unwrap();
+                            std::fs::copy(case.folder.join(&file), to.join(&file)).unwrap();
+                        }
+                    }
+                }
+                let first = self.path("in").join(section).join(format!("{}-0", case.name));
+                added.push((case, first));
+            }
+        }
+        assert!(added.len() > 30, "only {} fixtures", added.len());
+        added
+    }
+
+    /// `ferry run` on its manifest.
+    #[must_use]
+    pub fn command(&self, options: &[&str]) -> Command {
+        let mut command = self.ferry.command(["run"]);
+        command.arg(self.path("zoo.toml")).args(options);
+        command
+    }
+
+    /// Runs it to its end.
+    #[must_use]
+    pub fn run(&self, options: &[&str]) -> Outcome {
+        crate::ferry::run(&mut self.command(options))
+    }
+
+    /// Starts it, for the caller to disturb.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start(&self, options: &[&str]) -> Child {
+        self.command(options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// The `report.json` of the last run.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn report(&self) -> Value {
+        let bytes = std::fs::read(self.path("zoo.report/report.json")).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    /// One of the totals of the last run.
+    ///
+    /// # Panics
+    /// If there is no such total.
+    #[must_use]
+    pub fn total(&self, name: &str) -> u64 {
+        self.report()["totals"][name].as_u64().unwrap_or_else(|| panic!("no total {name}"))
+    }
+
+    /// The names of the jobs that ended so, sorted.
+    ///
+    /// # Panics
+    /// If the report has none.
+    #[must_use]
+    pub fn jobs(&self, state: &str) -> Vec<String> {
+        let report = self.report();
+        let jobs = report["jobs"].as_array().unwrap().iter().filter(|job| job["state"] == state);
+        let mut names: Vec<String> = jobs.map(|job| job["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Every output file, stages and receipts left out, and what tells it from one that was written later.
+    #[must_use]
+    pub fn outputs(&self) -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
+        let out = self.path("out");
+        if !out.exists() {
+            return BTreeMap::new();
+        }
+        let is_staged = |file: &PathBuf| file.iter().any(|part| part.to_string_lossy().starts_with(STAGE));
+        let is_receipt = |file: &PathBuf| file.to_string_lossy().ends_with(".ferry.json");
+        let files = files_below(&out).into_iter().filter(|file| !is_staged(file) && !is_receipt(file));
+        // A file may go while a run is killed.
+        let facts = files.filter_map(|file| {
+            let meta = std::fs::symlink_metadata(out.join(&file)).ok()?;
+            Some((file, (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())))
+        });
+        facts.collect()
+    }
+
+    /// There is no staging folder.
+    ///
+    /// # Panics
+    /// If there is one.
+    pub fn nothing_is_staged(&self) {
+        let mut open = vec![self.home().to_owned()];
+        while let Some(folder) = open.pop() {
+            for name in crate::ferry::names_in(&folder) {
+                assert!(!name.starts_with(STAGE), "left in {}", folder.display());
+                if folder.join(&name).is_dir() {
+                    open.push(folder.join(name));
+                }
+            }
+        }
+    }
+}
+
+/// The processes that a process has started.
+#[must_use]
+pub fn children(of: u32) -> Vec<u32> {
+    let of = of.to_string();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_child = |process: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // `PID (NAME) STATE PPID ...`, and the name may hold anything.
+        stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&of)
+    };
+    processes.filter(is_child).collect()
+}

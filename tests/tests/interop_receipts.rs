@@ -1,0 +1,147 @@
+//! `check.py` proves outputs with the frameworks' own readers, and finds what is wrong with them.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::{TempDir, tempdir};
+use tensorferry_host::receipt;
+use tensorferry_host::runner::report;
+use tensorferry_host::runner::summary::{JobSummary, State, Summary, Totals};
+use tensorferry_tests::fixtures::cases;
+use tensorferry_tests::model::Model;
+use tensorferry_tests::{Ferry, Outcome, python};
+
+/// Conversions with receipts, and a report of them.
+struct Zoo {
+    folder: TempDir,
+    ferry: Ferry,
+    jobs: Vec<JobSummary>,
+}
+
+impl Zoo {
+    fn new() -> Self {
+        Self { folder: tempdir().unwrap(), ferry: Ferry::new(), jobs: Vec::new() }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn convert(&mut self, input: &Path, output: &str, options: &[&str]) -> PathBuf {
+        let written = self.at(output);
+        let options = [options, &["--receipt"]].concat();
+        self.ferry.convert(input, &written, &options);
+        let receipt = receipt::path_for(&written);
+        assert!(receipt.is_file(), "{}", receipt.display());
+        self.jobs.push(JobSummary {
+            name: output.to_owned(),
+            state: State::Done,
+            receipt: Some(receipt.display().to_string()),
+            ..JobSummary::default()
+        });
+        receipt
+    }
+
+    /// Writes the report, and runs the `check.py` that lies beside it.
+    fn check(&self, options: &[&str]) -> Outcome {
+        let summary =
+            Summary { totals: Totals::of(&self.jobs), jobs: self.jobs.clone(), ..Summary::default() };
+        report::write(&self.at("report"), &summary).unwrap();
+        let mut command = Command::new(python::interpreter());
+        command.arg("-B").arg(self.at("report/check.py")).args(options);
+        command.env("TF_CPP_MIN_LOG_LEVEL", "3").env("CUDA_VISIBLE_DEVICES", "");
+        tensorferry_tests::ferry::run(&mut command)
+    }
+}
+
+fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut document: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut document);
+    fs::write(path, serde_json::to_vec(&document).unwrap()).unwrap();
+}
+
+/// The receipt says of the output's only file what is there now: so that only tensors can tell.
+fn admit(receipt: &Path, file: &Path) {
+    let content = fs::read(file).unwrap();
+    let digest: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+    edit(receipt, |receipt| {
+        receipt["output"]["files"][0]["sha256"] = digest.into();
+        receipt["output"]["files"][0]["bytes"] = content.len().into();
+    });
+}
+
+#[test]
+fn the_frameworks_find_every_tensor() {
+    let mut zoo = Zoo::new();
+    let model = zoo.at("model.safetensors");
+    Model::of_size(4 << 20, 12, 1).write(&model).unwrap();
+    let torch = |name: &str| cases("torch", name).into_iter().find(|case| case.name == name).unwrap().input();
+    let tf = |name: &str| cases("tf", name).into_iter().find(|case| case.name == name).unwrap().folder;
+    zoo.convert(&model, "a.pt", &[]);
+    zoo.convert(&model, "shards/", &["--to", "safetensors", "-o", "max_shard_size=1MB"]);
+    zoo.convert(&model, "bundle/model", &["--to", "tf-bundle"]);
+    zoo.convert(&torch("zip_module_state_dict"), "b.safetensors", &["--part", "."]);
+    zoo.convert(&torch("zip_views"), "c.safetensors", &[]);
+    zoo.convert(&tf("saver_v2_plain").join("model.ckpt-42"), "d.safetensors", &[]);
+    let outcome = zoo.check(&["--verbose"]).expect(0);
+    assert!(outcome.stdout.contains("6 outputs: 0 wrong, 0 not checked in full"), "{outcome}");
+    assert_eq!(outcome.stdout.matches("ok: ").count(), 6, "{outcome}");
+    let last = outcome.stdout.lines().last().unwrap();
+    let numbers: Vec<usize> = last.split([' ', ';', ',']).filter_map(|word| word.parse().ok()).collect();
+    assert!(numbers.len() == 5 && numbers[3] > 50 && numbers[3] == numbers[4], "{last}");
+}
+
+#[test]
+fn damage_is_found_without_ferry() {
+    let mut zoo = Zoo::new();
+    let model = zoo.at("model.safetensors");
+    Model::of_size(1 << 20, 4, 1).write(&model).unwrap();
+    let whole = zoo.convert(&model, "whole.safetensors", &[]);
+    let file = zoo.convert(&model, "file.safetensors", &[]);
+    let tensor = zoo.convert(&model, "tensor.safetensors", &[]);
+    let swapped = zoo.convert(&model, "swapped.safetensors", &[]);
+    let gone = zoo.convert(&model, "gone.safetensors", &[]);
+    let leaves = zoo.convert(&model, "leaves.safetensors", &[]);
+    let bundle = zoo.convert(&model, "bundle/model", &["--to", "tf-bundle"]);
+    zoo.check(&[]).expect(0);
+
+    for name in ["file.safetensors", "tensor.safetensors", "bundle/model.data-00000-of-00001"] {
+        let mut content = fs::read(zoo.at(name)).unwrap();
+        *content.last_mut().unwrap() ^= 1;
+        fs::write(zoo.at(name), content).unwrap();
+    }
+    admit(&tensor, &zoo.at("tensor.safetensors"));
+    // Two tensors of the same shape under each other's names, in the output and in its receipt.
+    edit(&swapped, |receipt| {
+        let tensors = receipt["models"][0]["tensors"].as_array_mut().unwrap();
+        let digest = tensors[0]["sha256"].take();
+        tensors[0]["sha256"] = tensors[1]["sha256"].take();
+        tensors[1]["sha256"] = digest;
+    });
+    fs::remove_file(zoo.at("gone.safetensors")).unwrap();
+    edit(&leaves, |receipt| receipt["output"]["files"][0]["name"] = "../elsewhere".into());
+    let outcome = zoo.check(&[]).expect(1);
+    let said = |part: &str| assert!(outcome.stdout.contains(part), "no {part:?}: {outcome}");
+    said("7 outputs: 5 wrong, ");
+    said("file 'file.safetensors' has another SHA-256");
+    said("WRONG: tensor.safetensors");
+    said("file 'gone.safetensors' is not there");
+    said("a name that leaves its folder");
+    said("WRONG: swapped.safetensors");
+    said("WRONG: bundle/model");
+    assert!(!outcome.stdout.contains("whole.safetensors"), "{outcome}");
+
+    // Whole again but for one whose source has changed: nothing is wrong, and not all was checked.
+    drop((file, gone, bundle));
+    zoo.jobs.retain(|job| job.receipt.as_deref() == whole.to_str());
+    zoo.check(&[]).expect(0);
+    fs::remove_file(&model).unwrap();
+    let outcome = zoo.check(&[]).expect(3);
+    assert!(outcome.stdout.contains("not checked: source: "), "{outcome}");
+    zoo.check(&["--no-sources"]).expect(0);
+    zoo.jobs.clear();
+    zoo.check(&[]).expect(2);
+}
