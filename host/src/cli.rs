@@ -1,13 +1,17 @@
 //! The command line: what the user types, and what the program answers.
 
 mod args;
+mod cat;
 mod check;
 mod convert;
 mod diff;
 mod formats;
+mod index;
 mod inspect;
+mod inspect_records;
 mod plugin;
 mod process;
+mod steps;
 mod terminal;
 mod verify;
 
@@ -48,10 +52,13 @@ fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load(), run).map(|()| 0),
         Command::Inspect(command) => inspect::run(command, &load(), run).map(|()| 0),
+        Command::Cat(command) => cat::run(command, &load(), run).map(|()| 0),
+        Command::Index(command) => index::run(command, &load(), run).map(|()| 0),
         Command::Diff(command) => diff::run(command, &load(), run).map(verdict),
         Command::Check(command) => check::run(command, &load(), run).map(verdict),
         Command::Verify(command) => verify::run(command, &load(), run).map(|()| 0),
         Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
+        Command::Steps(command) => steps::run(command).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {
             plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)
         }

@@ -6,6 +6,7 @@
 //!       --plan--> Layout --copy--> staged files + digests --seal--> verify --> commit --> Report
 //! ```
 
+use crate::cast::tally;
 use crate::commit::{CommitOptions, StagedFile, check_free, recover};
 use crate::copy::copy;
 use crate::fault;
@@ -15,7 +16,9 @@ use crate::models::{self, Model};
 use crate::part::Part;
 use crate::plan::{Planned, plan};
 use crate::plugins::Plugins;
+use crate::probe::probe;
 use crate::receipt::{self, Conversion, TensorDigests, digests_of, draft};
+use crate::records::{self, rows::holds_records};
 use crate::report::Report;
 use crate::run::Run;
 use crate::seal::seal;
@@ -25,6 +28,7 @@ use crate::source::FileSource;
 use crate::space::check_space;
 use crate::stage::Stage;
 use crate::stale;
+use crate::steps;
 use crate::stored::Stored;
 use crate::target;
 use crate::verify::verify;
@@ -50,6 +54,8 @@ pub struct Request {
     pub writer_options: Vec<(String, String)>,
     /// `--part`.
     pub part: Part,
+    /// `--step`.
+    pub steps: Vec<String>,
     /// `--verify`.
     pub verify: bool,
     /// `--receipt`.
@@ -70,13 +76,22 @@ pub struct Request {
 /// Whatever is wrong; nothing of the output is left then.
 pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u64)) -> Result<Report> {
     let started = Instant::now();
+    let steps = steps::parse(&request.steps)?;
     let source = FileSource::open(&request.input)?;
     let folder = source.folder().to_owned();
     let target = target::resolve(plugins, &request.output, request.to.as_deref(), source.entry())?;
+    let writes_records = holds_records(&target.format.description);
+    match probe(plugins, &source, request.from.as_deref(), run) {
+        Ok(format) if holds_records(&format.description) && writes_records => {
+            return records::convert::convert(source, format, &target, request, run, begun);
+        }
+        // Whatever probing finds wrong, reading says of the models that there are.
+        _ => {}
+    }
     let models = models::read(source, plugins, &target, request, run)?;
     let selected: Vec<Selected> = models
         .iter()
-        .map(|model| select(&model.input.catalog, &request.part, &target.format.description))
+        .map(|model| select(&model.input.catalog, &request.part, &steps, &target.format.description))
         .collect::<Result<_>>()?;
 
     let stored: Vec<Stored<'_>> = models
@@ -92,15 +107,20 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
         .map(|(model, logical)| plan(&target, &request.writer_options, model, logical))
         .collect::<Result<_>>()?;
     let layouts: Vec<&Layout> = planned.iter().map(|planned| &planned.layout).collect();
-    let sidecars = sidecars::find(&folder, &models, plugins, &target, &layouts)?;
+    let mut sidecars = sidecars::find(&folder, &models, plugins, &target, &layouts)?;
+    for (model, logical) in models.iter().zip(&logical) {
+        sidecars.follow_casts(&folder, model, logical.catalog())?;
+    }
     let lost = models.iter().zip(&selected).zip(&planned).flat_map(|((model, selected), planned)| {
         selected.losses.iter().chain(&planned.losses).map(|loss| model.place(loss))
     });
     let lost = lost.chain(sidecars.losses().iter().cloned()).collect();
     let mut report = Report::new(request, &target, lost, &logical, &layouts);
+    report.notes.extend(selected.iter().flat_map(|selected| selected.notes.iter().cloned()));
     report.notes.extend_from_slice(sidecars.notes());
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
+        report.notes.extend(tally::foresee(&logical)?);
         return Ok(report.planned(&layouts, started, run));
     }
 
@@ -122,10 +142,12 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, begun: &dyn Fn(u
     )?)?;
     begun(bytes);
     let mut lens = Vec::new();
-    for (Planned { layout, plan, .. }, logical) in planned.iter().zip(&logical) {
+    for ((Planned { layout, plan, .. }, logical), model) in planned.iter().zip(&logical).zip(&models) {
         let files = create_files(&stage, layout)?;
         let copied = copy(layout, &**plan, logical, &files, request.commit.sync)?;
         fault::reach("copied")?;
+        report.losses.extend(copied.losses.iter().map(|loss| model.place(loss)));
+        losses::check(&report.losses, request.strict, &request.allowed)?;
         lens.extend(seal(layout, &**plan, &copied, &files)?);
     }
     lens.extend(sidecars.copy(&folder, &stage, run)?);

@@ -9,6 +9,8 @@ mod kernel;
 mod ranges;
 mod writeback;
 
+use crate::cast::tally::Tally;
+use crate::cast::{Chain, Seen};
 use crate::gather::{Scratch, Strided, swap};
 use crate::logical::Logical;
 use crate::pieces::{Piece, pieces};
@@ -18,11 +20,12 @@ use ranges::{RangeSums, covered};
 use rayon::prelude::*;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteSink, Content, Context, Digest, Error, Layout, OutputFile, OutputId, Result, Segment, StorageId,
-    TensorPlan,
+    ByteSink, Content, Context, Digest, Error, Layout, Loss, OutputFile, OutputId, Result, Segment,
+    StorageId, TensorId, TensorPlan,
 };
 
 /// What is known once the bytes have moved.
@@ -32,6 +35,8 @@ pub struct Copied {
     pub digests: Vec<Digest>,
     /// The length of each file, streamed ones included, by their place; 0 for late ones.
     pub lens: Vec<u64>,
+    /// What casts have lost.
+    pub losses: Vec<Loss>,
 }
 
 /// Moves everything that a layout names into `files`, which has a file for each of the layout's.
@@ -50,7 +55,8 @@ pub fn copy(
     let run = stored.run();
     let sources = RangeSums::of_storages(logical);
     let outputs = RangeSums::of_outputs(layout);
-    let mut filled = Filled::plan(layout, logical)?;
+    let tally = Tally::of(logical)?;
+    let mut filled = Filled::plan(layout, logical, &tally)?;
     let mut extents = Vec::new();
     for (index, placements) in filled.files.iter_mut().enumerate() {
         extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
@@ -62,12 +68,12 @@ pub fn copy(
         run.check_cancelled()?;
         match task {
             Task::Window { file, start, end } => {
-                let copy = WindowCopy { run, stored, sources: &sources, outputs: &outputs };
+                let copy = WindowCopy { run, stored, sources: &sources, outputs: &outputs, tally: &tally };
                 let placements = &filled.files[*file];
                 copy.window(*file, &files[*file], placements, *start, *end, &mut buffers.window)
             }
             Task::Kernel(extent) => extent.copy(stored, files, run, &mut buffers.window),
-            Task::Gather(gather) => gather.copy(stored, files, run, &mut buffers.scratch),
+            Task::Gather(gather) => gather.copy(stored, files, &tally, buffers),
             Task::Stream { file } => {
                 let len = stream(*file, plan, logical, &files[*file])?;
                 *lens[*file].lock().unwrap_or_else(PoisonError::into_inner) = len;
@@ -85,7 +91,7 @@ pub fn copy(
     sources.check_storages(stored)?;
     let digests = outputs.finish(files)?;
     let lens = lens.into_iter().map(|len| len.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
-    Ok(Copied { digests, lens })
+    Ok(Copied { digests, lens, losses: tally.finish(logical, layout)? })
 }
 
 /// Where bytes go in a file, and how they come to be.
@@ -98,15 +104,28 @@ struct Placement<'a> {
 enum Fill<'a> {
     Bytes(&'a [u8]),
     Zeros,
-    Read { storage: StorageId, from: u64, swap_unit: u32 },
+    Read(Read),
+}
+
+/// Bytes of a storage.
+#[derive(Clone, Copy)]
+struct Read {
+    storage: StorageId,
+    from: u64,
+    swap_unit: u32,
+    /// The tensor that they are of, if a cast may change it.
+    tally: Option<TensorId>,
 }
 
 struct GatherTask {
     file: usize,
     base: u64,
+    /// Of elements as they lie, if they are cast.
     copy: Strided,
     storage: StorageId,
     swap_unit: u32,
+    tensor: TensorId,
+    cast: Option<Chain>,
 }
 
 enum Task<'a> {
@@ -134,10 +153,10 @@ struct Filled<'a> {
 }
 
 impl<'a> Filled<'a> {
-    fn plan(layout: &'a Layout, logical: &Logical<'_>) -> Result<Self> {
+    fn plan(layout: &'a Layout, logical: &Logical<'_>, tally: &Tally) -> Result<Self> {
         let mut filled = Self { files: Vec::new(), gathers: Vec::new() };
         for (index, file) in layout.files().iter().enumerate() {
-            let placements = filled.file(index, file, logical)?;
+            let placements = filled.file(index, file, logical, tally)?;
             filled.files.push(placements);
         }
         Ok(filled)
@@ -148,6 +167,7 @@ impl<'a> Filled<'a> {
         index: usize,
         file: &'a OutputFile,
         logical: &Logical<'_>,
+        tally: &Tally,
     ) -> Result<Vec<Placement<'a>>> {
         let Content::Copied(segments) = &file.content else { return Ok(Vec::new()) };
         let mut placements = Vec::with_capacity(segments.len());
@@ -157,19 +177,33 @@ impl<'a> Filled<'a> {
                 Segment::Bytes(bytes) => Fill::Bytes(bytes),
                 Segment::Pad | Segment::Deferred(_) => Fill::Zeros,
                 Segment::Storage { storage, offset, swap_unit } => {
-                    Fill::Read { storage: *storage, from: *offset, swap_unit: *swap_unit }
+                    let (storage, from, swap_unit) = (*storage, *offset, *swap_unit);
+                    Fill::Read(Read { storage, from, swap_unit, tally: None })
                 }
                 Segment::Tensor(part) => {
                     let first = placements.len();
+                    let tensor = part.tensor;
+                    let watched = tally.watches(tensor).then_some(tensor);
                     for piece in pieces(logical.catalog(), part)? {
                         match piece {
                             Piece::Read { to, len, storage, from, swap_unit } => placements.push(Placement {
                                 to: base + to,
                                 len,
-                                fill: Fill::Read { storage, from, swap_unit },
+                                fill: Fill::Read(Read { storage, from, swap_unit, tally: watched }),
                             }),
                             Piece::Gather { copy, storage, swap_unit } => {
-                                self.gathers.push(GatherTask { file: index, base, copy, storage, swap_unit });
+                                let cast = logical.stored().chain(storage)?;
+                                let copy = cast.as_ref().map_or(copy.clone(), |cast| cast.rescaled(&copy));
+                                let file = index;
+                                self.gathers.push(GatherTask {
+                                    file,
+                                    base,
+                                    copy,
+                                    storage,
+                                    swap_unit,
+                                    tensor,
+                                    cast,
+                                });
                             }
                         }
                     }
@@ -212,6 +246,7 @@ struct WindowCopy<'a> {
     stored: &'a Stored<'a>,
     sources: &'a RangeSums,
     outputs: &'a RangeSums,
+    tally: &'a Tally,
 }
 
 impl WindowCopy<'_> {
@@ -240,8 +275,8 @@ impl WindowCopy<'_> {
                     buffer[range].copy_from_slice(&bytes[size(skipped)..size(skipped + (to - from))]);
                 }
                 Fill::Zeros => buffer[range].fill(0),
-                Fill::Read { storage, from: offset, swap_unit: 1 } => {
-                    let read = PendingRead { storage: *storage, from: offset + skipped, range };
+                Fill::Read(read) if read.swap_unit == 1 => {
+                    let read = PendingRead { read: Read { from: read.from + skipped, ..*read }, range };
                     match &mut pending {
                         Some(before) if before.continues(&read) => before.range.end = read.range.end,
                         before => {
@@ -251,15 +286,8 @@ impl WindowCopy<'_> {
                         }
                     }
                 }
-                Fill::Read { storage, from: offset, swap_unit } => {
-                    self.read_swapped(
-                        *storage,
-                        *offset,
-                        *swap_unit,
-                        skipped,
-                        placement.len,
-                        &mut buffer[range],
-                    )?;
+                Fill::Read(read) => {
+                    self.read_swapped(read, skipped, placement.len, &mut buffer[range])?;
                 }
             }
         }
@@ -276,58 +304,66 @@ impl WindowCopy<'_> {
         Ok(())
     }
 
-    fn read(&self, read: &PendingRead, buffer: &mut [u8]) -> Result<()> {
-        let bytes = &mut buffer[read.range.clone()];
-        self.stored.read(read.storage, read.from, bytes)?;
-        self.sources.add_read(read.storage, read.from, bytes)
+    fn read(&self, pending: &PendingRead, buffer: &mut [u8]) -> Result<()> {
+        let bytes = &mut buffer[pending.range.clone()];
+        let from = pending.read.from;
+        self.fetch(&pending.read, from, bytes, from..from + bytes.len() as u64)
     }
 
     /// A number that the window's edge cuts is read whole, by both windows.
-    fn read_swapped(
-        &self,
-        storage: StorageId,
-        offset: u64,
-        unit: u32,
-        skipped: u64,
-        len: u64,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let wide = u64::from(unit);
+    fn read_swapped(&self, read: &Read, skipped: u64, len: u64, out: &mut [u8]) -> Result<()> {
+        let wide = u64::from(read.swap_unit);
+        let end = skipped + out.len() as u64;
         let start = skipped / wide * wide;
-        let end = (skipped + out.len() as u64).next_multiple_of(wide).min(len);
-        let mut bytes = vec![0; size(end - start)];
-        self.stored.read(storage, offset + start, &mut bytes)?;
+        let mut bytes = vec![0; size(end.next_multiple_of(wide).min(len) - start)];
+        self.fetch(read, read.from + start, &mut bytes, read.from + skipped..read.from + end)?;
+        swap(&mut bytes, read.swap_unit);
         let cut = size(skipped - start);
-        self.sources.add_read(storage, offset + skipped, &bytes[cut..cut + out.len()])?;
-        swap(&mut bytes, unit);
         out.copy_from_slice(&bytes[cut..cut + out.len()]);
+        Ok(())
+    }
+
+    /// Reads, and counts of it what is `owned`: for the digests of the storages, and what a cast loses.
+    fn fetch(&self, read: &Read, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
+        let see = &mut |storage, from, bytes: &[u8]| self.sources.add_read(storage, from, bytes);
+        let lost = self.stored.read_seen(read.storage, from, bytes, &mut Seen { owned, see })?;
+        if let Some(tensor) = read.tally {
+            self.tally.add(tensor, lost);
+        }
         Ok(())
     }
 }
 
 /// A read that the next placement may continue.
 struct PendingRead {
-    storage: StorageId,
-    from: u64,
-    range: std::ops::Range<usize>,
+    read: Read,
+    range: Range<usize>,
 }
 
 impl PendingRead {
     fn continues(&self, next: &Self) -> bool {
-        self.storage == next.storage
+        let (read, then) = (&self.read, &next.read);
+        read.storage == then.storage
+            && read.tally == then.tally
             && self.range.end == next.range.start
-            && self.from + self.range.len() as u64 == next.from
+            && read.from + self.range.len() as u64 == then.from
     }
 }
 
 impl TileTask<'_> {
-    fn copy(&self, stored: &Stored<'_>, files: &[File], run: &Run, scratch: &mut Scratch) -> Result<()> {
-        let GatherTask { file, base, storage, swap_unit, .. } = self.gather;
-        let read = |from: u64, buffer: &mut [u8]| stored.read(*storage, from, buffer);
+    fn copy(&self, stored: &Stored<'_>, files: &[File], tally: &Tally, buffers: &mut Buffers) -> Result<()> {
+        let GatherTask { file, base, storage, swap_unit, tensor, .. } = self.gather;
         let write = |to: u64, bytes: &[u8]| {
-            run.count(bytes.len() as u64);
+            stored.run().count(bytes.len() as u64);
             files[*file].write_all_at(bytes, base + to).map_err(Error::from)
         };
+        let Buffers { window, scratch } = buffers;
+        if let Some(cast) = &self.gather.cast {
+            let lost = cast.copy_tile(stored, &self.tile, *swap_unit, (scratch, window), write)?;
+            tally.add(*tensor, lost);
+            return Ok(());
+        }
+        let read = |from: u64, buffer: &mut [u8]| stored.read(*storage, from, buffer);
         self.tile.copy(scratch, *swap_unit, read, write)
     }
 }

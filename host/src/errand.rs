@@ -84,6 +84,10 @@ impl Context for Errand<'_> {
         self.output_is_new
     }
 
+    fn threads(&self) -> usize {
+        self.run.threads()
+    }
+
     fn check_cancelled(&self) -> Result<()> {
         self.run.check_cancelled()
     }

@@ -4,7 +4,9 @@
 #![deny(unsafe_code)]
 
 pub mod attributes;
+pub mod cast;
 pub mod commit;
+pub mod config_dtype;
 pub mod content;
 pub mod convert;
 pub mod copy;
@@ -19,6 +21,7 @@ pub mod inspect;
 pub mod logical;
 pub mod losses;
 pub mod models;
+pub mod naming;
 pub mod numbers;
 pub mod outline;
 pub mod part;
@@ -27,6 +30,7 @@ pub mod plan;
 pub mod plugins;
 pub mod probe;
 pub mod receipt;
+pub mod records;
 pub mod report;
 pub mod run;
 pub mod runner;
@@ -38,6 +42,8 @@ pub mod source;
 pub mod space;
 pub mod stage;
 pub mod stale;
+pub mod steps;
 pub mod stored;
+pub mod suggest;
 pub mod target;
 pub mod verify;

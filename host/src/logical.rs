@@ -3,7 +3,7 @@
 use crate::gather::{Scratch, swap};
 use crate::pieces::{Piece, pieces, tensor_of};
 use crate::run::WINDOW_BYTES;
-use crate::stored::Stored;
+use crate::stored::{Stored, lying};
 use rayon::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -65,13 +65,10 @@ impl<'a> Logical<'a> {
         Ok(())
     }
 
-    /// The storages that a tensor's blocks name.
+    /// The storages where a tensor's bytes lie, whatever they are cast to.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
-        Ok(match &tensor_of(self.catalog, id)?.data {
-            Data::Empty => Vec::new(),
-            Data::Whole { storage, .. } => vec![*storage],
-            Data::Blocks(blocks) => blocks.iter().map(|block| block.storage).collect(),
-        })
+        let tensor = tensor_of(self.catalog, id)?;
+        Ok(tensor.storages().map(|storage| lying(self.catalog, storage)).collect())
     }
 
     fn gathered(&self, id: TensorId) -> Result<Arc<Gathered>> {

@@ -7,11 +7,13 @@ use std::collections::VecDeque;
 use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
 
 /// Lines of one outline.
-const MOST_LINES: usize = 24;
+const MOST_LINES: usize = 20;
 /// Children of one node that are shown before the rest is counted.
 const MOST_CHILDREN: usize = 10;
 /// Characters of one value.
-const MOST_CHARACTERS: usize = 80;
+const MOST_CHARACTERS: usize = 100;
+/// Items of a list that are shown in a line.
+const MOST_ITEMS: usize = 4;
 
 /// A line of an outline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +50,9 @@ pub fn lines(catalog: &Catalog) -> Vec<Line> {
         children.retain(|(_, child)| !walk.is_leaf(*child));
         let count = children.len();
         let places = if level == 0 { MOST_LINES } else { MOST_CHILDREN };
-        // Its line has said all of it.
-        if level > 0 && in_one_line(catalog, &walk, node).is_some() {
+        // Its line has said all of it; of many like one another, that there are so many.
+        let is_said = in_one_line(catalog, &walk, node).is_some();
+        if level > 0 && (is_said || (count > MOST_CHILDREN && walk.tensors_below(node) > 0)) {
             continue;
         }
         if shown.len() + count.min(places) > MOST_LINES && level > 0 {
@@ -94,16 +97,39 @@ fn line(catalog: &Catalog, walk: &Walk<'_>, level: usize, key: &str, node: NodeI
     }
 }
 
-/// A mapping of scalars, as `lr=0.001, betas=...`; `None` for other nodes.
+/// A mapping of values, as `lr=0.001, betas=[0.9, 0.999]`, or a list of scalars; `None` for nodes that
+/// hold more.
 fn in_one_line(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
-    let node = catalog.tree().get(walk.value(id)).filter(|node| node.kind == NodeKind::MAP)?;
+    let node = catalog.tree().get(walk.value(id))?;
+    if node.kind != NodeKind::MAP {
+        return items(catalog, walk, id);
+    }
     let children = walk.children(id);
-    let value = |id: NodeId| scalar(catalog.tree().get(walk.value(id))?);
+    let value = |id: NodeId| {
+        let node = catalog.tree().get(walk.value(id))?;
+        match node.kind {
+            NodeKind::OBJECT if walk.tensors_below(id) == 0 => Some(node.class.to_string()),
+            _ => scalar(node).map(|value| value.to_string()).or_else(|| items(catalog, walk, id)),
+        }
+    };
     let pairs: Option<Vec<String>> =
         children.iter().map(|(key, child)| Some(format!("{key}={}", value(*child)?))).collect();
     let pairs = pairs.filter(|pairs| !pairs.is_empty())?.join(", ");
     let class = if node.class.is_empty() { String::new() } else { format!("{}: ", node.class) };
     Some(shortened(&format!("{class}{pairs}")))
+}
+
+/// A list of scalars, if it is short; else how many they are.
+fn items(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
+    let node = catalog.tree().get(walk.value(id))?;
+    if !matches!(node.kind, NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET) || node.children.is_empty() {
+        return None;
+    }
+    let item = |id: &NodeId| scalar(catalog.tree().get(*id)?).map(|value| value.to_string());
+    let items: Vec<String> = node.children.iter().map(item).collect::<Option<_>>()?;
+    let all = format!("[{}]", items.join(", "));
+    let is_short = items.len() <= MOST_ITEMS && all.chars().count() <= MOST_CHARACTERS;
+    Some(if is_short { all } else { format!("[{} values]", items.len()) })
 }
 
 /// The value of a node, shortened, or what it is.
@@ -223,7 +249,7 @@ mod tests {
             .iter()
             .map(|line| format!("{} {} {}", line.level, line.key, line.value))
             .collect();
-        assert_eq!(shown, ["0 step 3", "0 rates ", "1 0 0.5"]);
+        assert_eq!(shown, ["0 step 3", "0 rates [0.5]"]);
         assert_eq!(json(&catalog).unwrap(), serde_json::json!({"step": 3, "rates": [0.5]}));
     }
 

@@ -3,7 +3,9 @@
 //! random state.
 
 use std::fmt;
-use tensorferry_sdk::{Catalog, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId, Tree};
+use tensorferry_sdk::{
+    Catalog, Dtype, Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, Tensor, TensorId, Tree,
+};
 
 /// What the user wants of the input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -66,8 +68,44 @@ pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<L
             Some((id, short.unwrap_or(name).to_owned()))
         })
         .collect();
-    let root = branch.without.is_empty().then_some(branch.node);
-    Ok((catalog.select(&kept, root)?, branch.left_out))
+    let (catalog, root) = pruned(catalog, &branch)?;
+    Ok((catalog.select(&kept, Some(root))?, branch.left_out))
+}
+
+/// The branch without the children that are not taken: what else is in it is still the user's to know.
+fn pruned(catalog: Catalog, branch: &Branch) -> Result<(Catalog, NodeId)> {
+    if branch.without.is_empty() {
+        return Ok((catalog, branch.node));
+    }
+    let mut tree = catalog.tree().clone();
+    // The way from the branch to the container itself, through its attributes.
+    let mut way = vec![branch.node];
+    let mut node = node_of(&tree, branch.node)?;
+    while let (NodeKind::ATTRIBUTED, Some(&inner)) = (node.kind, node.children.first()) {
+        way.push(inner);
+        node = node_of(&tree, inner)?;
+    }
+    let is_kept = |child: &NodeId| !branch.without.contains(child);
+    let children: Vec<NodeId> = match node.kind {
+        NodeKind::MAP => {
+            node.entries().filter(|(_, value)| is_kept(value)).flat_map(|(key, value)| [key, value]).collect()
+        }
+        _ => node.children.iter().copied().filter(is_kept).collect(),
+    };
+    let limits = Limits::default();
+    let mut made = tree.push(Node { children: children.into(), ..node }, &limits)?;
+    for outer in way.into_iter().rev().skip(1) {
+        let mut outer = node_of(&tree, outer)?;
+        let attributes = outer.children.iter().skip(1).copied();
+        outer.children = std::iter::once(made).chain(attributes).collect();
+        made = tree.push(outer, &limits)?;
+    }
+    tree.set_root(made)?;
+    Ok((catalog.with_tree(tree)?, made))
+}
+
+fn node_of(tree: &Tree, id: NodeId) -> Result<Node> {
+    tree.get(id).cloned().ok_or_else(|| Error::plugin(format!("the tree has no node {}", id.0)))
 }
 
 /// For formats without a tree: the tensors whose names begin with the path.
@@ -114,7 +152,8 @@ impl<'a> Walk<'a> {
             let named =
                 |(key, value): (NodeId, NodeId)| walk.node(key).as_text().is_some() && walk.is_leaf(value);
             let maps = node.entries().any(named) || node.children.iter().any(|c| walk.mapping[c.0 as usize]);
-            walk.mapping.push(maps);
+            // What an object of an unknown class holds is that class's own business.
+            walk.mapping.push(maps && node.kind != NodeKind::OBJECT);
         }
         walk
     }
@@ -161,7 +200,15 @@ impl<'a> Walk<'a> {
     /// Whether a node is one tensor, with whatever is said of it.
     pub(crate) fn is_leaf(&self, id: NodeId) -> bool {
         let value = self.node(self.value(id));
-        value.kind == NodeKind::TENSOR || (value.kind == NodeKind::OBJECT && self.tensors_below(id) == 1)
+        value.kind == NodeKind::TENSOR
+            || (value.kind == NodeKind::OBJECT && self.tensors_below(id) == 1 && self.wraps_a_tensor(value))
+    }
+
+    /// Whether an object's first argument is a tensor, as that of a parameter is.
+    fn wraps_a_tensor(&self, object: &Node) -> bool {
+        let arguments = object.children.first().map(|&id| self.node(id));
+        let first = arguments.filter(|node| node.kind == NodeKind::TUPLE).and_then(|node| node.children.first());
+        first.is_some_and(|&first| self.node(self.value(first)).kind == NodeKind::TENSOR)
     }
 
     /// The tensors below a node.
@@ -190,10 +237,10 @@ impl<'a> Walk<'a> {
                 .partition(|(key, child)| self.is_training_state(key, *child));
             let mappings: Vec<&(String, NodeId)> =
                 rest.iter().copied().filter(|(_, child)| self.mapping[child.0 as usize]).collect();
-            // Beside a model, what holds single numbers alone (a callback's best loss) is none.
-            let (numbers, models): (Vec<_>, Vec<_>) =
-                mappings.iter().copied().partition(|(_, child)| self.holds_numbers(*child));
-            let models = if models.is_empty() { numbers } else { models };
+            // Beside a model, what holds no weights (a callback's best loss) is none.
+            let (others, models): (Vec<_>, Vec<_>) =
+                mappings.iter().copied().partition(|(_, child)| self.holds_no_weights(*child));
+            let models = if models.is_empty() { others } else { models };
             if self.maps_names(branch.node, &children, !models.is_empty()) || models.is_empty() {
                 // Where there is nothing but training state, that is what the user means.
                 for (key, child) in training.into_iter().filter(|_| !rest.is_empty()) {
@@ -213,24 +260,32 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether a node maps names to tensors itself. Beside a model, single numbers (a step, a loss)
-    /// are not one.
+    /// Whether a node maps names to tensors itself. Beside a model, what is no weight does not count.
     fn maps_names(&self, id: NodeId, children: &[(String, NodeId)], beside_a_model: bool) -> bool {
         self.node(self.value(id)).kind == NodeKind::MAP
             && children.iter().any(|(key, child)| {
                 self.is_leaf(*child)
                     && !self.is_training_state(key, *child)
-                    && !(beside_a_model && self.holds_numbers(*child))
+                    && !(beside_a_model && self.holds_no_weights(*child))
             })
     }
 
-    /// Whether no tensor below a node has more than one element.
-    fn holds_numbers(&self, id: NodeId) -> bool {
-        self.tensors(id, &[]).iter().all(|id| self.elements(*id) <= 1)
-    }
-
-    fn elements(&self, id: TensorId) -> u64 {
-        self.catalog.tensor(id).map_or(0, |tensor| tensor.shape.iter().product())
+    /// Whether no tensor below a node is one that a model could have.
+    fn holds_no_weights(&self, root: NodeId) -> bool {
+        let mut open = vec![root];
+        while let Some(id) = open.pop() {
+            if self.tensors_below(id) == 0 {
+                continue;
+            }
+            let node = self.node(id);
+            let tensor = node.as_tensor().and_then(|id| self.catalog.tensor(id));
+            // A class of its own: an array of another library, a history of losses.
+            if tensor.is_some_and(|tensor| node.class.is_empty() && may_be_a_weight(tensor)) {
+                return false;
+            }
+            open.extend(&node.children);
+        }
+        true
     }
 
     /// Optimizers, schedulers, gradient scalers and random states go by these names everywhere; an
@@ -278,6 +333,13 @@ impl<'a> Walk<'a> {
         let known: Vec<String> = self.children(root).into_iter().map(|(key, _)| key).take(20).collect();
         Err(Error::usage(format!("--part {path}: there is no such part")).expected(known.join(", ")))
     }
+}
+
+/// Single numbers are steps and losses; bytes of these lengths are the states of torch's random
+/// generators (`torch.get_rng_state()`, `torch.cuda.get_rng_state()`), whatever they are called.
+fn may_be_a_weight(tensor: &Tensor) -> bool {
+    let is_generator = tensor.dtype == Dtype::U8 && matches!(*tensor.shape, [5056 | 16]);
+    tensor.shape.iter().product::<u64>() > 1 && !is_generator
 }
 
 pub(crate) fn join(path: &str, key: &str) -> String {
@@ -380,10 +442,22 @@ mod tests {
 
     #[test]
     fn training_state_beside_plain_tensors_is_left_out() {
-        let text = r#"{"weight": "T", "scaler.mean": "T", "rng_state": "T"}"#;
+        let text = r#"{"weight": "T", "scaler.mean": "T", "rng_state": "T", "epoch": 3}"#;
         let (part, left_out) = take(catalog(text), &Part::Auto, true).unwrap();
         assert_eq!(names(&part), ["scaler.mean", "weight"]);
         assert_eq!(left_out.len(), 1);
+        // What is no tensor stays in the tree, where a target that cannot hold it says so.
+        let keys: Vec<String> = Walk::new(&part).children(part.tree().root().unwrap()).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, ["epoch", "scaler.mean", "weight"]);
+    }
+
+    #[test]
+    fn random_states_are_no_model_by_any_name() {
+        let state = "T".repeat(5056);
+        let text = format!(r#"{{"net": {{"a": "TT"}}, "cpu": "{state}", "generators": {{"a": "{state}", "b": "T"}}}}"#);
+        let (part, left_out) = take(catalog(&text), &Part::Auto, true).unwrap();
+        assert_eq!(names(&part), ["a"]);
+        assert_eq!(left_out.len(), 2);
     }
 
     #[test]

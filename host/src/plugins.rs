@@ -8,7 +8,7 @@ pub use search::{PluginFolder, folders};
 
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::mirror::RemoteFormat;
-use tensorferry_sdk::{Capabilities, Description, Error, Format, Result};
+use tensorferry_sdk::{Description, Error, Format, Result, Side};
 
 /// A format of a loaded plugin.
 pub struct LoadedFormat {
@@ -130,14 +130,17 @@ impl Plugins {
     ///
     /// # Errors
     /// I/o, if there is no plugin at all; usage, naming the ids that there are.
-    pub fn format(&self, id: &str, ability: Capabilities) -> Result<&LoadedFormat> {
+    pub fn format(&self, id: &str, side: Side) -> Result<&LoadedFormat> {
         self.check_any()?;
         let format = self.formats.iter().find(|format| format.description.id == id);
-        let able = |f: &&LoadedFormat| f.description.capabilities.has(ability);
+        let able = |f: &&LoadedFormat| match side {
+            Side::Reader => f.description.reads(),
+            Side::Writer => f.description.writes(),
+        };
         format.filter(able).ok_or_else(|| {
             let ids: Vec<&str> =
                 self.formats.iter().filter(able).map(|f| f.description.id.as_str()).collect();
-            let verb = if ability == Capabilities::WRITE { "written" } else { "read" };
+            let verb = if side == Side::Writer { "written" } else { "read" };
             let problem = match format {
                 Some(_) => format!("format {id} cannot be {verb}"),
                 None => format!("no format {id:?}{}", suggestion(id, &ids)),

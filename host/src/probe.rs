@@ -2,7 +2,7 @@
 
 use crate::plugins::{LoadedFormat, Plugins};
 use globset::GlobBuilder;
-use tensorferry_sdk::{Capabilities, Context, Description, Entry, Error, Format, Result, Score, Source};
+use tensorferry_sdk::{Context, Description, Entry, Error, Format, Result, Score, Side, Source};
 
 /// What declared data is worth, on the scale of [`Score`].
 const BY_MAGIC: u32 = 70;
@@ -21,11 +21,11 @@ pub fn probe<'a>(
     context: &dyn Context,
 ) -> Result<&'a LoadedFormat> {
     if let Some(id) = named {
-        return plugins.format(id, Capabilities::READ);
+        return plugins.format(id, Side::Reader);
     }
     plugins.check_any()?;
     let mut scored: Vec<(u32, &LoadedFormat)> = Vec::new();
-    for format in plugins.formats().iter().filter(|f| f.description.capabilities.has(Capabilities::READ)) {
+    for format in plugins.formats().iter().filter(|f| f.description.reads()) {
         let declared = declared_score(&format.description, source);
         let score = match format.format.probe(source, context)? {
             // A suffix decides between formats that are equally sure of the bytes.
@@ -93,7 +93,7 @@ fn unknown(plugins: &Plugins, source: &dyn Source) -> Error {
     let ids: Vec<&str> = plugins
         .formats()
         .iter()
-        .filter(|f| f.description.capabilities.has(Capabilities::READ))
+        .filter(|f| f.description.reads())
         .map(|f| f.description.id.as_str())
         .collect();
     let name = match source.entry() {

@@ -22,6 +22,8 @@ pub struct Report {
     pub format: String,
     /// Tensors in the output.
     pub tensors: u64,
+    /// Records in the output, where it is one of records.
+    pub records: Option<u64>,
     /// Bytes of the output's files.
     pub bytes: u64,
     /// From the start to the commit.
@@ -57,6 +59,7 @@ impl Report {
             output: target.output.clone(),
             format: target.format.description.id.clone(),
             tensors: read - omitted as u64,
+            records: None,
             bytes: 0,
             seconds: 0.0,
             verified: None,
@@ -66,6 +69,41 @@ impl Report {
             notes: Vec::new(),
             dry_run: request.dry_run,
         }
+    }
+
+    /// A report of a conversion of records that is about to begin.
+    #[must_use]
+    pub fn of_records(request: &Request, target: &Resolved<'_>, losses: Vec<Loss>) -> Self {
+        Self {
+            input: request.input.clone(),
+            output: target.output.clone(),
+            format: target.format.description.id.clone(),
+            tensors: 0,
+            records: Some(0),
+            bytes: 0,
+            seconds: 0.0,
+            verified: None,
+            losses,
+            files: Vec::new(),
+            receipt: None,
+            notes: Vec::new(),
+            dry_run: request.dry_run,
+        }
+    }
+
+    /// The end of a dry run of records: how long files will be is not known.
+    #[must_use]
+    pub fn planned_records(
+        mut self,
+        files: &[String],
+        records: Option<u64>,
+        started: Instant,
+        run: &Run,
+    ) -> Self {
+        let folder = if self.output.is_dir() { self.output.clone() } else { parent(&self.output) };
+        self.files = files.iter().map(|path| (folder.join(path), 0)).collect();
+        self.records = records;
+        self.end(started, run)
     }
 
     /// Notes what earlier runs had left beside the output, and what became of it.
@@ -113,6 +151,7 @@ impl Report {
             "output": self.output,
             "format": self.format,
             "tensors": self.tensors,
+            "records": self.records,
             "bytes": self.bytes,
             "seconds": self.seconds,
             "verified": self.verified.is_some(),

@@ -94,6 +94,10 @@ impl Context for Run {
         self.cancelled.load(Ordering::Relaxed)
     }
 
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
     fn note(&self, message: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         // A plugin cannot fill the memory, or the user's terminal, with notes.

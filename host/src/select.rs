@@ -2,6 +2,7 @@
 //! target's format can take, and says what that leaves out.
 
 use crate::part::{self, Part};
+use crate::steps::{self, Step, Stepped};
 use crate::{attributes, losses};
 use tensorferry_sdk::{Capabilities, Catalog, Description, Loss, Result};
 
@@ -9,19 +10,23 @@ use tensorferry_sdk::{Capabilities, Catalog, Description, Loss, Result};
 pub struct Selected {
     /// The tensors, metadata and tree.
     pub catalog: Catalog,
-    /// What the reader, `--part auto`, or the target's format leave out.
+    /// What the reader, `--part auto`, steps, or the target's format leave out.
     pub losses: Vec<Loss>,
+    /// What the steps say beside that.
+    pub notes: Vec<String>,
 }
 
-/// Takes a part of a catalog for a target.
+/// Takes a part of a catalog, and has steps change it, for a target.
 ///
 /// # Errors
-/// Usage, if the part is not there, or if several could be meant.
-pub fn select(catalog: &Catalog, part: &Part, target: &Description) -> Result<Selected> {
+/// Usage, if the part is not there, or if several could be meant; whatever a step says.
+pub fn select(catalog: &Catalog, part: &Part, steps: &[Step], target: &Description) -> Result<Selected> {
     let keeps = |capability| target.capabilities.has(capability);
     let mut lost = catalog.losses().to_vec();
-    let (mut catalog, left_out) = part::take(catalog.clone(), part, !keeps(Capabilities::TREE))?;
+    let (catalog, left_out) = part::take(catalog.clone(), part, !keeps(Capabilities::TREE))?;
     lost.extend(left_out);
+    let Stepped { mut catalog, said } = steps::apply(catalog, steps)?;
+    lost.extend(said.losses);
     if keeps(Capabilities::TREE) {
         catalog = attributes::unfold(catalog)?;
     } else {
@@ -31,5 +36,5 @@ pub fn select(catalog: &Catalog, part: &Part, target: &Description) -> Result<Se
     if !keeps(Capabilities::METADATA) {
         lost.extend(losses::of_metadata(&catalog));
     }
-    Ok(Selected { catalog, losses: lost })
+    Ok(Selected { catalog, losses: lost, notes: said.notes })
 }

@@ -1,6 +1,7 @@
 //! Sidecars are what lies beside the weights of a model folder: configuration, tokenizers, a model
 //! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
 
+use crate::config_dtype::{self, Edit};
 use crate::models::Model;
 use crate::plugins::Plugins;
 use crate::receipt;
@@ -9,19 +10,24 @@ use crate::source::FileSource;
 use crate::stage::Stage;
 use crate::target::Resolved;
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use tensorferry_sdk::{Context, Description, Entry, Error, Layout, Loss, LossKind, Result, Source, Target};
+use tensorferry_sdk::{
+    Catalog, Context, Description, Entry, Error, Layout, Loss, LossKind, Result, Source, Target,
+};
 
 /// How deep sub-folders are entered.
 pub(crate) const MOST_FOLDERS: usize = 32;
 
 /// The files that go along, and those that do not.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Sidecars {
     names: Vec<String>,
     losses: Vec<Loss>,
     notes: Vec<String>,
+    /// Those whose text changes, and the files that they were read from.
+    edited: BTreeMap<String, (Vec<u8>, FileSource)>,
 }
 
 /// What becomes of the files of an input folder that no reader of its models has read.
@@ -148,6 +154,34 @@ impl Sidecars {
         &self.losses
     }
 
+    /// Has the configuration of a model whose weights are cast say their dtype. `catalog` is what is
+    /// written of it.
+    ///
+    /// # Errors
+    /// Transient, where the file changed; else i/o.
+    pub fn follow_casts(&mut self, input: &Path, model: &Model<'_>, catalog: &Catalog) -> Result<()> {
+        let name = model.path_of(config_dtype::NAME);
+        if !self.names.contains(&name) {
+            return Ok(());
+        }
+        let source = FileSource::at(input.to_owned(), Entry::Folder);
+        let file = source.open(&name)?;
+        let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MOST_BYTES)).unwrap_or(0)];
+        source.read_at(file, 0, &mut text)?;
+        // Cut off, or no text: no JSON either.
+        match config_dtype::edit(std::str::from_utf8(&text).unwrap_or_default(), catalog) {
+            Edit::None => {}
+            Edit::Text(edited, change) => {
+                self.notes.push(format!("{name}: {change}"));
+                self.edited.insert(name, (edited.into_bytes(), source));
+            }
+            Edit::Untrue(says) => {
+                self.notes.push(format!("{name}: {says}, though the weights are of other dtypes now"));
+            }
+        }
+        Ok(())
+    }
+
     /// Copies them into the stage; gives their lengths.
     ///
     /// # Errors
@@ -157,6 +191,14 @@ impl Sidecars {
         let mut buffer = vec![0; WINDOW_BYTES];
         let mut lens = Vec::with_capacity(self.names.len());
         for name in &self.names {
+            if let Some((text, source)) = self.edited.get(name) {
+                let len = text.len() as u64;
+                let output = stage.create(name, Some(len))?;
+                output.write_all_at(text, 0).map_err(|e| Error::from(e).file(name))?;
+                source.check_unchanged()?;
+                lens.push(len);
+                continue;
+            }
             let file = source.open(name)?;
             let len = source.len(file);
             let output = stage.create(name, Some(len))?;

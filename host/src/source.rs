@@ -113,11 +113,11 @@ impl FileSource {
         self.state().by_name.contains_key(name)
     }
 
-    /// The names of the files that have been opened, sorted.
+    /// The names that have been opened, sorted.
     #[must_use]
-    pub fn opened(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.files.iter().map(|(_, file)| file.name.as_str()).collect();
-        names.sort_unstable();
+    pub fn opened_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.state().by_name.keys().cloned().collect();
+        names.sort();
         names
     }
 

@@ -1,6 +1,7 @@
 //! Stored bytes: the storages of a catalog, read by position wherever they live, and checked
 //! against the digests that their format gives.
 
+use crate::cast::{Chain, Lost, Seen};
 use crate::input::Input;
 use crate::run::{Run, WINDOW_BYTES};
 use rayon::prelude::*;
@@ -10,8 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::{
-    ByteSink, Catalog, Checksum, Context, Data, Digest, DigestAlgorithm, Error, Place, Result, Source,
-    Storage, StorageId, Tensor, check_range,
+    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, Place, Result, Source, Storage,
+    StorageId, Tensor, check_range,
 };
 
 /// Makes a temporary file that has no name: beside the output, or where temporary files go.
@@ -70,6 +71,10 @@ impl<'a> Stored<'a> {
         let storage = self.storage(id)?;
         check_range("", storage.len, offset, buffer.len() as u64)?;
         match &storage.place {
+            Place::Cast(_) => {
+                let mut seen = Seen { owned: 0..0, see: &mut |_, _, _| Ok(()) };
+                self.read_seen(id, offset, buffer, &mut seen).map(drop)
+            }
             Place::File { file, offset: start } => self.input.source.read_at(*file, start + offset, buffer),
             Place::Inline(bytes) => {
                 copy_from(bytes, offset, buffer);
@@ -82,6 +87,41 @@ impl<'a> Stored<'a> {
                 }
                 Decoded::Spilled(file) => file.read_exact_at(buffer, offset).map_err(Error::from),
             },
+        }
+    }
+
+    /// The same, for a reader that wants to know what comes by; says what a cast loses of it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and what `seen` gives.
+    pub fn read_seen(
+        &self,
+        id: StorageId,
+        offset: u64,
+        buffer: &mut [u8],
+        seen: &mut Seen<'_>,
+    ) -> Result<Lost> {
+        if let Some(chain) = self.chain(id)? {
+            check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
+            return chain.read(self, offset, buffer, seen);
+        }
+        self.read(id, offset, buffer)?;
+        let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
+        let owned = inside(seen.owned.start)..inside(seen.owned.end);
+        let bytes = usize::try_from(owned.start).unwrap_or(usize::MAX)
+            ..usize::try_from(owned.end).unwrap_or(usize::MAX);
+        (seen.see)(id, offset + owned.start, &buffer[bytes])?;
+        Ok(Lost::default())
+    }
+
+    /// The way to a storage that casts; `None` for the others.
+    ///
+    /// # Errors
+    /// Unsupported, if a dtype on it has no numbers.
+    pub fn chain(&self, id: StorageId) -> Result<Option<Chain>> {
+        match &self.storage(id)?.place {
+            Place::Cast(cast) => Chain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
+            _ => Ok(None),
         }
     }
 
@@ -113,11 +153,7 @@ impl<'a> Stored<'a> {
 
     /// The first tensor that has bytes in a storage.
     fn tensor_in(&self, id: StorageId) -> Option<&str> {
-        let lies_in = |tensor: &&Tensor| match &tensor.data {
-            Data::Empty => false,
-            Data::Whole { storage, .. } => *storage == id,
-            Data::Blocks(blocks) => blocks.iter().any(|block| block.storage == id),
-        };
+        let lies_in = |tensor: &&Tensor| tensor.storages().any(|storage| lying(self.catalog, storage) == id);
         self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
     }
 
@@ -180,6 +216,15 @@ impl<'a> Stored<'a> {
             Some(file) => Decoded::Spilled(file),
             None => Decoded::Memory(sink.memory),
         })
+    }
+}
+
+/// The storage where the bytes behind a storage lie: itself, unless it casts another one's.
+#[must_use]
+pub fn lying(catalog: &Catalog, id: StorageId) -> StorageId {
+    match catalog.storage(id).map(|storage| &storage.place) {
+        Some(Place::Cast(cast)) => cast.of,
+        _ => id,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::plugins::{LoadedFormat, Plugins};
 use crate::stage::{Destination, Kind};
 use crate::stored::Spill;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Capabilities, Entry, Error, Result, Target};
+use tensorferry_sdk::{Entry, Error, Result, Side, Target};
 
 /// Endings that several formats of this field use: they say nothing, whichever plugins are there.
 const AMBIGUOUS: [&str; 3] = [".bin", ".ckpt", ".pb"];
@@ -56,7 +56,7 @@ pub fn resolve<'a>(
     let is_folder =
         text.ends_with('/') || output.is_dir() || (*input == Entry::Folder && by_suffix.is_empty());
     let format = match named {
-        Some(id) => plugins.format(id, Capabilities::WRITE)?,
+        Some(id) => plugins.format(id, Side::Writer)?,
         None => match &*by_suffix {
             [one] if !is_folder && !AMBIGUOUS.iter().any(|suffix| text.ends_with(suffix)) => one,
             _ => return Err(undecided(plugins, text)),
@@ -76,7 +76,7 @@ pub fn resolve<'a>(
 }
 
 fn writers(plugins: &Plugins) -> impl Iterator<Item = &LoadedFormat> {
-    plugins.formats().iter().filter(|format| format.description.capabilities.has(Capabilities::WRITE))
+    plugins.formats().iter().filter(|format| format.description.writes())
 }
 
 fn writers_of<'a>(plugins: &'a Plugins, name: &str) -> Vec<&'a LoadedFormat> {

@@ -1,14 +1,13 @@
 //! Building a catalog: a reader fills a [`CatalogSink`], and the only way to a [`Catalog`] is
 //! [`CatalogBuilder`], which checks every extent as it is given.
 
-use crate::block::{is_row_major, reach};
-use crate::region::check_tiling;
+use crate::proof::Proof;
 use crate::source::check_range;
 use crate::{
-    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Region, Result, Source,
-    Storage, StorageId, Tensor, TensorId, element_count, row_major_strides,
+    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Result, Source,
+    Storage, StorageId, Tensor, TensorId,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Takes what a reader finds. Each call is checked before it returns.
 pub trait CatalogSink {
@@ -102,11 +101,8 @@ pub trait CatalogSink {
 pub struct CatalogBuilder<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
-    catalog: Catalog,
-    names: HashMap<String, u32>,
-    blocks: u64,
+    proof: Proof<'a>,
     inline_bytes: u64,
-    expanded_bytes: u64,
 }
 
 impl<'a> CatalogBuilder<'a> {
@@ -116,11 +112,8 @@ impl<'a> CatalogBuilder<'a> {
         Self {
             source,
             limits,
-            catalog: Catalog { origin: format.to_owned(), ..Catalog::default() },
-            names: HashMap::new(),
-            blocks: 0,
+            proof: Proof::new(Catalog { origin: format.to_owned(), ..Catalog::default() }, limits),
             inline_bytes: 0,
-            expanded_bytes: 0,
         }
     }
 
@@ -129,11 +122,11 @@ impl<'a> CatalogBuilder<'a> {
     /// # Errors
     /// A plugin error, if the tree names a tensor that is not there.
     pub fn finish(self) -> Result<Catalog> {
-        self.catalog.check_tree()?;
-        Ok(self.catalog)
+        self.proof.finish()
     }
 
-    /// Metadata, losses and inline bytes are held in memory: together they are bounded like a header.
+    /// Names, metadata, losses and inline bytes are held in memory: together they are bounded like a
+    /// header.
     fn hold(&mut self, bytes: usize) -> Result<()> {
         self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
         if self.inline_bytes > self.limits.header_bytes {
@@ -142,96 +135,6 @@ impl<'a> CatalogBuilder<'a> {
         }
         Ok(())
     }
-
-    fn add(&mut self, name: &str, dtype: Dtype, shape: &[u64], bytes: u64, data: Data) -> Result<TensorId> {
-        let limits = self.limits;
-        if name.len() as u64 > limits.name_bytes {
-            return Err(Error::limit("a tensor's name is too long")
-                .expected(format!("at most {} bytes", limits.name_bytes))
-                .found(name.len()));
-        }
-        let id = u32::try_from(self.catalog.tensors.len())
-            .ok()
-            .filter(|&id| u64::from(id) < limits.tensors)
-            .ok_or_else(|| {
-                Error::limit("too many tensors").expected(format!("at most {}", limits.tensors))
-            })?;
-        if self.names.insert(name.to_owned(), id).is_some() {
-            return Err(Error::malformed("two tensors have this name").tensor(name));
-        }
-        self.catalog.tensors.push(Tensor {
-            name: name.to_owned(),
-            dtype,
-            shape: shape.to_vec(),
-            bytes,
-            data,
-            labels: BTreeMap::new(),
-        });
-        Ok(TensorId(id))
-    }
-
-    fn info(&self, name: &str, dtype: Dtype) -> Result<DtypeInfo> {
-        let info = self.catalog.dtype_info(dtype);
-        info.cloned().ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())).tensor(name))
-    }
-
-    fn storage_len(&self, name: &str, storage: StorageId) -> Result<u64> {
-        let storage_len = self.catalog.storage(storage).map(|s| s.len);
-        storage_len.ok_or_else(|| Error::plugin(format!("no storage {}", storage.0)).tensor(name))
-    }
-
-    /// Counts what a block has beyond the bytes that are stored for it.
-    fn expand(&mut self, name: &str, logical: u64, stored: u64) -> Result<()> {
-        self.expanded_bytes = self.expanded_bytes.saturating_add(logical.saturating_sub(stored));
-        if self.expanded_bytes > self.limits.expanded_bytes {
-            return Err(Error::limit("views repeat stored bytes too often")
-                .tensor(name)
-                .expected(format!("at most {} bytes more than are stored", self.limits.expanded_bytes))
-                .found(self.expanded_bytes));
-        }
-        Ok(())
-    }
-
-    fn check_block(&mut self, name: &str, info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
-        let region = &block.region;
-        if block.strides.len() != region.shape.len() {
-            return Err(Error::plugin("a block's strides and shape differ in rank").tensor(name));
-        }
-        let elements = element_count(&region.shape)?;
-        if elements == 0 {
-            return Ok(());
-        }
-        let storage_len = self.storage_len(name, block.storage)?;
-        let logical = info.bytes_of(elements).map_err(|e| e.tensor(name))?;
-        let Some(width) = info.element_bytes() else {
-            check_packed(info, shape, block).map_err(|e| e.tensor(name))?;
-            return check_range("", storage_len, block.offset, logical).map_err(|e| outside(e, name));
-        };
-        let (before, after) = reach(block, width)
-            .ok_or_else(|| Error::malformed("a view's extent does not fit 64 bits").tensor(name))?;
-        let extent = before + after;
-        let start = block.offset.checked_sub(before).ok_or_else(|| {
-            Error::malformed("a view starts before its storage")
-                .tensor(name)
-                .found(format!("-{before} bytes from {}", block.offset))
-        })?;
-        check_range("", storage_len, start, extent).map_err(|e| outside(e, name))?;
-        self.expand(name, logical, extent)
-    }
-}
-
-/// Elements that share bytes can only be read as they lie, from a byte's first element.
-fn check_packed(info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
-    let run = block.region.row_major_run(shape);
-    let row_major = block.strides == row_major_strides(&block.region.shape);
-    match run {
-        Some((start, _)) if row_major && start.is_multiple_of(info.block_elements().into()) => Ok(()),
-        _ => Err(Error::unsupported(format!("a strided view of packed {}", info.name()))),
-    }
-}
-
-fn outside(error: Error, name: &str) -> Error {
-    error.context("the tensor lies outside its storage").tensor(name)
 }
 
 impl CatalogSink for CatalogBuilder<'_> {
@@ -241,6 +144,9 @@ impl CatalogSink for CatalogBuilder<'_> {
                 check_range(self.source.name(*file), self.source.len(*file), *offset, storage.len)?;
             }
             Place::Encoded { .. } => {}
+            Place::Cast(_) => {
+                return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
+            }
             Place::Inline(bytes) => {
                 if bytes.len() as u64 != storage.len {
                     return Err(Error::plugin("an inline storage's length is not that of its bytes"));
@@ -248,18 +154,18 @@ impl CatalogSink for CatalogBuilder<'_> {
                 self.hold(bytes.len())?;
             }
         }
-        let id = u32::try_from(self.catalog.storages.len())
+        let id = u32::try_from(self.proof.catalog.storages.len())
             .ok()
             .filter(|&id| u64::from(id) < self.limits.entries)
             .ok_or_else(|| {
                 Error::limit("too many storages").expected(format!("at most {}", self.limits.entries))
             })?;
-        self.catalog.storages.push(storage);
+        self.proof.catalog.storages.push(storage);
         Ok(StorageId(id))
     }
 
     fn dtype(&mut self, info: &DtypeInfo) -> Result<Dtype> {
-        let known = &mut self.catalog.extensions;
+        let known = &mut self.proof.catalog.extensions;
         let index = known.iter().position(|k| k.name() == info.name()).unwrap_or(known.len());
         if index == known.len() {
             if index >= 4096 {
@@ -281,29 +187,9 @@ impl CatalogSink for CatalogBuilder<'_> {
         storage: StorageId,
         offset: u64,
     ) -> Result<TensorId> {
-        let info = self.info(name, dtype)?;
-        let elements = element_count(shape).map_err(|e| e.tensor(name))?;
-        let bytes = if info.is_variable() && elements > 0 {
-            let len = self.storage_len(name, storage)?;
-            let bytes = len.saturating_sub(offset);
-            // Each element begins with its length, so a shape cannot claim more than is there.
-            if bytes / 8 < elements {
-                return Err(Error::malformed("strings are missing")
-                    .tensor(name)
-                    .expected(format!("{elements} elements of at least 8 bytes"))
-                    .found(format!("{bytes} bytes")));
-            }
-            bytes
-        } else if elements == 0 {
-            0
-        } else {
-            info.bytes_of(elements).map_err(|e| e.tensor(name))?
-        };
-        if bytes == 0 {
-            return self.add(name, dtype, shape, 0, Data::Empty);
-        }
-        check_range("", self.storage_len(name, storage)?, offset, bytes).map_err(|e| outside(e, name))?;
-        self.add(name, dtype, shape, bytes, Data::Whole { storage, offset })
+        // A name may be long because many tensors share its beginning, which the file has but once.
+        self.hold(name.len())?;
+        self.proof.add(named(name, dtype, shape, Data::Whole { storage, offset }))
     }
 
     fn tensor_of_blocks(
@@ -313,31 +199,8 @@ impl CatalogSink for CatalogBuilder<'_> {
         shape: &[u64],
         blocks: Vec<Block>,
     ) -> Result<TensorId> {
-        let info = self.info(name, dtype)?;
-        self.blocks += blocks.len() as u64;
-        if self.blocks > self.limits.entries {
-            return Err(Error::limit("too many blocks")
-                .tensor(name)
-                .expected(format!("at most {}", self.limits.entries)));
-        }
-        if info.is_variable() && !blocks.is_empty() {
-            return Err(Error::unsupported("strings in several blocks").tensor(name));
-        }
-        let elements = element_count(shape).map_err(|e| e.tensor(name))?;
-        for block in &blocks {
-            self.check_block(name, &info, shape, block)?;
-        }
-        let regions: Vec<Region> = blocks.iter().map(|block| block.region.clone()).collect();
-        check_tiling(shape, &regions).map_err(|e| e.tensor(name))?;
-        if elements == 0 {
-            return self.add(name, dtype, shape, 0, Data::Empty);
-        }
-        let bytes = info.bytes_of(elements).map_err(|e| e.tensor(name))?;
-        let data = match &*blocks {
-            [one] if is_row_major(one) => Data::Whole { storage: one.storage, offset: one.offset },
-            _ => Data::Blocks(blocks),
-        };
-        self.add(name, dtype, shape, bytes, data)
+        self.hold(name.len())?;
+        self.proof.add(named(name, dtype, shape, Data::Blocks(blocks)))
     }
 
     fn metadata(&mut self, key: &str, value: &str) -> Result<()> {
@@ -345,7 +208,7 @@ impl CatalogSink for CatalogBuilder<'_> {
             return Err(Error::limit("a metadata key is too long").found(key.len()));
         }
         self.hold(key.len() + value.len())?;
-        match self.catalog.metadata.insert(key.to_owned(), value.to_owned()) {
+        match self.proof.catalog.metadata.insert(key.to_owned(), value.to_owned()) {
             None => Ok(()),
             Some(_) => Err(Error::malformed("two metadata entries have this key").found(format!("{key:?}"))),
         }
@@ -353,28 +216,28 @@ impl CatalogSink for CatalogBuilder<'_> {
 
     fn node(&mut self, node: Node) -> Result<NodeId> {
         self.hold(node.bytes.len() + node.class.len())?;
-        self.catalog.tree.push(node, self.limits)
+        self.proof.catalog.tree.push(node, self.limits)
     }
 
     fn root(&mut self, root: NodeId) -> Result<()> {
-        self.catalog.tree.set_root(root)
+        self.proof.catalog.tree.set_root(root)
     }
 
     fn loss(&mut self, loss: Loss) -> Result<()> {
         self.hold(loss.what.len() + loss.why.len())?;
-        self.catalog.losses.push(loss);
+        self.proof.catalog.losses.push(loss);
         Ok(())
     }
 
     fn origin(&mut self, format: &str) -> Result<()> {
         self.hold(format.len())?;
-        format.clone_into(&mut self.catalog.origin);
+        format.clone_into(&mut self.proof.catalog.origin);
         Ok(())
     }
 
     fn global(&mut self, name: &str) -> Result<()> {
         self.hold(name.len())?;
-        self.catalog.globals.push(name.to_owned());
+        self.proof.catalog.globals.push(name.to_owned());
         Ok(())
     }
 
@@ -383,11 +246,16 @@ impl CatalogSink for CatalogBuilder<'_> {
         if ["", "name", "dtype", "shape", "bytes", "tied_to", "digest"].contains(&key) {
             return Err(Error::plugin(format!("no label can be called {key:?}")));
         }
-        let tensor = self.catalog.tensors.get_mut(tensor.0 as usize);
+        let tensor = self.proof.catalog.tensors.get_mut(tensor.0 as usize);
         let tensor = tensor.ok_or_else(|| Error::plugin("a label of a tensor that is not there"))?;
         tensor.labels.insert(key.to_owned(), value.to_owned());
         Ok(())
     }
+}
+
+fn named(name: &str, dtype: Dtype, shape: &[u64], data: Data) -> Tensor {
+    let (name, shape) = (name.to_owned(), shape.to_vec());
+    Tensor { name, dtype, shape, bytes: 0, data, labels: BTreeMap::new() }
 }
 
 #[cfg(test)]
@@ -395,7 +263,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::{FileId, MemorySource};
+    use crate::{FileId, MemorySource, Region};
 
     fn build(check: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Result<Catalog> {
         let source = MemorySource::file("x", vec![0_u8; 100]);

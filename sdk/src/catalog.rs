@@ -3,9 +3,10 @@
 //!
 //! A catalog cannot hold an extent that is out of bounds: see [`CatalogBuilder`](crate::CatalogBuilder).
 
+use crate::proof::Proof;
 use crate::{
-    Block, Dtype, DtypeInfo, Error, Loss, Node, NodeId, Region, Result, Storage, StorageId, Tree,
-    row_major_strides,
+    Block, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Region, Result, Storage, StorageId,
+    Tree, row_major_strides,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,6 +45,18 @@ pub struct Tensor {
     pub data: Data,
     /// What else is known of it, for the user to see.
     pub labels: BTreeMap<String, String>,
+}
+
+impl Tensor {
+    /// The storages that its blocks name, one for each block.
+    pub fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
+        let (whole, blocks) = match &self.data {
+            Data::Empty => (None, None),
+            Data::Whole { storage, .. } => (Some(*storage), None),
+            Data::Blocks(blocks) => (None, Some(blocks)),
+        };
+        whole.into_iter().chain(blocks.into_iter().flatten().map(|block| block.storage))
+    }
 }
 
 /// What an input holds; every extent in bounds, every tensor tiled.
@@ -189,6 +202,53 @@ impl Catalog {
         })
     }
 
+    /// The same catalog with other tensors over its storages; each is proved anew, as a reader's are, so
+    /// that no extent is out of bounds, no name there twice, and every tensor tiled by its blocks. Lengths
+    /// are computed, whatever [`Tensor::bytes`] says. The tree stays, unless another one is given: it
+    /// names tensors by their place, so one that names them by their old place is not what was meant.
+    ///
+    /// # Errors
+    /// Malformed, for what the proof refuses; a plugin error, if the tree names a tensor that is not
+    /// there; a limit.
+    pub fn with_tensors(self, tensors: Vec<Tensor>, tree: Option<Tree>, limits: &Limits) -> Result<Self> {
+        let tree = tree.unwrap_or(self.tree);
+        let mut proof = Proof::new(Self { tensors: Vec::with_capacity(tensors.len()), tree, ..self }, limits);
+        for tensor in tensors {
+            proof.add(tensor)?;
+        }
+        proof.finish()
+    }
+
+    /// The same catalog with these storages once more each, and the places of the second ones: tensors
+    /// that lie in one and tensors that lie in the other are not tied, though the bytes are the same.
+    ///
+    /// # Errors
+    /// A plugin error, for a storage that is not there; a limit, on storages or on what lies in memory.
+    pub fn with_storages_again(
+        mut self,
+        ids: &[StorageId],
+        limits: &Limits,
+    ) -> Result<(Self, Vec<StorageId>)> {
+        let held = |storage: &Storage| {
+            if let Place::Inline(bytes) = &storage.place { bytes.len() as u64 } else { 0 }
+        };
+        let mut inline = self.storages.iter().map(held).sum::<u64>();
+        let mut again = Vec::with_capacity(ids.len());
+        for id in ids {
+            let storage = self.storage(*id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
+            inline = inline.saturating_add(held(storage));
+            if inline > limits.header_bytes || self.storages.len() as u64 >= limits.entries {
+                return Err(Error::limit("too many storages, or too many bytes in memory"));
+            }
+            let storage = storage.clone();
+            again.push(StorageId(
+                u32::try_from(self.storages.len()).map_err(|_| Error::limit("too many storages"))?,
+            ));
+            self.storages.push(storage);
+        }
+        Ok((self, again))
+    }
+
     /// The same catalog with other metadata.
     #[must_use]
     pub fn with_metadata(self, metadata: BTreeMap<String, String>) -> Self {
@@ -210,5 +270,89 @@ impl Catalog {
             Some(id) => Err(Error::plugin(format!("the tree names tensor {}, which is not there", id.0))),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{CatalogBuilder, CatalogSink, FileId, MemorySource};
+
+    /// `a` and `b`, six F32 each, in one storage of a file; the tree names `b`.
+    fn catalog() -> Catalog {
+        let source = MemorySource::file("x", vec![0_u8; 48]);
+        let limits = Limits::default();
+        let mut builder = CatalogBuilder::new("test", &source, &limits);
+        let storage = builder.storage(Storage::file(FileId(0), 0, 48)).unwrap();
+        builder.tensor("a", Dtype::F32, &[2, 3], storage, 0).unwrap();
+        let b = builder.tensor("b", Dtype::F32, &[2, 3], storage, 24).unwrap();
+        let root = builder.node(Node::tensor(b)).unwrap();
+        builder.root(root).unwrap();
+        builder.finish().unwrap()
+    }
+
+    fn with(change: impl FnOnce(&mut Vec<Tensor>)) -> Result<Catalog> {
+        let catalog = catalog();
+        let mut tensors = catalog.tensors().to_vec();
+        change(&mut tensors);
+        catalog.with_tensors(tensors, None, &Limits::default())
+    }
+
+    #[test]
+    fn other_tensors_are_proved_as_a_readers_are() {
+        assert_eq!(with(|_| ()).unwrap().tensors(), catalog().tensors());
+        let turned = |offset| Block {
+            region: Region::whole(&[3, 2]),
+            storage: StorageId(0),
+            offset,
+            strides: vec![1, 3],
+        };
+        let changed = with(|tensors| {
+            tensors[0].shape = vec![3, 2];
+            tensors[0].data = Data::Blocks(vec![turned(0)]);
+            tensors[0].bytes = 999;
+        });
+        assert_eq!(changed.unwrap().tensors()[0].bytes, 24);
+        for change in [
+            (|tensors| tensors[1].name = "a".to_owned()) as fn(&mut Vec<Tensor>),
+            |tensors| tensors[0].shape = vec![7, 2],
+            |tensors| tensors[0].shape = vec![u64::MAX, 2],
+            |tensors| tensors[0].data = Data::Empty,
+            |tensors| tensors[0].data = Data::Whole { storage: StorageId(1), offset: 0 },
+            |tensors| tensors[1].data = Data::Whole { storage: StorageId(0), offset: 28 },
+            |tensors| tensors[0].dtype = Dtype::from_id(0x8000_0000),
+            |tensors| tensors[0].dtype = Dtype::STR,
+            // The tree names it.
+            |tensors| drop(tensors.pop()),
+        ] {
+            assert!(with(change).is_err());
+        }
+        for (shape, offset) in [([3, 2], 28), ([2, 2], 0), ([3, 3], 0)] {
+            assert!(
+                with(|tensors| {
+                    tensors[0].data = Data::Blocks(vec![turned(offset)]);
+                    tensors[0].shape = shape.to_vec();
+                })
+                .is_err()
+            );
+        }
+        let none = catalog().with_tensors(Vec::new(), Some(Tree::default()), &Limits::default()).unwrap();
+        assert!(none.tensors().is_empty() && none.storages().len() == 1);
+    }
+
+    #[test]
+    fn what_lies_in_a_storage_again_is_not_tied() {
+        let tie = |tensors: &mut Vec<Tensor>| tensors[1].data = tensors[0].data.clone();
+        let tied = with(tie).unwrap();
+        assert_eq!(tied.ties(), [TensorId(0), TensorId(0)]);
+        let (again, ids) = tied.with_storages_again(&[StorageId(0)], &Limits::default()).unwrap();
+        assert_eq!(again.storage(ids[0]), again.storage(StorageId(0)));
+        let mut tensors = again.tensors().to_vec();
+        tensors[1].data = Data::Whole { storage: ids[0], offset: 0 };
+        let apart = again.with_tensors(tensors, None, &Limits::default()).unwrap();
+        assert_eq!(apart.ties(), [TensorId(0), TensorId(1)]);
+        assert!(apart.with_storages_again(&[StorageId(9)], &Limits::default()).is_err());
     }
 }

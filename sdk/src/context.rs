@@ -20,6 +20,9 @@ impl Purpose {
     pub const NESTED: Self = Self(3);
     /// To be written in another format that holds a flat list of tensors.
     pub const FLAT: Self = Self(4);
+    /// To be shown record by record, from the first on, perhaps only a few: a reader of records need not
+    /// look at all of them for a schema, where it has lines of its own.
+    pub const LINES: Self = Self(5);
 }
 
 /// The limits, a way to say something to the user, and whether the user has cancelled.
@@ -50,6 +53,11 @@ pub trait Context: Send + Sync {
     /// Whether the output is a folder that does not exist yet, so that nobody looks into it.
     fn output_is_new(&self) -> bool {
         false
+    }
+
+    /// How many threads a call may use at once, its own included.
+    fn threads(&self) -> usize {
+        1
     }
 
     /// An error once the user has ended the run.

@@ -71,6 +71,8 @@ struct Parts {
     message: String,
     file: Option<String>,
     tensor: Option<String>,
+    record: Option<u64>,
+    column: Option<String>,
     offset: Option<u64>,
     expected: Option<String>,
     found: Option<String>,
@@ -95,6 +97,8 @@ impl Error {
             message: message.into(),
             file: None,
             tensor: None,
+            record: None,
+            column: None,
             offset: None,
             expected: None,
             found: None,
@@ -124,6 +128,20 @@ impl Error {
     #[must_use]
     pub fn tensor(mut self, name: impl Into<String>) -> Self {
         self.0.tensor.get_or_insert_with(|| name.into());
+        self
+    }
+
+    /// The record's number in its file, from 0; the first one given stays.
+    #[must_use]
+    pub fn record(mut self, number: u64) -> Self {
+        self.0.record.get_or_insert(number);
+        self
+    }
+
+    /// Names the column of a record; the first name given stays.
+    #[must_use]
+    pub fn column(mut self, name: impl Into<String>) -> Self {
+        self.0.column.get_or_insert_with(|| name.into());
         self
     }
 
@@ -173,6 +191,8 @@ impl Error {
         [
             ("file", p.file.clone()),
             ("tensor", p.tensor.clone()),
+            ("record", p.record.map(|r| r.to_string())),
+            ("column", p.column.clone()),
             ("offset", p.offset.map(|o| o.to_string())),
             ("expected", p.expected.clone()),
             ("found", p.found.clone()),
@@ -186,6 +206,8 @@ impl Error {
         match name {
             "file" => self.file(value),
             "tensor" => self.tensor(value),
+            "column" => self.column(value),
+            "record" if value.parse::<u64>().is_ok() => self.record(value.parse().unwrap_or(0)),
             "expected" => self.expected(value),
             "found" => self.found(value),
             "offset" if value.parse::<u64>().is_ok() => self.offset(value.parse().unwrap_or(0)),
@@ -204,7 +226,7 @@ impl fmt::Display for Error {
         for (name, value) in self.details() {
             // Names come from hostile files: quoted, so that a newline cannot forge a line.
             match name {
-                "file" | "tensor" => write!(f, "{separator}{name} {value:?}")?,
+                "file" | "tensor" | "column" => write!(f, "{separator}{name} {value:?}")?,
                 _ => write!(f, "{separator}{name} {value}")?,
             }
             separator = ", ";

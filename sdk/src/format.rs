@@ -27,6 +27,20 @@ pub struct Description {
     pub output_revision: u32,
 }
 
+impl Description {
+    /// Whether it reads anything: tensors or records.
+    #[must_use]
+    pub fn reads(&self) -> bool {
+        self.capabilities.has(Capabilities::READ) || self.capabilities.has(Capabilities::READ_RECORDS)
+    }
+
+    /// Whether it writes anything.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.capabilities.has(Capabilities::WRITE) || self.capabilities.has(Capabilities::WRITE_RECORDS)
+    }
+}
+
 /// Bytes at an offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Magic {
@@ -51,6 +65,12 @@ impl Capabilities {
     pub const METADATA: Self = Self(8);
     /// Its writer keeps tied tensors tied.
     pub const TIES: Self = Self(16);
+    /// Reads records.
+    pub const READ_RECORDS: Self = Self(32);
+    /// Writes records.
+    pub const WRITE_RECORDS: Self = Self(64);
+    /// Makes an index of records.
+    pub const INDEX: Self = Self(128);
 
     /// Both.
     #[must_use]
@@ -111,6 +131,26 @@ pub trait Format: Send + Sync {
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
         let _ = options;
         Err(Error::unsupported("this format has no writer"))
+    }
+
+    /// A reader of rows with these options.
+    ///
+    /// # Errors
+    /// Unsupported, if it has none; usage, if the options contradict each other.
+    #[cfg(feature = "records")]
+    fn record_reader(&self, options: &Options) -> Result<Box<dyn crate::records::RecordReader>> {
+        let _ = options;
+        Err(Error::unsupported("this format reads no records"))
+    }
+
+    /// A writer of rows with these options.
+    ///
+    /// # Errors
+    /// Unsupported, if it has none; usage, if the options contradict each other.
+    #[cfg(feature = "records")]
+    fn record_writer(&self, options: &Options) -> Result<Box<dyn crate::records::RecordWriter>> {
+        let _ = options;
+        Err(Error::unsupported("this format writes no records"))
     }
 }
 

@@ -186,13 +186,16 @@
 //! [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`], [`SealSink`]); both
 //! ([`Context`], [`Limits`], [`Error`], [`Loss`]); and what the sinks' checks make, which tests look
 //! into ([`Catalog`], [`Layout`]).
-#![forbid(unsafe_code)]
+// Arrow's C structures are the one place that needs unsafe code: `mirror/records/arrow.rs`.
+#![cfg_attr(not(feature = "records"), forbid(unsafe_code))]
+#![deny(unsafe_code)]
 
 /// The version of this SDK, which a plugin's manifest carries.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 mod block;
 mod builder;
+mod cast;
 mod catalog;
 pub mod conformance;
 mod context;
@@ -209,6 +212,9 @@ mod loss;
 pub mod memory;
 pub mod mirror;
 mod options;
+mod proof;
+#[cfg(feature = "records")]
+pub mod records;
 mod region;
 mod source;
 mod storage;
@@ -233,9 +239,12 @@ pub use layout::{
 pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;
 pub use loss::{Loss, LossKind};
+#[cfg(feature = "records")]
+pub use {arrow_array, arrow_schema};
+
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
 pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
-pub use storage::{ByteOrder, Place, Storage, StorageId};
+pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
 pub use tree::{Node, NodeId, NodeKind, Tree};
 pub use view::{CatalogView, StorageView, TensorView};

@@ -22,11 +22,13 @@ pub enum LossKind {
     Graph,
     /// Key-value metadata.
     Metadata,
+    /// A record, or a part of one.
+    Record,
 }
 
 impl LossKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Tensor,
         Self::Precision,
         Self::State,
@@ -35,6 +37,7 @@ impl LossKind {
         Self::Sidecar,
         Self::Graph,
         Self::Metadata,
+        Self::Record,
     ];
 
     /// The kind's word.
@@ -49,6 +52,7 @@ impl LossKind {
             Self::Sidecar => "sidecar",
             Self::Graph => "graph",
             Self::Metadata => "metadata",
+            Self::Record => "record",
         }
     }
 

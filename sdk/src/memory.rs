@@ -61,6 +61,7 @@ impl<'a> MemoryView<'a> {
         let len = usize::try_from(storage.len).map_err(|_| Error::limit("too long for memory"))?;
         let bytes = match &storage.place {
             Place::Inline(bytes) => bytes.clone(),
+            Place::Cast(_) => return Err(Error::unsupported("the host in memory casts nothing")),
             Place::File { file, offset } => {
                 let mut bytes = vec![0; len];
                 self.source.read_at(*file, *offset, &mut bytes)?;

@@ -1,6 +1,6 @@
 //! A storage is where bytes live: in a file, behind a codec, or in the catalog itself.
 
-use crate::{Digest, FileId};
+use crate::{Digest, Dtype, FileId};
 
 /// A storage of a catalog, by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +46,33 @@ pub enum Place {
     },
     /// These bytes.
     Inline(Vec<u8>),
+    /// The numbers of another storage in another dtype ([`Catalog::cast`](crate::Catalog::cast)). The
+    /// host alone makes these, of what a reader has described; no reader can, and none crosses the ABI.
+    Cast(CastStorage),
+}
+
+/// Numbers that are cast whenever they are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CastStorage {
+    /// Where the numbers lie; never itself a cast one.
+    pub of: StorageId,
+    /// The first of them, in bytes from that storage's start.
+    pub start: u64,
+    /// The dtype that they lie in there, and those that they are cast to, one after the other; the
+    /// last is the one that this storage is read in.
+    pub dtypes: Vec<Dtype>,
+}
+
+impl CastStorage {
+    /// Bytes of a number as it lies, and as it is read.
+    #[must_use]
+    pub fn widths(&self) -> (u64, u64) {
+        // A catalog makes casts of dtypes alone whose elements are whole bytes.
+        let width = |dtype: Option<&Dtype>| {
+            dtype.and_then(|dtype| dtype.info()?.element_bytes()).map_or(1, u64::from)
+        };
+        (width(self.dtypes.first()), width(self.dtypes.last()))
+    }
 }
 
 impl Storage {

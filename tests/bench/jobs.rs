@@ -79,12 +79,17 @@ impl Bench {
             Recipe::Script(script) => {
                 let _ = python::script(script, [safetensors, path]);
             }
+            Recipe::Weights => {
+                let bytes = std::fs::metadata(safetensors).unwrap().len();
+                Model::of_weights(bytes, TENSORS, 5).write(&path).unwrap();
+            }
         }
     }
 
     fn convert(&self, name: String, model: &str, from: Kind, to: Kind, options: &[&str]) -> Job {
         let mut command = self.ferry.command(["convert", "--quiet", "--from", from.id(), "--to", to.id()]);
-        command.arg(self.path(&from.name(model))).arg(self.path(&to.name("out"))).args(options);
+        command.arg(self.path(&from.name(model))).arg(self.path(&to.name("out")));
+        command.args(from.options()).args(options);
         Job { name, command, outputs: to.files("out") }
     }
 
@@ -155,6 +160,7 @@ impl Bench {
             ("tf.train.load_checkpoint + save_file", "tf_convert.py", Kind::Bundle, Kind::Safetensors),
             ("safe_open + tf.train.Checkpoint.write", "tf_convert.py", Kind::Safetensors, Kind::Bundle),
             ("zero_to_fp32 + save_file", "zero_convert.py", Kind::Zero3, Kind::Safetensors),
+            ("load_file + .to(bfloat16) + save_file", "cast_convert.py", Kind::Cast, Kind::Safetensors),
         ];
         let mut jobs = Vec::new();
         for (name, script, from, to) in scripts {

@@ -12,10 +12,12 @@ pub(crate) enum Kind {
     Dcp,
     /// A folder of DeepSpeed's ZeRO stage 3, from eight ranks.
     Zero3,
+    /// Safetensors with F32 weights, which are cast to BF16.
+    Cast,
 }
 
 /// What is converted into what.
-pub(crate) const CONVERSIONS: [(Kind, Kind); 8] = [
+pub(crate) const CONVERSIONS: [(Kind, Kind); 9] = [
     (Kind::Torch, Kind::Safetensors),
     (Kind::Safetensors, Kind::Torch),
     (Kind::Safetensors, Kind::Safetensors),
@@ -24,6 +26,7 @@ pub(crate) const CONVERSIONS: [(Kind, Kind); 8] = [
     (Kind::Legacy, Kind::Safetensors),
     (Kind::Dcp, Kind::Safetensors),
     (Kind::Zero3, Kind::Safetensors),
+    (Kind::Cast, Kind::Safetensors),
 ];
 
 /// How a kind's model is made of the one in safetensors.
@@ -33,19 +36,21 @@ pub(crate) enum Recipe {
     Itself,
     /// By `ferry convert` with these options.
     Conversion(&'static [&'static str]),
+    /// It has weights of its own.
+    Weights,
     /// By a script of `tests/python`, because `ferry` only reads it.
     Script(&'static str),
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Torch, Self::Safetensors, Self::Bundle, Self::Legacy, Self::Dcp, Self::Zero3];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Torch, Self::Safetensors, Self::Bundle, Self::Legacy, Self::Dcp, Self::Zero3, Self::Cast];
 
     /// The format's id.
     pub(crate) fn id(self) -> &'static str {
         match self {
             Self::Torch | Self::Legacy => "torch",
-            Self::Safetensors => "safetensors",
+            Self::Safetensors | Self::Cast => "safetensors",
             Self::Bundle => "tf-bundle",
             Self::Dcp => "torch-dcp",
             Self::Zero3 => "deepspeed",
@@ -61,6 +66,15 @@ impl Kind {
             Self::Legacy => "legacy",
             Self::Dcp => "dcp",
             Self::Zero3 => "zero3",
+            Self::Cast => "cast",
+        }
+    }
+
+    /// What a conversion from it is told.
+    pub(crate) fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Cast => &["--step", "cast:bf16"],
+            _ => &[],
         }
     }
 
@@ -73,6 +87,7 @@ impl Kind {
             Self::Legacy => vec![format!("{model}.legacy.pt")],
             Self::Dcp => vec![format!("{model}.dcp")],
             Self::Zero3 => vec![format!("{model}.zero3")],
+            Self::Cast => vec![format!("{model}.f32.safetensors")],
         }
     }
 
@@ -95,6 +110,7 @@ impl Kind {
             Self::Legacy => Recipe::Conversion(&["-o", "format=legacy"]),
             Self::Dcp => Recipe::Script("bench_dcp.py"),
             Self::Zero3 => Recipe::Script("bench_zero3.py"),
+            Self::Cast => Recipe::Weights,
         }
     }
 }

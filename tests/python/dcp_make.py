@@ -1,13 +1,20 @@
 """Saves distributed checkpoints from several ranks, each of which holds a part of the tensors.
 
 Prints the facts of the whole tensors. Cases: `plain`; `ranks`, where the ranks do not coordinate;
-`threads`, with several files for each rank; `hugging_face`, the variant in safetensors files.
+`threads`, with several files for each rank; `hugging_face`, the variant in safetensors files; `fsdp`,
+a model that is trained with `fully_shard`.
 
     dcp_make.py FOLDER CASE...
+
+Beside FOLDER/plain there are FOLDER/plain-gap and FOLDER/plain-overlap, whose tables say other chunks
+of `model.rows` than the ranks saved.
 """
 
+import dataclasses
 import json
 import os
+import pickle
+import shutil
 import sys
 
 import torch
@@ -63,8 +70,54 @@ def state(mesh, case):
     }
 
 
+class Net(torch.nn.Module):
+    """Sizes that no number of ranks divides, buffers, tied and frozen parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(7, 5)
+        self.body = torch.nn.Sequential(torch.nn.Linear(5, 11), torch.nn.Tanh(), torch.nn.Linear(11, 5))
+        self.norm = torch.nn.BatchNorm1d(5)
+        self.head = torch.nn.Linear(5, 7, bias=False)
+        self.head.weight = self.embedding.weight
+        self.frozen = torch.nn.Parameter(torch.randn(2, 3), requires_grad=False)
+
+    def forward(self, tokens):
+        return self.head(self.norm(self.body(self.embedding(tokens))))
+
+
+def train(rank, mesh, folder):
+    """Two steps; rank 0 writes the facts of the gathered state beside the checkpoint."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(4)
+    net = Net()
+    fully_shard(net.body, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+    optimizer = torch.optim.AdamW([p for p in net.parameters() if p.requires_grad], lr=0.01)
+    for step in range(2):
+        torch.manual_seed(10 * step + rank)
+        net(torch.randint(0, 7, (6,))).logsumexp(-1).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    # A buffer is each rank's own; what is saved is the first one's.
+    for buffer in net.buffers():
+        torch.distributed.broadcast(buffer, 0)
+    model, state = get_state_dict(net, optimizer, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    if rank == 0:
+        tensors = dict(facts.flatten({"model": model, "optimizer": state}))
+        with open(f"{folder}.json", "w") as file:
+            json.dump(facts.facts(tensors)["tensors"], file)
+    model, state = get_state_dict(net, optimizer)
+    return {"model": model, "optimizer": state}
+
+
 def save(rank, folder, case):
     mesh = init_device_mesh("cpu", (RANKS,))
+    if case == "fsdp":
+        dcp.save(train(rank, mesh, folder), checkpoint_id=folder)
+        return torch.distributed.destroy_process_group()
     if case == "hugging_face":
         writer = dcp.HuggingFaceStorageWriter(folder, save_distributed=True)
     else:
@@ -73,7 +126,36 @@ def save(rank, folder, case):
     torch.distributed.destroy_process_group()
 
 
-def truth(case):
+def alter(folder, name, change):
+    """A copy of a checkpoint, whose table is changed."""
+    shutil.copytree(folder, f"{folder}-{name}")
+    with open(f"{folder}/.metadata", "rb") as file:
+        table = pickle.load(file)
+    change(table, table.state_dict_metadata["model.rows"].chunks)
+    with open(f"{folder}-{name}/.metadata", "wb") as file:
+        pickle.dump(table, file)
+
+
+def leave_out(table, chunks):
+    chunks.pop()
+
+
+def repeat(table, chunks):
+    """The last chunk begins one row earlier."""
+    place = {key: value for key, value in table.storage_data.items() if key.fqn == "model.rows"}
+    last = chunks.pop()
+    before = torch.Size([last.offsets[0] - 1, *last.offsets[1:]])
+    chunks.append(dataclasses.replace(last, offsets=before))
+    for key in place:
+        if key.offset == last.offsets:
+            del table.storage_data[key]
+            table.storage_data[dataclasses.replace(key, offset=before)] = place[key]
+
+
+def truth(folder, case):
+    if case == "fsdp":
+        with open(f"{folder}/fsdp.json") as file:
+            return json.load(file)
     tensors = {f"model.{name}": tensor for name, (tensor, _) in whole(case).items()}
     if case != "hugging_face":
         local = torch.arange(20.0).reshape(4, 5)
@@ -87,7 +169,10 @@ def main():
     made = {}
     for case in cases:
         ranks.run(save, RANKS, os.path.join(folder, case), case)
-        made[case] = truth(case)
+        made[case] = truth(folder, case)
+    if "plain" in cases:
+        alter(os.path.join(folder, "plain"), "gap", leave_out)
+        alter(os.path.join(folder, "plain"), "overlap", repeat)
     print(json.dumps(made))
 
 

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
+/// What reading a small hostile input takes at most: nothing may be allocated by a claimed length.
+const MOST_KIBIBYTES: u64 = 1 << 20;
+const MOST_SECONDS: u64 = 20;
+
 /// The program, and the folder that it loads plugins from.
 #[derive(Debug)]
 pub struct Ferry {
@@ -79,6 +83,20 @@ impl Ferry {
     #[must_use]
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
         run(&mut self.command(arguments))
+    }
+
+    /// Runs it to its end, with little address space and little of a processor's time: what hostile
+    /// input may cost. A program that takes more ends by a signal.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn run_bounded<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
+        let command = self.command(arguments);
+        let mut bounded = Command::new("sh");
+        let limits = format!("ulimit -v {MOST_KIBIBYTES}; ulimit -t {MOST_SECONDS}; exec \"$@\"");
+        bounded.args(["-c", &limits, "sh"]).arg(command.get_program()).args(command.get_args());
+        run(&mut bounded)
     }
 
     /// Converts, and expects success.

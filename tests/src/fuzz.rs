@@ -9,8 +9,10 @@ use crate::mutate::mutate;
 use crate::random::Random;
 use crate::table::{self, Style};
 use crate::workspace::workspace;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Entry as SourceEntry, Format, Limits, MemoryContext, MemorySource, Purpose};
@@ -21,8 +23,16 @@ pub fn read(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     read_source(format, &MemorySource::file(name, bytes))
 }
 
-/// Reads a source: to show it, and where it could be, as a flat target gets it.
-fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
+/// Reads `bytes` as a file of rows called `name`, all of them. Whether it could be read.
+pub fn read_records(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
+    let source = Arc::new(MemorySource::file(name, bytes));
+    let context = MemoryContext::new(limits());
+    let _ = format.probe(source.as_ref(), &context);
+    crate::records::read(format, source, &context).is_ok()
+}
+
+/// What a hostile file of a few kilobytes may have.
+fn limits() -> Limits {
     let mut limits = Limits::default();
     limits.header_bytes = 1 << 20;
     limits.tensors = 4096;
@@ -31,7 +41,12 @@ fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     limits.nesting = 64;
     limits.name_bytes = 4096;
     limits.expanded_bytes = 1 << 20;
-    let mut context = MemoryContext::new(limits);
+    limits
+}
+
+/// Reads a source: to show it, and where it could be, as a flat target gets it.
+fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
+    let mut context = MemoryContext::new(limits());
     // What data cannot decide is asked of the plugin before it reads.
     let _ = format.probe(source, &context);
     let Ok(view) = MemoryView::read(format, &[], source, &context) else { return false };
@@ -43,6 +58,30 @@ fn read_source(format: &dyn Format, source: &MemorySource) -> bool {
     context.purpose = Purpose::FLAT;
     let _ = MemoryView::read(format, &[], source, &context);
     true
+}
+
+/// Reads `bytes` as one of the files of a folder, in the place of the one that has its name. Whether it
+/// could be read.
+pub fn read_among(format: &dyn Format, files: &[(String, Vec<u8>)], name: &str, bytes: &[u8]) -> bool {
+    let mut files: BTreeMap<_, _> = files.iter().cloned().collect();
+    files.insert(name.to_owned(), bytes.to_vec());
+    read_source(format, &MemorySource::new(SourceEntry::Folder, files))
+}
+
+/// The files of a fixture's folder, by their names in it.
+///
+/// # Panics
+/// If there are none.
+#[must_use]
+pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = crate::fixtures::folder().join(folder);
+    let names = crate::ferry::files_below(&folder);
+    assert!(!names.is_empty(), "{}", folder.display());
+    let read = |name: PathBuf| {
+        let bytes = std::fs::read(folder.join(&name)).unwrap();
+        (name.to_string_lossy().into_owned(), bytes)
+    };
+    names.into_iter().map(read).collect()
 }
 
 /// Reads `pickle` as the object of a torch archive that has eight storages of 64 bytes. Whether it

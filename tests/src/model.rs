@@ -39,6 +39,8 @@ pub struct Model {
     pub tensors: Vec<(String, &'static str, Vec<u64>, u64)>,
     /// What the values are made from.
     pub seed: u64,
+    /// Whether they are numbers as weights are: from 2^-15 to 2^-7, of both signs. Else any bits.
+    pub weights: bool,
 }
 
 impl Model {
@@ -56,21 +58,30 @@ impl Model {
                 (name, "BF16", vec![rows, 1024], rows * 2048)
             }
         });
-        Self { tensors: tensors.collect(), seed }
+        Self { tensors: tensors.collect(), seed, weights: false }
+    }
+
+    /// About `bytes` of F32 in `count` tensors of one size, with values as weights have them.
+    #[must_use]
+    pub fn of_weights(bytes: u64, count: u64, seed: u64) -> Self {
+        let rows = (bytes / count / 4096).max(1);
+        let tensors = (0..count)
+            .map(|index| (format!("layer.{index:03}.weight"), "F32", vec![rows, 1024], rows * 4096));
+        Self { tensors: tensors.collect(), seed, weights: true }
     }
 
     /// `count` tensors of `bytes` each.
     #[must_use]
     pub fn uniform(count: u64, bytes: u64, seed: u64) -> Self {
         let tensors = (0..count).map(|index| (format!("layer.{index:03}.weight"), "U8", vec![bytes], bytes));
-        Self { tensors: tensors.collect(), seed }
+        Self { tensors: tensors.collect(), seed, weights: false }
     }
 
     /// `count` tensors of one element.
     #[must_use]
     pub fn of_scalars(count: u64, seed: u64) -> Self {
         let tensors = (0..count).map(|index| (format!("layer.{index:06}.scale"), "F32", vec![1], 4));
-        Self { tensors: tensors.collect(), seed }
+        Self { tensors: tensors.collect(), seed, weights: false }
     }
 
     /// Writes it as one file.
@@ -93,6 +104,10 @@ impl Model {
             let len = start.min(1 << 20);
             let part = &mut buffer[..usize::try_from(len).unwrap_or(0)];
             random.fill(part);
+            if self.weights {
+                // Sign and exponent: the sign stays, and of the exponent the lower bits.
+                part.iter_mut().skip(3).step_by(4).for_each(|byte| *byte = *byte & 0x83 | 0x38);
+            }
             file.write_all(part)?;
             start -= len;
         }

@@ -37,9 +37,9 @@ fn scripts() -> PathBuf {
 }
 
 /// Fails where a framework is missing. TensorFlow takes seconds to start, so it is only looked for.
-const IMPORTS: &str = "import numpy, safetensors.torch, torch
+const IMPORTS: &str = "import numpy, pyarrow.parquet, safetensors.torch, torch
 from importlib.util import find_spec
-assert find_spec('tensorflow') and find_spec('keras') and find_spec('deepspeed')";
+assert all(map(find_spec, ['tensorflow', 'keras', 'deepspeed', 'transformers']))";
 
 /// The environment's interpreter.
 ///
@@ -57,8 +57,8 @@ pub fn interpreter() -> &'static Path {
         let imported = Command::new(&python).args(["-c", IMPORTS]).status();
         assert!(
             imported.is_ok_and(|status| status.success()),
-            "{} cannot import torch, safetensors, numpy, tensorflow, keras and deepspeed, which the interop tests need; \
-             name an environment that can with FERRY_INTEROP_VENV",
+            "{} cannot import torch, safetensors, numpy, pyarrow, tensorflow, keras, deepspeed and transformers, which \
+             the interop tests need; name an environment that can with FERRY_INTEROP_VENV",
             python.display(),
         );
         python

@@ -47,7 +47,7 @@ fn a_pipeline_has_one_model_a_sub_folder() {
         "text/encoder/pytorch_model.bin",
         "tokenizer/vocab.json",
         "unet/config.json",
-        "unet/pytorch_model.bin",
+        "unet/diffusion_model.bin",
     ];
     assert_eq!(names(&output), expected);
     ferry.convert(&output, &back, &["--to", "safetensors", "--strict"]);

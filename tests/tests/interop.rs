@@ -1,37 +1,21 @@
 //! The real frameworks and `ferry` see the same in each other's files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
-use tensorferry_tests::fixtures::{Facts, cases};
+use tensorferry_tests::fixtures::cases;
 use tensorferry_tests::model::Model;
+use tensorferry_tests::seen::Seen;
 use tensorferry_tests::{Ferry, python};
-
-/// What a framework sees in a file, or had in memory.
-#[derive(Debug, PartialEq)]
-struct Seen {
-    tensors: BTreeMap<String, Facts>,
-    ties: Value,
-}
-
-impl Seen {
-    fn from(document: &Value) -> Self {
-        let facts = |fact: &Value| -> Facts { serde_json::from_value(fact.clone()).unwrap() };
-        let tensors = document["tensors"].as_object().unwrap();
-        let tensors = tensors.iter().map(|(name, fact)| (name.clone(), facts(fact))).collect();
-        Self { tensors, ties: document["ties"].clone() }
-    }
-}
 
 /// What the framework that a file is for sees in it: torch in both of its ways to find storages.
 fn seen(path: &Path) -> Seen {
-    let seen = Seen::from(&python::script("see.py", [path]).json());
+    let seen = Seen::by_framework(path);
     if path.extension() == Some(OsStr::new("pt")) {
         let other = python::script("see.py", [path.as_os_str(), OsStr::new("--calculate-offsets")]).json();
-        assert_eq!(Seen::from(&other), seen, "calculate_storage_offsets=True sees something else");
+        assert_eq!(Seen::printed(&other), seen, "calculate_storage_offsets=True sees something else");
     }
     seen
 }
@@ -45,7 +29,7 @@ fn files<const N: usize>(names: [&str; N]) -> (TempDir, [PathBuf; N]) {
 #[test]
 fn views_arrive_as_torch_sees_them() {
     let (_folder, [torch, safetensors, copy]) = files(["views.pt", "views.safetensors", "copy.pt"]);
-    let truth = Seen::from(&python::script("make_views.py", [&torch]).json());
+    let truth = Seen::printed(&python::script("make_views.py", [&torch]).json());
     assert_eq!(truth.tensors.len(), 153);
     let ferry = Ferry::new();
     // A budget far below the tensors' size, so that large gathers are done in pieces.
@@ -59,7 +43,7 @@ fn views_arrive_as_torch_sees_them() {
 fn a_wrong_stride_is_seen() {
     let (_folder, [plain, altered]) = files(["plain.pt", "altered.pt"]);
     let truth = python::script("alter_strides.py", [&plain, &altered]).json();
-    let [truth_plain, truth_altered] = [&truth[0], &truth[1]].map(Seen::from);
+    let [truth_plain, truth_altered] = [&truth[0], &truth[1]].map(Seen::printed);
     assert_ne!(truth_plain, truth_altered, "the strides make no difference");
     let ferry = Ferry::new();
     for (input, truth) in [(&plain, truth_plain), (&altered, truth_altered)] {
@@ -139,7 +123,7 @@ fn tied_weights_stay_tied() {
     let ferry = Ferry::new();
     let case = cases("torch", "zip_module_state_dict").pop().unwrap();
     let (_folder, [copy, deduped, back]) = files(["copy.pt", "deduped.safetensors", "back.pt"]);
-    let ties = serde_json::json!([["emb.weight", "head.weight"]]);
+    let ties = BTreeSet::from([["emb.weight", "head.weight"].map(str::to_owned).to_vec()]);
     ferry.convert(&case.input(), &copy, &[]);
     assert_eq!(seen(&copy).ties, ties);
     // Through a format that has no ties, by the metadata that names the dropped one.

@@ -2,56 +2,22 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
 use tempfile::tempdir;
-use tensorferry_tests::ferry::Outcome;
-use tensorferry_tests::fixtures::{Facts, inspected};
-use tensorferry_tests::{Ferry, python};
-
-/// What a script printed of a case.
-fn facts(document: &Value) -> BTreeMap<String, Facts> {
-    serde_json::from_value(document.clone()).unwrap()
-}
-
-fn inspect(ferry: &Ferry, input: &Path, options: &[&str]) -> Outcome {
-    let mut command: Vec<&OsStr> = vec!["inspect".as_ref(), input.as_ref()];
-    command.extend(["--json", "--digest", "sha256"].map(OsStr::new));
-    for option in options {
-        command.extend(["-i".as_ref(), OsStr::new(option)]);
-    }
-    ferry.run(command)
-}
-
-/// The groups of names that are one tensor.
-fn ties(document: &Value) -> BTreeSet<Vec<String>> {
-    let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for tensor in document["tensors"].as_array().unwrap() {
-        if let Some(first) = tensor["tied_to"].as_str() {
-            let group = groups.entry(first).or_insert_with(|| vec![first.to_owned()]);
-            group.push(tensor["name"].as_str().unwrap().to_owned());
-        }
-    }
-    groups
-        .into_values()
-        .map(|mut names| {
-            names.sort();
-            names
-        })
-        .collect()
-}
+use tensorferry_tests::seen::{self, Seen, inspect};
+use tensorferry_tests::{Ferry, ferry, fixtures, python};
 
 fn check(found: &Value, truth: &Value, case: &str) {
-    assert_eq!(inspected(found), facts(&truth["tensors"]), "{case}");
-    let expected: BTreeSet<Vec<String>> = serde_json::from_value(truth["ties"].clone()).unwrap();
-    assert_eq!(ties(found), expected, "{case}");
+    assert_eq!(Seen::inspected(found), Seen::printed(truth), "{case}");
 }
 
 #[test]
 fn deepspeed_checkpoints_are_what_deepspeed_makes_of_them() {
     let cases = [
         "1-fp32",
+        "1-fp16",
         "2-fp32-universal",
         "2-bf16-legacy",
         "2-fp16",
@@ -87,43 +53,101 @@ fn deepspeed_checkpoints_are_what_deepspeed_makes_of_them() {
         // The weights are tied, for which DeepSpeed's own way to safetensors fails.
         let output = folder.path().join("out.safetensors");
         ferry.convert(&input, &output, &["--force", "--verify"]);
-        let seen = python::script("see.py", [&output]).json();
-        assert_eq!(facts(&seen["tensors"]), facts(&truth["fp32"]["tensors"]), "{case}");
+        assert_eq!(Seen::by_framework(&output).tensors, Seen::printed(&truth["fp32"]).tensors, "{case}");
+    }
+    for case in ["2-fp16", "3-bf16"] {
+        assert_own_script_fails(&folder.path().join(case), &Seen::printed(&made[case]["fp32"]));
+    }
+    assert_parts_are_named(&ferry, folder.path());
+}
+
+/// The script that the engine puts beside a checkpoint: to a pickle it writes what is expected, and to
+/// safetensors nothing, since the weights are tied.
+fn assert_own_script_fails(checkpoint: &Path, truth: &Seen) {
+    let (script, output) = (checkpoint.join("zero_to_fp32.py"), checkpoint.join("own"));
+    let own = |more: &[&str]| {
+        let mut arguments = vec![checkpoint.as_os_str(), output.as_os_str()];
+        arguments.extend(more.iter().map(OsStr::new));
+        let mut command = python::command(script.to_str().unwrap(), arguments);
+        ferry::run(command.env("DS_ACCELERATOR", "cpu").env("DS_SKIP_CUDA_CHECK", "1"))
+    };
+    own(&[]).expect(0);
+    assert_eq!(Seen::by_framework(&output.join("pytorch_model.bin")), *truth);
+    own(&["--safe_serialization"]).expect(1).says(&["share memory"]);
+    fs::remove_dir_all(output).unwrap();
+}
+
+/// A file that is missing, or that another kind of parallelism wrote, ends it, by its name.
+fn assert_parts_are_named(ferry: &Ferry, folder: &Path) {
+    let [optimizer, model] = ["zero_pp_rank_1_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_model_states.pt"];
+    for (case, tag, missing) in [
+        ("2-fp16", "global_step2", optimizer),
+        ("3-fp16", "global_step2", optimizer),
+        ("3-fp16", "global_step2", model),
+        ("2-fp32-universal", "global_step2_universal", "zero/fc1.weight/fp32.pt"),
+    ] {
+        let checkpoint = folder.join(case).join(tag);
+        let (path, aside) = (checkpoint.join(missing), folder.join("aside"));
+        fs::rename(&path, &aside).unwrap();
+        ferry.refuses(&checkpoint, missing);
+        fs::rename(&aside, &path).unwrap();
+    }
+    for (case, whole, part) in [
+        ("2-fp16", "mp_rank_00_model_states.pt", "mp_rank_01_model_states.pt"),
+        ("3-fp16", optimizer, "zero_pp_rank_1_mp_rank_01_optim_states.pt"),
+    ] {
+        let checkpoint = folder.join(case).join("global_step2");
+        fs::copy(checkpoint.join(whole), checkpoint.join(part)).unwrap();
+        ferry.refuses(&checkpoint, part);
+        fs::remove_file(checkpoint.join(part)).unwrap();
     }
 }
 
 /// The vectors are the truth's; each parameter's number of steps comes beside them.
 fn check_optimizer(found: &Value, truth: &Value, case: &str) {
-    let mut tensors = inspected(found);
-    let expected = facts(&truth["tensors"]);
-    tensors.retain(|name, _| !name.ends_with(".step"));
-    assert_eq!(tensors, expected, "{case}");
-    assert!(ties(found).is_empty(), "{case}");
+    let mut found = Seen::inspected(found);
+    found.tensors.retain(|name, _| !name.ends_with(".step"));
+    assert_eq!(found, Seen::printed(truth), "{case}");
 }
 
 #[test]
 fn distributed_checkpoints_of_torch_are_whole() {
-    let cases = ["plain", "ranks", "threads", "hugging_face"];
+    let cases = ["plain", "ranks", "threads", "hugging_face", "fsdp"];
     let folder = tempdir().unwrap();
     let mut arguments = vec![folder.path().as_os_str()];
     arguments.extend(cases.map(OsStr::new));
     let made = python::script("dcp_make.py", arguments).json();
     let ferry = Ferry::new();
     for case in cases {
-        let (input, truth) = (folder.path().join(case), facts(&made[case]));
-        let document = inspect(&ferry, &input, &[]).expect(0).json();
+        let (input, truth) = (folder.path().join(case), seen::tensors(&made[case]));
+        let seen = inspect(&ferry, &input, &[]).expect(0);
+        assert_eq!(seen.stderr.contains("3 shards are read"), case == "hugging_face", "{seen}");
+        let document = seen.json();
         assert_eq!(document["format"], "torch-dcp", "{case}");
-        assert_eq!(inspected(&document), truth, "{case}");
+        assert_eq!(fixtures::inspected(&document), truth, "{case}");
         let losses = document["losses"].as_array().unwrap();
         assert!(losses.is_empty(), "{case}: {losses:?}");
         let (safetensors, torch) = (folder.path().join("out.safetensors"), folder.path().join("out.pt"));
         ferry.convert(&input, &safetensors, &["--force", "--verify", "--part", "."]);
-        assert_eq!(facts(&python::script("see.py", [&safetensors]).json()["tensors"]), truth, "{case}");
+        assert_eq!(Seen::by_framework(&safetensors).tensors, truth, "{case}");
         ferry.convert(&input, &torch, &["--force", "--verify"]);
-        assert_eq!(facts(&python::script("see.py", [&torch]).json()["tensors"]), truth, "{case}");
+        assert_eq!(Seen::by_framework(&torch).tensors, truth, "{case}");
+    }
+    for (name, fault) in [("plain-gap", "gap"), ("plain-overlap", "overlap")] {
+        let said = inspect(&ferry, &folder.path().join(name), &[]).expect(3);
+        said.says(&[fault, "model.rows"]);
+        ferry.refuses(&folder.path().join(name), "model.rows");
+    }
+    for (case, file) in
+        [("ranks", "__1_0.distcp"), ("hugging_face", "shard-00001-model-00001-of-00001.safetensors")]
+    {
+        let folder = folder.path().join(case);
+        fs::remove_file(folder.join(file)).unwrap();
+        // Of the other variant no list of files is kept: what is missing shows in the tensors.
+        ferry.refuses(&folder, if case == "ranks" { file } else { "gap" });
     }
     // The state's own nesting is there, so that a part of it can be asked for.
     let views = folder.path().join("views.safetensors");
     ferry.convert(&folder.path().join("plain"), &views, &["--part", "views"]);
-    assert_eq!(python::script("see.py", [&views]).json()["tensors"].as_object().unwrap().len(), 3);
+    assert_eq!(Seen::by_framework(&views).tensors.len(), 3);
 }

@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Convert(Convert),
     /// Show what a checkpoint holds
     Inspect(Inspect),
+    /// Print records, one JSON object a line
+    Cat(Cat),
+    /// Check the framing of every record, and write an index of them
+    Index(Index),
     /// Tell whether two checkpoints hold the same tensors, whatever their formats
     Diff(Diff),
     /// Compare names, dtypes and shapes with what is expected
@@ -52,6 +56,8 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List the steps and recipes that `--step` takes, or show one of them
+    Steps(Steps),
     /// Look after plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
@@ -106,6 +112,10 @@ pub(crate) struct Convert {
     /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path
     #[arg(long, value_name = "PATH", default_value = "auto")]
     pub(crate) part: String,
+
+    /// A step or a recipe, applied in order: `rename:^bert/(.*)$,to=$1`; `ferry steps` lists them
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) step: Vec<String>,
 
     /// Read the output back, and compare the content of every tensor, before it becomes visible
     #[arg(long)]
@@ -175,6 +185,10 @@ pub(crate) struct Inspect {
     #[arg(long, value_name = "ALGORITHM")]
     pub(crate) digest: Option<DigestName>,
 
+    /// Of records: print the schema that was found, as a file that schema=FILE takes
+    #[arg(long)]
+    pub(crate) schema: bool,
+
     /// One JSON document on stdout
     #[arg(long)]
     pub(crate) json: bool,
@@ -184,6 +198,47 @@ pub(crate) struct Inspect {
 pub(crate) enum DigestName {
     Sha256,
     Blake3,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Cat {
+    /// A file of records, a folder of them, or the common start of a set of shards
+    pub(crate) input: PathBuf,
+
+    /// The input's format [default: told by its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderOptions,
+
+    /// Print the first N records
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Index {
+    /// A file of records
+    pub(crate) input: PathBuf,
+
+    /// The index [default: INPUT.idx]
+    pub(crate) output: Option<PathBuf>,
+
+    /// The input's format [default: told by its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderOptions,
+
+    /// Replace an index that exists
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -202,6 +257,10 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "PATH", default_value = ".")]
     pub(crate) part: String,
 
+    /// A step or a recipe, applied to A in order; `ferry steps` lists them
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) step: Vec<String>,
+
     /// Numbers may differ by X ...
     #[arg(long, value_name = "X", value_parser = tolerance)]
     pub(crate) atol: Option<f64>,
@@ -211,6 +270,20 @@ pub(crate) struct Diff {
     pub(crate) rtol: Option<f64>,
 
     /// One JSON document on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Steps {
+    /// A step, a recipe, or `@` and the path of a file that holds a recipe
+    pub(crate) name: Option<String>,
+
+    /// Print the steps that undo this one; of several, in the order in which they undo them
+    #[arg(long, value_name = "SPEC", conflicts_with = "name")]
+    pub(crate) inverse: Vec<String>,
+
+    /// One JSON document
     #[arg(long)]
     pub(crate) json: bool,
 }

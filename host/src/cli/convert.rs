@@ -19,6 +19,7 @@ pub(super) fn run(command: &Convert, plugins: &Plugins, run: &Run) -> Result<()>
         reader_options: command.reader.options.clone(),
         writer_options: command.writer_options.clone(),
         part: Part::parse(&command.part),
+        steps: command.step.clone(),
         verify: command.verify,
         receipt: command.receipt,
         strict: command.strict,
@@ -35,10 +36,13 @@ fn text(report: &Report) -> String {
     let verb = if report.dry_run { "would write" } else { "wrote" };
     let verified = if report.verified.is_some() { ", verified" } else { "" };
     let mut text = format!(
-        "{verb} {}: {}, {} tensors, {} in {:.2} s{verified}\n",
+        "{verb} {}: {}, {}, {} in {:.2} s{verified}\n",
         terminal::printable(&report.output.display().to_string()),
         report.format,
-        report.tensors,
+        match report.records {
+            Some(records) => format!("{records} records"),
+            None => format!("{} tensors", report.tensors),
+        },
         terminal::bytes(report.bytes),
         report.seconds,
     );

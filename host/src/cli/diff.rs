@@ -13,14 +13,19 @@ use tensorferry_host::probe::probe;
 use tensorferry_host::run::Run;
 use tensorferry_host::sides::options_of;
 use tensorferry_host::source::FileSource;
+use tensorferry_host::steps::{self, Stepped};
 use tensorferry_host::stored::Stored;
 use tensorferry_sdk::{Error, Purpose, Result};
 
 /// Whether they are the same.
 pub(super) fn run(command: &Diff, plugins: &Plugins, run: &Run) -> Result<bool> {
     let part = Part::parse(&command.part);
+    let steps = steps::parse(&command.step)?;
     let [a, b] = [&command.a, &command.b].map(|path| open(path, &part, &command.options, plugins, run));
-    let (a, b) = (a?, b?);
+    let (mut a, b) = (a?, b?);
+    let Stepped { catalog, said } = steps::apply(a.catalog, &steps)?;
+    a.catalog = catalog;
+    terminal::report(&said.losses, &said.notes, false);
     check_options(&command.options, &[&a, &b])?;
     let (of_a, of_b) = (
         Stored::new(&a.input, &a.catalog, run, temporary()),

@@ -50,6 +50,9 @@ fn record(plugins: &Plugins, format: &LoadedFormat) -> Value {
         "title": d.title,
         "reads": has(Capabilities::READ),
         "writes": has(Capabilities::WRITE),
+        "reads_records": has(Capabilities::READ_RECORDS),
+        "writes_records": has(Capabilities::WRITE_RECORDS),
+        "indexes": has(Capabilities::INDEX),
         "keeps": {
             "tree": has(Capabilities::TREE),
             "metadata": has(Capabilities::METADATA),
@@ -66,8 +69,14 @@ fn record(plugins: &Plugins, format: &LoadedFormat) -> Value {
 
 fn text(plugins: &Plugins, format: &LoadedFormat) -> String {
     let d = &format.description;
-    let abilities: Vec<&str> = [("reads", Capabilities::READ), ("writes", Capabilities::WRITE)]
-        .into_iter()
+    let abilities: Vec<&str> = [
+        ("reads", Capabilities::READ),
+        ("writes", Capabilities::WRITE),
+        ("reads records", Capabilities::READ_RECORDS),
+        ("writes records", Capabilities::WRITE_RECORDS),
+        ("indexes", Capabilities::INDEX),
+    ]
+    .into_iter()
         .filter_map(|(word, capability)| d.capabilities.has(capability).then_some(word))
         .collect();
     let plugin = identity(plugins, format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();

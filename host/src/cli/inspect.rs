@@ -1,6 +1,7 @@
 //! `ferry inspect`.
 
 use super::args::{DigestName, Inspect};
+use super::inspect_records;
 use super::terminal::{self, printable};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,17 +13,34 @@ use tensorferry_host::losses;
 use tensorferry_host::outline;
 use tensorferry_host::part::{self, Part};
 use tensorferry_host::plugins::Plugins;
+use tensorferry_host::probe::probe;
+use tensorferry_host::records::rows::holds_records;
 use tensorferry_host::report::LossRecord;
 use tensorferry_host::run::Run;
+use tensorferry_host::source::FileSource;
 use tensorferry_host::stored::{Stored, hex};
-use tensorferry_sdk::{Catalog, Purpose, Result, Tensor, TensorId};
+use tensorferry_sdk::{Catalog, Error, Purpose, Result, Tensor, TensorId};
 
-/// Tensors that the text shows before it counts the rest; `--all` and `--json` have all of them.
-const MOST_SHOWN: usize = 20;
-/// Losses of a conversion to a flat list that the text shows before it counts the rest.
-const MOST_LEFT_OUT: usize = 10;
+/// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.
+const SCREEN: usize = 48;
+/// Tensors that the text shows before it counts the rest, as far as the screen has room; `--all` and
+/// `--json` have all of them.
+const SHOWN: std::ops::RangeInclusive<usize> = 5..=20;
+/// Dtypes that have a line each.
+const MOST_DTYPES: usize = 6;
+/// Characters and lines of a list that is wrapped.
+const WIDTH: usize = 100;
+const MOST_WRAPPED: usize = 3;
 
 pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()> {
+    let source = FileSource::open(&command.input)?;
+    let format = probe(plugins, &source, command.from.as_deref(), run)?;
+    if holds_records(&format.description) {
+        return inspect_records::run(command, source, format, run);
+    }
+    if command.schema {
+        return Err(Error::usage("--schema is for records: this input holds tensors"));
+    }
     let part = Part::parse(&command.part);
     let look = Look {
         from: command.from.as_deref(),
@@ -127,7 +145,9 @@ fn document<'a>(seen: &'a Inspected<'_>, hashed: Option<&Hashed>) -> Document<'a
         metadata: catalog.metadata(),
         state: outline::json(catalog),
         losses: seen.losses.iter().map(LossRecord::of).collect(),
-        globals: seen.input.catalog.tree().root().map(|_| catalog.globals()),
+        // DeepSpeed's files are pickles, but their catalog has no tree.
+        globals: (catalog.tree().root().is_some() || !catalog.globals().is_empty())
+            .then(|| catalog.globals()),
         content: match hashed {
             Some((Algorithm::Blake3, digests)) => {
                 Some(Digest::new(Algorithm::Blake3, &content_digest(catalog, digests)))
@@ -158,20 +178,23 @@ fn text(seen: &Inspected<'_>, all: bool, hashed: Option<&Hashed>) -> String {
         *count += 1;
         *bytes += tensor.bytes;
     }
-    for (dtype, (count, bytes)) in by_dtype {
-        let _ = writeln!(text, "  {dtype}: {count}, {}", terminal::bytes(bytes));
+    for (dtype, (count, bytes)) in by_dtype.iter().take(if all { usize::MAX } else { MOST_DTYPES }) {
+        let _ = writeln!(text, "  {dtype}: {count}, {}", terminal::bytes(*bytes));
+    }
+    if by_dtype.len() > MOST_DTYPES && !all {
+        let _ = writeln!(text, "  ... and {} more", by_dtype.len() - MOST_DTYPES);
     }
     section(&mut text, "state", outline::lines(catalog).iter().map(outline_line));
-    section(&mut text, "as a flat list of tensors", flat(catalog).into_iter());
-    text += &table(catalog, if all { usize::MAX } else { MOST_SHOWN }, hashed);
-    section(&mut text, "metadata", catalog.metadata().iter().map(|(key, value)| format!("{key} = {value}")));
-    let globals = catalog.globals().iter().cloned();
-    if all || globals.len() <= MOST_SHOWN {
-        section(&mut text, "globals (none is ever called)", globals);
-    } else {
-        let title = format!("the first of {} globals (none is ever called; --all shows them)", globals.len());
-        section(&mut text, &title, globals.take(MOST_SHOWN));
-    }
+    section(&mut text, "as a flat list of tensors", flat(catalog, all).into_iter());
+    let mut rest = String::new();
+    section(&mut rest, "metadata", catalog.metadata().iter().map(|(key, value)| format!("{key} = {value}")));
+    let globals = catalog.globals();
+    let lines = if all { globals.to_vec() } else { wrapped(globals, MOST_WRAPPED) };
+    section(&mut rest, "globals (none is ever called)", lines.into_iter());
+    let taken = [&text, &rest].map(|part| part.lines().count()).iter().sum::<usize>() + seen.losses.len() + 2;
+    let room = SCREEN.saturating_sub(taken).clamp(*SHOWN.start(), *SHOWN.end());
+    text += &table(catalog, if all { usize::MAX } else { room }, hashed);
+    text += &rest;
     if let Some((Algorithm::Blake3, digests)) = hashed {
         let _ = writeln!(text, "\ncontent {}", hex(&content_digest(catalog, digests)));
     }
@@ -192,7 +215,7 @@ fn outline_line(line: &outline::Line) -> String {
 }
 
 /// What a format that holds a flat list of tensors would take of a nested checkpoint, and what not.
-fn flat(catalog: &Catalog) -> Vec<String> {
+fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
     if outline::lines(catalog).iter().all(|line| line.tensors == 0) {
         return Vec::new();
     }
@@ -201,11 +224,29 @@ fn flat(catalog: &Catalog) -> Vec<String> {
         Err(error) => return vec![error.message().to_owned()],
     };
     left_out.extend(losses::of_state(&part, false));
+    let left_out: Vec<String> = left_out.into_iter().map(|loss| loss.what).collect();
     let mut lines = vec![format!("{} tensors go along; left out:", part.tensors().len())];
-    lines.extend(left_out.iter().take(MOST_LEFT_OUT).map(|loss| format!("  {}", loss.what)));
-    if left_out.len() > MOST_LEFT_OUT {
-        lines.push(format!("  ... and {} more", left_out.len() - MOST_LEFT_OUT));
+    let most = if all { usize::MAX } else { MOST_WRAPPED };
+    lines.extend(wrapped(&left_out, most).iter().map(|line| format!("  {line}")));
+    lines
+}
+
+/// Items side by side, on a few lines; how many more there are.
+fn wrapped(items: &[String], most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for (index, item) in items.iter().enumerate() {
+        let item = if index + 1 < items.len() { format!("{item}, ") } else { item.clone() };
+        let Some(line) = lines.last_mut() else { break };
+        if line.is_empty() || line.chars().count() + item.chars().count() <= WIDTH {
+            line.push_str(&item);
+        } else if lines.len() < most {
+            lines.push(item);
+        } else {
+            line.push_str(&format!("... and {} more (--all shows them)", items.len() - index));
+            break;
+        }
     }
+    lines.retain(|line| !line.is_empty());
     lines
 }
 

@@ -3,7 +3,7 @@
 //! measured slower than reading into a buffer and writing it, and is not used.
 
 use super::ranges::RangeSums;
-use super::{Fill, Placement, size};
+use super::{Fill, Placement, Read, size};
 use crate::run::{Run, WINDOW_BYTES};
 use crate::stored::Stored;
 use rustix::fs::{copy_file_range, fstat, fstatfs};
@@ -62,7 +62,7 @@ pub(super) fn take(
 fn runs(file: usize, placements: &[Placement<'_>]) -> Vec<Extent> {
     let mut runs: Vec<Extent> = Vec::new();
     for placement in placements {
-        let Fill::Read { storage, from, swap_unit: 1 } = placement.fill else { continue };
+        let Fill::Read(Read { storage, from, swap_unit: 1, .. }) = placement.fill else { continue };
         match runs.last_mut() {
             Some(last)
                 if last.storage == storage
@@ -81,7 +81,7 @@ fn runs(file: usize, placements: &[Placement<'_>]) -> Vec<Extent> {
 fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
     let mut kept = Vec::with_capacity(placements.len());
     for placement in placements.drain(..) {
-        let Fill::Read { storage, from, swap_unit } = placement.fill else {
+        let Fill::Read(read) = placement.fill else {
             kept.push(placement);
             continue;
         };
@@ -91,8 +91,8 @@ fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
             extents.get(next).map_or((end, end), |extent| (extent.to, extent.to + extent.len));
         let mut keep = |to: u64, until: u64| {
             if to < until {
-                let from = from + (to - placement.to);
-                kept.push(Placement { to, len: until - to, fill: Fill::Read { storage, from, swap_unit } });
+                let from = read.from + (to - placement.to);
+                kept.push(Placement { to, len: until - to, fill: Fill::Read(Read { from, ..read }) });
             }
         };
         keep(placement.to, start.clamp(placement.to, end));
@@ -170,12 +170,13 @@ mod tests {
     use super::*;
 
     fn read(to: u64, len: u64, from: u64) -> Placement<'static> {
-        Placement { to, len, fill: Fill::Read { storage: StorageId(0), from, swap_unit: 1 } }
+        let read = Read { storage: StorageId(0), from, swap_unit: 1, tally: None };
+        Placement { to, len, fill: Fill::Read(read) }
     }
 
     fn facts(placements: &[Placement<'_>]) -> Vec<(u64, u64, u64)> {
         let facts = |placement: &Placement<'_>| match placement.fill {
-            Fill::Read { from, .. } => Some((placement.to, placement.len, from)),
+            Fill::Read(read) => Some((placement.to, placement.len, read.from)),
             _ => None,
         };
         placements.iter().filter_map(facts).collect()

@@ -82,7 +82,7 @@ pub fn draft(conversion: &Conversion<'_>, run: &Run) -> Result<Receipt> {
         written: now(),
         input,
         part: request.part.to_string(),
-        steps: Vec::new(),
+        steps: request.steps.clone(),
         output: OutputRecord {
             format: format_record(plugins, target.format),
             options: request.writer_options.clone(),
@@ -101,8 +101,9 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
     let carried = FileSource::at((*folder).to_owned(), Entry::Folder);
     let mut own = 0;
     for model in *models {
-        for name in model.input.source.opened() {
-            files.add_source(&model.input.source, name, model.path_of(name))?;
+        for name in model.input.source.opened_names() {
+            let recorded = model.path_of(&name);
+            files.add_source(&model.input.source, &name, recorded)?;
             own += 1;
         }
     }
@@ -112,8 +113,8 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
     }
     let lent: Vec<_> = models.iter().flat_map(|model| model.errand.lent()).collect();
     for source in &lent {
-        for name in source.opened() {
-            files.add_source(source, name, name.to_owned())?;
+        for name in source.opened_names() {
+            files.add_source(source, &name, name.clone())?;
         }
     }
     let written = layouts.iter().flat_map(|layout| layout.files()).map(|file| file.path.as_str());
@@ -124,7 +125,7 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
     let mut of_input: Vec<FileRecord> = records.by_ref().take(own).collect();
     of_input.sort_by(|a, b| a.name.cmp(&b.name));
     let lent = lent.iter().map(|source| {
-        let files = records.by_ref().take(source.opened().len()).collect();
+        let files = records.by_ref().take(source.opened_names().len()).collect();
         Ok(LentRecord { folder: absolute(source.folder())?, files })
     });
     let input = InputRecord {

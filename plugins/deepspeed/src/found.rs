@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Limits, Result, Source};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::rebuild;
-use tensorferry_torch_file::{Budget, Extent, Located, Location, ObjectFile, Storages};
+use tensorferry_torch_file::{Budget, Calls, Extent, Located, Location, ObjectFile, Storages};
 
 /// torch's own bound; a shape of a million dimensions is made to be slow.
 const MOST_DIMENSIONS: usize = 64;
+
+/// The enum of stages, whose members are calls in a pickle.
+const STAGE: &str = "deepspeed.runtime.zero.config.ZeroStageEnum";
 
 /// Collects from all files of a checkpoint.
 pub(crate) struct Found<'s> {
@@ -17,6 +20,8 @@ pub(crate) struct Found<'s> {
     pub(crate) budget: Budget,
     /// Every function and class that the pickles would have looked up.
     pub(crate) globals: BTreeSet<String>,
+    /// What they would have called.
+    calls: Calls,
     storages: Storages<'s>,
     /// Takes the storages. Those that are needed go from here to the real catalog.
     catalog: CatalogBuilder<'s>,
@@ -30,6 +35,7 @@ impl<'s> Found<'s> {
             context,
             budget: Budget::new(limits),
             globals: BTreeSet::new(),
+            calls: Calls::default(),
             storages: Storages::new(limits),
             catalog: CatalogBuilder::new("deepspeed", source, limits),
         }
@@ -51,6 +57,7 @@ impl<'s> Found<'s> {
         object
             .and_then(|object| {
                 self.globals.extend(object.globals().map(str::to_owned));
+                self.calls.add(name, &object);
                 read(self, &object)
             })
             .map_err(|error| error.file(name))
@@ -86,12 +93,13 @@ impl<'s> Found<'s> {
         self.budget.numbers(shape)
     }
 
-    /// The storages, by the ids that locations have; and the globals.
+    /// The storages, by the ids that locations have; the globals; the calls.
     ///
     /// # Errors
     /// None.
-    pub(crate) fn finish(self) -> Result<(Catalog, BTreeSet<String>)> {
-        Ok((self.catalog.finish()?, self.globals))
+    pub(crate) fn finish(mut self) -> Result<(Catalog, BTreeSet<String>, Calls)> {
+        self.calls.forget(STAGE);
+        Ok((self.catalog.finish()?, self.globals, self.calls))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Model states: what the flat vectors hold, and what is in none of them: buffers, frozen parameters.
 
 use crate::found::{Found, entry, need, wrong};
+use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
 use tensorferry_torch_file::rebuild::counts;
@@ -53,7 +54,7 @@ pub(crate) fn read(found: &mut Found<'_>, file: &str) -> Result<ModelStates> {
                 None => others.push(name),
             }
         }
-        let groups = match entry(graph, root, "param_shapes") {
+        let groups: Vec<Vec<Shaped>> = match entry(graph, root, "param_shapes") {
             None => Vec::new(),
             Some(groups) => {
                 let groups =
@@ -64,6 +65,10 @@ pub(crate) fn read(found: &mut Found<'_>, file: &str) -> Result<ModelStates> {
                     .collect::<Result<_>>()?
             }
         };
+        let mut names = HashSet::new();
+        if let Some((twice, _)) = groups.iter().flatten().find(|(name, _)| !names.insert(name)) {
+            return Err(Error::malformed("two parameters have this name").tensor(twice));
+        }
         let frozen = match entry(graph, root, "frozen_param_shapes") {
             None => Vec::new(),
             Some(frozen) => shapes(found, graph, frozen, "frozen_param_shapes")?,

@@ -69,8 +69,9 @@ impl TensorReader for Reader {
         let answer = self.answer(&mut found, &files)?;
         // What the user does not want of the checkpoint is no file that was overlooked.
         files.all().try_for_each(|file| source.open(file).map(drop))?;
-        let (storages, globals) = found.finish()?;
+        let (storages, globals, calls) = found.finish()?;
         globals.iter().try_for_each(|global| catalog.global(global))?;
+        calls.report(catalog)?;
         let widened = output::write(&answer, &storages, self.what == What::Fp32, catalog, context)?;
         *self.widened.lock().unwrap_or_else(PoisonError::into_inner) = widened.into();
         Ok(())

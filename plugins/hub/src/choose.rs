@@ -44,8 +44,8 @@ fn set_of(
     context: &dyn Context,
 ) -> Result<Choice> {
     let folder = name.strip_suffix(name.rsplit('/').next().unwrap_or_default()).unwrap_or_default();
-    let index = format!("{folder}{}{}", shard.stem, naming.index_suffix);
-    if source.contains(&index) {
+    let mut indexes = naming.indexes(shard.stem).into_iter().map(|index| format!("{folder}{index}"));
+    if let Some(index) = indexes.find(|index| source.contains(index)) {
         return Ok(Choice::Index(index));
     }
     let names = source.list(&format!("{folder}{}-", shard.stem))?;
@@ -64,15 +64,16 @@ fn set_of(
 /// `._model.safetensors` on foreign disks.
 #[must_use]
 pub fn is_member(naming: &Naming, name: &str) -> bool {
-    !name.starts_with('.') && (name.ends_with(naming.suffix) || name.ends_with(naming.index_suffix))
+    !name.starts_with('.') && (name.ends_with(naming.suffix) || naming.stem_of_index(name).is_some())
 }
 
 fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -> Result<Choice> {
     let members: Vec<&str> =
         names.iter().map(String::as_str).filter(|name| is_member(naming, name)).collect();
     let (indexes, files): (Vec<&str>, Vec<&str>) =
-        members.iter().partition(|name| name.ends_with(naming.index_suffix));
-    let preferred = [naming.index_suffix, naming.suffix].map(|suffix| format!("{stem}{suffix}"));
+        members.iter().partition(|name| naming.stem_of_index(name).is_some());
+    let mut preferred = naming.indexes(stem);
+    preferred.push(format!("{stem}{}", naming.suffix));
     let choice = if let Some(name) = preferred.into_iter().find(|name| members.contains(&name.as_str())) {
         name
     } else {
@@ -85,18 +86,18 @@ fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -
         }
     };
     note_others(naming, &choice, &members, context);
-    Ok(if choice.ends_with(naming.index_suffix) {
-        Choice::Index(choice)
-    } else {
-        Choice::Files(vec![choice])
+    Ok(match naming.stem_of_index(&choice) {
+        Some(_) => Choice::Index(choice),
+        None => Choice::Files(vec![choice]),
     })
 }
 
 /// Tells which files beside the chosen one are left alone.
 fn note_others(naming: &Naming, choice: &str, members: &[&str], context: &dyn Context) {
-    let stem = choice.strip_suffix(naming.index_suffix);
+    let stem = naming.stem_of_index(choice);
     let others = members.iter().filter(|&&name| {
-        let is_shard = stem.is_some() && ShardName::parse(naming, name).map(|shard| shard.stem) == stem;
+        let is_shard =
+            stem.is_some() && ShardName::parse(naming, name).map(|shard| shard.stem) == stem.as_deref();
         name != choice && !is_shard
     });
     if let Some(others) = list(others.map(|name| format!("{name:?}"))) {
@@ -205,6 +206,22 @@ mod tests {
             ["consolidated.safetensors", "model-00001-of-00001.safetensors", "model.safetensors.index.json"];
         let (_, notes) = choose_from(Entry::Folder, &names).unwrap();
         assert!(notes[0].ends_with("not part of it: \"consolidated.safetensors\""), "{notes:?}");
+    }
+
+    #[test]
+    fn a_variant_has_an_index_of_its_own() {
+        let shards = ["model.fp16-00001-of-00002.safetensors", "model.fp16-00002-of-00002.safetensors"];
+        let index = "model.safetensors.index.fp16.json";
+        let names = [shards[0], shards[1], index];
+        for entry in [Entry::Folder, Entry::File(shards[1].to_owned()), Entry::Prefix("model.fp16".to_owned())] {
+            let (choice, notes) = choose_from(entry.clone(), &names).unwrap();
+            assert_eq!(choice, Choice::Index(index.to_owned()), "{entry:?}");
+            assert_eq!(notes, Vec::<String>::new(), "{entry:?}");
+        }
+        let both = ["model.safetensors", shards[0], shards[1], index];
+        let (choice, notes) = choose_from(Entry::Folder, &both).unwrap();
+        assert_eq!(choice, files(&["model.safetensors"]));
+        assert!(notes[0].contains(index), "{notes:?}");
     }
 
     #[test]

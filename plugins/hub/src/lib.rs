@@ -5,6 +5,8 @@
 //! model.safetensors                        pytorch_model.bin                        not split
 //! model-00001-of-00002.safetensors, ...    pytorch_model-00001-of-00002.bin, ...    the shards
 //! model.safetensors.index.json             pytorch_model.bin.index.json             the index
+//! model.fp16.safetensors, ...              pytorch_model.fp16.bin, ...              a variant
+//! model.safetensors.index.fp16.json        pytorch_model.bin.index.fp16.json        its index
 //! ```
 //!
 //! | File | What it yields |
@@ -15,7 +17,8 @@
 //! | `json.rs` | JSON whose keys are unique and whose lists are bounded |
 //! | `listing.rs` | what an error says of several things |
 //!
-//! Source of the facts: `huggingface_hub/serialization/_base.py`.
+//! Source of the facts: `huggingface_hub/serialization/_base.py`; for variants `_add_variant` in
+//! `transformers/modeling_utils.py`.
 #![forbid(unsafe_code)]
 
 mod choose;
@@ -42,9 +45,47 @@ pub struct Naming {
     pub index_suffix: &'static str,
 }
 
+impl Naming {
+    /// What the names of a model's shards begin with, by the name of its index; `None`, if it is no
+    /// index. An index has its variant before the last dot, the shards before the ending.
+    #[must_use]
+    pub fn stem_of_index(&self, name: &str) -> Option<String> {
+        if let Some(stem) = name.strip_suffix(self.index_suffix) {
+            return Some(stem.to_owned());
+        }
+        let (usual, json) = self.index_suffix.rsplit_once('.')?;
+        let (rest, variant) = name.strip_suffix(json)?.strip_suffix('.')?.rsplit_once('.')?;
+        Some(format!("{}.{variant}", rest.strip_suffix(usual)?))
+    }
+
+    /// The names that the index of a set may have, by what those of its shards begin with.
+    fn indexes(&self, stem: &str) -> Vec<String> {
+        let mut names = vec![format!("{stem}{}", self.index_suffix)];
+        let variant = stem.rsplit_once('.').zip(self.index_suffix.rsplit_once('.'));
+        names.extend(variant.map(|((stem, variant), (usual, json))| format!("{stem}{usual}.{variant}.{json}")));
+        names
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Naming;
+
+    #[test]
+    fn the_index_of_a_variant_is_one() {
+        for (index, stem) in [
+            ("model.safetensors.index.json", "model"),
+            ("model.safetensors.index.fp16.json", "model.fp16"),
+            ("a.b.safetensors.index.x.json", "a.b.x"),
+            (".safetensors.index.json", ""),
+        ] {
+            assert_eq!(NAMING.stem_of_index(index).as_deref(), Some(stem), "{index}");
+            assert!(NAMING.indexes(stem).iter().any(|name| name == index), "{index}");
+        }
+        for other in ["model.safetensors", "model.index.json", "model.bin.index.fp16.json", "config.json", ".json"] {
+            assert_eq!(NAMING.stem_of_index(other), None, "{other}");
+        }
+    }
 
     pub(crate) const NAMING: Naming = Naming {
         title: "safetensors",

@@ -15,7 +15,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
         Ok(names.filter(|name| is_member(&NAMING, name)).collect())
     };
     match source.entry() {
-        Entry::File(name) if name.ends_with(NAMING.index_suffix) => Ok(Score::CERTAIN),
+        Entry::File(name) if NAMING.stem_of_index(name).is_some() => Ok(Score::CERTAIN),
         Entry::File(name) => {
             let file = source.open(name)?;
             match header::json_len(source, file) {

@@ -2,17 +2,51 @@
 //! bytes where they lie.
 
 use crate::table::{Stored, Tensor};
-use std::collections::BTreeSet;
-use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, Result, Source, TensorId};
+use std::collections::{BTreeSet, HashSet};
+use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source, TensorId};
 use tensorferry_torch_file::rebuild;
-use tensorferry_torch_file::{Extent, Located, Location, ObjectFile, Storages, TorchDtype};
+use tensorferry_torch_file::{Calls, Extent, Located, Location, ObjectFile, Storages, TorchDtype};
 
 /// The files of a checkpoint, and what was found in them.
 pub(crate) struct Files<'s, 'l> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
     pub(crate) storages: Storages<'l>,
+    pub(crate) opened: Opened,
     pub(crate) globals: BTreeSet<String>,
+    /// The calls in the pickles of chunks, of which the tensor alone is taken.
+    pub(crate) calls: Calls,
+}
+
+/// How many bytes the archives have that were opened. A table may say of a million tensors that they
+/// lie in one place, and opening an archive is reading its pickle.
+#[derive(Debug, Default)]
+pub(crate) struct Opened {
+    bytes: u64,
+    files: HashSet<FileId>,
+    bytes_of_files: u64,
+}
+
+/// Archives that fill their files count once; ranks that did not coordinate may share some.
+const MOST_OPENINGS: u64 = 4;
+
+/// Small files may be read as often as they like.
+const FEW_BYTES: u64 = 1 << 20;
+
+impl Opened {
+    fn count(&mut self, archive: Extent, file_len: u64) -> Result<()> {
+        if self.files.insert(archive.file) {
+            self.bytes_of_files = self.bytes_of_files.saturating_add(file_len);
+        }
+        self.bytes = self.bytes.saturating_add(archive.len);
+        let most = MOST_OPENINGS.saturating_mul(self.bytes_of_files).saturating_add(FEW_BYTES);
+        if self.bytes > most {
+            return Err(Error::limit("the table names the same bytes too often")
+                .expected(format!("at most {most} bytes in all archives"))
+                .found(self.bytes));
+        }
+        Ok(())
+    }
 }
 
 impl Files<'_, '_> {
@@ -24,6 +58,7 @@ impl Files<'_, '_> {
     pub(crate) fn open(&mut self, stored: &Stored) -> Result<ObjectFile> {
         let object = self.source.open(&stored.file).and_then(|file| {
             let extent = Extent::within(self.source, file, stored.offset, stored.len)?;
+            self.opened.count(extent, self.source.len(file))?;
             ObjectFile::open(self.source, extent, self.context)
         });
         let object = object.map_err(|error| error.file(&stored.file).offset(stored.offset))?;
@@ -67,6 +102,7 @@ impl Files<'_, '_> {
         catalog: &mut dyn CatalogSink,
     ) -> Result<Location> {
         let object = self.open(stored)?;
+        self.calls.add(&stored.file, &object);
         let rebuilt = rebuild::tensor(object.graph(), object.root())?;
         let rebuilt = rebuilt.ok_or_else(|| Error::malformed("a chunk holds no tensor"))?;
         let view = rebuilt

@@ -4,6 +4,7 @@
 use crate::table::{Chunk, Content, Item, Stored, Table};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Context, Error, Result, Source};
+use tensorferry_torch_file::Calls;
 
 /// What all tables say together.
 #[derive(Debug, Default)]
@@ -15,6 +16,8 @@ pub(crate) struct Merged {
     pub(crate) unlisted: BTreeSet<String>,
     /// Every function and class that the pickles would have looked up.
     pub(crate) globals: BTreeSet<String>,
+    /// What they would have called.
+    pub(crate) calls: Calls,
     places: HashMap<String, usize>,
     chunks: HashSet<ChunkKey>,
 }
@@ -29,7 +32,8 @@ type ChunkKey = (usize, Vec<u64>, Vec<u64>);
 pub(crate) fn read(source: &dyn Source, tables: &[String], context: &dyn Context) -> Result<Merged> {
     let mut merged = Merged::default();
     for name in tables {
-        let table = Table::read(source, name, context).and_then(|table| merged.add(table));
+        let table = Table::read(source, name, context, &mut merged.calls);
+        let table = table.and_then(|table| merged.add(table));
         table.map_err(|error| error.file(name))?;
     }
     Ok(merged)

@@ -1,7 +1,7 @@
 //! Reads a checkpoint: the tables, or the shards' headers, become tensors whose chunks are blocks, and
 //! a tree of everything else.
 
-use crate::chunks::Files;
+use crate::chunks::{Files, Opened};
 use crate::members::{Members, TABLE, members};
 use crate::merged::{self, Merged};
 use crate::shards;
@@ -57,8 +57,9 @@ fn describe(
     catalog: &mut dyn CatalogSink,
     context: &dyn Context,
 ) -> Result<Vec<LazyView>> {
-    let Merged { items, copies, unlisted, globals, .. } = merged;
-    let mut files = Files { source, context, storages: Storages::new(context.limits()), globals };
+    let Merged { items, copies, unlisted, globals, calls, .. } = merged;
+    let storages = Storages::new(context.limits());
+    let mut files = Files { source, context, storages, opened: Opened::default(), globals, calls };
     let mut names = Names::default();
     // Tensors inside objects come second, so that names stay what the table says.
     items.iter().filter(|item| matches!(item.content, Content::Tensor(_))).for_each(|item| {
@@ -84,6 +85,7 @@ fn describe(
         let why = "it is stored, but the table does not say what it is";
         catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
     }
+    files.calls.report(catalog)?;
     files.globals.iter().try_for_each(|global| catalog.global(global))?;
     Ok(files.storages.into_lazy_views())
 }

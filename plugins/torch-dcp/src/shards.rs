@@ -57,6 +57,10 @@ pub(crate) fn read(
     catalog: &mut dyn CatalogSink,
     context: &dyn Context,
 ) -> Result<()> {
+    context.note(&format!(
+        "{} shards are read; they do not say how many there are, so that a last one that is missing is not noticed",
+        names.len()
+    ));
     let mut tensors: Vec<Tensor> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for file_name in names {

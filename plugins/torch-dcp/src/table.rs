@@ -4,7 +4,22 @@ use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Result, Source};
 use tensorferry_torch_file::pickle::{self, Graph, Value, ValueId};
 use tensorferry_torch_file::rebuild::counts;
-use tensorferry_torch_file::{Budget, Extent, TorchDtype};
+use tensorferry_torch_file::{Budget, Calls, Extent, TorchDtype};
+
+/// Members of enums, which pickles have as calls: how a tensor lay in memory, by the names that the
+/// class has had.
+const KNOWN_CALLS: [&str; 3] = [
+    "torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING",
+    "torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",
+    "torch.distributed._shard.checkpoint.metadata._MEM_FORMAT_ENCODING",
+];
+
+/// How many attributes an object of the table has at most: torch's have seven.
+const MOST_ATTRIBUTES: usize = 64;
+
+/// How often on average a value of the pickle may stand for a chunk. torch has an object for each; a
+/// hostile table has one chunk, and a million tensors of a million such.
+const MOST_REPEATS: usize = 4;
 
 /// What the table says, in its order.
 #[derive(Debug)]
@@ -69,7 +84,12 @@ impl Table {
     ///
     /// # Errors
     /// Malformed, naming the file and the tensor; unsupported: transformed data; a limit; i/o.
-    pub(crate) fn read(source: &dyn Source, name: &str, context: &dyn Context) -> Result<Self> {
+    pub(crate) fn read(
+        source: &dyn Source,
+        name: &str,
+        context: &dyn Context,
+        calls: &mut Calls,
+    ) -> Result<Self> {
         let limits = context.limits();
         let extent = Extent::whole(source, source.open(name)?);
         let bytes = extent.read(source, limits)?;
@@ -78,7 +98,9 @@ impl Table {
             return Err(Error::malformed("there are bytes after the pickle").offset(len as u64));
         }
         drop(bytes);
-        Reading { graph: &graph, budget: Budget::new(limits) }.table(root, context)
+        calls.add_graph(name, &graph);
+        KNOWN_CALLS.into_iter().for_each(|path| calls.forget(path));
+        Reading { graph: &graph, budget: Budget::new(limits), chunks: 0 }.table(root, context)
     }
 }
 
@@ -86,6 +108,8 @@ impl Table {
 struct Reading<'g> {
     graph: &'g Graph,
     budget: Budget,
+    /// How many chunks were read.
+    chunks: usize,
 }
 
 /// What a `MetadataIndex` names: with offsets a chunk, without them an object.
@@ -148,6 +172,10 @@ impl<'g> Reading<'g> {
         let size = self.size(attribute("size"), "size")?;
         let listed = attribute("chunks").and_then(|chunks| graph.sequence(chunks));
         let listed = listed.ok_or_else(|| wrong("its chunks", "a list"))?;
+        self.chunks += listed.len();
+        if self.chunks > MOST_REPEATS * (graph.len() + 1024) {
+            return Err(Error::limit("the table repeats its chunks too often"));
+        }
         let mut chunks = Vec::with_capacity(listed.len());
         for &chunk in listed {
             let chunk = self
@@ -251,7 +279,9 @@ impl<'g> Reading<'g> {
     /// The attributes of an object of this class. Its module has had several names.
     fn state(&self, value: ValueId, class: &str) -> Option<ValueId> {
         let (global, call) = self.graph.called(value)?;
-        (&*global.name == class && global.module.starts_with("torch.distributed")).then_some(call.state)?
+        let is_such = &*global.name == class && global.module.starts_with("torch.distributed");
+        // Each attribute is looked for among them, for each of the objects, which may share them.
+        call.state.filter(|&state| is_such && self.graph.entry_count(state) <= MOST_ATTRIBUTES)
     }
 }
 

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `PK\3\4` at 0 | a zip archive (torch 1.6 and later; TorchScript; torch.export) |
 //! | `80 P`, from protocol 4 on a frame (`95`, u64), `8a 0a 6c fc 9c 46 f9 20 6a a8 50 19 2e` at 0 | a stream of pickles, then the storages (`_use_new_zipfile_serialization=False`, and before 1.6) |
+//! | `L119547037146038801333356L\n.` at 0 | the same, of protocol 0 or 1 |
 //! | `ustar` at 257, a first member of a known name | a tar archive (torch 0.1) |
 //! | `PYTORCH1` at 0 | a preview format that was never released |
 //!
@@ -15,6 +16,7 @@ use tensorferry_sdk::{Error, Result, Source};
 
 /// The first pickle of a stream, from behind its protocol: the number 0x1950a86a20f9469cfc6c, and STOP.
 const LEGACY: &[u8; 13] = b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e";
+const LEGACY_TEXT: &[u8; 28] = b"L119547037146038801333356L\n.";
 const PREVIEW: &[u8; 8] = b"PYTORCH1";
 
 /// What torch has put a pickle and its storages into.
@@ -66,7 +68,7 @@ impl Container {
 }
 
 fn is_legacy(start: &[u8]) -> bool {
-    let [0x80, _, rest @ ..] = start else { return false };
+    let [0x80, _, rest @ ..] = start else { return start.starts_with(LEGACY_TEXT) };
     let unframed = match rest {
         [0x95, _, _, _, _, _, _, _, _, rest @ ..] => rest,
         _ => rest,

@@ -1,7 +1,8 @@
 //! A known call is one that only holds data: what it would give is written in its arguments, so
 //! nothing of it is lost when it is not made.
 
-use crate::pickle::Global;
+use crate::pickle::{Call, Global, Graph, ValueId};
+use crate::{numpy, rebuild};
 
 /// Whether the global is such a function or class. What is not listed may do anything when it is
 /// called, and is reported.
@@ -25,6 +26,7 @@ pub(crate) fn holds_data(global: &Global) -> bool {
         "_codecs" => name == "encode",
         "copyreg" => name == "_reconstructor",
         "argparse" => name == "Namespace",
+        "types" => name == "SimpleNamespace",
         "datetime" => matches!(name, "datetime" | "date" | "time" | "timedelta" | "timezone"),
         "pathlib" | "pathlib._local" => name.ends_with("Path"),
         "numpy" => matches!(name, "dtype" | "ndarray"),
@@ -34,4 +36,18 @@ pub(crate) fn holds_data(global: &Global) -> bool {
         "torch.serialization" => name == "_get_layout",
         _ => false,
     }
+}
+
+/// Whether the function makes a tensor, a parameter or an array of what its arguments say.
+pub(crate) fn rebuilds(global: &Global) -> bool {
+    rebuild::is_rebuild(global) || numpy::makes_array(global)
+}
+
+/// The function that a call passes its arguments on to, where it is torch's for tensors of any class
+/// and that function is none of torch's for tensors.
+pub(crate) fn passes_on(graph: &Graph, global: &Global, call: &Call) -> Option<ValueId> {
+    let is_passed_on = global.is("torch._tensor", "_rebuild_from_type_v2");
+    let function = *graph.tuple(call.arguments).filter(|_| is_passed_on)?.first()?;
+    let is_known = graph.global(function).is_none_or(rebuild::is_rebuild);
+    (!is_known).then_some(function)
 }

@@ -15,8 +15,9 @@
 //! Counts and elements are little-endian in every file: `THPStorage_writeFileRaw` turns them around on
 //! machines that are not, and `_legacy_load` does not look at `little_endian`.
 
+use crate::object_file::Beside;
 use crate::persistent_id::PersistentId;
-use crate::pickle::{self, Evaluated, Global, Graph, ValueId};
+use crate::pickle::{self, Evaluated, Graph, ValueId};
 use crate::window::{NEAR, Window};
 use crate::{Extent, ObjectFile};
 use std::collections::{HashMap, HashSet};
@@ -35,9 +36,12 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
         let error = Error::unsupported("another version of torch's stream format");
         return Err(error.offset(rest.offset).expected(PROTOCOL_VERSION).found(found));
     }
-    let (_system, rest) = pickle::take(source, after_version, limits)?;
+    let (system, rest) = pickle::take(source, after_version, limits)?;
     let (object, rest) = pickle::take(source, rest, limits)?;
     let (keys, data) = pickle::take(source, rest, limits)?;
+    let mut beside = Beside::default();
+    [&version, &system, &keys].into_iter().for_each(|pickle| beside.add(&pickle.graph));
+    beside.add_object(&object.graph);
     let named = sizes(&object.graph)?;
     let keys = keys_of(&keys, &named).map_err(|error| error.offset(rest.offset))?;
     let (storages, end) = lay_out(source, &keys, data)?;
@@ -47,8 +51,7 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
         context
             .note(&format!("{name}: {unread} bytes behind the last storage are passed over, as torch does"));
     }
-    let globals = object.graph.globals().iter().map(Global::path).collect();
-    Ok(ObjectFile::of_table(source.name(file.file), object, storages, globals))
+    Ok(ObjectFile::of_table(source.name(file.file), object, storages, beside))
 }
 
 /// A storage that the object names.

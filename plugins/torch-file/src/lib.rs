@@ -53,6 +53,7 @@
 
 pub mod archive;
 mod budget;
+mod calls;
 mod container;
 mod decoded;
 mod described;
@@ -73,6 +74,7 @@ mod tar;
 mod window;
 
 pub use budget::Budget;
+pub use calls::Calls;
 pub use container::Container;
 pub use decoded::Decoding;
 pub use described::{DescribedStorage, DescribedTensor};

@@ -2,27 +2,33 @@
 //! dots.
 
 use crate::pickle::{Graph, Value, ValueId};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt::Write;
 
 /// The names that were given so far.
+///
+/// Each has the number from which on the next one like it is looked for: many tensors may want one
+/// name.
 #[derive(Debug, Default)]
-pub struct Names(HashSet<String>);
+pub struct Names(HashMap<String, u64>);
 
 impl Names {
     /// The wanted name, if it is free: else the first of `wanted#2`, `wanted#3`, ... that is. The walk
     /// is in a fixed order, so the same file gives the same names.
     pub fn take(&mut self, wanted: &str) -> String {
-        if self.0.insert(wanted.to_owned()) {
+        let Some(&taken) = self.0.get(wanted) else {
+            self.0.insert(wanted.to_owned(), 1);
             return wanted.to_owned();
-        }
-        let mut number = 2_u64;
+        };
+        let mut number = taken;
         loop {
+            number += 1;
             let name = format!("{wanted}#{number}");
-            if self.0.insert(name.clone()) {
+            if !self.0.contains_key(&name) {
+                self.0.insert(wanted.to_owned(), number);
+                self.0.insert(name.clone(), 1);
                 return name;
             }
-            number += 1;
         }
     }
 }
@@ -66,9 +72,10 @@ impl Path {
         let _ = write!(self.text, "{index}");
     }
 
-    pub(crate) fn push_key(&mut self, graph: &Graph, key: ValueId) {
+    /// Past `most` bytes the rest is left out: a tuple may name one long text a million times.
+    pub(crate) fn push_key(&mut self, graph: &Graph, key: ValueId, most: u64) {
         self.begin_part();
-        push_key(&mut self.text, graph, key);
+        push_key(&mut self.text, graph, key, most);
     }
 
     pub(crate) fn push_text(&mut self, text: &str) {
@@ -86,19 +93,22 @@ impl Path {
 }
 
 /// A key as a part of a name: a string as it is, anything else much as Python's `repr` has it.
-fn push_key(name: &mut String, graph: &Graph, key: ValueId) {
+fn push_key(name: &mut String, graph: &Graph, key: ValueId, most: u64) {
     match graph.value(key) {
         Value::Text(text) => name.push_str(&text.escaped()),
         Value::Tuple(_) => {
             let items = graph.tuple(key).unwrap_or_default();
             name.push('(');
             for (index, &item) in items.iter().enumerate() {
+                if name.len() as u64 > most {
+                    break;
+                }
                 name.push_str(if index > 0 { ", " } else { "" });
                 match graph.value(item) {
                     Value::Text(text) => push_quoted(name, &text.escaped()),
                     // One level: keys nest as deep as a hostile file likes.
                     Value::Tuple(_) => name.push_str("(...)"),
-                    _ => push_key(name, graph, item),
+                    _ => push_key(name, graph, item, most),
                 }
             }
             name.push_str(if items.len() == 1 { ",)" } else { ")" });
@@ -138,7 +148,7 @@ mod tests {
     #[test]
     fn a_taken_name_is_numbered() {
         let mut names = Names::default();
-        let given = ["a", "a#2", "a", "a"].map(|wanted| names.take(wanted));
-        assert_eq!(given, ["a", "a#2", "a#3", "a#4"]);
+        let given = ["a", "a#2", "a", "a", "a#2"].map(|wanted| names.take(wanted));
+        assert_eq!(given, ["a", "a#2", "a#3", "a#4", "a#2#2"]);
     }
 }

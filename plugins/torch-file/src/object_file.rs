@@ -4,7 +4,7 @@
 use crate::archive::{Archive, Record};
 use crate::described::{self, DescribedTensor};
 use crate::pickle::{self, Evaluated, Global, Graph, Value, ValueId};
-use crate::{Container, Extent, legacy, tar};
+use crate::{Container, Extent, calls, legacy, tar};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Context, Error, Limits, Result, Source};
@@ -25,9 +25,31 @@ pub struct ObjectFile {
     graph: Graph,
     root: ValueId,
     globals: BTreeSet<String>,
+    /// What the pickles beside the object would call.
+    calls_beside: BTreeSet<String>,
     file_name: String,
     byte_order: ByteOrder,
     records: Records,
+}
+
+/// What the pickles of a file would look up, and what those beside the object's would call.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    globals: BTreeSet<String>,
+    calls: BTreeSet<String>,
+}
+
+impl Beside {
+    /// Adds a pickle beside the object's.
+    pub(crate) fn add(&mut self, graph: &Graph) {
+        self.add_object(graph);
+        self.calls.extend(calls::texts(graph));
+    }
+
+    /// Adds the object's own, whose calls are told where they stand.
+    pub(crate) fn add_object(&mut self, graph: &Graph) {
+        self.globals.extend(graph.globals().iter().map(Global::path));
+    }
 }
 
 /// What a storage's key leads to.
@@ -88,6 +110,7 @@ impl ObjectFile {
         }
         Ok(Self {
             globals: graph.globals().iter().map(Global::path).collect(),
+            calls_beside: BTreeSet::new(),
             graph,
             root,
             file_name: archive.file_name().to_owned(),
@@ -120,6 +143,7 @@ impl ObjectFile {
             graph,
             root,
             globals: BTreeSet::new(),
+            calls_beside: BTreeSet::new(),
             file_name: archive.file_name().to_owned(),
             byte_order,
             records: Records::Archive { archive: Arc::clone(archive), folder },
@@ -131,12 +155,14 @@ impl ObjectFile {
         file_name: &str,
         object: Evaluated,
         storages: HashMap<Box<str>, Extent>,
-        globals: BTreeSet<String>,
+        beside: Beside,
     ) -> Self {
+        let Beside { globals, calls } = beside;
         Self {
             graph: object.graph,
             root: object.root,
             globals,
+            calls_beside: calls,
             file_name: file_name.to_owned(),
             byte_order: ByteOrder::Little,
             records: Records::Table(storages),
@@ -167,6 +193,11 @@ impl ObjectFile {
     /// Every function and class that the file's pickles would have looked up, sorted.
     pub fn globals(&self) -> impl Iterator<Item = &str> {
         self.globals.iter().map(String::as_str)
+    }
+
+    /// What the pickles beside the object's would have called, sorted.
+    pub(crate) fn calls_beside(&self) -> &BTreeSet<String> {
+        &self.calls_beside
     }
 
     /// The order of the bytes in its storages.

@@ -17,24 +17,26 @@ mod members;
 pub(crate) use members::is_checkpoint;
 
 use crate::described::{DescribedStorage, DescribedTensor};
-use crate::pickle::{self, Evaluated, Global, Graph, ValueId};
+use crate::object_file::Beside;
+use crate::pickle::{self, Evaluated, Graph, ValueId};
 use crate::{Extent, ObjectFile, TorchDtype};
 use members::Members;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Limits, Result, Source};
 
 /// Opens a file that is known to begin like a tar archive.
 pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> Result<ObjectFile> {
     let limits = context.limits();
     let members = Members::read(source, file, limits)?;
-    let mut globals = BTreeSet::new();
-    let mut reader = Reader { source, limits, context, globals: &mut globals };
+    let mut beside = Beside::default();
+    let mut reader = Reader { source, limits, context, beside: &mut beside };
     let storages = reader.storages(members.need("storages")?)?;
     let tensors = reader.tensors(members.need("tensors")?)?;
-    let mut object = reader.pickle(members.need("pickle")?)?.0;
+    let mut object = pickle::take(source, members.need("pickle")?, limits)?.0;
+    beside.add_object(&object.graph);
     put_in(&mut object.graph, &storages, &tensors)?;
     let table = storages.roots.values().map(|root| (root.name.as_str().into(), root.extent)).collect();
-    Ok(ObjectFile::of_table(source.name(file.file), object, table, globals))
+    Ok(ObjectFile::of_table(source.name(file.file), object, table, beside))
 }
 
 /// A storage with bytes of its own.
@@ -85,7 +87,8 @@ struct Reader<'a> {
     source: &'a dyn Source,
     limits: &'a Limits,
     context: &'a dyn Context,
-    globals: &'a mut BTreeSet<String>,
+    /// What the small pickles say, around the object's.
+    beside: &'a mut Beside,
 }
 
 impl Reader<'_> {
@@ -93,7 +96,7 @@ impl Reader<'_> {
     fn pickle(&mut self, rest: Extent) -> Result<(Evaluated, Extent)> {
         self.context.check_cancelled()?;
         let (evaluated, rest) = pickle::take(self.source, rest, self.limits)?;
-        self.globals.extend(evaluated.graph.globals().iter().map(Global::path));
+        self.beside.add(&evaluated.graph);
         Ok((evaluated, rest))
     }
 

@@ -21,8 +21,7 @@ pub(crate) fn choose(source: &dyn Source, context: &dyn Context) -> Result<Choic
     let names = source.list("")?;
     let files: Vec<&String> = names.iter().filter(|name| is_candidate(name)).collect();
     let usual = format!("{}{}", NAMING.stem, NAMING.suffix);
-    let is_split =
-        names.iter().any(|name| hub::is_member(&NAMING, name) && name.ends_with(NAMING.index_suffix));
+    let is_split = names.iter().any(|name| is_index(name));
     let is_set = files.iter().all(|name| ShardName::parse(&NAMING, name).is_some());
     match &*files {
         _ if is_split || names.contains(&usual) => hub::choose(&NAMING, source, context),
@@ -39,5 +38,9 @@ pub(crate) fn choose(source: &dyn Source, context: &dyn Context) -> Result<Choic
 /// Whether a folder's file may be a checkpoint, by its name.
 pub(crate) fn is_candidate(name: &str) -> bool {
     !name.starts_with('.')
-        && (SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) || name.ends_with(NAMING.index_suffix))
+        && (SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) || is_index(name))
+}
+
+fn is_index(name: &str) -> bool {
+    !name.starts_with('.') && NAMING.stem_of_index(name).is_some()
 }

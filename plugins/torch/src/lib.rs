@@ -52,7 +52,7 @@ impl Format for Torch {
             title: "PyTorch checkpoint".to_owned(),
             suffixes: SUFFIXES.map(str::to_owned).into(),
             magic: vec![Magic { offset: 0, bytes: archive::MAGIC.to_vec() }],
-            members: vec!["pytorch_model*.bin".to_owned(), "pytorch_model*.index.json".to_owned()],
+            members: ["pytorch_model*.bin", "*.bin.index.json", "*.bin.index.*.json"].map(str::to_owned).into(),
             capabilities: Capabilities::READ
                 .and(Capabilities::WRITE)
                 .and(Capabilities::TREE)

@@ -14,7 +14,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Entry::Prefix(prefix) => {
             return Ok(maybe(source.list(prefix)?.iter().any(|name| is_split(prefix, name))));
         }
-        Entry::File(name) if name.ends_with(NAMING.index_suffix) => return Ok(Score::CERTAIN),
+        Entry::File(name) if NAMING.stem_of_index(name).is_some() => return Ok(Score::CERTAIN),
         Entry::File(name) => name,
     };
     let extent = Extent::whole(source, source.open(name)?);
@@ -43,9 +43,9 @@ fn maybe(may_be: bool) -> Score {
 
 /// Whether a file is one of a model that is called `stem`.
 fn is_split(stem: &str, name: &str) -> bool {
-    let rest = name.strip_prefix(stem);
     let is_shard = || ShardName::parse(&NAMING, name).is_some_and(|shard| shard.stem == stem);
-    rest == Some(NAMING.suffix) || rest == Some(NAMING.index_suffix) || is_shard()
+    let is_index = || NAMING.stem_of_index(name).as_deref() == Some(stem);
+    name.strip_prefix(stem) == Some(NAMING.suffix) || is_index() || is_shard()
 }
 
 fn score_of(directory: &Directory) -> Score {

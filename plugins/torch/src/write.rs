@@ -17,6 +17,7 @@ mod composed;
 mod legacy;
 mod losses;
 mod object;
+mod opened;
 mod options;
 mod rebuild;
 mod shards;

@@ -71,6 +71,10 @@ pub trait Context: Send + Sync {
     fn output_is_new(&self) -> bool {
         false
     }
+    /// Since 1.2.
+    fn threads(&self) -> u32 {
+        1
+    }
 }
 
 /// Takes a format's description. `side`: 0 reader, 1 writer. `kind`: 0 text, 1 bool, 2 integer,

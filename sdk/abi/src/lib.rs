@@ -12,11 +12,14 @@
 //! - This crate's version is part of the layout check. The major number is the ABI's revision: a
 //!   library of another one is refused. The minor number rises with each addition.
 
+mod arrow;
 mod export;
 mod host;
 mod manifest;
 mod plugin;
+mod records;
 
+pub use arrow::{ArrowArray, ArrowArrayStream, ArrowSchema};
 pub use export::{LibHeader, Provide, header};
 pub use host::{
     ByteSink, CatalogSink, CatalogView, Context, DescriptionSink, Digests, LayoutSink, SealSink, Source,
@@ -30,6 +33,11 @@ pub use manifest::{MANIFEST_SYMBOL, Manifest, REVISION};
 pub use plugin::{
     Format, Format_TO, FormatBox, Plugin, PluginRef, TensorPlan, TensorPlan_TO, TensorPlanBox, TensorReader,
     TensorReader_TO, TensorReaderBox, TensorWriter, TensorWriter_TO, TensorWriterBox,
+};
+
+pub use records::{
+    AbiLoss, RecordPlan, RecordPlan_TO, RecordPlanBox, RecordReader, RecordReader_TO, RecordReaderBox,
+    RecordSet, RecordSet_TO, RecordSetBox, RecordWriter, RecordWriter_TO, RecordWriterBox,
 };
 
 pub use abi_stable;
@@ -53,8 +61,13 @@ impl AbiError {
     /// What the default body of a call says that an older host does not have.
     #[must_use]
     pub fn missing(what: &str) -> Self {
+        Self::unsupported(&format!("this ferry is too old for that: {what}"))
+    }
+
+    /// What the default body of a call says of something that an older plugin does not have.
+    #[must_use]
+    pub fn unsupported(message: &str) -> Self {
         const UNSUPPORTED: u32 = 2;
-        let message = format!("this ferry is too old for that: {what}");
         Self { kind: UNSUPPORTED, message: message.into(), details: RVec::new() }
     }
 }

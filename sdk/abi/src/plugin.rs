@@ -10,7 +10,7 @@
     reason = "expansions of sabi_trait; the SDK's traits of the same names are documented"
 )]
 
-use crate::AbiResult;
+use crate::{AbiError, AbiResult};
 use crate::host::{
     ByteSinkMut, CatalogSinkMut, CatalogViewRef, ContextRef, DescriptionSinkMut, DigestsRef, LayoutSinkMut,
     SealSinkMut, SourceRef,
@@ -18,7 +18,7 @@ use crate::host::{
 use abi_stable::library::RootModule;
 use abi_stable::package_version_strings;
 use abi_stable::sabi_types::VersionStrings;
-use abi_stable::std_types::{RBox, RSlice, RStr, RString, RVec, Tuple2};
+use abi_stable::std_types::{RBox, RErr, RSlice, RStr, RString, RVec, Tuple2};
 use abi_stable::{StableAbi, sabi_trait};
 
 /// An owned [`Format`].
@@ -40,6 +40,20 @@ pub trait Format: Send + Sync {
     fn writer(&self, options: RSlice<'_, Tuple2<RString, RString>>) -> AbiResult<TensorWriterBox>;
     #[sabi(last_prefix_field)]
     fn close(&mut self) -> AbiResult<()>;
+    /// Since 1.2.
+    fn record_reader(
+        &self,
+        _options: RSlice<'_, Tuple2<RString, RString>>,
+    ) -> AbiResult<crate::records::RecordReaderBox> {
+        RErr(AbiError::unsupported("this format reads no records"))
+    }
+    /// Since 1.2.
+    fn record_writer(
+        &self,
+        _options: RSlice<'_, Tuple2<RString, RString>>,
+    ) -> AbiResult<crate::records::RecordWriterBox> {
+        RErr(AbiError::unsupported("this format writes no records"))
+    }
 }
 
 /// Describes what an input holds.

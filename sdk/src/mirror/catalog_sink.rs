@@ -210,6 +210,9 @@ impl CatalogSink for RemoteCatalogSink<'_> {
                 self.0.encoded_storage(*handle, storage.len, order, algorithm, digest)
             }
             Place::Inline(bytes) => self.0.inline_storage(bytes.as_slice().into(), order, algorithm, digest),
+            Place::Cast(_) => {
+                return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
+            }
         };
         received(id).map(StorageId)
     }

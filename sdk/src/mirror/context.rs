@@ -37,6 +37,10 @@ impl abi::Context for LentContext<'_> {
     fn output_is_new(&self) -> bool {
         guard_or(false, || self.0.output_is_new())
     }
+
+    fn threads(&self) -> u32 {
+        guard_or(1, || u32::try_from(self.0.threads()).unwrap_or(u32::MAX))
+    }
 }
 
 pub(super) struct RemoteContext<'a> {
@@ -75,5 +79,9 @@ impl Context for RemoteContext<'_> {
 
     fn output_is_new(&self) -> bool {
         self.object.output_is_new()
+    }
+
+    fn threads(&self) -> usize {
+        self.object.threads().max(1) as usize
     }
 }

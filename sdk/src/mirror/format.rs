@@ -4,6 +4,8 @@ use super::context::{LentContext, RemoteContext};
 use super::description::{self, LentDescription};
 use super::guard::{Held, guard, pairs, received};
 use super::reader::{RemoteReader, lend_reader};
+#[cfg(feature = "records")]
+use super::records;
 use super::source::{LentSource, RemoteSource};
 use super::writer::{RemoteWriter, lend_writer};
 use crate::{
@@ -56,6 +58,26 @@ impl abi::Format for LentFormat {
 
     fn writer(&self, given: RSlice<'_, Tuple2<RString, RString>>) -> AbiResult<TensorWriterBox> {
         guard("writer", || Ok(lend_writer(self.0.get()?.writer(&options(&given))?)))
+    }
+
+    #[cfg(feature = "records")]
+    fn record_reader(
+        &self,
+        given: RSlice<'_, Tuple2<RString, RString>>,
+    ) -> AbiResult<tensorferry_abi::RecordReaderBox> {
+        guard("record_reader", || {
+            Ok(records::lend_record_reader(self.0.get()?.record_reader(&options(&given))?))
+        })
+    }
+
+    #[cfg(feature = "records")]
+    fn record_writer(
+        &self,
+        given: RSlice<'_, Tuple2<RString, RString>>,
+    ) -> AbiResult<tensorferry_abi::RecordWriterBox> {
+        guard("record_writer", || {
+            Ok(records::lend_record_writer(self.0.get()?.record_writer(&options(&given))?))
+        })
     }
 
     fn close(&mut self) -> AbiResult<()> {
@@ -160,5 +182,19 @@ impl Format for RemoteFormat {
         let writer = received(self.object.writer(pairs(options.iter()).as_rslice()));
         let object = writer.map_err(|e| self.faults.blame(e))?;
         Ok(Box::new(RemoteWriter { object, faults: self.faults.clone() }))
+    }
+
+    #[cfg(feature = "records")]
+    fn record_reader(&self, options: &Options) -> Result<Box<dyn crate::records::RecordReader>> {
+        let reader = received(self.object.record_reader(pairs(options.iter()).as_rslice()));
+        let object = reader.map_err(|e| self.faults.blame(e))?;
+        Ok(Box::new(records::RemoteRecordReader { object, faults: self.faults.clone() }))
+    }
+
+    #[cfg(feature = "records")]
+    fn record_writer(&self, options: &Options) -> Result<Box<dyn crate::records::RecordWriter>> {
+        let writer = received(self.object.record_writer(pairs(options.iter()).as_rslice()));
+        let object = writer.map_err(|e| self.faults.blame(e))?;
+        Ok(Box::new(records::RemoteRecordWriter { object, faults: self.faults.clone() }))
     }
 }

@@ -15,6 +15,8 @@ mod guard;
 mod layout_sink;
 mod plan;
 mod reader;
+#[cfg(feature = "records")]
+mod records;
 mod seal;
 mod source;
 mod writer;

@@ -50,6 +50,12 @@ pub const NEW: &[u8] = b"new";
 /// `model` and `ema`, or the halves of a tied module.
 const MOST_REPEATS: u64 = 64;
 
+/// How many bytes of names there may be on average for each value. A tensor is a dozen values.
+const NAME_BYTES_OF_EACH: u64 = 64;
+
+/// How many there may be in a small graph too.
+const FEW_NAME_BYTES: u64 = 4 << 20;
+
 /// Where flattened graphs go: one catalog, and the names in it, however many graphs there are.
 pub struct Destination<'c, 'l> {
     /// Takes the tensors, the tree and the losses.
@@ -92,6 +98,7 @@ pub fn flatten(
         to,
         nodes: vec![None; graph.len()],
         open: vec![false; graph.len()],
+        told: vec![false; graph.len()],
         path: Path::at(under),
         path_bytes: 0,
         steps: 0,
@@ -103,6 +110,7 @@ pub fn flatten(
     let node = walk.run(value)?;
     walk.report_aliases()?;
     walk.report_modules()?;
+    walk.report_hidden()?;
     Ok(Flattened { node, entries: walk.root_entries, tensors: walk.placed.tensors })
 }
 
@@ -114,6 +122,8 @@ struct Walk<'g, 'd, 'c, 'l> {
     nodes: Vec<Option<NodeId>>,
     /// The values that the walk is inside of.
     open: Vec<bool>,
+    /// The calls that a loss tells of, if one has to.
+    told: Vec<bool>,
     /// The name of the place where the walk is.
     path: Path,
     path_bytes: u64,
@@ -272,22 +282,22 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let before = self.path.text().len();
         match segment {
             Segment::Index(index) => self.path.push_index(index),
-            Segment::Key(key) => self.path.push_key(self.graph, key),
+            Segment::Key(key) => self.path.push_key(self.graph, key, self.to.context.limits().name_bytes),
             Segment::Name(name) => self.path.push_text(&name),
         }
         let len = self.path.text().len();
         self.count_path_bytes(len - before, len)
     }
 
-    /// Names that are walked through may be long, and many.
-    fn count_path_bytes(&mut self, added: usize, len: usize) -> Result<()> {
+    /// Names that are walked through may be long, and many: the file has a part of a name but once, and
+    /// each tensor has all of it.
+    pub(super) fn count_path_bytes(&mut self, added: usize, len: usize) -> Result<()> {
         let limits = self.to.context.limits();
         self.path_bytes += added as u64;
-        if len as u64 > limits.name_bytes || self.path_bytes > limits.header_bytes {
-            return Err(Error::limit("the names of nested values are too long").expected(format!(
-                "at most {} bytes each, {} in all",
-                limits.name_bytes, limits.header_bytes
-            )));
+        let most = limits.header_bytes.min(FEW_NAME_BYTES + NAME_BYTES_OF_EACH * self.graph.len() as u64);
+        if len as u64 > limits.name_bytes || self.path_bytes > most {
+            return Err(Error::limit("the names of nested values are too long")
+                .expected(format!("at most {} bytes each, {most} in all", limits.name_bytes)));
         }
         Ok(())
     }

@@ -15,6 +15,9 @@ use tensorferry_sdk::{Error, Loss, LossKind, Result};
 /// Attributes that are named in a loss.
 const MOST_NAMED: usize = 12;
 
+/// What is said of a name that is longer than any attribute's.
+const MOST_NAME_CHARS: usize = 80;
+
 /// What is said of each class of modules, once.
 #[derive(Default)]
 pub(super) struct ClassLosses {
@@ -31,19 +34,19 @@ struct ClassLoss {
 }
 
 /// The pieces of a module.
-struct Module {
+struct Module<'g> {
     class: String,
     parameters: Vec<(ValueId, ValueId)>,
     buffers: Vec<(ValueId, ValueId)>,
     modules: Vec<(ValueId, ValueId)>,
-    not_persistent: Vec<ValueId>,
+    not_persistent: HashSet<&'g str>,
     /// The names of its other attributes.
-    others: Vec<String>,
+    others: Vec<&'g str>,
 }
 
-impl Module {
+impl<'g> Module<'g> {
     /// The module, if the value is one.
-    fn of(graph: &Graph, id: ValueId) -> Option<Self> {
+    fn of(graph: &'g Graph, id: ValueId) -> Option<Self> {
         let call = graph.call(id)?;
         let state = graph.entries(call.state?)?;
         let mut module = Self {
@@ -51,7 +54,7 @@ impl Module {
             parameters: Vec::new(),
             buffers: Vec::new(),
             modules: Vec::new(),
-            not_persistent: Vec::new(),
+            not_persistent: HashSet::new(),
             others: Vec::new(),
         };
         let mut found = 0;
@@ -62,14 +65,15 @@ impl Module {
                 "_buffers" => module.buffers = graph.entries(value)?,
                 "_modules" => module.modules = graph.entries(value)?,
                 "_non_persistent_buffers_set" => {
-                    module.not_persistent = members(graph, value);
+                    module.not_persistent =
+                        members(graph, value).iter().filter_map(|&name| graph.text(name)).collect();
                     continue;
                 }
                 // Every module has these, and says nothing by them.
                 "training" => continue,
                 _ if name.starts_with("_") => continue,
                 _ => {
-                    module.others.push(name.to_owned());
+                    module.others.push(name);
                     continue;
                 }
             }
@@ -79,8 +83,14 @@ impl Module {
     }
 
     fn is_persistent(&self, graph: &Graph, name: ValueId) -> bool {
-        !self.not_persistent.iter().any(|&other| graph.text(other) == graph.text(name))
+        graph.text(name).is_none_or(|name| !self.not_persistent.contains(name))
     }
+}
+
+/// How many attributes the state of an object has, if it has one: what looking for a module takes.
+fn attributes(graph: &Graph, id: ValueId) -> usize {
+    let state = graph.call(id).and_then(|call| call.state);
+    state.map_or(0, |state| graph.entry_count(state))
 }
 
 /// The class of an object, also of one that protocols below 2 make by `copyreg._reconstructor`.
@@ -94,12 +104,12 @@ fn class_of(graph: &Graph, id: ValueId) -> Option<String> {
 }
 
 /// The members of a set, however the protocol spells it.
-fn members(graph: &Graph, id: ValueId) -> Vec<ValueId> {
+fn members(graph: &Graph, id: ValueId) -> &[ValueId] {
     match graph.value(id) {
-        Value::Set(items) => items.clone(),
+        Value::Set(items) => items,
         _ => match graph.plain_call(id, "builtins", "set") {
-            Some(&[items]) => graph.sequence(items).unwrap_or_default().to_vec(),
-            _ => Vec::new(),
+            Some(&[items]) => graph.sequence(items).unwrap_or_default(),
+            _ => &[],
         },
     }
 }
@@ -114,6 +124,7 @@ impl Walk<'_, '_, '_, '_> {
     /// The entries of a module's state dict, if the value is a module.
     pub(super) fn state_dict(&mut self, id: ValueId) -> Result<Option<Vec<(String, ValueId)>>> {
         let graph = self.graph;
+        self.count_steps(attributes(graph, id))?;
         if Module::of(graph, id).is_none() {
             return Ok(None);
         }
@@ -135,6 +146,7 @@ impl Walk<'_, '_, '_, '_> {
                     .expected(format!("at most {} levels", limits.nesting))
                     .found(format!("at {prefix:.200?}")));
             }
+            self.count_steps(attributes(graph, id))?;
             let Some(module) = Module::of(graph, id) else {
                 let why = "it stands where a module should be: state_dict() has nothing of it";
                 self.lose_at(&prefix, LossKind::State, why)?;
@@ -144,7 +156,8 @@ impl Walk<'_, '_, '_, '_> {
                 self.lose_at(&prefix, LossKind::State, "it contains itself")?;
                 continue;
             }
-            self.count_steps(module.parameters.len() + module.buffers.len() + module.modules.len())?;
+            let parts = module.parameters.len() + module.buffers.len() + module.modules.len();
+            self.count_steps(parts + module.not_persistent.len())?;
             self.note_module(&module, &prefix);
             let buffers = module.buffers.iter().filter(|&&(key, _)| module.is_persistent(graph, key));
             for &(key, value) in module.parameters.iter().chain(buffers) {
@@ -171,7 +184,7 @@ impl Walk<'_, '_, '_, '_> {
 
     fn name_below(&mut self, prefix: &str, key: ValueId) -> Result<String> {
         let mut name = crate::names::Path::at(prefix);
-        name.push_key(self.graph, key);
+        name.push_key(self.graph, key, self.to.context.limits().name_bytes);
         let len = name.text().len();
         self.count_path_bytes(len, self.path.text().len() + len)?;
         Ok(name.text().to_owned())
@@ -181,7 +194,7 @@ impl Walk<'_, '_, '_, '_> {
         self.to.catalog.loss(Loss::new(kind, join(self.path.text(), below), why))
     }
 
-    fn note_module(&mut self, module: &Module, prefix: &str) {
+    fn note_module(&mut self, module: &Module<'_>, prefix: &str) {
         let losses = &mut self.modules;
         let index = match losses.by_class.get(&module.class) {
             Some(&index) => index,
@@ -197,7 +210,7 @@ impl Walk<'_, '_, '_, '_> {
         loss.count += 1;
         for name in &module.others {
             if loss.attributes.len() <= MOST_NAMED {
-                loss.attributes.insert(name.clone());
+                loss.attributes.insert(name.chars().take(MOST_NAME_CHARS).collect());
             }
         }
     }

@@ -2,9 +2,11 @@
 //! anything else stays a call that is written down.
 
 use super::{Children, Form, Part, Visit, Walk};
+use crate::calls::Unknown;
 use crate::names::Mark;
 use crate::pickle::{Call, CallKind, Global, Value, ValueId};
-use crate::{known, numpy, rebuild};
+use crate::rebuild;
+use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
 
 pub(super) const ORDERED_DICT: &str = "collections.OrderedDict";
@@ -20,6 +22,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let graph = self.graph;
         if let Some(rebuilt) = rebuild::tensor(graph, id).map_err(|e| e.tensor(self.path.text()))? {
             self.mark_tensor();
+            self.told[id.index()] = true;
             return self.tensor(id, rebuilt, outside);
         }
         if let Some(visit) = self.array(id)? {
@@ -51,7 +54,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         if let Some(container) = self.container(id, call)? {
             return self.enter_container(id, container, outside);
         }
-        self.report(call)?;
+        self.report(id, call)?;
         let global = graph.global(call.function);
         let arguments = graph.tuple(call.arguments).unwrap_or_default();
         let class = match global {
@@ -172,19 +175,31 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 
     /// Says what a call would have done, unless it is known to hold data only.
-    fn report(&mut self, call: &Call) -> Result<()> {
-        let graph = self.graph;
-        let Some(global) = graph.global(call.function) else {
-            let by = graph
-                .called(call.function)
-                .map_or_else(|| "another call".to_owned(), |(global, _)| global.path());
-            return self.lose(LossKind::State, &format!("calls what {by} returns: it was not called"));
-        };
-        if call.kind == CallKind::Function && !known::holds_data(global) && !numpy::makes_array(global) {
-            return self.lose(
-                LossKind::State,
-                &format!("calls {}: it was not called, its result is not known", global.path()),
-            );
+    fn report(&mut self, id: ValueId, call: &Call) -> Result<()> {
+        self.told[id.index()] = true;
+        match Unknown::of(self.graph, call) {
+            Some(unknown) => {
+                let called = unknown.text(self.graph);
+                self.lose(
+                    LossKind::State,
+                    &format!("calls {called}: it was not called, its result is not known"),
+                )
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Says what the calls would have done that the walk did not come to: a pickle may throw a result
+    /// away, and put it where nobody looks.
+    pub(super) fn report_hidden(&mut self) -> Result<()> {
+        let (graph, object) = (self.graph, self.object);
+        let is_hidden = |(id, _): &(ValueId, &Call)| !self.told[id.index()];
+        let hidden: HashSet<Unknown> =
+            graph.calls().filter(is_hidden).filter_map(|(_, call)| Unknown::of(graph, call)).collect();
+        let hidden: BTreeSet<String> = hidden.into_iter().map(|call| call.text(graph)).collect();
+        for called in hidden.iter().chain(object.calls_beside()) {
+            let why = format!("calls {called}, beside the object that it makes: it was not called");
+            self.lose(LossKind::State, &why)?;
         }
         Ok(())
     }

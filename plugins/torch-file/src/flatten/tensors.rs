@@ -21,8 +21,18 @@ pub(super) struct Placed {
     viewed: HashSet<StorageId>,
     /// Tensors whose bytes are made, with the storages of what is made.
     made: Vec<(String, StorageId)>,
-    /// The bytes of arrays.
-    arrays: HashMap<ValueId, StorageId>,
+    /// Arrays, whose bytes are decoded once, however often they are reached.
+    arrays: HashMap<ValueId, PlacedArray>,
+}
+
+/// An array whose bytes are in the catalog.
+#[derive(Clone)]
+struct PlacedArray {
+    dtype: Dtype,
+    shape: Vec<u64>,
+    is_fortran: bool,
+    /// `None`, if there are no bytes.
+    storage: Option<StorageId>,
 }
 
 /// A tensor that is in the catalog: its node, and keys and values of what is set on it.
@@ -184,6 +194,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 
     fn take_name(&mut self, wanted: String) -> Result<String> {
+        self.count_path_bytes(wanted.len(), wanted.len())?;
         let name = self.to.names.take(&wanted);
         if name != wanted {
             let why = format!("another tensor has this name; it is {name:?} now");
@@ -344,6 +355,30 @@ impl<'g> Walk<'g, '_, '_, '_> {
 
     /// Adds the elements of an array; `None`, if it is lost.
     fn array_tensor(&mut self, id: ValueId) -> Result<Option<TensorId>> {
+        let Some(array) = self.placed_array(id)? else { return Ok(None) };
+        let PlacedArray { dtype, shape, is_fortran, storage } = array;
+        let name = self.take_name(self.path.text().to_owned())?;
+        let catalog = &mut *self.to.catalog;
+        let Some(storage) = storage else {
+            return catalog.tensor_of_blocks(&name, dtype, &shape, Vec::new()).map(Some);
+        };
+        if !is_fortran {
+            return catalog.tensor(&name, dtype, &shape, storage, 0).map(Some);
+        }
+        let mut strides = Vec::with_capacity(shape.len());
+        let mut step = 1_i64;
+        for &dim in &shape {
+            strides.push(step);
+            step = step.saturating_mul(i64::try_from(dim).unwrap_or(i64::MAX));
+        }
+        let block = Block { region: Region::whole(&shape), storage, offset: 0, strides };
+        catalog.tensor_of_blocks(&name, dtype, &shape, vec![block]).map(Some)
+    }
+
+    fn placed_array(&mut self, id: ValueId) -> Result<Option<PlacedArray>> {
+        if let Some(known) = self.placed.arrays.get(&id) {
+            return Ok(Some(known.clone()));
+        }
         let array = match numpy::array(self.graph, id)? {
             Some(Ok(array)) => array,
             Some(Err(what)) => {
@@ -352,27 +387,17 @@ impl<'g> Walk<'g, '_, '_, '_> {
             }
             None => return self.lost("not an array").map(|_| None),
         };
-        let name = self.take_name(self.path.text().to_owned())?;
-        let (catalog, shape) = (&mut *self.to.catalog, &array.shape);
-        if array.bytes.is_empty() {
-            return catalog.tensor_of_blocks(&name, array.dtype, shape, Vec::new()).map(Some);
-        }
-        let storage = match self.placed.arrays.get(&id) {
-            Some(&storage) => storage,
-            None => catalog.storage(Storage::inline(&*array.bytes).byte_order(array.byte_order))?,
+        let storage = match array.bytes.is_empty() {
+            true => None,
+            false => {
+                let storage = Storage::inline(&*array.bytes).byte_order(array.byte_order);
+                Some(self.to.catalog.storage(storage)?)
+            }
         };
-        self.placed.arrays.insert(id, storage);
-        if !array.is_fortran {
-            return catalog.tensor(&name, array.dtype, shape, storage, 0).map(Some);
-        }
-        let mut strides = Vec::with_capacity(shape.len());
-        let mut step = 1_i64;
-        for &dim in shape {
-            strides.push(step);
-            step = step.saturating_mul(i64::try_from(dim).unwrap_or(i64::MAX));
-        }
-        let block = Block { region: Region::whole(shape), storage, offset: 0, strides };
-        catalog.tensor_of_blocks(&name, array.dtype, shape, vec![block]).map(Some)
+        let numpy::Array { dtype, shape, is_fortran, .. } = array;
+        let placed = PlacedArray { dtype, shape, is_fortran, storage };
+        self.placed.arrays.insert(id, placed.clone());
+        Ok(Some(placed))
     }
 
     /// A tensor whose bytes are made has them for itself, also where the file stores them for several.

@@ -223,9 +223,24 @@ impl Graph {
     #[must_use]
     pub fn global(&self, id: ValueId) -> Option<&Global> {
         match self.value(id) {
-            Value::Global(global) => self.globals.get(global.0 as usize),
+            Value::Global(global) => self.named(*global),
             _ => None,
         }
+    }
+
+    /// The function or class of this id.
+    #[must_use]
+    pub fn named(&self, id: GlobalId) -> Option<&Global> {
+        self.globals.get(id.0 as usize)
+    }
+
+    /// Every call, in the order in which the pickle makes them, with the value that stands for its
+    /// result.
+    pub fn calls(&self) -> impl Iterator<Item = (ValueId, &Call)> {
+        self.values.iter().zip(0..).filter_map(|(value, place)| match value {
+            Value::Call(call) => Some((ValueId(place), &**call)),
+            _ => None,
+        })
     }
 
     /// The call, if the value is one.
@@ -373,8 +388,30 @@ impl Graph {
     /// The value of a text key in a mapping.
     #[must_use]
     pub fn entry(&self, mapping: ValueId, key: &str) -> Option<ValueId> {
-        let entries = self.entries(mapping)?;
-        entries.into_iter().find(|&(k, _)| self.text(k) == Some(key)).map(|(_, value)| value)
+        let last = |entries: &[(ValueId, ValueId)]| {
+            entries.iter().rev().find(|&&(k, _)| self.text(k) == Some(key)).map(|&(_, value)| value)
+        };
+        match self.value(mapping) {
+            Value::Dict(entries) => last(entries),
+            _ => last(&self.entries(mapping)?),
+        }
+    }
+
+    /// How many entries a mapping or an object was filled with: what taking them apart costs.
+    #[must_use]
+    pub fn entry_count(&self, mapping: ValueId) -> usize {
+        match self.value(mapping) {
+            Value::Dict(entries) => entries.len(),
+            Value::Call(call) => {
+                let arguments = self.tuple(call.arguments).unwrap_or_default();
+                let inside = arguments.iter().map(|&argument| match self.value(argument) {
+                    Value::Dict(entries) => entries.len(),
+                    _ => self.sequence(argument).map_or(0, <[ValueId]>::len),
+                });
+                call.items.len() + inside.sum::<usize>()
+            }
+            _ => 0,
+        }
     }
 
     fn pairs(&self, list: ValueId) -> Option<Vec<(ValueId, ValueId)>> {

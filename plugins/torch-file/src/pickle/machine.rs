@@ -3,9 +3,13 @@
 use super::graph::{Call, CallKind, Global, Graph, Text, Value, ValueId};
 use super::memo::Memo;
 use super::opcode::{Decoder, Op};
-use super::{Evaluated, literal};
+use super::{Evaluated, literal, renames};
 use std::borrow::Cow;
 use tensorferry_sdk::{Error, Limits, Result};
+
+/// A module's or a class's name is short. It is repeated wherever the class is named, so a long one
+/// would be there as often.
+const MOST_NAME_BYTES: usize = 1024;
 
 /// The newest pickle protocol.
 const NEWEST_PROTOCOL: u8 = 5;
@@ -405,7 +409,8 @@ impl<'l> Machine<'l> {
 
     /// A function or class by its name in Python 3.
     fn named(&mut self, module: &str, name: &str) -> Result<ValueId> {
-        let sane = |part: &str| !part.is_empty() && !part.contains(char::is_control);
+        let sane =
+            |part: &str| (1..=MOST_NAME_BYTES).contains(&part.len()) && !part.contains(char::is_control);
         let whole = name.split('.').all(|part| !part.is_empty());
         if !sane(module) || !sane(name) || !whole {
             return Err(Error::malformed("not the name of a function or class")
@@ -416,6 +421,8 @@ impl<'l> Machine<'l> {
             return Err(Error::malformed("a name with dots, which pickles have from protocol 4 on")
                 .found(format!("{module:.80?} {name:.80?}")));
         }
+        let (module, name) =
+            if self.protocol < 3 { renames::in_python_3(module, name) } else { (module, name) };
         let module = match module {
             "__builtin__" => "builtins",
             "copy_reg" => "copyreg",

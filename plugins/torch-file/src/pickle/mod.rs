@@ -27,6 +27,7 @@ mod literal;
 mod machine;
 mod memo;
 mod opcode;
+mod renames;
 mod stream;
 
 pub use graph::{Call, CallKind, Global, GlobalId, Graph, Items, Text, Value, ValueId};

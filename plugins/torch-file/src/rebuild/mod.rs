@@ -114,9 +114,7 @@ pub(crate) fn data_of(graph: &Graph, mut id: ValueId) -> ValueId {
 #[must_use]
 pub fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
     let (global, call) = graph.called(id)?;
-    let is_class =
-        global.is("torch.nn.parameter", "Parameter") || global.is("torch.autograd.variable", "Variable");
-    is_class.then(|| graph.tuple(call.arguments)?.first().copied()).flatten()
+    is_old_parameter(global).then(|| graph.tuple(call.arguments)?.first().copied()).flatten()
 }
 
 /// Whether the function wraps a tensor, its first argument, as a parameter.
@@ -124,6 +122,15 @@ pub fn data_of_old_parameter(graph: &Graph, id: ValueId) -> Option<ValueId> {
 pub fn is_parameter(global: &Global) -> bool {
     global.is("torch._utils", "_rebuild_parameter")
         || global.is("torch._utils", "_rebuild_parameter_with_state")
+}
+
+/// Whether the function or class makes a tensor or a parameter of what its arguments say.
+pub(crate) fn is_rebuild(global: &Global) -> bool {
+    Function::of(global).is_some() || is_parameter(global) || is_old_parameter(global)
+}
+
+fn is_old_parameter(global: &Global) -> bool {
+    global.is("torch.nn.parameter", "Parameter") || global.is("torch.autograd.variable", "Variable")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,7 @@
 
 use super::{Reading, STATE_DICT};
 use serde_json::Value;
+use std::collections::{HashMap, hash_map};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensorferry_torch_file::archive::{Archive, Record};
@@ -49,6 +50,9 @@ const DTYPES: [(u64, &str); 21] = [
     (34, "uint32"),
     (35, "uint64"),
 ];
+
+/// How many values are read again where several names mean one pickled record: such hold a tensor.
+const MOST_REPEATED: usize = 1 << 20;
 
 /// What a model's tensors are of, and where.
 #[derive(Debug, Clone, Copy)]
@@ -212,6 +216,9 @@ fn read_config(
     let object = ObjectFile::described(reading.source, archive, payload.folder, &described)?;
     let flat = flatten(&object, object.root(), under, &mut reading.to)?;
     let mut nodes = flat.entries.unwrap_or_default();
+    // Several names may mean one file; opening it is reading its pickle.
+    let mut opened: HashMap<&str, ObjectFile> = HashMap::new();
+    let mut repeated = 0;
     for Entry { name, record, kind } in &config.0 {
         let place = if under.is_empty() { name.clone() } else { format!("{under}.{name}") };
         match kind {
@@ -219,8 +226,22 @@ fn read_config(
             EntryKind::Lost(kind, why) => reading.to.catalog.loss(Loss::new(*kind, place, why))?,
             EntryKind::Saved if record.starts_with(payload.tensors) => {
                 let found = archive.need(&[payload.folder, record].concat())?;
-                let object = reading.open(found.extent).map_err(|error| error.tensor(&place))?;
-                let flat = flatten(&object, object.root(), &place, &mut reading.to)?;
+                let object = match opened.entry(record) {
+                    hash_map::Entry::Occupied(known) => {
+                        repeated += known.get().graph().len();
+                        if repeated > MOST_REPEATED {
+                            return Err(Error::limit("many names share pickled records")
+                                .tensor(&place)
+                                .expected(format!("at most {MOST_REPEATED} values in all of them")));
+                        }
+                        known.into_mut()
+                    }
+                    hash_map::Entry::Vacant(place_of) => {
+                        let object = reading.open(found.extent).map_err(|error| error.tensor(&place))?;
+                        place_of.insert(object)
+                    }
+                };
+                let flat = flatten(object, object.root(), &place, &mut reading.to)?;
                 nodes.extend([reading.to.catalog.node(Node::text(name))?, flat.node]);
             }
             EntryKind::Saved => {

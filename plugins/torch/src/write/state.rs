@@ -7,6 +7,7 @@
 use super::composed::Composed;
 use super::losses::Losses;
 use super::object::{Object, latin1_bytes};
+use super::opened::{self, Key};
 use super::rebuild;
 use super::storages::Storages;
 use super::tree::{Form, StateTree, Step};
@@ -55,6 +56,8 @@ pub(super) fn pickle(
     Ok(writer.pickle.finish())
 }
 
+const REFUSED_KEY: &str = "an entry whose key torch.load(weights_only=True) refuses is left out";
+
 /// Walks the tree with a list of what is still to do, last first.
 struct StateWriter<'a> {
     catalog: &'a dyn CatalogView,
@@ -70,6 +73,8 @@ struct StateWriter<'a> {
 enum Task {
     /// A node's value, and the way to it.
     Value(NodeId, Option<Step>),
+    /// An index, as the key of a dict.
+    Index(usize),
     /// The last object is this node's, and it is needed again.
     Remember(NodeId),
     Append,
@@ -108,6 +113,7 @@ impl StateWriter<'_> {
                     self.tree.come_by(id, step);
                     self.value(id)?;
                 }
+                Task::Index(index) => self.pickle.int(i64::try_from(index).unwrap_or(i64::MAX)),
                 Task::Remember(id) => {
                     let memo = self.pickle.put();
                     self.tree.set_memo(id, memo);
@@ -266,11 +272,7 @@ impl StateWriter<'_> {
         let entries: Vec<(NodeId, NodeId)> = node.entries().collect();
         for (index, (key, value)) in entries.into_iter().enumerate().rev() {
             if !self.tree.is_hashable(key) {
-                self.losses.add(
-                    &self.tree,
-                    id,
-                    "an entry whose key torch.load(weights_only=True) refuses is left out",
-                );
+                self.losses.add(&self.tree, id, REFUSED_KEY);
             } else if self.tree.form(value) != Form::GivenUp {
                 self.waiting.push(Task::Value(value, Some((id, 2 * index + 1))));
                 self.waiting.push(Task::Value(key, Some((id, 2 * index))));
@@ -467,9 +469,32 @@ impl StateWriter<'_> {
                 self.waiting.push(Task::Parameter { requires_grad });
                 self.waiting.push(Task::Value(tensor, Some((id, 0))));
             }
-            None => self.pickle.none(),
+            None => self.opened(id),
         }
         Ok(())
+    }
+
+    /// Leaves what an object of another class held to do, as the entries of a dict.
+    fn opened(&mut self, id: NodeId) {
+        let class = self.tree.node(id).map(|node| node.class.clone()).unwrap_or_default();
+        let why = format!("{class:?} becomes a dict of what it held: torch.load(weights_only=True) refuses it");
+        self.losses.add(&self.tree, id, why);
+        self.pickle.empty_dict();
+        self.pickle.mark();
+        self.waiting.push(Task::SetItems);
+        for (key, value, step) in opened::entries(&self.tree, id).unwrap_or_default().into_iter().rev() {
+            let key = match key {
+                Key::Index(index) => Task::Index(index),
+                Key::Node(key, step) if self.tree.is_hashable(key) => Task::Value(key, Some(step)),
+                Key::Node(..) => {
+                    self.losses.add(&self.tree, id, REFUSED_KEY);
+                    continue;
+                }
+            };
+            if self.tree.form(value) != Form::GivenUp {
+                self.waiting.extend([Task::Value(value, Some(step)), key]);
+            }
+        }
     }
 
     /// The dtype of a tensor's node, with attributes or without.

@@ -6,6 +6,7 @@
 
 use super::composed::Composed;
 use super::object::Object;
+use super::opened;
 use super::storages::Storages;
 use crate::pickle_write::{LONGEST_INTEGER, Memo, trim_sign};
 use tensorferry_sdk::{CatalogView, Context, Error, Node, NodeId, NodeKind, Result};
@@ -24,6 +25,8 @@ struct Reached {
     /// How many parents it has.
     parents: usize,
     form: Form,
+    /// Whether it is a tensor that is written, or there is one below it.
+    holds_tensors: bool,
     memo: Option<Memo>,
 }
 
@@ -73,15 +76,16 @@ impl<'a> StateTree<'a> {
                 waiting.push((child, Some((id, index))));
             }
             tree.nodes[id.0 as usize] =
-                Some(Reached { node, parent, parents: 1, form: Form::Refused, memo: None });
+                Some(Reached { node, parent, parents: 1, form: Form::Refused, holds_tensors: false, memo: None });
         }
         for index in 0..=root.0 {
             let id = NodeId(index);
             if tree.node(id).is_some() {
                 tree.check_cancelled(id)?;
-                let form = tree.judge(id, storages);
+                let holds_tensors = tree.finds_tensors(id, storages);
+                let form = tree.judge(id, storages, holds_tensors);
                 if let Some(reached) = tree.reached_mut(id) {
-                    reached.form = form;
+                    (reached.form, reached.holds_tensors) = (form, holds_tensors);
                 }
             }
         }
@@ -150,7 +154,13 @@ impl<'a> StateTree<'a> {
         }
     }
 
-    fn judge(&self, id: NodeId, storages: &Storages) -> Form {
+    fn finds_tensors(&self, id: NodeId, storages: &Storages) -> bool {
+        let Some(node) = self.node(id) else { return false };
+        node.as_tensor().is_some_and(|tensor| storages.place(tensor).is_some())
+            || node.children.iter().any(|&child| self.reached(child).is_some_and(|child| child.holds_tensors))
+    }
+
+    fn judge(&self, id: NodeId, storages: &Storages, holds_tensors: bool) -> Form {
         let Some(node) = self.node(id) else { return Form::Refused };
         let kept = |hashable| Form::Kept { hashable };
         match node.kind {
@@ -177,6 +187,7 @@ impl<'a> StateTree<'a> {
                 Some(Object::Parameter { tensor, .. }) => self.form(tensor),
                 Some(Object::ByteArray(_) | Object::FrozenSet(_)) => kept(false),
                 Some(_) => kept(true),
+                None if holds_tensors && opened::entries(self, id).is_some() => kept(false),
                 None => Form::Refused,
             },
             _ => Form::Refused,

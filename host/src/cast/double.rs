@@ -1,0 +1,150 @@
+//! Casts through `f64`, which has every number of the other dtypes but the 64-bit integers'.
+
+use super::float::{self, Small, from_double, to_double};
+use super::lost::Lost;
+use half::{bf16, f16};
+use tensorferry_sdk::Dtype;
+
+/// Reads as many values as there is room for.
+pub(super) type Load = fn(&[u8], &mut [f64]);
+
+/// Writes values, and counts what they lose.
+pub(super) type Store = fn(&[f64], &mut [u8], &mut Lost);
+
+macro_rules! load {
+    ($type:ty, $convert:expr) => {
+        |bytes, values| {
+            for (bytes, value) in bytes.as_chunks().0.iter().zip(values) {
+                *value = $convert(<$type>::from_le_bytes(*bytes));
+            }
+        }
+    };
+}
+
+/// How values of a dtype become `f64`. Integers of 64 bits are rounded to odd: whatever smaller float
+/// they are rounded to then is the one that they themselves are nearest to.
+pub(super) fn load(dtype: Dtype) -> Option<Load> {
+    Some(match dtype {
+        Dtype::BOOL => load!(u8, |byte| f64::from(u8::from(byte != 0))),
+        Dtype::U8 => load!(u8, f64::from),
+        Dtype::I8 => load!(i8, f64::from),
+        Dtype::U16 => load!(u16, f64::from),
+        Dtype::I16 => load!(i16, f64::from),
+        Dtype::U32 => load!(u32, f64::from),
+        Dtype::I32 => load!(i32, f64::from),
+        Dtype::U64 => load!(u64, to_odd),
+        Dtype::I64 => load!(i64, |value: i64| {
+            let size = to_odd(value.unsigned_abs());
+            if value < 0 { -size } else { size }
+        }),
+        Dtype::F64 => load!(f64, |value| value),
+        Dtype::F32 => load!(f32, f64::from),
+        Dtype::BF16 => load!(bf16, f64::from),
+        Dtype::F16 => load!(f16, f64::from),
+        Dtype::F8_E4M3 => load!(u8, |code| to_double::<float::E4m3>(u32::from(code))),
+        Dtype::F8_E5M2 => load!(u8, |code| to_double::<float::E5m2>(u32::from(code))),
+        Dtype::F8_E4M3FNUZ => load!(u8, |code| to_double::<float::E4m3Fnuz>(u32::from(code))),
+        Dtype::F8_E5M2FNUZ => load!(u8, |code| to_double::<float::E5m2Fnuz>(u32::from(code))),
+        Dtype::F8_E4M3B11FNUZ => load!(u8, |code| to_double::<float::E4m3B11Fnuz>(u32::from(code))),
+        Dtype::F8_E8M0 => load!(u8, float::from_exponent),
+        _ => return None,
+    })
+}
+
+/// The number, or if `f64` does not have it, that of its two neighbours whose last bit is set.
+fn to_odd(value: u64) -> f64 {
+    let excess = (u64::BITS - value.leading_zeros()).saturating_sub(f64::MANTISSA_DIGITS);
+    let cut = (1 << excess) - 1;
+    let odd = u64::from(value & cut != 0) << excess;
+    // What is left has 53 digits at most.
+    ((value & !cut) | odd) as f64
+}
+
+macro_rules! integer {
+    ($type:ty) => {
+        |values, bytes, lost| {
+            for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
+                // Towards zero, as everywhere; what is out of range becomes the nearest end, NaN zero.
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
+                let integer = *value as $type;
+                *bytes = integer.to_le_bytes();
+                let whole = value.trunc();
+                // The ends are powers of two, or one less: what is beyond them is, at least, the power.
+                let above = whole >= (<$type>::MAX / 2 + 1) as f64 * 2.0;
+                if !(whole >= <$type>::MIN as f64) || above {
+                    lost.range += 1;
+                } else if whole != *value {
+                    lost.rounded += 1;
+                }
+            }
+        }
+    };
+}
+
+/// How values of a dtype are made of `f64`.
+pub(super) fn store(dtype: Dtype) -> Option<Store> {
+    Some(match dtype {
+        Dtype::BOOL => |values, bytes, lost| {
+            for (value, byte) in values.iter().zip(bytes) {
+                *byte = u8::from(*value != 0.0);
+                lost.range += u64::from(f64::from(*byte) != *value);
+            }
+        },
+        Dtype::U8 => integer!(u8),
+        Dtype::I8 => integer!(i8),
+        Dtype::U16 => integer!(u16),
+        Dtype::I16 => integer!(i16),
+        Dtype::U32 => integer!(u32),
+        Dtype::I32 => integer!(i32),
+        Dtype::U64 => integer!(u64),
+        Dtype::I64 => integer!(i64),
+        Dtype::F64 => |values, bytes, _| {
+            for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
+                *bytes = value.to_le_bytes();
+            }
+        },
+        Dtype::F32 => single,
+        Dtype::BF16 => small::<float::Brain, 2>,
+        Dtype::F16 => small::<float::Half, 2>,
+        Dtype::F8_E4M3 => small::<float::E4m3, 1>,
+        Dtype::F8_E5M2 => small::<float::E5m2, 1>,
+        Dtype::F8_E4M3FNUZ => small::<float::E4m3Fnuz, 1>,
+        Dtype::F8_E5M2FNUZ => small::<float::E5m2Fnuz, 1>,
+        Dtype::F8_E4M3B11FNUZ => small::<float::E4m3B11Fnuz, 1>,
+        Dtype::F8_E8M0 => |values, bytes, lost| {
+            for (value, byte) in values.iter().zip(bytes) {
+                *byte = float::to_exponent(*value, lost);
+            }
+        },
+        _ => return None,
+    })
+}
+
+/// The processor's own instruction, which rounds to nearest even.
+fn single(values: &[f64], bytes: &mut [u8], lost: &mut Lost) {
+    let (mut infinite, mut zero, mut changed) = (0_u64, 0_u64, 0_u64);
+    for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
+        #[expect(clippy::cast_possible_truncation, reason = "it is counted")]
+        let single = *value as f32;
+        *bytes = single.to_le_bytes();
+        let back = f64::from(single);
+        infinite += u64::from(back.is_infinite() & value.is_finite());
+        zero += u64::from((back == 0.0) & (*value != 0.0));
+        changed += u64::from((back != *value) & !value.is_nan());
+    }
+    lost.infinite += infinite;
+    lost.zero += zero;
+    lost.rounded += changed - infinite - zero;
+}
+
+fn small<F: Small, const BYTES: usize>(values: &[f64], bytes: &mut [u8], lost: &mut Lost) {
+    let (mut beyond, mut zero, mut rounded) = (0, 0, 0);
+    for (value, bytes) in values.iter().zip(bytes.as_chunks_mut::<BYTES>().0) {
+        let small = from_double::<F>(*value);
+        bytes.copy_from_slice(&small.code.to_le_bytes()[..BYTES]);
+        beyond += small.beyond;
+        zero += small.zero;
+        rounded += small.rounded;
+    }
+    float::count::<F>(lost, beyond, zero, rounded);
+}

@@ -1,0 +1,184 @@
+//! Floats of 8 and 16 bits: what their bits say, and rounding to them from `f32` and `f64`.
+//!
+//! Rounding is to the nearest, ties to the even one, and in one step: an `f64` does not go through
+//! `f32`. It has no branches, so that the compiler makes vector instructions of loops over it.
+
+use super::lost::Lost;
+
+/// What becomes of a number that is too large.
+#[derive(PartialEq, Eq)]
+pub(super) enum Overflow {
+    Infinity,
+    Largest,
+    Nan,
+}
+
+/// A float that has, from the top, a sign, an exponent and a mantissa.
+pub(super) trait Small {
+    const BITS: u32;
+    const MANTISSA: u32;
+    const BIAS: i32;
+    /// The largest number.
+    const MAX: u32;
+    const OVERFLOW: Overflow;
+    const NAN: u32;
+
+    const SIGN: u32 = 1 << (Self::BITS - 1);
+    /// Where the sign of zero stands for NaN, there is one zero, and one NaN without a sign.
+    const ONE_ZERO: bool = Self::NAN == Self::SIGN;
+    /// The bits of a NaN that keep what the original had there.
+    const PAYLOAD: u32 = if Self::BITS > 8 { (1 << (Self::MANTISSA - 1)) - 1 } else { 0 };
+    /// What a number that is too large becomes.
+    const BEYOND: u32 = match Self::OVERFLOW {
+        Overflow::Infinity => Self::MAX + 1,
+        Overflow::Largest => Self::MAX,
+        Overflow::Nan => Self::NAN,
+    };
+}
+
+macro_rules! small {
+    ($($name:ident: $bits:literal bits, $mantissa:literal of mantissa, bias $bias:literal, at most $max:literal, then $over:ident, NaN $nan:literal;)*) => { $(
+        pub(super) struct $name;
+
+        impl Small for $name {
+            const BITS: u32 = $bits;
+            const MANTISSA: u32 = $mantissa;
+            const BIAS: i32 = $bias;
+            const MAX: u32 = $max;
+            const OVERFLOW: Overflow = Overflow::$over;
+            const NAN: u32 = $nan;
+        }
+    )* };
+}
+
+// IEEE 754; the OCP's 8-bit specification; and for the FNUZ ones, arXiv 2206.02915. What lies beyond
+// the largest number is torch's: E4M3 saturates (the OCP's saturating mode, infinity included), the
+// FNUZ ones become NaN.
+small! {
+    Half: 16 bits, 10 of mantissa, bias 15, at most 0x7bff, then Infinity, NaN 0x7e00;
+    Brain: 16 bits, 7 of mantissa, bias 127, at most 0x7f7f, then Infinity, NaN 0x7fc0;
+    E4m3: 8 bits, 3 of mantissa, bias 7, at most 0x7e, then Largest, NaN 0x7f;
+    E5m2: 8 bits, 2 of mantissa, bias 15, at most 0x7b, then Infinity, NaN 0x7f;
+    E4m3Fnuz: 8 bits, 3 of mantissa, bias 8, at most 0x7f, then Nan, NaN 0x80;
+    E5m2Fnuz: 8 bits, 2 of mantissa, bias 16, at most 0x7f, then Nan, NaN 0x80;
+    E4m3B11Fnuz: 8 bits, 3 of mantissa, bias 11, at most 0x7f, then Nan, NaN 0x80;
+}
+
+/// A number as a small float, and what it lost: each of the three is 0 or 1, and at most one is 1.
+pub(super) struct Rounded<Bits> {
+    pub(super) code: Bits,
+    pub(super) beyond: Bits,
+    pub(super) zero: Bits,
+    pub(super) rounded: Bits,
+}
+
+macro_rules! rounding {
+    ($(#[$doc:meta])* $name:ident, $float:ty, $bits:ty, $mantissa:literal, $bias:literal) => {
+        $(#[$doc])*
+        #[inline(always)]
+        #[expect(clippy::cast_sign_loss, reason = "biases differ by what wraps around again")]
+        pub(super) fn $name<F: Small>(value: $float) -> Rounded<$bits> {
+            const WIDTH: u32 = <$bits>::BITS;
+            const INFINITE: $bits = <$float>::INFINITY.to_bits();
+            let shift = $mantissa - F::MANTISSA;
+            let bits = value.to_bits();
+            let magnitude = bits & (<$bits>::MAX >> 1);
+
+            // Adding just less than half of the last place, and the last place's bit, rounds up what is
+            // above the half, and of ties the odd ones.
+            let to_bias = ((F::BIAS - $bias) as $bits) << $mantissa;
+            let odd = (magnitude >> shift) & 1;
+            let below_half = (1 << (shift - 1)) - 1;
+            let normal = magnitude.wrapping_add(to_bias).wrapping_add(below_half).wrapping_add(odd) >> shift;
+            let cut = magnitude & ((1 << shift) - 1) != 0;
+
+            // In a sum with a number whose last place is that of the small float's subnormals, the
+            // processor rounds.
+            let least_normal = ((1 + $bias - F::BIAS) as $bits) << $mantissa;
+            let place = (($bias + 1 + shift as i32 - F::BIAS) as $bits) << $mantissa;
+            let (size, place) = (<$float>::from_bits(magnitude), <$float>::from_bits(place));
+            let sum = size + place;
+            let subnormal = sum.to_bits().wrapping_sub(place.to_bits());
+
+            let is_small = magnitude < least_normal;
+            let nearest = if is_small { subnormal } else { normal };
+            let changed = if is_small { sum - place != size } else { cut };
+            let is_nan = magnitude > INFINITE;
+            let is_beyond = nearest > F::MAX as $bits;
+            let nan = F::NAN as $bits | ((magnitude >> shift) & F::PAYLOAD as $bits);
+            let size = if is_beyond { F::BEYOND as $bits } else { nearest };
+            let size = if is_nan { nan } else { size };
+            let sign = (bits >> (WIDTH - F::BITS)) & F::SIGN as $bits;
+            let sign = if F::ONE_ZERO && size == 0 { 0 } else { sign };
+
+            let stays = F::OVERFLOW == Overflow::Infinity && magnitude == INFINITE;
+            let beyond = is_beyond & !is_nan & !stays;
+            let zero = nearest == 0 && magnitude != 0;
+            let rounded = changed & !is_beyond & !zero & !is_nan;
+            Rounded { code: size | sign, beyond: beyond.into(), zero: zero.into(), rounded: rounded.into() }
+        }
+    };
+}
+
+rounding!(
+    /// An `f32` as a small float.
+    from_single, f32, u32, 23, 127
+);
+rounding!(
+    /// An `f64` as a small float.
+    from_double, f64, u64, 52, 1023
+);
+
+/// The number of a small float.
+pub(super) fn to_double<F: Small>(code: u32) -> f64 {
+    let (size, negative) = (code & (F::SIGN - 1), code & F::SIGN != 0);
+    let value = if (F::ONE_ZERO && code == F::NAN) || size > F::MAX {
+        if size == F::MAX + 1 && F::OVERFLOW == Overflow::Infinity { f64::INFINITY } else { f64::NAN }
+    } else {
+        // As an f64 of the same bits it is too small by the difference of the biases.
+        let unbiased = u64::try_from(2 * 1023 - F::BIAS).unwrap_or(0);
+        f64::from_bits(u64::from(size) << (52 - F::MANTISSA)) * f64::from_bits(unbiased << 52)
+    };
+    if negative { -value } else { value }
+}
+
+/// Adds what a block of numbers lost to the count that is right for the small float.
+pub(super) fn count<F: Small>(lost: &mut Lost, beyond: u64, zero: u64, rounded: u64) {
+    lost.zero += zero;
+    lost.rounded += rounded;
+    match F::OVERFLOW {
+        Overflow::Infinity => lost.infinite += beyond,
+        Overflow::Largest => lost.range += beyond,
+        Overflow::Nan => lost.nan += beyond,
+    }
+}
+
+/// The power of two that E8M0 has for a number, ties to the larger: the sign is dropped, zero is the
+/// least power, infinity is NaN. As torch's.
+pub(super) fn to_exponent(value: f64, lost: &mut Lost) -> u8 {
+    const NAN: u8 = 0xff;
+    let size = value.abs();
+    if !size.is_finite() {
+        lost.nan += u64::from(!size.is_nan());
+        return NAN;
+    }
+    // The exponent of the number, one more from 1.5 times a power of two on.
+    let bits = size.to_bits().saturating_add(1 << 51);
+    let exponent = i32::try_from(bits >> 52).unwrap_or(i32::MAX) - 1023;
+    let Ok(code) = u8::try_from(exponent.max(-127) + 127) else {
+        lost.nan += 1;
+        return NAN;
+    };
+    match code {
+        NAN => lost.nan += 1,
+        _ if value.is_sign_negative() && size != 0.0 => lost.range += 1,
+        code if from_exponent(code) != size => lost.rounded += 1,
+        _ => {}
+    }
+    code
+}
+
+/// The number of an E8M0.
+pub(super) fn from_exponent(code: u8) -> f64 {
+    if code == 0xff { f64::NAN } else { f64::from_bits((u64::from(code) + 1023 - 127) << 52) }
+}

@@ -1,0 +1,104 @@
+//! What numbers a dtype has: enough to tell whether another one has all of them too.
+
+use tensorferry_sdk::Dtype;
+
+/// The numbers of a dtype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Number {
+    /// 0 and 1.
+    Bool,
+    /// Integers of so many bits, the sign's included.
+    Integer {
+        signed: bool,
+        bits: i32,
+    },
+    Float(Range),
+}
+
+/// The numbers of a float: 2^`least` and all its multiples below 2^`beyond` that have so many `digits`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    /// Binary digits of the significand, the implied one included.
+    digits: i32,
+    /// The exponent of the smallest number that is not zero.
+    least: i32,
+    /// The first power of two that is too large.
+    beyond: i32,
+    /// How many of the largest significands below it stand for something else.
+    missing: i32,
+    infinite: bool,
+    /// E8M0 has neither zero nor a sign.
+    zero: bool,
+}
+
+const fn float(digits: i32, least: i32, beyond: i32, missing: i32, infinite: bool) -> Number {
+    Number::Float(Range { digits, least, beyond, missing, infinite, zero: true })
+}
+
+/// Every dtype that can be cast, in no order that means anything.
+pub(super) const NUMBERS: [(Dtype, Number); 19] = [
+    (Dtype::BOOL, Number::Bool),
+    (Dtype::U8, Number::Integer { signed: false, bits: 8 }),
+    (Dtype::I8, Number::Integer { signed: true, bits: 8 }),
+    (Dtype::U16, Number::Integer { signed: false, bits: 16 }),
+    (Dtype::I16, Number::Integer { signed: true, bits: 16 }),
+    (Dtype::U32, Number::Integer { signed: false, bits: 32 }),
+    (Dtype::I32, Number::Integer { signed: true, bits: 32 }),
+    (Dtype::U64, Number::Integer { signed: false, bits: 64 }),
+    (Dtype::I64, Number::Integer { signed: true, bits: 64 }),
+    (Dtype::F64, float(53, -1074, 1024, 0, true)),
+    (Dtype::F32, float(24, -149, 128, 0, true)),
+    (Dtype::BF16, float(8, -133, 128, 0, true)),
+    (Dtype::F16, float(11, -24, 16, 0, true)),
+    // The largest significand at the largest exponent is its NaN.
+    (Dtype::F8_E4M3, float(4, -9, 9, 1, false)),
+    (Dtype::F8_E5M2, float(3, -16, 16, 0, true)),
+    (Dtype::F8_E4M3FNUZ, float(4, -10, 8, 0, false)),
+    (Dtype::F8_E5M2FNUZ, float(3, -17, 16, 0, false)),
+    (Dtype::F8_E4M3B11FNUZ, float(4, -13, 5, 0, false)),
+    (
+        Dtype::F8_E8M0,
+        Number::Float(Range {
+            digits: 1,
+            least: -127,
+            beyond: 128,
+            missing: 0,
+            infinite: false,
+            zero: false,
+        }),
+    ),
+];
+
+impl Number {
+    /// The numbers of a dtype that can be cast.
+    pub(super) fn of(dtype: Dtype) -> Option<Self> {
+        NUMBERS.iter().find(|(known, _)| *known == dtype).map(|(_, number)| *number)
+    }
+
+    /// Whether every number of this dtype, every infinity and NaN, is one of the other too. Signs of
+    /// zeros do not count.
+    pub(super) fn fits(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Bool, Self::Float(to)) => to.zero,
+            (Self::Bool, _) => true,
+            (Self::Integer { signed, bits }, Self::Integer { signed: to_signed, bits: to_bits }) => {
+                if signed == to_signed { bits <= to_bits } else { to_signed && bits < to_bits }
+            }
+            // The least integer, a power of two, fits where the greatest does.
+            (Self::Integer { signed, bits }, Self::Float(to)) => {
+                let digits = bits - i32::from(signed);
+                to.zero && digits <= to.digits && digits < to.beyond
+            }
+            (Self::Float(from), Self::Float(to)) => {
+                from.digits <= to.digits
+                    && from.least >= to.least
+                    && (from.beyond < to.beyond || (from.beyond == to.beyond && to.missing == 0))
+                    && to.infinite >= from.infinite
+                    && to.zero >= from.zero
+            }
+            (Self::Float(_) | Self::Integer { .. }, Self::Bool) | (Self::Float(_), Self::Integer { .. }) => {
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A conversion of records, from an opened source to a report.
+
+use super::flow::Flow;
+use super::content::{self, Content};
+use super::rows::{self, Rows};
+use super::steps;
+use super::write::{Written, write};
+use crate::commit::{StagedFile, check_free, recover};
+use crate::convert::Request;
+use crate::errand::{Errand, purpose};
+use crate::fault;
+use crate::losses;
+use crate::plugins::LoadedFormat;
+use crate::report::Report;
+use crate::run::Run;
+use crate::sides::check_sides;
+use crate::source::FileSource;
+use crate::stage::Stage;
+use crate::steps::{Step, parse};
+use crate::target::Resolved;
+use std::time::Instant;
+use arrow_schema::SchemaRef;
+use tensorferry_sdk::{
+    Context, Entry, Error, Format, Loss, Options, Purpose, Result, Side, arrow_schema,
+};
+
+/// Converts an input of records to a target of records. `begun` is told how many bytes there are to read.
+///
+/// # Errors
+/// Whatever is wrong; nothing of the output is left then.
+pub fn convert(
+    source: FileSource,
+    format: &LoadedFormat,
+    target: &Resolved<'_>,
+    request: &Request,
+    run: &Run,
+    begun: &dyn Fn(u64),
+) -> Result<Report> {
+    let started = Instant::now();
+    if request.receipt {
+        run.note("an output of records gets no receipt yet");
+    }
+    check_sides(request, &format.description, &target.format.description)?;
+    let errand = Errand::new(run, purpose(&format.description, &target.format.description))
+        .with_new_output(target.is_new_folder());
+    let rows = rows::open(source, format, &request.reader_options, &errand)?;
+    let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
+    let steps = parse(&request.steps)?;
+    steps::check(&steps)?;
+    let through = Through { rows: &rows, steps: &steps, run };
+    let target = Destined { target, request, errand: &errand, run };
+    let report = target.write(&through, bytes, begun, started)?;
+    rows.close()?;
+    Ok(report)
+}
+
+/// What can be made to flow, again if need be.
+pub trait Flows {
+    /// Has `body` pull the flow.
+    ///
+    /// # Errors
+    /// What `body` gives.
+    fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()>;
+
+    /// How many rows there will be, where that is known.
+    fn rows(&self) -> Option<u64>;
+
+    /// What is lost on the way; it grows while the flow is pulled.
+    fn losses(&self) -> Vec<Loss>;
+}
+
+/// All rows of an input, through steps.
+struct Through<'a> {
+    rows: &'a Rows<'a>,
+    steps: &'a [Step],
+    run: &'a Run,
+}
+
+impl Flows for Through<'_> {
+    fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()> {
+        std::thread::scope(|scope| body(&mut *steps::make(scope, self.rows, self.steps, self.run)?))
+    }
+
+    fn rows(&self) -> Option<u64> {
+        steps::count(self.steps, self.rows.known_records())
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.rows.losses()
+    }
+}
+
+/// The schema of what flows; nothing is read for it.
+fn schema(flows: &dyn Flows) -> Result<SchemaRef> {
+    let mut schema = None;
+    flows.flow(&mut |flow| {
+        schema = Some(flow.schema());
+        Ok(())
+    })?;
+    schema.ok_or_else(|| Error::plugin("a flow that was not made"))
+}
+
+/// Where a flow goes.
+struct Destined<'a> {
+    target: &'a Resolved<'a>,
+    request: &'a Request,
+    errand: &'a Errand<'a>,
+    run: &'a Run,
+}
+
+impl Destined<'_> {
+    /// Writes what flows and makes it visible. `bytes`: how long the input is.
+    fn write(
+        &self,
+        flows: &dyn Flows,
+        bytes: u64,
+        begun: &dyn Fn(u64),
+        started: Instant,
+    ) -> Result<Report> {
+        let Self { target, request, run, .. } = *self;
+        let options = Options::check(&target.format.description.options, Side::Writer, &request.writer_options)?;
+        let writer = target.format.format.record_writer(&options)?;
+        let schema = schema(flows)?;
+        let plan = writer.plan(&schema, flows.rows(), &target.target, self.errand)?;
+        let lost = || flows.losses().into_iter().chain(plan.losses());
+        let mut report = Report::of_records(request, target, lost().collect());
+        losses::check(&report.losses, request.strict, &request.allowed)?;
+        if request.dry_run {
+            return Ok(report.planned_records(plan.files(), flows.rows(), started, run));
+        }
+
+        report.recovered(recover(&target.destination)?);
+        check_free(&target.destination, plan.files().iter().map(String::as_str), request.commit.force)?;
+        let stage = Stage::begin(&target.destination)?;
+        begun(bytes);
+        let mut written = Written::default();
+        flows.flow(&mut |flow| {
+            written = write(flow, &*plan, flows.rows(), &stage, run)?;
+            Ok(())
+        })?;
+        fault::reach("copied")?;
+        report.losses = lost().chain(written.losses).collect();
+        losses::check(&report.losses, request.strict, &request.allowed)?;
+        fault::reach("sealed")?;
+        report.records = Some(written.records);
+        if request.verify {
+            self.verify(flows, &stage, plan.files(), &mut report.notes)?;
+            report.verified = report.records;
+            fault::reach("verified")?;
+        }
+        let staged = plan.files().iter().map(|path| StagedFile { path: path.clone(), index: false });
+        let staged: Vec<StagedFile> = staged.collect();
+        drop(plan);
+        drop(writer);
+        target.format.format.faults().check()?;
+        self.errand.check_lent()?;
+        run.check_cancelled()?;
+        let committed = stage.commit(&staged, request.commit)?;
+        Ok(report.done(&written.lens, committed, started, run))
+    }
+
+    /// Reads the staged files back, and compares their rows with those that were sent.
+    fn verify(
+        &self,
+        flows: &dyn Flows,
+        stage: &Stage,
+        files: &[String],
+        notes: &mut Vec<String>,
+    ) -> Result<()> {
+        let Self { target, run, .. } = *self;
+        let entry = match files {
+            [one] => Entry::File(one.clone()),
+            _ => Entry::Folder,
+        };
+        let written = FileSource::at(stage.path(""), entry);
+        let written = rows::open(written, target.format, &[], &Errand::new(run, Purpose::COMPARE))?;
+        let sent = schema(flows)?;
+        let (compared, left_out) = content::compared(&sent, &written.set.schema());
+        let not_compared = |name| format!("column {name:?} was not verified: it is read back as another type");
+        notes.extend(left_out.iter().map(not_compared));
+        // Rows that are dealt over several files come back in another order.
+        let ordered = files.len() == 1;
+        let mut contents = [Content::default(); 2];
+        let back = Through { rows: &written, steps: &[], run };
+        for (content, flows) in contents.iter_mut().zip([flows, &back]) {
+            flows.flow(&mut |flow| {
+                *content = content::content(flow, &compared, ordered)?;
+                Ok(())
+            })?;
+        }
+        let [sent, found] = contents;
+        if sent.rows != found.rows {
+            let error = Error::verification("what was written has another number of records");
+            return Err(error.expected(sent.rows).found(found.rows));
+        }
+        if sent != found {
+            return Err(Error::verification("what was written are not the records that were read"));
+        }
+        written.close()
+    }
+}

@@ -1,0 +1,153 @@
+//! Steps on records carry tf.data's names and mean what they mean there
+//! (<https://www.tensorflow.org/api_docs/python/tf/data/Dataset>). Each makes a flow of a flow and has a
+//! file of its own; a chain is pulled once, batch by batch, whatever the number of threads.
+//!
+//! What comes out depends on the input, the steps and their seeds alone.
+
+mod batch;
+mod dealt;
+mod expression;
+mod filter;
+mod interleave;
+mod map;
+mod prefetch;
+mod repeat;
+mod shuffle;
+
+use super::flow::{self, Flow};
+use super::rows::Rows;
+use crate::run::Run;
+use crate::steps::kind::Kind;
+use crate::steps::{Action, Step};
+use std::fmt;
+use std::thread::Scope;
+use tensorferry_sdk::{Error, Result};
+
+/// Every kind of step on records.
+pub(crate) static RECORD_KINDS: &[&Kind] = &[
+    &dealt::SHARD,
+    &interleave::INTERLEAVE,
+    &shuffle::SHUFFLE,
+    &repeat::REPEAT,
+    &dealt::TAKE,
+    &dealt::SKIP,
+    &filter::FILTER,
+    &map::MAP,
+    &batch::BATCH,
+    &prefetch::PREFETCH,
+];
+
+/// A step on records.
+pub trait RecordStep: fmt::Debug + Send + Sync {
+    /// The flow that it makes of the one before it.
+    ///
+    /// # Errors
+    /// Usage, where what the user asked for cannot be done with these columns.
+    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>>;
+
+    /// How many rows come out where `rows` go in; `None`: not known before.
+    fn count(&self, rows: Option<u64>) -> Option<u64>;
+
+    /// Whether rows come out without end.
+    fn is_endless(&self, upstream: bool) -> bool {
+        upstream
+    }
+}
+
+/// What a step is made on: how to make the flow before it, once or again.
+pub struct Upstream<'scope, 'env: 'scope> {
+    scope: &'scope Scope<'scope, 'env>,
+    rows: &'env Rows<'env>,
+    before: &'env [Step],
+    run: &'env Run,
+}
+
+impl<'scope, 'env: 'scope> Upstream<'scope, 'env> {
+    /// The flow before the step.
+    ///
+    /// # Errors
+    /// Whatever an earlier step says.
+    pub fn flow(&self) -> Result<Box<dyn Flow + 'scope>> {
+        make(self.scope, self.rows, self.before, self.run)
+    }
+
+    /// Where threads of a step live.
+    #[must_use]
+    pub fn scope(&self) -> &'scope Scope<'scope, 'env> {
+        self.scope
+    }
+
+    /// The input, for a step that is the first.
+    #[must_use]
+    pub fn rows(&self) -> &'env Rows<'env> {
+        self.rows
+    }
+
+    /// Whether no step comes before.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.before.is_empty()
+    }
+
+    /// What bounds the run.
+    #[must_use]
+    pub fn run(&self) -> &'env Run {
+        self.run
+    }
+}
+
+/// The flow of an input's rows through steps.
+///
+/// # Errors
+/// Usage, naming the step.
+pub fn make<'scope, 'env: 'scope>(
+    scope: &'scope Scope<'scope, 'env>,
+    rows: &'env Rows<'env>,
+    steps: &'env [Step],
+    run: &'env Run,
+) -> Result<Box<dyn Flow + 'scope>> {
+    match steps {
+        [] => {
+            let splits = (0..rows.set.splits().len()).collect();
+            Ok(Box::new(flow::read(scope, rows, splits, run)))
+        }
+        [before @ .., last] => {
+            let upstream = Upstream { scope, rows, before, run };
+            record_step(last)?.apply(upstream).map_err(|error| error.context(last))
+        }
+    }
+}
+
+/// Checks that steps are about records and that what they make has an end.
+///
+/// # Errors
+/// Usage, naming the step.
+pub fn check(steps: &[Step]) -> Result<()> {
+    let mut endless = None;
+    for step in steps {
+        let action = record_step(step)?;
+        let is = action.is_endless(endless.is_some());
+        endless = if is { endless.or(Some(step)) } else { None };
+    }
+    match endless {
+        Some(step) => Err(Error::usage("records without end: put a take after it").context(step)),
+        None => Ok(()),
+    }
+}
+
+/// How many rows come out of steps that have been [`check`]ed, where `rows` go in; `None`: not known
+/// before.
+#[must_use]
+pub fn count(steps: &[Step], rows: Option<u64>) -> Option<u64> {
+    steps.iter().fold(rows, |rows, step| record_step(step).ok()?.count(rows))
+}
+
+fn record_step(step: &Step) -> Result<&dyn RecordStep> {
+    match &step.action {
+        Action::Record(action) => Ok(&**action),
+        Action::Tensor(_) => {
+            let error = Error::usage("a step on tensors, and the input holds records: see `ferry steps`");
+            Err(error.context(step))
+        }
+    }
+}

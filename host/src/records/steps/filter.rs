@@ -1,0 +1,79 @@
+//! `filter` keeps the records for which an expression is true.
+
+use super::dealt::kept_rows;
+use super::expression::Expression;
+use super::{RecordStep, Upstream};
+use crate::records::flow::Flow;
+use crate::steps::Action;
+use crate::steps::kind::{Argument, Given, Kind};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
+
+pub(super) static FILTER: Kind = Kind {
+    name: "filter",
+    summary: "the records for which an expression is true",
+    details: "Comparisons (= != < <= > >=) of a column with a number, a 'text', true or false, or another column;\n\
+              len(COLUMN), which is a list's values or a text's bytes; COLUMN is null, is not null; and, or, not,\n\
+              parentheses. A column whose name is no plain word stands in `backquotes`. A comparison with a\n\
+              missing value is not true. With a comma in it, the whole field stands in quotes.",
+    argument: Argument::Required("EXPRESSION", "what has to be true of a record"),
+    keys: &[],
+    selects: false,
+    examples: &["filter:label >= 0 and len(image) = 784", "filter:split = 'train' or caption is null"],
+    make,
+};
+
+#[derive(Debug)]
+struct Filter {
+    expression: Expression,
+}
+
+fn make(given: &Given<'_>) -> Result<Action> {
+    let field = given.required_argument()?;
+    let expression = Expression::parse(&field.text).map_err(|e| field.error(e.message()))?;
+    Ok(Action::Record(Box::new(Filter { expression })))
+}
+
+impl RecordStep for Filter {
+    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+        let flow = upstream.flow()?;
+        // What cannot be compared is said before the first record.
+        self.expression.evaluate(&RecordBatch::new_empty(flow.schema()))?;
+        Ok(Box::new(Filtered { flow, expression: &self.expression }))
+    }
+
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows.filter(|&rows| rows == 0)
+    }
+}
+
+struct Filtered<'a> {
+    flow: Box<dyn Flow + 'a>,
+    expression: &'a Expression,
+}
+
+impl Flow for Filtered<'_> {
+    fn schema(&self) -> SchemaRef {
+        self.flow.schema()
+    }
+
+    fn begin_epoch(&mut self, epoch: u64) {
+        self.flow.begin_epoch(epoch);
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while let Some(batch) = self.flow.next()? {
+            let kept = self.expression.evaluate(&batch)?;
+            if kept.true_count() > 0 {
+                return kept_rows(&batch, &kept).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// An expression that gives no truth values.
+pub(super) fn not_a_truth(found: &str) -> Error {
+    Error::usage("expected a comparison").found(found)
+}

@@ -1,0 +1,263 @@
+//! `map` changes the columns of every record: which there are, what they are called, their type or shape.
+
+use super::{RecordStep, Upstream};
+use crate::records::flow::Flow;
+use crate::steps::Action;
+use crate::steps::kind::{Argument, Count, Given, Key, Kind};
+use crate::steps::spec::Field as Text;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
+use arrow_cast::CastOptions;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use std::sync::Arc;
+use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
+
+pub(super) static MAP: Kind = Kind {
+    name: "map",
+    summary: "select, drop, rename, cast or reshape columns",
+    details: "map:select and map:drop take columns=, several with spaces between; map:rename one column and\n\
+              to=NAME; map:cast columns= and to=TYPE (int8 to int64, uint8 to uint64, float16, float32, float64,\n\
+              bool, utf8, binary), where a value that does not fit is an error; map:reshape columns= and\n\
+              shape=, for values of as many numbers in each record. Columns may be quoted names of CSV.",
+    argument: Argument::Required("select|drop|rename|cast|reshape", "what to do"),
+    keys: &[
+        Key { name: "columns", value: "NAMES", count: Count::Some, help: "the columns; may be there more than once" },
+        Key { name: "to", value: "NAME|TYPE", count: Count::Optional, help: "of rename and cast" },
+        Key { name: "shape", value: "NxN", count: Count::Optional, help: "of reshape" },
+    ],
+    selects: false,
+    examples: &[
+        "map:select,columns=image label",
+        "map:rename,columns=x,to=image",
+        "map:cast,columns=label,to=int32",
+        "map:reshape,columns=image,shape=28x28",
+    ],
+    make,
+};
+
+#[derive(Debug)]
+enum Change {
+    Select,
+    Drop,
+    Rename(String),
+    Cast(DataType),
+    Reshape(Vec<i32>),
+}
+
+#[derive(Debug)]
+struct Map {
+    columns: Vec<String>,
+    change: Change,
+}
+
+fn make(given: &Given<'_>) -> Result<Action> {
+    let what = given.required_argument()?;
+    let columns: Vec<String> =
+        given.all("columns").flat_map(|field| field.text.split_whitespace()).map(str::to_owned).collect();
+    let to = given.one("to");
+    let needed = |field: Option<&'_ Text>, key: &str| {
+        field.map(|field| field.text.clone()).ok_or_else(|| Error::usage(format!("expected {key}=")))
+    };
+    let change = match what.text.as_str() {
+        "select" => Change::Select,
+        "drop" => Change::Drop,
+        "rename" if columns.len() != 1 => return Err(what.error("a rename is of one column")),
+        "rename" => Change::Rename(needed(to, "to")?),
+        "cast" => Change::Cast(data_type(&needed(to, "to")?)?),
+        "reshape" => {
+            let shape = given.required("shape")?;
+            let dims = shape.numbers()?.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>();
+            Change::Reshape(dims.map_err(|_| shape.error("a dimension over 2^31"))?)
+        }
+        other => {
+            return Err(what.error(format!("expected select, drop, rename, cast or reshape, found {other:?}")));
+        }
+    };
+    Ok(Action::Record(Box::new(Map { columns, change })))
+}
+
+fn data_type(word: &str) -> Result<DataType> {
+    Ok(match word {
+        "int8" => DataType::Int8,
+        "int16" => DataType::Int16,
+        "int32" => DataType::Int32,
+        "int64" => DataType::Int64,
+        "uint8" => DataType::UInt8,
+        "uint16" => DataType::UInt16,
+        "uint32" => DataType::UInt32,
+        "uint64" => DataType::UInt64,
+        "float16" => DataType::Float16,
+        "float32" => DataType::Float32,
+        "float64" => DataType::Float64,
+        "bool" => DataType::Boolean,
+        "utf8" => DataType::Utf8,
+        "binary" => DataType::Binary,
+        other => return Err(Error::usage(format!("no type {other:?}: see `ferry steps map`"))),
+    })
+}
+
+impl RecordStep for Map {
+    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+        let flow = upstream.flow()?;
+        let schema = self.schema(&flow.schema())?;
+        Ok(Box::new(Mapped { schema: Arc::new(schema), flow, step: self }))
+    }
+
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows
+    }
+}
+
+impl Map {
+    fn has(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column == name)
+    }
+
+    fn schema(&self, before: &Schema) -> Result<Schema> {
+        if let Some(missing) = self.columns.iter().find(|name| before.field_with_name(name).is_err()) {
+            let names: Vec<&str> = before.fields().iter().map(|field| field.name().as_str()).collect();
+            return Err(Error::usage("no such column").column(missing).expected(names.join(", ")));
+        }
+        let mut fields = Vec::new();
+        for field in before.fields() {
+            let field = field.as_ref().clone();
+            match (&self.change, self.has(field.name())) {
+                (Change::Select, false) | (Change::Drop, true) => {}
+                (Change::Rename(to), true) => fields.push(field.with_name(to)),
+                (Change::Cast(to), true) => {
+                    let to = with_leaf(field.data_type(), to);
+                    if !arrow_cast::can_cast_types(field.data_type(), &to) {
+                        let error = Error::usage(format!("{} cannot become {to}", field.data_type()));
+                        return Err(error.column(field.name()));
+                    }
+                    fields.push(field.with_data_type(to));
+                }
+                (Change::Reshape(shape), true) => {
+                    let data_type = shaped(leaf(field.data_type()), shape);
+                    fields.push(field.with_data_type(data_type));
+                }
+                _ => fields.push(field),
+            }
+        }
+        let mut names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::usage("two columns would have one name").column(twice[0]));
+        }
+        if fields.is_empty() {
+            return Err(Error::usage("it leaves no column"));
+        }
+        Ok(Schema::new_with_metadata(fields, before.metadata().clone()))
+    }
+}
+
+struct Mapped<'a> {
+    schema: SchemaRef,
+    flow: Box<dyn Flow + 'a>,
+    step: &'a Map,
+}
+
+impl Flow for Mapped<'_> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn begin_epoch(&mut self, epoch: u64) {
+        self.flow.begin_epoch(epoch);
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(batch) = self.flow.next()? else { return Ok(None) };
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+            match (&self.step.change, self.step.has(field.name())) {
+                (Change::Select, false) | (Change::Drop, true) => {}
+                (Change::Cast(to), true) => columns.push(cast(column, to).map_err(|e| e.column(field.name()))?),
+                (Change::Reshape(shape), true) => {
+                    columns.push(reshape(column, shape).map_err(|e| e.column(field.name()))?);
+                }
+                _ => columns.push(column.clone()),
+            }
+        }
+        let made = RecordBatch::try_new(self.schema.clone(), columns);
+        made.map(Some).map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
+    }
+}
+
+fn cast(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    arrow_cast::cast_with_options(column, &with_leaf(column.data_type(), to), &strict)
+        .map_err(|e| Error::unsupported(format!("a value that cannot be cast: {e}")))
+}
+
+/// A type with other values below its lists.
+fn with_leaf(data_type: &DataType, to: &DataType) -> DataType {
+    let item = |field: &Field| Arc::new(field.clone().with_data_type(with_leaf(field.data_type(), to)));
+    match data_type {
+        DataType::List(field) => DataType::List(item(field)),
+        DataType::LargeList(field) => DataType::LargeList(item(field)),
+        DataType::FixedSizeList(field, len) => DataType::FixedSizeList(item(field), *len),
+        _ => to.clone(),
+    }
+}
+
+fn leaf(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            leaf(field.data_type())
+        }
+        other => other,
+    }
+}
+
+fn shaped(values: &DataType, shape: &[i32]) -> DataType {
+    shape.iter().rev().fold(values.clone(), |inner, &dim| {
+        DataType::FixedSizeList(Arc::new(Field::new("item", inner, true)), dim)
+    })
+}
+
+/// The values of each row in a shape of as many.
+fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
+    let wrong = |found: String| {
+        let expected = shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
+        Err(Error::malformed("a record whose values do not fill the shape").expected(expected).found(found))
+    };
+    if column.null_count() > 0 {
+        return wrong("a missing value".to_owned());
+    }
+    let mut values = column.clone();
+    let mut per_row = 1_u64;
+    loop {
+        let inner = match values.data_type() {
+            DataType::FixedSizeList(_, len) => {
+                per_row *= u64::try_from(*len).unwrap_or(0);
+                values.as_fixed_size_list().values().clone()
+            }
+            DataType::List(_) => {
+                let list = values.as_list::<i32>();
+                let offsets = list.value_offsets();
+                let len = offsets.windows(2).map(|pair| pair[1] - pair[0]).next().unwrap_or(0);
+                if let Some(other) = offsets.windows(2).map(|pair| pair[1] - pair[0]).find(|&other| other != len) {
+                    return wrong(format!("{len} values, then {other}"));
+                }
+                per_row *= u64::try_from(len).unwrap_or(0);
+                let (first, last) = (offsets[0], offsets[list.len()]);
+                let first = usize::try_from(first).unwrap_or(0);
+                list.values().slice(first, usize::try_from(last).unwrap_or(0) - first)
+            }
+            _ => break,
+        };
+        values = inner;
+    }
+    let wanted: u64 = shape.iter().map(|&dim| u64::try_from(dim).unwrap_or(0)).product();
+    if per_row != wanted && !column.is_empty() {
+        return wrong(format!("{per_row} values"));
+    }
+    let mut made = values;
+    for &dim in shape.iter().rev() {
+        let item = Arc::new(Field::new("item", made.data_type().clone(), true));
+        let list = FixedSizeListArray::try_new(item, dim, made, None);
+        made = Arc::new(list.map_err(|e| Error::unsupported(e.to_string()))?);
+    }
+    Ok(made)
+}

@@ -1,0 +1,334 @@
+//! A survey is what all rows of an input come to: how many there are, and for each column how often it
+//! is missing, how many values a row has, and what they range over. Every record is decoded for it.
+
+use super::flow::batches;
+use super::rows::Rows;
+use super::write::shown_bytes;
+use crate::run::Run;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, downcast_primitive_array};
+use arrow_schema::{DataType, FieldRef};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use tensorferry_sdk::records::from_stream;
+use tensorferry_sdk::{Context, Result, arrow_array, arrow_schema};
+
+/// What an input's rows come to.
+#[derive(Debug, Clone)]
+pub struct Survey {
+    /// Rows.
+    pub records: u64,
+    /// Bytes of the rows in memory.
+    pub bytes: u64,
+    /// The columns, in the schema's order.
+    pub columns: Vec<ColumnSurvey>,
+}
+
+/// What one column's values come to.
+#[derive(Debug, Clone)]
+pub struct ColumnSurvey {
+    /// Its name and type.
+    pub field: FieldRef,
+    /// Rows in which it is null.
+    pub missing: u64,
+    /// How many values the other rows have; of a column without lists, always one.
+    pub lengths: Spread,
+    /// Of strings and binary values: their bytes.
+    pub sizes: Spread,
+    /// What the values range over, where they are numbers.
+    pub range: Range,
+}
+
+/// How lengths are distributed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Spread {
+    /// How many lengths there were.
+    pub count: u64,
+    /// The shortest.
+    pub min: u64,
+    /// The longest.
+    pub max: u64,
+    /// All together.
+    pub total: u64,
+    /// How many there are of at most 0, 1, 2, 4, 8 ... and more than the one before: by that bound.
+    pub up_to: BTreeMap<u64, u64>,
+}
+
+impl Spread {
+    fn add(&mut self, len: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { len } else { self.min.min(len) };
+        self.max = self.max.max(len);
+        self.count += times;
+        self.total += len * times;
+        let bound = if len == 0 { 0 } else { len.checked_next_power_of_two().unwrap_or(u64::MAX) };
+        *self.up_to.entry(bound).or_default() += times;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.total += other.total;
+        for (bound, times) in &other.up_to {
+            *self.up_to.entry(*bound).or_default() += times;
+        }
+    }
+
+    /// The mean length.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.total as f64 / self.count as f64 }
+    }
+}
+
+/// The least and the greatest number of a column; of floats, those that are numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Range {
+    /// Of integers.
+    pub integers: Option<(i128, i128)>,
+    /// Of floats.
+    pub floats: Option<(f64, f64)>,
+    /// Floats that are not a number.
+    pub nan: u64,
+}
+
+impl Range {
+    fn integers(&mut self, low: i128, high: i128) {
+        let (a, b) = self.integers.unwrap_or((low, high));
+        self.integers = Some((a.min(low), b.max(high)));
+    }
+
+    fn floats(&mut self, low: f64, high: f64) {
+        let (a, b) = self.floats.unwrap_or((low, high));
+        self.floats = Some((a.min(low), b.max(high)));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if let Some((low, high)) = other.integers {
+            self.integers(low, high);
+        }
+        if let Some((low, high)) = other.floats {
+            self.floats(low, high);
+        }
+        self.nan += other.nan;
+    }
+}
+
+/// Decodes all rows, splits in parallel.
+///
+/// # Errors
+/// Whatever is wrong with the input: the first error in the input's order.
+pub fn survey(rows: &Rows<'_>, run: &Run) -> Result<Survey> {
+    let splits = 0..rows.set.splits().len();
+    let of_split = |split| survey_split(rows, split, run).map_err(|error| (split, error));
+    let found: Vec<Result<Survey, (usize, _)>> = splits.into_par_iter().map(of_split).collect();
+    let mut all = Survey::empty(rows);
+    for found in found {
+        let found = found.map_err(|(_, error)| error)?;
+        all.records += found.records;
+        all.bytes += found.bytes;
+        for (column, other) in all.columns.iter_mut().zip(&found.columns) {
+            column.missing += other.missing;
+            column.lengths.merge(&other.lengths);
+            column.sizes.merge(&other.sizes);
+            column.range.merge(&other.range);
+        }
+    }
+    Ok(all)
+}
+
+fn survey_split(rows: &Rows<'_>, split: usize, run: &Run) -> Result<Survey> {
+    let mut survey = Survey::empty(rows);
+    for batch in rows.set.stream(split, &batches()).map_err(|e| rows.place(e))? {
+        run.check_cancelled()?;
+        let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
+        run.count(batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum());
+        survey.add(&batch);
+    }
+    Ok(survey)
+}
+
+impl Survey {
+    fn empty(rows: &Rows<'_>) -> Self {
+        let column = |field: &FieldRef| ColumnSurvey {
+            field: field.clone(),
+            missing: 0,
+            lengths: Spread::default(),
+            sizes: Spread::default(),
+            range: Range::default(),
+        };
+        let columns = rows.set.schema().fields().iter().map(column).collect();
+        Self { records: 0, bytes: 0, columns }
+    }
+
+    fn add(&mut self, batch: &RecordBatch) {
+        self.records += batch.num_rows() as u64;
+        for (survey, column) in self.columns.iter_mut().zip(batch.columns()) {
+            self.bytes += shown_bytes(column.as_ref());
+            survey.add(column);
+        }
+    }
+}
+
+impl ColumnSurvey {
+    fn add(&mut self, column: &ArrayRef) {
+        let missing = column.logical_null_count() as u64;
+        self.missing += missing;
+        match column.data_type() {
+            DataType::List(_) => {
+                let list = column.as_list::<i32>();
+                self.add_lists(list, |row| u64::try_from(list.value_length(row)).unwrap_or(0));
+                let (first, last) = (list.value_offsets()[0], list.value_offsets()[list.len()]);
+                let (first, last) = (usize::try_from(first).unwrap_or(0), usize::try_from(last).unwrap_or(0));
+                self.add_values(&list.values().slice(first, last - first));
+            }
+            DataType::FixedSizeList(_, len) => {
+                let present = column.len() as u64 - missing;
+                self.lengths.add(u64::try_from(*len).unwrap_or(0), present);
+                self.add_values(column.as_fixed_size_list().values());
+            }
+            _ => {
+                self.lengths.add(1, column.len() as u64 - missing);
+                self.add_values(column);
+            }
+        }
+    }
+
+    fn add_lists(&mut self, list: &dyn Array, len: impl Fn(usize) -> u64) {
+        for row in 0..list.len() {
+            if !list.is_null(row) {
+                self.lengths.add(len(row), 1);
+            }
+        }
+    }
+
+    /// The values below all lists.
+    fn add_values(&mut self, values: &ArrayRef) {
+        let values: &dyn Array = values.as_ref();
+        match values.data_type() {
+            DataType::List(_) => self.add_values(values.as_list::<i32>().values()),
+            DataType::LargeList(_) => self.add_values(values.as_list::<i64>().values()),
+            DataType::FixedSizeList(..) => self.add_values(values.as_fixed_size_list().values()),
+            DataType::Utf8 => self.add_sizes(values.as_string::<i32>().value_offsets(), values),
+            DataType::Binary => self.add_sizes(values.as_binary::<i32>().value_offsets(), values),
+            DataType::LargeUtf8 => self.add_sizes(values.as_string::<i64>().value_offsets(), values),
+            DataType::LargeBinary => self.add_sizes(values.as_binary::<i64>().value_offsets(), values),
+            DataType::Boolean => {
+                let trues = values.as_boolean().true_count();
+                if trues > 0 {
+                    self.range.integers(1, 1);
+                }
+                if trues < values.len() - values.null_count() {
+                    self.range.integers(0, 0);
+                }
+            }
+            _ => downcast_primitive_array!(
+                values => self.range.merge(&range_of(values)),
+                _ => {}
+            ),
+        }
+    }
+
+    fn add_sizes<O: Copy + TryInto<u64>>(&mut self, offsets: &[O], values: &dyn Array) {
+        let at = |place: usize| -> u64 { offsets[place].try_into().unwrap_or(0) };
+        for row in 0..values.len() {
+            if !values.is_null(row) {
+                self.sizes.add(at(row + 1) - at(row), 1);
+            }
+        }
+    }
+}
+
+/// What the values of an array range over, nulls left out.
+fn range_of<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Range
+where
+    T::Native: Number,
+{
+    let mut range = Range::default();
+    let mut extremes: Option<(T::Native, T::Native)> = None;
+    let mut see = |value: T::Native| {
+        if value.is_nan() {
+            range.nan += 1;
+            return;
+        }
+        match &mut extremes {
+            None => extremes = Some((value, value)),
+            Some((low, high)) => {
+                if value < *low {
+                    *low = value;
+                }
+                if value > *high {
+                    *high = value;
+                }
+            }
+        }
+    };
+    if array.null_count() == 0 {
+        array.values().iter().for_each(|&value| see(value));
+    } else {
+        array.iter().flatten().for_each(see);
+    }
+    if let Some((low, high)) = extremes {
+        low.put(high, &mut range);
+    }
+    range
+}
+
+/// A number that a range may have.
+trait Number: Copy + PartialOrd {
+    fn is_nan(self) -> bool {
+        false
+    }
+
+    fn put(self, high: Self, range: &mut Range);
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => { $(
+        impl Number for $type {
+            fn put(self, high: Self, range: &mut Range) {
+                range.integers(i128::from(self), i128::from(high));
+            }
+        }
+    )* };
+}
+
+integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+
+macro_rules! floats {
+    ($($type:ty),*) => { $(
+        impl Number for $type {
+            fn is_nan(self) -> bool {
+                <$type>::is_nan(self)
+            }
+
+            fn put(self, high: Self, range: &mut Range) {
+                range.floats(f64::from(self), f64::from(high));
+            }
+        }
+    )* };
+}
+
+floats!(f32, f64, half::f16);
+
+macro_rules! without_range {
+    ($($type:ty),*) => { $(
+        impl Number for $type {
+            fn put(self, _high: Self, _range: &mut Range) {}
+        }
+    )* };
+}
+
+// Wider than any number that is shown, or several numbers.
+without_range!(
+    arrow_buffer::i256,
+    arrow_buffer::IntervalDayTime,
+    arrow_buffer::IntervalMonthDayNano
+);

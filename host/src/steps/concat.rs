@@ -1,0 +1,291 @@
+//! `concat` joins tensors along a dimension, `stack` along a new one.
+
+use super::inverse::{Turned, none};
+use super::kind::{Argument, Count, Given, Key, Kind};
+use super::pattern::{BESIDE, INDEX, Pattern, Template};
+use super::rebuild::{Made, rebuild};
+use super::rename::check_collisions;
+use super::spec::{Field, Spec};
+use super::split::{AXIS, PARTS, joined};
+use super::view::{axis, axis_of, info_of, merge, with_axis};
+use super::{Action, Said, TensorStep};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, TensorId};
+
+const WITH: Key = Key {
+    name: "with",
+    value: "TEMPLATE",
+    count: Count::Any,
+    help: "what takes its place in the second part's name, the third's, ...",
+};
+const TO: Key = Key {
+    name: "to",
+    value: "TEMPLATE",
+    count: Count::One,
+    help: "what takes its place in the whole's name",
+};
+
+pub(super) static CONCAT: Kind = Kind {
+    name: "concat",
+    summary: "join tensors along a dimension",
+    details: "The expression finds the first parts, and with= the others of each. Or it finds all parts: then it\n\
+              has a group (?<i>\\d+), the part's number from 0, and those that make one name are one tensor.\n\
+              The parts are equally long, unless sizes= says otherwise.",
+    argument: Argument::Required(
+        "REGEX",
+        "the first parts, or all; what it matches is replaced in other names",
+    ),
+    keys: &[
+        WITH,
+        TO,
+        AXIS,
+        Key {
+            name: "sizes",
+            value: "NxN...|any",
+            count: Count::Optional,
+            help: "the parts' lengths, such as 4096x1024x1024; any: whatever they are",
+        },
+        PARTS,
+        BESIDE,
+    ],
+    selects: true,
+    examples: &[r"concat:\.q\.,with=.k.,with=.v.,to=.qkv.", r"concat:\.w_(?<i>\d+)$,to=.w,axis=-1"],
+    make: |given| make(given, false),
+};
+
+pub(super) static STACK: Kind = Kind {
+    name: "stack",
+    summary: "join tensors along a new dimension",
+    details: "Experts become one tensor; see concat. All parts have one shape.",
+    argument: Argument::Required(
+        "REGEX",
+        "the first parts, or all; what it matches is replaced in other names",
+    ),
+    keys: &[WITH, TO, AXIS, PARTS, BESIDE],
+    selects: true,
+    examples: &[r"stack:\.experts\.(?<i>\d+)\.(w\d)$,to=.experts.$2"],
+    make: |given| make(given, true),
+};
+
+/// How long the parts have to be.
+#[derive(Debug, PartialEq, Eq)]
+enum Sizes {
+    Equal,
+    Any,
+    Listed(Vec<u64>),
+}
+
+#[derive(Debug)]
+struct Concat {
+    pattern: Pattern,
+    /// The group that is the part's number, if parts are numbered.
+    index: Option<usize>,
+    with: Vec<Template>,
+    to: Template,
+    axis: Option<i64>,
+    sizes: Sizes,
+    parts: Option<usize>,
+    stacks: bool,
+}
+
+fn make(given: &Given<'_>, stacks: bool) -> Result<Action> {
+    let pattern = Pattern::of(given)?;
+    let template = |field: &Field| Template::parse(field, &pattern.regex, false);
+    let with: Vec<Template> = given.all("with").map(template).collect::<Result<_>>()?;
+    let to = template(given.required("to")?)?;
+    let index = pattern.regex.capture_names().position(|name| name == Some(INDEX));
+    if index.is_some() != with.is_empty() {
+        let why =
+            "expected either with= for each further part, or a group (?<i>\\d+) that is the part's number";
+        return Err(given.required_argument()?.error(why));
+    }
+    let sizes = match given.one("sizes") {
+        None => Sizes::Equal,
+        Some(field) if field.text == "any" => Sizes::Any,
+        Some(field) => Sizes::Listed(field.numbers()?),
+    };
+    let parts = given.one("parts").map(Field::number).transpose()?;
+    let axis = axis(given.one("axis"))?;
+    Ok(Action::Tensor(Box::new(Concat { pattern, index, with, to, axis, sizes, parts, stacks })))
+}
+
+impl Concat {
+    /// The parts of each whole, with its name, in the order in which the first parts lie.
+    fn groups(&self, catalog: &Catalog) -> Result<Vec<(String, Vec<TensorId>)>> {
+        let found = self.pattern.on(catalog)?;
+        let tensors = || (0..).map(TensorId).zip(catalog.tensors());
+        let first = tensors().filter(|(_, tensor)| found.has(tensor));
+        match self.index {
+            Some(index) => self.numbered(first, index),
+            None => {
+                let ids: HashMap<&str, TensorId> =
+                    tensors().map(|(id, tensor)| (tensor.name.as_str(), id)).collect();
+                let group = |(id, tensor): (TensorId, &Tensor)| {
+                    let mut parts = vec![id];
+                    for template in &self.with {
+                        let name = self.pattern.rewrite(&tensor.name, template, 0);
+                        let part = ids.get(name.as_str()).copied();
+                        let part = part.ok_or_else(|| {
+                            Error::usage(format!("there is no {name:?}, which is a part beside it"))
+                                .tensor(&tensor.name)
+                        })?;
+                        parts.push(part);
+                    }
+                    Ok((self.pattern.rewrite(&tensor.name, &self.to, 0), parts))
+                };
+                first.map(group).collect()
+            }
+        }
+    }
+
+    fn numbered<'a>(
+        &self,
+        tensors: impl Iterator<Item = (TensorId, &'a Tensor)>,
+        index: usize,
+    ) -> Result<Vec<(String, Vec<TensorId>)>> {
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut groups: Vec<(String, BTreeMap<u64, TensorId>)> = Vec::new();
+        for (id, tensor) in tensors {
+            let captures = self.pattern.regex.captures(&tensor.name);
+            let number = captures.and_then(|captures| captures.get(index)?.as_str().parse().ok());
+            let number: u64 =
+                number.ok_or_else(|| Error::usage("its part's number is no number").tensor(&tensor.name))?;
+            let whole = self.pattern.rewrite(&tensor.name, &self.to, 0);
+            let place = *places.entry(whole.clone()).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push((whole, BTreeMap::new()));
+            }
+            if groups[place].1.insert(number, id).is_some() {
+                return Err(Error::usage(format!("there are two parts {number}")).tensor(&tensor.name));
+            }
+        }
+        let complete = |(name, parts): (String, BTreeMap<u64, TensorId>)| {
+            let missing = (0..).zip(parts.keys()).find(|(number, found)| number != *found);
+            match missing {
+                Some((number, _)) => Err(Error::usage(format!("part {number} is missing")).tensor(&name)),
+                None => Ok((name, parts.into_values().collect())),
+            }
+        };
+        groups.into_iter().map(complete).collect()
+    }
+
+    fn whole(&self, catalog: &Catalog, name: String, ids: &[TensorId]) -> Result<Tensor> {
+        let parts: Vec<&Tensor> = ids.iter().filter_map(|id| catalog.tensor(*id)).collect();
+        let Some(first) = parts.first() else { return Err(Error::usage("there are no parts").tensor(name)) };
+        if let Some(expected) = self.parts.filter(|expected| *expected != parts.len()) {
+            return Err(Error::usage("there are not as many parts")
+                .tensor(name)
+                .expected(expected)
+                .found(parts.len()));
+        }
+        let info = info_of(catalog, first)?;
+        let axis = axis_of(self.axis, first.shape.len() + usize::from(self.stacks), first)?;
+        self.check_alike(&parts, axis)?;
+        let mut shape = first.shape.clone();
+        if self.stacks {
+            shape.insert(axis, 1);
+        }
+        let mut blocks = Vec::with_capacity(parts.len());
+        let mut start = 0_u64;
+        for part in &parts {
+            for block in catalog.blocks(part) {
+                let mut block = if self.stacks { with_axis(block, axis) } else { block };
+                block.region.origin[axis] += start;
+                blocks.push(block);
+            }
+            let len = if self.stacks { 1 } else { part.shape[axis] };
+            let end = start.checked_add(len);
+            start = end.ok_or_else(|| Error::usage("the whole is too long").tensor(&part.name))?;
+        }
+        shape[axis] = start;
+        let data = Data::Blocks(merge(blocks, axis, &info));
+        Ok(Tensor { name, shape, data, labels: BTreeMap::new(), ..(*first).clone() })
+    }
+
+    /// Parts have one dtype, and one shape but for the dimension.
+    fn check_alike(&self, parts: &[&Tensor], axis: usize) -> Result<()> {
+        let first = parts[0];
+        for (number, part) in parts.iter().enumerate() {
+            let mut shape = part.shape.clone();
+            let has_rank = shape.len() == first.shape.len();
+            let mut len = None;
+            if !self.stacks && has_rank {
+                len = Some(std::mem::replace(&mut shape[axis], first.shape[axis]));
+            }
+            let expected = match &self.sizes {
+                Sizes::Equal => first.shape.get(axis).copied(),
+                Sizes::Any => len,
+                Sizes::Listed(sizes) => sizes.get(number).copied(),
+            };
+            if part.dtype != first.dtype || shape != first.shape {
+                return Err(Error::usage(format!("it is not like the first part, {:?}", first.name))
+                    .tensor(&part.name)
+                    .expected(format!("shape {:?} of one dtype", first.shape))
+                    .found(format!("{:?}", part.shape)));
+            }
+            if !self.stacks && len != expected {
+                return Err(Error::usage("the part has another length; sizes= says how long each is, sizes=any that it does not matter")
+                    .tensor(&part.name)
+                    .expected(expected.map_or_else(|| "no such part".to_owned(), |len| len.to_string()))
+                    .found(format!("{:?}", part.shape)));
+            }
+        }
+        match &self.sizes {
+            Sizes::Listed(sizes) if sizes.len() != parts.len() => {
+                Err(Error::usage("there are fewer parts than sizes").tensor(&first.name).found(parts.len()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl TensorStep for Concat {
+    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+        let mut wholes: HashMap<TensorId, Tensor> = HashMap::new();
+        let mut used: HashSet<TensorId> = HashSet::new();
+        for (name, ids) in self.groups(&catalog)? {
+            if let Some(twice) = ids.iter().find(|id| !used.insert(**id)) {
+                let name = catalog.tensor(*twice).map(|tensor| tensor.name.clone()).unwrap_or_default();
+                return Err(Error::usage("it would be a part twice").tensor(name));
+            }
+            said.touched += ids.len();
+            if let Some(&first) = ids.first() {
+                wholes.insert(first, self.whole(&catalog, name, &ids)?);
+            }
+        }
+        let mut made = Vec::with_capacity(catalog.tensors().len());
+        let mut from = Vec::new();
+        for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
+            let next = match wholes.remove(&id) {
+                Some(whole) => Made { was: None, tensor: whole },
+                None if used.contains(&id) => continue,
+                None => Made { was: Some(id), tensor: tensor.clone() },
+            };
+            made.push(next);
+            from.push(tensor.name.as_str());
+        }
+        check_collisions(from.into_iter().zip(made.iter().map(|made| made.tensor.name.as_str())))?;
+        rebuild(catalog, made, said)
+    }
+
+    fn inverse(&self) -> Result<Vec<Spec>> {
+        let turned = Turned::of(&self.pattern, &self.to)?;
+        let name = if self.stacks { "unstack" } else { "split" };
+        let mut spec = self.pattern.turned(name, &turned, &["dtype"])?.option("to", turned.back());
+        for other in &self.with {
+            spec = spec.option("to", turned.template(other)?);
+        }
+        if let Some(axis) = self.axis {
+            spec = spec.option("axis", axis.to_string());
+        }
+        match (&self.sizes, self.parts) {
+            (Sizes::Any, _) => Err(none("how long the parts were does not show any more; sizes= says it")),
+            (Sizes::Listed(sizes), _) => Ok(vec![spec.option("sizes", joined(sizes))]),
+            (Sizes::Equal, Some(parts)) => Ok(vec![spec.option("parts", parts.to_string())]),
+            (Sizes::Equal, None) if self.index.is_some() && !self.stacks => {
+                Err(none("how many parts there were does not show any more; parts= says it"))
+            }
+            (Sizes::Equal, None) => Ok(vec![spec]),
+        }
+    }
+}

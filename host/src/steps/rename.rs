@@ -1,0 +1,85 @@
+//! `rename` gives tensors other names, by an expression and what takes the place of its matches.
+
+use super::inverse::Turned;
+use super::kind::{Argument, Count, Given, Key, Kind};
+use super::pattern::{BESIDE, Pattern, Template};
+use super::rebuild::{rebuild, unchanged};
+use super::spec::Spec;
+use super::{Action, Said, TensorStep};
+use std::collections::BTreeMap;
+use tensorferry_sdk::{Catalog, Error, Result};
+
+pub(super) static RENAME: Kind = Kind {
+    name: "rename",
+    summary: "give tensors other names",
+    details: "Every match of the expression is replaced; what is not matched stays. In TEMPLATE, $1 or ${1}\n\
+              is a group, $$ a dollar. That two tensors get one name is a mistake, which lists them.",
+    argument: Argument::Required("REGEX", "what is replaced; ^ and $ are the name's ends"),
+    keys: &[
+        Key { name: "to", value: "TEMPLATE", count: Count::One, help: "what takes its place; may be empty" },
+        BESIDE,
+    ],
+    selects: true,
+    examples: &["rename:^bert/(.*)$,to=$1", "rename:/,to=.", r"rename:\.bias$,to=.beta,beside=.gamma"],
+    make,
+};
+
+/// Collisions that an error lists.
+const MOST_LISTED: usize = 20;
+
+#[derive(Debug)]
+struct Rename {
+    pattern: Pattern,
+    to: Template,
+}
+
+fn make(given: &Given<'_>) -> Result<Action> {
+    let pattern = Pattern::of(given)?;
+    let to = Template::parse(given.required("to")?, &pattern.regex, false)?;
+    Ok(Action::Tensor(Box::new(Rename { pattern, to })))
+}
+
+impl TensorStep for Rename {
+    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+        let found = self.pattern.on(&catalog)?;
+        let mut made: Vec<_> = unchanged(&catalog).collect();
+        for made in made.iter_mut().filter(|made| found.has(&made.tensor)) {
+            said.touched += 1;
+            made.tensor.name = self.pattern.rewrite(&made.tensor.name, &self.to, 0);
+        }
+        let names = catalog.tensors().iter().map(|tensor| tensor.name.as_str());
+        check_collisions(names.zip(made.iter().map(|made| made.tensor.name.as_str())))?;
+        rebuild(catalog, made, said)
+    }
+
+    fn inverse(&self) -> Result<Vec<Spec>> {
+        let turned = Turned::of(&self.pattern, &self.to)?;
+        let spec = self.pattern.turned("rename", &turned, &["dtype", "rank", "min_size", "max_size"])?;
+        Ok(vec![spec.option("to", turned.back())])
+    }
+}
+
+/// Checks that no two tensors, of these old and new names, have one new name.
+///
+/// # Errors
+/// Usage, listing those that do.
+pub(super) fn check_collisions<'a>(names: impl Iterator<Item = (&'a str, &'a str)>) -> Result<()> {
+    let mut by_new: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (old, new) in names {
+        by_new.entry(new).or_default().push(old);
+    }
+    let collide: Vec<String> = by_new
+        .iter()
+        .filter(|(_, old)| old.len() > 1)
+        .map(|(new, old)| {
+            format!("{} -> {new:?}", old.iter().map(|old| format!("{old:?}")).collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    if collide.is_empty() {
+        return Ok(());
+    }
+    let more = collide.len().saturating_sub(MOST_LISTED);
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    let listed: Vec<String> = collide.into_iter().take(MOST_LISTED).collect();
+    Err(Error::usage(format!("several tensors would have one name: {}{more}", listed.join("; "))))
+}

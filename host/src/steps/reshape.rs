@@ -1,0 +1,193 @@
+//! `reshape` gives tensors other dimensions; their elements stay in order.
+//!
+//! Where the elements lie in order that costs nothing. A view may need several blocks to be said in other
+//! dimensions: a transposed matrix as a vector is one for each of its rows.
+
+use super::inverse::none;
+use super::kind::{Argument, Count, Given, Key, Kind};
+use super::rebuild::{Made, rebuild, unchanged};
+use super::regroup::reshaped;
+use super::selector::Selector;
+use super::spec::{Field, Spec};
+use super::split::joined;
+use super::view::{info_of, merge};
+use super::{Action, Said, TensorStep};
+use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, element_count};
+
+pub(super) static RESHAPE: Kind = Kind {
+    name: "reshape",
+    summary: "give tensors other dimensions",
+    details: "In SHAPE, such as 12x64x-1, one length may be -1, which is what is left; * is the old length at the\n\
+              same place; nothing at all is a scalar.",
+    argument: Argument::Required("SHAPE", "such as 12x64x-1"),
+    keys: &[Key {
+        name: "from",
+        value: "SHAPE",
+        count: Count::Optional,
+        help: "only tensors of this shape, where * is any length; with it the step has an inverse",
+    }],
+    selects: true,
+    examples: &["reshape:-1,where=*.bias,rank=2", "reshape:*x12x64,from=*x768,where=*.query.weight"],
+    make,
+};
+
+/// The text of a shape may not make more dimensions than anything has.
+const MOST_DIMENSIONS: usize = 64;
+
+/// A length in a shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Len {
+    Is(u64),
+    /// The old one.
+    Same,
+    /// What is left.
+    Rest,
+}
+
+#[derive(Debug)]
+struct Reshape {
+    to: Vec<Len>,
+    from: Option<Vec<Len>>,
+    selector: Selector,
+    selectors: Vec<(String, Field)>,
+}
+
+fn make(given: &Given<'_>) -> Result<Action> {
+    let to = lens(given.required_argument()?)?;
+    if to.iter().filter(|len| **len == Len::Rest).count() > 1 {
+        return Err(given.required_argument()?.error("-1 may be there once"));
+    }
+    let from = given.one("from").map(|field| match lens(field)? {
+        lens if lens.contains(&Len::Rest) => Err(field.error("from= has no -1; * is any length")),
+        lens => Ok(lens),
+    });
+    let selector = Selector::of(given, None)?;
+    Ok(Action::Tensor(Box::new(Reshape {
+        to,
+        from: from.transpose()?,
+        selector,
+        selectors: given.selectors(),
+    })))
+}
+
+fn lens(field: &Field) -> Result<Vec<Len>> {
+    if field.text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let words: Vec<&str> = field.text.split('x').collect();
+    if words.len() > MOST_DIMENSIONS {
+        return Err(field.error(format!("more than {MOST_DIMENSIONS} dimensions")));
+    }
+    let len = |word: &str| match word {
+        "*" => Ok(Len::Same),
+        "-1" => Ok(Len::Rest),
+        number => number
+            .parse()
+            .map(Len::Is)
+            .map_err(|_| field.error(format!("expected a shape such as 12x64x-1, found {:?}", field.text))),
+    };
+    words.into_iter().map(len).collect()
+}
+
+fn is_of(shape: &[u64], from: &[Len]) -> bool {
+    let is = |(len, of): (&u64, &Len)| matches!(of, Len::Is(number) if number == len) || *of == Len::Same;
+    shape.len() == from.len() && shape.iter().zip(from).all(is)
+}
+
+impl Reshape {
+    fn shape(&self, old: &[u64]) -> Result<Vec<u64>> {
+        let wrong = |why: String| Error::usage(why).found(format!("shape {old:?}"));
+        let mut shape = Vec::with_capacity(self.to.len());
+        for (place, len) in self.to.iter().enumerate() {
+            shape.push(match len {
+                Len::Is(len) => *len,
+                Len::Rest => 1,
+                Len::Same => {
+                    let same = old.get(place).copied();
+                    same.ok_or_else(|| wrong(format!("there is no dimension {place}, whose length * is")))?
+                }
+            });
+        }
+        let elements = element_count(old)?;
+        let known = element_count(&shape)?;
+        if let Some(place) = self.to.iter().position(|len| *len == Len::Rest) {
+            let rest = elements.checked_div(known).filter(|rest| rest.checked_mul(known) == Some(elements));
+            shape[place] = rest
+                .ok_or_else(|| wrong("the elements do not fill the dimensions that are given".to_owned()))?;
+        } else if known != elements {
+            return Err(wrong(format!("there are {elements} elements, and not the {known} of {shape:?}")));
+        }
+        Ok(shape)
+    }
+
+    fn reshape(&self, catalog: &Catalog, tensor: &mut Tensor) -> Result<()> {
+        let shape = self.shape(&tensor.shape)?;
+        if let Data::Blocks(blocks) = &tensor.data {
+            let info = info_of(catalog, tensor)?;
+            let mut new = Vec::with_capacity(blocks.len());
+            for block in blocks {
+                reshaped(block, &tensor.shape, &shape, &info, &mut new)?;
+            }
+            for axis in 0..shape.len() {
+                new = if new.len() > 1 { merge(new, axis, &info) } else { new };
+            }
+            tensor.data = Data::Blocks(new);
+        }
+        tensor.shape = shape;
+        Ok(())
+    }
+}
+
+impl TensorStep for Reshape {
+    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+        let selected = self.selector.on(&catalog)?;
+        let mut made: Vec<Made> = unchanged(&catalog).collect();
+        for Made { tensor, .. } in &mut made {
+            let is_of = self.from.as_ref().is_none_or(|from| is_of(&tensor.shape, from));
+            if is_of && selected.has(tensor) {
+                said.touched += 1;
+                self.reshape(&catalog, tensor).map_err(|error| error.tensor(&tensor.name))?;
+            }
+        }
+        rebuild(catalog, made, said)
+    }
+
+    fn inverse(&self) -> Result<Vec<Spec>> {
+        let Some(from) = &self.from else {
+            return Err(none("the shapes that were there do not show any more; from= says which one"));
+        };
+        let numbers = |lens: &[Len]| {
+            lens.iter()
+                .map(|len| if let Len::Is(len) = len { Some(*len) } else { None })
+                .collect::<Option<Vec<u64>>>()
+        };
+        let (to, from) = match numbers(from) {
+            Some(from) => (joined(&self.shape(&from)?), joined(&from)),
+            None => (text(&self.to), text(from)),
+        };
+        let same = |lens: &[Len]| -> Vec<usize> {
+            (0..lens.len()).filter(|place| lens[*place] == Len::Same).collect()
+        };
+        if to.contains("-1") || (to.contains('*') && same(&self.to) != same(from_lens(&self.from))) {
+            return Err(none("a length that is * before it is not at the same place after it"));
+        }
+        let mut spec = Spec::new("reshape").argument(from).option("from", to);
+        for (key, value) in self.selectors.iter().filter(|(key, _)| key != "rank") {
+            spec.options.push((key.clone(), value.clone()));
+        }
+        Ok(vec![spec])
+    }
+}
+
+fn from_lens(from: &Option<Vec<Len>>) -> &[Len] {
+    from.as_deref().unwrap_or_default()
+}
+
+fn text(lens: &[Len]) -> String {
+    let word = |len: &Len| match len {
+        Len::Is(len) => len.to_string(),
+        Len::Same => "*".to_owned(),
+        Len::Rest => "-1".to_owned(),
+    };
+    lens.iter().map(word).collect::<Vec<_>>().join("x")
+}

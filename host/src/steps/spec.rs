@@ -1,0 +1,343 @@
+//! A spec is a step as a user writes it, before anybody asks whether there is such a step:
+//! `NAME[:ARG][,KEY=VALUE]...`.
+//!
+//! It is one record of CSV as RFC 4180 has it: a field that holds a comma or a quote stands in quotes
+//! as a whole, and a quote in it is doubled. The first field is split at its first colon, the others at
+//! their first equals sign:
+//!
+//! ```text
+//! rename:^bert/(.*)$,to=$1
+//! "rename:^layer_(\d{1,2})$",to=layers.$1
+//! set_metadata:title,"to=a ""small"" model, trained"
+//! @my-recipe.toml,prefix=net
+//! ```
+//!
+//! In a manifest a step is such a text, or a table: `{ step = "rename", arg = "^bert/(.*)$", to = "$1" }`.
+//! There a key may have a list (`where = ["*.weight", "*.bias"]`), a number or a boolean.
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+use std::fmt;
+use tensorferry_sdk::{Error, Result};
+
+/// A step as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// The step's name, a recipe's, or `@` and the path of a file that holds a recipe.
+    pub name: String,
+    /// What stands after the colon.
+    pub argument: Option<Field>,
+    /// Keys and values, in order; a key may be there more than once.
+    pub options: Vec<(String, Field)>,
+}
+
+/// A value in a spec, and where it stands.
+#[derive(Debug, Clone, Eq)]
+pub struct Field {
+    /// The value, without quotes.
+    pub text: String,
+    /// The column, from 1, at which its field of the spec begins; `None` where it comes from a table.
+    pub column: Option<usize>,
+}
+
+impl PartialEq for Field {
+    /// Where a value stands is not what it says.
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Field {
+    /// A value that stands nowhere.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), column: None }
+    }
+
+    /// A usage error about this value.
+    #[must_use]
+    pub fn error(&self, message: impl fmt::Display) -> Error {
+        at(self.column, message)
+    }
+}
+
+fn at(column: Option<usize>, message: impl fmt::Display) -> Error {
+    match column {
+        Some(column) => Error::usage(format!("column {column}: {message}")),
+        None => Error::usage(message.to_string()),
+    }
+}
+
+impl Spec {
+    /// A spec of this name alone, to which more is added.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), argument: None, options: Vec::new() }
+    }
+
+    /// With this argument.
+    #[must_use]
+    pub fn argument(mut self, text: impl Into<String>) -> Self {
+        self.argument = Some(Field::new(text));
+        self
+    }
+
+    /// With one more key.
+    #[must_use]
+    pub fn option(mut self, key: &str, text: impl Into<String>) -> Self {
+        self.options.push((key.to_owned(), Field::new(text)));
+        self
+    }
+
+    /// Reads a spec.
+    ///
+    /// # Errors
+    /// Usage, with the column.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut fields = fields(text)?.into_iter();
+        let first = fields.next().filter(|field| !field.text.is_empty());
+        let first = first.ok_or_else(|| at(Some(1), "expected a step's name"))?;
+        let mut spec = match first.text.split_once(':').filter(|_| !first.text.starts_with('@')) {
+            Some((name, argument)) => {
+                let argument = Field { text: argument.to_owned(), column: first.column };
+                Self { argument: Some(argument), ..Self::new(name) }
+            }
+            None => Self::new(first.text),
+        };
+        for field in fields {
+            let split = field.text.split_once('=').filter(|(key, _)| !key.is_empty());
+            let (key, value) = split.ok_or_else(|| {
+                field.error(format!(
+                    "expected KEY=VALUE, found {:?}; a field with a comma in it stands in quotes",
+                    field.text
+                ))
+            })?;
+            spec.options.push((key.to_owned(), Field { text: value.to_owned(), column: field.column }));
+        }
+        Ok(spec)
+    }
+}
+
+/// The fields of one record of CSV.
+fn fields(text: &str) -> Result<Vec<Field>> {
+    let mut fields = Vec::new();
+    let mut chars = (1..).zip(text.chars()).peekable();
+    loop {
+        let column = chars.peek().map_or(text.chars().count() + 1, |(column, _)| *column);
+        let mut field = String::new();
+        let quoted = chars.next_if(|(_, c)| *c == '"').is_some();
+        if quoted {
+            loop {
+                match chars.next() {
+                    Some((_, '"')) if chars.next_if(|(_, c)| *c == '"').is_none() => break,
+                    Some((_, c)) => field.push(c),
+                    None => return Err(at(Some(column), "the quote that begins here has no end")),
+                }
+            }
+        } else {
+            while let Some((at_column, c)) = chars.next_if(|(_, c)| *c != ',') {
+                if c == '"' {
+                    let why = "a quote inside a field: put the whole field in quotes, and double those in it";
+                    return Err(at(Some(at_column), why));
+                }
+                field.push(c);
+            }
+        }
+        fields.push(Field { text: field, column: Some(column) });
+        match chars.next() {
+            None => return Ok(fields),
+            Some((_, ',')) => {}
+            Some((column, c)) => {
+                return Err(at(Some(column), format!("expected a comma after a closing quote, found {c:?}")));
+            }
+        }
+    }
+}
+
+impl fmt::Display for Spec {
+    /// The text that [`Spec::parse`] reads as this spec.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |field: String| {
+            if field.contains([',', '"']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
+        };
+        let first = match &self.argument {
+            Some(argument) => format!("{}:{}", self.name, argument.text),
+            None => self.name.clone(),
+        };
+        f.write_str(&quoted(first))?;
+        self.options
+            .iter()
+            .try_for_each(|(key, value)| write!(f, ",{}", quoted(format!("{key}={}", value.text))))
+    }
+}
+
+impl Serialize for Spec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Spec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(SpecVisitor)
+    }
+}
+
+struct SpecVisitor;
+
+impl<'de> Visitor<'de> for SpecVisitor {
+    type Value = Spec;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a step: a text such as \"rename:^a,to=b\", or a table such as { step = \"rename\", arg = \"^a\", to = \"b\" }")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Spec, E> {
+        Spec::parse(text).map_err(|error| E::custom(error.message()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Spec, A::Error> {
+        let mut spec = Spec::new("");
+        while let Some((key, Values { values, .. })) = map.next_entry::<String, Values>()? {
+            match (&*key, &*values) {
+                ("step", [name]) if spec.name.is_empty() => spec.name.clone_from(name),
+                ("arg", [text]) if spec.argument.is_none() => spec.argument = Some(Field::new(text)),
+                ("step" | "arg", _) => return Err(A::Error::custom(format!("{key:?} is one text"))),
+                _ => spec.options.extend(values.into_iter().map(|value| (key.clone(), Field::new(value)))),
+            }
+        }
+        if spec.name.is_empty() {
+            return Err(A::Error::missing_field("step"));
+        }
+        Ok(spec)
+    }
+}
+
+/// One value, or a list of them.
+struct Values {
+    values: Vec<String>,
+    is_list: bool,
+}
+
+impl Values {
+    fn one(value: impl ToString) -> Self {
+        Self { values: vec![value.to_string()], is_list: false }
+    }
+}
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(ValuesVisitor)
+    }
+}
+
+struct ValuesVisitor;
+
+impl<'de> Visitor<'de> for ValuesVisitor {
+    type Value = Values;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a number, a boolean, or a list of them")
+    }
+
+    fn visit_str<E>(self, text: &str) -> std::result::Result<Values, E> {
+        Ok(Values::one(text))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> std::result::Result<Values, E> {
+        Ok(Values::one(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> std::result::Result<Values, E> {
+        Ok(Values::one(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> std::result::Result<Values, E> {
+        Ok(Values::one(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> std::result::Result<Values, E> {
+        Ok(Values::one(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Values, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Values { values, is_list }) = seq.next_element()? {
+            if is_list {
+                return Err(A::Error::custom("a list in a list"));
+            }
+            all.extend(values);
+        }
+        Ok(Values { values: all, is_list: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fields_are_those_of_csv() {
+        let spec = Spec::parse(r#""rename:^layer_(\d{1,2})""$",to=layers.$1,where=*.weight"#).unwrap();
+        let expected = Spec::new("rename").argument(r#"^layer_(\d{1,2})"$"#);
+        assert_eq!(spec, expected.option("to", "layers.$1").option("where", "*.weight"));
+        assert_eq!(spec.options[0].1.column, Some(30));
+        assert_eq!(Spec::parse("select").unwrap(), Spec::new("select"));
+        assert_eq!(Spec::parse("rename:,to=").unwrap(), Spec::new("rename").argument("").option("to", ""));
+        assert_eq!(Spec::parse("@c:/x.toml").unwrap(), Spec::new("@c:/x.toml"));
+        assert_eq!(Spec::parse("a:b:c,d=e=f").unwrap(), Spec::new("a").argument("b:c").option("d", "e=f"));
+    }
+
+    #[test]
+    fn mistakes_are_placed() {
+        for (text, column) in [
+            ("", 1),
+            (",to=x", 1),
+            ("rename:a{1,2}", 12),
+            ("rename:a,=x", 10),
+            ("rename:a,", 10),
+            ("rename:a,to=\"x,y\"", 13),
+            ("rename:a,\"to=x", 10),
+            ("\"rename:a\"x", 11),
+        ] {
+            let error = Spec::parse(text).unwrap_err().to_string();
+            assert!(error.contains(&format!("column {column}: ")), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn manifests_hold_texts_and_tables() {
+        let read = |json: &str| serde_json::from_str::<Spec>(json);
+        assert_eq!(read(r#""rename:a,to=b""#).unwrap(), Spec::parse("rename:a,to=b").unwrap());
+        let table =
+            r#"{"to": "b", "step": "rename", "arg": "a", "where": ["x", "y"], "rank": 2, "strict": true}"#;
+        let spec = read(table).unwrap();
+        assert_eq!(spec.to_string(), "rename:a,to=b,where=x,where=y,rank=2,strict=true");
+        assert_eq!(serde_json::to_string(&spec).unwrap(), format!("\"{spec}\""));
+        for wrong in ["{}", "3", r#"{"step": ["a", "b"]}"#, r#"{"step": "a", "x": [["y"]]}"#, "\"a,b\""] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn a_spec_reads_as_it_was_written(
+            name in "[a-z_-]{1,8}",
+            argument in proptest::option::of(".{0,12}"),
+            options in proptest::collection::vec(("[a-z_]{1,5}", ".{0,12}"), 0..4),
+        ) {
+            let options = options.into_iter().map(|(key, text)| (key, Field::new(text))).collect();
+            let spec = Spec { name, argument: argument.map(Field::new), options };
+            prop_assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec);
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,40}") {
+            let _ = Spec::parse(&text);
+        }
+    }
+}

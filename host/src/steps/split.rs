@@ -1,0 +1,262 @@
+//! `split` cuts tensors into parts along a dimension, `unstack` into slices that do not have it any more.
+
+use super::inverse::Turned;
+use super::kind::{Argument, Count, Given, Key, Kind};
+use super::pattern::{BESIDE, Pattern, Piece, Template};
+use super::rebuild::{Made, rebuild};
+use super::rename::check_collisions;
+use super::spec::{Field, Spec};
+use super::view::{axis, axis_of, cut, info_of, without_axis};
+use super::{Action, Said, TensorStep};
+use std::collections::BTreeMap;
+use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, TensorId};
+
+const TO: Key = Key {
+    name: "to",
+    value: "TEMPLATE",
+    count: Count::Some,
+    help: "what takes its place in a part's name: one for each part, or one for all with $i, the part's number",
+};
+pub(super) const AXIS: Key = Key {
+    name: "axis",
+    value: "N",
+    count: Count::Optional,
+    help: "the dimension, from 0, or from -1 backwards; 0",
+};
+pub(super) const PARTS: Key = Key {
+    name: "parts",
+    value: "N",
+    count: Count::Optional,
+    help: "how many parts there are, where $i numbers them",
+};
+
+pub(super) static SPLIT: Kind = Kind {
+    name: "split",
+    summary: "cut tensors into parts",
+    details: "Every match of the expression is replaced in the parts' names. The parts are equally long, and\n\
+              together the whole; sizes= gives other lengths.",
+    argument: Argument::Required("REGEX", "the tensors; what it matches is replaced in the parts' names"),
+    keys: &[
+        TO,
+        AXIS,
+        Key {
+            name: "sizes",
+            value: "NxN...",
+            count: Count::Optional,
+            help: "the parts' lengths, such as 4096x1024x1024",
+        },
+        PARTS,
+        BESIDE,
+    ],
+    selects: true,
+    examples: &[
+        r"split:\.qkv\.,to=.q.,to=.k.,to=.v.",
+        r"split:\.qkv\.weight$,to=.q.weight,to=.k.weight,to=.v.weight,sizes=4096x1024x1024",
+        r"split:\.w$,to=.w_$i,parts=8,axis=-1",
+    ],
+    make: |given| make(given, false),
+};
+
+pub(super) static UNSTACK: Kind = Kind {
+    name: "unstack",
+    summary: "cut tensors into their slices",
+    details: "A stack of experts becomes a tensor for each: the dimension is gone.",
+    argument: Argument::Required("REGEX", "the stacks; what it matches is replaced in the slices' names"),
+    keys: &[TO, AXIS, PARTS, BESIDE],
+    selects: true,
+    examples: &[r"unstack:\.experts\.(w\d)$,to=.experts.$i.$1"],
+    make: |given| make(given, true),
+};
+
+/// What the parts are called.
+#[derive(Debug)]
+pub(super) enum Names {
+    /// Each its own way.
+    Listed(Vec<Template>),
+    /// By their numbers.
+    Numbered(Template),
+}
+
+#[derive(Debug)]
+struct Split {
+    pattern: Pattern,
+    names: Names,
+    axis: Option<i64>,
+    sizes: Option<Vec<u64>>,
+    parts: Option<u64>,
+    unstacks: bool,
+}
+
+fn make(given: &Given<'_>, unstacks: bool) -> Result<Action> {
+    let pattern = Pattern::of(given)?;
+    let templates = given.all("to").map(|field| Template::parse(field, &pattern.regex, true));
+    let templates: Vec<Template> = templates.collect::<Result<_>>()?;
+    let is_numbered = |template: &Template| template.0.contains(&Piece::Index);
+    let wrong = |why: &str| given.required("to").map_or_else(|error| error, |field| field.error(why));
+    let names = match <[Template; 1]>::try_from(templates) {
+        Ok([one]) if is_numbered(&one) => Names::Numbered(one),
+        Ok(_) => return Err(wrong("expected to= for each part, or one with $i in it, the part's number")),
+        Err(several) if several.iter().any(is_numbered) => {
+            return Err(wrong("$i numbers all parts: then there is one to="));
+        }
+        Err(several) => Names::Listed(several),
+    };
+    let sizes = given.one("sizes").map(Field::numbers).transpose()?;
+    let parts = given.one("parts").map(Field::number).transpose()?;
+    let count = match &names {
+        Names::Listed(templates) => Some(templates.len() as u64),
+        Names::Numbered(_) => sizes.as_ref().map(|sizes| sizes.len() as u64),
+    };
+    if count.is_some_and(|count| {
+        parts.is_some_and(|parts| parts != count)
+            || sizes.as_ref().is_some_and(|sizes| sizes.len() as u64 != count)
+    }) {
+        return Err(wrong("there are not as many parts as to=, sizes= and parts= say"));
+    }
+    let parts = parts.or(count);
+    if parts == Some(0) || (parts.is_none() && !unstacks) {
+        return Err(wrong("expected parts= or sizes=: how many parts there are"));
+    }
+    let axis = axis(given.one("axis"))?;
+    Ok(Action::Tensor(Box::new(Split { pattern, names, axis, sizes, parts, unstacks })))
+}
+
+impl Split {
+    /// Where the parts end along the dimension, in order.
+    fn ends(&self, len: u64, tensor: &Tensor) -> Result<Vec<u64>> {
+        let wrong = |expected: String| {
+            Error::usage("the parts are not the whole")
+                .tensor(&tensor.name)
+                .expected(expected)
+                .found(format!("{len} along the dimension of {:?}", tensor.shape))
+        };
+        if let Some(sizes) = &self.sizes {
+            let mut end = Some(0_u64);
+            let ends = sizes.iter().map(|size| {
+                end = end.and_then(|end| end.checked_add(*size));
+                end
+            });
+            let ends: Option<Vec<u64>> = ends.collect();
+            return ends
+                .filter(|ends| ends.last() == Some(&len))
+                .ok_or_else(|| wrong(format!("parts of {sizes:?}")));
+        }
+        let parts = match self.parts {
+            Some(parts) if self.unstacks && parts != len => return Err(wrong(format!("{parts} slices"))),
+            Some(parts) => parts,
+            None => len,
+        };
+        // A dimension may claim any length; each part is a tensor.
+        if parts > tensorferry_sdk::Limits::default().tensors {
+            return Err(Error::limit("too many parts").tensor(&tensor.name).found(parts));
+        }
+        if parts == 0 || !len.is_multiple_of(parts) {
+            return Err(wrong(format!("a multiple of {parts}; sizes= gives parts of different lengths")));
+        }
+        Ok((1..=parts).map(|part| len / parts * part).collect())
+    }
+
+    fn name(&self, tensor: &Tensor, number: usize) -> String {
+        match &self.names {
+            Names::Listed(templates) => match templates.get(number) {
+                Some(template) => self.pattern.rewrite(&tensor.name, template, number),
+                None => tensor.name.clone(),
+            },
+            Names::Numbered(template) => self.pattern.rewrite(&tensor.name, template, number),
+        }
+    }
+
+    fn parts(&self, catalog: &Catalog, tensor: &Tensor) -> Result<Vec<Tensor>> {
+        let info = info_of(catalog, tensor)?;
+        let axis = axis_of(self.axis, tensor.shape.len(), tensor)?;
+        let ends = self.ends(tensor.shape[axis], tensor)?;
+        let mut shape = tensor.shape.clone();
+        let mut start = 0;
+        let mut parts = Vec::with_capacity(ends.len());
+        for (number, &end) in ends.iter().enumerate() {
+            shape[axis] = end - start;
+            start = end;
+            let mut shape = shape.clone();
+            if self.unstacks {
+                shape.remove(axis);
+            }
+            parts.push(Tensor {
+                name: self.name(tensor, number),
+                shape,
+                data: Data::Blocks(Vec::new()),
+                labels: BTreeMap::new(),
+                ..tensor.clone()
+            });
+        }
+        for block in catalog.blocks(tensor) {
+            let (from, to) =
+                (block.region.origin[axis], block.region.origin[axis] + block.region.shape[axis]);
+            let first = ends.partition_point(|end| *end <= from);
+            for number in first..ends.len() {
+                let start = number.checked_sub(1).map_or(0, |before| ends[before]);
+                if start >= to {
+                    break;
+                }
+                let part =
+                    cut(&block, axis, start, ends[number], &info).map_err(|e| e.tensor(&tensor.name))?;
+                let part = if self.unstacks { without_axis(part, axis) } else { part };
+                if let Data::Blocks(blocks) = &mut parts[number].data {
+                    blocks.push(part);
+                }
+            }
+        }
+        Ok(parts)
+    }
+}
+
+impl TensorStep for Split {
+    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+        let found = self.pattern.on(&catalog)?;
+        let mut made = Vec::with_capacity(catalog.tensors().len());
+        let mut from = Vec::new();
+        for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
+            if !found.has(tensor) {
+                from.push(tensor.name.as_str());
+                made.push(Made { was: Some(id), tensor: tensor.clone() });
+                continue;
+            }
+            said.touched += 1;
+            for tensor_part in self.parts(&catalog, tensor)? {
+                from.push(tensor.name.as_str());
+                made.push(Made { was: None, tensor: tensor_part });
+            }
+        }
+        check_collisions(from.into_iter().zip(made.iter().map(|made| made.tensor.name.as_str())))?;
+        rebuild(catalog, made, said)
+    }
+
+    fn inverse(&self) -> Result<Vec<Spec>> {
+        let name = if self.unstacks { "stack" } else { "concat" };
+        let (first, others) = match &self.names {
+            Names::Listed(templates) => {
+                templates.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest))
+            }
+            Names::Numbered(template) => (Some(template), &[][..]),
+        };
+        let first = first.ok_or_else(|| super::inverse::none("it has no parts"))?;
+        let turned = Turned::of(&self.pattern, first)?;
+        let mut spec = self.pattern.turned(name, &turned, &["dtype"])?;
+        for other in others {
+            spec = spec.option("with", turned.template(other)?);
+        }
+        spec = spec.option("to", turned.back());
+        if let Some(axis) = self.axis {
+            spec = spec.option("axis", axis.to_string());
+        }
+        match (&self.names, &self.sizes, self.parts) {
+            (_, Some(sizes), _) => Ok(vec![spec.option("sizes", joined(sizes))]),
+            (Names::Numbered(_), None, Some(parts)) => Ok(vec![spec.option("parts", parts.to_string())]),
+            _ => Ok(vec![spec]),
+        }
+    }
+}
+
+/// `4096x1024x1024`.
+pub(super) fn joined(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
+}

@@ -1,0 +1,162 @@
+//! `tie` gives a tensor a second name, `untie` makes one tensor of each name. Tensors of one dtype and shape
+//! that lie in the same bytes are one: so a tie is a view, and so is its end, which has the same bytes as
+//! another storage.
+
+use super::inverse::Turned;
+use super::kind::{Argument, Count, Given, Key, Kind};
+use super::pattern::{BESIDE, Pattern, Template};
+use super::rebuild::{Made, rebuild, unchanged};
+use super::rename::check_collisions;
+use super::selector::Selector;
+use super::spec::Spec;
+use super::{Action, Said, TensorStep};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use tensorferry_sdk::{Catalog, Data, Error, Limits, Loss, LossKind, Result, StorageId, Tensor, TensorId};
+
+pub(super) static TIE: Kind = Kind {
+    name: "tie",
+    summary: "give tensors a second name",
+    details: "A tensor that has that name already, of the same dtype and shape, gets the values of the first;\n\
+              its own are a loss, unless they are tied already. The inverse drops the second name.",
+    argument: Argument::Required("REGEX", "the tensors; what it matches is replaced in the second name"),
+    keys: &[Key { name: "to", value: "TEMPLATE", count: Count::One, help: "what takes its place" }, BESIDE],
+    selects: true,
+    examples: &[r"tie:^(.*)\.wte\.weight$,to=$1.lm_head.weight"],
+    make: |given: &Given<'_>| {
+        let pattern = Pattern::of(given)?;
+        let to = Template::parse(given.required("to")?, &pattern.regex, false)?;
+        Ok(Action::Tensor(Box::new(Tie { pattern, to })))
+    },
+};
+
+pub(super) static UNTIE: Kind = Kind {
+    name: "untie",
+    summary: "make each of tied tensors one of its own",
+    details: "Of tied tensors those that are selected leave the others, and each other.",
+    argument: Argument::Optional("GLOB", "names that match, as where= has it"),
+    keys: &[],
+    selects: true,
+    examples: &["untie", "untie:lm_head.weight"],
+    make: |given: &Given<'_>| {
+        Ok(Action::Tensor(Box::new(Untie { selector: Selector::of(given, given.argument())? })))
+    },
+};
+
+#[derive(Debug)]
+struct Tie {
+    pattern: Pattern,
+    to: Template,
+}
+
+#[derive(Debug)]
+struct Untie {
+    selector: Selector,
+}
+
+impl TensorStep for Tie {
+    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+        let found = self.pattern.on(&catalog)?;
+        let mut made: Vec<Made> = unchanged(&catalog).collect();
+        let places: HashMap<&str, usize> = catalog
+            .tensors()
+            .iter()
+            .enumerate()
+            .map(|(place, tensor)| (tensor.name.as_str(), place))
+            .collect();
+        let mut names = Vec::new();
+        for tensor in catalog.tensors().iter().filter(|tensor| found.has(tensor)) {
+            let name = self.pattern.rewrite(&tensor.name, &self.to, 0);
+            if name == tensor.name {
+                continue;
+            }
+            said.touched += 1;
+            let second = Tensor { name: name.clone(), labels: BTreeMap::new(), ..tensor.clone() };
+            match places.get(name.as_str()) {
+                None => made.push(Made { was: None, tensor: second }),
+                Some(&place) => {
+                    let own = &mut made[place].tensor;
+                    check_alike(tensor, own)?;
+                    if own.data != tensor.data {
+                        let why = format!(
+                            "its own values gave way to those of {:?}, which it is tied to now",
+                            tensor.name
+                        );
+                        said.losses.push(Loss::new(LossKind::Tensor, &name, why));
+                    }
+                    own.data = tensor.data.clone();
+                }
+            }
+            names.push((tensor.name.as_str(), name));
+        }
+        check_collisions(names.iter().map(|(old, new)| (*old, new.as_str())))?;
+        rebuild(catalog, made, said)
+    }
+
+    fn inverse(&self) -> Result<Vec<Spec>> {
+        let turned = Turned::of(&self.pattern, &self.to)?;
+        let mut spec = self.pattern.turned("drop", &turned, &["dtype", "rank", "min_size", "max_size"])?;
+        spec.options.retain(|(key, _)| key != "beside");
+        let regex = spec.argument.take().map(|field| field.text).unwrap_or_default();
+        Ok(vec![spec.option("where_re", regex)])
+    }
+}
+
+fn check_alike(first: &Tensor, second: &Tensor) -> Result<()> {
+    if (first.dtype, &first.shape) == (second.dtype, &second.shape) {
+        return Ok(());
+    }
+    Err(Error::usage(format!("it cannot be tied to {:?}, which has another dtype or shape", first.name))
+        .tensor(&second.name)
+        .expected(format!("{:?}", first.shape))
+        .found(format!("{:?}", second.shape)))
+}
+
+impl TensorStep for Untie {
+    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+        let selected = self.selector.on(&catalog)?;
+        let mut groups: BTreeMap<TensorId, Vec<usize>> = BTreeMap::new();
+        for (place, first) in catalog.ties().into_iter().enumerate() {
+            groups.entry(first).or_default().push(place);
+        }
+        let mut leaving: Vec<usize> = Vec::new();
+        for members in groups.into_values().filter(|members| members.len() > 1) {
+            let some = members.iter().filter(|place| selected.has(&catalog.tensors()[**place]));
+            let some: Vec<usize> = some.copied().collect();
+            // Of those that all leave each other, one may stay where it is.
+            leaving.extend(some.iter().skip(usize::from(some.len() == members.len())));
+        }
+        said.touched += leaving.len();
+        let (mut wanted, mut ranges) = (Vec::new(), Vec::new());
+        for &place in &leaving {
+            let storages = storages(&catalog.tensors()[place].data);
+            ranges.push(wanted.len()..wanted.len() + storages.len());
+            wanted.extend(storages);
+        }
+        let mut made: Vec<Made> = unchanged(&catalog).collect();
+        let (catalog, again) = catalog.with_storages_again(&wanted, &Limits::default())?;
+        for (place, range) in leaving.into_iter().zip(ranges) {
+            let new: HashMap<StorageId, StorageId> =
+                wanted[range.clone()].iter().copied().zip(again[range].iter().copied()).collect();
+            match &mut made[place].tensor.data {
+                Data::Empty => {}
+                Data::Whole { storage, .. } => *storage = new[storage],
+                Data::Blocks(blocks) => {
+                    blocks.iter_mut().for_each(|block| block.storage = new[&block.storage])
+                }
+            }
+        }
+        rebuild(catalog, made, said)
+    }
+
+    fn inverse(&self) -> Result<Vec<Spec>> {
+        Err(super::inverse::none("which tensors were tied does not show any more"))
+    }
+}
+
+fn storages(data: &Data) -> BTreeSet<StorageId> {
+    match data {
+        Data::Empty => BTreeSet::new(),
+        Data::Whole { storage, .. } => [*storage].into(),
+        Data::Blocks(blocks) => blocks.iter().map(|block| block.storage).collect(),
+    }
+}

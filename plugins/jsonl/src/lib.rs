@@ -1,0 +1,68 @@
+//! JSON lines: one JSON object a line, a line a row.
+//!
+//! ```text
+//! {"id": 1, "name": "a", "vector": [0.5, 1.5]}\n
+//! {"id": 2, "name": null}\n
+//! ```
+//!
+//! Lines end with `\n`, blank ones are no rows, and the last one may lack its end. A file may be
+//! compressed as a whole, with gzip or Zstandard. A column's type is found by reading every line, or is
+//! given by the user.
+//!
+//! What JSON cannot say is said in strings, both ways where the column's type is known: bytes in base64, floats
+//! that are no numbers as `"NaN"`, `"Infinity"` and `"-Infinity"`, times as in RFC 3339. Integers are exact, whatever
+//! their length.
+//!
+//! Sources: jsonlines.org, RFC 8259; protobuf's JSON mapping for bytes and floats.
+#![forbid(unsafe_code)]
+
+mod probe;
+mod read;
+mod write;
+
+mod codec;
+mod options;
+
+use tensorferry_sdk::records::{RecordReader, RecordWriter};
+use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
+
+/// Endings of files that are surely JSON lines; the first names outputs.
+const SUFFIXES: [&str; 2] = [".jsonl", ".ndjson"];
+/// An ending that documents of one object have too.
+const LOOSE_SUFFIX: &str = ".json";
+
+/// The format.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JsonLines;
+
+impl Format for JsonLines {
+    fn describe(&self) -> Description {
+        let suffixes = SUFFIXES.into_iter().flat_map(|suffix| {
+            codec::SUFFIXES.into_iter().map(move |(compressed, _)| format!("{suffix}{compressed}"))
+        });
+        Description {
+            id: "jsonl".to_owned(),
+            title: "JSON lines".to_owned(),
+            suffixes: suffixes.clone().collect(),
+            magic: Vec::new(),
+            members: suffixes.map(|suffix| format!("*{suffix}")).collect(),
+            capabilities: Capabilities::READ_RECORDS.and(Capabilities::WRITE_RECORDS),
+            options: options::declared(),
+            output_revision: 1,
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source).map(Some)
+    }
+
+    fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {
+        Ok(Box::new(read::Reader::new(options)?))
+    }
+
+    fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
+        Ok(Box::new(write::Writer::new(options)?))
+    }
+}
+
+tensorferry_sdk::export_plugin!(JsonLines);

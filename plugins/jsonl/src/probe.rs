@@ -1,0 +1,79 @@
+//! The probe: whether the first line is an object, or the names in a folder.
+
+use crate::read::is_member;
+use crate::{LOOSE_SUFFIX, SUFFIXES, codec};
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
+use std::io::Read;
+use tensorferry_sdk::{Entry, Result, Score, Source};
+
+/// Bytes at the beginning that are looked at.
+const LOOKED_AT: u64 = 64 << 10;
+
+/// How sure it is that the source is JSON lines.
+pub(crate) fn score(source: &dyn Source) -> Result<Score> {
+    match source.entry() {
+        Entry::File(name) => of_file(source, name),
+        Entry::Folder => Ok(if any(source, "")? { Score::LIKELY } else { Score::NO }),
+        Entry::Prefix(prefix) => Ok(if any(source, prefix)? { Score::LIKELY } else { Score::NO }),
+    }
+}
+
+fn any(source: &dyn Source, prefix: &str) -> Result<bool> {
+    Ok(source.list(prefix)?.iter().any(|name| is_member(name)))
+}
+
+fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
+    let file = source.open(name)?;
+    let len = source.len(file).min(LOOKED_AT);
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    source.read_at(file, 0, &mut bytes)?;
+    let mut text = Vec::new();
+    let codec = codec::of_bytes(&bytes);
+    // What was cut off in the middle is no error here.
+    if let Ok(reader) = codec::decompressed(codec, std::io::Cursor::new(bytes)) {
+        let _ = reader.take(LOOKED_AT).read_to_end(&mut text);
+    }
+    let mut lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let is_object =
+        first.starts_with(b"{") && serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(first).is_ok();
+    let is_cut = text.len() as u64 == LOOKED_AT && !text.contains(&b'\n') && first.starts_with(b"{\"");
+    let stem = codec::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
+    let named = SUFFIXES.iter().any(|suffix| stem.ends_with(suffix));
+    Ok(match (is_object, named) {
+        (true, true) => Score::CERTAIN,
+        // One line is one document too: `config.json`, minified.
+        (true, false) if stem.ends_with(LOOSE_SUFFIX) && lines.next().is_some() => Score::LIKELY,
+        (true, false) => Score(20),
+        (false, true) if is_cut => Score::LIKELY,
+        // An empty file is a table without rows.
+        (false, true) => Score::MAYBE,
+        (false, false) => Score::NO,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::MemorySource;
+
+    fn of_file(name: &str, bytes: &[u8]) -> Score {
+        score(&MemorySource::file(name, bytes)).unwrap()
+    }
+
+    #[test]
+    fn the_first_line_decides() {
+        assert_eq!(of_file("a.jsonl", b"\n {\"a\": 1}\r\n"), Score::CERTAIN);
+        assert_eq!(of_file("a.jsonl", b""), Score::MAYBE);
+        assert_eq!(of_file("a.jsonl", b"[1]\n"), Score::MAYBE);
+        assert_eq!(of_file("a.json", b"{\"a\":1}\n{\"a\":2}"), Score::LIKELY);
+        assert!(of_file("config.json", b"{\"a\":1}\n") < Score::MAYBE);
+        assert_eq!(of_file("config.json", b"{\n  \"a\": 1\n}\n"), Score::NO);
+        assert_eq!(of_file("a.bin", b"{\"a\":"), Score::NO);
+        let long = format!("{{\"a\": \"{}", "x".repeat(100_000));
+        assert_eq!(of_file("a.jsonl", long.as_bytes()), Score::LIKELY);
+    }
+}

@@ -1,0 +1,117 @@
+//! The reader: the schema first, from every line unless the user says otherwise; then each stretch of
+//! lines is a split.
+
+mod blocks;
+mod decode;
+mod fault;
+mod infer;
+mod kind;
+mod numbers;
+mod schema_file;
+mod stream;
+mod stretch;
+
+use crate::options::ReadOptions;
+use crate::{LOOSE_SUFFIX, SUFFIXES, codec};
+use std::sync::Arc;
+use stretch::Stretch;
+use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
+use tensorferry_sdk::{Context, Entry, Error, Limits, Loss, Options, Result, Source};
+
+/// Reads files and folders of files.
+pub(crate) struct Reader(ReadOptions);
+
+impl Reader {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        ReadOptions::new(options).map(Self)
+    }
+}
+
+impl RecordReader for Reader {
+    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+        let mut stretches = Vec::new();
+        for name in file_names(source.as_ref())? {
+            context.check_cancelled()?;
+            stretches.extend(stretch::of_file(&source, &name, context.limits())?);
+        }
+        let (schema, losses) = match &self.0.schema {
+            Some(path) => (schema_file::read(path, context)?, Vec::new()),
+            None => {
+                let found = infer::infer(&mut stretches, self.0.infer, context)?;
+                (found.schema, found.losses)
+            }
+        };
+        let splits = stretches.iter().map(Stretch::split).collect();
+        let (is_given, limits) = (self.0.schema.is_some(), context.limits().clone());
+        Ok(Box::new(Set { schema, is_given, losses, stretches, splits, limits }))
+    }
+}
+
+struct Set {
+    schema: SchemaRef,
+    /// Whether the user gave it: then other keys are left out, and no loss.
+    is_given: bool,
+    losses: Vec<Loss>,
+    stretches: Vec<Stretch>,
+    splits: Vec<Split>,
+    limits: Limits,
+}
+
+impl RecordSet for Set {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+
+    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
+        let stretch = self.stretches.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
+        // A key that the schema lacks would be lost; one that nobody asked for is not.
+        let is_strict = !self.is_given && request.columns.is_none();
+        stream::open(stretch, &self.schema, request, is_strict, &self.limits)
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.losses.clone()
+    }
+}
+
+/// The files of a source, in the order of their names.
+///
+/// # Errors
+/// Malformed, if there are none.
+fn file_names(source: &dyn Source) -> Result<Vec<String>> {
+    let prefix = match source.entry() {
+        Entry::File(name) => return Ok(vec![name.clone()]),
+        Entry::Folder => "",
+        Entry::Prefix(prefix) => prefix,
+    };
+    let all = source.list(prefix)?;
+    let mut names: Vec<String> = all.iter().filter(|name| is_member(name)).cloned().collect();
+    if names.is_empty() {
+        // The user said that it is JSON lines.
+        names =
+            all.into_iter().filter(|name| has_suffix(name, &[LOOSE_SUFFIX]) && !is_hidden(name)).collect();
+    }
+    if names.is_empty() {
+        return Err(Error::malformed("no files of JSON lines here").expected(format!("*{}", SUFFIXES[0])));
+    }
+    Ok(names)
+}
+
+/// Whether a folder's file of this name is one of its data.
+pub(crate) fn is_member(name: &str) -> bool {
+    has_suffix(name, &SUFFIXES) && !is_hidden(name)
+}
+
+fn is_hidden(name: &str) -> bool {
+    name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_'])
+}
+
+fn has_suffix(name: &str, suffixes: &[&str]) -> bool {
+    let stem = codec::SUFFIXES.iter().rev().find_map(|(suffix, _)| name.strip_suffix(suffix)).unwrap_or(name);
+    suffixes.iter().any(|suffix| stem.ends_with(suffix))
+}

@@ -1,0 +1,199 @@
+//! What numbers a column has: the narrowest type that holds each of them exactly.
+
+use super::kind::Kind;
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+use tensorferry_sdk::arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
+use tensorferry_sdk::{Loss, LossKind};
+
+/// What numbers were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Numbers {
+    /// Whether one had a fraction or an exponent.
+    pub(super) has_float: bool,
+    /// Whether an integer was negative.
+    is_negative: bool,
+    /// What integers need.
+    width: Width,
+}
+
+/// What holds integers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Width {
+    /// A float, too: there are none, or they are at most 2^53.
+    #[default]
+    Exact,
+    /// i64.
+    Signed,
+    /// u64.
+    Unsigned,
+    /// Decimals of this many digits.
+    Digits(u32),
+}
+
+impl Numbers {
+    /// From here on `serde_json` does not tell integers and floats apart: 2^63.
+    pub(super) const LONG: f64 = 9_223_372_036_854_775_808.0;
+    /// A float.
+    pub(super) const FLOAT: Self = Self { has_float: true, is_negative: false, width: Width::Exact };
+    /// The largest integer that a float holds with all those below.
+    const EXACT: u64 = 1 << 53;
+
+    pub(super) fn of_u64(value: u64) -> Self {
+        let width = match value {
+            0..=Self::EXACT => Width::Exact,
+            _ if i64::try_from(value).is_ok() => Width::Signed,
+            _ => Width::Unsigned,
+        };
+        Self { width, ..Self::default() }
+    }
+
+    pub(super) fn of_i64(value: i64) -> Self {
+        let width = if value.unsigned_abs() <= Self::EXACT { Width::Exact } else { Width::Signed };
+        Self { has_float: false, is_negative: value < 0, width }
+    }
+
+    /// From the text of a number.
+    fn of_text(text: &str) -> Self {
+        if text.contains(['.', 'e', 'E']) {
+            return Self::FLOAT;
+        }
+        let digits = text.trim_start_matches('-');
+        let is_negative = digits.len() < text.len();
+        match text.parse::<i64>() {
+            Ok(value) => Self::of_i64(value),
+            Err(_) if text.parse::<u64>().is_ok() => Self { width: Width::Unsigned, ..Self::default() },
+            Err(_) => {
+                let width = Width::Digits(u32::try_from(digits.len()).unwrap_or(u32::MAX));
+                Self { has_float: false, is_negative, width }
+            }
+        }
+    }
+
+    /// These and those.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            has_float: self.has_float || other.has_float,
+            is_negative: self.is_negative || other.is_negative,
+            width: self.width.max(other.width),
+        }
+    }
+
+    /// How many digits the integers need where neither i64 nor u64 holds them all.
+    fn digits(self) -> Option<u32> {
+        match self.width {
+            Width::Unsigned if self.is_negative => Some(20),
+            Width::Digits(digits) => Some(digits.max(20)),
+            _ => None,
+        }
+    }
+
+    /// The narrowest type that holds them; those of more than 76 digits it cannot.
+    pub(super) fn data_type(self) -> DataType {
+        match (self.has_float, self.digits(), self.width) {
+            (true, ..) => DataType::Float64,
+            (_, Some(digits), _) if digits <= 38 => DataType::Decimal128(38, 0),
+            (_, Some(_), _) => DataType::Decimal256(DECIMAL256_MAX_PRECISION, 0),
+            (_, None, Width::Unsigned) => DataType::UInt64,
+            (_, None, _) => DataType::Int64,
+        }
+    }
+
+    /// Whether no type holds them.
+    pub(super) fn is_too_wide(self) -> bool {
+        !self.has_float && self.digits().is_some_and(|digits| digits > u32::from(DECIMAL256_MAX_PRECISION))
+    }
+
+    /// What the type does not hold.
+    pub(super) fn loss(self, column: &str) -> Option<Loss> {
+        let why = "integers beyond 2^53 in a column that has floats too are read as floats";
+        (self.has_float && self.width > Width::Exact).then(|| Loss::new(LossKind::Precision, column, why))
+    }
+}
+
+/// Takes the numbers of a line whose text decides, into a kind that has taken its other values.
+///
+/// # Errors
+/// None for text that was read before.
+pub(super) fn take_texts(kind: &mut Kind, text: &RawValue) -> serde_json::Result<()> {
+    match (text.get().as_bytes().first(), kind) {
+        (Some(b'{'), Kind::Object(keys)) => {
+            let entries: Entries<'_> = serde_json::from_str(text.get())?;
+            for (key, value) in entries.0 {
+                if let Some(kind) = keys.get_mut(&key) {
+                    take_texts(kind, value)?;
+                }
+            }
+        }
+        (Some(b'['), Kind::List(item)) => {
+            for value in serde_json::from_str::<Vec<&RawValue>>(text.get())? {
+                take_texts(item, value)?;
+            }
+        }
+        (Some(b'-' | b'0'..=b'9'), Kind::Number(numbers)) => {
+            *numbers = numbers.and(Numbers::of_text(text.get()))
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// An object's keys, and the texts of their values.
+struct Entries<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+
+        impl<'de> Visitor<'de> for Each {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(Each)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(texts: &[&str]) -> DataType {
+        texts.iter().map(|text| Numbers::of_text(text)).fold(Numbers::default(), Numbers::and).data_type()
+    }
+
+    #[test]
+    fn the_narrowest_exact_type() {
+        assert_eq!(of(&["1", "-1"]), DataType::Int64);
+        assert_eq!(of(&["1", "1.0"]), DataType::Float64);
+        assert_eq!(of(&["1e3"]), DataType::Float64);
+        assert_eq!(of(&["-9223372036854775808", "9223372036854775807"]), DataType::Int64);
+        assert_eq!(of(&["9223372036854775808"]), DataType::UInt64);
+        assert_eq!(of(&["18446744073709551615", "-1"]), DataType::Decimal128(38, 0));
+        assert_eq!(of(&["18446744073709551616"]), DataType::Decimal128(38, 0));
+        assert_eq!(of(&["-9223372036854775809"]), DataType::Decimal128(38, 0));
+        assert_eq!(of(&[&"9".repeat(38)]), DataType::Decimal128(38, 0));
+        assert_eq!(of(&[&"9".repeat(39)]), DataType::Decimal256(76, 0));
+    }
+
+    #[test]
+    fn a_float_that_holds_no_integer_is_a_loss() {
+        let with = |text| Numbers::FLOAT.and(Numbers::of_text(text)).loss("a");
+        assert_eq!(with("9007199254740992"), None);
+        assert_eq!(with("9007199254740993").map(|loss| loss.kind), Some(LossKind::Precision));
+        assert_eq!(with("-9007199254740993").map(|loss| loss.kind), Some(LossKind::Precision));
+    }
+}

@@ -1,0 +1,160 @@
+//! A schema file says which keys of the lines are read, and as what, in JSON. It has the form of a
+//! schema for TFRecords, of which it takes what lines have.
+//!
+//! ```json
+//! {
+//!   "columns": [
+//!     {"name": "id", "type": "int64", "required": true},
+//!     {"name": "image", "type": "binary"},
+//!     {"name": "tokens", "type": "int32", "shape": [null]},
+//!     {"name": "box", "type": "float32", "shape": [2, 2]},
+//!     {"name": "price", "type": "Decimal128(10, 2)"}
+//!   ]
+//! }
+//! ```
+//!
+//! | Field | Means |
+//! |---|---|
+//! | `name` | the key, and the column |
+//! | `type` | `int8` to `int64`, `uint8` to `uint64`, `bool`, `float32` or `float`, `float64` or `double`, `binary` or `bytes` (base64), `utf8` or `string`, `date32`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`; or any type as Arrow's Rust library writes it |
+//! | `shape` | `[]` (the default) is one value, numbers are lists of this length, `null` as the first is a list of any |
+//! | `required` | a missing key and a null are errors |
+
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tensorferry_sdk::{Context, Error, Result};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// Which message TFRecords are.
+    #[serde(default, rename = "message")]
+    _message: Option<Value>,
+    columns: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    #[serde(rename = "type")]
+    data_type: String,
+    #[serde(default)]
+    shape: Vec<Option<u64>>,
+    #[serde(default)]
+    required: bool,
+}
+
+/// Reads the schema file at a path.
+///
+/// # Errors
+/// Usage: a file that says what cannot be; whatever reading gives.
+pub(super) fn read(path: &str, context: &dyn Context) -> Result<SchemaRef> {
+    let source = context.open(path)?;
+    let file = source.open(source.entry().name())?;
+    let text = source.read_vec(file, 0, source.len(file), context.limits())?;
+    parse(&text).map_err(|error| error.file(path))
+}
+
+fn parse(text: &[u8]) -> Result<SchemaRef> {
+    let file: File = serde_json::from_slice(text)
+        .map_err(|error| Error::usage(format!("not a schema of lines: {error}")))?;
+    let mut names = HashSet::new();
+    let mut fields = Vec::with_capacity(file.columns.len());
+    for entry in file.columns {
+        let wrong = |what: &str| Error::usage(format!("the schema's column {:?} {what}", entry.name));
+        if !names.insert(entry.name.clone()) {
+            return Err(wrong("is there twice"));
+        }
+        let leaf = data_type(&entry.data_type).ok_or_else(|| {
+            wrong("has an unknown type").expected("int64, float32, utf8, ...").found(&entry.data_type)
+        })?;
+        let shaped = shaped(leaf, &entry.shape).ok_or_else(|| {
+            wrong("has a shape that cannot be").expected("lengths of lists; null only as the first")
+        })?;
+        fields.push(Field::new(&entry.name, shaped, !entry.required));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn data_type(name: &str) -> Option<DataType> {
+    let time = |unit| DataType::Timestamp(unit, None);
+    Some(match name {
+        "int8" => DataType::Int8,
+        "int16" => DataType::Int16,
+        "int32" => DataType::Int32,
+        "int64" => DataType::Int64,
+        "uint8" => DataType::UInt8,
+        "uint16" => DataType::UInt16,
+        "uint32" => DataType::UInt32,
+        "uint64" => DataType::UInt64,
+        "bool" => DataType::Boolean,
+        "float" | "float32" => DataType::Float32,
+        "double" | "float64" => DataType::Float64,
+        "binary" | "bytes" => DataType::Binary,
+        "utf8" | "string" => DataType::Utf8,
+        "date32" => DataType::Date32,
+        "timestamp[s]" => time(TimeUnit::Second),
+        "timestamp[ms]" => time(TimeUnit::Millisecond),
+        "timestamp[us]" => time(TimeUnit::Microsecond),
+        "timestamp[ns]" => time(TimeUnit::Nanosecond),
+        other => other.parse().ok()?,
+    })
+}
+
+/// Lists of lists, from the inside.
+fn shaped(leaf: DataType, shape: &[Option<u64>]) -> Option<DataType> {
+    shape.iter().enumerate().rev().try_fold(leaf, |item, (place, len)| {
+        let item = Arc::new(Field::new_list_field(item, true));
+        match len {
+            None if place == 0 => Some(DataType::List(item)),
+            None => None,
+            Some(len) => Some(DataType::FixedSizeList(item, i32::try_from(*len).ok()?)),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+
+    #[test]
+    fn a_schema_has_what_the_file_says() {
+        let text = br#"{"message": "example", "columns": [
+            {"name": "id", "type": "int32", "required": true},
+            {"name": "box", "type": "float", "shape": [null, 4]},
+            {"name": "at", "type": "timestamp[us]"},
+            {"name": "price", "type": "Decimal128(10, 2)"}]}"#;
+        let schema = parse(text).unwrap();
+        let inner = Arc::new(Field::new_list_field(DataType::Float32, true));
+        let boxes = DataType::new_list(DataType::FixedSizeList(inner, 4), true);
+        let expected = [
+            Field::new("id", DataType::Int32, false),
+            Field::new("box", boxes, true),
+            Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+            Field::new("price", DataType::Decimal128(10, 2), true),
+        ];
+        assert_eq!(schema.as_ref(), &Schema::new(expected.to_vec()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_column() {
+        for column in [
+            r#"{"name": "a", "type": "int65"}"#,
+            r#"{"name": "a", "type": "int64", "shape": [2, null]}"#,
+            r#"{"name": "a", "type": "int64", "shape": [9999999999]}"#,
+            r#"{"name": "a", "type": "int64"}, {"name": "a", "type": "int64"}"#,
+        ] {
+            let error = parse(format!("{{\"columns\": [{column}]}}").as_bytes()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.to_string().contains("\"a\""), "{error}");
+        }
+        assert!(parse(br#"{"columns": [{"name": "a", "type": "int8", "default": 1}]}"#).is_err());
+    }
+}

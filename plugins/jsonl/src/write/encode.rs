@@ -1,0 +1,174 @@
+//! Rows as lines.
+
+use arrow_json::writer::{LineDelimited, WriterBuilder};
+use arrow_json::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use tensorferry_sdk::arrow_array::{Array, RecordBatch, new_empty_array};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
+use tensorferry_sdk::{Error, Loss, LossKind, Result};
+
+/// How rows become lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// The columns that JSON can say; all, if nothing is here.
+    kept: Option<Vec<usize>>,
+    nulls: bool,
+}
+
+/// What of `schema` can be written, and what is lost.
+///
+/// # Errors
+/// Unsupported, if no column can be; usage, if two have one name.
+pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> {
+    let (mut kept, mut losses) = (Vec::new(), Vec::new());
+    for (index, field) in schema.fields().iter().enumerate() {
+        if schema.fields().iter().take(index).any(|other| other.name() == field.name()) {
+            return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
+        }
+        if let Err(error) = writable(field) {
+            let why = format!("JSON has no {}: {error}", field.data_type());
+            losses.push(Loss::new(LossKind::Tensor, field.name(), why));
+            continue;
+        }
+        kept.push(index);
+        if has_bytes(field.data_type()) {
+            let why = "JSON has no bytes: they are written in base64, and are read as strings unless the schema says otherwise";
+            losses.push(Loss::new(LossKind::Metadata, field.name(), why));
+        }
+    }
+    if kept.is_empty() && !losses.is_empty() {
+        return Err(Error::unsupported("no column that JSON can say").found(&losses[0].why));
+    }
+    let kept = (kept.len() < schema.fields().len()).then_some(kept);
+    Ok((Lines { kept, nulls }, losses))
+}
+
+/// The library's own word: whether it makes an encoder for such a column.
+fn writable(field: &FieldRef) -> Result<(), ArrowError> {
+    if matches!(field.data_type(), DataType::Union(..)) {
+        return Err(ArrowError::JsonError("unions".to_owned()));
+    }
+    let array = new_empty_array(field.data_type());
+    let options = EncoderOptions::default().with_encoder_factory(Arc::new(InStrings));
+    arrow_json::writer::make_encoder(field, &array, &options).map(drop)
+}
+
+fn has_bytes(data_type: &DataType) -> bool {
+    let any = |fields: &[Arc<Field>]| fields.iter().any(|field| has_bytes(field.data_type()));
+    match data_type {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            true
+        }
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::Map(field, _) => has_bytes(field.data_type()),
+        DataType::Struct(fields) => any(fields),
+        DataType::Dictionary(_, values) => has_bytes(values),
+        DataType::RunEndEncoded(_, values) => has_bytes(values.data_type()),
+        _ => false,
+    }
+}
+
+impl Lines {
+    /// The lines of some rows.
+    ///
+    /// # Errors
+    /// Unsupported, for values that the library has no text for.
+    pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<Vec<u8>> {
+        let refused =
+            |error: ArrowError| Error::unsupported(error.to_string()).context("JSON cannot say these rows");
+        let mut text = Vec::new();
+        let mut writer = WriterBuilder::new()
+            .with_explicit_nulls(self.nulls)
+            .with_encoder_factory(Arc::new(InStrings))
+            .build::<_, LineDelimited>(&mut text);
+        for batch in batches {
+            let projected =
+                self.kept.as_ref().map(|kept| batch.project(kept)).transpose().map_err(refused)?;
+            writer.write(projected.as_ref().unwrap_or(batch)).map_err(refused)?;
+        }
+        writer.finish().map_err(refused)?;
+        drop(writer);
+        Ok(text)
+    }
+}
+
+/// Encodes in strings what JSON has no other way to say.
+#[derive(Debug)]
+struct InStrings;
+
+impl EncoderFactory for InStrings {
+    fn make_default_encoder<'a>(
+        &self,
+        _field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let encoder: Box<dyn Encoder + 'a> = match array.data_type() {
+            DataType::Binary => bytes(move |index| array.as_binary::<i32>().value(index)),
+            DataType::LargeBinary => bytes(move |index| array.as_binary::<i64>().value(index)),
+            DataType::BinaryView => bytes(move |index| array.as_binary_view().value(index)),
+            DataType::FixedSizeBinary(_) => bytes(move |index| array.as_fixed_size_binary().value(index)),
+            DataType::Float16 => {
+                let values = array.as_primitive::<Float16Type>();
+                float(move |index| f64::from(values.value(index)), move |index| values.value(index).to_f32())
+            }
+            DataType::Float32 => {
+                let values = array.as_primitive::<Float32Type>();
+                float(move |index| f64::from(values.value(index)), move |index| values.value(index))
+            }
+            DataType::Float64 => {
+                let values = array.as_primitive::<Float64Type>();
+                float(move |index| values.value(index), move |index| values.value(index))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(NullableEncoder::new(encoder, array.nulls().cloned())))
+    }
+}
+
+struct Each<F>(F);
+
+impl<F: Fn(usize, &mut Vec<u8>)> Encoder for Each<F> {
+    fn encode(&mut self, idx: usize, out: &mut Vec<u8>) {
+        (self.0)(idx, out);
+    }
+}
+
+fn bytes<'a>(value: impl Fn(usize) -> &'a [u8] + 'a) -> Box<dyn Encoder + 'a> {
+    Box::new(Each(move |index, out: &mut Vec<u8>| {
+        out.push(b'"');
+        let (bytes, start) = (value(index), out.len());
+        out.resize(start + base64::encoded_len(bytes.len(), true).unwrap_or(0), 0);
+        // It has the length that was asked for.
+        let _ = STANDARD.encode_slice(bytes, &mut out[start..]);
+        out.push(b'"');
+    }))
+}
+
+/// The shortest text that is read as the same number again.
+fn float<'a, T: serde::Serialize>(
+    wide: impl Fn(usize) -> f64 + 'a,
+    value: impl Fn(usize) -> T + 'a,
+) -> Box<dyn Encoder + 'a> {
+    Box::new(Each(move |index, out: &mut Vec<u8>| {
+        let word = match wide(index) {
+            number if number.is_finite() => {
+                // A number into memory: it cannot fail.
+                let _ = serde_json::to_writer(out, &value(index));
+                return;
+            }
+            number if number.is_nan() => "\"NaN\"",
+            number if number > 0.0 => "\"Infinity\"",
+            _ => "\"-Infinity\"",
+        };
+        out.extend_from_slice(word.as_bytes());
+    }))
+}

@@ -1,0 +1,95 @@
+//! Rows read and written by the format in memory, the way a host does it.
+#![allow(dead_code, clippy::unwrap_used, reason = "tests; not every test file uses all of it")]
+
+use ferry_jsonl::JsonLines;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
+use tensorferry_sdk::records::{Batches, RecordSet, from_stream};
+use tensorferry_sdk::{
+    Format, Limits, Loss, MemoryContext, MemorySource, Options, Result, Side, Source, Target,
+};
+
+/// Opens a source under these options of the reader.
+pub(crate) fn open(
+    source: impl Source + 'static,
+    given: &[(&str, &str)],
+    limits: Limits,
+) -> Result<Box<dyn RecordSet>> {
+    open_beside(source, given, MemoryContext::new(limits))
+}
+
+/// Opens a source in this context.
+pub(crate) fn open_beside(
+    source: impl Source + 'static,
+    given: &[(&str, &str)],
+    context: MemoryContext,
+) -> Result<Box<dyn RecordSet>> {
+    let options = Options::check(&JsonLines.describe().options, Side::Reader, &pairs(given))?;
+    JsonLines.record_reader(&options)?.open(Arc::new(source), &context)
+}
+
+/// All batches of all splits.
+pub(crate) fn batches(set: &dyn RecordSet, request: &Batches) -> Result<Vec<RecordBatch>> {
+    let mut all = Vec::new();
+    for split in 0..set.splits().len() {
+        for batch in set.stream(split, request)? {
+            all.push(batch.map_err(from_stream)?);
+        }
+    }
+    Ok(all)
+}
+
+/// The one batch of a short text.
+pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
+    let set = open(MemorySource::file("in.jsonl", text.as_ref()), &[], Limits::default())?;
+    let mut all = batches(set.as_ref(), &Batches::default())?;
+    assert_eq!(all.len(), 1);
+    Ok(all.remove(0))
+}
+
+/// The message with which a text is refused, when it is opened or when it is read.
+pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)]) -> String {
+    let read = open(MemorySource::file("in.jsonl", text.as_ref()), given, Limits::default())
+        .and_then(|set| batches(set.as_ref(), &Batches::default()));
+    read.unwrap_err().to_string()
+}
+
+/// Writes batches, each a piece of the one file: its name, its bytes, the losses.
+pub(crate) fn write(
+    pieces: &[RecordBatch],
+    name: &str,
+    given: &[(&str, &str)],
+) -> Result<(Vec<u8>, Vec<Loss>)> {
+    let options = Options::check(&JsonLines.describe().options, Side::Writer, &pairs(given))?;
+    let target = Target::File(name.to_owned());
+    let writer = JsonLines.record_writer(&options)?;
+    let plan = writer.plan(&pieces[0].schema(), None, &target, &MemoryContext::default())?;
+    let mut bytes = Vec::new();
+    plan.begin(0, &mut bytes)?;
+    for piece in pieces {
+        plan.encode(0, std::slice::from_ref(piece), &mut bytes)?;
+    }
+    plan.finish(0, &[], &mut bytes)?;
+    Ok((bytes, plan.losses()))
+}
+
+/// The lines of some rows.
+pub(crate) fn lines(rows: &RecordBatch) -> String {
+    String::from_utf8(write(std::slice::from_ref(rows), "out.jsonl", &[]).unwrap().0).unwrap()
+}
+
+/// Rows of these columns, each nullable.
+pub(crate) fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let columns = columns.into_iter().map(|(name, column)| (name, column, true));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+fn pairs(given: &[(&str, &str)]) -> Vec<(String, String)> {
+    given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// A folder's files.
+pub(crate) fn folder(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+    files.iter().map(|&(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect()
+}

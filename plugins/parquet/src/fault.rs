@@ -1,0 +1,56 @@
+//! A fault is the first error that a stream met, kept in its own type: the `parquet` crate carries
+//! errors as text.
+
+use parquet::errors::ParquetError;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::{Error, Result};
+
+/// Where the pieces of a stream leave their first error. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fault(Arc<Mutex<Option<Error>>>);
+
+impl Fault {
+    /// Keeps `error`, and gives the library one that says that it is here.
+    pub(crate) fn keep(&self, error: Error) -> ParquetError {
+        let text = error.to_string();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        ParquetError::General(text)
+    }
+
+    /// The error that was kept, if there is one.
+    pub(crate) fn take(&self) -> Option<Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Calls the library on bytes that may be hostile: its errors and its panics say that they are malformed.
+///
+/// # Errors
+/// Malformed, or what the library calls unsupported.
+pub(crate) fn decoded<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|error| match error {
+            ParquetError::NYI(why) => Error::unsupported(why),
+            ParquetError::General(why) | ParquetError::EOF(why) | ParquetError::ArrowError(why) => {
+                Error::malformed(one_line(&why))
+            }
+            other => Error::malformed(one_line(&other.to_string())),
+        }),
+        Err(payload) => Err(panicked(payload.as_ref())),
+    }
+}
+
+/// What a panic of the library over hostile bytes means.
+pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    Error::malformed(format!("the bytes make no sense to the parquet library: {}", one_line(text)))
+}
+
+/// The library's words quote names and values of the file: short, and on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    let short: String = text.chars().take(500).collect();
+    short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
+}

@@ -1,0 +1,65 @@
+//! Parquet: rows in columns, columns in pages.
+//!
+//! ```text
+//! 0          4 bytes   PAR1
+//! 4                    row groups, each a chunk of pages for every column: a page is a header (Thrift
+//!                      compact) and its bytes, compressed by the chunk's codec
+//! end - 8 - n  n bytes the footer (Thrift compact): the schema, where each chunk lies, key-value metadata;
+//!                      ARROW:schema has the Arrow schema, base64 of its IPC message
+//! end - 8    4 bytes   n, little-endian
+//! end - 4    4 bytes   PAR1
+//! ```
+//!
+//! One split is one row group. Pages are decoded and encoded by the `parquet` crate; what is here bounds
+//! what a hostile file can make it allocate, and puts row groups that were encoded apart into one file.
+//!
+//! Sources: `apache/parquet-format` (README.md, `parquet.thrift`, Encodings.md), the `parquet` crate.
+#![forbid(unsafe_code)]
+
+mod probe;
+mod read;
+mod write;
+
+mod fault;
+mod options;
+
+use tensorferry_sdk::records::{RecordReader, RecordWriter};
+use tensorferry_sdk::{Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source};
+
+const MAGIC: &[u8; 4] = b"PAR1";
+/// A file whose footer is encrypted begins and ends with this instead.
+const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
+const SUFFIXES: [&str; 2] = [".parquet", ".pq"];
+
+/// The format.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Parquet;
+
+impl Format for Parquet {
+    fn describe(&self) -> Description {
+        Description {
+            id: "parquet".to_owned(),
+            title: "Parquet".to_owned(),
+            suffixes: SUFFIXES.map(str::to_owned).to_vec(),
+            magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
+            members: SUFFIXES.map(|suffix| format!("*{suffix}")).to_vec(),
+            capabilities: Capabilities::READ_RECORDS.and(Capabilities::WRITE_RECORDS),
+            options: options::declared(),
+            output_revision: 1,
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source).map(Some)
+    }
+
+    fn record_reader(&self, _options: &Options) -> Result<Box<dyn RecordReader>> {
+        Ok(Box::new(read::Reader))
+    }
+
+    fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
+        Ok(Box::new(write::Writer::new(options)?))
+    }
+}
+
+tensorferry_sdk::export_plugin!(Parquet);

@@ -1,0 +1,70 @@
+//! The probe: four bytes at both ends of a file, or the names in a folder.
+
+use crate::read::is_member;
+use crate::{ENCRYPTED_MAGIC, MAGIC, SUFFIXES};
+use tensorferry_sdk::{Entry, Result, Score, Source};
+
+/// How sure it is that the source is Parquet. A file of that name whose bytes are wrong may still be
+/// one: then the reader says what is wrong with it.
+pub(crate) fn score(source: &dyn Source) -> Result<Score> {
+    match source.entry() {
+        Entry::File(name) => {
+            let file = source.open(name)?;
+            let len = source.len(file);
+            let named = SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+            let otherwise = if named { Score::MAYBE } else { Score::NO };
+            if len < 12 {
+                return Ok(otherwise);
+            }
+            let mut ends = [[0; 4]; 2];
+            source.read_at(file, 0, &mut ends[0])?;
+            source.read_at(file, len - 4, &mut ends[1])?;
+            let is = |end: &[u8; 4]| end == MAGIC || end == ENCRYPTED_MAGIC;
+            Ok(match (is(&ends[0]), is(&ends[1])) {
+                (true, true) => Score::CERTAIN,
+                (true, false) => Score::LIKELY,
+                _ => otherwise,
+            })
+        }
+        Entry::Folder => Ok(if any(source, "")? { Score::CERTAIN } else { Score::NO }),
+        Entry::Prefix(prefix) => Ok(if any(source, prefix)? { Score::LIKELY } else { Score::NO }),
+    }
+}
+
+fn any(source: &dyn Source, prefix: &str) -> Result<bool> {
+    Ok(source.list(prefix)?.iter().any(|name| is_member(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::collections::BTreeMap;
+    use tensorferry_sdk::MemorySource;
+
+    fn of_file(name: &str, bytes: &[u8]) -> Score {
+        score(&MemorySource::file(name, bytes)).unwrap()
+    }
+
+    fn of_folder(names: &[&str]) -> Score {
+        let files: BTreeMap<_, _> = names.iter().map(|&name| (name.to_owned(), Vec::new())).collect();
+        score(&MemorySource::new(Entry::Folder, files)).unwrap()
+    }
+
+    #[test]
+    fn bytes_decide() {
+        assert_eq!(of_file("any", b"PAR1....PAR1"), Score::CERTAIN);
+        assert_eq!(of_file("any", b"PARE....PARE"), Score::CERTAIN);
+        assert_eq!(of_file("any", b"PAR1........"), Score::LIKELY);
+        assert_eq!(of_file("any", b"PAR1"), Score::NO);
+        assert_eq!(of_file("a.parquet", b""), Score::MAYBE);
+        assert_eq!(of_file("a.parquet", b"............"), Score::MAYBE);
+    }
+
+    #[test]
+    fn names_decide() {
+        assert_eq!(of_folder(&["a.parquet", "README.md"]), Score::CERTAIN);
+        assert_eq!(of_folder(&["_metadata", ".a.parquet", "_b.parquet"]), Score::NO);
+    }
+}

@@ -1,0 +1,262 @@
+//! The chunk of one column in one row group, as the `parquet` crate reads it: nothing outside of it,
+//! and no page that claims more than it can hold.
+
+use super::file::SourceFile;
+use super::header::{self, PageHeader, PageKind};
+use crate::fault::Fault;
+use bytes::Bytes;
+use parquet::basic::{Compression, Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::{Error, Result};
+
+/// Enough for most pages' headers.
+const HEADER_READ: usize = 1 << 10;
+
+/// A chunk.
+#[derive(Debug, Clone)]
+pub(super) struct ColumnChunk {
+    file: SourceFile,
+    fault: Fault,
+    /// How it is called in messages.
+    path: String,
+    start: u64,
+    end: u64,
+    compression: Compression,
+    physical: Type,
+    /// The most values that one of its pages can have, if it has no lists.
+    rows: Option<u64>,
+    /// Bytes that a page may be decompressed to.
+    most: u64,
+    /// The header whose page is to come, and where that begins.
+    header: Arc<Mutex<Option<(u64, PageHeader)>>>,
+}
+
+impl ColumnChunk {
+    /// Column `index` of a row group whose footer was checked.
+    pub(super) fn new(
+        file: &SourceFile,
+        group: &RowGroupMetaData,
+        index: usize,
+        most: u64,
+        fault: &Fault,
+    ) -> Self {
+        let column = group.column(index);
+        let (start, len) = column.byte_range();
+        let is_flat = column.column_descr().max_rep_level() == 0;
+        Self {
+            file: file.clone(),
+            fault: fault.clone(),
+            path: column.column_path().string(),
+            start,
+            end: start + len,
+            compression: column.compression(),
+            physical: column.column_type(),
+            rows: u64::try_from(group.num_rows()).ok().filter(|_| is_flat),
+            most,
+            header: Arc::default(),
+        }
+    }
+
+    /// An error, said of this column.
+    pub(super) fn named(&self, error: Error) -> Error {
+        error.column(&self.path)
+    }
+
+    /// Keeps an error, and gives the library one.
+    pub(super) fn fail(&self, error: Error) -> ParquetError {
+        self.fault.keep(self.named(error))
+    }
+
+    /// Decompresses a page for its length alone, where the library would go on whatever the length.
+    fn check_length(&self, at: u64, bytes: &Bytes) -> Result<()> {
+        let header = self.header.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((_, header)) = header.filter(|&(start, _)| start == at) else { return Ok(()) };
+        if !runs_on(self.compression, header.compressed, self.most) {
+            return Ok(());
+        }
+        let levels = usize::try_from(header.levels).unwrap_or(usize::MAX);
+        let compressed = bytes.get(levels..).unwrap_or_default();
+        let claimed = header.uncompressed.saturating_sub(header.levels);
+        let text: Box<dyn Read + '_> = match self.compression {
+            Compression::GZIP(_) => Box::new(flate2::read::MultiGzDecoder::new(compressed)),
+            _ => Box::new(brotli::Decompressor::new(compressed, HEADER_READ)),
+        };
+        // Bytes that make no sense are the library's to refuse.
+        match io::copy(&mut text.take(claimed.saturating_add(1)), &mut io::sink()) {
+            Ok(len) if len > claimed => Err(Error::malformed("a page is longer than it claims")
+                .offset(at)
+                .expected(format!("{claimed} bytes"))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_header(&self, at: u64, header: PageHeader) -> Result<()> {
+        let PageHeader { kind, uncompressed, compressed, values, levels: _ } = header;
+        if kind == PageKind::Other {
+            return Ok(());
+        }
+        let claim = |expected: String, found: u64| {
+            Error::malformed("a page claims more than it can hold").offset(at).expected(expected).found(found)
+        };
+        if uncompressed > self.most {
+            return Err(Error::limit("a page is too long to decompress")
+                .offset(at)
+                .expected(format!("at most {} bytes", self.most))
+                .found(uncompressed));
+        }
+        if let Some(ratio) = highest_ratio(self.compression)
+            && uncompressed > compressed.saturating_mul(ratio).saturating_add(64)
+        {
+            let most = compressed.saturating_mul(ratio).saturating_add(64);
+            return Err(claim(format!("at most {most} bytes of its {compressed}"), uncompressed));
+        }
+        match kind {
+            PageKind::Dictionary => {
+                let width = match self.physical {
+                    Type::INT64 | Type::DOUBLE => 8,
+                    Type::INT96 => 12,
+                    Type::FIXED_LEN_BYTE_ARRAY | Type::BOOLEAN => 1,
+                    // The length before each array.
+                    Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
+                };
+                if values > uncompressed / width {
+                    return Err(claim(format!("at most {} values", uncompressed / width), values));
+                }
+            }
+            _ => {
+                if let Some(rows) = self.rows
+                    && values > rows
+                {
+                    return Err(claim(format!("at most {rows} values, as many as rows"), values));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the library stops at the length that a page claims: these it decompresses to their end.
+fn runs_on(compression: Compression, compressed: u64, most: u64) -> bool {
+    match compression {
+        Compression::GZIP(_) => compressed.saturating_mul(1032) > most,
+        Compression::BROTLI(_) => true,
+        _ => false,
+    }
+}
+
+/// How many times its length something compressed can be, at most; none where there is no such number.
+fn highest_ratio(compression: Compression) -> Option<u64> {
+    match compression {
+        Compression::UNCOMPRESSED => Some(1),
+        // A copy of 64 bytes takes three.
+        Compression::SNAPPY => Some(22),
+        Compression::GZIP(_) => Some(1032),
+        // A byte of 255 more.
+        Compression::LZ4 | Compression::LZ4_RAW => Some(255),
+        Compression::ZSTD(_) | Compression::BROTLI(_) | Compression::LZO => None,
+    }
+}
+
+impl Length for ColumnChunk {
+    fn len(&self) -> u64 {
+        self.end
+    }
+}
+
+impl ChunkReader for ColumnChunk {
+    type T = FromHere;
+
+    /// The library asks for this where a page's header begins, and again behind a header that it has kept.
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        let mut reader = FromHere { chunk: self.clone(), at: start, buffer: Bytes::new() };
+        let is_behind = |&(page, _): &(u64, PageHeader)| page == start;
+        if self.header.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(is_behind) {
+            return Ok(reader);
+        }
+        let result = reader.fill().and_then(|()| {
+            let mut behind = reader.clone();
+            let header = header::page_header(&mut behind).map_err(|error| error.offset(start))?;
+            self.check_header(start, header)?;
+            let kept = (header.kind != PageKind::Other).then_some((behind.at, header));
+            *self.header.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+            Ok(())
+        });
+        result.map_err(|error| self.fail(error))?;
+        Ok(reader)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let inside =
+            start >= self.start && start.checked_add(length as u64).is_some_and(|end| end <= self.end);
+        let read = if inside {
+            self.file.read(start, length as u64).and_then(|bytes| {
+                self.check_length(start, &bytes)?;
+                Ok(bytes)
+            })
+        } else {
+            Err(Error::malformed("a page that does not lie in its chunk").offset(start))
+        };
+        read.map_err(|error| self.fail(error))
+    }
+}
+
+/// The chunk's bytes from a place on.
+#[derive(Debug, Clone)]
+pub(super) struct FromHere {
+    chunk: ColumnChunk,
+    /// Where the buffer begins.
+    at: u64,
+    buffer: Bytes,
+}
+
+impl FromHere {
+    /// Reads on, if the buffer is empty; it stays empty at the end.
+    fn fill(&mut self) -> Result<()> {
+        if self.buffer.is_empty() {
+            let len = self.chunk.end.saturating_sub(self.at).min(HEADER_READ as u64);
+            self.buffer = self.chunk.file.read(self.at, len)?;
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, count: usize) {
+        self.buffer = self.buffer.split_off(count);
+        self.at += count as u64;
+    }
+}
+
+impl header::Bytes for FromHere {
+    fn byte(&mut self) -> Result<u8> {
+        self.fill()?;
+        let byte = self.buffer.first().copied();
+        let byte = byte.ok_or_else(|| Error::malformed("the chunk ends inside a page's header"))?;
+        self.pass(1);
+        Ok(byte)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<()> {
+        match usize::try_from(count) {
+            Ok(count) if count <= self.buffer.len() => self.pass(count),
+            _ => {
+                let to = self.at.checked_add(count).filter(|&to| to <= self.chunk.end);
+                self.at = to.ok_or_else(|| Error::malformed("the chunk ends inside a page's header"))?;
+                self.buffer = Bytes::new();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for FromHere {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.fill().map_err(|error| io::Error::other(self.chunk.fail(error)))?;
+        let count = buffer.len().min(self.buffer.len());
+        buffer[..count].copy_from_slice(&self.buffer[..count]);
+        self.pass(count);
+        Ok(count)
+    }
+}

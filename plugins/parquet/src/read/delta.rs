@@ -1,0 +1,218 @@
+//! The delta encodings, looked at before the library decodes them: it allocates by the number of values
+//! that they claim, and prefixes let a page be far longer than its bytes.
+//!
+//! ```text
+//! varint   values in a block (a multiple of 128)
+//! varint   miniblocks in a block
+//! varint   values in all
+//! zigzag   the first value
+//! blocks:  zigzag  the least delta
+//!          bytes   each miniblock's bit width
+//!          bits    the miniblocks: deltas above the least one, little-endian
+//! ```
+
+use tensorferry_sdk::{Error, Result};
+
+/// Checks a page of DELTA_BINARY_PACKED or DELTA_LENGTH_BYTE_ARRAY: it may claim `most` values.
+///
+/// # Errors
+/// Malformed, if it claims more.
+pub(super) fn check_count(values: &[u8], most: u64) -> Result<()> {
+    Deltas::new(values, most).map(drop)
+}
+
+/// Checks a page of DELTA_BYTE_ARRAY: `most_values`, and `most_bytes` once it is decoded.
+///
+/// # Errors
+/// Malformed, if it claims more values, or its lengths make no sense; a limit, if it has more bytes.
+pub(super) fn check_prefixed(values: &[u8], most_values: u64, most_bytes: u64) -> Result<()> {
+    let mut prefixes = Deltas::new(values, most_values)?;
+    let mut sum: u64 = 0;
+    while let Some(prefix) = prefixes.next()? {
+        let prefix = u64::try_from(prefix).map_err(|_| Error::malformed("a prefix of negative length"))?;
+        sum = sum.saturating_add(prefix);
+    }
+    let mut suffixes = Deltas::new(prefixes.rest(), most_values)?;
+    while let Some(suffix) = suffixes.next()? {
+        let suffix = u64::try_from(suffix).map_err(|_| Error::malformed("a suffix of negative length"))?;
+        sum = sum.saturating_add(suffix);
+    }
+    if sum > most_bytes {
+        let most = format!("at most {most_bytes} bytes");
+        return Err(Error::limit("a page is too long once its prefixes are put before its values")
+            .expected(most)
+            .found(sum));
+    }
+    Ok(())
+}
+
+/// Numbers, as they are decoded.
+struct Deltas<'a> {
+    bytes: &'a [u8],
+    left: u64,
+    last: i64,
+    miniblocks: usize,
+    miniblock_values: u64,
+    /// The bit widths of the block's miniblocks that are still to come, and its least delta.
+    widths: &'a [u8],
+    least: i64,
+    /// The miniblock at hand.
+    packed: &'a [u8],
+    width: u32,
+    index: u64,
+    is_first: bool,
+}
+
+impl<'a> Deltas<'a> {
+    fn new(mut bytes: &'a [u8], most: u64) -> Result<Self> {
+        let block = varint(&mut bytes)?;
+        let miniblocks = varint(&mut bytes)?;
+        let count = varint(&mut bytes)?;
+        let last = zigzag(&mut bytes)?;
+        if count > most {
+            return Err(Error::malformed("delta-encoded values claim to be more than there are")
+                .expected(format!("at most {most}"))
+                .found(count));
+        }
+        let miniblock_values = block.checked_div(miniblocks).unwrap_or(0);
+        if block % 128 != 0 || miniblock_values == 0 || miniblock_values % 32 != 0 || block % miniblocks != 0
+        {
+            return Err(Error::malformed("delta-encoded values in blocks of no possible size").found(block));
+        }
+        let miniblocks = usize::try_from(miniblocks).unwrap_or(usize::MAX);
+        Ok(Self {
+            bytes,
+            left: count,
+            last,
+            miniblocks,
+            miniblock_values,
+            widths: &[],
+            least: 0,
+            packed: &[],
+            width: 0,
+            index: miniblock_values,
+            is_first: true,
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<i64>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        if std::mem::take(&mut self.is_first) {
+            return Ok(Some(self.last));
+        }
+        if self.index == self.miniblock_values {
+            self.next_miniblock()?;
+        }
+        let delta = bits(self.packed, self.index * u64::from(self.width), self.width);
+        self.index += 1;
+        self.last = self.last.wrapping_add(self.least).wrapping_add(delta.cast_signed());
+        Ok(Some(self.last))
+    }
+
+    fn next_miniblock(&mut self) -> Result<()> {
+        if self.widths.is_empty() {
+            self.least = zigzag(&mut self.bytes)?;
+            self.widths = take(&mut self.bytes, self.miniblocks)?;
+        }
+        let (&width, widths) = self.widths.split_first().ok_or_else(ends)?;
+        if width > 64 {
+            return Err(Error::malformed("a delta of more than 64 bits").found(width));
+        }
+        (self.width, self.widths, self.index) = (u32::from(width), widths, 0);
+        let len = self.miniblock_values.saturating_mul(u64::from(width)) / 8;
+        // The last miniblock may be cut off behind its last value.
+        let needed = (self.left + 1).saturating_mul(u64::from(width)).div_ceil(8).min(len);
+        let len = usize::try_from(len).unwrap_or(usize::MAX).min(self.bytes.len());
+        if (len as u64) < needed {
+            return Err(ends());
+        }
+        self.packed = take(&mut self.bytes, len)?;
+        Ok(())
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+/// The number of `width` bits at bit `at`.
+fn bits(packed: &[u8], at: u64, width: u32) -> u64 {
+    let (start, shift) = (usize::try_from(at / 8).unwrap_or(usize::MAX), at % 8);
+    let mut window = [0; 16];
+    let bytes = packed.get(start..).unwrap_or_default();
+    let len = bytes.len().min(16);
+    window[..len].copy_from_slice(&bytes[..len]);
+    let mask = u128::MAX.checked_shr(128 - width).unwrap_or(0);
+    u64::try_from((u128::from_le_bytes(window) >> shift) & mask).unwrap_or(u64::MAX)
+}
+
+fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(len).ok_or_else(ends)?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+fn zigzag(bytes: &mut &[u8]) -> Result<i64> {
+    let value = varint(bytes)?;
+    Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+}
+
+fn varint(bytes: &mut &[u8]) -> Result<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = take(bytes, 1)?[0];
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(Error::malformed("delta-encoded values with a number that is too long"))
+}
+
+fn ends() -> Error {
+    Error::malformed("delta-encoded values end too early")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+
+    fn all(bytes: &[u8]) -> Vec<i64> {
+        let mut deltas = Deltas::new(bytes, 1000).unwrap();
+        std::iter::from_fn(|| deltas.next().unwrap()).collect()
+    }
+
+    /// The examples of Encodings.md: 1 to 5, and 7, 5, 3, 1, 2, 3, 4, 5.
+    #[test]
+    fn the_examples_of_the_description() {
+        let counting = [0x80, 1, 4, 5, 2, 2, 0, 0, 0, 0];
+        assert_eq!(all(&counting), [1, 2, 3, 4, 5]);
+        // The least delta is -2; deltas above it: 0 0 0 3 3 3 3, in two bits each.
+        let falling = [[0x80, 1, 4, 8, 14, 3, 2, 0, 0, 0, 0xc0, 0x3f].as_slice(), &[0; 6]].concat();
+        assert_eq!(all(&falling), [7, 5, 3, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn claims_are_bounded() {
+        let kind = |result: Result<()>| result.unwrap_err().kind();
+        // 2^62 values.
+        let many = [0x80, 1, 4, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0];
+        assert_eq!(kind(check_count(&many, 1 << 30)), ErrorKind::Malformed);
+        assert_eq!(kind(check_count(&[0x80, 1, 0, 4, 0], 10)), ErrorKind::Malformed);
+        // Five prefixes of 1 to 5 bytes, five suffixes of 1 to 5 bytes: 30 bytes.
+        let lengths = [0x80, 1, 4, 5, 2, 2, 0, 0, 0, 0];
+        let page = [lengths, lengths].concat();
+        check_prefixed(&page, 5, 30).unwrap();
+        assert_eq!(kind(check_prefixed(&page, 5, 29)), ErrorKind::Limit);
+        assert_eq!(kind(check_prefixed(&page, 4, 30)), ErrorKind::Malformed);
+        for len in 0..page.len() - 4 {
+            assert!(check_prefixed(&page[..len], 5, 30).is_err(), "{len} bytes");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How long the values of a dictionary of byte arrays are: a few bytes of indices stand for many.
+
+use parquet::column::page::{Page, PageReader};
+use tensorferry_sdk::{Error, Result};
+
+/// Lengths in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Lengths {
+    /// Of a value on average.
+    pub(super) mean: u64,
+    /// Of the longest value.
+    pub(super) longest: u64,
+}
+
+/// The lengths of a chunk's dictionary, if its first page is one.
+///
+/// # Errors
+/// Whatever reading the page gives.
+pub(super) fn lengths(pages: &mut dyn PageReader) -> Result<Option<Lengths>, parquet::errors::ParquetError> {
+    let Some(Page::DictionaryPage { buf, .. }) = pages.get_next_page()? else { return Ok(None) };
+    Ok(Some(of_plain(&buf).unwrap_or_default()))
+}
+
+/// The lengths of values that each have theirs, four bytes, before them.
+fn of_plain(mut bytes: &[u8]) -> Result<Lengths> {
+    let (mut count, mut sum, mut longest) = (0, 0, 0);
+    while let Some((len, rest)) = bytes.split_first_chunk() {
+        let len = u32::from_le_bytes(*len);
+        let rest = usize::try_from(len).ok().and_then(|len| rest.get(len..));
+        bytes = rest.ok_or_else(|| Error::malformed("a dictionary that ends inside a value"))?;
+        let len = u64::from(len);
+        (count, sum, longest) = (count + 1, sum + len, longest.max(len));
+    }
+    Ok(Lengths { mean: sum.checked_div(count).unwrap_or(0), longest })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn lengths_are_those_of_the_values() {
+        let bytes = [&[1, 0, 0, 0, b'a'][..], &[5, 0, 0, 0], b"bcdef"].concat();
+        assert_eq!(of_plain(&bytes).unwrap(), Lengths { mean: 3, longest: 5 });
+        assert!(of_plain(&bytes[..bytes.len() - 1]).is_err());
+        assert_eq!(of_plain(&[]).unwrap(), Lengths::default());
+    }
+}

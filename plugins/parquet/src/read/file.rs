@@ -1,0 +1,51 @@
+//! A source's file, as the `parquet` crate reads files: by position.
+
+use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
+use tensorferry_sdk::{Error, FileId, Result, Source, check_range};
+
+/// A file of a source. Clones are the same file.
+#[derive(Clone)]
+pub(crate) struct SourceFile {
+    source: Arc<dyn Source>,
+    file: FileId,
+}
+
+impl SourceFile {
+    /// Opens the file of this name.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub(super) fn open(source: &Arc<dyn Source>, name: &str) -> Result<Self> {
+        Ok(Self { file: source.open(name)?, source: source.clone() })
+    }
+
+    /// Its name in the source.
+    pub(super) fn name(&self) -> &str {
+        self.source.name(self.file)
+    }
+
+    /// Its bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.source.len(self.file)
+    }
+
+    /// The `len` bytes at `offset`, once it is known that the file has them.
+    ///
+    /// # Errors
+    /// Malformed, if it has not; else as [`Source::read_at`].
+    pub(super) fn read(&self, offset: u64, len: u64) -> Result<Bytes> {
+        check_range(self.name(), self.len(), offset, len)?;
+        let len = usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?;
+        let mut bytes = vec![0; len];
+        self.source.read_at(self.file, offset, &mut bytes)?;
+        Ok(bytes.into())
+    }
+}
+
+impl fmt::Debug for SourceFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SourceFile").field(&self.name()).finish()
+    }
+}

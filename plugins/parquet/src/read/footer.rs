@@ -1,0 +1,104 @@
+//! The footer, read and checked: after this, every chunk lies in the file, and no flat column has more
+//! or fewer values than its row group has rows.
+
+use super::file::SourceFile;
+use crate::fault::decoded;
+use crate::{ENCRYPTED_MAGIC, MAGIC};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
+    ParquetStatisticsPolicy, RowGroupMetaData,
+};
+use tensorferry_sdk::{Error, Limits, Result, check_range};
+
+/// The footer's length and the magic.
+const TAIL: u64 = 8;
+/// What a footer becomes in memory is about as many times its length.
+const EXPANSION: u64 = 8;
+
+/// Reads the footer of a file.
+///
+/// # Errors
+/// Malformed, if the file is not Parquet or the footer points outside of it; unsupported, if it is
+/// encrypted or its chunks are in other files; over a limit, if it is too long.
+pub(super) fn read(file: &SourceFile, limits: &Limits) -> Result<ParquetMetaData> {
+    let len = file.len();
+    let tail_at = len.checked_sub(TAIL).filter(|&at| at >= MAGIC.len() as u64);
+    let tail_at = tail_at.ok_or_else(|| Error::malformed("too short for a Parquet file").found(len))?;
+    let tail = file.read(tail_at, TAIL)?;
+    let magic = &tail[4..];
+    if magic == ENCRYPTED_MAGIC {
+        return Err(Error::unsupported("the footer is encrypted"));
+    }
+    if magic != MAGIC {
+        return Err(Error::malformed("not a Parquet file, or one that is cut off")
+            .offset(len - 4)
+            .expected("PAR1")
+            .found(magic.escape_ascii()));
+    }
+    let footer_len = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
+    let footer_at = tail_at.checked_sub(footer_len).filter(|&at| at >= MAGIC.len() as u64);
+    let footer_at = footer_at.ok_or_else(|| {
+        Error::malformed("the footer is longer than the file")
+            .offset(tail_at)
+            .expected(format!("at most {}", tail_at - MAGIC.len() as u64))
+            .found(footer_len)
+    })?;
+    if footer_len > limits.header_bytes / EXPANSION {
+        return Err(Error::limit("the footer is too long")
+            .offset(tail_at)
+            .expected(format!("at most {}", limits.header_bytes / EXPANSION))
+            .found(footer_len));
+    }
+    let footer = file.read(footer_at, footer_len)?;
+    // Nothing here looks at them, and hostile ones cost memory.
+    let options = ParquetMetaDataOptions::new()
+        .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
+        .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
+        .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
+    let metadata = decoded(|| ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options)));
+    let metadata = metadata.map_err(|error| error.context("the footer").offset(footer_at))?;
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        check_group(group, footer_at).map_err(|error| error.context(format!("row group {index}")))?;
+    }
+    Ok(metadata)
+}
+
+fn check_group(group: &RowGroupMetaData, footer_at: u64) -> Result<()> {
+    if group.num_rows() < 0 {
+        return Err(Error::malformed("a negative number of rows").found(group.num_rows()));
+    }
+    for column in group.columns() {
+        check_chunk(column, group.num_rows(), footer_at)
+            .map_err(|error| error.column(column.column_path().string()))?;
+    }
+    Ok(())
+}
+
+fn check_chunk(column: &ColumnChunkMetaData, rows: i64, footer_at: u64) -> Result<()> {
+    if let Some(path) = column.file_path() {
+        return Err(Error::unsupported("its chunk is in another file").found(format!("{path:?}")));
+    }
+    let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+    let (Ok(start), Ok(len)) = (u64::try_from(start), u64::try_from(column.compressed_size())) else {
+        return Err(Error::malformed("its chunk has a negative offset or length"));
+    };
+    check_range("", footer_at, start, len).map_err(|_| {
+        Error::malformed("its chunk does not lie before the footer")
+            .offset(start)
+            .expected(format!("{len} bytes before {footer_at}"))
+    })?;
+    let (values, flat) = (column.num_values(), column.column_descr().max_rep_level() == 0);
+    if values < 0 || (flat && values != rows) {
+        return Err(Error::malformed("it has another number of values than of rows")
+            .expected(rows)
+            .found(values));
+    }
+    if column.column_descr().type_length() < 0 && is_fixed_len(column) {
+        return Err(Error::malformed("a negative length of its values"));
+    }
+    Ok(())
+}
+
+fn is_fixed_len(column: &ColumnChunkMetaData) -> bool {
+    column.column_type() == parquet::basic::Type::FIXED_LEN_BYTE_ARRAY
+}

@@ -1,0 +1,203 @@
+//! Checked pages: those of one column in one row group, decompressed by the library, and looked at
+//! before it decodes them.
+
+use super::column::ColumnChunk;
+use super::{delta, file::SourceFile};
+use crate::fault::Fault;
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::RowGroups;
+use parquet::basic::{Encoding, Type};
+use parquet::column::page::{Page, PageIterator, PageMetadata, PageReader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::SerializedPageReader;
+use parquet::schema::types::ColumnDescPtr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tensorferry_sdk::{Error, Result};
+
+/// Where a row group lies, and what bounds its decoding: the library's view of one row group.
+#[derive(Debug, Clone)]
+pub(super) struct OneGroup {
+    /// The file.
+    pub(super) file: SourceFile,
+    /// Its footer.
+    pub(super) metadata: Arc<ParquetMetaData>,
+    /// Which row group.
+    pub(super) index: usize,
+    /// Bytes that a page, or the pages of lists that one batch needs, may be decoded to.
+    pub(super) most: u64,
+    /// Bytes that the pages of lists that were read for the batch at hand are decoded to.
+    pub(super) listed: Arc<AtomicU64>,
+    /// Where errors are left.
+    pub(super) fault: Fault,
+}
+
+impl OneGroup {
+    /// Its metadata.
+    pub(super) fn group(&self) -> &RowGroupMetaData {
+        self.metadata.row_group(self.index)
+    }
+
+    /// The pages of a column.
+    pub(super) fn pages(&self, column: usize) -> Result<CheckedPages, ParquetError> {
+        let group = self.group();
+        let rows = usize::try_from(group.num_rows())?;
+        let chunk = ColumnChunk::new(&self.file, group, column, self.most, &self.fault);
+        let metadata = group.column(column);
+        let pages = SerializedPageReader::new(Arc::new(chunk.clone()), metadata, rows, None)?;
+        let descriptor = metadata.column_descr_ptr();
+        Ok(CheckedPages { pages, chunk, descriptor, most: self.most, listed: self.listed.clone() })
+    }
+}
+
+impl RowGroups for OneGroup {
+    fn num_rows(&self) -> usize {
+        usize::try_from(self.group().num_rows()).unwrap_or(0)
+    }
+
+    fn column_chunks(&self, i: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
+        Ok(Box::new(Once(Some(self.pages(i)?))))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(std::iter::once(self.group()))
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
+    }
+}
+
+/// The pages of the one row group.
+struct Once(Option<CheckedPages>);
+
+impl Iterator for Once {
+    type Item = Result<Box<dyn PageReader>, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.take().map(|pages| Ok(Box::new(pages) as _))
+    }
+}
+
+impl PageIterator for Once {}
+
+/// Pages, checked.
+pub(super) struct CheckedPages {
+    pages: SerializedPageReader<ColumnChunk>,
+    chunk: ColumnChunk,
+    descriptor: ColumnDescPtr,
+    most: u64,
+    listed: Arc<AtomicU64>,
+}
+
+impl CheckedPages {
+    fn check(&self, page: &Page) -> Result<()> {
+        let values = u64::from(page.num_values());
+        if !page.is_data_page() {
+            return Ok(());
+        }
+        if self.descriptor.max_rep_level() > 0 {
+            // All values of a row are decoded at once, and a few bytes may stand for many.
+            let width = match self.descriptor.physical_type() {
+                Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(self.descriptor.type_length()).unwrap_or(0),
+                _ => 8,
+            };
+            // Each value has two levels.
+            let bytes = values.saturating_mul(width + 4).saturating_add(page.buffer().len() as u64);
+            let sum = self.listed.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+            if sum > self.most {
+                return Err(Error::limit("lists that are too long to be decoded at once")
+                    .expected(format!("at most {} bytes", self.most))
+                    .found(sum));
+            }
+        }
+        // A count is allocated before the values are looked at, four bytes each.
+        let most_values = values.min(self.most / 8);
+        match page.encoding() {
+            Encoding::DELTA_BINARY_PACKED | Encoding::DELTA_LENGTH_BYTE_ARRAY => {
+                delta::check_count(&self.values(page)?, most_values)
+            }
+            Encoding::DELTA_BYTE_ARRAY => delta::check_prefixed(&self.values(page)?, most_values, self.most),
+            _ => Ok(()),
+        }
+    }
+
+    /// What follows a data page's levels.
+    fn values(&self, page: &Page) -> Result<Bytes> {
+        let cut = || Error::malformed("a page ends inside its levels");
+        match page {
+            Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
+                let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
+                from(buf, levels).ok_or_else(cut)
+            }
+            Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
+                let mut rest = buf.clone();
+                for (most, encoding) in [
+                    (self.descriptor.max_rep_level(), rep_level_encoding),
+                    (self.descriptor.max_def_level(), def_level_encoding),
+                ] {
+                    if most == 0 {
+                        continue;
+                    }
+                    let len = if *encoding == Encoding::RLE {
+                        let len = rest.first_chunk().ok_or_else(cut)?;
+                        4 + u64::from(u32::from_le_bytes(*len))
+                    } else {
+                        // BIT_PACKED, of the first writers: a level's bits side by side.
+                        let width = u64::from(16 - most.leading_zeros());
+                        (u64::from(*num_values) * width).div_ceil(8)
+                    };
+                    rest = from(&rest, len).ok_or_else(cut)?;
+                }
+                Ok(rest)
+            }
+            Page::DictionaryPage { buf, .. } => Ok(buf.clone()),
+        }
+    }
+}
+
+fn from(bytes: &Bytes, start: u64) -> Option<Bytes> {
+    let start = usize::try_from(start).ok().filter(|&start| start <= bytes.len())?;
+    Some(bytes.slice(start..))
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl PageReader for CheckedPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        let page = self.pages.get_next_page()?;
+        if let Some(page) = &page {
+            self.check(page).map_err(|error| self.chunk.fail(error))?;
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.pages.skip_next_page()
+    }
+
+    fn at_record_boundary(&mut self) -> Result<bool, ParquetError> {
+        self.pages.at_record_boundary()
+    }
+
+    fn supports_deferred_dictionary(&self) -> bool {
+        // A page that is read here later would not be checked, and nothing is skipped.
+        false
+    }
+
+    fn take_deferred_dictionary(&mut self) -> Result<Option<Page>, ParquetError> {
+        Ok(None)
+    }
+}
+
+impl Iterator for CheckedPages {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}

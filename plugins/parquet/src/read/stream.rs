@@ -1,0 +1,209 @@
+//! A stream: the rows of one row group, in batches.
+
+use super::OpenFile;
+use super::dictionary::{self, Lengths};
+use super::pages::OneGroup;
+use crate::fault::{Fault, decoded, one_line, panicked};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::basic::Type;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tensorferry_sdk::arrow_array::{Array, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
+use tensorferry_sdk::records::{Batched, Batches, stream_error};
+use tensorferry_sdk::{Error, Result};
+
+/// A row group of a file.
+#[derive(Debug, Clone)]
+pub(super) struct RowGroup {
+    /// The file.
+    pub(super) file: OpenFile,
+    /// Which of its row groups.
+    pub(super) index: usize,
+}
+
+/// Streams the columns that are asked for. A page, or what a row is decoded to, may have `most` bytes.
+///
+/// # Errors
+/// Malformed or over a limit: what the row group's dictionaries claim.
+pub(super) fn open(group: &RowGroup, schema: &SchemaRef, request: &Batches, most: u64) -> Result<Batched> {
+    let all = schema.fields().len();
+    let columns = request.columns.clone().unwrap_or_else(|| (0..all).collect());
+    let schema = schema.project(&columns).map_err(|error| Error::plugin(one_line(&error.to_string())))?;
+    let rows = u64::try_from(group.file.metadata.row_group(group.index).num_rows()).unwrap_or(0);
+    let pages = OneGroup {
+        file: group.file.file.clone(),
+        metadata: group.file.metadata.clone(),
+        index: group.index,
+        most,
+        listed: Arc::default(),
+        fault: Fault::default(),
+    };
+    let mut stream = Stream {
+        name: group.file.file.name().to_owned(),
+        fields: group.file.fields.clone(),
+        schema: Arc::new(schema),
+        columns,
+        left: rows,
+        batch_rows: 1,
+        listed: pages.listed.clone(),
+        pages,
+        reader: None,
+    };
+    let batch_rows = stream.rows_of_a_batch(request);
+    stream.batch_rows = batch_rows.map_err(|error| stream.placed(error))?;
+    if stream.columns.is_empty() || rows == 0 {
+        return Ok(Box::new(stream));
+    }
+    let reader = stream.reader(&stream.columns);
+    stream.reader = Some(reader.map_err(|error| stream.placed(error))?);
+    Ok(Box::new(stream))
+}
+
+struct Stream {
+    name: String,
+    fields: Fields,
+    schema: SchemaRef,
+    columns: Vec<usize>,
+    /// Rows that are still to come.
+    left: u64,
+    batch_rows: usize,
+    listed: Arc<AtomicU64>,
+    pages: OneGroup,
+    /// None where there is nothing to decode.
+    reader: Option<ParquetRecordBatchReader>,
+}
+
+impl Stream {
+    fn placed(&self, error: Error) -> Error {
+        error.context(format!("row group {}", self.pages.index)).file(&self.name)
+    }
+
+    fn reader(&self, columns: &[usize]) -> Result<ParquetRecordBatchReader> {
+        let built = decoded(|| {
+            let descriptor = self.pages.metadata.file_metadata().schema_descr();
+            let mask = ProjectionMask::roots(descriptor, columns.iter().copied());
+            let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(&self.fields))?;
+            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &self.pages, self.batch_rows, None)
+        });
+        built.map_err(|error| self.pages.fault.take().unwrap_or(error))
+    }
+
+    /// How many rows keep a batch within what is asked for: by the chunks' lengths, and never so many
+    /// that a repeated value could make them longer than `most`.
+    fn rows_of_a_batch(&self, request: &Batches) -> Result<usize> {
+        let group = self.pages.group();
+        let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
+        let descriptor = self.pages.metadata.file_metadata().schema_descr();
+        let (mut bytes, mut widest): (u64, u64) = (0, 1);
+        for (index, column) in group.columns().iter().enumerate() {
+            if !self.columns.contains(&descriptor.get_column_root_idx(index)) {
+                continue;
+            }
+            let values = u64::try_from(column.num_values()).unwrap_or(0);
+            let encoded = u64::try_from(column.uncompressed_size()).unwrap_or(0);
+            let lengths = match column.column_type() {
+                Type::BOOLEAN => Lengths { mean: 1, longest: 1 },
+                Type::INT32 | Type::FLOAT => Lengths { mean: 4, longest: 4 },
+                Type::INT64 | Type::DOUBLE | Type::INT96 => Lengths { mean: 8, longest: 8 },
+                Type::FIXED_LEN_BYTE_ARRAY => {
+                    let width = u64::try_from(column.column_descr().type_length()).unwrap_or(0);
+                    Lengths { mean: width, longest: width }
+                }
+                Type::BYTE_ARRAY if column.dictionary_page_offset().is_some() => {
+                    let read = decoded(|| dictionary::lengths(&mut self.pages.pages(index)?));
+                    let read = read.map_err(|error| self.pages.fault.take().unwrap_or(error))?;
+                    read.unwrap_or_default()
+                }
+                Type::BYTE_ARRAY => Lengths::default(),
+            };
+            bytes = bytes.saturating_add(encoded.max(values.saturating_mul(lengths.mean)));
+            widest = widest.max(lengths.longest.saturating_mul(values.div_ceil(rows)));
+        }
+        if widest > self.pages.most {
+            return Err(Error::limit("values that are too long")
+                .expected(format!("at most {} bytes", self.pages.most))
+                .found(widest));
+        }
+        let by_bytes = u128::from(request.bytes) * u128::from(rows) / u128::from(bytes.max(1));
+        let within = u64::try_from(by_bytes).unwrap_or(u64::MAX).min(self.pages.most / widest).min(rows);
+        Ok(usize::try_from(within).unwrap_or(usize::MAX).clamp(1, request.rows.max(1)))
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.listed.store(0, Ordering::Relaxed);
+        let columns = match &mut self.reader {
+            None => Vec::new(),
+            Some(reader) => {
+                let next = catch_unwind(AssertUnwindSafe(|| reader.next()))
+                    .map_err(|payload| panicked(payload.as_ref()))?;
+                match next {
+                    Some(Ok(batch)) => batch.columns().to_vec(),
+                    Some(Err(error)) => return Err(Error::malformed(one_line(&error.to_string()))),
+                    None => {
+                        return Err(Error::malformed("fewer rows than the footer says")
+                            .found(format!("{} less", self.left)));
+                    }
+                }
+            }
+        };
+        let rows = columns.first().map_or(self.batch_rows, |column| column.len());
+        let rows = rows.min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+        let batch = batch.map_err(|error| Error::malformed(one_line(&error.to_string())))?;
+        self.left -= rows as u64;
+        Ok(Some(batch))
+    }
+
+    /// The first of the columns that cannot be read alone: the library does not say which it was.
+    fn culprit(&self) -> Option<String> {
+        let bad = self.columns.iter().position(|&column| {
+            let Ok(reader) = self.reader(&[column]) else { return true };
+            let drained = catch_unwind(AssertUnwindSafe(|| {
+                let mut rows = 0;
+                for batch in reader {
+                    rows += batch?.num_rows();
+                    self.listed.store(0, Ordering::Relaxed);
+                }
+                Ok::<_, ArrowError>(rows)
+            }));
+            !matches!(drained, Ok(Ok(rows)) if i64::try_from(rows) == Ok(self.pages.group().num_rows()))
+        })?;
+        // Whatever was kept on the way is what is known already.
+        drop(self.pages.fault.take());
+        Some(self.schema.field(bad).name().clone())
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let error = match self.next_batch() {
+            Ok(batch) => return batch.map(Ok),
+            Err(error) => error,
+        };
+        self.left = 0;
+        self.reader = None;
+        let error = match self.pages.fault.take() {
+            Some(kept) => kept,
+            None => match self.culprit() {
+                Some(column) => error.column(column),
+                None => error,
+            },
+        };
+        Some(Err(stream_error(self.placed(error))))
+    }
+}
+
+impl RecordBatchReader for Stream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}

@@ -1,0 +1,111 @@
+//! The writer: every row group is encoded on its own, as a small file in memory, and the footer puts
+//! them together.
+
+mod encode;
+mod footer;
+mod stored;
+
+use crate::MAGIC;
+use crate::options::WriteOptions;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::properties::WriterProperties;
+use stored::Stored;
+use tensorferry_sdk::arrow_array::RecordBatch;
+use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::records::{Encoded, Group, PlacedPiece, RecordPlan, RecordWriter};
+use tensorferry_sdk::{ByteSink, Context, Loss, Options, Result, Target};
+
+/// Writes with these options.
+pub(crate) struct Writer(WriteOptions);
+
+impl Writer {
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        WriteOptions::new(options).map(Self)
+    }
+}
+
+impl RecordWriter for Writer {
+    fn plan(
+        &self,
+        schema: &SchemaRef,
+        _rows: Option<u64>,
+        target: &Target,
+        _context: &dyn Context,
+    ) -> Result<Box<dyn RecordPlan>> {
+        let (stored, losses) = stored::stored(schema)?;
+        let properties = encode::properties(&stored, &self.0)?;
+        let empty = encode::empty_file(&stored, &properties)?;
+        Ok(Box::new(Plan {
+            files: file_names(target, self.0.shards),
+            group: Group { rows: self.0.row_group_rows, bytes: self.0.row_group_size },
+            stored,
+            properties,
+            empty,
+            losses,
+        }))
+    }
+}
+
+struct Plan {
+    files: Vec<String>,
+    group: Group,
+    stored: Stored,
+    properties: WriterProperties,
+    /// What the footer of a file without rows says.
+    empty: ParquetMetaData,
+    losses: Vec<Loss>,
+}
+
+impl RecordPlan for Plan {
+    fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    fn group(&self) -> Group {
+        self.group
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.losses.clone()
+    }
+
+    fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
+        output.write(MAGIC)
+    }
+
+    fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+        let note = encode::row_group(&self.stored, &self.properties, batches, output)?;
+        Ok(Encoded { note, losses: Vec::new() })
+    }
+
+    fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
+        footer::write(&self.empty, pieces, output)
+    }
+}
+
+/// `data.parquet`, or with a number of shards `data-00000-of-00002.parquet` and so on, the way
+/// TensorFlow's and the Hub's tools number them.
+fn file_names(target: &Target, shards: Option<u32>) -> Vec<String> {
+    let name = match target {
+        Target::File(name) => name,
+        Target::Folder => "data.parquet",
+    };
+    let Some(shards) = shards else { return vec![name.to_owned()] };
+    let suffix = crate::SUFFIXES.into_iter().find(|suffix| name.ends_with(suffix));
+    let stem = suffix.and_then(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+    let suffix = suffix.unwrap_or(crate::SUFFIXES[0]);
+    (0..shards).map(|shard| format!("{stem}-{shard:05}-of-{shards:05}{suffix}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_numbered() {
+        let file = |name: &str| Target::File(name.to_owned());
+        assert_eq!(file_names(&file("a.pq"), None), ["a.pq"]);
+        assert_eq!(file_names(&file("a.pq"), Some(2)), ["a-00000-of-00002.pq", "a-00001-of-00002.pq"]);
+        assert_eq!(file_names(&Target::Folder, Some(1)), ["data-00000-of-00001.parquet"]);
+    }
+}

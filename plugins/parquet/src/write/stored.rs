@@ -1,0 +1,170 @@
+//! What is stored of a schema: the columns whose types Parquet has, in the units that it has.
+
+use crate::fault::one_line;
+use arrow_cast::cast::{CastOptions, cast_with_options};
+use parquet::arrow::ArrowSchemaConverter;
+use std::borrow::Cow;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
+use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use tensorferry_sdk::{Error, Loss, LossKind, Result};
+
+/// A schema as it is written, and where its columns come from.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    /// As it is written.
+    pub(super) schema: SchemaRef,
+    /// The column of the rows that each of its columns is.
+    from: Vec<usize>,
+    /// Whether the rows are written as they are.
+    unchanged: bool,
+}
+
+/// What of `schema` can be stored, and what is lost.
+///
+/// # Errors
+/// Unsupported, if none of its columns can be; usage, if two have one name.
+pub(super) fn stored(schema: &Schema) -> Result<(Stored, Vec<Loss>)> {
+    let (mut fields, mut from, mut losses) = (Vec::<FieldRef>::new(), Vec::new(), Vec::new());
+    for (index, field) in schema.fields().iter().enumerate() {
+        if fields.iter().any(|other| other.name() == field.name()) {
+            return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
+        }
+        match storable(field) {
+            Ok(field) => {
+                fields.push(field);
+                from.push(index);
+            }
+            Err(why) => {
+                losses.push(Loss::new(LossKind::Tensor, field.name(), format!("Parquet has no {why}")))
+            }
+        }
+    }
+    if fields.is_empty() && !losses.is_empty() {
+        return Err(Error::unsupported("no column that Parquet can hold").found(&losses[0].why));
+    }
+    let unchanged = schema.fields().iter().eq(fields.iter());
+    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    Ok((Stored { schema, from, unchanged }, losses))
+}
+
+impl Stored {
+    /// Rows as they are written.
+    pub(super) fn rows<'a>(&self, batch: &'a RecordBatch) -> Result<Cow<'a, RecordBatch>> {
+        if self.unchanged && batch.schema_ref().fields() == self.schema.fields() {
+            return Ok(Cow::Borrowed(batch));
+        }
+        let exact = CastOptions { safe: false, ..CastOptions::default() };
+        let columns = self.schema.fields().iter().zip(&self.from).map(|(field, &index)| {
+            let column = batch.columns().get(index).ok_or_else(|| Error::plugin("rows of another schema"))?;
+            if column.data_type() == field.data_type() {
+                return Ok(column.clone());
+            }
+            let cast = cast_with_options(column, field.data_type(), &exact);
+            cast.map_err(|error| Error::unsupported(one_line(&error.to_string())).column(field.name()))
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+        rows.map(Cow::Owned).map_err(|error| Error::plugin(one_line(&error.to_string())))
+    }
+}
+
+/// The field as it is stored, or what it is that Parquet has not.
+fn storable(field: &Field) -> Result<FieldRef, String> {
+    let data_type = storable_type(field.data_type())?;
+    let stored = field.clone().with_data_type(data_type);
+    // The library's own word on what is left: the precision of decimals, for example.
+    let schema = Schema::new(vec![stored.clone()]);
+    match ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema) {
+        Ok(_) => Ok(Arc::new(stored)),
+        Err(error) => Err(format!("column of {}: {}", field.data_type(), one_line(&error.to_string()))),
+    }
+}
+
+/// Seconds become milliseconds: Parquet counts in those, and in micro- and nanoseconds.
+fn storable_type(data_type: &DataType) -> Result<DataType, String> {
+    let child = |field: &FieldRef| -> Result<FieldRef, String> {
+        Ok(Arc::new(field.as_ref().clone().with_data_type(storable_type(field.data_type())?)))
+    };
+    Ok(match data_type {
+        DataType::Union(..) => return Err("unions".to_owned()),
+        DataType::Interval(IntervalUnit::MonthDayNano) => return Err("intervals with nanoseconds".to_owned()),
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
+        DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
+        DataType::Date64 => DataType::Date32,
+        DataType::List(field) => DataType::List(child(field)?),
+        DataType::LargeList(field) => DataType::LargeList(child(field)?),
+        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(child(field)?, *size),
+        DataType::ListView(field) => DataType::List(child(field)?),
+        DataType::LargeListView(field) => DataType::LargeList(child(field)?),
+        DataType::Map(field, sorted) => DataType::Map(child(field)?, *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(child).collect::<Result<_, _>>()?),
+        DataType::RunEndEncoded(_, values) => storable_type(values.data_type())?,
+        other => other.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::arrow_array::{
+        Array, ArrayRef, Int64Array, TimestampMillisecondArray, TimestampSecondArray,
+    };
+    use tensorferry_sdk::arrow_schema::{UnionFields, UnionMode};
+
+    #[test]
+    fn what_parquet_lacks_is_a_loss() {
+        let union = DataType::Union(UnionFields::empty(), UnionMode::Sparse);
+        let nested = DataType::List(Arc::new(Field::new("item", union.clone(), true)));
+        let schema = Schema::new(vec![
+            Field::new("union", union.clone(), true),
+            Field::new("kept", DataType::Int64, true),
+            Field::new("nested", nested, true),
+            Field::new("empty", DataType::Struct([].into()), true),
+        ]);
+        let (stored, losses) = stored(&schema).unwrap();
+        assert_eq!(stored.schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>(), ["kept"]);
+        assert_eq!(
+            losses.iter().map(|loss| loss.what.as_str()).collect::<Vec<_>>(),
+            ["union", "nested", "empty"]
+        );
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        let others =
+            [0, 2, 3].map(|i| tensorferry_sdk::arrow_array::new_null_array(schema.field(i).data_type(), 2));
+        let [union, nested, empty] = others;
+        let batch =
+            RecordBatch::try_new(Arc::new(schema), vec![union, column.clone(), nested, empty]).unwrap();
+        assert_eq!(stored.rows(&batch).unwrap().columns(), [column]);
+        let nothing = Schema::new(vec![Field::new(
+            "union",
+            DataType::Union(UnionFields::empty(), UnionMode::Dense),
+            true,
+        )]);
+        assert!(self::stored(&nothing).unwrap_err().to_string().contains("no column that Parquet can hold"));
+    }
+
+    #[test]
+    fn seconds_become_milliseconds() {
+        let schema = Schema::new(vec![Field::new(
+            "t",
+            DataType::Timestamp(TimeUnit::Second, Some("UTC".into())),
+            true,
+        )]);
+        let column: ArrayRef =
+            Arc::new(TimestampSecondArray::from(vec![Some(-1), None]).with_timezone("UTC"));
+        let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![column]).unwrap();
+        let (stored, losses) = stored(&schema).unwrap();
+        assert_eq!(losses, []);
+        let expected = TimestampMillisecondArray::from(vec![Some(-1000), None]).with_timezone("UTC");
+        assert_eq!(stored.rows(&batch).unwrap().column(0).to_data(), expected.to_data());
+        // More seconds than milliseconds can count: no silent null.
+        let column: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]).with_timezone("UTC"));
+        let batch = RecordBatch::try_new(Arc::new(schema), vec![column]).unwrap();
+        assert!(stored.rows(&batch).is_err());
+    }
+}

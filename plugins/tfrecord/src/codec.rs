@@ -1,0 +1,117 @@
+//! A codec is what a whole file is compressed with.
+
+use crate::bytes::{Decoder, Inflated, Input, Plain, Sequential, Unsnapped, Window};
+use crate::frame::{HEADER, length};
+use std::ops::Deref;
+use tensorferry_sdk::{ErrorKind, FileId, Limits, Result, Source};
+
+/// How much of a file is looked at to find out its codec. TensorFlow's blocks of snappy have at most
+/// 256 KiB of records; a longer one starts with its first record all the same.
+const LOOK: usize = 16;
+
+/// What a file is compressed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Codec {
+    /// Nothing.
+    None,
+    /// Gzip members.
+    Gzip,
+    /// A zlib stream.
+    Zlib,
+    /// TensorFlow's blocks of snappy.
+    Snappy,
+}
+
+impl Codec {
+    /// Every codec by its word.
+    pub(crate) const WORDS: [(&'static str, Self); 4] =
+        [("none", Self::None), ("gzip", Self::Gzip), ("zlib", Self::Zlib), ("snappy", Self::Snappy)];
+
+    /// The codec of that word.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        Self::WORDS.into_iter().find(|(known, _)| *known == word).map(|(_, codec)| codec)
+    }
+
+    /// A window on the decompressed bytes of a file. `limits` bound what a block may claim.
+    pub(crate) fn window<'s, S: SharedSource + 's>(
+        self,
+        source: &S,
+        file: FileId,
+        limits: &Limits,
+    ) -> Box<dyn Window + Send + 's> {
+        fn boxed<'s, D: Decoder + 's>(decoder: D) -> Box<dyn Window + Send + 's> {
+            Box::new(Sequential::new(decoder))
+        }
+        let input = || Input::new(source.clone(), file);
+        match self {
+            Self::None => Box::new(Plain::new(source.clone(), file, source.len(file))),
+            Self::Gzip => boxed(Inflated::gzip(input())),
+            Self::Zlib => boxed(Inflated::zlib(input())),
+            Self::Snappy => boxed(Unsnapped::new(input(), limits.header_bytes)),
+        }
+    }
+}
+
+/// A source that a call has been lent, or a stream shares.
+pub(crate) trait SharedSource: Deref<Target: Source> + Clone + Send {}
+
+impl<S: Deref<Target: Source> + Clone + Send> SharedSource for S {}
+
+/// What a look at a file tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sniffed {
+    /// Its codec; a file that fits none is read as plain, so that its first length is what is wrong.
+    pub(crate) codec: Codec,
+    /// Whether there is a first length whose checksum is right.
+    pub(crate) is_certain: bool,
+}
+
+/// Finds out a file's codec.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) -> Result<Sniffed> {
+    let starts = |codec: Codec| match codec.window(source, file, limits).at(0, LOOK) {
+        Ok(bytes) => Ok(Start { is_sound: true, is_header: length(bytes).is_some() }),
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
+        Err(_) => Ok(Start { is_sound: false, is_header: false }),
+    };
+    for (_, codec) in Codec::WORDS {
+        if starts(codec)?.is_header {
+            return Ok(Sniffed { codec, is_certain: true });
+        }
+    }
+    let codec = match sniff_magic(&**source, file)? {
+        // A file of no records, or a damaged one.
+        Codec::Zlib if starts(Codec::Zlib)?.is_sound => Codec::Zlib,
+        Codec::Gzip => Codec::Gzip,
+        _ => Codec::None,
+    };
+    Ok(Sniffed { codec, is_certain: false })
+}
+
+/// The codec that a file's first bytes look like: snappy's look like nothing.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn sniff_magic<S: Source + ?Sized>(source: &S, file: FileId) -> Result<Codec> {
+    let mut first = [0; HEADER];
+    let there = usize::try_from(source.len(file)).map_or(HEADER, |len| len.min(HEADER));
+    source.read_at(file, 0, &mut first[..there])?;
+    Ok(match first {
+        _ if length(&first).is_some() => Codec::None,
+        [0x1f, 0x8b, 8, ..] => Codec::Gzip,
+        [cmf, flags, ..] if is_zlib(cmf, flags) => Codec::Zlib,
+        _ => Codec::None,
+    })
+}
+
+struct Start {
+    is_sound: bool,
+    is_header: bool,
+}
+
+/// Whether two bytes are a zlib stream's header: deflate, a window of 32 KiB, checked.
+fn is_zlib(cmf: u8, flags: u8) -> bool {
+    cmf == 0x78 && u16::from_be_bytes([cmf, flags]) % 31 == 0
+}

@@ -1,0 +1,340 @@
+//! A builder takes one column's feature of each record and makes an array of them.
+
+use super::leaf::{self, BadValue};
+use super::values::Values;
+use super::{Column, Missing, Shape, item};
+use crate::message::{Kind, Part, Pieces, lists};
+use crate::wire::Broken;
+use arrow_array::{ArrayRef, FixedSizeListArray, ListArray, NullArray};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer, ScalarBuffer};
+use std::sync::Arc;
+
+/// The rows so far.
+#[derive(Debug)]
+pub(super) struct Builder {
+    column: Column,
+    product: usize,
+    values: Values,
+    /// Lists of features: where each step ends, in elements of the shape. Not used where it is fixed.
+    step_ends: Vec<i32>,
+    step_validity: BooleanBufferBuilder,
+    /// Where each row ends, in elements or in steps. Not used where the shape is fixed.
+    ends: Vec<i32>,
+    validity: BooleanBufferBuilder,
+    rows: usize,
+    /// What there was before the last row that was begun.
+    before: Lengths,
+    /// What there is of whole rows.
+    whole: Lengths,
+    /// How many features had no kind.
+    unset: u64,
+}
+
+/// How much there is of values and of steps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Lengths {
+    values: usize,
+    steps: usize,
+}
+
+/// Why a feature does not fit its column.
+#[derive(Debug)]
+pub(crate) enum Misfit {
+    Broken(Broken),
+    /// It contradicts the schema.
+    Contradiction {
+        expected: String,
+        found: String,
+    },
+    /// It is missing in this row, and must not be.
+    Missing(usize),
+    /// A value of this row does not fit the column's type.
+    Value {
+        row: usize,
+        expected: String,
+        found: String,
+    },
+}
+
+impl From<Broken> for Misfit {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+impl Builder {
+    pub(super) fn new(column: Column, capacity: usize) -> Self {
+        Self {
+            product: column.shape.product(),
+            values: Values::new(column.kind),
+            column,
+            step_ends: Vec::new(),
+            step_validity: BooleanBufferBuilder::new(0),
+            ends: Vec::new(),
+            validity: BooleanBufferBuilder::new(capacity),
+            rows: 0,
+            before: Lengths::default(),
+            whole: Lengths::default(),
+            unset: 0,
+        }
+    }
+
+    /// What a row takes, whatever the record holds.
+    pub(super) fn row_bytes(&self) -> u64 {
+        match (&self.column.shape, self.column.part) {
+            (Shape::Fixed(_), Part::Features) => 8 * self.product as u64,
+            _ => 4,
+        }
+    }
+
+    /// How many features have had no kind so far, counted anew from here.
+    pub(super) fn take_unset(&mut self) -> u64 {
+        std::mem::take(&mut self.unset)
+    }
+
+    /// Sets the feature of a row; of several for one row, the last counts.
+    #[inline]
+    pub(super) fn set(&mut self, row: usize, feature: Pieces<'_>) -> Result<(), Misfit> {
+        if self.rows > row {
+            self.rollback(row);
+        }
+        self.pad(row)?;
+        self.before = self.lengths();
+        if self.column.part == Part::Features {
+            let seen = self.feature(feature, self.before.values)?;
+            return self.end_row(seen);
+        }
+        feature.each(|list| {
+            Pieces::Fields(1, list).each(|step| {
+                let before = self.values.len();
+                let seen = self.feature(Pieces::One(step), before)?;
+                self.end_step(seen, before)
+            })
+        })?;
+        self.end_list()
+    }
+
+    /// Drops what there is of a row.
+    pub(super) fn rollback(&mut self, row: usize) {
+        if self.rows > row {
+            self.rows = row;
+            self.validity.truncate(row);
+            self.ends.truncate(row);
+            self.whole = self.before;
+        }
+        self.values.truncate(self.whole.values);
+        self.step_ends.truncate(self.whole.steps);
+        self.step_validity.truncate(self.whole.steps);
+    }
+
+    fn lengths(&self) -> Lengths {
+        Lengths { values: self.values.len(), steps: self.step_validity.len() }
+    }
+
+    /// Appends a feature's values, and says of which kind they are.
+    #[inline]
+    fn feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, Broken> {
+        let mut seen = None;
+        feature.each(|piece| {
+            lists(piece, |kind, list| {
+                // Of a oneof the last counts, and pieces of one message are one message.
+                if seen.is_some_and(|seen| seen != kind) {
+                    self.values.truncate(before);
+                }
+                seen = Some(kind);
+                if seen == self.column.kind { self.values.append(list) } else { Ok(()) }
+            })
+        })?;
+        Ok(seen)
+    }
+
+    #[inline]
+    fn end_row(&mut self, seen: Option<Kind>) -> Result<(), Misfit> {
+        let Some(kind) = seen else {
+            self.unset += 1;
+            return self.pad(self.rows + 1);
+        };
+        self.check(kind, self.values.len() - self.before.values)?;
+        if let Shape::Ragged(_) = self.column.shape {
+            self.ends.push(length(self.values.len() / self.product));
+        }
+        self.complete_row();
+        Ok(())
+    }
+
+    #[inline]
+    fn complete_row(&mut self) {
+        self.validity.append(true);
+        self.rows += 1;
+        self.whole = self.lengths();
+    }
+
+    fn end_step(&mut self, seen: Option<Kind>, before: usize) -> Result<(), Misfit> {
+        match seen {
+            Some(kind) => self.check(kind, self.values.len() - before)?,
+            None => {
+                self.unset += 1;
+                if let Shape::Fixed(_) = self.column.shape {
+                    self.values.fill(self.product);
+                }
+            }
+        }
+        if let Shape::Ragged(_) = self.column.shape {
+            self.step_ends.push(length(self.values.len() / self.product));
+        }
+        self.step_validity.append(seen.is_some());
+        Ok(())
+    }
+
+    fn end_list(&mut self) -> Result<(), Misfit> {
+        if self.column.kind.is_none() {
+            // Steps without a value: nothing that an array of nulls could hold.
+            return self.pad(self.rows + 1);
+        }
+        self.ends.push(length(self.step_validity.len()));
+        self.complete_row();
+        Ok(())
+    }
+
+    /// Whether a feature is of the column's kind and has as many values as its shape wants.
+    #[inline]
+    fn check(&self, kind: Kind, count: usize) -> Result<(), Misfit> {
+        let fits = match self.column.shape {
+            Shape::Fixed(_) => count == self.product,
+            Shape::Ragged(_) => self.product == 1 || count.is_multiple_of(self.product),
+        };
+        if fits && self.column.kind == Some(kind) { Ok(()) } else { Err(self.contradiction(kind, count)) }
+    }
+
+    #[cold]
+    fn contradiction(&self, kind: Kind, count: usize) -> Misfit {
+        let Some(expected) = self.column.kind else {
+            return Misfit::Contradiction { expected: "no value".to_owned(), found: kind.word().to_owned() };
+        };
+        if expected != kind {
+            return Misfit::Contradiction {
+                expected: expected.word().to_owned(),
+                found: kind.word().to_owned(),
+            };
+        }
+        let expected = match self.column.shape {
+            Shape::Fixed(_) => format!("{} values", self.product),
+            Shape::Ragged(_) => format!("a multiple of {} values", self.product),
+        };
+        Misfit::Contradiction { expected, found: format!("{count} values") }
+    }
+
+    /// Appends what stands for missing features, up to a row.
+    #[inline]
+    fn pad(&mut self, row: usize) -> Result<(), Misfit> {
+        if self.rows < row { self.pad_rows(row) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn pad_rows(&mut self, row: usize) -> Result<(), Misfit> {
+        let is_list = self.column.part == Part::Lists;
+        for missing in self.rows..row {
+            let is_valid = match &self.column.missing {
+                Missing::Refused => return Err(Misfit::Missing(missing)),
+                Missing::Null => {
+                    if let (Shape::Fixed(_), false, true) =
+                        (&self.column.shape, is_list, self.column.kind.is_some())
+                    {
+                        self.values.fill(self.product);
+                    }
+                    false
+                }
+                Missing::Values(default) => {
+                    self.values.extend(default);
+                    true
+                }
+            };
+            if is_list {
+                self.ends.push(length(self.step_validity.len()));
+            } else if let Shape::Ragged(_) = self.column.shape {
+                self.ends.push(length(self.values.len() / self.product));
+            }
+            self.validity.append(is_valid);
+            self.rows += 1;
+        }
+        self.whole = self.lengths();
+        Ok(())
+    }
+
+    /// The array of `rows` rows; the builder is as new.
+    pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, Misfit> {
+        self.pad(rows)?;
+        // Batches of one input are alike.
+        let mut fresh = Self::new(self.column.clone(), rows);
+        fresh.values = self.values.fresh();
+        fresh.ends.reserve(self.ends.len());
+        let Self { column, values, step_ends, mut step_validity, ends, mut validity, unset, .. } =
+            std::mem::replace(self, fresh);
+        self.unset = unset;
+        if column.kind.is_none() {
+            return Ok(Arc::new(NullArray::new(rows)));
+        }
+        let validity = nulls(&mut validity);
+        let rows_of = |bad: BadValue| {
+            let element = bad.index / self.product;
+            let step = match column.shape {
+                Shape::Fixed(_) => element,
+                Shape::Ragged(_) if column.part == Part::Lists => after(&step_ends, element),
+                Shape::Ragged(_) => after(&ends, element),
+            };
+            let row = if column.part == Part::Lists { after(&ends, step) } else { step };
+            (row, bad)
+        };
+        let is_list = column.part == Part::Lists;
+        let shape_validity = if is_list { nulls(&mut step_validity) } else { validity.clone() };
+        let is_scalar = matches!(&column.shape, Shape::Fixed(dims) if dims.is_empty());
+        let leaf_validity = if is_scalar { shape_validity.clone() } else { None };
+        let leaf = leaf::array(values, &column.leaf, leaf_validity).map_err(|bad| {
+            let (row, bad) = rows_of(bad);
+            Misfit::Value { row, expected: bad.expected, found: bad.found }
+        })?;
+        let shaped = match &column.shape {
+            Shape::Fixed(dims) => fixed(leaf, dims, shape_validity),
+            Shape::Ragged(dims) => {
+                let ends = if is_list { step_ends } else { ends.clone() };
+                ragged(fixed(leaf, dims, None), &ends, shape_validity)
+            }
+        };
+        Ok(if is_list { ragged(shaped, &ends, validity) } else { shaped })
+    }
+}
+
+/// Lists of fixed lengths; only the outermost has nulls.
+fn fixed(leaf: ArrayRef, dims: &[usize], validity: Option<NullBuffer>) -> ArrayRef {
+    let mut array = leaf;
+    for (index, &dim) in dims.iter().enumerate().rev() {
+        let nulls = if index == 0 { validity.clone() } else { None };
+        // Dimensions were checked to fit when the schema was read.
+        let dim = i32::try_from(dim).unwrap_or(i32::MAX);
+        let field = item(array.data_type().clone());
+        array = Arc::new(FixedSizeListArray::new(field, dim, array, nulls));
+    }
+    array
+}
+
+fn ragged(elements: ArrayRef, ends: &[i32], validity: Option<NullBuffer>) -> ArrayRef {
+    let offsets: Vec<i32> = std::iter::once(0).chain(ends.iter().copied()).collect();
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    let field = item(elements.data_type().clone());
+    Arc::new(ListArray::new(field, offsets, elements, validity))
+}
+
+fn nulls(validity: &mut BooleanBufferBuilder) -> Option<NullBuffer> {
+    Some(NullBuffer::new(validity.finish())).filter(|nulls| nulls.null_count() > 0)
+}
+
+/// Which of some stretches an element lies in.
+fn after(ends: &[i32], element: usize) -> usize {
+    ends.partition_point(|&end| usize::try_from(end).is_ok_and(|end| end <= element))
+}
+
+/// A number of values of a batch, which is kept below 2^31 (`rows.rs`).
+#[inline]
+fn length(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,186 @@
+//! Rows are the records of a batch, as they are decoded into the builders of their columns.
+
+use super::Column;
+use super::builder::{Builder, Misfit};
+use crate::keys::Keys;
+use crate::message::{MessageKind, entries};
+use crate::wire::Broken;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use tensorferry_sdk::Error;
+
+/// The most that a batch may hold, so that its offsets fit 32 bits with room for what a row adds.
+const MOST_BYTES: u64 = i32::MAX as u64 - 1;
+
+/// The rows of a batch.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    schema: SchemaRef,
+    message: MessageKind,
+    names: Vec<String>,
+    keys: Keys,
+    /// For each key the place of its builder, if its column is wanted.
+    places: Vec<Option<usize>>,
+    builders: Vec<Builder>,
+    /// Whether a feature that the schema does not have is an error.
+    is_closed: bool,
+    /// The number and the offset of each row's record, for errors that come late.
+    records: Vec<(u64, u64)>,
+    bytes: u64,
+    row_bytes: u64,
+}
+
+/// Why a record cannot become a row.
+#[derive(Debug)]
+pub(crate) enum RowError {
+    /// It is damaged.
+    Broken(Broken),
+    /// It contradicts the schema; with the number and the offset of the record, if it is not the one
+    /// that was given last.
+    Contradiction { error: Error, record: Option<(u64, u64)> },
+}
+
+impl From<Broken> for RowError {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+impl Rows {
+    /// No row yet. `wanted` are the columns that are decoded, ascending; `schema` has only them.
+    pub(crate) fn new(
+        columns: &[Column],
+        wanted: &[usize],
+        schema: SchemaRef,
+        message: MessageKind,
+        is_closed: bool,
+    ) -> Self {
+        let mut keys = Keys::default();
+        let mut places = Vec::with_capacity(columns.len());
+        for (number, column) in columns.iter().enumerate() {
+            keys.add(column.part, &column.key);
+            places.push(wanted.binary_search(&number).ok());
+        }
+        let builders: Vec<Builder> = wanted
+            .iter()
+            .filter_map(|&number| columns.get(number))
+            .map(|c| Builder::new(c.clone(), 0))
+            .collect();
+        Self {
+            schema,
+            message,
+            names: columns.iter().map(|column| column.name.clone()).collect(),
+            keys,
+            places,
+            row_bytes: builders.iter().map(Builder::row_bytes).sum(),
+            builders,
+            is_closed,
+            records: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// About how many bytes they take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a record of that length must wait for the next batch.
+    pub(crate) fn is_full_for(&self, length: usize) -> bool {
+        self.bytes + length as u64 + self.row_bytes > MOST_BYTES && !self.records.is_empty()
+    }
+
+    /// Decodes a record into a row. One that fails leaves no trace.
+    ///
+    /// # Errors
+    /// Damage, and contradictions.
+    #[inline]
+    pub(crate) fn push(&mut self, record: &[u8], number: u64, offset: u64) -> Result<(), RowError> {
+        let row = self.records.len();
+        let Self { keys, places, builders, names, message, is_closed, records, .. } = self;
+        keys.begin();
+        let decoded = entries(record, *message, |part, entry| {
+            let Some(key) = keys.find(part, entry.key) else {
+                return if *is_closed { Err(unknown(entry.key)) } else { Ok(()) };
+            };
+            let Some(place) = places[key] else { return Ok(()) };
+            builders[place].set(row, entry.value).map_err(|misfit| row_error(misfit, &names[key], records))
+        });
+        if decoded.is_err() {
+            for builder in builders {
+                builder.rollback(row);
+            }
+            return decoded;
+        }
+        self.records.push((number, offset));
+        self.bytes += record.len() as u64 + self.row_bytes;
+        Ok(())
+    }
+
+    /// The batch; no rows are left.
+    ///
+    /// # Errors
+    /// What can only be seen of whole columns: missing features, values that do not fit their type.
+    pub(crate) fn finish(&mut self) -> Result<RecordBatch, RowError> {
+        let rows = self.records.len();
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.builders.len());
+        let wanted: Vec<usize> = (0..self.places.len()).filter(|&key| self.places[key].is_some()).collect();
+        for (builder, key) in self.builders.iter_mut().zip(wanted) {
+            let array =
+                builder.finish(rows).map_err(|misfit| row_error(misfit, &self.names[key], &self.records))?;
+            arrays.push(array);
+        }
+        self.records.clear();
+        self.bytes = 0;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options).map_err(|error| {
+            RowError::Contradiction {
+                error: Error::plugin(format!("a batch that does not fit: {error}")),
+                record: None,
+            }
+        })
+    }
+
+    /// How many features had no kind, by column, counted anew from here.
+    pub(crate) fn take_unset(&mut self) -> impl Iterator<Item = u64> + '_ {
+        self.builders.iter_mut().map(Builder::take_unset)
+    }
+}
+
+#[cold]
+fn unknown(key: &[u8]) -> RowError {
+    let error = Error::malformed("no record had this feature when the schema was made (-i infer)")
+        .column(String::from_utf8_lossy(key));
+    RowError::Contradiction { error, record: None }
+}
+
+#[cold]
+fn row_error(misfit: Misfit, column: &str, records: &[(u64, u64)]) -> RowError {
+    match misfit {
+        Misfit::Broken(broken) => RowError::Broken(broken),
+        Misfit::Contradiction { expected, found } => RowError::Contradiction {
+            error: Error::malformed("the record contradicts the schema")
+                .column(column)
+                .expected(expected)
+                .found(found),
+            record: None,
+        },
+        Misfit::Missing(row) => RowError::Contradiction {
+            error: Error::malformed("the record does not have this feature, which is required")
+                .column(column),
+            record: records.get(row).copied(),
+        },
+        Misfit::Value { row, expected, found } => RowError::Contradiction {
+            error: Error::malformed("a value does not fit the schema")
+                .column(column)
+                .expected(expected)
+                .found(found),
+            record: records.get(row).copied(),
+        },
+    }
+}

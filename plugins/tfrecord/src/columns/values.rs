@@ -1,0 +1,102 @@
+//! The values of a column, of all rows one after the other.
+
+use super::Fallback;
+use crate::message::{Kind, bytes_values, float_runs, int_values};
+use crate::wire::Broken;
+
+/// Values of one kind.
+#[derive(Debug)]
+pub(super) enum Values {
+    Ints(Vec<i64>),
+    Floats(Vec<f32>),
+    Bytes { data: Vec<u8>, ends: Vec<i32> },
+}
+
+impl Values {
+    pub(super) fn new(kind: Option<Kind>) -> Self {
+        match kind {
+            // Without a kind there are no values.
+            Some(Kind::Int64) | None => Self::Ints(Vec::new()),
+            Some(Kind::Float) => Self::Floats(Vec::new()),
+            Some(Kind::Bytes) => Self::Bytes { data: Vec::new(), ends: Vec::new() },
+        }
+    }
+
+    /// No values, but room for as many as these are.
+    pub(super) fn fresh(&self) -> Self {
+        match self {
+            Self::Ints(values) => Self::Ints(Vec::with_capacity(values.len())),
+            Self::Floats(values) => Self::Floats(Vec::with_capacity(values.len())),
+            Self::Bytes { data, ends } => {
+                Self::Bytes { data: Vec::with_capacity(data.len()), ends: Vec::with_capacity(ends.len()) }
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Ints(values) => values.len(),
+            Self::Floats(values) => values.len(),
+            Self::Bytes { ends, .. } => ends.len(),
+        }
+    }
+
+    pub(super) fn truncate(&mut self, len: usize) {
+        match self {
+            Self::Ints(values) => values.truncate(len),
+            Self::Floats(values) => values.truncate(len),
+            Self::Bytes { data, ends } => {
+                ends.truncate(len);
+                data.truncate(ends.last().map_or(0, |&end| usize::try_from(end).unwrap_or(0)));
+            }
+        }
+    }
+
+    /// Appends the values of a list, which is of this kind.
+    #[inline]
+    pub(super) fn append(&mut self, list: &[u8]) -> Result<(), Broken> {
+        match self {
+            Self::Ints(values) => int_values(list, values),
+            Self::Floats(values) => float_runs(list, |run| {
+                values.extend(run.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+            }),
+            Self::Bytes { data, ends } => bytes_values(list, |value| push(data, ends, value)),
+        }
+    }
+
+    /// Appends `count` values for a null that has room.
+    pub(super) fn fill(&mut self, count: usize) {
+        let len = self.len() + count;
+        match self {
+            Self::Ints(values) => values.resize(len, 0),
+            Self::Floats(values) => values.resize(len, 0.0),
+            Self::Bytes { data, ends } => ends.resize(len, end_of(data)),
+        }
+    }
+
+    /// Appends values that stand for missing ones.
+    pub(super) fn extend(&mut self, default: &Fallback) {
+        match (self, default) {
+            (Self::Ints(values), Fallback::Ints(default)) => values.extend(default),
+            (Self::Floats(values), Fallback::Floats(default)) => values.extend(default),
+            (Self::Bytes { data, ends }, Fallback::Bytes(default)) => {
+                default.iter().for_each(|value| push(data, ends, value));
+            }
+            // A schema whose default is of another kind is refused when it is read.
+            _ => {}
+        }
+    }
+}
+
+#[inline]
+fn push(data: &mut Vec<u8>, ends: &mut Vec<i32>, value: &[u8]) {
+    data.extend_from_slice(value);
+    ends.push(end_of(data));
+}
+
+/// The length of what a batch holds, which is kept below 2^31 (`rows.rs`).
+#[inline]
+fn end_of(data: &[u8]) -> i32 {
+    i32::try_from(data.len()).unwrap_or(i32::MAX)
+}

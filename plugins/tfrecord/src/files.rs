@@ -1,0 +1,234 @@
+//! The files of an input: one, the shards that it is one of, those of a prefix, or those of a folder.
+
+mod shard_name;
+
+pub(crate) use shard_name::ShardName;
+
+use crate::codec::{Codec, SharedSource, sniff};
+use globset::GlobBuilder;
+use tensorferry_sdk::{Context, Entry, Error, FileId, Limits, Result, Source};
+
+/// How files of records are called.
+pub(crate) const SUFFIXES: [&str; 3] = [".tfrecord", ".tfrecords", ".tfrec"];
+/// What may follow when such a file is compressed.
+const COMPRESSED: [&str; 5] = [".gz", ".gzip", ".zlib", ".zz", ".snappy"];
+/// What an index beside a file is called after it.
+pub(crate) const INDEX_SUFFIXES: [&str; 2] = [".idx", ".index"];
+/// How many names an error lists.
+const MOST_LISTED: usize = 8;
+
+/// A file of records.
+#[derive(Debug, Clone)]
+pub(crate) struct InputFile {
+    /// Its name.
+    pub(crate) name: String,
+    /// It, opened.
+    pub(crate) id: FileId,
+    /// Its length, as it lies there.
+    pub(crate) len: u64,
+    /// What it is compressed with.
+    pub(crate) codec: Codec,
+}
+
+/// Opens the files of an input.
+///
+/// # Errors
+/// What [`find`] gives, and i/o.
+pub(crate) fn open<S: SharedSource>(
+    source: &S,
+    glob: Option<&str>,
+    codec: Option<Codec>,
+    context: &dyn Context,
+) -> Result<Vec<InputFile>> {
+    let found = find(source, glob, context.limits())?;
+    if !found.left_out.is_empty() {
+        context.note(&format!(
+            "not TFRecord files, left out: {} (-i files=GLOB chooses)",
+            listed(&found.left_out)
+        ));
+    }
+    let open = |name: String| {
+        let id = source.open(&name)?;
+        let codec = match codec {
+            Some(codec) => codec,
+            None => sniff(source, id, context.limits())?.codec,
+        };
+        Ok(InputFile { len: source.len(id), name, id, codec })
+    };
+    found.names.into_iter().map(open).collect()
+}
+
+/// The files of an input by name, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Those that are read.
+    pub(crate) names: Vec<String>,
+    /// Others in the folder.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Finds the files of an input.
+///
+/// # Errors
+/// Malformed, if there are none or some of a set are missing; usage, if the user has to choose.
+pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<Found> {
+    let names = match (glob, source.entry()) {
+        (Some(glob), _) => matching(&**source, glob, limits)?,
+        (None, Entry::File(name)) => match ShardName::parse(name) {
+            Some(shard) => shards(&**source, shard)?,
+            None => vec![name.clone()],
+        },
+        (None, Entry::Prefix(prefix)) => of_prefix(&**source, prefix)?,
+        (None, Entry::Folder) => return of_folder(source, limits),
+    };
+    Ok(Found { names, left_out: Vec::new() })
+}
+
+/// Every file whose path from the folder matches.
+fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Result<Vec<String>> {
+    let matcher = GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| {
+        Error::usage(format!("option files: {}", error.kind())).found(format!("{glob:?}"))
+    })?;
+    let matcher = matcher.compile_matcher();
+    let mut names = Vec::new();
+    let mut folders = vec![String::new()];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let files = source.list(&prefix)?;
+        seen += files.len() as u64 + 1;
+        if seen > limits.entries {
+            return Err(Error::limit("too many files")
+                .expected(format!("at most {}", limits.entries))
+                .found(seen));
+        }
+        names.extend(files.into_iter().filter(|name| matcher.is_match(name)));
+        if glob.contains('/') {
+            folders.extend(source.folders(&folder)?);
+        }
+    }
+    if names.is_empty() {
+        return Err(Error::usage("no file matches option files").found(format!("{glob:?}")));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// All the shards of a set.
+fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<String>> {
+    let mut names = source.list(&format!("{}-", shard.base))?;
+    names.retain(|name| ShardName::parse(name).is_some_and(|other| other.is_of(shard)));
+    let is_there = |number: &u64| {
+        names.iter().any(|name| ShardName::parse(name).is_some_and(|other| other.number == *number))
+    };
+    let missing: Vec<u64> = (0..shard.count).filter(|number| !is_there(number)).take(MOST_LISTED).collect();
+    if !missing.is_empty() || names.len() as u64 != shard.count {
+        return Err(Error::malformed(
+            "not all shards of the set are there (-i files=GLOB reads those that are)",
+        )
+        .file(shard.pattern())
+        .expected(format!("{} files", shard.count))
+        .found(format!("{} files, without number {missing:?}", names.len())));
+    }
+    Ok(names)
+}
+
+/// The shards of a prefix, or else the only file that starts with it.
+fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>> {
+    let base = prefix.strip_suffix('-').unwrap_or(prefix);
+    let names = source.list(prefix)?;
+    let mut sets: Vec<ShardName<'_>> = Vec::new();
+    for shard in names.iter().filter_map(|name| ShardName::parse(name)) {
+        if !sets.iter().any(|known| known.is_of(shard)) {
+            sets.push(shard);
+        }
+    }
+    // `data` stands for the set `data-?????-of-?????` also where `data2` has one.
+    if let Some(exact) = sets.iter().position(|set| set.base == base) {
+        let others = sets.iter().filter(|set| set.base == base).count();
+        if others == 1 {
+            return shards(source, sets[exact]);
+        }
+    }
+    let plain: Vec<String> = names.iter().filter(|name| is_called(name)).cloned().collect();
+    match (&sets[..], &plain[..]) {
+        ([only], []) => shards(source, *only),
+        ([], [_]) => Ok(plain),
+        ([], []) => Err(Error::malformed("no TFRecord file starts with this name").file(prefix)),
+        _ => {
+            let all: Vec<String> = sets.iter().map(ShardName::pattern).chain(plain.clone()).collect();
+            Err(Error::usage("several files or sets start with this name: name one, or use -i files=GLOB")
+                .file(prefix)
+                .found(listed(&all)))
+        }
+    }
+}
+
+/// The files of a folder: those that are called so, or else those that start as one.
+fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Found> {
+    let mut found = Found::default();
+    let mut called = Vec::new();
+    let mut others = Vec::new();
+    for name in source.list("")? {
+        if name.starts_with(['.', '_']) || is_index_of(&**source, &name) {
+            continue;
+        }
+        if is_called(&name) { called.push(name) } else { others.push(name) }
+    }
+    if called.is_empty() {
+        for name in others {
+            let is_one = sniff(source, source.open(&name)?, limits)?.is_certain;
+            if is_one { called.push(name) } else { found.left_out.push(name) }
+        }
+    } else {
+        found.left_out = others;
+    }
+    if called.is_empty() {
+        return Err(Error::malformed("the folder holds no TFRecord files"));
+    }
+    // A set that is not whole is an error here too.
+    for name in &called {
+        if let Some(shard) = ShardName::parse(name)
+            && shard.number
+                == called
+                    .iter()
+                    .filter_map(|n| ShardName::parse(n))
+                    .filter(|s| s.is_of(shard))
+                    .map(|s| s.number)
+                    .min()
+                    .unwrap_or(0)
+        {
+            shards(&**source, shard)?;
+        }
+    }
+    found.names = called;
+    Ok(found)
+}
+
+/// Whether a file is the index of another one beside it.
+fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> bool {
+    INDEX_SUFFIXES.iter().any(|suffix| name.strip_suffix(suffix).is_some_and(|of| source.contains(of)))
+}
+
+/// Whether a name is what files of records are called: by its ending, or that of the set that it is
+/// a shard of.
+pub(crate) fn is_called(name: &str) -> bool {
+    let name = COMPRESSED.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+    if SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) {
+        return true;
+    }
+    let base = ShardName::parse(name).map(|shard| shard.base);
+    base.is_some_and(|base| SUFFIXES.iter().any(|suffix| base.ends_with(suffix)) || base.contains("tfrecord"))
+}
+
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
+    match names.len().checked_sub(MOST_LISTED) {
+        Some(more @ 1..) => format!("{} and {more} more", shown.join(", ")),
+        _ => shown.join(", "),
+    }
+}
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

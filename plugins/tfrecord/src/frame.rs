@@ -1,0 +1,67 @@
+//! A frame is how a record lies in a TFRecord file.
+//!
+//! ```text
+//! u64 LE   the length of the data
+//! u32 LE   the masked CRC-32C of these eight bytes
+//! ...      the data
+//! u32 LE   the masked CRC-32C of the data
+//! ```
+//!
+//! There is no magic and no end mark. Source: tensorflow/core/lib/io/record_writer.h.
+
+mod fault;
+mod walk;
+
+pub(crate) use fault::{Fault, FaultKind};
+pub(crate) use walk::{Checks, Walk};
+
+use crate::checksum::masked;
+
+/// The length and its checksum.
+pub(crate) const HEADER: usize = 12;
+/// What a frame has beside the data.
+pub(crate) const OVERHEAD: u64 = 16;
+/// The checksum of the data.
+pub(crate) const FOOTER: usize = 4;
+
+/// The length that a header gives, if its checksum is right.
+#[inline]
+pub(crate) fn length(header: &[u8]) -> Option<u64> {
+    let (length, rest) = header.split_first_chunk::<8>()?;
+    let stored = u32::from_le_bytes(*rest.first_chunk()?);
+    (masked(length) == stored).then_some(u64::from_le_bytes(*length))
+}
+
+/// The header of a record of `length` bytes.
+pub(crate) fn header(length: u64) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[..8].copy_from_slice(&length.to_le_bytes());
+    let checksum = masked(&header[..8]);
+    header[8..].copy_from_slice(&checksum.to_le_bytes());
+    header
+}
+
+/// Appends the frame of a record.
+pub(crate) fn append(output: &mut Vec<u8>, data: &[u8]) {
+    output.extend_from_slice(&header(data.len() as u64));
+    output.extend_from_slice(data);
+    output.extend_from_slice(&masked(data).to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_has_the_bytes_that_tensorflow_writes() {
+        let mut output = Vec::new();
+        append(&mut output, b"abc");
+        let golden =
+            [3, 0, 0, 0, 0, 0, 0, 0, 0xb0, 0x99, 0x49, 0x0e, b'a', b'b', b'c', 0x6e, 0x57, 0xf1, 0x21];
+        assert_eq!(output, golden);
+        assert_eq!(length(&output), Some(3));
+        assert_eq!(length(&output[..11]), None);
+        output[0] ^= 1;
+        assert_eq!(length(&output), None);
+    }
+}

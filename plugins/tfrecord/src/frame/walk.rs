@@ -1,0 +1,127 @@
+//! A walk goes from record to record.
+
+use super::{FOOTER, Fault, FaultKind, HEADER, OVERHEAD, length};
+use crate::bytes::Window;
+use crate::checksum::{mask, masked};
+
+/// What a walk makes sure of. A length's checksum is always looked at: it is all that holds a file of
+/// frames together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Checks {
+    /// Whether the checksums of the data are right.
+    pub(crate) data: bool,
+    /// The longest record that may be held in memory.
+    pub(crate) most: u64,
+}
+
+/// A position between two records.
+pub(crate) struct Walk<W> {
+    window: W,
+    checks: Checks,
+    offset: u64,
+}
+
+impl<W: Window> Walk<W> {
+    /// Before the record at `offset`.
+    pub(crate) fn new(window: W, offset: u64, checks: Checks) -> Self {
+        Self { window, checks, offset }
+    }
+
+    /// Where the next record starts.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Goes on at another place.
+    pub(crate) fn go_to(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    /// The data of the next record, held for as long as the walk stays there; `None` at the end. After a fault the walk stays where it was.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, Fault> {
+        let offset = self.offset;
+        let Some(len) = self.header()? else { return Ok(None) };
+        if len > self.checks.most {
+            return Err(Fault { offset, kind: FaultKind::TooLong { length: len, most: self.checks.most } });
+        }
+        // It is below a limit on memory, or below the length of a window in memory.
+        let data = usize::try_from(len).unwrap_or(usize::MAX - HEADER - FOOTER);
+        let whole = HEADER + data + FOOTER;
+        let bytes = match self.window.at(offset, whole) {
+            Ok(bytes) => bytes,
+            Err(error) => return Err(Fault { offset, kind: FaultKind::Stream(error) }),
+        };
+        let Some(bytes) = bytes.get(HEADER..whole) else {
+            return Err(Fault {
+                offset,
+                kind: FaultKind::Cut { length: len, available: bytes.len() as u64 },
+            });
+        };
+        let (data, stored) = bytes.split_at(data);
+        let next = offset + whole as u64;
+        if self.checks.data && masked(data).to_le_bytes() != stored {
+            return Err(Fault { offset, kind: FaultKind::Data { next } });
+        }
+        self.offset = next;
+        Ok(Some(data))
+    }
+
+    /// Goes past the next record, of whatever length, and says where it started; `None` at the end.
+    #[inline]
+    pub(crate) fn skim(&mut self) -> Result<Option<u64>, Fault> {
+        let offset = self.offset;
+        let Some(len) = self.header()? else { return Ok(None) };
+        let cut = |available| Fault { offset, kind: FaultKind::Cut { length: len, available } };
+        let stream = |error| Fault { offset, kind: FaultKind::Stream(error) };
+        let next =
+            len.checked_add(OVERHEAD).and_then(|whole| offset.checked_add(whole)).ok_or_else(|| cut(0))?;
+        let end = next - FOOTER as u64;
+        let mut place = offset + HEADER as u64;
+        if self.checks.data || self.window.len().is_none() {
+            let mut crc = 0;
+            while place < end {
+                let bytes = self.window.at(place, 1).map_err(stream)?;
+                let part = usize::try_from(end - place).map_or(bytes.len(), |left| left.min(bytes.len()));
+                if part == 0 {
+                    return Err(cut(place - offset));
+                }
+                if self.checks.data {
+                    crc = crc32c::crc32c_append(crc, &bytes[..part]);
+                }
+                place += part as u64;
+            }
+            let stored = self.window.at(end, FOOTER).map_err(stream)?;
+            let Some(stored) = stored.first_chunk::<FOOTER>() else {
+                return Err(cut(end - offset + stored.len() as u64));
+            };
+            if self.checks.data && mask(crc).to_le_bytes() != *stored {
+                return Err(Fault { offset, kind: FaultKind::Data { next } });
+            }
+        }
+        self.offset = next;
+        Ok(Some(offset))
+    }
+
+    /// The length of the next record's data, once it is known that the file can hold as much.
+    #[inline]
+    fn header(&mut self) -> Result<Option<u64>, Fault> {
+        let offset = self.offset;
+        let fault = |kind| Fault { offset, kind };
+        let header = self.window.at(offset, HEADER).map_err(|error| fault(FaultKind::Stream(error)))?;
+        if header.is_empty() {
+            return Ok(None);
+        }
+        if header.len() < HEADER {
+            return Err(fault(FaultKind::Tail { bytes: header.len() as u64 }));
+        }
+        let len = length(header).ok_or_else(|| fault(FaultKind::Length))?;
+        if let Some(end) = self.window.len() {
+            let available = end.saturating_sub(offset);
+            if len > available || len + OVERHEAD > available {
+                return Err(fault(FaultKind::Cut { length: len, available }));
+            }
+        }
+        Ok(Some(len))
+    }
+}

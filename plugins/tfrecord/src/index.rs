@@ -1,0 +1,170 @@
+//! An index says where the records of a file lie: a line for each, in order.
+//!
+//! ```text
+//! <offset> <length of the whole frame>\n      in decimal, the length with its 16 bytes of framing
+//! ```
+//!
+//! Source: NVIDIA DALI's `tfrecord2idx` and the `tfrecord` package's, which agree. Anybody may have
+//! written the one that lies beside a file, and when: it is compared with the file before it is used,
+//! and what is read through it must end where it says.
+
+use crate::files::INDEX_SUFFIXES;
+use crate::frame::{HEADER, OVERHEAD, length};
+use crate::scan::{Refusal, Tally};
+use tensorferry_sdk::{FileId, Limits, Result, Source};
+
+/// The lines of a stretch of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// The text.
+    pub(crate) text: Vec<u8>,
+}
+
+impl Tally for Lines {
+    const DATA: bool = false;
+
+    fn record(&mut self, _number: u64, offset: u64, _data: &[u8], whole: u64) -> Result<(), Refusal> {
+        let mut digits = itoa::Buffer::new();
+        self.text.extend_from_slice(digits.format(offset).as_bytes());
+        self.text.push(b' ');
+        self.text.extend_from_slice(digits.format(whole).as_bytes());
+        self.text.push(b'\n');
+        Ok(())
+    }
+}
+
+/// A stretch of a file that starts and ends between records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    /// Where its first record starts.
+    pub(crate) start: u64,
+    /// Where the record after it starts.
+    pub(crate) end: u64,
+    /// The number of its first record.
+    pub(crate) first: u64,
+    /// How many records it has.
+    pub(crate) records: u64,
+}
+
+/// What an index beside a file is worth.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// There is none.
+    Nothing,
+    /// It is not this file's, or not an index: its name.
+    Unfit(String),
+    /// The file, cut into stretches of about the length that was asked for.
+    Stretches(Vec<Stretch>),
+}
+
+/// Looks for an index beside a file, and cuts the file into stretches after it.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn beside(source: &dyn Source, file: FileId, about: u64, limits: &Limits) -> Result<Beside> {
+    let name = source.name(file).to_owned();
+    let Some(index) =
+        INDEX_SUFFIXES.iter().map(|suffix| format!("{name}{suffix}")).find(|n| source.contains(n))
+    else {
+        return Ok(Beside::Nothing);
+    };
+    let id = source.open(&index)?;
+    if source.len(id) > limits.header_bytes {
+        return Ok(Beside::Unfit(index));
+    }
+    let text = source.read_vec(id, 0, source.len(id), limits)?;
+    let Some(stretches) = stretches(&text, source.len(file), about) else { return Ok(Beside::Unfit(index)) };
+    for stretch in &stretches {
+        if !starts_a_record(source, file, stretch.start)? {
+            return Ok(Beside::Unfit(index));
+        }
+    }
+    Ok(Beside::Stretches(stretches))
+}
+
+/// Cuts a file of `len` bytes where the index has records, if the index covers it without a gap.
+fn stretches(text: &[u8], len: u64, about: u64) -> Option<Vec<Stretch>> {
+    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut last = Stretch { start: 0, end: 0, first: 0, records: 0 };
+    for line in text.split(|&byte| byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let (offset, whole) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+        let (offset, whole): (u64, u64) = (offset.parse().ok()?, whole.trim().parse().ok()?);
+        if offset != last.end || whole < OVERHEAD {
+            return None;
+        }
+        if last.end - last.start >= about {
+            stretches.push(last);
+            last = Stretch { start: offset, first: last.first + last.records, records: 0, ..last };
+        }
+        last.end = offset.checked_add(whole)?;
+        last.records += 1;
+    }
+    let is_whole = last.end == len;
+    stretches.push(last);
+    is_whole.then_some(stretches)
+}
+
+/// Whether there is a length whose checksum is right.
+fn starts_a_record(source: &dyn Source, file: FileId, offset: u64) -> Result<bool> {
+    if source.len(file) - offset < HEADER as u64 {
+        return Ok(source.len(file) == offset);
+    }
+    let mut header = [0; HEADER];
+    source.read_at(file, offset, &mut header)?;
+    Ok(length(&header).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::frame;
+    use std::collections::BTreeMap;
+    use tensorferry_sdk::{Entry, MemorySource};
+
+    fn beside_with(index: &[u8]) -> Beside {
+        let mut file = Vec::new();
+        for data in [&b"abc"[..], b"", b"defgh"] {
+            frame::append(&mut file, data);
+        }
+        let files = BTreeMap::from([("f".to_owned(), file), ("f.idx".to_owned(), index.to_vec())]);
+        let source = MemorySource::new(Entry::File("f".into()), files);
+        beside(&source, source.open("f").unwrap(), 20, &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn an_index_that_fits_gives_stretches() {
+        let mut lines = Lines::default();
+        for (offset, whole) in [(0, 19), (19, 16), (35, 21)] {
+            lines.record(0, offset, &[], whole).unwrap();
+        }
+        assert_eq!(lines.text, b"0 19\n19 16\n35 21\n");
+        let expected = vec![
+            Stretch { start: 0, end: 35, first: 0, records: 2 },
+            Stretch { start: 35, end: 56, first: 2, records: 1 },
+        ];
+        assert_eq!(beside_with(&lines.text), Beside::Stretches(expected));
+    }
+
+    #[test]
+    fn an_index_that_does_not_fit_is_not_used() {
+        let unfit = Beside::Unfit("f.idx".into());
+        for index in [
+            &b"0 19\n19 16\n"[..],
+            b"0 19\n19 16\n35 22\n",
+            b"0 19\n20 16\n36 20\n",
+            b"0 21\n21 16\n37 19\n",
+            b"0 56 \n0 56\n",
+            b"0 18446744073709551615\n",
+            b"",
+            b"PK\x03\x04",
+        ] {
+            assert_eq!(beside_with(index), unfit, "{:?}", String::from_utf8_lossy(index));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Keys find a feature's number by its name. Programs write the features of each record in the same
+//! order, so that the name is compared with the one that stood there before, and looked up only if it
+//! is another.
+
+use crate::message::Part;
+use std::collections::HashMap;
+
+/// Names of features, each with a number: that of its place in the list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Keys {
+    names: Vec<(Part, Box<[u8]>)>,
+    numbers: [HashMap<Box<[u8]>, usize>; 2],
+    /// The features of the record before, in its order.
+    order: Vec<usize>,
+    /// How many features of this record have been found.
+    place: usize,
+}
+
+impl Keys {
+    /// Before the first feature of a record.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.place = 0;
+    }
+
+    /// The number of a feature.
+    #[inline]
+    pub(crate) fn find(&mut self, part: Part, key: &[u8]) -> Option<usize> {
+        if let Some(&number) = self.order.get(self.place)
+            && let Some((known_part, known)) = self.names.get(number)
+            && **known == *key
+            && *known_part == part
+        {
+            self.place += 1;
+            return Some(number);
+        }
+        self.look_up(part, key)
+    }
+
+    fn look_up(&mut self, part: Part, key: &[u8]) -> Option<usize> {
+        let number = *self.numbers[part as usize].get(key)?;
+        match self.order.get_mut(self.place) {
+            Some(slot) => *slot = number,
+            None => self.order.push(number),
+        }
+        self.place += 1;
+        Some(number)
+    }
+
+    /// Adds a feature, which has not been there, and gives it the next number.
+    pub(crate) fn add(&mut self, part: Part, key: &[u8]) -> usize {
+        let number = self.names.len();
+        self.names.push((part, key.into()));
+        self.numbers[part as usize].insert(key.into(), number);
+        number
+    }
+
+    /// Every feature, by its number.
+    pub(crate) fn names(&self) -> &[(Part, Box<[u8]>)] {
+        &self.names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_in_any_order() {
+        let mut keys = Keys::default();
+        for name in ["a", "b", "c"] {
+            keys.add(Part::Features, name.as_bytes());
+        }
+        let list = keys.add(Part::Lists, b"a");
+        for order in ["abc", "abc", "cba", "bb", "", "cab"] {
+            keys.begin();
+            for name in order.bytes() {
+                assert_eq!(keys.find(Part::Features, b"unknown"), None);
+                assert_eq!(keys.find(Part::Features, &[name]), Some(usize::from(name - b'a')));
+            }
+            assert_eq!(keys.find(Part::Lists, b"a"), Some(list));
+        }
+    }
+}

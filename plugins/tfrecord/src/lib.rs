@@ -1,0 +1,71 @@
+//! TFRecord files of Examples and SequenceExamples, without TensorFlow.
+//!
+//! | What | Where |
+//! |---|---|
+//! | which files an input is, and what they are compressed with | `files/`, `codec.rs`, `bytes/` |
+//! | records: frames, faults, a scan on many threads, indexes | `frame/`, `policy.rs`, `scan/`, `index.rs` |
+//! | messages: the wire format, features, their JSON | `wire.rs`, `message.rs`, `keys.rs`, `json.rs` |
+//! | one schema for all records | `profile.rs`, `schema_file.rs`, `columns/` |
+//! | the reader and the writer | `read/`, `write/` |
+#![forbid(unsafe_code)]
+
+mod options;
+mod probe;
+mod read;
+mod write;
+
+mod bytes;
+mod checksum;
+mod codec;
+mod columns;
+mod files;
+mod frame;
+mod index;
+mod json;
+mod keys;
+mod message;
+mod policy;
+mod profile;
+mod scan;
+mod schema_file;
+mod wire;
+
+use tensorferry_sdk::records::{RecordReader, RecordWriter};
+use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
+
+/// The format `tfrecord`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TfRecord;
+
+impl Format for TfRecord {
+    fn describe(&self) -> Description {
+        let mut suffixes: Vec<String> = files::SUFFIXES.map(str::to_owned).into();
+        suffixes.extend(files::SUFFIXES.map(|suffix| format!("{suffix}.gz")));
+        Description {
+            id: "tfrecord".to_owned(),
+            title: "TFRecord".to_owned(),
+            suffixes,
+            magic: Vec::new(),
+            members: vec!["*.tfrecord*".to_owned(), "*-?????-of-?????".to_owned()],
+            capabilities: Capabilities::READ_RECORDS
+                .and(Capabilities::WRITE_RECORDS)
+                .and(Capabilities::INDEX),
+            options: options::specs(),
+            output_revision: 1,
+        }
+    }
+
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source, context).map(Some)
+    }
+
+    fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {
+        Ok(Box::new(read::TfRecordReader::new(options)?))
+    }
+
+    fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
+        Ok(Box::new(write::TfRecordWriter::new(options)?))
+    }
+}
+
+tensorferry_sdk::export_plugin!(TfRecord);

@@ -1,0 +1,291 @@
+//! An Example is a map from names to features; a SequenceExample has such a map, its context, and
+//! another from names to lists of features.
+//!
+//! ```text
+//! Example          1 features: Features
+//! SequenceExample  1 context: Features, 2 feature_lists: FeatureLists
+//! Features         1 feature: map<string, Feature>
+//! FeatureLists     1 feature_list: map<string, FeatureList>
+//! FeatureList      1 feature: repeated Feature
+//! Feature          oneof 1 bytes_list, 2 float_list, 3 int64_list
+//! *List            1 value: repeated bytes, float or int64; numbers packed or one by one
+//! map<K, V>        repeated entry { 1 key, 2 value }
+//! ```
+//!
+//! Source: tensorflow/core/example/example.proto and feature.proto. A message that comes in several
+//! pieces is their concatenation, which is what protobuf means by merging; of several entries with the
+//! same key the last counts.
+
+use crate::wire::{Broken, Fields, Value, take_len, take_varint};
+
+/// What the values of a feature are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    /// Strings of bytes.
+    Bytes,
+    /// Numbers of 32 bits.
+    Float,
+    /// Whole numbers of 64 bits.
+    Int64,
+}
+
+impl Kind {
+    /// Every kind, in the order of their field numbers.
+    pub(crate) const ALL: [Self; 3] = [Self::Bytes, Self::Float, Self::Int64];
+
+    /// The kind's number in a Feature.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Bytes => 1,
+            Self::Float => 2,
+            Self::Int64 => 3,
+        }
+    }
+
+    /// The name of its list, as in the .proto file.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes_list",
+            Self::Float => "float_list",
+            Self::Int64 => "int64_list",
+        }
+    }
+}
+
+/// Which of a message's two maps a feature stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Part {
+    /// An Example's features, a SequenceExample's context.
+    Features,
+    /// A SequenceExample's lists.
+    Lists,
+}
+
+/// Which message a record holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MessageKind {
+    /// Features alone.
+    Example,
+    /// A context and lists of features.
+    Sequence,
+}
+
+/// An entry of a map.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    /// The name.
+    pub(crate) key: &'a [u8],
+    /// The feature, or the list of them.
+    pub(crate) value: Pieces<'a>,
+}
+
+/// A message that may come in pieces.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pieces<'a> {
+    /// One, as everybody writes it.
+    One(&'a [u8]),
+    /// The fields of that number in a message.
+    Fields(u32, &'a [u8]),
+}
+
+impl<'a> Pieces<'a> {
+    /// Every piece, in order.
+    #[inline]
+    pub(crate) fn each<E: From<Broken>>(
+        self,
+        mut visit: impl FnMut(&'a [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::One(piece) => visit(piece),
+            Self::Fields(number, message) => {
+                let mut fields = Fields(message);
+                while let Some((found, value)) = fields.next()? {
+                    if let (true, Value::Len(piece)) = (found == number, value) {
+                        visit(piece)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Every entry of the maps of a record, in order.
+///
+/// # Errors
+/// Bytes that are not protobuf's, and what `visit` gives.
+#[inline]
+pub(crate) fn entries<'a, E: From<Broken>>(
+    record: &'a [u8],
+    message: MessageKind,
+    mut visit: impl FnMut(Part, Entry<'a>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut fields = Fields(record);
+    while let Some((number, value)) = fields.next()? {
+        let (part, map) = match (number, value) {
+            (1, Value::Len(map)) => (Part::Features, map),
+            (2, Value::Len(map)) if message == MessageKind::Sequence => (Part::Lists, map),
+            _ => continue,
+        };
+        let mut entries = Fields(map);
+        while let Some((number, value)) = entries.next()? {
+            if let (1, Value::Len(bytes)) = (number, value) {
+                visit(part, entry(bytes)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The key and the value of a map's entry.
+#[inline]
+fn entry(bytes: &[u8]) -> Result<Entry<'_>, Broken> {
+    // As everybody writes it: the key, the value, nothing else.
+    if let [0x0a, rest @ ..] = bytes {
+        let mut rest = rest;
+        let key = take_len(&mut rest)?;
+        if let [0x12, value @ ..] = rest {
+            let mut value = value;
+            let piece = take_len(&mut value)?;
+            if value.is_empty() {
+                return Ok(Entry { key, value: Pieces::One(piece) });
+            }
+        }
+    }
+    let mut fields = Fields(bytes);
+    let mut key: &[u8] = &[];
+    while let Some((number, value)) = fields.next()? {
+        if let (1, Value::Len(bytes)) = (number, value) {
+            key = bytes;
+        }
+    }
+    Ok(Entry { key, value: Pieces::Fields(2, bytes) })
+}
+
+/// Every list in a piece of a feature, with its kind: one, if it was written by a program.
+#[inline]
+pub(crate) fn lists<'a, E: From<Broken>>(
+    feature: &'a [u8],
+    mut visit: impl FnMut(Kind, &'a [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut fields = Fields(feature);
+    while let Some((number, value)) = fields.next()? {
+        let Value::Len(list) = value else { continue };
+        match number {
+            1 => visit(Kind::Bytes, list)?,
+            2 => visit(Kind::Float, list)?,
+            3 => visit(Kind::Int64, list)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Every string of a list of bytes.
+#[inline]
+pub(crate) fn bytes_values<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8])) -> Result<(), Broken> {
+    let mut fields = Fields(list);
+    while let Some((number, value)) = fields.next()? {
+        if let (1, Value::Len(bytes)) = (number, value) {
+            visit(bytes);
+        }
+    }
+    Ok(())
+}
+
+/// The floats of a list, as runs of four bytes each, little-endian: one run, if they are packed.
+#[inline]
+pub(crate) fn float_runs(list: &[u8], mut visit: impl FnMut(&[[u8; 4]])) -> Result<(), Broken> {
+    let mut fields = Fields(list);
+    while let Some((number, value)) = fields.next()? {
+        match (number, value) {
+            (1, Value::Len(packed)) => {
+                let (run, rest) = packed.as_chunks();
+                if !rest.is_empty() {
+                    return Err(Broken::Cut);
+                }
+                visit(run);
+            }
+            (1, Value::Fixed32(bytes)) => visit(&[bytes]),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Appends the whole numbers of a list.
+#[inline]
+pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), Broken> {
+    let mut fields = Fields(list);
+    while let Some((number, value)) = fields.next()? {
+        match (number, value) {
+            (1, Value::Len(mut run)) => {
+                while !run.is_empty() {
+                    values.push(take_varint(&mut run)?.cast_signed());
+                }
+            }
+            (1, Value::Varint(value)) => values.push(value.cast_signed()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// How many values a list has.
+#[inline]
+pub(crate) fn count(kind: Kind, list: &[u8]) -> Result<u64, Broken> {
+    let mut count = 0;
+    match kind {
+        Kind::Bytes => bytes_values(list, |_| count += 1)?,
+        Kind::Float => float_runs(list, |run| count += run.len() as u64)?,
+        Kind::Int64 => {
+            let mut fields = Fields(list);
+            while let Some((number, value)) = fields.next()? {
+                match (number, value) {
+                    (1, Value::Len(run)) => {
+                        if run.last().is_some_and(|&byte| byte >= 0x80) {
+                            return Err(Broken::Cut);
+                        }
+                        // Each varint has one byte without the high bit.
+                        count += run.iter().map(|&byte| u64::from(byte < 0x80)).sum::<u64>();
+                    }
+                    (1, Value::Varint(_)) => count += 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Whether a record is a message of that kind and has no field that the message does not, down to
+/// the lists: other messages happen to fit, but for their other fields.
+pub(crate) fn is_exactly(record: &[u8], message: MessageKind) -> Result<bool, Broken> {
+    let most = if message == MessageKind::Sequence { 2 } else { 1 };
+    let mut is_exact = only_messages(record, most)?;
+    entries::<Broken>(record, message, |part, entry| {
+        is_exact &= std::str::from_utf8(entry.key).is_ok() && matches!(entry.value, Pieces::One(_));
+        entry.value.each(|piece| {
+            let check = |feature: &[u8], is_exact: &mut bool| {
+                *is_exact &= only_messages(feature, 3)?;
+                lists(feature, |kind, list| count(kind, list).map(drop))
+            };
+            if part == Part::Features {
+                return check(piece, &mut is_exact);
+            }
+            is_exact &= only_messages(piece, 1)?;
+            Pieces::Fields(1, piece).each(|feature| check(feature, &mut is_exact))
+        })
+    })?;
+    Ok(is_exact)
+}
+
+/// Whether all fields of a message have numbers up to `most` and hold messages.
+fn only_messages(message: &[u8], most: u32) -> Result<bool, Broken> {
+    let mut fields = Fields(message);
+    let mut only = true;
+    while let Some((number, value)) = fields.next()? {
+        only &= number <= most && matches!(value, Value::Len(_));
+    }
+    Ok(only)
+}

@@ -1,0 +1,74 @@
+//! A policy says what a fault means for the run: an error, or a record left out and told of.
+
+use crate::frame::{Fault, FaultKind};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use tensorferry_sdk::Result;
+use tensorferry_sdk::records::Skipped;
+
+/// What is done about faults, and those that were let pass.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    skips: bool,
+    /// Whether a header that is cut off at the end of a file is let pass, as TensorFlow does.
+    allows_tail: bool,
+    most: u64,
+    /// By file and offset: records are read more than once, and told of once.
+    met: Mutex<Met>,
+}
+
+#[derive(Debug, Default)]
+struct Met {
+    skipped: BTreeMap<(usize, u64), Skipped>,
+    /// Those that count against the limit.
+    damaged: u64,
+}
+
+impl Policy {
+    /// Leaves out at most `most` damaged records, if any.
+    pub(crate) fn new(most: Option<u64>, allows_tail: bool) -> Self {
+        Self { skips: most.is_some(), allows_tail, most: most.unwrap_or(0), met: Mutex::default() }
+    }
+
+    /// Whether damaged records are left out.
+    pub(crate) fn skips(&self) -> bool {
+        self.skips
+    }
+
+    /// Lets a fault pass, or makes it an error.
+    ///
+    /// # Errors
+    /// The fault's, if it is not to be let pass, or is one too many.
+    pub(crate) fn meet(&self, file: usize, name: &str, record: u64, fault: Fault) -> Result<()> {
+        let is_tail = self.allows_tail && matches!(fault.kind, FaultKind::Tail { .. });
+        if !is_tail && !(self.skips && fault.is_damage()) {
+            return Err(fault.error(name, record));
+        }
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        if met.skipped.contains_key(&(file, fault.offset)) {
+            return Ok(());
+        }
+        if !is_tail {
+            if met.damaged == self.most {
+                let context = format!("more than {} damaged records (-i max_errors)", self.most);
+                return Err(fault.error(name, record).context(context));
+            }
+            met.damaged += 1;
+        }
+        let rest = if fault.next().is_none() && !is_tail {
+            "; what follows in this file cannot be reached"
+        } else {
+            ""
+        };
+        let why = format!("{}{rest}", fault.why());
+        let skipped = Skipped { file: name.to_owned(), record: Some(record), offset: fault.offset, why };
+        met.skipped.insert((file, fault.offset), skipped);
+        Ok(())
+    }
+
+    /// What was let pass so far, in order.
+    pub(crate) fn skipped(&self) -> Vec<Skipped> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner).skipped.values().cloned().collect()
+    }
+}

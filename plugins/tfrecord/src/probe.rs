@@ -1,0 +1,86 @@
+//! How sure this format is of an input: by the first length of a file, whose checksum leaves no doubt,
+//! whatever the file is compressed with; or else by its name.
+
+use crate::codec::sniff;
+use crate::files::{find, is_called};
+use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
+
+/// For a folder: models come before what lies beside them.
+const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
+/// How many files of a folder are looked into.
+const MOST_FILES: usize = 4;
+
+/// How sure `tfrecord` is of the source.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
+    let names = match find(&source, None, context.limits()) {
+        Ok(found) => found.names,
+        // The user has to choose, or a shard is missing: the reader says it.
+        Err(error) if error.kind() == ErrorKind::Usage => return Ok(in_folder(source, Score::MAYBE)),
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
+        Err(_) if is_called(source.entry().name()) => return Ok(Score::MAYBE),
+        Err(_) => return Ok(Score::NO),
+    };
+    let mut score = Score::NO;
+    for name in names.iter().take(MOST_FILES) {
+        let file = source.open(name)?;
+        if sniff(&source, file, context.limits())?.is_certain {
+            return Ok(in_folder(source, Score::CERTAIN));
+        }
+        // Empty or broken, by name it is ours.
+        if is_called(name) {
+            score = score.max(if source.len(file) == 0 { Score::LIKELY } else { Score::MAYBE });
+        }
+    }
+    Ok(in_folder(source, score))
+}
+
+fn in_folder(source: &dyn Source, score: Score) -> Score {
+    if *source.entry() == Entry::Folder { score.min(IN_A_FOLDER) } else { score }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::frame;
+    use std::collections::BTreeMap;
+    use tensorferry_sdk::{MemoryContext, MemorySource};
+
+    fn score_of(entry: Entry, files: &[(&str, &[u8])]) -> Score {
+        let files: BTreeMap<_, _> =
+            files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
+        score(&MemorySource::new(entry, files), &MemoryContext::default()).unwrap()
+    }
+
+    #[test]
+    fn the_first_length_decides_whatever_the_name() {
+        let mut record = Vec::new();
+        frame::append(&mut record, b"abc");
+        let file = |name: &str| Entry::File(name.to_owned());
+        assert_eq!(score_of(file("data.bin"), &[("data.bin", &record)]), Score::CERTAIN);
+        let snappy = snap::raw::Encoder::new().compress_vec(&record).unwrap();
+        let block = [&u32::try_from(snappy.len()).unwrap().to_be_bytes()[..], &snappy].concat();
+        assert_eq!(score_of(file("x"), &[("x", &block)]), Score::CERTAIN);
+        record[0] ^= 1;
+        assert_eq!(score_of(file("data.bin"), &[("data.bin", &record)]), Score::NO);
+        assert_eq!(score_of(file("data.tfrecord"), &[("data.tfrecord", &record)]), Score::MAYBE);
+        assert_eq!(score_of(file("data.tfrecord"), &[("data.tfrecord", b"")]), Score::LIKELY);
+        assert_eq!(
+            score_of(file("model.safetensors"), &[("model.safetensors", b"\x02\0\0\0\0\0\0\0{}")]),
+            Score::NO
+        );
+    }
+
+    #[test]
+    fn a_folder_comes_after_the_models_in_it() {
+        let mut record = Vec::new();
+        frame::append(&mut record, b"abc");
+        assert_eq!(score_of(Entry::Folder, &[("a.tfrecord", &record)]), IN_A_FOLDER);
+        assert_eq!(score_of(Entry::Folder, &[("a", b"text")]), Score::NO);
+        assert_eq!(score_of(Entry::Prefix("a".into()), &[("a.tfrecord", &record)]), Score::CERTAIN);
+    }
+}

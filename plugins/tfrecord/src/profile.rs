@@ -1,0 +1,260 @@
+//! A profile is what is known of the features of many records: which there are, of which kinds, with
+//! how many values. A schema is made of it.
+
+use crate::columns::{Column, Missing, Shape};
+use crate::keys::Keys;
+use crate::message::{Kind, MessageKind, Part, Pieces, count, entries, lists};
+use crate::scan::{Refusal, Tally};
+use crate::wire::Broken;
+use arrow_schema::DataType;
+use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
+
+/// What the features of some records are.
+#[derive(Debug, Clone)]
+pub(crate) struct Profile {
+    message: MessageKind,
+    /// Whether a record is looked through before it counts, so that a damaged one leaves no trace.
+    is_careful: bool,
+    most_columns: u64,
+    most_name: u64,
+    keys: Keys,
+    features: Vec<Feature>,
+}
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    file: usize,
+    record: u64,
+    offset: u64,
+}
+
+/// What is known of a feature.
+#[derive(Debug, Clone)]
+struct Feature {
+    /// The first record in which it is of each kind.
+    kinds: [Option<Place>; 3],
+    /// The fewest and the most values that it has; in each step, where it is a list.
+    least: u64,
+    most: u64,
+    /// How often it, or a step of it, has no kind.
+    unset: u64,
+    /// How often it is a list without a step.
+    no_steps: u64,
+}
+
+impl Profile {
+    /// Of no record.
+    pub(crate) fn new(message: MessageKind, is_careful: bool, limits: &Limits) -> Self {
+        Self {
+            message,
+            is_careful,
+            most_columns: limits.tensors,
+            most_name: limits.name_bytes,
+            keys: Keys::default(),
+            features: Vec::new(),
+        }
+    }
+
+    /// Adds what records that follow have. `file` and `first` say where the others begin.
+    pub(crate) fn append(&mut self, other: &Self, file: usize, first: u64) {
+        for ((part, key), added) in other.keys.names().iter().zip(&other.features) {
+            self.keys.begin();
+            let number = match self.keys.find(*part, key) {
+                Some(number) => number,
+                None => {
+                    self.features.push(Feature::NEW);
+                    self.keys.add(*part, key)
+                }
+            };
+            let known = &mut self.features[number];
+            for (known, added) in known.kinds.iter_mut().zip(added.kinds) {
+                *known = known.or(added.map(|place| Place { file, record: first + place.record, ..place }));
+            }
+            known.least = known.least.min(added.least);
+            known.most = known.most.max(added.most);
+            known.unset += added.unset;
+            known.no_steps += added.no_steps;
+        }
+    }
+
+    /// The columns that hold all of it, sorted by name, features before lists of them.
+    ///
+    /// # Errors
+    /// Malformed, if a feature is of several kinds. `name` gives a file's.
+    pub(crate) fn columns(&self, utf8: bool, name: impl Fn(usize) -> String) -> Result<Vec<Column>> {
+        let mut named: Vec<(&(Part, Box<[u8]>), &Feature)> =
+            self.keys.names().iter().zip(&self.features).collect();
+        named.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut columns: Vec<Column> = Vec::with_capacity(named.len());
+        for ((part, key), feature) in named {
+            // Names were checked when they were first met.
+            let key_text = String::from_utf8_lossy(key).into_owned();
+            let kind = feature.kind().map_err(|error| error(&key_text, &name))?;
+            let shape = if *part == Part::Features && (feature.least, feature.most) == (1, 1) {
+                Shape::Fixed(Vec::new())
+            } else {
+                Shape::Ragged(Vec::new())
+            };
+            let leaf = match kind {
+                Some(Kind::Bytes) if utf8 => DataType::Utf8,
+                Some(Kind::Bytes) => DataType::Binary,
+                Some(Kind::Float) => DataType::Float32,
+                Some(Kind::Int64) => DataType::Int64,
+                None => DataType::Null,
+            };
+            let is_taken = columns.iter().any(|column| *part == Part::Lists && column.name == key_text);
+            let name = if is_taken { format!("feature_lists/{key_text}") } else { key_text };
+            let key = key.clone();
+            columns.push(Column { name, part: *part, key, kind, shape, leaf, missing: Missing::Null });
+        }
+        Ok(columns)
+    }
+
+    /// What its columns cannot say.
+    pub(crate) fn losses(&self) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        for ((_, key), feature) in self.keys.names().iter().zip(&self.features) {
+            let mut lose = |count: u64, what: &str| {
+                if count > 0 {
+                    let why = format!("{count} times {what}: null, as if it were missing");
+                    losses.push(Loss::new(LossKind::Record, String::from_utf8_lossy(key).into_owned(), why));
+                }
+            };
+            lose(feature.unset, "a feature without a kind");
+            if feature.kinds == [None; 3] {
+                lose(feature.no_steps, "a list of no features, and never one of any");
+            }
+        }
+        losses
+    }
+
+    fn feature(&mut self, part: Part, key: &[u8]) -> Result<&mut Feature, Refusal> {
+        let number = match self.keys.find(part, key) {
+            Some(number) => number,
+            None => self.add(part, key)?,
+        };
+        Ok(&mut self.features[number])
+    }
+
+    #[cold]
+    fn add(&mut self, part: Part, key: &[u8]) -> Result<usize, Refusal> {
+        let over = |what: &str, most: u64, found: u64| {
+            let error = Error::limit(what).expected(format!("at most {most}")).found(found);
+            Err(Refusal::Error(error))
+        };
+        if key.len() as u64 > self.most_name {
+            return over("a feature's name is too long", self.most_name, key.len() as u64);
+        }
+        if self.features.len() as u64 >= self.most_columns {
+            return over("too many features", self.most_columns, self.most_columns + 1);
+        }
+        if std::str::from_utf8(key).is_err() {
+            return Err(Broken::Text.into());
+        }
+        self.features.push(Feature::NEW);
+        Ok(self.keys.add(part, key))
+    }
+}
+
+impl Tally for Profile {
+    const DATA: bool = true;
+
+    fn record(&mut self, number: u64, offset: u64, data: &[u8], _whole: u64) -> Result<(), Refusal> {
+        if self.is_careful {
+            look_through(data, self.message)?;
+        }
+        let place = Place { file: 0, record: number, offset };
+        let message = self.message;
+        self.keys.begin();
+        entries(data, message, |part, entry| {
+            let feature = self.feature(part, entry.key)?;
+            if part == Part::Features {
+                return Ok(feature.see(entry.value, place)?);
+            }
+            let mut steps = 0_u64;
+            entry.value.each::<Refusal>(|list| {
+                Pieces::Fields(1, list).each(|step| {
+                    steps += 1;
+                    Ok(feature.see(Pieces::One(step), place)?)
+                })
+            })?;
+            feature.no_steps += u64::from(steps == 0);
+            Ok(())
+        })
+    }
+}
+
+/// Whether every list of a record can be counted.
+fn look_through(record: &[u8], message: MessageKind) -> Result<(), Broken> {
+    let feature = |piece| lists(piece, |kind, list| count(kind, list).map(drop));
+    entries(record, message, |part, entry| {
+        if std::str::from_utf8(entry.key).is_err() {
+            return Err(Broken::Text);
+        }
+        entry.value.each(|piece| match part {
+            Part::Features => feature(piece),
+            Part::Lists => Pieces::Fields(1, piece).each(feature),
+        })
+    })
+}
+
+impl Feature {
+    const NEW: Self = Self { kinds: [None; 3], least: u64::MAX, most: 0, unset: 0, no_steps: 0 };
+
+    /// Counts a feature of a record.
+    #[inline]
+    fn see(&mut self, feature: Pieces<'_>, place: Place) -> Result<(), Broken> {
+        let mut seen: Option<Kind> = None;
+        let mut values = 0;
+        feature.each(|piece| {
+            lists(piece, |kind, list| {
+                if seen.is_some_and(|seen| seen != kind) {
+                    values = 0;
+                }
+                seen = Some(kind);
+                values += count(kind, list)?;
+                Ok::<(), Broken>(())
+            })
+        })?;
+        match seen {
+            None => self.unset += 1,
+            Some(kind) => {
+                self.kinds[kind as usize].get_or_insert(place);
+                self.least = self.least.min(values);
+                self.most = self.most.max(values);
+            }
+        }
+        Ok(())
+    }
+
+    /// The kind of all its lists, or what makes an error of several.
+    fn kind(&self) -> Result<Option<Kind>, impl FnOnce(&str, &dyn Fn(usize) -> String) -> Error> {
+        let mut found: Vec<(Place, Kind)> =
+            Kind::ALL.into_iter().filter_map(|kind| Some((self.kinds[kind as usize]?, kind))).collect();
+        found.sort_by_key(|(place, _)| (place.file, place.record));
+        match found[..] {
+            [] => Ok(None),
+            [(_, kind)] => Ok(Some(kind)),
+            [(first_place, first), (place, other), ..] => {
+                Err(move |key: &str, name: &dyn Fn(usize) -> String| {
+                    let first_in = if first_place.file == place.file {
+                        format!("record {}", first_place.record)
+                    } else {
+                        format!("record {} of {:?}", first_place.record, name(first_place.file))
+                    };
+                    Error::malformed(format!(
+                    "the feature is of another kind than in {first_in}; one schema has to hold all records (cat shows \
+                     them as they are, -i decode=raw keeps them as bytes)"
+                ))
+                .column(key)
+                .record(place.record)
+                .file(name(place.file))
+                .offset(place.offset)
+                .expected(first.word())
+                .found(other.word())
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The reader: opens the files, fixes one schema for all of them, and divides them into splits.
+
+mod pieces;
+mod set;
+mod sniff_message;
+mod stream;
+
+use crate::bytes::Window;
+use crate::codec::{Codec, sniff_magic};
+use crate::columns::{Column, raw_schema, schema};
+use crate::files::{self, InputFile};
+use crate::frame::{Checks, Walk};
+use crate::index::Lines;
+use crate::message::MessageKind;
+use crate::options::{Decode, ReadOptions};
+use crate::policy::Policy;
+use crate::profile::Profile;
+use crate::scan::{Refusal, Scan, Tally};
+use crate::schema_file::{self, SchemaFile};
+use arrow_schema::{Schema, SchemaRef};
+use pieces::Piece;
+use set::TfRecordSet;
+use sniff_message::MessageGuess;
+use std::sync::Arc;
+use tensorferry_sdk::records::{Indexed, RecordReader, RecordSet};
+use tensorferry_sdk::{ByteSink, Context, Error, Limits, Loss, Options, Purpose, Result, Source};
+
+/// Reads TFRecord files.
+pub(crate) struct TfRecordReader {
+    options: ReadOptions,
+}
+
+impl TfRecordReader {
+    /// With these options.
+    ///
+    /// # Errors
+    /// Usage: options that contradict each other.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { options: ReadOptions::new(options)? })
+    }
+
+    fn checks(&self, limits: &Limits) -> Checks {
+        Checks { data: self.options.checksums, most: limits.header_bytes }
+    }
+}
+
+impl RecordReader for TfRecordReader {
+    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+        let options = &self.options;
+        let files = files::open(&source, options.files.as_deref(), options.codec, context)?;
+        let policy = Policy::new(options.skip, options.allows_tail);
+        let opening = Opening {
+            options,
+            source: &source,
+            files: &files,
+            policy: &policy,
+            checks: self.checks(context.limits()),
+            context,
+        };
+        let Opened { table, pieces, are_checked } = opening.open()?;
+        // What has been found right once needs no second look: the host sees to it that the files stay
+        // as they are.
+        let are_right = are_checked && policy.skipped().is_empty();
+        let checks = Checks { data: options.checksums && !are_right, ..opening.checks };
+        Ok(Box::new(TfRecordSet::new(source, files, table, pieces, policy, checks, context.limits().clone())))
+    }
+
+    fn index(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<Indexed> {
+        let name = source.entry().name();
+        if name.is_empty() || !source.contains(name) {
+            return Err(Error::usage("an index is of one file: name it").file(name));
+        }
+        let id = source.open(name)?;
+        let len = source.len(id);
+        let codec = match self.options.codec {
+            Some(codec) => codec,
+            None => sniff_magic(source, id)?,
+        };
+        if codec != Codec::None {
+            let error =
+                Error::unsupported("an index of a compressed file: nothing can be read from its middle");
+            return Err(error.file(name));
+        }
+        let files = [InputFile { name: name.to_owned(), id, len, codec }];
+        let policy = Policy::new(self.options.skip, self.options.allows_tail);
+        let scan = Scan {
+            source,
+            files: &files,
+            checks: self.checks(context.limits()),
+            policy: &policy,
+            context,
+            threads: context.threads(),
+            only: None,
+        };
+        let mut indexed = Indexed { records: 0, bytes: 0 };
+        scan.run(Lines::default, |walked| {
+            indexed.records += walked.records - walked.skipped;
+            indexed.bytes += walked.end - walked.start;
+            output.write(&walked.tally.text)
+        })?;
+        for skipped in policy.skipped() {
+            let place = format!("record {}, offset {}", skipped.record.unwrap_or(0), skipped.offset);
+            context.note(&format!("{:?}: {place}: {}", skipped.file, skipped.why));
+        }
+        Ok(indexed)
+    }
+}
+
+/// What the rows of an input are.
+pub(crate) struct Table {
+    /// The schema of all splits.
+    pub(crate) schema: SchemaRef,
+    /// How records become rows; none, if they stay bytes.
+    pub(crate) decoding: Option<Decoding>,
+    /// How records are shown.
+    pub(crate) shown: Option<MessageKind>,
+    /// What the schema cannot say.
+    pub(crate) losses: Vec<Loss>,
+}
+
+/// How records become rows.
+#[derive(Clone)]
+pub(crate) struct Decoding {
+    /// The message that they are.
+    pub(crate) message: MessageKind,
+    /// Its features.
+    pub(crate) columns: Arc<[Column]>,
+    /// Whether a feature that is none of these is an error.
+    pub(crate) is_closed: bool,
+    /// Whether features without a kind are counted while they are decoded; else they have been.
+    pub(crate) counts_unset: bool,
+}
+
+struct Opened {
+    table: Table,
+    pieces: Vec<Piece>,
+    /// Whether every checksum has been looked at.
+    are_checked: bool,
+}
+
+/// What it takes to open an input.
+struct Opening<'a> {
+    options: &'a ReadOptions,
+    source: &'a Arc<dyn Source>,
+    files: &'a [InputFile],
+    policy: &'a Policy,
+    checks: Checks,
+    context: &'a dyn Context,
+}
+
+impl Opening<'_> {
+    fn open(&self) -> Result<Opened> {
+        let file =
+            self.options.schema.as_ref().map(|path| schema_file::read(path, self.context)).transpose()?;
+        let message = match (self.options.decode, &file) {
+            (_, Some(SchemaFile { message: None, .. })) | (Decode::Raw, None) => None,
+            (Decode::Message(message), _) => Some(message),
+            (_, Some(SchemaFile { message, .. })) => *message,
+            (Decode::Auto, None) => match self.guess_message()? {
+                MessageGuess::Message(message) => Some(message),
+                MessageGuess::Bytes => None,
+                MessageGuess::NoRecords => Some(MessageKind::Example),
+            },
+        };
+        if self.context.purpose() == Purpose::LINES {
+            // Also what contradicts itself, or is damaged further on, can be shown record by record.
+            let table = Table { shown: message, ..Table::raw() };
+            return Ok(Opened { table, pieces: pieces::undivided(self.files), are_checked: false });
+        }
+        let Some(message) = message else { return self.divided(Table::raw()) };
+        match (file, self.options.infer) {
+            (Some(file), _) => self.divided(Table::decoded(message, file.columns, false, Vec::new())),
+            (None, Some(most)) => {
+                let profile = self.profile_of_first(message, most)?;
+                self.divided(self.table_of(&profile, message)?)
+            }
+            (None, None) => self.profiled(message),
+        }
+    }
+
+    fn window(&self, file: &InputFile) -> Box<dyn Window + Send> {
+        file.codec.window(self.source, file.id, self.context.limits())
+    }
+
+    /// What the first records seem to be.
+    fn guess_message(&self) -> Result<MessageGuess> {
+        let mut guess = MessageGuess::NoRecords;
+        for file in self.files {
+            // Damage is met, and told of, when the records are read.
+            let mut walk = Walk::new(self.window(file), 0, self.checks);
+            if sniff_message::look(&mut walk, &mut guess) {
+                break;
+            }
+        }
+        Ok(guess)
+    }
+
+    /// The table of an input whose schema needs no look at all records.
+    fn divided(&self, table: Table) -> Result<Opened> {
+        let pieces = pieces::divide(self)?;
+        Ok(Opened { table, pieces, are_checked: false })
+    }
+
+    /// Reads all records: their profile makes the schema, and where they lie the splits.
+    fn profiled(&self, message: MessageKind) -> Result<Opened> {
+        let new = || Profile::new(message, self.policy.skips(), self.context.limits());
+        let mut profile = new();
+        let mut pieces = pieces::Growing::default();
+        self.scan(self.checks).run(new, |walked| {
+            profile.append(&walked.tally, walked.file, walked.first);
+            pieces.add(&walked);
+            Ok(())
+        })?;
+        let table = self.table_of(&profile, message)?;
+        Ok(Opened { table, pieces: pieces.finish(), are_checked: true })
+    }
+
+    /// The profile of the first records.
+    fn profile_of_first(&self, message: MessageKind, most: u64) -> Result<Profile> {
+        let mut profile = Profile::new(message, self.policy.skips(), self.context.limits());
+        let mut seen = 0;
+        for (number, file) in self.files.iter().enumerate() {
+            let mut part = Profile::new(message, self.policy.skips(), self.context.limits());
+            let mut walk = Walk::new(self.window(file), 0, self.checks);
+            let mut record = 0;
+            while seen < most {
+                let offset = walk.offset();
+                let fault = match walk.next() {
+                    Ok(None) => break,
+                    Ok(Some(data)) => {
+                        let whole = data.len() as u64 + crate::frame::OVERHEAD;
+                        match part.record(record, offset, data, whole) {
+                            Ok(()) => None,
+                            Err(Refusal::Error(error)) => return Err(error.file(&file.name).offset(offset)),
+                            Err(refusal) => Some(crate::scan::refused(refusal, offset, offset + whole)),
+                        }
+                    }
+                    Err(fault) => Some(fault),
+                };
+                record += 1;
+                match fault {
+                    None => seen += 1,
+                    Some(fault) => {
+                        let next = fault.next();
+                        self.policy.meet(number, &file.name, record - 1, fault)?;
+                        let Some(next) = next else { break };
+                        walk.go_to(next);
+                    }
+                }
+            }
+            profile.append(&part, number, 0);
+            if seen == most {
+                break;
+            }
+        }
+        Ok(profile)
+    }
+
+    fn table_of(&self, profile: &Profile, message: MessageKind) -> Result<Table> {
+        let name = |file: usize| self.files.get(file).map_or_else(String::new, |file| file.name.clone());
+        let columns = profile.columns(self.options.utf8, name)?;
+        Ok(Table::decoded(message, columns, true, profile.losses()))
+    }
+
+    /// A scan of all files.
+    fn scan(&self, checks: Checks) -> Scan<'_> {
+        Scan {
+            source: &**self.source,
+            files: self.files,
+            checks,
+            policy: self.policy,
+            context: self.context,
+            threads: self.context.threads(),
+            only: None,
+        }
+    }
+}
+
+impl Table {
+    fn raw() -> Self {
+        Self { schema: raw_schema(), decoding: None, shown: None, losses: Vec::new() }
+    }
+
+    fn decoded(message: MessageKind, columns: Vec<Column>, is_inferred: bool, losses: Vec<Loss>) -> Self {
+        let schema = schema(&columns, message == MessageKind::Sequence);
+        let decoding =
+            Decoding { message, columns: columns.into(), is_closed: is_inferred, counts_unset: !is_inferred };
+        Self { schema, decoding: Some(decoding), shown: Some(message), losses }
+    }
+
+    /// The schema of some of its columns.
+    pub(crate) fn projected(&self, columns: &[usize]) -> SchemaRef {
+        let fields: Vec<_> =
+            columns.iter().filter_map(|&column| self.schema.fields().get(column).cloned()).collect();
+        Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()))
+    }
+}

@@ -1,0 +1,132 @@
+//! A piece is the stretch of a file that one split gives: it starts and ends between records.
+
+use super::Opening;
+use crate::codec::Codec;
+use crate::files::InputFile;
+use crate::frame::Checks;
+use crate::index::{Beside, Stretch, beside};
+use crate::scan::{Scan, Walked};
+use tensorferry_sdk::Result;
+use tensorferry_sdk::records::Split;
+
+/// About how long a piece of a file is that is not compressed.
+const ABOUT: u64 = 16 << 20;
+/// A file is not divided below this, if nothing needs it.
+const WORTH_DIVIDING: u64 = 4 * ABOUT;
+
+/// A stretch of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    /// Which file.
+    pub(crate) file: usize,
+    /// Where its first record starts, in decompressed bytes.
+    pub(crate) start: u64,
+    /// Where the record after it starts; none: it goes to the end of the file.
+    pub(crate) end: Option<u64>,
+    /// The number of its first record in the file.
+    pub(crate) first: u64,
+    /// How many rows it gives, if they have been counted.
+    pub(crate) records: Option<u64>,
+}
+
+impl Piece {
+    fn whole(file: usize) -> Self {
+        Self { file, start: 0, end: None, first: 0, records: None }
+    }
+
+    /// What the host is told of it.
+    pub(super) fn split(&self, files: &[InputFile]) -> Split {
+        let file = &files[self.file];
+        let bytes = match (self.end, file.codec) {
+            (Some(end), Codec::None) => end - self.start,
+            // Compressed bytes are all that is known of the length.
+            _ => file.len,
+        };
+        Split { file: file.name.clone(), offset: self.start, bytes, records: self.records }
+    }
+}
+
+/// Piece while a scan finds them.
+#[derive(Default)]
+pub(super) struct Growing {
+    pieces: Vec<Piece>,
+}
+
+impl Growing {
+    /// Adds what a scan has walked.
+    pub(super) fn add<T>(&mut self, walked: &Walked<T>) {
+        let rows = walked.records - walked.skipped;
+        if let Some(last) = self.pieces.last_mut()
+            && last.file == walked.file
+            && last.end.is_some_and(|end| end - last.start < ABOUT)
+        {
+            last.end = Some(walked.end);
+            last.records = last.records.map(|records| records + rows);
+            return;
+        }
+        self.pieces.push(Piece {
+            file: walked.file,
+            start: walked.start,
+            end: Some(walked.end),
+            first: walked.first,
+            records: Some(rows),
+        });
+    }
+
+    /// All of them.
+    pub(super) fn finish(self) -> Vec<Piece> {
+        self.pieces
+    }
+}
+
+/// Each file as one piece.
+pub(super) fn undivided(files: &[InputFile]) -> Vec<Piece> {
+    (0..files.len()).map(Piece::whole).collect()
+}
+
+/// Divides files whose records nobody has looked at: by an index, by a look at the lengths of all
+/// records, or not at all where there are files enough to keep everybody busy.
+pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
+    let Opening { files, context, options, source, .. } = opening;
+    let is_many = files.len() >= 4 * context.threads();
+    let mut all = Vec::new();
+    for (file, input) in files.iter().enumerate() {
+        if input.codec != Codec::None || input.len < WORTH_DIVIDING {
+            all.push(Piece::whole(file));
+            continue;
+        }
+        if options.index {
+            match beside(&***source, input.id, ABOUT, context.limits())? {
+                Beside::Nothing => {}
+                Beside::Unfit(index) => {
+                    context.note(&format!("{index:?} is not an index of {:?}: not used", input.name))
+                }
+                Beside::Stretches(stretches) => {
+                    all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch)));
+                    continue;
+                }
+            }
+        }
+        if is_many {
+            all.push(Piece::whole(file));
+            continue;
+        }
+        let checks = Checks { data: false, ..opening.checks };
+        let mut growing = Growing::default();
+        let scan = Scan { only: Some(file), ..opening.scan(checks) };
+        scan.run(
+            || (),
+            |walked| {
+                growing.add(&walked);
+                Ok(())
+            },
+        )?;
+        all.extend(growing.pieces);
+    }
+    Ok(all)
+}
+
+fn of_index(file: usize, stretch: Stretch) -> Piece {
+    let Stretch { start, end, first, records } = stretch;
+    Piece { file, start, end: Some(end), first, records: Some(records) }
+}

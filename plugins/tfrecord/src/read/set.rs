@@ -1,0 +1,131 @@
+//! An opened input: its schema, its splits, and what is told of it afterwards.
+
+use super::pieces::Piece;
+use super::stream::RowStream;
+use super::{Decoding, Table};
+use crate::files::InputFile;
+use crate::frame::{Checks, Walk};
+use crate::json;
+use crate::policy::Policy;
+use arrow_schema::SchemaRef;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::records::{Batched, Batches, RecordSet, Skipped, Split};
+use tensorferry_sdk::{ByteSink, Error, Limits, Loss, LossKind, Result, Source};
+
+/// An opened input.
+pub(super) struct TfRecordSet {
+    shared: Arc<Shared>,
+    splits: Vec<Split>,
+}
+
+/// What streams need of it, which outlive the calls that made them.
+pub(super) struct Shared {
+    pub(super) source: Arc<dyn Source>,
+    pub(super) files: Vec<InputFile>,
+    pub(super) table: Table,
+    pub(super) policy: Policy,
+    pub(super) checks: Checks,
+    pub(super) limits: Limits,
+    /// By column, how many features had no kind, where nobody has counted them before.
+    unset: Mutex<Vec<u64>>,
+    pieces: Vec<Piece>,
+}
+
+impl TfRecordSet {
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        files: Vec<InputFile>,
+        table: Table,
+        pieces: Vec<Piece>,
+        policy: Policy,
+        checks: Checks,
+        limits: Limits,
+    ) -> Self {
+        let splits = pieces.iter().map(|piece| piece.split(&files)).collect();
+        let unset = Mutex::new(vec![0; table.schema.fields().len()]);
+        Self {
+            shared: Arc::new(Shared { source, files, table, policy, checks, limits, unset, pieces }),
+            splits,
+        }
+    }
+
+    fn piece(&self, split: usize) -> Result<&Piece> {
+        let piece = self.shared.pieces.get(split);
+        piece.ok_or_else(|| Error::plugin(format!("there is no split {split}")))
+    }
+}
+
+impl Shared {
+    /// A walk over the records of a piece.
+    pub(super) fn walk(&self, piece: &Piece) -> Walk<Box<dyn crate::bytes::Window + Send>> {
+        let file = &self.files[piece.file];
+        Walk::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
+    }
+
+    /// Adds what a stream has counted of some columns.
+    pub(super) fn count_unset(&self, columns: &[usize], counts: impl Iterator<Item = u64>) {
+        let mut unset = self.unset.lock().unwrap_or_else(PoisonError::into_inner);
+        for (&column, count) in columns.iter().zip(counts) {
+            unset[column] += count;
+        }
+    }
+}
+
+impl RecordSet for TfRecordSet {
+    fn schema(&self) -> SchemaRef {
+        self.shared.table.schema.clone()
+    }
+
+    fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+
+    fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
+        let piece = self.piece(split)?;
+        Ok(Box::new(RowStream::new(self.shared.clone(), piece.clone(), request)))
+    }
+
+    fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
+        let piece = self.piece(split)?;
+        let file = &self.shared.files[piece.file];
+        let mut walk = self.shared.walk(piece);
+        let mut line = Vec::new();
+        let (mut number, mut shown) = (piece.first, 0);
+        while shown < most && piece.end.is_none_or(|end| walk.offset() < end) {
+            match walk.next() {
+                Ok(None) => break,
+                Ok(Some(data)) => {
+                    line.clear();
+                    json::append_line(&mut line, data, self.shared.table.shown);
+                    output.write(&line)?;
+                    shown += 1;
+                }
+                Err(fault) => {
+                    let next = fault.next();
+                    self.shared.policy.meet(piece.file, &file.name, number, fault)?;
+                    let Some(next) = next else { break };
+                    walk.go_to(next);
+                }
+            }
+            number += 1;
+        }
+        Ok(Some(shown))
+    }
+
+    fn skipped(&self) -> Vec<Skipped> {
+        self.shared.policy.skipped()
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let Table { losses, decoding, .. } = &self.shared.table;
+        let mut losses = losses.clone();
+        let unset = self.shared.unset.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Decoding { columns, .. }) = decoding {
+            for (column, &count) in columns.iter().zip(&*unset).filter(|(_, count)| **count > 0) {
+                let why = format!("{count} times a feature without a kind: null, as if it were missing");
+                losses.push(Loss::new(LossKind::Record, column.name.clone(), why));
+            }
+        }
+        losses
+    }
+}

@@ -1,0 +1,256 @@
+//! The rows of one split, in order, in batches.
+
+use super::Decoding;
+use super::pieces::Piece;
+use super::set::Shared;
+use crate::bytes::Window;
+use crate::columns::{RowError, Rows};
+use crate::frame::{Fault, FaultKind, Walk};
+use crate::scan::message_broken;
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, SchemaRef};
+use std::sync::Arc;
+use tensorferry_sdk::records::{Batches, stream_error};
+use tensorferry_sdk::{Error, Result};
+
+/// Decodes the records of a piece.
+pub(super) struct RowStream {
+    shared: Arc<Shared>,
+    piece: Piece,
+    walk: Walk<Box<dyn Window + Send>>,
+    /// The number of the next record in the file.
+    number: u64,
+    schema: SchemaRef,
+    batch: Batch,
+    /// Which columns are decoded.
+    columns: Vec<usize>,
+    most_rows: usize,
+    most_bytes: u64,
+    /// Set once there is nothing to come but what is in `failed`.
+    ended: bool,
+    failed: Option<Error>,
+}
+
+/// The rows that have not been given yet.
+enum Batch {
+    Decoded(Box<Rows>),
+    Raw(RawRows),
+}
+
+impl RowStream {
+    /// Before the first record.
+    pub(super) fn new(shared: Arc<Shared>, piece: Piece, request: &Batches) -> Self {
+        let all = || (0..shared.table.schema.fields().len()).collect();
+        let columns: Vec<usize> = request.columns.clone().unwrap_or_else(all);
+        let schema = shared.table.projected(&columns);
+        let batch = match &shared.table.decoding {
+            Some(Decoding { message, columns: all, is_closed, .. }) => {
+                Batch::Decoded(Box::new(Rows::new(all, &columns, schema.clone(), *message, *is_closed)))
+            }
+            None => Batch::Raw(RawRows { schema: schema.clone(), data: Vec::new(), ends: vec![0] }),
+        };
+        let walk = shared.walk(&piece);
+        Self {
+            number: piece.first,
+            walk,
+            piece,
+            shared,
+            schema,
+            batch,
+            columns,
+            most_rows: request.rows.max(1),
+            most_bytes: request.bytes.max(1),
+            ended: false,
+            failed: None,
+        }
+    }
+
+    /// Decodes records until the batch is full or there are no more.
+    fn fill(&mut self) -> Result<()> {
+        let Self { shared, piece, walk, number, batch, .. } = self;
+        let file = &shared.files[piece.file];
+        while batch.len() < self.most_rows && batch.bytes() < self.most_bytes {
+            if let Some(end) = piece.end
+                && walk.offset() >= end
+            {
+                self.ended = true;
+                return at_end(walk.offset(), end, &file.name);
+            }
+            let offset = walk.offset();
+            let fault = match walk.next() {
+                Ok(None) => {
+                    self.ended = true;
+                    return match piece.end {
+                        Some(end) => at_end(offset, end, &file.name),
+                        None => Ok(()),
+                    };
+                }
+                Ok(Some(data)) => {
+                    let length = data.len();
+                    if batch.is_full_for(length) {
+                        walk.go_to(offset);
+                        return Ok(());
+                    }
+                    match batch.push(data, *number, offset) {
+                        Ok(()) => None,
+                        Err(RowError::Broken(broken)) => {
+                            let next = walk.offset();
+                            let kind = FaultKind::Message { why: message_broken(broken), next };
+                            Some(Fault { offset, kind })
+                        }
+                        Err(RowError::Contradiction { error, .. }) => {
+                            return Err(placed(error, &file.name, *number, offset));
+                        }
+                    }
+                }
+                Err(fault) => Some(fault),
+            };
+            if let Some(fault) = fault {
+                let next = fault.next();
+                shared.policy.meet(piece.file, &file.name, *number, fault)?;
+                match next {
+                    Some(next) => walk.go_to(next),
+                    None => {
+                        self.ended = true;
+                        return Ok(());
+                    }
+                }
+            }
+            *number += 1;
+        }
+        Ok(())
+    }
+
+    fn finish_batch(&mut self) -> Result<RecordBatch> {
+        let name = &self.shared.files[self.piece.file].name;
+        match &mut self.batch {
+            Batch::Raw(rows) => rows.finish(),
+            Batch::Decoded(rows) => rows.finish().map_err(|error| match error {
+                RowError::Contradiction { error, record: Some((number, offset)) } => {
+                    placed(error, name, number, offset)
+                }
+                RowError::Contradiction { error, record: None } => error.file(name),
+                RowError::Broken(broken) => Error::malformed(message_broken(broken)).file(name),
+            }),
+        }
+    }
+}
+
+/// An error of a record, with its place.
+fn placed(error: Error, file: &str, number: u64, offset: u64) -> Error {
+    error.record(number).file(file).offset(offset)
+}
+
+/// Whether a piece ends where it should: an index that was made of another file says something else.
+fn at_end(offset: u64, end: u64, file: &str) -> Result<()> {
+    if offset == end {
+        return Ok(());
+    }
+    Err(Error::malformed("records do not end where the index says (-i index=none does without it)")
+        .file(file)
+        .offset(offset)
+        .expected(end)
+        .found(offset))
+}
+
+impl Iterator for RowStream {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if !self.ended
+            && let Err(error) = self.fill()
+        {
+            self.ended = true;
+            self.failed = Some(error);
+        }
+        // What came before an error is given first.
+        if self.batch.len() > 0 {
+            let batch = self.finish_batch();
+            if batch.is_err() {
+                self.ended = true;
+                self.failed = None;
+            }
+            return Some(batch.map_err(stream_error));
+        }
+        if let Some(error) = self.failed.take() {
+            return Some(Err(stream_error(error)));
+        }
+        None
+    }
+}
+
+impl RecordBatchReader for RowStream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+impl Drop for RowStream {
+    fn drop(&mut self) {
+        let Batch::Decoded(rows) = &mut self.batch else { return };
+        let counts = self.shared.table.decoding.as_ref().is_some_and(|decoding| decoding.counts_unset);
+        if counts && self.ended {
+            self.shared.count_unset(&self.columns, rows.take_unset());
+        }
+    }
+}
+
+impl Batch {
+    fn len(&self) -> usize {
+        match self {
+            Self::Decoded(rows) => rows.len(),
+            Self::Raw(rows) => rows.ends.len() - 1,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Decoded(rows) => rows.bytes(),
+            Self::Raw(rows) => rows.data.len() as u64,
+        }
+    }
+
+    fn is_full_for(&self, length: usize) -> bool {
+        match self {
+            Self::Decoded(rows) => rows.is_full_for(length),
+            Self::Raw(rows) => !rows.data.is_empty() && i32::try_from(rows.data.len() + length).is_err(),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, record: &[u8], number: u64, offset: u64) -> Result<(), RowError> {
+        match self {
+            Self::Decoded(rows) => rows.push(record, number, offset),
+            Self::Raw(rows) => {
+                rows.data.extend_from_slice(record);
+                // Below 2^31, see `is_full_for`; one record is below the limit on memory.
+                rows.ends.push(i32::try_from(rows.data.len()).unwrap_or(i32::MAX));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Records as bytes.
+struct RawRows {
+    schema: SchemaRef,
+    data: Vec<u8>,
+    ends: Vec<i32>,
+}
+
+impl RawRows {
+    fn finish(&mut self) -> Result<RecordBatch> {
+        let ends = std::mem::replace(&mut self.ends, vec![0]);
+        let data = std::mem::take(&mut self.data);
+        let rows = ends.len() - 1;
+        let array =
+            BinaryArray::new(OffsetBuffer::new(ScalarBuffer::from(ends)), Buffer::from_vec(data), None);
+        // None, if the column is not wanted.
+        let arrays: Vec<ArrayRef> =
+            self.schema.fields().iter().map(|_| Arc::new(array.clone()) as ArrayRef).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
+            .map_err(|error| Error::plugin(format!("a batch that does not fit: {error}")))
+    }
+}

@@ -1,0 +1,55 @@
+//! Where the first record of a unit seems to start.
+
+use crate::bytes::WINDOW;
+use crate::frame::{HEADER, OVERHEAD, length};
+use tensorferry_sdk::{FileId, Result, Source};
+
+/// How far is looked. Longer records are walked from the one before.
+const MOST: u64 = 512 << 10;
+
+/// The first place from `start` on, before `end`, that has a length whose checksum is right and which
+/// leads to another one, or to the end of the file.
+pub(super) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u64) -> Result<Option<u64>> {
+    let len = source.len(file);
+    let end = end.min(start + MOST).min(len);
+    let mut buffer = vec![0; WINDOW];
+    let mut place = start;
+    while place < end {
+        let part = usize::try_from(len - place).map_or(WINDOW, |left| left.min(WINDOW));
+        source.read_at(file, place, &mut buffer[..part])?;
+        for (index, header) in buffer[..part].windows(HEADER).enumerate() {
+            let offset = place + index as u64;
+            if let Some(next) = next_of(header, offset, len)
+                && leads_on(source, file, next, len)?
+            {
+                return Ok((offset < end).then_some(offset));
+            }
+        }
+        if part < WINDOW {
+            break;
+        }
+        place += (part - HEADER + 1) as u64;
+    }
+    Ok(None)
+}
+
+/// Where the record after this header's starts, if it is one and lies in the file.
+#[inline]
+fn next_of(header: &[u8], offset: u64, len: u64) -> Option<u64> {
+    let claimed = u64::from_le_bytes(*header.first_chunk()?);
+    let next = offset.checked_add(claimed)?.checked_add(OVERHEAD)?;
+    // Nearly all that is no length is far too long, and costs no checksum.
+    if next > len { None } else { length(header).map(|_| next) }
+}
+
+fn leads_on(source: &dyn Source, file: FileId, next: u64, len: u64) -> Result<bool> {
+    if next == len {
+        return Ok(true);
+    }
+    let mut header = [0; HEADER];
+    if len - next < HEADER as u64 {
+        return Ok(false);
+    }
+    source.read_at(file, next, &mut header)?;
+    Ok(length(&header).is_some())
+}

@@ -1,0 +1,110 @@
+//! The writer: columns become the features of Examples or SequenceExamples, frames, and compressed
+//! pieces that are made on many threads at once.
+
+mod compress;
+mod encode;
+mod layout;
+mod view;
+
+use crate::codec::Codec;
+use crate::files::{SUFFIXES, ShardName};
+use crate::frame;
+use crate::options::WriteOptions;
+use crate::schema_file;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use compress::Compressor;
+use encode::Encoder;
+use layout::Layout;
+use tensorferry_sdk::records::{Encoded, PlacedPiece, RecordPlan, RecordWriter};
+use tensorferry_sdk::{ByteSink, Context, Loss, Options, Result, Target};
+
+/// Bytes of frames that are pushed at once, where they are not compressed.
+const PUSH: usize = 1 << 20;
+
+/// Writes TFRecord files.
+pub(crate) struct TfRecordWriter {
+    options: WriteOptions,
+}
+
+impl TfRecordWriter {
+    /// With these options.
+    ///
+    /// # Errors
+    /// Usage: options that cannot be.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { options: WriteOptions::new(options)? })
+    }
+}
+
+impl RecordWriter for TfRecordWriter {
+    fn plan(
+        &self,
+        schema: &SchemaRef,
+        _rows: Option<u64>,
+        target: &Target,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordPlan>> {
+        let WriteOptions { codec, level, shards, schema: path, message } = &self.options;
+        let file = path.as_deref().map(|path| schema_file::read(path, context)).transpose()?;
+        let layout = Layout::new(schema, file, *message)?;
+        let name = match target {
+            Target::File(path) => path.clone(),
+            Target::Folder if *codec == Some(Codec::Gzip) => format!("data{}.gz", SUFFIXES[0]),
+            Target::Folder => format!("data{}", SUFFIXES[0]),
+        };
+        let by_name = || if name.ends_with(".gz") { Codec::Gzip } else { Codec::None };
+        let codec = codec.unwrap_or_else(by_name);
+        let files = match shards {
+            None => vec![name],
+            Some(count) => (0..*count).map(|number| ShardName::of(&name, number, *count)).collect(),
+        };
+        Ok(Box::new(TfRecordPlan { files, layout, compressor: Compressor { codec, level: *level } }))
+    }
+}
+
+/// Files of records.
+struct TfRecordPlan {
+    files: Vec<String>,
+    layout: Layout,
+    compressor: Compressor,
+}
+
+impl RecordPlan for TfRecordPlan {
+    fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.layout.losses().to_vec()
+    }
+
+    fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
+        output.write(self.compressor.head())
+    }
+
+    fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+        let is_plain = self.compressor.codec == Codec::None;
+        let mut frames = Vec::new();
+        let mut losses = encode::Losses::default();
+        let mut record = Vec::new();
+        for batch in batches {
+            let mut encoder = Encoder::new(&self.layout, batch, &mut losses)?;
+            for row in 0..batch.num_rows() {
+                record.clear();
+                encoder.append(row, &mut record, &mut losses)?;
+                frame::append(&mut frames, &record);
+                if is_plain && frames.len() >= PUSH {
+                    output.write(&frames)?;
+                    frames.clear();
+                }
+            }
+        }
+        let note = self.compressor.piece(&frames, output)?;
+        Ok(Encoded { note, losses: losses.finish(&self.layout) })
+    }
+
+    fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
+        output.write(&self.compressor.tail(pieces)?)
+    }
+}

@@ -1,0 +1,272 @@
+//! A layout says which features the columns become.
+
+use crate::columns::{KEY, MESSAGE, PART, PART_LISTS, PART_RAW, Shape};
+use crate::message::{Kind, MessageKind, Part};
+use crate::schema_file::SchemaFile;
+use arrow_schema::{DataType, Field, SchemaRef};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tensorferry_sdk::{Error, Loss, LossKind, Result};
+
+/// The features of records.
+#[derive(Debug, Clone)]
+pub(super) struct Layout {
+    /// The message; none, if the one column holds whole records.
+    pub(super) message: Option<MessageKind>,
+    /// The features, in the order in which they are written: those of both maps, the lists last.
+    pub(super) features: Vec<Feature>,
+    losses: Vec<Loss>,
+}
+
+/// A feature and the column that it is made of.
+#[derive(Debug, Clone)]
+pub(super) struct Feature {
+    /// The name in the records.
+    pub(super) key: String,
+    /// The name of the column, with those of the structs that it is in.
+    pub(super) column: String,
+    /// Where the column is: the place in the schema, then in each struct.
+    pub(super) path: Vec<usize>,
+    /// The map that it goes to.
+    pub(super) part: Part,
+    /// The kind of its list.
+    pub(super) kind: Kind,
+    /// How many values each must have, if a schema says so.
+    pub(super) shape: Option<Shape>,
+    /// Whether a schema says that it must be there.
+    pub(super) is_required: bool,
+}
+
+impl Layout {
+    /// For rows of a schema, as a schema file wants them, if there is one.
+    ///
+    /// # Errors
+    /// Usage, for a file that does not fit the rows; unsupported, if two columns make one feature.
+    pub(super) fn new(
+        schema: &SchemaRef,
+        file: Option<SchemaFile>,
+        message: Option<MessageKind>,
+    ) -> Result<Self> {
+        let is_raw = file.as_ref().map(|file| file.message.is_none());
+        if let ([field], None) = (&schema.fields()[..], message)
+            && is_raw.unwrap_or_else(|| field.metadata().get(PART).is_some_and(|part| part == PART_RAW))
+            && kind_of(field.data_type()) == Some(Kind::Bytes)
+        {
+            let feature = Feature::new(field.name(), vec![0], Part::Features, Kind::Bytes);
+            return Ok(Self { message: None, features: vec![feature], losses: Vec::new() });
+        }
+        let has_parts = schema.fields().iter().any(|field| field.metadata().contains_key(PART));
+        let has_lists =
+            |field: &Arc<Field>| field.metadata().get(PART).is_some_and(|part| part == PART_LISTS);
+        let is_sequence = match schema.metadata().get(MESSAGE).map(String::as_str) {
+            Some("sequence") => true,
+            Some("example") => schema.fields().iter().any(has_lists),
+            _ => has_parts,
+        };
+        let by_rows = if is_sequence { MessageKind::Sequence } else { MessageKind::Example };
+        let message = message.or(file.as_ref().and_then(|file| file.message)).unwrap_or(by_rows);
+        let mut found = Found { message, has_parts, features: Vec::new(), losses: Vec::new() };
+        for (place, field) in schema.fields().iter().enumerate() {
+            found.add(field, &mut vec![place], String::new());
+        }
+        let Found { mut features, mut losses, .. } = found;
+        if let Some(file) = file {
+            // What the file leaves out is not lost: the user wants it so.
+            losses.retain(|loss| file.columns.iter().any(|column| column.name == loss.what));
+            features = chosen(features, file)?;
+        }
+        features.sort_by_key(|feature| feature.part);
+        let mut keys = HashSet::new();
+        for feature in &features {
+            if !keys.insert((feature.part, &feature.key)) {
+                return Err(Error::unsupported(format!("two columns make the feature {:?}", feature.key))
+                    .column(&feature.column));
+            }
+        }
+        Ok(Self { message: Some(message), features, losses })
+    }
+
+    /// What the schema already shows to be lost.
+    pub(super) fn losses(&self) -> &[Loss] {
+        &self.losses
+    }
+}
+
+impl Feature {
+    fn new(column: &str, path: Vec<usize>, part: Part, kind: Kind) -> Self {
+        let (key, column) = (column.to_owned(), column.to_owned());
+        Self { key, column, path, part, kind, shape: None, is_required: false }
+    }
+}
+
+struct Found {
+    message: MessageKind,
+    /// Whether fields say which map they are of.
+    has_parts: bool,
+    features: Vec<Feature>,
+    losses: Vec<Loss>,
+}
+
+impl Found {
+    /// Adds the features of a column. Structs nest as deep as the schema, which is no file's to choose
+    /// without limit: Arrow's own checks walk it the same way.
+    fn add(&mut self, field: &Field, path: &mut Vec<usize>, prefix: String) {
+        let name = format!("{prefix}{}", field.name());
+        if let DataType::Struct(fields) = field.data_type() {
+            self.lose(
+                LossKind::Name,
+                &name,
+                format!("a struct becomes a feature for each of its fields: {name}.*"),
+            );
+            for (place, inner) in fields.iter().enumerate() {
+                path.push(place);
+                self.add(inner, path, format!("{name}."));
+                path.pop();
+            }
+            return;
+        }
+        let (depth, leaf) = depth(field.data_type());
+        let Some(kind) = kind_of(leaf) else {
+            if *leaf != DataType::Null {
+                self.lose(
+                    LossKind::Record,
+                    &name,
+                    format!("a column of {} has no place in a feature", field.data_type()),
+                );
+            }
+            return;
+        };
+        let is_list = field.metadata().get(PART).is_some_and(|part| part == PART_LISTS);
+        let is_list = is_list || (!self.has_parts && depth.ragged > 1);
+        let part = if self.message == MessageKind::Sequence && is_list && depth.all > 0 {
+            Part::Lists
+        } else {
+            Part::Features
+        };
+        let kept = if part == Part::Lists { 2 } else { 1 };
+        if depth.ragged > kept {
+            self.lose(
+                LossKind::Record,
+                &name,
+                "lists of different lengths within lists are joined to one".to_owned(),
+            );
+        }
+        if let Some(what) = forgotten(leaf) {
+            self.lose(
+                LossKind::Metadata,
+                &name,
+                format!("{leaf} is written as {what}, which does not say so"),
+            );
+        }
+        let mut feature = Feature::new(&name, path.clone(), part, kind);
+        if let Some(key) = field.metadata().get(KEY) {
+            feature.key.clone_from(key);
+        }
+        self.features.push(feature);
+    }
+
+    fn lose(&mut self, kind: LossKind, column: &str, why: String) {
+        self.losses.push(Loss::new(kind, column.to_owned(), why));
+    }
+}
+
+/// How many lists are around a value.
+struct Depth {
+    all: usize,
+    /// Those that may be of any length.
+    ragged: usize,
+}
+
+/// The type of a column's values below all its lists.
+fn depth(mut data_type: &DataType) -> (Depth, &DataType) {
+    let mut depth = Depth { all: 0, ragged: 0 };
+    loop {
+        data_type = match data_type {
+            DataType::List(item) | DataType::LargeList(item) => {
+                depth.ragged += 1;
+                item.data_type()
+            }
+            DataType::FixedSizeList(item, _) => item.data_type(),
+            leaf => return (depth, leaf),
+        };
+        depth.all += 1;
+    }
+}
+
+/// The kind of list that values of a type go to.
+fn kind_of(leaf: &DataType) -> Option<Kind> {
+    Some(match leaf {
+        DataType::Boolean
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32
+        | DataType::UInt64
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Timestamp(..)
+        | DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Duration(_) => Kind::Int64,
+        DataType::Float16
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => Kind::Float,
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_)
+        | DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View => Kind::Bytes,
+        DataType::Dictionary(_, values) => return kind_of(values),
+        _ => return None,
+    })
+}
+
+/// What a type is written as, if that does not say what the values mean.
+fn forgotten(leaf: &DataType) -> Option<&'static str> {
+    match leaf {
+        DataType::Date32
+        | DataType::Date64
+        | DataType::Timestamp(..)
+        | DataType::Time32(_)
+        | DataType::Time64(_) => Some("int64"),
+        DataType::Duration(_) => Some("int64"),
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => Some("float32"),
+        _ => None,
+    }
+}
+
+/// The features that a schema file names, as it wants them.
+fn chosen(found: Vec<Feature>, file: SchemaFile) -> Result<Vec<Feature>> {
+    let mut features = Vec::with_capacity(file.columns.len());
+    for column in file.columns {
+        // A column without a kind is one of nulls.
+        let Some(kind) = column.kind else { continue };
+        let wrong = |what: String| Err(Error::usage(format!("option schema: {what}")).column(&column.name));
+        let Some(feature) = found.iter().find(|feature| feature.column == column.name) else {
+            return wrong("the rows have no such column, or none that a feature could hold".to_owned());
+        };
+        if feature.kind != kind {
+            return wrong(format!("the rows' values go to {}, not {}", feature.kind.word(), kind.word()));
+        }
+        features.push(Feature {
+            key: String::from_utf8_lossy(&column.key).into_owned(),
+            part: column.part,
+            shape: Some(column.shape),
+            is_required: matches!(column.missing, crate::columns::Missing::Refused),
+            ..feature.clone()
+        });
+    }
+    Ok(features)
+}

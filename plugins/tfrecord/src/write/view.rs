@@ -1,0 +1,183 @@
+//! A view is a column as a writer of features needs it: the values of all rows one after the other, in
+//! the type of their list, and which of them are whose.
+
+use super::encode::Losses;
+use crate::message::Kind;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{ArrowError, DataType};
+use std::ops::Range;
+
+/// A column.
+pub(super) struct View {
+    /// Whether each row has the feature.
+    nulls: Option<NullBuffer>,
+    /// The lists around a value, the outermost first.
+    levels: Vec<Level>,
+    /// The values.
+    pub(super) leaf: Leaf,
+    leaf_nulls: Option<NullBuffer>,
+}
+
+/// Values of one kind.
+pub(super) enum Leaf {
+    Ints(ScalarBuffer<i64>),
+    Floats(ScalarBuffer<f32>),
+    Bytes(BinaryArray),
+}
+
+/// One list around values.
+struct Level {
+    lengths: Lengths,
+    /// Which lists are null. The outermost's are the rows'.
+    nulls: Option<NullBuffer>,
+}
+
+enum Lengths {
+    Small(OffsetBuffer<i32>),
+    Large(OffsetBuffer<i64>),
+    Fixed(usize),
+}
+
+impl Level {
+    /// Where the elements of some lists are.
+    fn elements(&self, lists: &Range<usize>) -> Range<usize> {
+        // Offsets are those of an array in memory: never negative, never beyond an address.
+        let place = |offset: i64| usize::try_from(offset).unwrap_or(0);
+        match &self.lengths {
+            Lengths::Small(ends) => place(ends[lists.start].into())..place(ends[lists.end].into()),
+            Lengths::Large(ends) => place(ends[lists.start])..place(ends[lists.end]),
+            Lengths::Fixed(len) => lists.start * len..lists.end * len,
+        }
+    }
+}
+
+impl View {
+    /// A view on the column at a path.
+    ///
+    /// # Errors
+    /// A value that the list cannot hold.
+    pub(super) fn new(
+        batch: &RecordBatch,
+        path: &[usize],
+        kind: Kind,
+        feature: usize,
+        losses: &mut Losses,
+    ) -> Result<Self, ArrowError> {
+        let (&first, inner) =
+            path.split_first().ok_or_else(|| ArrowError::SchemaError("no column".to_owned()))?;
+        let mut array = batch.columns()[first].clone();
+        let mut nulls = array.logical_nulls();
+        for &place in inner {
+            array = array.as_struct().column(place).clone();
+            nulls = NullBuffer::union(nulls.as_ref(), array.logical_nulls().as_ref());
+        }
+        let mut levels = Vec::new();
+        loop {
+            let (lengths, values) = match array.data_type() {
+                DataType::List(_) => {
+                    let list = array.as_list::<i32>();
+                    (Lengths::Small(list.offsets().clone()), list.values().clone())
+                }
+                DataType::LargeList(_) => {
+                    let list = array.as_list::<i64>();
+                    (Lengths::Large(list.offsets().clone()), list.values().clone())
+                }
+                DataType::FixedSizeList(_, len) => {
+                    let list = array.as_fixed_size_list();
+                    // Never negative.
+                    (Lengths::Fixed(usize::try_from(*len).unwrap_or(0)), list.values().clone())
+                }
+                _ => break,
+            };
+            levels.push(Level { lengths, nulls: array.nulls().cloned() });
+            array = values;
+        }
+        // Of a column without lists, nulls are rows.
+        let leaf_nulls =
+            if levels.is_empty() { None } else { array.logical_nulls().filter(|n| n.null_count() > 0) };
+        let leaf = leaf(&array, kind, feature, losses)?;
+        Ok(Self { nulls, levels, leaf, leaf_nulls })
+    }
+
+    /// Whether a row has the feature.
+    #[inline]
+    pub(super) fn has(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
+    }
+
+    /// The steps of a row's list of features, each a list at the next level; and which of them are null.
+    pub(super) fn steps(&self, row: usize) -> impl Iterator<Item = (usize, bool)> + '_ {
+        let steps = self.levels.first().map_or(row..row + 1, |level| level.elements(&(row..row + 1)));
+        let nulls = match self.levels.get(1) {
+            Some(level) => level.nulls.as_ref(),
+            None => self.leaf_nulls.as_ref(),
+        };
+        steps.map(move |step| (step, nulls.is_some_and(|nulls| nulls.is_null(step))))
+    }
+
+    /// Visits the values of an element of a level (0: a row) as ranges of values, in order, and says how
+    /// many nulls were left out.
+    #[inline]
+    pub(super) fn values(&self, level: usize, element: usize, visit: &mut dyn FnMut(Range<usize>)) -> u64 {
+        let Some(first) = self.levels.get(level) else {
+            visit(element..element + 1);
+            return 0;
+        };
+        let elements = first.elements(&(element..element + 1));
+        self.walk(level + 1, elements, visit)
+    }
+
+    /// Visits the values of some elements of a level.
+    fn walk(&self, level: usize, elements: Range<usize>, visit: &mut dyn FnMut(Range<usize>)) -> u64 {
+        let (inner, nulls) = match self.levels.get(level) {
+            Some(inner) => (Some(inner), inner.nulls.as_ref()),
+            None => (None, self.leaf_nulls.as_ref()),
+        };
+        let mut go = |elements: Range<usize>| match inner {
+            Some(inner) => self.walk(level + 1, inner.elements(&elements), visit),
+            None => {
+                visit(elements);
+                0
+            }
+        };
+        let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return go(elements) };
+        let mut left_out = 0;
+        for element in elements {
+            left_out += if nulls.is_valid(element) { go(element..element + 1) } else { 1 };
+        }
+        left_out
+    }
+}
+
+/// The values in the type of their list.
+fn leaf(array: &ArrayRef, kind: Kind, feature: usize, losses: &mut Losses) -> Result<Leaf, ArrowError> {
+    // What does not fit is an error, never a null.
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let cast = |to: &DataType| cast_with_options(array, to, &options);
+    Ok(match (kind, array.data_type()) {
+        (Kind::Int64, DataType::Int64) => Leaf::Ints(array.as_primitive::<Int64Type>().values().clone()),
+        (Kind::Int64, _) => Leaf::Ints(cast(&DataType::Int64)?.as_primitive::<Int64Type>().values().clone()),
+        (Kind::Float, DataType::Float32 | DataType::Float16) => {
+            Leaf::Floats(cast(&DataType::Float32)?.as_primitive::<Float32Type>().values().clone())
+        }
+        (Kind::Float, _) => {
+            let wide = cast(&DataType::Float64)?;
+            let wide = wide.as_primitive::<Float64Type>();
+            #[expect(clippy::cast_possible_truncation, reason = "what is lost is counted")]
+            let narrow: ScalarBuffer<f32> = wide.values().iter().map(|&value| value as f32).collect();
+            let lost =
+                wide.values().iter().zip(&*narrow).enumerate().filter(|&(index, (&wide_value, &narrow))| {
+                    let is_same = f64::from(narrow).to_bits() == wide_value.to_bits();
+                    !is_same && !(wide_value.is_nan() && narrow.is_nan()) && wide.is_valid(index)
+                });
+            losses.precision(feature, lost.count() as u64, wide.len() as u64);
+            Leaf::Floats(narrow)
+        }
+        (Kind::Bytes, DataType::Binary) => Leaf::Bytes(array.as_binary::<i32>().clone()),
+        (Kind::Bytes, _) => Leaf::Bytes(cast(&DataType::Binary)?.as_binary::<i32>().clone()),
+    })
+}

@@ -1,0 +1,71 @@
+//! An opened object is one of a class that torch refuses, and that holds tensors: a dict of what it held,
+//! under the names that its tensors have. So one object of a script's own does not cost the whole tree.
+
+use super::tree::{StateTree, Step};
+use std::collections::HashSet;
+use tensorferry_sdk::{Node, NodeId, NodeKind};
+
+/// A key of the dict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    /// Of an attribute or an item.
+    Node(NodeId, Step),
+    /// Of an argument, or of what was appended.
+    Index(usize),
+}
+
+/// A key, what is under it, and the way there.
+pub(super) type Entry = (Key, NodeId, Step);
+
+/// What an object held: its arguments by their place, its attributes, items and appended values by
+/// theirs. `None`, if it is no object, or if two of them have one name.
+pub(super) fn entries(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Entry>> {
+    let node = tree.node(object).filter(|node| node.kind == NodeKind::OBJECT)?;
+    let mut entries = Vec::new();
+    for &part in &node.children {
+        add(tree, part, &mut entries)?;
+    }
+    let mut names = HashSet::new();
+    entries.iter().all(|(key, ..)| names.insert(name(tree, *key))).then_some(entries)
+}
+
+/// Adds the members of an object's part; a pair of mappings is a state with slots.
+fn add(tree: &StateTree<'_>, part: NodeId, entries: &mut Vec<Entry>) -> Option<()> {
+    let node = tree.node(part)?;
+    let is_attributes = |id: &NodeId| {
+        tree.node(*id).is_some_and(|node| matches!(node.kind, NodeKind::MAP | NodeKind::NONE))
+    };
+    match node.kind {
+        NodeKind::NONE => {}
+        NodeKind::MAP => {
+            let of_map = node.entries().enumerate().map(|(index, (key, value))| {
+                (Key::Node(key, (part, 2 * index)), value, (part, 2 * index + 1))
+            });
+            entries.extend(of_map);
+        }
+        NodeKind::TUPLE if node.children.len() == 2 && node.children.iter().all(is_attributes) => {
+            for &half in &node.children {
+                add(tree, half, entries)?;
+            }
+        }
+        NodeKind::TUPLE | NodeKind::LIST => {
+            let members = node.children.iter().enumerate();
+            entries.extend(members.map(|(index, &value)| (Key::Index(index), value, (part, index))));
+        }
+        // A state that is one value has no name of its own.
+        _ => return None,
+    }
+    Some(())
+}
+
+fn name(tree: &StateTree<'_>, key: Key) -> String {
+    match key {
+        Key::Index(index) => index.to_string(),
+        Key::Node(id, _) => {
+            let node = tree.node(id);
+            let text = node.and_then(Node::as_text).map(str::to_owned);
+            let number = || node.and_then(Node::as_int).map(|number| number.to_string());
+            text.or_else(number).unwrap_or_else(|| format!("?{}", id.0))
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The structures of the Arrow C data interface and the Arrow C stream interface, as rows cross the
+//! boundary. Their layout is Arrow's, frozen and public
+//! (<https://arrow.apache.org/docs/format/CDataInterface.html>, `CStreamInterface.html`): any Arrow
+//! library speaks them, and a plugin without rows needs none.
+//!
+//! They cross by value: a move of the structure's bytes, as the interface allows. Who holds one owns it;
+//! dropping it calls its `release`.
+
+use abi_stable::StableAbi;
+use std::ffi::{c_char, c_int, c_void};
+
+/// A schema: one field, with its children.
+#[repr(C)]
+#[derive(StableAbi, Debug)]
+#[sabi(unsafe_opaque_fields)]
+#[allow(missing_docs, reason = "the fields are Arrow's")]
+pub struct ArrowSchema {
+    pub format: *const c_char,
+    pub name: *const c_char,
+    pub metadata: *const c_char,
+    pub flags: i64,
+    pub n_children: i64,
+    pub children: *mut *mut ArrowSchema,
+    pub dictionary: *mut ArrowSchema,
+    pub release: Option<unsafe extern "C" fn(*mut ArrowSchema)>,
+    pub private_data: *mut c_void,
+}
+
+/// The buffers of one array.
+#[repr(C)]
+#[derive(StableAbi, Debug)]
+#[sabi(unsafe_opaque_fields)]
+#[allow(missing_docs, reason = "the fields are Arrow's")]
+pub struct ArrowArray {
+    pub length: i64,
+    pub null_count: i64,
+    pub offset: i64,
+    pub n_buffers: i64,
+    pub n_children: i64,
+    pub buffers: *mut *const c_void,
+    pub children: *mut *mut ArrowArray,
+    pub dictionary: *mut ArrowArray,
+    pub release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
+    pub private_data: *mut c_void,
+}
+
+/// A stream of arrays of one schema.
+#[repr(C)]
+#[derive(StableAbi, Debug)]
+#[sabi(unsafe_opaque_fields)]
+#[allow(missing_docs, reason = "the fields are Arrow's")]
+pub struct ArrowArrayStream {
+    pub get_schema: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowSchema) -> c_int>,
+    pub get_next: Option<unsafe extern "C" fn(*mut ArrowArrayStream, *mut ArrowArray) -> c_int>,
+    pub get_last_error: Option<unsafe extern "C" fn(*mut ArrowArrayStream) -> *const c_char>,
+    pub release: Option<unsafe extern "C" fn(*mut ArrowArrayStream)>,
+    pub private_data: *mut c_void,
+}
+
+macro_rules! released {
+    ($($name:ident),*) => { $(
+        impl Drop for $name {
+            fn drop(&mut self) {
+                if let Some(release) = self.release {
+                    // SAFETY: an owned structure that was not released; its release is called once, as
+                    // the interface asks, and sets `release` to null.
+                    unsafe { release(self) }
+                }
+            }
+        }
+    )* };
+}
+
+released!(ArrowSchema, ArrowArray, ArrowArrayStream);
+
+// SAFETY: the interface lets a structure be moved to, and released on, another thread.
+unsafe impl Send for ArrowSchema {}
+// SAFETY: as above; a stream is called by one thread at a time, which `&mut` sees to.
+unsafe impl Send for ArrowArrayStream {}

@@ -1,0 +1,256 @@
+//! A cast gives tensors another dtype. Nothing is converted here: the blocks move to storages that are
+//! the old ones read in another dtype, and the copy converts what it reads of them.
+//!
+//! Blocks keep their order, their strides and what they share: tensors that were one stay one if they
+//! are cast alike, and so do overlapping views.
+
+use crate::{
+    Block, ByteOrder, CastStorage, Catalog, Data, Dtype, DtypeInfo, Error, Place, Result, Storage, StorageId,
+    Tensor, TensorId,
+};
+use std::ops::Range;
+
+impl Catalog {
+    /// The same catalog, with these tensors in these dtypes; a dtype that a tensor has already leaves
+    /// it as it is.
+    ///
+    /// # Errors
+    /// Usage, if there is no such tensor; unsupported, if elements of either dtype are not whole bytes
+    /// of a built-in dtype; a limit, where lengths or storages do not fit their numbers.
+    pub fn cast(&self, casts: &[(TensorId, Dtype)]) -> Result<Self> {
+        let mut catalog = self.clone();
+        let mut moved = Vec::new();
+        for &(id, to) in casts {
+            let place = id.0 as usize;
+            let tensor = catalog.tensors.get_mut(place);
+            let tensor = tensor.ok_or_else(|| Error::usage(format!("no tensor {}", id.0)))?;
+            if tensor.dtype == to {
+                continue;
+            }
+            let pair = Pair::of(tensor.dtype, to).map_err(|e| e.tensor(&tensor.name))?;
+            for (number, block) in self.blocks(tensor).into_iter().enumerate() {
+                let reach = block.extent(Some(pair.from_width), 0);
+                if !reach.is_empty() {
+                    moved.push(Moved { tensor: place, number, pair, block, reach });
+                }
+            }
+            tensor.bytes = info(to)?.bytes_of(tensor.bytes / u64::from(pair.from_width))?;
+            tensor.dtype = to;
+        }
+        moved.sort_by_key(|block| (block.group(), block.reach.start, block.reach.end));
+        for stretch in moved.chunk_by_mut(|a, b| a.group() == b.group()) {
+            catalog.move_overlapping(stretch)?;
+        }
+        Ok(catalog)
+    }
+
+    /// Gives each stretch of blocks that share bytes a storage of its own. `blocks` are of one group,
+    /// in the order of their first bytes.
+    fn move_overlapping(&mut self, mut blocks: &mut [Moved]) -> Result<()> {
+        while let Some(first) = blocks.first() {
+            let mut stretch = first.reach.clone();
+            let mut count = 1;
+            while let Some(next) = blocks.get(count).filter(|next| next.reach.start < stretch.end) {
+                stretch.end = stretch.end.max(next.reach.end);
+                count += 1;
+            }
+            let (together, rest) = blocks.split_at_mut(count);
+            let storage = self.cast_storage(&together[0], &stretch)?;
+            for block in together {
+                block.settle(&mut self.tensors[block.tensor], storage, stretch.start);
+            }
+            blocks = rest;
+        }
+        Ok(())
+    }
+
+    fn cast_storage(&mut self, first: &Moved, stretch: &Range<u64>) -> Result<StorageId> {
+        let Pair { from, to, from_width, to_width } = first.pair;
+        let elements = (stretch.end - stretch.start) / u64::from(from_width);
+        let len = elements.checked_mul(to_width.into());
+        let len = len.ok_or_else(|| Error::limit("a cast storage's length does not fit 64 bits"))?;
+        let cast = match self.storage(first.block.storage).map(|storage| &storage.place) {
+            Some(Place::Cast(below)) => {
+                let (lying, read) = below.widths();
+                CastStorage {
+                    of: below.of,
+                    start: below.start + stretch.start / read * lying,
+                    dtypes: below.dtypes.iter().copied().chain([to]).collect(),
+                }
+            }
+            _ => CastStorage { of: first.block.storage, start: stretch.start, dtypes: vec![from, to] },
+        };
+        let id = u32::try_from(self.storages.len()).map_err(|_| Error::limit("too many storages"))?;
+        let byte_order = ByteOrder::Little;
+        self.storages.push(Storage { place: Place::Cast(cast), len, byte_order, digest: None });
+        Ok(StorageId(id))
+    }
+}
+
+/// The two dtypes of a cast, and the bytes of an element of each.
+#[derive(Clone, Copy)]
+struct Pair {
+    from: Dtype,
+    to: Dtype,
+    from_width: u32,
+    to_width: u32,
+}
+
+impl Pair {
+    fn of(from: Dtype, to: Dtype) -> Result<Self> {
+        let width = |dtype| {
+            let info = info(dtype)?;
+            let bytes = info.element_bytes();
+            bytes.ok_or_else(|| Error::unsupported(format!("{} has no elements of whole bytes", info.name())))
+        };
+        Ok(Self { from, to, from_width: width(from)?, to_width: width(to)? })
+    }
+}
+
+fn info(dtype: Dtype) -> Result<&'static DtypeInfo> {
+    dtype.info().ok_or_else(|| Error::unsupported("a cast of a dtype that is not built in"))
+}
+
+/// A block on its way to a cast storage.
+struct Moved {
+    tensor: usize,
+    /// Which of its tensor's blocks it is.
+    number: usize,
+    pair: Pair,
+    block: Block,
+    /// The bytes of its storage that it reaches.
+    reach: Range<u64>,
+}
+
+impl Moved {
+    /// What must be equal for two blocks to be read from one cast storage: also where elements begin.
+    fn group(&self) -> (StorageId, Dtype, Dtype, u64) {
+        let Pair { from, to, from_width, .. } = self.pair;
+        (self.block.storage, from, to, self.block.offset % u64::from(from_width))
+    }
+
+    /// Points its tensor to the cast storage, which begins at `start` of the old one.
+    fn settle(&self, tensor: &mut Tensor, storage: StorageId, start: u64) {
+        let Pair { from_width, to_width, .. } = self.pair;
+        let offset = (self.block.offset - start) / u64::from(from_width) * u64::from(to_width);
+        match &mut tensor.data {
+            Data::Empty => {}
+            Data::Whole { storage: old, offset: at } => (*old, *at) = (storage, offset),
+            Data::Blocks(blocks) => {
+                let block = &mut blocks[self.number];
+                (block.storage, block.offset) = (storage, offset);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::{CatalogBuilder, CatalogSink, FileId, Limits, MemorySource, Region};
+
+    /// A catalog over one file of 96 bytes, all of which is storage 0.
+    fn catalog(fill: impl FnOnce(&mut CatalogBuilder<'_>, StorageId)) -> Catalog {
+        let source = MemorySource::file("x", vec![0; 96]);
+        let limits = Limits::default();
+        let mut builder = CatalogBuilder::new("test", &source, &limits);
+        let storage = builder.storage(Storage::file(FileId(0), 0, 96)).unwrap();
+        fill(&mut builder, storage);
+        builder.finish().unwrap()
+    }
+
+    fn cast_at(catalog: &Catalog, storage: u32) -> (&CastStorage, u64) {
+        let storage = catalog.storage(StorageId(storage)).unwrap();
+        let Place::Cast(cast) = &storage.place else { panic!("{storage:?} is not a cast") };
+        (cast, storage.len)
+    }
+
+    fn view(shape: &[u64], offset: u64, strides: &[i64]) -> Vec<Block> {
+        let region = Region::whole(shape);
+        vec![Block { region, storage: StorageId(0), offset, strides: strides.to_vec() }]
+    }
+
+    #[test]
+    fn each_tensor_has_just_its_own_numbers() {
+        let before = catalog(|b, s| {
+            b.tensor("a", Dtype::F32, &[2, 3], s, 3).unwrap();
+            b.tensor("b", Dtype::F64, &[2], s, 40).unwrap();
+            b.tensor("empty", Dtype::F32, &[0, 3], s, 0).unwrap();
+        });
+        let casts = [(0, Dtype::BF16), (1, Dtype::F32), (2, Dtype::BF16)];
+        let after = before.cast(&casts.map(|(id, dtype)| (TensorId(id), dtype))).unwrap();
+        let (cast, len) = cast_at(&after, 1);
+        assert_eq!((cast.start, len, cast.dtypes.as_slice()), (3, 12, &[Dtype::F32, Dtype::BF16][..]));
+        assert_eq!(after.tensors()[0].data, Data::Whole { storage: StorageId(1), offset: 0 });
+        assert_eq!(after.tensors()[0].bytes, 12);
+        assert_eq!(cast_at(&after, 2).1, 8);
+        let empty = &after.tensors()[2];
+        assert_eq!((empty.dtype, empty.bytes, &empty.data), (Dtype::BF16, 0, &Data::Empty));
+        assert_eq!(after.storages().len(), 3);
+    }
+
+    #[test]
+    fn ties_and_overlaps_stay_where_the_cast_is_the_same() {
+        let before = catalog(|b, s| {
+            b.tensor("a", Dtype::F32, &[4], s, 16).unwrap();
+            b.tensor("tied", Dtype::F32, &[4], s, 16).unwrap();
+            b.tensor_of_blocks("back", Dtype::F32, &[3], view(&[3], 20, &[-1])).unwrap();
+            b.tensor_of_blocks("same", Dtype::F32, &[5], view(&[5], 28, &[0])).unwrap();
+            b.tensor("apart", Dtype::F32, &[4], s, 32).unwrap();
+            b.tensor("other", Dtype::F32, &[4], s, 16).unwrap();
+            b.tensor("odd", Dtype::F32, &[4], s, 17).unwrap();
+        });
+        let mut casts: Vec<_> = (0..7).map(|id| (TensorId(id), Dtype::F16)).collect();
+        casts[5].1 = Dtype::F64;
+        let after = before.cast(&casts).unwrap();
+        assert_eq!(after.ties()[..2], [TensorId(0), TensorId(0)]);
+        assert_eq!(after.ties()[5], TensorId(5));
+        let of = |tensor: usize| match &after.tensors()[tensor].data {
+            Data::Whole { storage, offset } => (*storage, *offset),
+            Data::Blocks(blocks) => (blocks[0].storage, blocks[0].offset),
+            Data::Empty => panic!("it has bytes"),
+        };
+        // From byte 12, which `back` reaches, to 32, where `apart` begins.
+        let (shared, _) = of(0);
+        assert_eq!([of(0), of(2), of(3)].map(|(s, o)| (s == shared, o)), [(true, 2), (true, 4), (true, 8)]);
+        assert_eq!(cast_at(&after, shared.0).1, 10);
+        assert!(of(4).0 != shared && of(6).0 != shared && of(5).0 != shared);
+        assert_eq!(after.storages().len(), 5);
+    }
+
+    #[test]
+    fn a_second_cast_reads_through_the_first() {
+        let before = catalog(|b, s| {
+            b.tensor("a", Dtype::F32, &[8], s, 16).unwrap();
+        });
+        let once = before.cast(&[(TensorId(0), Dtype::BF16)]).unwrap();
+        let twice = once.cast(&[(TensorId(0), Dtype::F64)]).unwrap();
+        let (cast, len) = cast_at(&twice, 2);
+        assert_eq!((cast.of, cast.start, len), (StorageId(0), 16, 64));
+        assert_eq!(cast.dtypes, [Dtype::F32, Dtype::BF16, Dtype::F64]);
+        assert_eq!(once.cast(&[(TensorId(0), Dtype::BF16)]).unwrap().storages().len(), 2);
+    }
+
+    #[test]
+    fn packed_elements_and_strings_are_not_cast() {
+        let before = catalog(|b, s| {
+            b.tensor("packed", Dtype::F4, &[8], s, 0).unwrap();
+            b.tensor("a", Dtype::F32, &[8], s, 0).unwrap();
+        });
+        assert!(before.cast(&[(TensorId(0), Dtype::F32)]).is_err());
+        assert!(before.cast(&[(TensorId(1), Dtype::STR)]).is_err());
+        assert!(before.cast(&[(TensorId(2), Dtype::F32)]).is_err());
+    }
+
+    #[test]
+    fn no_reader_makes_a_cast() {
+        let source = MemorySource::file("x", vec![0; 96]);
+        let limits = Limits::default();
+        let mut builder = CatalogBuilder::new("test", &source, &limits);
+        let of = builder.storage(Storage::file(FileId(0), 0, 96)).unwrap();
+        let place = Place::Cast(CastStorage { of, start: 0, dtypes: vec![Dtype::F32, Dtype::F16] });
+        let storage = Storage { place, len: 48, byte_order: ByteOrder::Little, digest: None };
+        assert!(builder.storage(storage).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! The proof that tensors lie in their storages. A list of tensors becomes a catalog's only through it,
+//! whether a reader gives it or a step makes it of another.
+
+use crate::block::{is_row_major, reach};
+use crate::region::check_tiling;
+use crate::source::check_range;
+use crate::{
+    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Region, Result, StorageId, Tensor, TensorId,
+    element_count, row_major_strides,
+};
+use std::collections::HashSet;
+
+/// A catalog whose tensors are being proved, one by one.
+pub(crate) struct Proof<'a> {
+    pub(crate) catalog: Catalog,
+    limits: &'a Limits,
+    names: HashSet<String>,
+    blocks: u64,
+    expanded_bytes: u64,
+}
+
+impl<'a> Proof<'a> {
+    /// For a catalog that has no tensors yet.
+    pub(crate) fn new(catalog: Catalog, limits: &'a Limits) -> Self {
+        debug_assert!(catalog.tensors.is_empty(), "tensors that were not proved");
+        Self { catalog, limits, names: HashSet::new(), blocks: 0, expanded_bytes: 0 }
+    }
+
+    /// The catalog.
+    ///
+    /// # Errors
+    /// A plugin error, if the tree names a tensor that is not there.
+    pub(crate) fn finish(self) -> Result<Catalog> {
+        self.catalog.check_tree()?;
+        Ok(self.catalog)
+    }
+
+    /// Adds a tensor; its length is computed here, and its data take the plainest form that says the same.
+    ///
+    /// # Errors
+    /// Malformed: the name is there already, bytes outside their storage, blocks that leave a gap or
+    /// overlap; a plugin error, where a dtype or a storage is not there; a limit.
+    pub(crate) fn add(&mut self, mut tensor: Tensor) -> Result<TensorId> {
+        let proved = match std::mem::replace(&mut tensor.data, Data::Empty) {
+            Data::Empty => self.check_empty(&tensor),
+            Data::Whole { storage, offset } => self.check_whole(&tensor, storage, offset),
+            Data::Blocks(blocks) => self.check_blocks(&tensor, blocks),
+        };
+        (tensor.bytes, tensor.data) = proved.map_err(|e| e.tensor(&tensor.name))?;
+        let limits = self.limits;
+        if tensor.name.len() as u64 > limits.name_bytes {
+            return Err(Error::limit("a tensor's name is too long")
+                .expected(format!("at most {} bytes", limits.name_bytes))
+                .found(tensor.name.len()));
+        }
+        let id = u32::try_from(self.catalog.tensors.len())
+            .ok()
+            .filter(|&id| u64::from(id) < limits.tensors)
+            .ok_or_else(|| {
+                Error::limit("too many tensors").expected(format!("at most {}", limits.tensors))
+            })?;
+        if !self.names.insert(tensor.name.clone()) {
+            return Err(Error::malformed("two tensors have this name").tensor(tensor.name));
+        }
+        self.catalog.tensors.push(tensor);
+        Ok(TensorId(id))
+    }
+
+    fn info(&self, dtype: Dtype) -> Result<DtypeInfo> {
+        let info = self.catalog.dtype_info(dtype);
+        info.cloned().ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())))
+    }
+
+    fn storage_len(&self, storage: StorageId) -> Result<u64> {
+        let storage_len = self.catalog.storage(storage).map(|s| s.len);
+        storage_len.ok_or_else(|| Error::plugin(format!("no storage {}", storage.0)))
+    }
+
+    fn check_empty(&self, tensor: &Tensor) -> Result<(u64, Data)> {
+        self.info(tensor.dtype)?;
+        match element_count(&tensor.shape)? {
+            0 => Ok((0, Data::Empty)),
+            elements => Err(Error::plugin("the tensor has no bytes").found(format!("{elements} elements"))),
+        }
+    }
+
+    fn check_whole(&self, tensor: &Tensor, storage: StorageId, offset: u64) -> Result<(u64, Data)> {
+        let info = self.info(tensor.dtype)?;
+        let elements = element_count(&tensor.shape)?;
+        let bytes = if info.is_variable() && elements > 0 {
+            let bytes = self.storage_len(storage)?.saturating_sub(offset);
+            // Each element begins with its length, so a shape cannot claim more than is there.
+            if bytes / 8 < elements {
+                return Err(Error::malformed("strings are missing")
+                    .expected(format!("{elements} elements of at least 8 bytes"))
+                    .found(format!("{bytes} bytes")));
+            }
+            bytes
+        } else if elements == 0 {
+            0
+        } else {
+            info.bytes_of(elements)?
+        };
+        if bytes == 0 {
+            return Ok((0, Data::Empty));
+        }
+        check_range("", self.storage_len(storage)?, offset, bytes).map_err(outside)?;
+        Ok((bytes, Data::Whole { storage, offset }))
+    }
+
+    fn check_blocks(&mut self, tensor: &Tensor, blocks: Vec<Block>) -> Result<(u64, Data)> {
+        let info = self.info(tensor.dtype)?;
+        self.blocks += blocks.len() as u64;
+        if self.blocks > self.limits.entries {
+            return Err(Error::limit("too many blocks").expected(format!("at most {}", self.limits.entries)));
+        }
+        if info.is_variable() && !blocks.is_empty() {
+            return Err(Error::unsupported("strings in several blocks"));
+        }
+        let elements = element_count(&tensor.shape)?;
+        for block in &blocks {
+            self.check_block(&info, &tensor.shape, block)?;
+        }
+        let regions: Vec<Region> = blocks.iter().map(|block| block.region.clone()).collect();
+        check_tiling(&tensor.shape, &regions)?;
+        if elements == 0 {
+            return Ok((0, Data::Empty));
+        }
+        let bytes = info.bytes_of(elements)?;
+        let data = match &*blocks {
+            [one] if is_row_major(one) => Data::Whole { storage: one.storage, offset: one.offset },
+            _ => Data::Blocks(blocks),
+        };
+        Ok((bytes, data))
+    }
+
+    fn check_block(&mut self, info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
+        let region = &block.region;
+        if block.strides.len() != region.shape.len() {
+            return Err(Error::plugin("a block's strides and shape differ in rank"));
+        }
+        let elements = element_count(&region.shape)?;
+        if elements == 0 {
+            return Ok(());
+        }
+        let storage_len = self.storage_len(block.storage)?;
+        let logical = info.bytes_of(elements)?;
+        let Some(width) = info.element_bytes() else {
+            check_packed(info, shape, block)?;
+            return check_range("", storage_len, block.offset, logical).map_err(outside);
+        };
+        let (before, after) =
+            reach(block, width).ok_or_else(|| Error::malformed("a view's extent does not fit 64 bits"))?;
+        let extent = before + after;
+        let start = block.offset.checked_sub(before).ok_or_else(|| {
+            Error::malformed("a view starts before its storage")
+                .found(format!("-{before} bytes from {}", block.offset))
+        })?;
+        check_range("", storage_len, start, extent).map_err(outside)?;
+        self.expand(logical, extent)
+    }
+
+    /// Counts what a block has beyond the bytes that are stored for it.
+    fn expand(&mut self, logical: u64, stored: u64) -> Result<()> {
+        self.expanded_bytes = self.expanded_bytes.saturating_add(logical.saturating_sub(stored));
+        if self.expanded_bytes > self.limits.expanded_bytes {
+            return Err(Error::limit("views repeat stored bytes too often")
+                .expected(format!("at most {} bytes more than are stored", self.limits.expanded_bytes))
+                .found(self.expanded_bytes));
+        }
+        Ok(())
+    }
+}
+
+/// Elements that share bytes can only be read as they lie, from a byte's first element.
+fn check_packed(info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {
+    let run = block.region.row_major_run(shape);
+    let row_major = block.strides == row_major_strides(&block.region.shape);
+    match run {
+        Some((start, _)) if row_major && start.is_multiple_of(info.block_elements().into()) => Ok(()),
+        _ => Err(Error::unsupported(format!("a strided view of packed {}", info.name()))),
+    }
+}
+
+fn outside(error: Error) -> Error {
+    error.context("the tensor lies outside its storage")
+}

@@ -1,0 +1,239 @@
+//! Records are rows. A reader opens an input as a schema and *splits*, each of which is a stream of
+//! Arrow batches; a writer plans files and encodes batches as pieces. As with tensors, neither writes a
+//! file: the host pulls, transforms, and puts pieces where they belong, on many threads.
+//!
+//! With the feature `records`; the versions of Arrow's crates that this one uses are re-exported.
+
+use crate::{ByteSink, Context, Loss, Result, Source, Target};
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use std::sync::Arc;
+
+/// The batches of a stream, in order. An error of this crate goes through as
+/// [`ArrowError::ExternalError`] and stays what it is across the boundary; see [`stream_error`].
+pub type Batched = Box<dyn RecordBatchReader + Send>;
+
+/// Opens inputs of rows.
+pub trait RecordReader: Send + Sync {
+    /// Finds the schema and the splits. The source is the set's to keep.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the input, with its place.
+    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>>;
+
+    /// Checks the framing of every record, and pushes an index of them. A format that has one declares
+    /// [`Capabilities::INDEX`](crate::Capabilities::INDEX).
+    ///
+    /// # Errors
+    /// Unsupported, where the format has no index; else whatever is wrong with the input.
+    fn index(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<Indexed> {
+        let _ = (source, output, context);
+        Err(crate::Error::unsupported("this format has no index"))
+    }
+}
+
+/// What an index is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Indexed {
+    /// Records.
+    pub records: u64,
+    /// Bytes of the input, once decompressed, framing included.
+    pub bytes: u64,
+}
+
+/// An opened input of rows. The host calls it from many threads, and streams outlive the calls.
+pub trait RecordSet: Send + Sync {
+    /// The schema of every batch of every split.
+    fn schema(&self) -> SchemaRef;
+
+    /// The splits, in the input's order; together they are all rows.
+    fn splits(&self) -> &[Split];
+
+    /// The rows of a split, in order. It may be asked again.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such split; whatever is wrong with the input, here or in the stream.
+    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched>;
+
+    /// At most `most` rows of a split as lines of JSON in the format's own mapping, each line (without a
+    /// newline) one write; and how many they were. `None`: the host writes rows as plain objects.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the input; the rows before it were pushed.
+    fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
+        let _ = (split, most, output);
+        Ok(None)
+    }
+
+    /// What streams have left out so far because the user asked them to go on.
+    fn skipped(&self) -> Vec<Skipped> {
+        Vec::new()
+    }
+
+    /// What rows of this schema cannot say of the input.
+    fn losses(&self) -> Vec<Loss> {
+        Vec::new()
+    }
+}
+
+/// Rows that can be read without those before them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Split {
+    /// The file that they lie in.
+    pub file: String,
+    /// Where in the file.
+    pub offset: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Rows, where that is known without reading them.
+    pub records: Option<u64>,
+}
+
+/// How rows are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batches {
+    /// The columns that are wanted, by their places in the schema, ascending; `None`: all.
+    pub columns: Option<Vec<usize>>,
+    /// Rows of one batch, at most.
+    pub rows: usize,
+    /// Bytes of one batch, roughly; a single row may be longer.
+    pub bytes: u64,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self { columns: None, rows: 8192, bytes: 8 << 20 }
+    }
+}
+
+/// A record that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The file.
+    pub file: String,
+    /// The record's number in the file, from 0, where it is known.
+    pub record: Option<u64>,
+    /// Where it lies in the file, once decompressed.
+    pub offset: u64,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Writes rows.
+pub trait RecordWriter: Send + Sync {
+    /// Plans the files for rows of a schema. `rows`: how many there will be, where that is known.
+    ///
+    /// # Errors
+    /// Usage or unsupported: rows that the format cannot hold at all. What it cannot hold in part is a
+    /// loss of the plan.
+    fn plan(
+        &self,
+        schema: &SchemaRef,
+        rows: Option<u64>,
+        target: &Target,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordPlan>>;
+}
+
+/// A plan in hand: files, each a head, pieces in order, and a tail.
+pub trait RecordPlan: Send + Sync {
+    /// The files, by relative name; at least one. The host deals rows over them.
+    fn files(&self) -> &[String];
+
+    /// How much of the rows makes a piece.
+    fn group(&self) -> Group {
+        Group::default()
+    }
+
+    /// What the schema already shows that the format cannot hold.
+    fn losses(&self) -> Vec<Loss> {
+        Vec::new()
+    }
+
+    /// The head of a file.
+    ///
+    /// # Errors
+    /// Whatever `output` gives.
+    fn begin(&self, file: usize, output: &mut dyn ByteSink) -> Result<()> {
+        let _ = (file, output);
+        Ok(())
+    }
+
+    /// Encodes rows as a piece that depends on no other: many are encoded at once. The same rows give
+    /// the same bytes.
+    ///
+    /// # Errors
+    /// Unsupported, for a value that the format cannot hold; whatever `output` gives.
+    fn encode(&self, file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded>;
+
+    /// The tail of a file whose pieces lie in it.
+    ///
+    /// # Errors
+    /// A plugin error, for a note that is not its own; whatever `output` gives.
+    fn finish(&self, file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
+        let _ = (file, pieces, output);
+        Ok(())
+    }
+}
+
+/// How much of the rows makes a piece: whichever is reached first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// Rows.
+    pub rows: usize,
+    /// Bytes of the rows in memory.
+    pub bytes: u64,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { rows: 65_536, bytes: 4 << 20 }
+    }
+}
+
+/// What became of a piece.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Encoded {
+    /// What [`RecordPlan::finish`] will want to know of it.
+    pub note: Vec<u8>,
+    /// What the values lost.
+    pub losses: Vec<Loss>,
+}
+
+/// A piece where it lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedPiece {
+    /// Its first byte in the file.
+    pub offset: u64,
+    /// Its bytes.
+    pub len: u64,
+    /// Its rows.
+    pub rows: u64,
+    /// What the writer noted.
+    pub note: Vec<u8>,
+}
+
+/// An error as a stream gives it.
+#[must_use]
+pub fn stream_error(error: crate::Error) -> ArrowError {
+    ArrowError::ExternalError(Box::new(error))
+}
+
+/// The error that a stream gave: its own, where it came from [`stream_error`], else one of a malformed
+/// input.
+#[must_use]
+pub fn from_stream(error: ArrowError) -> crate::Error {
+    match error {
+        ArrowError::ExternalError(inner) => match inner.downcast::<crate::Error>() {
+            Ok(own) => *own,
+            Err(other) => crate::Error::malformed(other.to_string()),
+        },
+        ArrowError::IoError(_, io) => crate::Error::from(io),
+        other => crate::Error::malformed(other.to_string()),
+    }
+}

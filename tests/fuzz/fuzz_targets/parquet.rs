@@ -1,0 +1,8 @@
+//! See `tests/src/fuzz.rs`.
+#![no_main]
+
+use ferry_parquet::Parquet;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = tensorferry_tests::fuzz::read_records(&Parquet, "in.parquet", bytes);
+});

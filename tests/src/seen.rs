@@ -1,0 +1,87 @@
+//! What is seen of a file: by the framework that it is for, or by `ferry inspect`.
+
+use crate::ferry::Outcome;
+use crate::fixtures::{self, Facts};
+use crate::{Ferry, python};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// The tensors, and which of them are one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Each tensor's dtype, shape and digest.
+    pub tensors: BTreeMap<String, Facts>,
+    /// The names of tied tensors, sorted.
+    pub ties: BTreeSet<Vec<String>>,
+}
+
+impl Seen {
+    /// What a script printed of `facts.facts`.
+    ///
+    /// # Panics
+    /// If the document is something else.
+    #[must_use]
+    pub fn printed(document: &Value) -> Self {
+        let tensors = tensors(&document["tensors"]);
+        let ties = serde_json::from_value(document["ties"].clone()).unwrap();
+        Self { tensors, ties }
+    }
+
+    /// What `inspect --json --digest sha256` printed.
+    ///
+    /// # Panics
+    /// If the document is something else.
+    #[must_use]
+    pub fn inspected(document: &Value) -> Self {
+        let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for tensor in document["tensors"].as_array().unwrap() {
+            if let Some(first) = tensor["tied_to"].as_str() {
+                let group = groups.entry(first).or_insert_with(|| vec![first.to_owned()]);
+                group.push(tensor["name"].as_str().unwrap().to_owned());
+            }
+        }
+        let mut groups: Vec<Vec<String>> = groups.into_values().collect();
+        groups.iter_mut().for_each(|names| names.sort());
+        Self { tensors: fixtures::inspected(document), ties: groups.into_iter().collect() }
+    }
+
+    /// What the framework that a file is for sees in it.
+    ///
+    /// # Panics
+    /// If it does not load.
+    #[must_use]
+    pub fn by_framework(path: &Path) -> Self {
+        Self::printed(&python::script("see.py", [path]).json())
+    }
+
+    /// What ferry sees in a file, with these options of its reader.
+    ///
+    /// # Panics
+    /// If it is refused.
+    #[must_use]
+    pub fn by_ferry(ferry: &Ferry, path: &Path, options: &[&str]) -> Self {
+        Self::inspected(&inspect(ferry, path, options).expect(0).json())
+    }
+}
+
+/// The facts of tensors, as a script prints them by name.
+///
+/// # Panics
+/// If the document is something else.
+#[must_use]
+pub fn tensors(document: &Value) -> BTreeMap<String, Facts> {
+    serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("no facts: {error}: {document}"))
+}
+
+/// Has ferry inspect an input, with these options of its reader.
+#[must_use]
+pub fn inspect(ferry: &Ferry, input: &Path, options: &[&str]) -> Outcome {
+    let mut command: Vec<&OsStr> = vec!["inspect".as_ref(), input.as_ref()];
+    command.extend(["--json", "--digest", "sha256"].map(OsStr::new));
+    for option in options {
+        command.extend(["-i".as_ref(), OsStr::new(option)]);
+    }
+    ferry.run(command)
+}
