@@ -12,7 +12,7 @@ use tensorferry_sdk::arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int64Array,
     StringArray, TimestampMillisecondArray, UInt64Array, new_null_array,
 };
-use tensorferry_sdk::arrow_schema::{DataType, UnionFields, UnionMode};
+use tensorferry_sdk::arrow_schema::{DataType, Field, UnionMode};
 use tensorferry_sdk::{ErrorKind, LossKind};
 
 #[test]
@@ -36,7 +36,8 @@ fn what_json_cannot_say_is_said_in_strings() {
 
 #[test]
 fn what_is_lost_is_said() {
-    let union = DataType::Union(UnionFields::empty(), UnionMode::Sparse);
+    let part = (0, Arc::new(Field::new("n", DataType::Int64, true)));
+    let union = DataType::Union([part].into_iter().collect(), UnionMode::Sparse);
     let batch = rows(vec![
         ("bin", Arc::new(BinaryArray::from(vec![&b"a"[..]])) as ArrayRef),
         ("union", new_null_array(&union, 1)),

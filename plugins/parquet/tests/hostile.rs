@@ -122,6 +122,24 @@ fn a_page_may_not_claim_more_than_it_can_hold() {
 }
 
 #[test]
+fn a_page_that_is_longer_than_it_claims_is_not_decompressed() {
+    let zeros = vec![0_u8; 10 << 20];
+    let column: ArrayRef = Arc::new(BinaryArray::from(vec![&zeros[..]]));
+    for compression in ["gzip", "brotli"] {
+        let mut bytes = file(&[rows(vec![("b", column.clone())])], &[("compression", compression)]);
+        assert!(bytes.len() < 1 << 20, "{compression}: {} bytes", bytes.len());
+        read(&bytes).unwrap();
+        assert_eq!(&bytes[4..7], [0x15, 0, 0x15]);
+        // A claim of 1.5 MiB, in a varint of four bytes as before.
+        bytes[7..11].copy_from_slice(&[0x80, 0x80, 0xc0, 0x01]);
+        let mut limits = Limits::default();
+        limits.header_bytes = 2 << 20;
+        let error = read_within(&bytes, limits).unwrap_err();
+        assert!(error.to_string().contains("longer than it claims"), "{compression}: {error}");
+    }
+}
+
+#[test]
 fn a_repeated_value_makes_short_batches() {
     // 100,000 rows of one megabyte each, in a few bytes of indices.
     let value = "x".repeat(1 << 20);

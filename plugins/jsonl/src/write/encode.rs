@@ -49,9 +49,6 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
 
 /// The library's own word: whether it makes an encoder for such a column.
 fn writable(field: &FieldRef) -> Result<(), ArrowError> {
-    if matches!(field.data_type(), DataType::Union(..)) {
-        return Err(ArrowError::JsonError("unions".to_owned()));
-    }
     let array = new_empty_array(field.data_type());
     let options = EncoderOptions::default().with_encoder_factory(Arc::new(InStrings));
     arrow_json::writer::make_encoder(field, &array, &options).map(drop)

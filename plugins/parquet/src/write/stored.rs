@@ -115,11 +115,12 @@ mod tests {
     use tensorferry_sdk::arrow_array::{
         Array, ArrayRef, Int64Array, TimestampMillisecondArray, TimestampSecondArray,
     };
-    use tensorferry_sdk::arrow_schema::{UnionFields, UnionMode};
+    use tensorferry_sdk::arrow_schema::UnionMode;
 
     #[test]
     fn what_parquet_lacks_is_a_loss() {
-        let union = DataType::Union(UnionFields::empty(), UnionMode::Sparse);
+        let part = (0, Arc::new(Field::new("n", DataType::Int64, true)));
+        let union = DataType::Union([part].into_iter().collect(), UnionMode::Sparse);
         let nested = DataType::List(Arc::new(Field::new("item", union.clone(), true)));
         let schema = Schema::new(vec![
             Field::new("union", union.clone(), true),
@@ -138,13 +139,10 @@ mod tests {
             [0, 2, 3].map(|i| tensorferry_sdk::arrow_array::new_null_array(schema.field(i).data_type(), 2));
         let [union, nested, empty] = others;
         let batch =
-            RecordBatch::try_new(Arc::new(schema), vec![union, column.clone(), nested, empty]).unwrap();
+            RecordBatch::try_new(Arc::new(schema.clone()), vec![union, column.clone(), nested, empty])
+                .unwrap();
         assert_eq!(stored.rows(&batch).unwrap().columns(), [column]);
-        let nothing = Schema::new(vec![Field::new(
-            "union",
-            DataType::Union(UnionFields::empty(), UnionMode::Dense),
-            true,
-        )]);
+        let nothing = Schema::new(vec![schema.field(0).clone()]);
         assert!(self::stored(&nothing).unwrap_err().to_string().contains("no column that Parquet can hold"));
     }
 
