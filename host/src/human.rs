@@ -16,6 +16,9 @@ pub fn bytes(count: u64) -> String {
 /// `0.12 s`, `12.3 s`, `4 min 05 s`, `3 h 02 min`.
 #[must_use]
 pub fn seconds(seconds: f64) -> String {
+    if !seconds.is_finite() {
+        return "–".to_owned();
+    }
     let hundredths = (seconds.clamp(0.0, 1e15) * 100.0).round();
     if hundredths < 1000.0 {
         return format!("{:.2} s", hundredths / 100.0);
@@ -55,7 +58,7 @@ mod tests {
         assert_eq!(bytes(999_600_000), "1.00 GB");
         assert_eq!([0.0, 9.994, 12.34, 59.6].map(seconds), ["0.00 s", "9.99 s", "12.3 s", "1 min 00 s"]);
         assert_eq!([245.0, 10_930.0].map(seconds), ["4 min 05 s", "3 h 02 min"]);
-        assert_eq!([-1.0, f64::NAN].map(seconds), ["0.00 s", "NaN s"]);
+        assert_eq!([-1.0, f64::NAN].map(seconds), ["0.00 s", "–"]);
         assert_eq!([7, 1234, 1_234_567].map(count), ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]);
     }
 }

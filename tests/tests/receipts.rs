@@ -210,7 +210,7 @@ fn outputs_of_every_shape_are_verified_by_every_name() {
             "2/model.safetensors",
             &["-o", "max_shard_size=1MB"],
             "2/model.safetensors.ferry.json",
-            &["2/model.safetensors.index.json", "2/model-00001-of-00005.safetensors"],
+            &["2/model.safetensors.index.json", "2/model-00001-of-00006.safetensors"],
         ),
         (&file, "3/model", &["--to", "tf-bundle"], "3/model.ferry.json", &["3/model.index"]),
         (

@@ -82,7 +82,7 @@ pub fn draft(conversion: &Conversion<'_>, run: &Run) -> Result<Receipt> {
         written: now(),
         input,
         part: request.part.to_string(),
-        steps: Vec::new(),
+        steps: request.steps.clone(),
         output: OutputRecord {
             format: format_record(plugins, target.format),
             options: request.writer_options.clone(),
@@ -102,7 +102,8 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
     let mut own = 0;
     for model in *models {
         for name in model.input.source.opened() {
-            files.add_source(&model.input.source, name, model.path_of(name))?;
+            let recorded = model.path_of(&name);
+            files.add_source(&model.input.source, &name, recorded)?;
             own += 1;
         }
     }
@@ -113,7 +114,7 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
     let lent: Vec<_> = models.iter().flat_map(|model| model.errand.lent()).collect();
     for source in &lent {
         for name in source.opened() {
-            files.add_source(source, name, name.to_owned())?;
+            files.add_source(source, &name, name.clone())?;
         }
     }
     let written = layouts.iter().flat_map(|layout| layout.files()).map(|file| file.path.as_str());

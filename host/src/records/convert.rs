@@ -40,6 +40,9 @@ pub fn convert(
     watch: &dyn Watch,
 ) -> Result<Report> {
     let started = Instant::now();
+    if request.receipt {
+        run.note("an output of records gets no receipt yet");
+    }
     check_sides(request, &format.description, &target.format.description)?;
     let errand = Errand::new(run, purpose(&format.description, &target.format.description))
         .with_new_output(target.is_new_folder());

@@ -280,7 +280,7 @@ class Output:
         folder = pathlib.Path(receipt["input"]["folder"])
         for file in receipt["input"]["files"]:
             if wrong := differs_from(inside(folder, file["name"]), file):
-                self.unchecked.append(f"source: file {file['name']!r} {wrong} any more")
+                self.unchecked.append(f"source: file {file['name']!r} {wrong}")
                 return
         path = inside(folder, model["folder"]) if model["folder"] else pathlib.Path(receipt["input"]["path"])
         try:

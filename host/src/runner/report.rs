@@ -24,11 +24,11 @@ pub fn write(folder: &Path, summary: &Summary) -> Result<PathBuf> {
     std::fs::create_dir_all(folder).map_err(at(folder))?;
     let mut json = serde_json::to_vec_pretty(summary).map_err(|e| at(folder)(e.into()))?;
     json.push(b'\n');
-    let (page, drawn) = (folder.join("report.html"), render(summary));
+    let (page, html) = (folder.join("report.html"), render(summary));
     let files = [
         (folder.join("report.json"), &*json, 0o666),
         (folder.join("check.py"), CHECK.as_bytes(), 0o777),
-        (page.clone(), drawn.as_bytes(), 0o666),
+        (page.clone(), html.as_bytes(), 0o666),
     ];
     for (path, content, mode) in files {
         place(folder, &path, content, mode).map_err(at(&path))?;

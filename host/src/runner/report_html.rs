@@ -20,7 +20,7 @@ const STYLE: &str = include_str!("report_html/style.css");
 const SCRIPT: &str = include_str!("report_html/script.js");
 
 /// Failures that are shown at once; the rest can be opened.
-const MOST_FAILURES: usize = 50;
+const MOST_FAILURES: usize = 12;
 /// Groups of losses that are shown; the table of jobs has them by job.
 const MOST_LOSSES: usize = 100;
 /// Names that stand for a group of losses.
