@@ -2,6 +2,7 @@
 //! place, and the ways to point at one. What the records hold is compared in the plugin's own tests.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::ffi::OsStr;
 use std::path::Path;
 use tempfile::tempdir;
 use tensorferry_tests::ferry::names_in;
@@ -19,8 +20,8 @@ fn case(name: &str) -> Case {
 }
 
 fn run(ferry: &Ferry, command: &str, input: &Path, options: &[&str]) -> Outcome {
-    let mut arguments = vec![command.as_ref(), input.as_os_str()];
-    arguments.extend(options.iter().map(AsRef::as_ref));
+    let mut arguments: Vec<&OsStr> = vec![command.as_ref(), input.as_os_str()];
+    arguments.extend(options.iter().map(OsStr::new));
     ferry.run(arguments)
 }
 
@@ -69,12 +70,12 @@ fn damage_is_refused_with_its_place() {
         run(&ferry, "inspect", &case.input(), &["--json"]).expect(3).says(&place);
         let folder = tempdir().unwrap();
         let output = folder.path().join("out.tfrecord");
-        let convert = ["convert".as_ref(), case.input().into_os_string(), output.clone().into_os_string()];
+        let convert = ["convert".into(), case.input().into_os_string(), output.into_os_string()];
         ferry.run(convert).expect(3).says(&place);
         assert!(names_in(folder.path()).is_empty(), "{}", case.name);
         if case.input().extension().is_some_and(|extension| extension == "tfrecord") {
             let index = folder.path().join("index");
-            ferry.run(["index".as_ref(), case.input().as_os_str(), index.as_os_str()]).expect(3).says(&place);
+            ferry.run([OsStr::new("index"), case.input().as_os_str(), index.as_os_str()]).expect(3).says(&place);
         }
         // What comes before the damage is kept, and the damage is listed.
         let skip = ["-i", "on_error=skip", "-i", "decode=raw", "--json"];

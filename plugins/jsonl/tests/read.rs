@@ -10,7 +10,7 @@ use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{
     Decimal128Type, Float32Type, Float64Type, Int64Type, TimestampMillisecondType, UInt64Type,
 };
-use tensorferry_sdk::arrow_array::{Array, Int64Array, RecordBatch};
+use tensorferry_sdk::arrow_array::{Int64Array, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Entry, ErrorKind, Limits, LossKind, MemoryContext, MemorySource};

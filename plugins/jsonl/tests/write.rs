@@ -27,7 +27,7 @@ fn what_json_cannot_say_is_said_in_strings() {
         ("str", Arc::new(StringArray::from(vec!["\"\n", "ä", ""]))),
     ]));
     let expected = [
-        r#"{"bin":"/wBh","f32":0.1,"f64":1e300,"time":"1970-01-01T00:00:00Z","u64":18446744073709551615,"dec":-1.23,"str":"\"\n"}"#,
+        r#"{"bin":"/wBh","f32":0.1,"f64":1e+300,"time":"1970-01-01T00:00:00Z","u64":18446744073709551615,"dec":-1.23,"str":"\"\n"}"#,
         r#"{"bin":null,"f32":"NaN","f64":"-Infinity","time":"1970-01-01T00:00:00.001Z","u64":0,"dec":0.00,"str":"ä"}"#,
         r#"{"bin":"","f32":"Infinity","f64":null,"time":"1970-01-01T00:00:00.002Z","u64":1,"dec":0.05,"str":""}"#,
     ];

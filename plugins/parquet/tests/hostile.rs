@@ -82,7 +82,8 @@ fn an_error_says_where() {
     let error = error_of(&bad);
     assert_eq!(error.kind(), ErrorKind::Malformed);
     let message = error.to_string();
-    for part in ["in.parquet", "row group 1", "column \"n\"", "offset"] {
+    // The first page that is looked at is the dictionary of the words: how long a batch may be is up to it.
+    for part in ["in.parquet", "row group 1", "column \"w\"", "offset"] {
         assert!(message.contains(part), "{message}");
     }
     // A part of the last column that is asked for alone is not its neighbours' fault.
@@ -141,8 +142,8 @@ fn a_page_that_is_longer_than_it_claims_is_not_decompressed() {
 
 #[test]
 fn a_repeated_value_makes_short_batches() {
-    // 100,000 rows of one megabyte each, in a few bytes of indices.
-    let value = "x".repeat(1 << 20);
+    // 3,200 rows of half a megabyte each (a dictionary ends at one megabyte), in a few bytes of indices.
+    let value = "x".repeat(1 << 19);
     let column: ArrayRef = Arc::new(StringArray::from(vec![value.as_str(); 64]));
     let batch = rows(vec![("s", column)]);
     let bytes = write(&batch.schema(), &[vec![batch.clone(); 50]], &[("dictionary", "true")]).unwrap();
@@ -152,7 +153,7 @@ fn a_repeated_value_makes_short_batches() {
     let mut count = 0;
     for batch in set.stream(0, &Batches::default()).unwrap() {
         let batch = batch.unwrap();
-        assert!(batch.num_rows() <= 8, "{} rows", batch.num_rows());
+        assert!(batch.num_rows() <= 16, "{} rows", batch.num_rows());
         count += batch.num_rows();
         if count > 100 {
             break;

@@ -16,7 +16,9 @@ use std::io::Write;
 pub(crate) fn append_line(output: &mut Vec<u8>, record: &[u8], message: Option<MessageKind>) {
     let start = output.len();
     let is_message = message.is_some_and(|message| append_message(output, record, message).is_ok());
-    if !is_message {
+    // Bytes of which the mapping says nothing are fields of some other message, or none at all.
+    let says_nothing = !record.is_empty() && output[start..] == *b"{}";
+    if !is_message || says_nothing {
         output.truncate(start);
         output.extend_from_slice(b"{\"raw\": ");
         append_base64(output, record);

@@ -20,8 +20,14 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         // The user has to choose, or a shard is missing: the reader says it.
         Err(error) if error.kind() == ErrorKind::Usage => return Ok(in_folder(source, Score::MAYBE)),
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => return Err(error),
-        Err(_) if is_called(source.entry().name()) => return Ok(Score::MAYBE),
-        Err(_) => return Ok(Score::NO),
+        Err(_) => {
+            let (Entry::File(start) | Entry::Prefix(start)) = source.entry() else {
+                let is_ours = source.list("")?.iter().any(|name| is_called(name));
+                return Ok(in_folder(source, if is_ours { Score::MAYBE } else { Score::NO }));
+            };
+            let is_ours = is_called(start) || source.list(start)?.iter().any(|name| is_called(name));
+            return Ok(if is_ours { Score::MAYBE } else { Score::NO });
+        }
     };
     let mut score = Score::NO;
     for name in names.iter().take(MOST_FILES) {
@@ -82,5 +88,9 @@ mod tests {
         assert_eq!(score_of(Entry::Folder, &[("a.tfrecord", &record)]), IN_A_FOLDER);
         assert_eq!(score_of(Entry::Folder, &[("a", b"text")]), Score::NO);
         assert_eq!(score_of(Entry::Prefix("a".into()), &[("a.tfrecord", &record)]), Score::CERTAIN);
+        // Of what is not whole the reader says what is missing.
+        let part = [("a.tfrecord-00000-of-00002", &record[..])];
+        assert_eq!(score_of(Entry::Folder, &part), IN_A_FOLDER);
+        assert_eq!(score_of(Entry::Prefix("a".into()), &part), Score::MAYBE);
     }
 }

@@ -132,6 +132,8 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
         })?;
         let dims = match (part, &entry.shape[..]) {
             (Part::Features, dims) | (Part::Lists, [None, dims @ ..]) => dims,
+            // Of features that are never there nobody knows a shape.
+            (Part::Lists, []) if kind.is_none() => &[],
             (Part::Lists, _) => {
                 return Err(wrong("is a list of features, of any length: its shape begins with null"));
             }

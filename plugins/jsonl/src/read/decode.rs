@@ -1,4 +1,4 @@
-//! Decoding what JSON says in strings: bytes.
+//! Decoding what `arrow_json` would take for something else: bytes in strings, and numbers that are not whole.
 
 use arrow_json::reader::{ArrayDecoder, DecoderContext, DecoderFactory, Tape, TapeElement};
 use base64::Engine as _;
@@ -10,22 +10,53 @@ use tensorferry_sdk::arrow_array::builder::{
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef};
 
-/// Decodes bytes from base64, where `arrow_json` would take hexadecimal digits.
-#[derive(Debug)]
-pub(super) struct Base64;
+/// The most that a float counts to without a gap.
+const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-impl DecoderFactory for Base64 {
+/// Decodes bytes from base64, where `arrow_json` would take hexadecimal digits, and integers from whole
+/// numbers alone, where it would cut off what is behind the point.
+#[derive(Debug)]
+pub(super) struct Exact;
+
+impl DecoderFactory for Exact {
     fn make_default_decoder(
         &self,
-        _context: &DecoderContext,
+        context: &DecoderContext,
         field: &FieldRef,
-        _is_nullable: bool,
+        is_nullable: bool,
     ) -> Result<Option<Box<dyn ArrayDecoder>>, ArrowError> {
+        if field.data_type().is_integer() {
+            let builtin = context.make_builtin_decoder(field, is_nullable)?;
+            return Ok(Some(Box::new(Whole { builtin, data_type: field.data_type().clone() })));
+        }
         let is_bytes = matches!(
             field.data_type(),
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
         );
         Ok(is_bytes.then(|| Box::new(Bytes(field.data_type().clone())) as _))
+    }
+}
+
+struct Whole {
+    builtin: Box<dyn ArrayDecoder>,
+    data_type: DataType,
+}
+
+impl ArrayDecoder for Whole {
+    fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
+        for &place in pos {
+            if let TapeElement::Number(text) = tape.get(place) {
+                let text = tape.get_string(text);
+                // 1e3 and 2.0 are whole too; of floats over 2^53 only the digits would tell.
+                let is_whole = || {
+                    text.parse::<f64>().is_ok_and(|number| number.fract() == 0.0 && number.abs() <= MOST_EXACT)
+                };
+                if text.contains(['.', 'e', 'E']) && !is_whole() {
+                    return Err(ArrowError::JsonError(format!("failed to parse {text} as {}", self.data_type)));
+                }
+            }
+        }
+        self.builtin.decode(tape, pos)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A stream: the rows of one stretch, in batches.
 
 use super::blocks::{Block, Blocks};
-use super::decode::Base64;
+use super::decode::Exact;
 use super::fault::{LineError, Place, not_an_object, of_json, one_line};
 use super::stretch::Stretch;
 use arrow_json::ReaderBuilder;
@@ -83,7 +83,7 @@ impl Decoding<'_> {
         let mut decoder = ReaderBuilder::new(self.wanted.clone())
             .with_batch_size(rows + 1)
             .with_strict_mode(self.is_strict)
-            .with_decoder_factory(Arc::new(Base64))
+            .with_decoder_factory(Arc::new(Exact))
             .build_decoder()?;
         let mut rest = text;
         while !rest.is_empty() {

@@ -5,11 +5,17 @@ use arrow_json::writer::NullableEncoder;
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use std::io::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_array::cast::AsArray;
-use tensorferry_sdk::arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use tensorferry_sdk::arrow_array::temporal_conversions::as_datetime;
+use tensorferry_sdk::arrow_array::types::{
+    ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
 use tensorferry_sdk::arrow_array::{Array, RecordBatch, new_empty_array};
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, TimeUnit};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
 /// How rows become lines.
@@ -32,7 +38,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
         }
         if let Err(error) = writable(field) {
             let why = format!("JSON has no {}: {error}", field.data_type());
-            losses.push(Loss::new(LossKind::Tensor, field.name(), why));
+            losses.push(Loss::new(LossKind::Record, field.name(), why));
             continue;
         }
         kept.push(index);
@@ -51,7 +57,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
 /// The library's own word: whether it makes an encoder for such a column.
 fn writable(field: &FieldRef) -> Result<(), ArrowError> {
     let array = new_empty_array(field.data_type());
-    let options = EncoderOptions::default().with_encoder_factory(Arc::new(InStrings));
+    let options = EncoderOptions::default().with_encoder_factory(Arc::new(InStrings::default()));
     arrow_json::writer::make_encoder(field, &array, &options).map(drop)
 }
 
@@ -83,9 +89,10 @@ impl Lines {
         let refused =
             |error: ArrowError| Error::unsupported(error.to_string()).context("JSON cannot say these rows");
         let mut text = Vec::new();
+        let has_no_text = Arc::new(AtomicBool::new(false));
         let mut writer = WriterBuilder::new()
             .with_explicit_nulls(self.nulls)
-            .with_encoder_factory(Arc::new(InStrings))
+            .with_encoder_factory(Arc::new(InStrings { has_no_text: has_no_text.clone() }))
             .build::<_, LineDelimited>(&mut text);
         for batch in batches {
             let projected =
@@ -94,13 +101,19 @@ impl Lines {
         }
         writer.finish().map_err(refused)?;
         drop(writer);
+        if has_no_text.load(Ordering::Relaxed) {
+            return Err(Error::unsupported("a timestamp beyond the years that have a text"));
+        }
         Ok(text)
     }
 }
 
 /// Encodes in strings what JSON has no other way to say.
-#[derive(Debug)]
-struct InStrings;
+#[derive(Debug, Default)]
+struct InStrings {
+    /// Set when a value has no text: an encoder cannot fail.
+    has_no_text: Arc<AtomicBool>,
+}
 
 impl EncoderFactory for InStrings {
     fn make_default_encoder<'a>(
@@ -126,9 +139,31 @@ impl EncoderFactory for InStrings {
                 let values = array.as_primitive::<Float64Type>();
                 float(move |index| values.value(index), move |index| values.value(index))
             }
+            DataType::Timestamp(unit, zone) => {
+                let is_utc = zone.is_some();
+                match unit {
+                    TimeUnit::Second => self.time::<TimestampSecondType>(array, is_utc),
+                    TimeUnit::Millisecond => self.time::<TimestampMillisecondType>(array, is_utc),
+                    TimeUnit::Microsecond => self.time::<TimestampMicrosecondType>(array, is_utc),
+                    TimeUnit::Nanosecond => self.time::<TimestampNanosecondType>(array, is_utc),
+                }
+            }
             _ => return Ok(None),
         };
         Ok(Some(NullableEncoder::new(encoder, array.nulls().cloned())))
+    }
+}
+
+impl InStrings {
+    /// A timestamp as ISO 8601 writes it, one with a zone in UTC: the library knows no zones by name, and
+    /// would write an error's text for one that it has no date for.
+    fn time<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array, is_utc: bool) -> Box<dyn Encoder + 'a> {
+        let (values, has_no_text) = (array.as_primitive::<T>(), self.has_no_text.clone());
+        Box::new(Each(move |index, out: &mut Vec<u8>| match as_datetime::<T>(values.value(index)) {
+            // Into memory: it cannot fail.
+            Some(time) => drop(write!(out, "\"{time:?}{}\"", if is_utc { "Z" } else { "" })),
+            None => has_no_text.store(true, Ordering::Relaxed),
+        }))
     }
 }
 
