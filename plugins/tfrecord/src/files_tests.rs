@@ -3,6 +3,7 @@
 
 use super::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tensorferry_sdk::{ErrorKind, MemorySource};
 
 fn found(entry: Entry, names: &[&str], glob: Option<&str>) -> Result<Found> {

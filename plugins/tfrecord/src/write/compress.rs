@@ -153,7 +153,9 @@ mod tests {
     fn pieces_are_one_stream_to_every_reader() {
         let long: Vec<u8> =
             (0_u32..300_000).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
-        for pieces in [&[][..], &[b""], &[b"abc"], &[b"abc", b"", b"def"], &[&long, &long[..70_000], b"x"]] {
+        let cases: [&[&[u8]]; 5] =
+            [&[], &[b""], &[b"abc"], &[b"abc", b"", b"def"], &[&long, &long[..70_000], b"x"]];
+        for pieces in cases {
             let whole = pieces.concat();
             let mut inflated = Vec::new();
             flate2::read::ZlibDecoder::new(&written(Codec::Zlib, pieces)[..])
