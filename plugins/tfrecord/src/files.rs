@@ -136,7 +136,8 @@ fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<St
 /// The shards of a prefix, or else the only file that starts with it.
 fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>> {
     let base = prefix.strip_suffix('-').unwrap_or(prefix);
-    let names = source.list(prefix)?;
+    let mut names = source.list(prefix)?;
+    names.retain(|name| !is_index_of(source, name));
     let mut sets: Vec<ShardName<'_>> = Vec::new();
     for shard in names.iter().filter_map(|name| ShardName::parse(name)) {
         if !sets.iter().any(|known| known.is_of(shard)) {
@@ -150,7 +151,8 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
             return shards(source, sets[exact]);
         }
     }
-    let plain: Vec<String> = names.iter().filter(|name| is_called(name)).cloned().collect();
+    let plain: Vec<String> =
+        names.iter().filter(|name| is_called(name) && ShardName::parse(name).is_none()).cloned().collect();
     match (&sets[..], &plain[..]) {
         ([only], []) => shards(source, *only),
         ([], [_]) => Ok(plain),
