@@ -102,8 +102,8 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
     let mut own = 0;
     for model in *models {
         for name in model.input.source.opened() {
-            let recorded = model.path_of(&name);
-            files.add_source(&model.input.source, &name, recorded)?;
+            let recorded = model.path_of(name);
+            files.add_source(&model.input.source, name, recorded)?;
             own += 1;
         }
     }
@@ -114,7 +114,7 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
     let lent: Vec<_> = models.iter().flat_map(|model| model.errand.lent()).collect();
     for source in &lent {
         for name in source.opened() {
-            files.add_source(source, &name, name.clone())?;
+            files.add_source(source, name, name.to_owned())?;
         }
     }
     let written = layouts.iter().flat_map(|layout| layout.files()).map(|file| file.path.as_str());

@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(line(b"", example), "{}");
         assert_eq!(line(b"\x0a\x00", example), "{\"features\": {}}");
         assert_eq!(line(b"\x0a\x00", Some(MessageKind::Sequence)), "{\"context\": {}}");
-        assert_eq!(line(b"hi", example), "{\"raw\": \"aGk=\"}");
+        assert_eq!(line(b"\xff\xfe", example), "{\"raw\": \"//4=\"}");
         assert_eq!(line(b"", None), "{\"raw\": \"\"}");
         let empty = b"\x0a\x0b\x0a\x09\x0a\x01a\x12\x04\x1a\x00\x22\x00";
         assert_eq!(line(empty, example), "{\"features\": {\"feature\": {\"a\": {\"int64List\": {}}}}}");

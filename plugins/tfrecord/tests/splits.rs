@@ -5,6 +5,7 @@ mod common;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
 use common::{Threaded, all_rows, example, file, frames, ints, open, threads};
 use ferry_tfrecord::TfRecord;
 use sha2::{Digest, Sha256};

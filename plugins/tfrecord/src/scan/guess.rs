@@ -7,15 +7,18 @@ use tensorferry_sdk::{FileId, Result, Source};
 /// How far is looked. Longer records are walked from the one before.
 const MOST: u64 = 512 << 10;
 
+/// How much is read first: most records are short.
+const FIRST: usize = 16 << 10;
+
 /// The first place from `start` on, before `end`, that has a length whose checksum is right and which
 /// leads to another one, or to the end of the file.
 pub(super) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u64) -> Result<Option<u64>> {
     let len = source.len(file);
     let end = end.min(start + MOST).min(len);
-    let mut buffer = vec![0; WINDOW];
+    let mut buffer = vec![0; FIRST];
     let mut place = start;
     while place < end {
-        let part = usize::try_from(len - place).map_or(WINDOW, |left| left.min(WINDOW));
+        let part = usize::try_from(len - place).map_or(buffer.len(), |left| left.min(buffer.len()));
         source.read_at(file, place, &mut buffer[..part])?;
         for (index, header) in buffer[..part].windows(HEADER).enumerate() {
             let offset = place + index as u64;
@@ -25,10 +28,11 @@ pub(super) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u
                 return Ok((offset < end).then_some(offset));
             }
         }
-        if part < WINDOW {
+        if part < buffer.len() {
             break;
         }
         place += (part - HEADER + 1) as u64;
+        buffer.resize(WINDOW, 0);
     }
     Ok(None)
 }
