@@ -100,6 +100,39 @@ impl Strided {
         }
     }
 
+    /// Joins neighbours that are alike and evenly apart on both sides: what had to be said in many blocks (a
+    /// transposed matrix as a vector has one for each row) is one gather, with tiles that are long in both
+    /// directions, instead of one read for each element.
+    #[must_use]
+    pub fn joined(mut copies: Vec<Self>) -> Vec<Self> {
+        copies.sort_by_key(|copy| copy.to);
+        loop {
+            let before = copies.len();
+            let mut joined: Vec<Self> = Vec::new();
+            let mut rest = copies.into_iter().peekable();
+            while let Some(mut copy) = rest.next() {
+                let apart = |a: (u64, u64), b: &Self| (b.from.cast_signed() - a.0.cast_signed(), b.to - a.1);
+                let alike = |other: &&Self| (other.run, &other.dims) == (copy.run, &copy.dims);
+                let mut last = (copy.from, copy.to);
+                let step = rest.peek().filter(alike).map(|next| apart(last, next)).filter(|step| step.1 > 0);
+                let mut len = 1;
+                while let Some(next) = rest.next_if(|next| alike(&next) && Some(apart(last, next)) == step) {
+                    last = (next.from, next.to);
+                    len += 1;
+                }
+                if let Some((from, to)) = step.filter(|_| len > 1) {
+                    copy.dims.push(Dim { len, from, to });
+                    copy = copy.folded();
+                }
+                joined.push(copy);
+            }
+            copies = joined;
+            if copies.len() == before {
+                return copies;
+            }
+        }
+    }
+
     /// How many runs there are.
     #[must_use]
     pub fn runs(&self) -> u64 {

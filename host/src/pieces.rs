@@ -3,6 +3,7 @@
 
 use crate::gather::Strided;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use tensorferry_sdk::{
     Block, ByteOrder, Catalog, Data, Error, Order, Region, Result, StorageId, Tensor, TensorId, TensorPart,
 };
@@ -12,6 +13,9 @@ const LONG_RUN: u64 = 16 << 10;
 
 /// Runs of one block that become reads of their own, at most.
 const MOST_RUNS: u64 = 1 << 16;
+
+/// So many blocks of one storage are worth a look for a pattern; fewer are read as they are.
+const MANY_BLOCKS: usize = 16;
 
 /// How some bytes of a part come to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +82,7 @@ pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
         None => Cow::Owned(Region::whole(&tensor.shape)),
     };
     let mut pieces = Vec::new();
+    let mut copies: BTreeMap<StorageId, Vec<Strided>> = BTreeMap::new();
     for block in catalog.blocks(tensor) {
         let (storage, swap_unit) = (block.storage, swap_unit(block.storage));
         let Some(width) = info.element_bytes() else {
@@ -86,18 +91,21 @@ pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
             pieces.push(Piece::Read { to, len, storage, from: block.offset, swap_unit });
             continue;
         };
-        let Some(copy) = Strided::new(&block, &region, part.order, width) else { continue };
-        if copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MOST_RUNS) {
-            let len = copy.run;
-            pieces.extend(copy.each_run().map(|(from, to)| Piece::Read {
-                to,
-                len,
-                storage,
-                from,
-                swap_unit,
-            }));
-        } else {
-            pieces.push(Piece::Gather { copy, storage, swap_unit });
+        if let Some(copy) = Strided::new(&block, &region, part.order, width) {
+            copies.entry(storage).or_default().push(copy);
+        }
+    }
+    for (storage, copies) in copies {
+        let swap_unit = swap_unit(storage);
+        let copies = if copies.len() < MANY_BLOCKS { copies } else { Strided::joined(copies) };
+        for copy in copies {
+            if copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MOST_RUNS) {
+                let len = copy.run;
+                let read = |(from, to)| Piece::Read { to, len, storage, from, swap_unit };
+                pieces.extend(copy.each_run().map(read));
+            } else {
+                pieces.push(Piece::Gather { copy, storage, swap_unit });
+            }
         }
     }
     Ok(pieces)

@@ -6,6 +6,7 @@ mod search;
 pub use library::Refusal;
 pub use search::{PluginFolder, folders};
 
+use crate::suggest::suggest;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{Capabilities, Description, Error, Format, Result};
@@ -140,7 +141,10 @@ impl Plugins {
             let verb = if ability == Capabilities::WRITE { "written" } else { "read" };
             let problem = match format {
                 Some(_) => format!("format {id} cannot be {verb}"),
-                None => format!("no format {id:?}{}", suggestion(id, &ids)),
+                None => match suggest(id, ids.iter().copied()) {
+                    Some(near) => format!("no format {id:?}; did you mean {near:?}?"),
+                    None => format!("no format {id:?}"),
+                },
             };
             Error::usage(problem).expected(format!("one of {}", ids.join(", ")))
         })
@@ -162,41 +166,5 @@ impl Plugins {
             .collect();
         let why = if refused.is_empty() { String::new() } else { format!(": {}", refused.join("; ")) };
         Err(Error::io(format!("no format plugin was found{why}; see `ferry plugin list`")))
-    }
-}
-
-/// `, did you mean ...?` for the closest of `known`, where one is close.
-fn suggestion(word: &str, known: &[&str]) -> String {
-    let closest = known.iter().map(|k| (distance(word, k), k)).min();
-    match closest {
-        Some((changes, best)) if changes <= 1 + word.len() / 3 => format!(", did you mean {best}?"),
-        _ => String::new(),
-    }
-}
-
-/// How many letters must be added, dropped or changed to make one word the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn close_words_are_suggested() {
-        assert_eq!(suggestion("safetensor", &["torch", "safetensors"]), ", did you mean safetensors?");
-        assert_eq!(suggestion("gguf", &["torch", "safetensors"]), "");
     }
 }

@@ -17,6 +17,7 @@ mod pattern;
 mod permute;
 mod rebuild;
 pub mod recipe;
+mod regroup;
 mod rename;
 pub mod replant;
 mod reshape;
@@ -67,7 +68,7 @@ pub trait TensorStep: fmt::Debug + Send + Sync {
     /// # Errors
     /// Usage, with the reason, if there are none.
     fn inverse(&self) -> Result<Vec<Spec>> {
-        Err(Error::usage("it has no inverse: what it leaves out does not come back"))
+        Err(inverse::none("what was there before does not show any more"))
     }
 }
 
@@ -179,3 +180,6 @@ impl fmt::Display for Step {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,7 +39,7 @@ fn scripts() -> PathBuf {
 /// Fails where a framework is missing. TensorFlow takes seconds to start, so it is only looked for.
 const IMPORTS: &str = "import numpy, safetensors.torch, torch
 from importlib.util import find_spec
-assert find_spec('tensorflow') and find_spec('keras') and find_spec('deepspeed')";
+assert all(find_spec(name) for name in ('tensorflow', 'keras', 'deepspeed', 'transformers'))";
 
 /// The environment's interpreter.
 ///
@@ -57,7 +57,7 @@ pub fn interpreter() -> &'static Path {
         let imported = Command::new(&python).args(["-c", IMPORTS]).status();
         assert!(
             imported.is_ok_and(|status| status.success()),
-            "{} cannot import torch, safetensors, numpy, tensorflow, keras and deepspeed, which the interop tests need; \
+            "{} cannot import torch, safetensors, numpy, tensorflow, keras, deepspeed and transformers, which the interop tests need; \
              name an environment that can with FERRY_INTEROP_VENV",
             python.display(),
         );

@@ -67,8 +67,7 @@ fn overview() -> Result<String> {
 
 fn text_of_keys<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
     let line = |key: &Key| {
-        let many =
-            if matches!(key.count, Count::Any | Count::Some) { " (may be there several times)" } else { "" };
+        let many = if matches!(key.count, Count::Any | Count::Some) { " (repeatable)" } else { "" };
         let spelled = format!("{}={}", key.name, key.value);
         format!("  {spelled:24} {}{many}\n", key.help)
     };

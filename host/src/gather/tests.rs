@@ -128,3 +128,35 @@ fn tiles_of_a_transposition_are_long_on_both_sides() {
     let copy = Strided::new(&block, &Region::whole(&shape), Order::C, 4).unwrap();
     assert_eq!(copy.tile_lens(4 << 20), [1 << 10, 1 << 10]);
 }
+
+#[test]
+fn a_view_that_was_cut_is_one_gather_again() {
+    let block = |origin: u64, len: u64, offset: u64, stride: i64| Block {
+        region: Region { origin: vec![origin], shape: vec![len] },
+        storage: StorageId(0),
+        offset,
+        strides: vec![stride],
+    };
+    let copy =
+        |block: &Block, elements: u64| Strided::new(block, &Region::whole(&[elements]), Order::C, 4).unwrap();
+    // A transposed matrix as a vector: a block for each row.
+    let rows = (0..100).map(|row| copy(&block(row * 50, 50, row * 4, 100), 5000)).collect();
+    let whole = Region::whole(&[100, 50]);
+    let turned = Block { region: whole.clone(), storage: StorageId(0), offset: 0, strides: vec![1, 100] };
+    assert_eq!(Strided::joined(rows), [Strided::new(&turned, &whole, Order::C, 4).unwrap()]);
+    // Three dimensions, the blocks in any order.
+    let mut planes: Vec<_> =
+        (0..12).map(|row| copy(&block(row * 5, 5, row / 4 * 4 + row % 4 * 60, 12), 60)).collect();
+    planes.reverse();
+    let shape = [3, 4, 5];
+    let turned =
+        Block { region: Region::whole(&shape), storage: StorageId(0), offset: 0, strides: vec![1, 15, 12] };
+    assert_eq!(
+        Strided::joined(planes),
+        [Strided::new(&turned, &Region::whole(&shape), Order::C, 4).unwrap()]
+    );
+    // What is not evenly apart stays apart.
+    let uneven =
+        vec![copy(&block(0, 2, 0, 3), 6), copy(&block(2, 2, 40, 3), 6), copy(&block(4, 2, 44, 3), 6)];
+    assert_eq!(Strided::joined(uneven).len(), 2);
+}

@@ -6,10 +6,11 @@
 use super::inverse::none;
 use super::kind::{Argument, Count, Given, Key, Kind};
 use super::rebuild::{Made, rebuild, unchanged};
+use super::regroup::reshaped;
 use super::selector::Selector;
 use super::spec::{Field, Spec};
 use super::split::joined;
-use super::view::{info_of, merge, reshaped};
+use super::view::{info_of, merge};
 use super::{Action, Said, TensorStep};
 use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, element_count};
 
@@ -152,7 +153,7 @@ impl TensorStep for Reshape {
     }
 
     fn inverse(&self) -> Result<Vec<Spec>> {
-        let Some(from) = &self.from else {
+        let Some(before) = &self.from else {
             return Err(none("the shapes that were there do not show any more; from= says which one"));
         };
         let numbers = |lens: &[Len]| {
@@ -160,14 +161,14 @@ impl TensorStep for Reshape {
                 .map(|len| if let Len::Is(len) = len { Some(*len) } else { None })
                 .collect::<Option<Vec<u64>>>()
         };
-        let (to, from) = match numbers(from) {
+        let (to, from) = match numbers(before) {
             Some(from) => (joined(&self.shape(&from)?), joined(&from)),
-            None => (text(&self.to), text(from)),
+            None => (text(&self.to), text(before)),
         };
         let same = |lens: &[Len]| -> Vec<usize> {
             (0..lens.len()).filter(|place| lens[*place] == Len::Same).collect()
         };
-        if to.contains("-1") || (to.contains('*') && same(&self.to) != same(from_lens(&self.from))) {
+        if to.contains("-1") || (numbers(before).is_none() && same(&self.to) != same(before)) {
             return Err(none("a length that is * before it is not at the same place after it"));
         }
         let mut spec = Spec::new("reshape").argument(from).option("from", to);
@@ -176,10 +177,6 @@ impl TensorStep for Reshape {
         }
         Ok(vec![spec])
     }
-}
-
-fn from_lens(from: &Option<Vec<Len>>) -> &[Len] {
-    from.as_deref().unwrap_or_default()
 }
 
 fn text(lens: &[Len]) -> String {

@@ -1,0 +1,199 @@
+//! Regrouping says a block in other dimensions with as many elements in the same order. Neighbouring
+//! dimensions that have as many elements before and after are a group, and groups are done one by one; where
+//! elements of a group do not lie evenly in their storage, the block becomes several.
+
+use super::view::bytes;
+use std::ops::Range;
+use tensorferry_sdk::{Block, DtypeInfo, Error, Region, Result, row_major_strides};
+
+/// So many blocks may a block become: each costs memory, and a read of its own in the copy.
+const MOST_BLOCKS: usize = 1 << 16;
+
+/// A part of a block in other dimensions, as far as they are done: origin, shape and strides of these, and
+/// its first element, counted from the block's own.
+#[derive(Clone, Default)]
+struct Partial {
+    origin: Vec<u64>,
+    shape: Vec<u64>,
+    strides: Vec<i64>,
+    first: i128,
+}
+
+impl Partial {
+    /// With the dimensions of a group, of which it has a rectangle.
+    fn with(&self, Rectangle { region, start }: Rectangle, run: &Run) -> Self {
+        let mut partial = self.clone();
+        let strides = row_major_strides(&region.shape);
+        partial.strides.extend(strides.into_iter().map(|stride| stride.saturating_mul(run.stride)));
+        partial.origin.extend(region.origin);
+        partial.shape.extend(region.shape);
+        partial.first += run.first + i128::from(start - run.start) * i128::from(run.stride);
+        partial
+    }
+}
+
+/// What a block of a tensor of one shape is in another shape of as many elements; added to `into`.
+///
+/// # Errors
+/// Unsupported, where that takes too many blocks, or elements share bytes.
+pub(super) fn reshaped(
+    block: &Block,
+    old: &[u64],
+    new: &[u64],
+    info: &DtypeInfo,
+    into: &mut Vec<Block>,
+) -> Result<()> {
+    if block.region.shape.contains(&0) {
+        return Ok(());
+    }
+    let mut partials = vec![Partial::default()];
+    for (from, to) in groups(old, new) {
+        let runs = runs(block, old, from)?;
+        let mut next = Vec::new();
+        for partial in &partials {
+            for run in &runs {
+                let found = rectangles(&new[to.clone()], run.start..run.start + run.len);
+                next.extend(found.into_iter().map(|rectangle| partial.with(rectangle, run)));
+            }
+            if next.len() + into.len() > MOST_BLOCKS {
+                return Err(too_many());
+            }
+        }
+        partials = next;
+    }
+    for Partial { origin, shape, strides, first } in partials {
+        let offset =
+            bytes(info, first).and_then(|moved| u64::try_from(i128::from(block.offset) + moved).ok());
+        let offset = offset
+            .ok_or_else(|| Error::unsupported(format!("packed {} cannot be cut there", info.name())))?;
+        into.push(Block { region: Region { origin, shape }, storage: block.storage, offset, strides });
+    }
+    Ok(())
+}
+
+fn too_many() -> Error {
+    Error::unsupported(format!(
+        "it lies in another order, so that it would be more than {MOST_BLOCKS} pieces in that shape; \
+         convert it first, and reshape what was written"
+    ))
+}
+
+/// Neighbouring dimensions of both shapes that have as many elements, in as many groups as there can be.
+fn groups(old: &[u64], new: &[u64]) -> Vec<(Range<usize>, Range<usize>)> {
+    let mut groups = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while i < old.len() || j < new.len() {
+        let start = (i, j);
+        let (mut a, mut b) = (1, 1);
+        loop {
+            if a <= b && i < old.len() {
+                a *= old[i];
+                i += 1;
+            } else if j < new.len() {
+                b *= new[j];
+                j += 1;
+            } else {
+                break;
+            }
+            if a == b {
+                break;
+            }
+        }
+        groups.push((start.0..i, start.1..j));
+    }
+    groups
+}
+
+/// Elements of a group of dimensions that lie one after the other in it, and evenly in their storage.
+struct Run {
+    /// The first one in the group's row-major order.
+    start: u64,
+    len: u64,
+    /// The first one, counted from the block's own, and from each to the next, as they are stored.
+    first: i128,
+    stride: i64,
+}
+
+/// What a block has of a group of dimensions, in as few runs as it takes.
+fn runs(block: &Block, old: &[u64], dims: Range<usize>) -> Result<Vec<Run>> {
+    let Region { origin, shape } = &block.region;
+    let mut run = Run { start: 0, len: 1, first: 0, stride: 1 };
+    // Elements in one index of the dimension, whether the run has all of these, and what it cannot follow.
+    let (mut weight, mut is_full, mut others) = (1_u64, true, Vec::new());
+    for d in dims.rev() {
+        let (len, stride) = (shape[d], block.strides[d]);
+        let follows = run.len == 1 || i128::from(stride) == i128::from(run.stride) * i128::from(run.len);
+        if len == 1 {
+            run.start += origin[d] * weight;
+        } else if others.is_empty() && is_full && follows {
+            run.stride = if run.len == 1 { stride } else { run.stride };
+            run.start += origin[d] * weight;
+            run.len *= len;
+        } else {
+            others.push((origin[d] * weight, weight, len, stride));
+        }
+        is_full &= len == old[d];
+        weight *= old[d];
+    }
+    let count = others.iter().try_fold(1_u64, |count, (_, _, len, _)| count.checked_mul(*len));
+    if count.is_none_or(|count| count > MOST_BLOCKS as u64) {
+        return Err(too_many());
+    }
+    let mut runs = vec![run];
+    for (start, weight, len, stride) in others {
+        let at = |run: &Run, index: u64| Run {
+            start: run.start + start + index * weight,
+            first: run.first + i128::from(index) * i128::from(stride),
+            ..*run
+        };
+        runs = runs.iter().flat_map(|run| (0..len).map(move |index| at(run, index))).collect();
+    }
+    Ok(runs)
+}
+
+/// A hyper-rectangle of a shape whose elements are neighbours in its row-major order, and the first of them.
+struct Rectangle {
+    region: Region,
+    start: u64,
+}
+
+/// The rectangles of a shape that some neighbours in its row-major order are: at most two for each dimension.
+fn rectangles(shape: &[u64], elements: Range<u64>) -> Vec<Rectangle> {
+    let mut found = Vec::new();
+    // What is left to do: the indices of the dimensions before, and the elements within these.
+    let mut open = vec![(Vec::new(), 0, elements)];
+    while let Some((indices, before, elements)) = open.pop() {
+        let Some((_, inner)) = shape[indices.len()..].split_first() else {
+            found.push(Rectangle {
+                region: Region { shape: vec![1; indices.len()], origin: indices },
+                start: before,
+            });
+            continue;
+        };
+        let row: u64 = inner.iter().product();
+        let (first, last) = (elements.start.div_ceil(row), elements.end / row);
+        let mut descend = |part: Range<u64>| {
+            if !part.is_empty() {
+                let index = part.start / row;
+                let mut indices: Vec<u64> = indices.clone();
+                indices.push(index);
+                open.push((indices, before + index * row, part.start - index * row..part.end - index * row));
+            }
+        };
+        if first > last {
+            descend(elements);
+            continue;
+        }
+        descend(elements.start..first * row);
+        descend(last * row..elements.end);
+        if first < last {
+            let mut region = Region { shape: vec![1; indices.len()], origin: indices };
+            region.origin.push(first);
+            region.shape.push(last - first);
+            region.origin.resize(shape.len(), 0);
+            region.shape.extend(inner);
+            found.push(Rectangle { region, start: before + first * row });
+        }
+    }
+    found
+}

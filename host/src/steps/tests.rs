@@ -1,0 +1,573 @@
+//! Steps against their definitions, element by element, and against their inverses.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use proptest::prelude::*;
+use std::time::{Duration, Instant};
+use tensorferry_sdk::{
+    CatalogBuilder, CatalogSink, Dtype, Limits, LossKind, MemorySource, Node, NodeId, NodeKind, Place,
+    Storage, TensorId,
+};
+
+/// What a builder is given.
+fn build(fill: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Catalog {
+    let source = MemorySource::file("x", Vec::new());
+    let limits = Limits::default();
+    let mut builder = CatalogBuilder::new("test", &source, &limits);
+    fill(&mut builder).unwrap();
+    builder.finish().unwrap()
+}
+
+/// I32 tensors whose elements are all different.
+fn catalog(tensors: &[(&str, &[u64])]) -> Catalog {
+    build(|builder| {
+        let mut next = 0_i32;
+        for (name, shape) in tensors {
+            let elements: u64 = shape.iter().product();
+            let values: Vec<u8> = (0..elements)
+                .flat_map(|_| {
+                    next += 1;
+                    next.to_le_bytes()
+                })
+                .collect();
+            let storage = builder.storage(Storage::inline(values))?;
+            builder.tensor(name, Dtype::I32, shape, storage, 0)?;
+        }
+        Ok(())
+    })
+}
+
+/// The elements of a tensor, row-major, from the definition of a block.
+fn values(catalog: &Catalog, name: &str) -> (Vec<u64>, Vec<i32>) {
+    let tensor = catalog.tensors().iter().find(|tensor| tensor.name == name);
+    let tensor = tensor.unwrap_or_else(|| panic!("no {name:?} in {:?}", names(catalog)));
+    let count: u64 = tensor.shape.iter().product();
+    let mut found = vec![None; usize::try_from(count).unwrap()];
+    for block in catalog.blocks(tensor) {
+        let Place::Inline(bytes) = &catalog.storage(block.storage).unwrap().place else {
+            panic!("not inline")
+        };
+        for linear in 0..block.region.shape.iter().product::<u64>() {
+            let (mut rest, mut from, mut to, mut weight) = (linear, block.offset.cast_signed(), 0, 1);
+            for d in (0..tensor.shape.len()).rev() {
+                let index = rest % block.region.shape[d];
+                rest /= block.region.shape[d];
+                from += index.cast_signed() * block.strides[d] * 4;
+                to += (index + block.region.origin[d]) * weight;
+                weight *= tensor.shape[d];
+            }
+            let from = usize::try_from(from).unwrap();
+            let value = i32::from_le_bytes(bytes[from..from + 4].try_into().unwrap());
+            assert_eq!(found[usize::try_from(to).unwrap()].replace(value), None);
+        }
+    }
+    (tensor.shape.clone(), found.into_iter().map(Option::unwrap).collect())
+}
+
+fn names(catalog: &Catalog) -> Vec<&str> {
+    catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect()
+}
+
+fn steps(texts: &[&str]) -> Vec<Step> {
+    parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+fn run(catalog: Catalog, texts: &[&str]) -> Result<Stepped> {
+    apply(catalog, &steps(texts))
+}
+
+fn ran(catalog: Catalog, texts: &[&str]) -> Catalog {
+    run(catalog, texts).unwrap().catalog
+}
+
+fn refused(text: &str) -> String {
+    parse(&[text.to_owned()]).unwrap_err().to_string()
+}
+
+/// All that there is, by name.
+fn content(catalog: &Catalog) -> Vec<(String, (Vec<u64>, Vec<i32>))> {
+    let mut all: Vec<_> =
+        names(catalog).into_iter().map(|name| (name.to_owned(), values(catalog, name))).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn selectors_hold_together() {
+    let some: &[(&str, &[u64])] = &[("a.weight", &[4, 4]), ("a.bias", &[4]), ("b/weight", &[8]), ("c", &[])];
+    for (spec, expected) in [
+        ("select:*weight", &["a.weight", "b/weight"][..]),
+        ("select:*weight,where=c", &["a.weight", "b/weight", "c"]),
+        ("select:*weight,where_re=^a", &["a.weight"]),
+        ("select,not=a.*,not_re=^c$", &["b/weight"]),
+        ("select,rank=0,rank=2", &["a.weight", "c"]),
+        ("select,min_size=16,max_size=32", &["a.bias", "b/weight"]),
+        ("drop,dtype=i32,rank=1", &["a.weight", "c"]),
+        ("\"select:{a,b}?weight\"", &["a.weight", "b/weight"]),
+    ] {
+        assert_eq!(names(&ran(catalog(some), &[spec])), expected, "{spec}");
+    }
+    let wrong = |spec| run(catalog(some), &[spec]).unwrap_err().to_string();
+    assert!(wrong("select:x").contains("leaves no tensor"));
+    assert!(wrong("select,dtype=F23").contains("did you mean \"F32\""), "{}", wrong("select,dtype=F23"));
+    let note = run(catalog(some), &["drop:x"]).unwrap().said.notes;
+    assert!(note[0].contains("drop:x changed nothing"), "{note:?}");
+}
+
+#[test]
+fn names_are_rewritten() {
+    let some = || catalog(&[("a.x", &[1]), ("b.x", &[1]), ("c.y", &[1])]);
+    assert_eq!(names(&ran(some(), &[r"rename:^(.)\.(.)$,to=$2/${1}_$$"])), ["x/a_$", "x/b_$", "y/c_$"]);
+    assert_eq!(names(&ran(some(), &[r"rename:x$,to=z,beside=y"])), ["a.x", "b.x", "c.y"]);
+    assert_eq!(names(&ran(some(), &[r"rename:^b,to=d,where=*.x,not=a*"])), ["a.x", "d.x", "c.y"]);
+}
+
+#[test]
+fn collisions_are_listed() {
+    let some = catalog(&[("a.x", &[1]), ("b.x", &[1]), ("c.y", &[1]), ("y", &[1])]);
+    let error = run(some, &[r"rename:^.\.,to="]).unwrap_err();
+    assert_eq!(error.kind(), tensorferry_sdk::ErrorKind::Usage);
+    let error = error.to_string();
+    assert!(error.contains(r#""a.x", "b.x" -> "x"; "c.y", "y" -> "y""#), "{error}");
+}
+
+#[test]
+fn mistakes_say_where_and_what_was_meant() {
+    for (spec, said) in [
+        ("renam:a,to=b", "did you mean \"rename\""),
+        ("rename:a", "expected to="),
+        ("rename,to=b", "expected rename:REGEX"),
+        ("rename:a,too=b", "did you mean \"to\""),
+        ("rename:a,to=b,to=c", "column 15: to= is there twice"),
+        ("rename:(a,to=b", "unclosed group"),
+        ("rename:(a),to=$1_x", "${1}_x"),
+        ("rename:(a),to=$2", "no group \"2\""),
+        ("rename:a,to=$", "a dollar itself is $$"),
+        ("select", "expected a glob"),
+        ("select:[", "not a glob"),
+        ("transpose:x", "takes nothing after a colon"),
+        ("permute:ab->ac", "is not before it"),
+        ("permute:0x2", "each dimension"),
+        ("reshape:3xy", "expected a shape"),
+        ("reshape:-1x-1", "-1 may be there once"),
+        ("split:a,to=b", "expected to= for each part"),
+        ("split:a,to=b$i", "expected parts= or sizes="),
+        ("split:a,to=b,to=c,parts=3", "not as many parts"),
+        ("concat:a,to=b", "(?<i>"),
+        ("select:a,min_size=big", "expected a size"),
+        ("select:a,rank=x", "expected a number"),
+        ("strip-prefix,prefx=a.", "did you mean \"prefix\""),
+        ("strip-wrappers,a=b", "it has none"),
+        ("strip-prefix:a", "nothing after a colon"),
+        ("@/nowhere/x.toml", "no such recipe"),
+    ] {
+        let error = refused(spec);
+        assert!(error.contains(said) && error.contains("step 1"), "{spec}: {error}");
+    }
+}
+
+#[test]
+fn dimensions_are_turned() {
+    let turned = ran(catalog(&[("w", &[2, 3, 4])]), &["permute:abc->cab"]);
+    let (shape, found) = values(&turned, "w");
+    assert_eq!(shape, [4, 2, 3]);
+    let at = |c: usize, a: usize, b: usize| found[(c * 2 + a) * 3 + b];
+    assert_eq!(at(3, 1, 2), i32::try_from((3 + 2) * 4 + 3 + 1).unwrap());
+    assert_eq!(ran(catalog(&[("w", &[2, 3, 4])]), &["transpose"]).tensors()[0].shape, [2, 4, 3]);
+    let error = run(catalog(&[("b", &[2])]), &["transpose"]).unwrap_err().to_string();
+    assert!(error.contains("tensor \"b\"") && error.contains("rank="), "{error}");
+}
+
+#[test]
+fn fused_weights_are_split_and_joined() {
+    let fused = || catalog(&[("l.qkv.weight", &[12, 2]), ("l.qkv.bias", &[12]), ("x", &[1])]);
+    let split = r"split:\.qkv\.,to=.q.,to=.k.,to=.v.,sizes=8x2x2";
+    let parts = ran(fused(), &[split]);
+    assert_eq!(parts.tensors().len(), 7);
+    assert_eq!(values(&parts, "l.k.weight"), (vec![2, 2], (17..21).collect()));
+    let back = ran(parts, &[r"concat:\.q\.,with=.k.,with=.v.,to=.qkv.,sizes=8x2x2"]);
+    // Not only the same values: one block again, so that what was tied is tied.
+    assert_eq!(back.tensors(), fused().tensors());
+    for (spec, said) in [
+        (r"split:\.qkv\.,to=.q.,to=.k.,sizes=8x2", "not the whole"),
+        (r"split:\.qkv\.,to=.q$i.,parts=5", "multiple of 5"),
+        (r"split:^l\.qkv\..*$,to=x$i,parts=2", "several tensors would have one name"),
+        (r"split:\.qkv\.,to=.q$i.,parts=2,axis=1", "no dimension 1"),
+        (r"concat:qkv.weight,with=qkv.bias,to=x", "not like the first part"),
+        (r"concat:qkv.weight,with=none,to=x", "which is a part beside it"),
+    ] {
+        let error = run(fused(), &[spec]).unwrap_err().to_string();
+        assert!(error.contains(said), "{spec}: {error}");
+    }
+    let unequal = catalog(&[("q", &[8, 2]), ("k", &[2, 2])]);
+    let error = run(unequal.clone(), &["concat:^q$,with=k,to=qk"]).unwrap_err().to_string();
+    assert!(error.contains("sizes="), "{error}");
+    assert_eq!(values(&ran(unequal, &["concat:^q$,with=k,to=qk,sizes=any"]), "qk").0, [10, 2]);
+}
+
+#[test]
+fn experts_are_stacked_by_their_numbers() {
+    let names_of: Vec<String> = (0..11).map(|number| format!("l.experts.{number}.w1")).collect();
+    let mut list: Vec<(&str, &[u64])> =
+        names_of.iter().map(|name| (name.as_str(), &[2_u64, 3][..])).collect();
+    list.sort_unstable();
+    let apart = catalog(&list);
+    let stacked = ran(apart.clone(), &[r"stack:\.experts\.(?<i>\d+)\.(w\d)$,to=.experts.$2,parts=11"]);
+    assert_eq!(names(&stacked), ["l.experts.w1"]);
+    let (shape, all) = values(&stacked, "l.experts.w1");
+    assert_eq!(shape, [11, 2, 3]);
+    assert_eq!(all[60..], values(&apart, "l.experts.10.w1").1);
+    let back = ran(stacked, &[r"unstack:\.experts\.(w\d)$,to=.experts.$i.$1"]);
+    assert_eq!(content(&back), content(&apart));
+    let error = run(ran(apart, &["drop:*.3.w1"]), &[r"stack:experts\.(?<i>\d+),to=experts"]).unwrap_err();
+    assert!(error.to_string().contains("part 3 is missing"), "{error}");
+}
+
+#[test]
+fn ties_are_made_and_end() {
+    let some = catalog(&[("wte", &[3]), ("head", &[3]), ("other", &[4])]);
+    let tied = run(some.clone(), &["tie:^wte$,to=head", "tie:^wte$,to=third"]).unwrap();
+    assert_eq!(tied.catalog.ties(), [TensorId(0), TensorId(0), TensorId(2), TensorId(0)]);
+    let losses: Vec<_> = tied.said.losses.iter().map(|loss| (loss.kind, loss.what.as_str())).collect();
+    assert_eq!(losses, [(LossKind::Tensor, "head")]);
+    let apart = ran(tied.catalog.clone(), &["untie"]);
+    assert_eq!(content(&apart), content(&tied.catalog));
+    assert_eq!(apart.ties(), [0, 1, 2, 3].map(TensorId));
+    assert_eq!(ran(tied.catalog, &["untie:wte"]).ties(), [0, 1, 2, 1].map(TensorId));
+    assert!(run(some, &["tie:^wte$,to=other"]).unwrap_err().to_string().contains("another dtype or shape"));
+}
+
+#[test]
+fn packed_elements_and_strings_are_cut_only_where_they_can_be() {
+    let some = || {
+        build(|builder| {
+            let packed = builder.storage(Storage::inline(vec![0x10, 0x32, 0x54, 0x76]))?;
+            builder.tensor("f4", Dtype::F4, &[4, 2], packed, 0)?;
+            let texts = builder.storage(Storage::inline(vec![0; 16]))?;
+            builder.tensor("text", Dtype::STR, &[2], texts, 0).map(drop)
+        })
+    };
+    let parts = ran(some(), &["split:f4,to=a,to=b"]);
+    assert_eq!(ran(parts, &["concat:a,with=b,to=f4", "select:f4"]).tensors(), &some().tensors()[..1]);
+    assert_eq!(
+        ran(some(), &["reshape:2x2x2,where=f4", "reshape:2x1,where=text"]).tensors()[0].shape,
+        [2, 2, 2]
+    );
+    for spec in ["transpose,where=f4", "split:f4,to=a,to=b,axis=1", "split:text,to=a,to=b"] {
+        let error = run(some(), &[spec]).unwrap_err();
+        assert_eq!(error.kind(), tensorferry_sdk::ErrorKind::Unsupported, "{spec}: {error}");
+    }
+}
+
+#[test]
+fn metadata_is_set_and_dropped() {
+    let set = ran(
+        catalog(&[("a", &[1])]),
+        &["set_metadata:x.a,to=1", "set_metadata:y,\"to=b,c\"", "drop_metadata:x.*"],
+    );
+    assert_eq!(set.metadata().iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(), ["y=b,c"]);
+}
+
+#[test]
+fn recipes_are_steps() {
+    for name in recipe::names() {
+        let recipe = recipe::find(name).unwrap().unwrap();
+        assert!(!steps(&[name]).is_empty());
+        if let Some(back) = &recipe.inverse {
+            assert_eq!(recipe::find(back).unwrap().unwrap().inverse.as_deref(), Some(name), "{name}");
+        }
+    }
+    let some = catalog(&[("module._orig_mod.a._fsdp_wrapped_module.b", &[1]), ("modulex", &[1])]);
+    assert_eq!(names(&ran(some.clone(), &["strip-wrappers"])), ["a.b", "modulex"]);
+    assert_eq!(names(&ran(some, &["strip-prefix"]))[1], "modulex");
+    let inverse = inverse(&steps(&["strip-prefix,prefix=net.", "transpose"])).unwrap();
+    assert_eq!(
+        inverse.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["transpose", "add-prefix,prefix=net."]
+    );
+}
+
+#[test]
+fn what_does_not_come_back_has_no_inverse() {
+    for (spec, why) in [
+        ("drop:a", "does not show any more"),
+        ("rename:a.b,to=c", "more than one text"),
+        ("rename:(a)(b),to=$1", "leaves a group"),
+        ("rename:^a,to=b,where=a*", "where= is about tensors as they are before it"),
+        ("reshape:4", "from= says which one"),
+        ("reshape:9216,from=*x768", "not at the same place"),
+        ("concat:a,with=b,to=c,sizes=any", "sizes= says it"),
+        ("untie", "which tensors were tied"),
+    ] {
+        let error = inverse(&steps(&[spec])).unwrap_err().to_string();
+        assert!(error.contains(why), "{spec}: {error}");
+    }
+}
+
+#[test]
+fn a_file_is_a_recipe_and_cannot_name_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("my.toml");
+    let at = format!("@{}", path.display());
+    let write = |text: &str| std::fs::write(&path, text).unwrap();
+    write(
+        "summary = 's'\nsteps = ['rename:^,to={{p}}', {step = 'strip-prefix', prefix = 'x'}]\n[parameters.p]\nhelp = 'h'",
+    );
+    assert_eq!(names(&ran(catalog(&[("a", &[1])]), &[&format!("{at},p=xy")])), ["ya"]);
+    assert!(refused(&at).contains("expected p=: h"));
+    write(&format!("summary = 's'\nsteps = ['{at}']"));
+    assert!(refused(&at).contains("deep"), "{}", refused(&at));
+    write("summary = 's'\nsteps = ['rename:(,to=']");
+    assert!(refused(&at).contains("step 1 of @"), "{}", refused(&at));
+    write("summary = 's'\n  stepz = []\nsteps = []");
+    assert!(refused(&at).contains("line 2, column 3"), "{}", refused(&at));
+}
+
+#[test]
+fn a_hundred_thousand_tensors_go_through_ten_steps() {
+    let chain = steps(&[
+        "rename:^bert/,to=",
+        "rename:/,to=.",
+        r"split:\.qkv$,to=.q,to=.k,to=.v",
+        r"concat:\.q$,with=.k,with=.v,to=.qkv",
+        "transpose,rank=2",
+        "reshape:*x-1,rank=2",
+        "drop:*.adam",
+        r"tie:\.0\.qkv$,to=.0.copy",
+        "set_metadata:a,to=b",
+        "select:*",
+    ]);
+    let time = |count: u64| {
+        let some = build(|builder| {
+            let storage = builder.storage(Storage::inline(vec![0; 96]))?;
+            let mut entries = Vec::new();
+            for number in 0..count {
+                let name = format!("bert/layer/{number}/{}", ["qkv", "adam"][usize::from(number % 2 == 1)]);
+                let tensor = builder.tensor(&name, Dtype::F32, &[6, 4], storage, 0)?;
+                let key = builder.node(Node::text(&name))?;
+                entries.push((key, builder.node(Node::tensor(tensor))?));
+            }
+            let root = builder.node(Node::map("", &entries))?;
+            builder.root(root)
+        });
+        let started = Instant::now();
+        let stepped = apply(some, &chain).unwrap();
+        assert_eq!(stepped.catalog.tensors().len() as u64, count / 2 + 1);
+        started.elapsed().max(Duration::from_millis(1))
+    };
+    let (few, many) = (time(10_000), time(100_000));
+    // Ten times as many take ten times as long; what is quadratic would take a hundred times.
+    assert!(many < few * 40, "{few:?}, {many:?}");
+}
+
+/// A tree as JSON writes it: texts are tensors, and their names are their paths.
+fn with_tree(text: &str) -> Catalog {
+    fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
+        let below = |key: &str| crate::part::join(path, key);
+        let node = match value {
+            serde_json::Value::Object(entries) => {
+                let mut nodes = Vec::new();
+                for (key, value) in entries {
+                    nodes.push((builder.node(Node::text(key)).unwrap(), add(builder, value, &below(key))));
+                }
+                Node::map("", &nodes)
+            }
+            serde_json::Value::Array(values) => {
+                let nodes = values
+                    .iter()
+                    .enumerate()
+                    .map(|(index, value)| add(builder, value, &below(&index.to_string())));
+                Node::container(NodeKind::LIST, "", nodes.collect::<Vec<_>>())
+            }
+            serde_json::Value::String(_) => {
+                let storage = builder.storage(Storage::inline(vec![0; 4])).unwrap();
+                Node::tensor(builder.tensor(path, Dtype::I32, &[1], storage, 0).unwrap())
+            }
+            other => Node::int(other.as_i64().unwrap_or(0)),
+        };
+        builder.node(node).unwrap()
+    }
+    build(|builder| {
+        let root = add(builder, &serde_json::from_str(text).unwrap(), "");
+        builder.root(root)
+    })
+}
+
+/// The tree again, each tensor by its name.
+fn tree(catalog: &Catalog) -> String {
+    fn text(catalog: &Catalog, id: NodeId) -> serde_json::Value {
+        let node = catalog.tree().get(id).unwrap();
+        match node.kind {
+            NodeKind::MAP => {
+                let entry = |(key, value): (NodeId, NodeId)| {
+                    (catalog.tree().get(key).unwrap().as_text().unwrap().to_owned(), text(catalog, value))
+                };
+                serde_json::Value::Object(node.entries().map(entry).collect())
+            }
+            NodeKind::LIST => node.children.iter().map(|child| text(catalog, *child)).collect(),
+            NodeKind::TENSOR => catalog.tensor(node.as_tensor().unwrap()).unwrap().name.clone().into(),
+            NodeKind::INT => node.as_int().into(),
+            _ => serde_json::Value::Null,
+        }
+    }
+    text(catalog, catalog.tree().root().unwrap()).to_string()
+}
+
+#[test]
+fn the_tree_follows() {
+    let some = || with_tree(r#"{"epoch": 3, "model": {"a.w": "T", "b": "T"}, "views": ["T", "T"]}"#);
+    for (spec, expected) in [
+        (
+            "transpose,where=x",
+            r#"{"epoch":3,"model":{"a.w":"model.a.w","b":"model.b"},"views":["views.0","views.1"]}"#,
+        ),
+        ("drop:model.b", r#"{"epoch":3,"model":{"a.w":"model.a.w"},"views":["views.0","views.1"]}"#),
+        (
+            "rename:a.w,to=c",
+            r#"{"epoch":3,"model":{"b":"model.b","c":"model.c"},"views":["views.0","views.1"]}"#,
+        ),
+        (
+            "rename:^model.,to=net.",
+            r#"{"epoch":3,"model":{},"net.a.w":"net.a.w","net.b":"net.b","views":["views.0","views.1"]}"#,
+        ),
+        ("drop:views.0", r#"{"epoch":3,"model":{"a.w":"model.a.w","b":"model.b"},"views":[null,"views.1"]}"#),
+        (
+            "rename:^views.1,to=model.v",
+            r#"{"epoch":3,"model":{"a.w":"model.a.w","b":"model.b","v":"model.v"},"views":["views.0",null]}"#,
+        ),
+        (
+            "tie:^model.b,to=model.c.d",
+            r#"{"epoch":3,"model":{"a.w":"model.a.w","b":"model.b","c.d":"model.c.d"},"views":["views.0","views.1"]}"#,
+        ),
+        (
+            "unstack:b$,to=b$i",
+            r#"{"epoch":3,"model":{"a.w":"model.a.w","b0":"model.b0"},"views":["views.0","views.1"]}"#,
+        ),
+    ] {
+        let stepped = run(some(), &[spec]).unwrap();
+        assert_eq!(tree(&stepped.catalog), expected, "{spec}");
+        let lost =
+            stepped.said.losses.iter().any(|loss| loss.kind == LossKind::State && loss.what == "views");
+        assert_eq!(lost, expected.contains("null"), "{spec}: {:?}", stepped.said.losses);
+    }
+    let taken = run(some(), &["rename:^model.b,to=epoch"]).unwrap_err().to_string();
+    assert!(taken.contains("other state") && taken.contains("\"epoch\""), "{taken}");
+}
+
+/// A shape, an order of its dimensions, and another shape of as many elements.
+fn shapes() -> impl Strategy<Value = (Vec<u64>, Vec<usize>, Vec<u64>)> {
+    proptest::collection::vec(prop_oneof![Just(1_u64), Just(2), Just(3), Just(4)], 1..5).prop_flat_map(
+        |shape| {
+            let axes: Vec<usize> = (0..shape.len()).collect();
+            // Factors of the elements, put together in another way.
+            let factors: Vec<u64> =
+                shape.iter().flat_map(|len| if *len == 4 { vec![2, 2] } else { vec![*len] }).collect();
+            let cuts = proptest::collection::vec(any::<bool>(), factors.len());
+            (Just(shape), Just(axes).prop_shuffle(), Just(factors).prop_shuffle(), cuts).prop_map(
+                |(shape, axes, factors, cuts)| {
+                    let mut new = vec![1];
+                    for (factor, cut) in factors.into_iter().zip(cuts) {
+                        match new.last_mut() {
+                            Some(last) if !cut => *last *= factor,
+                            _ => new.push(factor),
+                        }
+                    }
+                    (shape, axes, new)
+                },
+            )
+        },
+    )
+}
+
+fn text(numbers: impl IntoIterator<Item = impl ToString>) -> String {
+    numbers.into_iter().map(|number| number.to_string()).collect::<Vec<_>>().join("x")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_view_in_other_dimensions_keeps_its_elements((shape, axes, new) in shapes()) {
+        let permute = format!("permute:{}", text(&axes));
+        let turned = ran(catalog(&[("w", &shape)]), &[&permute]);
+        let (turned_shape, elements) = values(&turned, "w");
+        let reshape = format!("reshape:{}", text(&new));
+        let reshaped = ran(turned.clone(), &[&reshape]);
+        prop_assert_eq!(values(&reshaped, "w"), (new, elements));
+        let back = ran(reshaped, &[&format!("reshape:{}", text(&turned_shape))]);
+        prop_assert_eq!(content(&back), content(&turned));
+    }
+
+    #[test]
+    fn what_is_undone_is_as_it_was((shape, axes, new) in shapes(), axis in 0_usize..4, parts in 1_u64..4) {
+        let axis = axis % shape.len();
+        let mut whole = shape.clone();
+        whole[axis] *= parts;
+        let some = catalog(&[("l.0.qkv.w", &whole), ("l.1.qkv.w", &whole), ("other", &[3])]);
+        let to: String = ["a", "b", "c"].iter().take(usize::try_from(parts).unwrap()).map(|part| format!(",to=.{part}.")).collect();
+        let mut from = whole.clone();
+        from.push(1);
+        let chain = [
+            r"rename:^l\.(\d+)\.(.*)$,to=layer/$1/$2".to_owned(),
+            if parts == 1 { r"split:\.qkv\.,to=.qkv_$i.,parts=1".to_owned() } else { format!(r"split:\.qkv\.{to},axis={axis}") },
+            format!("permute:{},where=layer*", text(&axes)),
+            format!("reshape:{},where=layer*,from={}", text(&new), text(axes.iter().map(|&axis| shape[axis]))),
+            r"rename:/,to=:".to_owned(),
+            r"unstack:^layer:0:(.*)$,to=x.$1.$i.y,axis=-1".to_owned(),
+            r"tie:^other$,to=second".to_owned(),
+        ];
+        for end in 1..=chain.len() {
+            let chain: Vec<&str> = chain[..end].iter().map(String::as_str).collect();
+            let undo: Vec<String> = inverse(&steps(&chain)).unwrap().iter().map(ToString::to_string).collect();
+            let undo: Vec<&str> = undo.iter().map(String::as_str).collect();
+            let back = ran(ran(some.clone(), &chain), &undo);
+            prop_assert_eq!(content(&back), content(&some), "{:?}, then {:?}", chain, undo);
+        }
+    }
+
+    #[test]
+    fn no_spec_panics(
+        name in proptest::sample::select(kinds().map(|kind| kind.name).collect::<Vec<_>>()),
+        argument in proptest::option::of("[a-z0-9x*$(){}\\[\\]^.>-]{0,12}"),
+        options in proptest::collection::vec(
+            (
+                proptest::sample::select(vec!["to", "with", "axis", "sizes", "parts", "from", "where", "where_re", "rank", "beside"]),
+                "[a-z0-9x*$(){}\\[\\]^.>-]{0,8}",
+            ),
+            0..4,
+        ),
+    ) {
+        let mut spec = Spec::new(name);
+        spec.argument = argument.map(spec::Field::new);
+        for (key, value) in options {
+            spec = spec.option(key, value);
+        }
+        if let Ok(steps) = make(&spec) {
+            let _ = apply(catalog(&[("a", &[4, 3]), ("b.c", &[12]), ("", &[]), ("z", &[0, 7])]), &steps);
+            let _ = inverse(&steps);
+        }
+    }
+}
+
+#[test]
+fn hostile_numbers_are_refused() {
+    let some = || catalog(&[("a", &[4, 3]), ("none", &[0, 1 << 60])]);
+    for spec in [
+        "reshape:18446744073709551615x18446744073709551615x18446744073709551615",
+        "reshape:99999999999999999999",
+        "unstack:none,to=x$i,axis=1",
+        "split:none,to=x$i,axis=1,parts=1152921504606846976",
+        "split:^a$,to=x$i,sizes=18446744073709551615x5",
+        "split:^a$,to=x$i,parts=0",
+        "transpose,rank=18446744073709551616",
+        "split:^a$,to=x$i,parts=2,axis=-9223372036854775808",
+        "select:a,min_size=99999999999TB",
+        "rename:(((((((((a{1000}){1000}){1000}){1000})))))),to=",
+    ] {
+        let made = parse(&[spec.to_owned()]);
+        assert!(made.and_then(|steps| apply(some(), &steps)).is_err(), "{spec}");
+    }
+    let long = format!("reshape:1{}", "x1".repeat(100_000));
+    assert!(refused(&long).contains("64 dimensions"));
+    let deep = format!("rename:{}a{},to=", "(".repeat(10_000), ")".repeat(10_000));
+    assert!(refused(&deep).contains("not a regular expression"));
+}
