@@ -47,9 +47,8 @@ mod tests {
     use super::*;
 
     fn of(names: &[&str]) -> Option<String> {
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let members = ["model*.safetensors", "*.index.json"].map(str::to_owned).to_vec();
-        stem(&names, &Description { members, ..Description::default() })
+        stem(names, &Description { members, ..Description::default() })
     }
 
     #[test]

@@ -134,10 +134,7 @@ impl Plugins {
     pub fn format(&self, id: &str, side: Side) -> Result<&LoadedFormat> {
         self.check_any()?;
         let format = self.formats.iter().find(|format| format.description.id == id);
-        let able = |f: &&LoadedFormat| match side {
-            Side::Reader => f.description.reads(),
-            Side::Writer => f.description.writes(),
-        };
+        let able = |f: &&LoadedFormat| f.description.has(side);
         format.filter(able).ok_or_else(|| {
             let ids: Vec<&str> =
                 self.formats.iter().filter(able).map(|f| f.description.id.as_str()).collect();

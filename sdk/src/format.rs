@@ -28,6 +28,15 @@ pub struct Description {
 }
 
 impl Description {
+    /// Whether it has this side: a reader or a writer, of tensors or of records.
+    #[must_use]
+    pub fn has(&self, side: crate::Side) -> bool {
+        match side {
+            crate::Side::Reader => self.reads(),
+            crate::Side::Writer => self.writes(),
+        }
+    }
+
     /// Whether it reads anything: tensors or records.
     #[must_use]
     pub fn reads(&self) -> bool {

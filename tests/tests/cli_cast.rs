@@ -47,11 +47,15 @@ fn values_are_counted_once_however_often_they_are_read() {
     let (folder, input) = model();
     let output = folder.path().join("out.safetensors");
     let rounded = (0..1000_u32).filter(|i| i * 100 % 65536 != 0).count();
-    for options in [&["--step", "cast:bf16", "--json"][..], &["--step", "cast:bf16", "--json", "--verify", "--force"]]
+    for options in
+        [&["--step", "cast:bf16", "--json"][..], &["--step", "cast:bf16", "--json", "--verify", "--force"]]
     {
         let report = convert(&Ferry::new(), &input, &output, options).expect(0).json();
         assert_eq!(report["losses"].as_array().unwrap().len(), 2, "{report}");
-        assert_eq!(why(&report, "many"), format!("cast from F32 to BF16: of 1000 values {rounded} were rounded"));
+        assert_eq!(
+            why(&report, "many"),
+            format!("cast from F32 to BF16: of 1000 values {rounded} were rounded")
+        );
         let special = "cast from F32 to BF16: of 5 values 1 overflowed to infinity, 1 underflowed to zero";
         assert_eq!(why(&report, "special"), special);
     }
@@ -63,7 +67,11 @@ fn strict_ends_before_the_commit() {
     let ferry = Ferry::new();
     let output = folder.path().join("out.safetensors");
     let cast = ["--step", "cast:bf16", "--strict"];
-    convert(&ferry, &input, &output, &cast).expect(3).says(&["precision", "\"many\"", "--allow-loss precision"]);
+    convert(&ferry, &input, &output, &cast).expect(3).says(&[
+        "precision",
+        "\"many\"",
+        "--allow-loss precision",
+    ]);
     assert_eq!(names_in(folder.path()), ["in.safetensors"]);
     convert(&ferry, &input, &output, &[&cast[..], &["--allow-loss", "alias"]].concat()).expect(3);
     convert(&ferry, &input, &output, &[&cast[..], &["--allow-loss", "precision"]].concat()).expect(0);

@@ -14,7 +14,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::Path;
-use tensorferry_sdk::{Capabilities, Entry, LossKind, OptionKind, OptionSpec, Options, Side};
+use tensorferry_sdk::{Entry, LossKind, OptionKind, OptionSpec, Options, Side};
 use toml::Spanned;
 
 type OptionTexts = BTreeMap<Spanned<String>, OptionText>;
@@ -213,12 +213,12 @@ impl Expansion<'_> {
 
     /// What can be looked up without an input.
     fn check(&mut self, settings: &Settings) {
-        for (id, ability, verb) in
-            [(&settings.from, Capabilities::READ, "reads"), (&settings.to, Capabilities::WRITE, "writes")]
+        for (id, side, verb) in
+            [(&settings.from, Side::Reader, "reads"), (&settings.to, Side::Writer, "writes")]
         {
             let Some(id) = id else { continue };
-            if self.plugins.format(id.get_ref(), ability).is_err() {
-                let able = self.plugins.formats().iter().filter(|f| f.description.capabilities.has(ability));
+            if self.plugins.format(id.get_ref(), side).is_err() {
+                let able = self.plugins.formats().iter().filter(|f| f.description.has(side));
                 let suggestion = suggest(id.get_ref(), able.map(|format| format.description.id.as_str()));
                 self.mistakes.add(&id.span(), format!("no format {verb} {:?}", id.get_ref()), suggestion);
             }
@@ -243,10 +243,10 @@ impl Expansion<'_> {
         let input =
             if Path::new(&conversion.input).is_dir() { Entry::Folder } else { Entry::File(String::new()) };
         let (plugins, to) = (self.plugins, conversion.to.as_deref());
-        let is_known = |id: &Option<Spanned<String>>, ability| {
-            id.as_ref().is_none_or(|id| plugins.format(id.get_ref(), ability).is_ok())
+        let is_known = |id: &Option<Spanned<String>>, side| {
+            id.as_ref().is_none_or(|id| plugins.format(id.get_ref(), side).is_ok())
         };
-        if is_known(&settings.to, Capabilities::WRITE) {
+        if is_known(&settings.to, Side::Writer) {
             match target::resolve(plugins, Path::new(&conversion.output), to, &input) {
                 Ok(resolved) => {
                     self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer);
@@ -263,9 +263,9 @@ impl Expansion<'_> {
                 }
             }
         }
-        if is_known(&settings.from, Capabilities::READ) {
+        if is_known(&settings.from, Side::Reader) {
             let readers: Vec<&LoadedFormat> = match &settings.from {
-                Some(id) => plugins.format(id.get_ref(), Capabilities::READ).into_iter().collect(),
+                Some(id) => plugins.format(id.get_ref(), Side::Reader).into_iter().collect(),
                 None => plugins.formats().iter().collect(),
             };
             self.options(settings.reader.as_ref(), &readers, Side::Reader);

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind as Os;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{
-    Capabilities, CatalogView, Context, Entry, Error, ErrorKind, Purpose, Result, Tensor, check_name,
+    CatalogView, Context, Entry, Error, ErrorKind, Purpose, Result, Side, Tensor, check_name,
 };
 
 /// How thoroughly to look.
@@ -143,7 +143,7 @@ impl Checked {
             Some(name) => Entry::File(name.clone()),
             None => Entry::Folder,
         };
-        let format = plugins.format(format, Capabilities::READ).map_err(|error| {
+        let format = plugins.format(format, Side::Reader).map_err(|error| {
             // Not the user's mistake: it is the receipt that names it.
             Error::new(ErrorKind::Plugin, error.message()).context("the output cannot be read here")
         })?;

@@ -102,7 +102,8 @@ impl TensorStep for Cast {
         // Without keys it is about floats, whatever else there is; but that there are none is worth a word.
         if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
             let count = left.len();
-            said.notes.push(format!("cast leaves {count} tensors as they are: {}", self.why(&catalog, first)));
+            said.notes
+                .push(format!("cast leaves {count} tensors as they are: {}", self.why(&catalog, first)));
             said.touched += count;
         }
         let cast = catalog.cast(&casts)?;
