@@ -26,6 +26,8 @@ const MOST_JOBS: u32 = 256;
 const TICK: Duration = Duration::from_millis(100);
 /// How long a job has to end by itself when the run is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
+/// What Rust's allocator says last.
+const OUT_OF_MEMORY: &str = "memory allocation of";
 /// So much of what a process said last is kept, to tell why it died.
 const TAIL: usize = 4096;
 
@@ -202,7 +204,10 @@ impl Offspring {
         }
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail);
-        let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        let mut lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+        // What the allocator says is followed by words about the abort.
+        let of_memory = lines.clone().find(|line| line.contains(OUT_OF_MEMORY));
+        let last = of_memory.or_else(|| lines.next()).unwrap_or_default();
         Outcome::Failed(crashed(status.ok(), last, limit))
     }
 }
@@ -255,7 +260,7 @@ fn crashed(status: Option<ExitStatus>, last: &str, limit: Option<u64>) -> Failur
     if !last.is_empty() {
         details.push(("last words".to_owned(), last.to_owned()));
     }
-    if let Some(limit) = limit.filter(|_| last.contains("memory allocation")) {
+    if let Some(limit) = limit.filter(|_| last.contains(OUT_OF_MEMORY)) {
         details.push(("memory limit".to_owned(), format!("{} MiB", limit >> 20)));
     }
     Failure { signal, kind: "crashed".to_owned(), message: how, details, ..Failure::default() }
