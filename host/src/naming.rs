@@ -56,7 +56,8 @@ mod tests {
         assert_eq!(of(&["model.safetensors"]), None);
         assert_eq!(of(&["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]), None);
         assert_eq!(of(&["adapter_model.safetensors"]).as_deref(), Some("adapter_model"));
-        let set = ["x-00001-of-00012.safetensors", "x-00012-of-00012.safetensors", "x.safetensors.index.json"];
+        let set =
+            ["x-00001-of-00012.safetensors", "x-00012-of-00012.safetensors", "x.safetensors.index.json"];
         assert_eq!(of(&set).as_deref(), Some("x"));
         assert_eq!(of(&["a.safetensors", "b.safetensors"]), None);
         assert_eq!(of(&["x.bin"]), None);

@@ -207,7 +207,8 @@ impl<'a> Walk<'a> {
     /// Whether an object's first argument is a tensor, as that of a parameter is.
     fn wraps_a_tensor(&self, object: &Node) -> bool {
         let arguments = object.children.first().map(|&id| self.node(id));
-        let first = arguments.filter(|node| node.kind == NodeKind::TUPLE).and_then(|node| node.children.first());
+        let first =
+            arguments.filter(|node| node.kind == NodeKind::TUPLE).and_then(|node| node.children.first());
         first.is_some_and(|&first| self.node(self.value(first)).kind == NodeKind::TENSOR)
     }
 
@@ -447,14 +448,17 @@ mod tests {
         assert_eq!(names(&part), ["scaler.mean", "weight"]);
         assert_eq!(left_out.len(), 1);
         // What is no tensor stays in the tree, where a target that cannot hold it says so.
-        let keys: Vec<String> = Walk::new(&part).children(part.tree().root().unwrap()).into_iter().map(|(key, _)| key).collect();
+        let keys: Vec<String> =
+            Walk::new(&part).children(part.tree().root().unwrap()).into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys, ["epoch", "scaler.mean", "weight"]);
     }
 
     #[test]
     fn random_states_are_no_model_by_any_name() {
         let state = "T".repeat(5056);
-        let text = format!(r#"{{"net": {{"a": "TT"}}, "cpu": "{state}", "generators": {{"a": "{state}", "b": "T"}}}}"#);
+        let text = format!(
+            r#"{{"net": {{"a": "TT"}}, "cpu": "{state}", "generators": {{"a": "{state}", "b": "T"}}}}"#
+        );
         let (part, left_out) = take(catalog(&text), &Part::Auto, true).unwrap();
         assert_eq!(names(&part), ["a"]);
         assert_eq!(left_out.len(), 2);

@@ -79,7 +79,8 @@ fn assert_own_script_fails(checkpoint: &Path, truth: &Seen) {
 
 /// A file that is missing, or that another kind of parallelism wrote, ends it, by its name.
 fn assert_parts_are_named(ferry: &Ferry, folder: &Path) {
-    let [optimizer, model] = ["zero_pp_rank_1_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_model_states.pt"];
+    let [optimizer, model] =
+        ["zero_pp_rank_1_mp_rank_00_optim_states.pt", "zero_pp_rank_1_mp_rank_00_model_states.pt"];
     for (case, tag, missing) in [
         ("2-fp16", "global_step2", optimizer),
         ("3-fp16", "global_step2", optimizer),

@@ -23,9 +23,8 @@ fn is_weights(name: &str) -> bool {
 
 /// What stands beside the weights of one folder stands in the other, byte for byte.
 fn assert_rest_is_carried(from: &Path, to: &Path) {
-    let rest = |folder| -> BTreeSet<String> {
-        names(folder).into_iter().filter(|name| !is_weights(name)).collect()
-    };
+    let rest =
+        |folder| -> BTreeSet<String> { names(folder).into_iter().filter(|name| !is_weights(name)).collect() };
     assert_eq!(rest(from), rest(to), "{}", to.display());
     for name in rest(from) {
         assert_eq!(fs::read(from.join(&name)).unwrap(), fs::read(to.join(&name)).unwrap(), "{name}");
@@ -52,7 +51,12 @@ fn transformers_loads_what_is_made_of_what_it_saved() {
             assert!(!said.stderr.contains("not part of it"), "{case}: {said}");
             assert_eq!(inspected(&inspect(&ferry, &output, &[]).expect(0).json()), truth, "{case}");
             assert_rest_is_carried(&input, &output);
-            assert_eq!(weights(&output).len() > 1, case.contains("sharded"), "{case}: {:?}", weights(&output));
+            assert_eq!(
+                weights(&output).len() > 1,
+                case.contains("sharded"),
+                "{case}: {:?}",
+                weights(&output)
+            );
             command.push(case.into());
         }
         assert_eq!(command.len(), 14);
@@ -108,8 +112,7 @@ fn a_folder_of_several_models_goes_whole() {
     let printed = python::script("hub_folders.py", [folder.path()]).json();
     let ferry = Ferry::new();
     let mut models = 0;
-    for (case, target, ending) in
-        [("sentence", "safetensors", ".safetensors"), ("pipeline", "torch", ".bin")]
+    for (case, target, ending) in [("sentence", "safetensors", ".safetensors"), ("pipeline", "torch", ".bin")]
     {
         let input = folder.path().join(case);
         let (output, back) = (folder.path().join("out"), folder.path().join("back"));

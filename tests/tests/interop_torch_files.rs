@@ -21,7 +21,8 @@ fn made_by(script: &str) -> (TempDir, Value) {
 
 /// The same for the scripts that make the files of the plugin's own tests, and write down what is in each.
 fn made_by_plugin(set: &str) -> (TempDir, Value) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/torch/tests").join(set).join("make.py");
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/torch/tests").join(set).join("make.py");
     let folder = tempdir().unwrap();
     python::script(script.to_str().unwrap(), [folder.path()]);
     let expected = fs::read(folder.path().join("expected.json")).unwrap();

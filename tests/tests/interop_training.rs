@@ -32,8 +32,13 @@ fn the_model_is_found_whatever_it_is_called() {
             let whole = inspect(&ferry, &input, &[]).expect(0).json();
             let part = truth["part"].as_str().unwrap();
             let top = part.split('.').next().unwrap();
-            for key in whole["state"].as_object().unwrap().keys().filter(|key| !part.is_empty() && *key != top) {
-                assert!(said.stderr.contains(&format!("{key:?}")), "{case}: nothing is said of {key}: {said}");
+            for key in
+                whole["state"].as_object().unwrap().keys().filter(|key| !part.is_empty() && *key != top)
+            {
+                assert!(
+                    said.stderr.contains(&format!("{key:?}")),
+                    "{case}: nothing is said of {key}: {said}"
+                );
             }
             alone += 1;
             continue;

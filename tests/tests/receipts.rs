@@ -419,7 +419,7 @@ fn an_older_receipt_goes_with_its_output() {
     let scene = Scene::new();
     // Not without --force, not even where only the receipt is left.
     let receipted = |options: &[&str]| {
-        let arguments = ["convert".as_ref(), scene.input().into_os_string(), scene.output().into_os_string()];
+        let arguments = ["convert".into(), scene.input().into_os_string(), scene.output().into_os_string()];
         let mut command = scene.ferry.command(arguments);
         tensorferry_tests::ferry::run(command.args(options))
     };

@@ -77,8 +77,8 @@ fn text(plugins: &Plugins, format: &LoadedFormat) -> String {
         ("indexes", Capabilities::INDEX),
     ]
     .into_iter()
-        .filter_map(|(word, capability)| d.capabilities.has(capability).then_some(word))
-        .collect();
+    .filter_map(|(word, capability)| d.capabilities.has(capability).then_some(word))
+    .collect();
     let plugin = identity(plugins, format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
     let mut text = String::new();
     let _ = writeln!(text, "{}  {}", d.id, printable(&d.title));

@@ -91,8 +91,7 @@ fn update(
     data_type: &DataType,
 ) -> Result<(), ArrowError> {
     let (values, begins) = flat(column);
-    let values =
-        if values.data_type() == data_type { values } else { arrow_cast::cast(&values, data_type)? };
+    let values = if values.data_type() == data_type { values } else { arrow_cast::cast(&values, data_type)? };
     let converter = RowConverter::new(vec![SortField::new(data_type.clone())])?;
     let rows = converter.convert_columns(&[values])?;
     for (row, hasher) in hashers.iter_mut().enumerate() {
@@ -118,15 +117,24 @@ fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
         let (offsets, inner): (Vec<usize>, ArrayRef) = match values.data_type() {
             DataType::List(_) => {
                 let list = values.as_list::<i32>();
-                (list.value_offsets().iter().map(|&at| usize::try_from(at).unwrap_or(0)).collect(), list.values().clone())
+                (
+                    list.value_offsets().iter().map(|&at| usize::try_from(at).unwrap_or(0)).collect(),
+                    list.values().clone(),
+                )
             }
             DataType::LargeList(_) => {
                 let list = values.as_list::<i64>();
-                (list.value_offsets().iter().map(|&at| usize::try_from(at).unwrap_or(0)).collect(), list.values().clone())
+                (
+                    list.value_offsets().iter().map(|&at| usize::try_from(at).unwrap_or(0)).collect(),
+                    list.values().clone(),
+                )
             }
             DataType::FixedSizeList(_, len) => {
                 let len = usize::try_from(*len).unwrap_or(0);
-                ((0..=values.len()).map(|row| row * len).collect(), values.as_fixed_size_list().values().clone())
+                (
+                    (0..=values.len()).map(|row| row * len).collect(),
+                    values.as_fixed_size_list().values().clone(),
+                )
             }
             _ => return (values, begins),
         };

@@ -1,7 +1,7 @@
 //! A conversion of records, from an opened source to a report.
 
-use super::flow::Flow;
 use super::content::{self, Content};
+use super::flow::Flow;
 use super::rows::{self, Rows};
 use super::steps;
 use super::write::{Written, write};
@@ -19,12 +19,10 @@ use crate::stage::Stage;
 use crate::steps::{Step, parse};
 use crate::target::Resolved;
 use crate::watch::{Ready, Used, Watch};
+use arrow_schema::SchemaRef;
 use std::path::PathBuf;
 use std::time::Instant;
-use arrow_schema::SchemaRef;
-use tensorferry_sdk::{
-    Context, Entry, Error, Format, Loss, Options, Purpose, Result, Side, arrow_schema,
-};
+use tensorferry_sdk::{Context, Entry, Error, Format, Loss, Options, Purpose, Result, Side, arrow_schema};
 
 /// Converts an input of records to a target of records. `watch` is told how many bytes there are to read,
 /// before the first one moves, and asked before the output becomes visible.
@@ -137,15 +135,10 @@ struct Destined<'a> {
 
 impl Destined<'_> {
     /// Writes what flows and makes it visible. `bytes`: how long the input is.
-    fn write(
-        &self,
-        flows: &dyn Flows,
-        bytes: u64,
-        watch: &dyn Watch,
-        started: Instant,
-    ) -> Result<Report> {
+    fn write(&self, flows: &dyn Flows, bytes: u64, watch: &dyn Watch, started: Instant) -> Result<Report> {
         let Self { target, request, run, .. } = *self;
-        let options = Options::check(&target.format.description.options, Side::Writer, &request.writer_options)?;
+        let options =
+            Options::check(&target.format.description.options, Side::Writer, &request.writer_options)?;
         let writer = target.format.format.record_writer(&options)?;
         let schema = schema(flows)?;
         let plan = writer.plan(&schema, flows.rows(), &target.target, self.errand)?;
@@ -212,7 +205,8 @@ impl Destined<'_> {
         let written = rows::open(written, target.format, &[], &Errand::new(run, Purpose::COMPARE))?;
         let sent = schema(flows)?;
         let (compared, left_out) = content::compared(&sent, &written.set.schema());
-        let not_compared = |name| format!("column {name:?} was not verified: it is read back as another type");
+        let not_compared =
+            |name| format!("column {name:?} was not verified: it is read back as another type");
         notes.extend(left_out.iter().map(not_compared));
         // Rows that are dealt over several files come back in another order.
         let ordered = files.len() == 1;

@@ -29,7 +29,8 @@ pub fn index(
 ) -> Result<Indexed> {
     if !format.description.capabilities.has(Capabilities::INDEX) {
         let id = &format.description.id;
-        return Err(Error::unsupported(format!("format {id} has no index")).file(source.entry_path().display().to_string()));
+        return Err(Error::unsupported(format!("format {id} has no index"))
+            .file(source.entry_path().display().to_string()));
     }
     let reader = rows::reader(format, given)?;
     let destination = destination(output)?;

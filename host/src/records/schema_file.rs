@@ -74,6 +74,7 @@ fn word(data_type: &DataType) -> String {
 }
 
 fn hints(metadata: &Metadata) -> Map<String, Value> {
-    let hint = |(key, value): (&String, &String)| Some((key.strip_prefix(OWN)?.to_owned(), value.as_str().into()));
+    let hint =
+        |(key, value): (&String, &String)| Some((key.strip_prefix(OWN)?.to_owned(), value.as_str().into()));
     metadata.iter().filter_map(hint).collect()
 }

@@ -43,7 +43,10 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Usage, where what the user asked for cannot be done with these columns.
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>>;
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>>;
 
     /// How many rows come out where `rows` go in; `None`: not known before.
     fn count(&self, rows: Option<u64>) -> Option<u64>;

@@ -6,7 +6,9 @@ use super::rows::Rows;
 use super::write::shown_bytes;
 use crate::run::Run;
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, downcast_primitive_array};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, downcast_primitive_array,
+};
 use arrow_schema::{DataType, FieldRef};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -327,8 +329,4 @@ macro_rules! without_range {
 }
 
 // Wider than any number that is shown, or several numbers.
-without_range!(
-    arrow_buffer::i256,
-    arrow_buffer::IntervalDayTime,
-    arrow_buffer::IntervalMonthDayNano
-);
+without_range!(arrow_buffer::i256, arrow_buffer::IntervalDayTime, arrow_buffer::IntervalMonthDayNano);

@@ -298,4 +298,3 @@ impl Output<'_> {
         Ok(Some(offset))
     }
 }
-

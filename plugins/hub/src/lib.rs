@@ -62,7 +62,9 @@ impl Naming {
     fn indexes(&self, stem: &str) -> Vec<String> {
         let mut names = vec![format!("{stem}{}", self.index_suffix)];
         let variant = stem.rsplit_once('.').zip(self.index_suffix.rsplit_once('.'));
-        names.extend(variant.map(|((stem, variant), (usual, json))| format!("{stem}{usual}.{variant}.{json}")));
+        names.extend(
+            variant.map(|((stem, variant), (usual, json))| format!("{stem}{usual}.{variant}.{json}")),
+        );
         names
     }
 }
@@ -82,7 +84,9 @@ mod tests {
             assert_eq!(NAMING.stem_of_index(index).as_deref(), Some(stem), "{index}");
             assert!(NAMING.indexes(stem).iter().any(|name| name == index), "{index}");
         }
-        for other in ["model.safetensors", "model.index.json", "model.bin.index.fp16.json", "config.json", ".json"] {
+        for other in
+            ["model.safetensors", "model.index.json", "model.bin.index.fp16.json", "config.json", ".json"]
+        {
             assert_eq!(NAMING.stem_of_index(other), None, "{other}");
         }
     }

@@ -56,9 +56,14 @@ impl Format for Safetensors {
             title: "safetensors, one file or sharded".to_owned(),
             suffixes: vec![NAMING.suffix.to_owned()],
             magic: Vec::new(),
-            members: ["model*.safetensors", "*.safetensors", "*.safetensors.index.json", "*.safetensors.index.*.json"]
-                .map(str::to_owned)
-                .to_vec(),
+            members: [
+                "model*.safetensors",
+                "*.safetensors",
+                "*.safetensors.index.json",
+                "*.safetensors.index.*.json",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             capabilities: Capabilities::READ.and(Capabilities::WRITE).and(Capabilities::METADATA),
             options: options::declared(),
             output_revision: 1,

@@ -4,9 +4,8 @@
 mod common;
 
 use common::{
-    Threaded, all_rows, bytes, example, file, floats, frames, ints, lines, masked, open, open_file, open_lines,
-    rows,
-    threads,
+    Threaded, all_rows, bytes, example, file, floats, frames, ints, lines, masked, open, open_file,
+    open_lines, rows, threads,
 };
 use std::io::Write;
 use tensorferry_proto::Message;

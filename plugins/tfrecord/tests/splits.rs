@@ -3,7 +3,6 @@
 
 mod common;
 
-use arrow_array::{Array, RecordBatch};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use common::{Threaded, all_rows, example, file, frames, ints, open, threads};

@@ -37,8 +37,7 @@ pub(crate) fn choose(source: &dyn Source, context: &dyn Context) -> Result<Choic
 
 /// Whether a folder's file may be a checkpoint, by its name.
 pub(crate) fn is_candidate(name: &str) -> bool {
-    !name.starts_with('.')
-        && (SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) || is_index(name))
+    !name.starts_with('.') && (SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) || is_index(name))
 }
 
 fn is_index(name: &str) -> bool {

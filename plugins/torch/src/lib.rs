@@ -52,7 +52,9 @@ impl Format for Torch {
             title: "PyTorch checkpoint".to_owned(),
             suffixes: SUFFIXES.map(str::to_owned).into(),
             magic: vec![Magic { offset: 0, bytes: archive::MAGIC.to_vec() }],
-            members: ["pytorch_model*.bin", "*.bin.index.json", "*.bin.index.*.json"].map(str::to_owned).into(),
+            members: ["pytorch_model*.bin", "*.bin.index.json", "*.bin.index.*.json"]
+                .map(str::to_owned)
+                .into(),
             capabilities: Capabilities::READ
                 .and(Capabilities::WRITE)
                 .and(Capabilities::TREE)

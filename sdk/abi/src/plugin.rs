@@ -10,11 +10,11 @@
     reason = "expansions of sabi_trait; the SDK's traits of the same names are documented"
 )]
 
-use crate::{AbiError, AbiResult};
 use crate::host::{
     ByteSinkMut, CatalogSinkMut, CatalogViewRef, ContextRef, DescriptionSinkMut, DigestsRef, LayoutSinkMut,
     SealSinkMut, SourceRef,
 };
+use crate::{AbiError, AbiResult};
 use abi_stable::library::RootModule;
 use abi_stable::package_version_strings;
 use abi_stable::sabi_types::VersionStrings;

@@ -49,7 +49,10 @@ fn make(given: &Given<'_>) -> Result<Action> {
 }
 
 impl RecordStep for Batch {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         let flow = upstream.flow()?;
         let list = |field: &Arc<Field>| {
             let item = item(field);
@@ -122,7 +125,8 @@ impl Batched<'_> {
         self.waiting = if self.rows > 0 { vec![all.slice(taken, self.rows)] } else { Vec::new() };
         let all = all.slice(0, taken);
         let schema = self.flow.schema();
-        let lists = all.columns().iter().zip(schema.fields()).map(|(column, field)| self.list(column, item(field)));
+        let lists =
+            all.columns().iter().zip(schema.fields()).map(|(column, field)| self.list(column, item(field)));
         RecordBatch::try_new(self.schema.clone(), lists.collect::<Result<_, _>>()?)
     }
 

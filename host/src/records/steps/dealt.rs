@@ -2,8 +2,8 @@
 
 use super::{RecordStep, Upstream};
 use crate::records::flow::Flow;
-use crate::steps::kind::{Argument, Count, Key, Kind};
 use crate::steps::Action;
+use crate::steps::kind::{Argument, Count, Key, Kind};
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
@@ -54,7 +54,10 @@ struct Take {
 }
 
 impl RecordStep for Take {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         Ok(Box::new(Window { flow: upstream.flow()?, skip: 0, take: self.rows }))
     }
 
@@ -73,7 +76,10 @@ struct Skip {
 }
 
 impl RecordStep for Skip {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         Ok(Box::new(Window { flow: upstream.flow()?, skip: self.rows, take: u64::MAX }))
     }
 
@@ -108,7 +114,8 @@ impl Flow for Window<'_> {
             if taken > 0 {
                 self.take -= taken;
                 // Both are at most the batch's rows.
-                let (from, len) = (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
+                let (from, len) =
+                    (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
                 return Ok(Some(batch.slice(from, len)));
             }
         }
@@ -123,7 +130,10 @@ struct Shard {
 }
 
 impl RecordStep for Shard {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         Ok(Box::new(Sharded { flow: upstream.flow()?, of: self.of, index: self.index, row: 0 }))
     }
 
@@ -153,8 +163,7 @@ impl Flow for Sharded<'_> {
         while let Some(batch) = self.flow.next()? {
             let first = self.row;
             self.row += batch.num_rows() as u64;
-            let kept: BooleanArray =
-                (first..self.row).map(|row| Some(row % self.of == self.index)).collect();
+            let kept: BooleanArray = (first..self.row).map(|row| Some(row % self.of == self.index)).collect();
             if kept.true_count() > 0 {
                 return Ok(Some(kept_rows(&batch, &kept)?));
             }

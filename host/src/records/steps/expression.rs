@@ -73,11 +73,12 @@ impl Expression {
 
     fn values(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
-        let join = |parts: &[Self], join: fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>| {
-            let mut parts = parts.iter().map(|part| part.values(batch));
-            let first = parts.next().unwrap_or_else(|| Err(Error::usage("an empty expression")))?;
-            parts.try_fold(first, |all, next| join(&all, &next?).map_err(|e| failed(&e)))
-        };
+        let join =
+            |parts: &[Self], join: fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>| {
+                let mut parts = parts.iter().map(|part| part.values(batch));
+                let first = parts.next().unwrap_or_else(|| Err(Error::usage("an empty expression")))?;
+                parts.try_fold(first, |all, next| join(&all, &next?).map_err(|e| failed(&e)))
+            };
         match self {
             Self::Or(parts) => join(parts, or_kleene),
             Self::And(parts) => join(parts, and_kleene),
@@ -262,7 +263,11 @@ impl Parser {
         }
         if self.sign("(") {
             let inner = self.or(depth + 1)?;
-            return if self.sign(")") { Ok(inner) } else { Err(Error::usage("a parenthesis without its end")) };
+            return if self.sign(")") {
+                Ok(inner)
+            } else {
+                Err(Error::usage("a parenthesis without its end"))
+            };
         }
         self.test()
     }

@@ -36,7 +36,10 @@ fn make(given: &Given<'_>) -> Result<Action> {
 }
 
 impl RecordStep for Filter {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         let flow = upstream.flow()?;
         // What cannot be compared is said before the first record.
         self.expression.evaluate(&RecordBatch::new_empty(flow.schema()))?;

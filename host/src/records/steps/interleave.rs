@@ -47,7 +47,10 @@ fn make(given: &Given<'_>) -> Result<Action> {
 }
 
 impl RecordStep for Interleave {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         if !upstream.is_first() {
             return Err(Error::usage("it takes files in turns, so that it has to be the first step"));
         }

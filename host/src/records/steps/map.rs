@@ -21,7 +21,12 @@ pub(super) static MAP: Kind = Kind {
               shape=, for values of as many numbers in each record. Columns may be quoted names of CSV.",
     argument: Argument::Required("select|drop|rename|cast|reshape", "what to do"),
     keys: &[
-        Key { name: "columns", value: "NAMES", count: Count::Some, help: "the columns; may be there more than once" },
+        Key {
+            name: "columns",
+            value: "NAMES",
+            count: Count::Some,
+            help: "the columns; may be there more than once",
+        },
         Key { name: "to", value: "NAME|TYPE", count: Count::Optional, help: "of rename and cast" },
         Key { name: "shape", value: "NxN", count: Count::Optional, help: "of reshape" },
     ],
@@ -70,7 +75,9 @@ fn make(given: &Given<'_>) -> Result<Action> {
             Change::Reshape(dims.map_err(|_| shape.error("a dimension over 2^31"))?)
         }
         other => {
-            return Err(what.error(format!("expected select, drop, rename, cast or reshape, found {other:?}")));
+            return Err(
+                what.error(format!("expected select, drop, rename, cast or reshape, found {other:?}"))
+            );
         }
     };
     Ok(Action::Record(Box::new(Map { columns, change })))
@@ -97,7 +104,10 @@ fn data_type(word: &str) -> Result<DataType> {
 }
 
 impl RecordStep for Map {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         let flow = upstream.flow()?;
         let schema = self.schema(&flow.schema())?;
         Ok(Box::new(Mapped { schema: Arc::new(schema), flow, step: self }))
@@ -172,7 +182,9 @@ impl Flow for Mapped<'_> {
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
             match (&self.step.change, self.step.has(field.name())) {
                 (Change::Select, false) | (Change::Drop, true) => {}
-                (Change::Cast(to), true) => columns.push(cast(column, to).map_err(|e| e.column(field.name()))?),
+                (Change::Cast(to), true) => {
+                    columns.push(cast(column, to).map_err(|e| e.column(field.name()))?)
+                }
                 (Change::Reshape(shape), true) => {
                     columns.push(reshape(column, shape).map_err(|e| e.column(field.name()))?);
                 }
@@ -237,7 +249,9 @@ fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
                 let list = values.as_list::<i32>();
                 let offsets = list.value_offsets();
                 let len = offsets.windows(2).map(|pair| pair[1] - pair[0]).next().unwrap_or(0);
-                if let Some(other) = offsets.windows(2).map(|pair| pair[1] - pair[0]).find(|&other| other != len) {
+                if let Some(other) =
+                    offsets.windows(2).map(|pair| pair[1] - pair[0]).find(|&other| other != len)
+                {
                     return wrong(format!("{len} values, then {other}"));
                 }
                 per_row *= u64::try_from(len).unwrap_or(0);

@@ -35,7 +35,10 @@ fn make(given: &Given<'_>) -> Result<Action> {
 }
 
 impl RecordStep for Prefetch {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         let mut flow = upstream.flow()?;
         let queue = Arc::new(Queue { most: self.bytes.min(upstream.run().held_bytes()), ..Queue::default() });
         let schema = flow.schema();

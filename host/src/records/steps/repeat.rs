@@ -36,9 +36,19 @@ fn make(given: &Given<'_>) -> Result<Action> {
 }
 
 impl RecordStep for Repeat {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         let flow = upstream.flow()?;
-        Ok(Box::new(Repeated { schema: flow.schema(), flow, upstream, epoch: 0, times: self.times, is_empty: true }))
+        Ok(Box::new(Repeated {
+            schema: flow.schema(),
+            flow,
+            upstream,
+            epoch: 0,
+            times: self.times,
+            is_empty: true,
+        }))
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {

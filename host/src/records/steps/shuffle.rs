@@ -60,7 +60,10 @@ fn make(given: &Given<'_>) -> Result<Action> {
 }
 
 impl RecordStep for Shuffle {
-    fn apply<'scope, 'env: 'scope>(&'env self, upstream: Upstream<'scope, 'env>) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
         Ok(Box::new(Shuffled {
             flow: upstream.flow()?,
             step: self,
@@ -191,7 +194,8 @@ impl Shuffled<'_> {
         let held = self.buffer.len();
         self.kept_bytes = bytes(&all);
         if self.kept_bytes > self.most_bytes {
-            let error = Error::limit("the shuffle's buffer does not fit: raise --memory, or take a smaller one");
+            let error =
+                Error::limit("the shuffle's buffer does not fit: raise --memory, or take a smaller one");
             return Err(error.expected(format!("at most {} bytes", self.most_bytes)).found(self.kept_bytes));
         }
         let rest = all.slice(held, all.num_rows() - held);

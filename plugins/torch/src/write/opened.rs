@@ -32,9 +32,8 @@ pub(super) fn entries(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Entry>
 /// Adds the members of an object's part; a pair of mappings is a state with slots.
 fn add(tree: &StateTree<'_>, part: NodeId, entries: &mut Vec<Entry>) -> Option<()> {
     let node = tree.node(part)?;
-    let is_attributes = |id: &NodeId| {
-        tree.node(*id).is_some_and(|node| matches!(node.kind, NodeKind::MAP | NodeKind::NONE))
-    };
+    let is_attributes =
+        |id: &NodeId| tree.node(*id).is_some_and(|node| matches!(node.kind, NodeKind::MAP | NodeKind::NONE));
     match node.kind {
         NodeKind::NONE => {}
         NodeKind::MAP => {

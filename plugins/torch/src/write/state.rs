@@ -477,7 +477,8 @@ impl StateWriter<'_> {
     /// Leaves what an object of another class held to do, as the entries of a dict.
     fn opened(&mut self, id: NodeId) {
         let class = self.tree.node(id).map(|node| node.class.clone()).unwrap_or_default();
-        let why = format!("{class:?} becomes a dict of what it held: torch.load(weights_only=True) refuses it");
+        let why =
+            format!("{class:?} becomes a dict of what it held: torch.load(weights_only=True) refuses it");
         self.losses.add(&self.tree, id, why);
         self.pickle.empty_dict();
         self.pickle.mark();

@@ -75,8 +75,14 @@ impl<'a> StateTree<'a> {
                 }
                 waiting.push((child, Some((id, index))));
             }
-            tree.nodes[id.0 as usize] =
-                Some(Reached { node, parent, parents: 1, form: Form::Refused, holds_tensors: false, memo: None });
+            tree.nodes[id.0 as usize] = Some(Reached {
+                node,
+                parent,
+                parents: 1,
+                form: Form::Refused,
+                holds_tensors: false,
+                memo: None,
+            });
         }
         for index in 0..=root.0 {
             let id = NodeId(index);
