@@ -30,7 +30,13 @@ pub fn choose(naming: &Naming, source: &dyn Source, context: &dyn Context) -> Re
             None => Ok(Choice::Files(vec![name.clone()])),
         },
         Entry::Folder => among(naming, naming.stem, &source.list("")?, context),
-        Entry::Prefix(prefix) => among(naming, prefix, &source.list(prefix)?, context),
+        Entry::Prefix(prefix) => {
+            let mut names = source.list(prefix)?;
+            // A variant's index does not begin as its shards do.
+            let indexes = naming.indexes(prefix).into_iter();
+            names.extend(indexes.filter(|name| !name.starts_with(prefix) && source.contains(name)));
+            among(naming, prefix, &names, context)
+        }
     }
 }
 
@@ -213,7 +219,9 @@ mod tests {
         let shards = ["model.fp16-00001-of-00002.safetensors", "model.fp16-00002-of-00002.safetensors"];
         let index = "model.safetensors.index.fp16.json";
         let names = [shards[0], shards[1], index];
-        for entry in [Entry::Folder, Entry::File(shards[1].to_owned()), Entry::Prefix("model.fp16".to_owned())] {
+        for entry in
+            [Entry::Folder, Entry::File(shards[1].to_owned()), Entry::Prefix("model.fp16".to_owned())]
+        {
             let (choice, notes) = choose_from(entry.clone(), &names).unwrap();
             assert_eq!(choice, Choice::Index(index.to_owned()), "{entry:?}");
             assert_eq!(notes, Vec::<String>::new(), "{entry:?}");
