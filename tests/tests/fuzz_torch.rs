@@ -1,19 +1,14 @@
-//! The readers of PyTorch's files come back from whatever bytes they are given: each container, the
-//! pickles in it, and the files of a checkpoint beside each other.
+//! The torch reader comes back from whatever bytes it is given: each container, and the pickles in it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_deepspeed::DeepSpeed;
 use ferry_torch::Torch;
-use ferry_torch_dcp::TorchDcp;
-use std::io::{Cursor, Read as _};
 use tensorferry_sdk::Format;
 use tensorferry_tests::fixtures::cases;
+use tensorferry_tests::fuzz;
 use tensorferry_tests::workspace::root;
-use tensorferry_tests::{fuzz, zip};
+use tensorferry_tests::zip::{Members, bare, members};
 
-/// Archives that torch wrote, in parts: each member's name and bytes.
-type Members = Vec<(String, Vec<u8>)>;
-
+/// Archives that torch wrote, each whole and in parts.
 fn archives() -> Vec<(Vec<u8>, Members)> {
     let cases = cases("torch", "zip_");
     assert_eq!(cases.len(), 22);
@@ -23,25 +18,6 @@ fn archives() -> Vec<(Vec<u8>, Members)> {
     let cases = cases.iter().filter(|case| !skipped.contains(&case.name.as_str()));
     let archives: Vec<_> = cases.map(|case| std::fs::read(case.input()).unwrap()).collect();
     archives.into_iter().map(|bytes| (bytes.clone(), members(&bytes))).collect()
-}
-
-fn members(archive: &[u8]) -> Members {
-    let mut archive = ::zip::ZipArchive::new(Cursor::new(archive)).unwrap();
-    let indexes = 0..archive.len();
-    let member = indexes.map(|index| {
-        let mut file = archive.by_index(index).unwrap();
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).unwrap();
-        (file.name().unwrap().into_owned(), bytes)
-    });
-    member.collect()
-}
-
-/// An archive without CRCs. With them, damage to the pickle ends at the CRC; without, it reaches the
-/// evaluator.
-fn bare(members: &Members) -> Vec<u8> {
-    let members: Vec<_> = members.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
-    zip::stored(&members)
 }
 
 #[test]
@@ -98,44 +74,5 @@ fn survives_mutated_programs() {
 fn all_are_read(format: &dyn Format, seeds: &[Vec<u8>]) {
     for (index, seed) in seeds.iter().enumerate() {
         assert!(fuzz::read(format, "model.pt", seed), "seed {index} is not read as it stands");
-    }
-}
-
-#[test]
-fn survives_mutated_distributed_checkpoints() {
-    let files = fuzz::files_of("torch/dcp_single/dcp");
-    assert_eq!(files.len(), 2);
-    for (name, seed) in &files {
-        assert!(fuzz::read_among(&TorchDcp, &files, name, seed), "{name}");
-        let target = if name == ".metadata" { "dcp_table" } else { "dcp_chunks" };
-        fuzz::drive(target, std::slice::from_ref(seed), |bytes| {
-            fuzz::read_among(&TorchDcp, &files, name, bytes)
-        });
-    }
-}
-
-#[test]
-fn survives_mutated_rank_files() {
-    for case in ["zero2_bf16", "zero3_fp32"] {
-        let mut files = fuzz::files_of(&format!("deepspeed/{case}/ckpt"));
-        for (_, bytes) in files.iter_mut().filter(|(name, _)| name.ends_with(".pt")) {
-            *bytes = bare(&members(bytes));
-        }
-        // Which file is mutated lies in the first byte.
-        let tag = |index: usize| u8::try_from(index).unwrap();
-        let seeds: Vec<_> = files
-            .iter()
-            .enumerate()
-            .map(|(index, (_, bytes))| [&[tag(index)], &bytes[..]].concat())
-            .collect();
-        let read = |bytes: &[u8]| match bytes.split_first() {
-            Some((&index, bytes)) => {
-                let (name, _) = &files[usize::from(index) % files.len()];
-                fuzz::read_among(&DeepSpeed, &files, name, bytes)
-            }
-            None => false,
-        };
-        assert!(seeds.iter().all(|seed| read(seed)), "{case}");
-        fuzz::drive(&format!("deepspeed_{case}"), &seeds, read);
     }
 }

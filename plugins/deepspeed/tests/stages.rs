@@ -33,7 +33,7 @@ fn every_stage_gives_the_same_weights() {
         check(Run::of_stage(stage).files(), &[], &FP32);
         let catalog = catalog(Run::of_stage(stage).files(), &[]).unwrap();
         assert_eq!(catalog.ties()[6], TensorId(4), "stage {stage}");
-        assert!(catalog.losses().is_empty());
+        assert!(catalog.losses().is_empty(), "{:?}", catalog.losses());
     }
 }
 
@@ -238,6 +238,8 @@ fn nothing_is_executed() {
         let catalog = catalog(run.files(), &[]).unwrap();
         assert!(!folder.exists(), "a payload ran");
         assert!(catalog.globals().contains(&"os.mkdir".to_owned()), "{:?}", catalog.globals());
+        let told = catalog.losses().iter().filter(|loss| loss.why.contains("os.mkdir")).count();
+        assert_eq!(told, 1, "{:?}", catalog.losses());
         assert_eq!(catalog.tensors().len(), FP32.len(), "the tensors beside it are given");
 
         let mut files = run.files();

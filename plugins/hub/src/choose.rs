@@ -30,7 +30,13 @@ pub fn choose(naming: &Naming, source: &dyn Source, context: &dyn Context) -> Re
             None => Ok(Choice::Files(vec![name.clone()])),
         },
         Entry::Folder => among(naming, naming.stem, &source.list("")?, context),
-        Entry::Prefix(prefix) => among(naming, prefix, &source.list(prefix)?, context),
+        Entry::Prefix(prefix) => {
+            let mut names = source.list(prefix)?;
+            // A variant's index does not begin as its shards do.
+            let indexes = naming.indexes(prefix).into_iter();
+            names.extend(indexes.filter(|name| !name.starts_with(prefix) && source.contains(name)));
+            among(naming, prefix, &names, context)
+        }
     }
 }
 
