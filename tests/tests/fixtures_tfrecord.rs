@@ -75,7 +75,10 @@ fn damage_is_refused_with_its_place() {
         assert!(names_in(folder.path()).is_empty(), "{}", case.name);
         if case.input().extension().is_some_and(|extension| extension == "tfrecord") {
             let index = folder.path().join("index");
-            ferry.run([OsStr::new("index"), case.input().as_os_str(), index.as_os_str()]).expect(3).says(&place);
+            ferry
+                .run([OsStr::new("index"), case.input().as_os_str(), index.as_os_str()])
+                .expect(3)
+                .says(&place);
         }
         // What comes before the damage is kept, and the damage is listed.
         let skip = ["-i", "on_error=skip", "-i", "decode=raw", "--json"];

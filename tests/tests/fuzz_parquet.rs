@@ -21,8 +21,8 @@ fn survives_mutated_parquet() {
     for compression in ["none", "snappy", "gzip", "zstd", "lz4", "brotli"] {
         for dictionary in ["true", "false"] {
             let output = folder.path().join(format!("{compression}.{dictionary}.parquet"));
-            let [compression, dictionary] =
-                [("compression", compression), ("dictionary", dictionary)].map(|(key, value)| format!("{key}={value}"));
+            let [compression, dictionary] = [("compression", compression), ("dictionary", dictionary)]
+                .map(|(key, value)| format!("{key}={value}"));
             ferry.convert(&lines, &output, &["-o", &compression, "-o", &dictionary]);
             seeds.push(std::fs::read(output).unwrap());
         }

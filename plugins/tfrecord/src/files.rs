@@ -151,7 +151,7 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
             return shards(source, sets[exact]);
         }
     }
-    let plain: Vec<String> = 
+    let plain: Vec<String> =
         names.iter().filter(|name| is_called(name) && ShardName::parse(name).is_none()).cloned().collect();
     match (&sets[..], &plain[..]) {
         ([only], []) => shards(source, *only),

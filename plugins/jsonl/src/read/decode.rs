@@ -49,10 +49,14 @@ impl ArrayDecoder for Whole {
                 let text = tape.get_string(text);
                 // 1e3 and 2.0 are whole too; of floats over 2^53 only the digits would tell.
                 let is_whole = || {
-                    text.parse::<f64>().is_ok_and(|number| number.fract() == 0.0 && number.abs() <= MOST_EXACT)
+                    text.parse::<f64>()
+                        .is_ok_and(|number| number.fract() == 0.0 && number.abs() <= MOST_EXACT)
                 };
                 if text.contains(['.', 'e', 'E']) && !is_whole() {
-                    return Err(ArrowError::JsonError(format!("failed to parse {text} as {}", self.data_type)));
+                    return Err(ArrowError::JsonError(format!(
+                        "failed to parse {text} as {}",
+                        self.data_type
+                    )));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Rows as lines.
 
-use arrow_json::writer::{LineDelimited, WriterBuilder};
 use arrow_json::writer::NullableEncoder;
+use arrow_json::writer::{LineDelimited, WriterBuilder};
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::temporal_conversions::as_datetime;
 use tensorferry_sdk::arrow_array::types::{
-    ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
+    ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use tensorferry_sdk::arrow_array::{Array, RecordBatch, new_empty_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, TimeUnit};
