@@ -299,7 +299,6 @@ fn files_take_turns_as_in_tf_data() {
         "1,2,3,4,5,6/3/2",
         "7,7,7,7/4/7",
         "9,1,1,1,9/2/4",
-        "0,2,0,1/2/1",
         "300,2,200/2/64",
     ];
     let expected = python::script("tf_data_order.py", cases).json();

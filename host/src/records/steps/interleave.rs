@@ -16,7 +16,7 @@ const BATCH_ROWS: usize = 1024;
 pub(super) static INTERLEAVE: Kind = Kind {
     name: "interleave",
     summary: "several files in turns",
-    details: "It has to be the first step.",
+    details: "It has to be the first step. A file that holds no records takes no turn.",
     argument: Argument::Required("CYCLE", "how many files are open at a time"),
     keys: &[Key {
         name: "block_length",
