@@ -2,7 +2,7 @@
 //! files: a few rows of one, a few of the next, and when one ends, the next file takes its place.
 
 use super::{RecordStep, Upstream};
-use crate::records::flow::{self, Flow, Read};
+use crate::records::flow::{self, Flow};
 use crate::steps::Action;
 use crate::steps::kind::{Argument, Count, Given, Key, Kind};
 use arrow_array::RecordBatch;
@@ -16,7 +16,7 @@ const BATCH_ROWS: usize = 1024;
 pub(super) static INTERLEAVE: Kind = Kind {
     name: "interleave",
     summary: "several files in turns",
-    details: "It has to be the first step.",
+    details: "It has to be the first step. A file that holds no records takes no turn.",
     argument: Argument::Required("CYCLE", "how many files are open at a time"),
     keys: &[Key {
         name: "block_length",
@@ -66,16 +66,9 @@ impl RecordStep for Interleave {
             }
             last = Some(&split.file);
         }
-        let slots = self.cycle.min(files.len()).max(1);
-        Ok(Box::new(Interleaved {
-            schema: upstream.rows().set.schema(),
-            upstream,
-            files: files.into(),
-            slots: (0..slots).map(|_| None).collect(),
-            block: self.block,
-            slot: 0,
-            in_block: 0,
-        }))
+        let (scope, rows, run) = (upstream.scope(), upstream.rows(), upstream.run());
+        let read = move |splits| Box::new(flow::read(scope, rows, splits, run)) as Box<dyn Flow + 'scope>;
+        Ok(Box::new(self.interleaved(rows.set.schema(), files, Box::new(read))))
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {
@@ -83,24 +76,47 @@ impl RecordStep for Interleave {
     }
 }
 
-struct Interleaved<'scope, 'env: 'scope> {
+impl Interleave {
+    fn interleaved<'a>(
+        &self,
+        schema: SchemaRef,
+        files: Vec<Vec<usize>>,
+        read: OpenFile<'a>,
+    ) -> Interleaved<'a> {
+        let slots = self.cycle.min(files.len()).max(1);
+        Interleaved {
+            schema,
+            read,
+            files: files.into(),
+            slots: (0..slots).map(|_| None).collect(),
+            block: self.block,
+            slot: 0,
+            in_block: 0,
+        }
+    }
+}
+
+/// Reads these splits.
+type OpenFile<'a> = Box<dyn Fn(Vec<usize>) -> Box<dyn Flow + 'a> + Send + 'a>;
+
+struct Interleaved<'a> {
     schema: SchemaRef,
-    upstream: Upstream<'scope, 'env>,
+    read: OpenFile<'a>,
     /// The splits of each file that was not opened yet.
     files: VecDeque<Vec<usize>>,
-    slots: Vec<Option<Open<'scope, 'env>>>,
+    slots: Vec<Option<Open<'a>>>,
     block: usize,
     slot: usize,
     in_block: usize,
 }
 
 /// A file that is being read.
-struct Open<'scope, 'env: 'scope> {
-    flow: Read<'scope, 'env>,
+struct Open<'a> {
+    flow: Box<dyn Flow + 'a>,
     batch: Option<RecordBatch>,
 }
 
-impl Open<'_, '_> {
+impl Open<'_> {
     /// At most `most` rows; `None` at the file's end.
     fn rows(&mut self, most: usize) -> Result<Option<RecordBatch>> {
         let batch = match self.batch.take() {
@@ -118,7 +134,7 @@ impl Open<'_, '_> {
     }
 }
 
-impl Flow for Interleaved<'_, '_> {
+impl Flow for Interleaved<'_> {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -142,9 +158,7 @@ impl Flow for Interleaved<'_, '_> {
                     self.turn();
                 }
             } else if let Some(splits) = self.files.pop_front() {
-                let (scope, rows, run) = (self.upstream.scope(), self.upstream.rows(), self.upstream.run());
-                let flow = flow::read(scope, rows, splits, run);
-                self.slots[self.slot] = Some(Open { flow, batch: None });
+                self.slots[self.slot] = Some(Open { flow: (self.read)(splits), batch: None });
             } else if self.slots.iter().all(Option::is_none) {
                 break;
             } else {
@@ -159,9 +173,72 @@ impl Flow for Interleaved<'_, '_> {
     }
 }
 
-impl Interleaved<'_, '_> {
+impl Interleaved<'_> {
     fn turn(&mut self) {
         self.in_block = 0;
         self.slot = (self.slot + 1) % self.slots.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use arrow_array::Int64Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use arrow_schema::{DataType, Field, Schema};
+    use std::sync::Arc;
+
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]))
+    }
+
+    /// Rows that come in batches of at most so many.
+    struct Ids(VecDeque<i64>, usize);
+
+    impl Flow for Ids {
+        fn schema(&self) -> SchemaRef {
+            schema()
+        }
+
+        fn begin_epoch(&mut self, _epoch: u64) {}
+
+        fn next(&mut self) -> Result<Option<RecordBatch>> {
+            let ids: Int64Array = self.0.drain(..self.1.min(self.0.len())).collect::<Vec<_>>().into();
+            let batch = RecordBatch::try_new(schema(), vec![Arc::new(ids)]).unwrap();
+            Ok((batch.num_rows() > 0).then_some(batch))
+        }
+    }
+
+    /// The order of files of so many rows, a row being its file's number times 10 and its own.
+    fn order(lens: &[i64], cycle: usize, block: usize, rows_at_once: usize) -> Vec<i64> {
+        let read = |splits: Vec<usize>| {
+            let first = 10 * i64::try_from(splits[0]).unwrap();
+            Box::new(Ids((first..first + lens[splits[0]]).collect(), rows_at_once)) as Box<dyn Flow>
+        };
+        let files = (0..lens.len()).map(|file| vec![file]).collect();
+        let mut flow = Interleave { cycle, block }.interleaved(schema(), files, Box::new(read));
+        let mut ids = Vec::new();
+        while let Some(batch) = flow.next().unwrap() {
+            ids.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
+        }
+        ids
+    }
+
+    #[test]
+    fn a_file_that_ends_leaves_its_place_when_the_next_turn_comes() {
+        // As tf.data gives them: when a file ends within its block, the next of the cycle is at once
+        // asked; the place is filled when its turn comes again.
+        for rows_at_once in [1, 3, 100] {
+            let of = |lens: &[i64], cycle, block| order(lens, cycle, block, rows_at_once);
+            assert_eq!(of(&[5, 1, 4], 2, 2), [0, 1, 10, 2, 3, 20, 21, 4, 22, 23]);
+            assert_eq!(of(&[5, 1, 4], 1, 2), [0, 1, 2, 3, 4, 10, 20, 21, 22, 23]);
+            assert_eq!(of(&[2, 3, 1], 3, 1), [0, 10, 20, 1, 11, 12]);
+            assert_eq!(of(&[2, 3, 1], 100, 1), [0, 10, 20, 1, 11, 12]);
+            assert_eq!(of(&[0, 2, 0, 1], 2, 1), [10, 11, 30]);
+            assert!(of(&[0, 0], 2, 2).is_empty() && of(&[], 2, 2).is_empty());
+        }
     }
 }

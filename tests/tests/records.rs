@@ -1,0 +1,393 @@
+//! Records through the program: from format to format, through every step, with what is written checked,
+//! and what is refused.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use tempfile::{TempDir, tempdir};
+use tensorferry_tests::ferry::names_in;
+use tensorferry_tests::{Ferry, Outcome, fixtures, python};
+
+/// Rows of the generated file.
+const ROWS: i64 = 10_000;
+
+/// A folder with `rows.jsonl`: the number of each row, a word that comes again, and a list.
+fn made() -> (TempDir, PathBuf) {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("rows.jsonl");
+    lines_into(&path, 0..ROWS);
+    (folder, path)
+}
+
+fn lines_into(path: &Path, ids: impl Iterator<Item = i64>) {
+    let line = |id: i64| {
+        let list: Vec<i64> = (0..id % 4).map(|n| id + n).collect();
+        format!(
+            "{}\n",
+            json!({"id": id, "half": 0.5 * id as f64, "word": format!("w{}", id % 7), "list": list})
+        )
+    };
+    std::fs::write(path, ids.map(line).collect::<String>()).unwrap();
+}
+
+fn run(ferry: &Ferry, command: &str, input: &Path, options: &[&str]) -> Outcome {
+    let mut arguments: Vec<&OsStr> = vec![command.as_ref(), input.as_os_str()];
+    arguments.extend(options.iter().map(OsStr::new));
+    ferry.run(arguments)
+}
+
+fn lines(ferry: &Ferry, input: &Path) -> Vec<Value> {
+    let shown = run(ferry, "cat", input, &[]).expect(0);
+    shown.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The rows that come out of steps.
+fn through(ferry: &Ferry, input: &Path, steps: &[&str], options: &[&str]) -> Vec<Value> {
+    let folder = tempdir().unwrap();
+    let output = folder.path().join("out.jsonl");
+    let mut options = options.to_vec();
+    options.extend(steps.iter().flat_map(|step| ["--step", step]));
+    ferry.convert(input, &output, &options);
+    lines(ferry, &output)
+}
+
+fn ids(rows: &[Value]) -> Vec<i64> {
+    rows.iter().map(|row| row["id"].as_i64().unwrap()).collect()
+}
+
+fn ids_through(ferry: &Ferry, input: &Path, steps: &[&str]) -> Vec<i64> {
+    ids(&through(ferry, input, steps, &[]))
+}
+
+fn sorted(mut ids: Vec<i64>) -> Vec<i64> {
+    ids.sort_unstable();
+    ids
+}
+
+fn plain() -> PathBuf {
+    fixtures::folder().join("tfrecord/example_plain/data.tfrecord")
+}
+
+#[test]
+fn examples_are_the_same_after_parquet() {
+    let ferry = Ferry::new();
+    let folder = tempdir().unwrap();
+    for name in ["example_plain", "sharded"] {
+        let input = fixtures::cases("tfrecord", name).remove(0).input();
+        let [parquet, back] =
+            ["parquet", "tfrecord"].map(|suffix| folder.path().join(format!("{name}.{suffix}")));
+        ferry.convert(&input, &parquet, &["--strict", "--verify"]);
+        ferry.convert(&parquet, &back, &["--strict", "--verify"]);
+        let cat = |path: &Path| run(&ferry, "cat", path, &[]).expect(0).stdout;
+        assert_eq!(cat(&back), cat(&input));
+        assert_eq!(cat(&back).lines().count(), 20);
+    }
+}
+
+#[test]
+fn examples_become_lines() {
+    let ferry = Ferry::new();
+    let folder = tempdir().unwrap();
+    let output = folder.path().join("out.jsonl");
+    ferry.convert(&plain(), &output, &[]).says(&["loss: metadata \"img\"", "base64"]);
+    let written = std::fs::read_to_string(&output).unwrap();
+    let shown = lines(&ferry, &plain());
+    assert_eq!(written.lines().count(), shown.len());
+    for (line, shown) in written.lines().zip(&shown) {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let feature = &shown["features"]["feature"];
+        let ids: Vec<String> = row["id"].as_array().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(json!(ids), feature["id"]["int64List"]["value"]);
+        assert_eq!(json!([row["img"]]), feature["img"]["bytesList"]["value"]);
+        assert_eq!(row["s"], feature["s"]["bytesList"]["value"]);
+        assert_eq!(
+            row["w"].as_array().unwrap()[..3],
+            feature["w"]["floatList"]["value"].as_array().unwrap()[..3]
+        );
+    }
+    let strict = folder.path().join("strict.jsonl");
+    run(&ferry, "convert", &plain(), &[strict.to_str().unwrap(), "--strict"]).expect(3);
+    assert!(!strict.exists());
+}
+
+#[test]
+fn rows_are_the_same_in_every_format_and_in_shards() {
+    let ferry = Ferry::new();
+    let (folder, input) = made();
+    let expected = lines(&ferry, &input);
+    for name in ["rows.parquet", "out/", "three.jsonl"] {
+        let output = folder.path().join(name);
+        let mut options = vec!["--verify", "--json"];
+        if name == "out/" {
+            options.extend(["--to", "parquet"]);
+        }
+        if name != "rows.parquet" {
+            options.extend(["-o", "shards=3"]);
+        }
+        let report = ferry.convert(&input, &output, &options).json();
+        assert_eq!(report["records"], json!(ROWS), "{name}: {report}");
+        assert_eq!(report["verified"], json!(true), "{name}: {report}");
+        let files: Vec<&Path> = report["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|path| Path::new(path.as_str().unwrap()))
+            .collect();
+        assert_eq!(files.len(), if name == "rows.parquet" { 1 } else { 3 });
+        let back: Vec<Value> = files.iter().flat_map(|path| lines(&ferry, path)).collect();
+        // Of a set, any file may stand for all.
+        let back = if back.len() > expected.len() { lines(&ferry, files[0]) } else { back };
+        assert!(back == expected, "{name}: {} rows", back.len());
+    }
+    let output = folder.path().join("rows.tfrecord");
+    let report = ferry.convert(&input, &output, &["--verify", "--json", "-o", "shards=3"]).json();
+    assert_eq!(report["files"].as_array().unwrap().len(), 3, "{report}");
+    assert_eq!(ids_through(&ferry, &output, &[]), (0..ROWS).collect::<Vec<_>>());
+}
+
+#[test]
+fn shards_are_all_rows_and_each_once() {
+    let ferry = Ferry::new();
+    let (folder, input) = made();
+    let shard = |index: i64| ids_through(&ferry, &input, &[&format!("shard:3,index={index}")]);
+    for index in 0..3 {
+        assert_eq!(shard(index), (index..ROWS).step_by(3).collect::<Vec<_>>());
+    }
+    let never = folder.path().join("never.jsonl");
+    let refused = run(&ferry, "convert", &input, &[never.to_str().unwrap(), "--step", "shard:3,index=3"]);
+    refused.expect(2).says(&["below 3"]);
+}
+
+#[test]
+fn a_shuffle_is_a_permutation_that_its_seed_decides() {
+    let ferry = Ferry::new();
+    let (_folder, input) = made();
+    let all: Vec<i64> = (0..ROWS).collect();
+    assert_eq!(ids_through(&ferry, &input, &["shuffle:1"]), all);
+    for buffer in [10, 1000, 20_000] {
+        let step = format!("shuffle:{buffer},seed=7");
+        let shuffled = ids_through(&ferry, &input, &[&step]);
+        assert_ne!(shuffled, all);
+        assert_eq!(sorted(shuffled.clone()), all);
+        // A row is given while it is in the buffer, and not before.
+        assert!((0..).zip(&shuffled).all(|(place, &id)| id < place + buffer), "{buffer}");
+        for threads in ["1", "4"] {
+            assert_eq!(
+                ids(&through(&ferry, &input, &[&step], &["--threads", threads])),
+                shuffled,
+                "{threads}"
+            );
+        }
+        assert_ne!(ids_through(&ferry, &input, &[&format!("shuffle:{buffer},seed=8")]), shuffled);
+    }
+    // Where the buffer holds all, a row may come anywhere: the first half is about half of the first half.
+    let shuffled = ids_through(&ferry, &input, &["shuffle:20000"]);
+    let early = shuffled[..5000].iter().filter(|&&id| id < 5000).count();
+    assert!((2300..2700).contains(&early), "{early}");
+}
+
+#[test]
+fn epochs_end_where_they_end() {
+    let ferry = Ferry::new();
+    let (folder, _) = made();
+    let input = folder.path().join("few.jsonl");
+    lines_into(&input, 0..100);
+    let all: Vec<i64> = (0..100).collect();
+    assert_eq!(ids_through(&ferry, &input, &["repeat:3"]), all.repeat(3));
+    assert!(ids_through(&ferry, &input, &["repeat:0"]).is_empty());
+    let endless = ids_through(&ferry, &input, &["repeat", "take:250"]);
+    assert_eq!(endless, all.iter().copied().cycle().take(250).collect::<Vec<_>>());
+    let epochs = ids_through(&ferry, &input, &["shuffle:1000,seed=5", "repeat:3"]);
+    let distinct: BTreeSet<&[i64]> = epochs.chunks(100).collect();
+    assert_eq!(distinct.len(), 3);
+    assert!(epochs.chunks(100).all(|epoch| sorted(epoch.to_vec()) == all));
+    let same = ids_through(&ferry, &input, &["shuffle:1000,seed=5,reshuffle=false", "repeat:3"]);
+    assert_eq!(same, same[..100].repeat(3));
+    // The other way around the epochs run into each other.
+    let mixed = ids_through(&ferry, &input, &["repeat:3", "shuffle:1000,seed=5"]);
+    assert_eq!(sorted(mixed.clone()), sorted(all.repeat(3)));
+    assert_ne!(sorted(mixed[..100].to_vec()), all);
+}
+
+#[test]
+fn rows_are_taken_skipped_and_filtered_by_what_they_are() {
+    let ferry = Ferry::new();
+    let (_folder, input) = made();
+    let kept = |steps: &[&str]| ids_through(&ferry, &input, steps);
+    assert_eq!(kept(&["take:3"]), [0, 1, 2]);
+    assert!(kept(&["take:0"]).is_empty());
+    assert_eq!(kept(&["skip:9998"]), [9998, 9999]);
+    assert!(kept(&["skip:20000"]).is_empty());
+    assert_eq!(kept(&["skip:10", "take:2", "skip:1"]), [11]);
+    assert_eq!(kept(&["prefetch:1MiB", "skip:9999"]), [9999]);
+    let by = |of: &dyn Fn(i64) -> bool| (0..ROWS).filter(|&id| of(id)).collect::<Vec<_>>();
+    assert_eq!(kept(&["filter:id < 5 or id >= 9998"]), [0, 1, 2, 3, 4, 9998, 9999]);
+    assert_eq!(kept(&["filter:len(list) = 3 and not word = 'w0'"]), by(&|id| id % 4 == 3 && id % 7 != 0));
+    assert_eq!(kept(&["filter:half > id"]), by(&|_| false));
+    assert_eq!(kept(&["filter:word is null"]), by(&|_| false));
+}
+
+#[test]
+fn columns_are_mapped() {
+    let ferry = Ferry::new();
+    let (folder, input) = made();
+    let first = |steps: &[&str]| {
+        let steps: Vec<&str> = ["take:1", "skip:0"].iter().chain(steps).copied().collect();
+        through(&ferry, &input, &steps, &[]).remove(0)
+    };
+    assert_eq!(first(&["map:select,columns=id word"]), json!({"id": 0, "word": "w0"}));
+    assert_eq!(first(&["map:drop,columns=list,columns=half"]), json!({"id": 0, "word": "w0"}));
+    let renamed = first(&["map:select,columns=id half", "map:rename,columns=half,to=x"]);
+    assert_eq!(renamed, json!({"id": 0, "x": 0.0}));
+    let output = folder.path().join("cast.parquet");
+    let steps = ["--step", "map:cast,columns=id list,to=int16", "--step", "map:cast,columns=half,to=float32"];
+    ferry.convert(&input, &output, &steps);
+    let schema = run(&ferry, "inspect", &output, &["--json"]).expect(0).json()["schema"].clone();
+    let types: Vec<&str> =
+        schema.as_array().unwrap().iter().map(|column| column["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["float32", "int16", "int16", "utf8"], "{schema}");
+    let never = folder.path().join("never.parquet");
+    let refused =
+        run(&ferry, "convert", &input, &[never.to_str().unwrap(), "--step", "map:cast,columns=id,to=int8"]);
+    refused.expect(3).says(&["128", "column \"id\""]);
+    let batches = through(&ferry, &input, &["map:select,columns=id", "take:5", "batch:2"], &[]);
+    assert_eq!(batches, [json!({"id": [0, 1]}), json!({"id": [2, 3]}), json!({"id": [4]})]);
+    let even = [
+        "map:select,columns=id",
+        "take:9",
+        "batch:4,drop_remainder=true",
+        "map:reshape,columns=id,shape=2x2",
+    ];
+    let shaped = through(&ferry, &input, &even, &[]);
+    assert_eq!(shaped, [json!({"id": [[0, 1], [2, 3]]}), json!({"id": [[4, 5], [6, 7]]})]);
+    assert!(!never.exists());
+}
+
+/// A folder with a file of so many rows each.
+fn files_of(lengths: &[i64]) -> TempDir {
+    let folder = tempdir().unwrap();
+    for (file, &len) in (0..).zip(lengths) {
+        lines_into(&folder.path().join(format!("{file:03}.jsonl")), (0..len).map(|row| 1000 * file + row));
+    }
+    folder
+}
+
+#[test]
+fn files_take_turns() {
+    let ferry = Ferry::new();
+    let folder = files_of(&[5, 1, 4]);
+    let order = ids_through(&ferry, folder.path(), &["interleave:2,block_length=2"]);
+    assert_eq!(order, [0, 1, 1000, 2, 3, 2000, 2001, 4, 2002, 2003]);
+    assert_eq!(
+        ids_through(&ferry, folder.path(), &["interleave:1"]),
+        ids_through(&ferry, folder.path(), &[])
+    );
+    let never = folder.path().join("never.jsonl");
+    let late = [never.to_str().unwrap(), "--step", "skip:1", "--step", "interleave:2"];
+    run(&ferry, "convert", folder.path(), &late).expect(2).says(&["the first step"]);
+}
+
+#[test]
+fn files_take_turns_as_in_tf_data() {
+    let ferry = Ferry::new();
+    let cases = [
+        "5,1,4/2/2",
+        "5,1,4/3/1",
+        "5,1,4/8/3",
+        "1,2,3,4,5,6/3/2",
+        "7,7,7,7/4/7",
+        "9,1,1,1,9/2/4",
+        "300,2,200/2/64",
+    ];
+    let expected = python::script("tf_data_order.py", cases).json();
+    for case in cases {
+        let parts: Vec<&str> = case.split('/').collect();
+        let lengths: Vec<i64> = parts[0].split(',').map(|len| len.parse().unwrap()).collect();
+        let step = format!("interleave:{},block_length={}", parts[1], parts[2]);
+        let order = ids_through(&ferry, files_of(&lengths).path(), &[&step]);
+        assert_eq!(json!(order), expected[case], "{case}");
+    }
+}
+
+#[test]
+fn an_index_is_lines_that_reading_goes_by() {
+    let ferry = Ferry::new();
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("data.tfrecord");
+    std::fs::copy(plain(), &input).unwrap();
+    let before = lines(&ferry, &input);
+    let report = run(&ferry, "index", &input, &["--json"]).expect(0).json();
+    assert_eq!(report["records"], json!(20));
+    // A line for each record: where it begins, and how long it is with its frame.
+    let text = std::fs::read_to_string(folder.path().join("data.tfrecord.idx")).unwrap();
+    let mut end = 0;
+    for line in text.lines() {
+        let (offset, len) = line.split_once(' ').unwrap();
+        assert_eq!(offset.parse::<u64>().unwrap(), end);
+        end += len.parse::<u64>().unwrap();
+    }
+    assert_eq!(text.lines().count(), 20);
+    assert_eq!(end, std::fs::metadata(&input).unwrap().len());
+    assert_eq!(lines(&ferry, &input), before);
+    run(&ferry, "index", &input, &[]).expect(2).says(&["data.tfrecord.idx"]);
+    run(&ferry, "index", &input, &["--force"]).expect(0);
+}
+
+#[test]
+fn inspect_says_what_the_columns_hold() {
+    let ferry = Ferry::new();
+    let (_folder, input) = made();
+    let document = run(&ferry, "inspect", &input, &["--json"]).expect(0).json();
+    assert_eq!(document["records"], json!(ROWS));
+    let column = |name: &str| {
+        let columns = document["schema"].as_array().unwrap();
+        columns.iter().find(|column| column["name"] == name).unwrap().clone()
+    };
+    assert_eq!((&column("id")["min"], &column("id")["max"]), (&json!(0), &json!(ROWS - 1)));
+    assert_eq!(column("list")["shape"], json!([null]));
+    let lengths = &column("list")["lengths"];
+    assert_eq!((&lengths["min"], &lengths["max"], &lengths["total"]), (&json!(0), &json!(3), &json!(15_000)));
+    assert_eq!(lengths["up_to"], json!({"0": 2500, "1": 2500, "2": 2500, "4": 2500}));
+    let schema = run(&ferry, "inspect", &input, &["--schema"]).expect(0).json();
+    let columns = json!([
+        {"name": "half", "type": "float64"},
+        {"name": "id", "type": "int64"},
+        {"name": "list", "type": "int64", "shape": [null]},
+        {"name": "word", "type": "utf8"},
+    ]);
+    assert_eq!(schema["columns"], columns);
+}
+
+#[test]
+fn what_is_refused_leaves_nothing() {
+    let ferry = Ferry::new();
+    let (folder, input) = made();
+    let damaged = folder.path().join("damaged.tfrecord");
+    ferry.convert(&input, &damaged, &[]);
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    let before = names_in(folder.path());
+    let refused = |input: &Path, code: i32, options: &[&str], says: &[&str]| {
+        for name in ["out.jsonl", "out.parquet", "out.tfrecord"] {
+            let output = folder.path().join(name);
+            let options: Vec<&str> = [output.to_str().unwrap()].iter().chain(options).copied().collect();
+            run(&ferry, "convert", input, &options).expect(code).says(says);
+            assert_eq!(names_in(folder.path()), before);
+        }
+    };
+    refused(&damaged, 3, &[], &["damaged.tfrecord", "record", "offset"]);
+    refused(&damaged, 2, &["-i", "schema=missing.json"], &["missing.json"]);
+    refused(&input, 2, &["--step", "filter:nothing = 1"], &["column \"nothing\""]);
+    refused(&input, 2, &["--step", "filter:id ="], &["filter"]);
+    refused(&input, 2, &["--step", "map:drop,columns=nothing"], &["column \"nothing\"", "half"]);
+    refused(&input, 2, &["--step", "repeat"], &["records without end", "take"]);
+    refused(&input, 2, &["--step", "take:5", "--step", "repeat"], &["records without end"]);
+    refused(&input, 2, &["--step", "cast:bf16"], &["a step on tensors"]);
+    refused(&input, 2, &["--step", "shuffle:0"], &["shuffle"]);
+    refused(&input, 3, &["--step", "repeat:9", "--step", "shuffle:90000", "--memory", "1MiB"], &["--memory"]);
+    refused(&folder.path().join("nothing.tfrecord"), 2, &[], &["nothing.tfrecord"]);
+}
