@@ -14,6 +14,8 @@ const MOST_CHILDREN: usize = 10;
 const MOST_CHARACTERS: usize = 100;
 /// Items of a list that are shown in a line.
 const MOST_ITEMS: usize = 4;
+/// Values that are looked at for one line: a pickle has a long list once, and refers to it often.
+const MOST_LOOKED_AT: usize = 256;
 
 /// A line of an outline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,26 +99,50 @@ fn line(catalog: &Catalog, walk: &Walk<'_>, level: usize, key: &str, node: NodeI
     }
 }
 
-/// A mapping of values, as `lr=0.001, betas=[0.9, 0.999]`, or a list of scalars; `None` for nodes that
-/// hold more.
+/// A mapping of values, as `lr=0.001, betas=[0.9, 0.999]`, a list of scalars, or the first of a list of
+/// such mappings; `None` for nodes that hold more.
 fn in_one_line(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
     let node = catalog.tree().get(walk.value(id))?;
-    if node.kind != NodeKind::MAP {
-        return items(catalog, walk, id);
+    if node.kind == NodeKind::MAP {
+        let class = if node.class.is_empty() { String::new() } else { format!("{}: ", node.class) };
+        return Some(shortened(&format!("{class}{}", pairs(catalog, walk, id, true)?)));
     }
-    let children = walk.children(id);
+    items(catalog, walk, id).or_else(|| {
+        // An optimizer's groups of parameters are like one another.
+        if node.kind != NodeKind::LIST || node.children.len() > MOST_CHILDREN {
+            return None;
+        }
+        let mappings = node.children.iter();
+        let lines: Vec<String> =
+            mappings.map(|&child| pairs(catalog, walk, child, false)).collect::<Option<_>>()?;
+        match &*lines {
+            [] => None,
+            [only] => Some(shortened(only)),
+            [first, ..] => Some(shortened(&format!("[{} values], the first {first}", lines.len()))),
+        }
+    })
+}
+
+/// The values of a mapping; inside of it another one, if it is as short as a list has to be.
+fn pairs(catalog: &Catalog, walk: &Walk<'_>, id: NodeId, may_nest: bool) -> Option<String> {
     let value = |id: NodeId| {
         let node = catalog.tree().get(walk.value(id))?;
         match node.kind {
             NodeKind::OBJECT if walk.tensors_below(id) == 0 => Some(node.class.to_string()),
+            NodeKind::MAP if may_nest && node.children.len() <= 2 * MOST_ITEMS => {
+                pairs(catalog, walk, id, false).map(|pairs| format!("{{{pairs}}}"))
+            }
             _ => scalar(node).map(|value| value.to_string()).or_else(|| items(catalog, walk, id)),
         }
     };
+    let node = catalog.tree().get(walk.value(id))?;
+    if node.kind != NodeKind::MAP || node.children.len() > 2 * MOST_LOOKED_AT {
+        return None;
+    }
+    let children = walk.children(id);
     let pairs: Option<Vec<String>> =
         children.iter().map(|(key, child)| Some(format!("{key}={}", value(*child)?))).collect();
-    let pairs = pairs.filter(|pairs| !pairs.is_empty())?.join(", ");
-    let class = if node.class.is_empty() { String::new() } else { format!("{}: ", node.class) };
-    Some(shortened(&format!("{class}{pairs}")))
+    pairs.filter(|pairs| !pairs.is_empty()).map(|pairs| pairs.join(", "))
 }
 
 /// A list of scalars, if it is short; else how many they are.
@@ -126,10 +152,13 @@ fn items(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
         return None;
     }
     let item = |id: &NodeId| scalar(catalog.tree().get(*id)?).map(|value| value.to_string());
-    let items: Vec<String> = node.children.iter().map(item).collect::<Option<_>>()?;
+    let looked_at = node.children.iter().take(MOST_LOOKED_AT);
+    let items: Vec<String> = looked_at.map(item).collect::<Option<_>>()?;
     let all = format!("[{}]", items.join(", "));
     let is_short = items.len() <= MOST_ITEMS && all.chars().count() <= MOST_CHARACTERS;
-    Some(if is_short { all } else { format!("[{} values]", items.len()) })
+    let count = node.children.len();
+    let is_known = count <= MOST_LOOKED_AT || walk.tensors_below(id) == 0;
+    if is_short { Some(all) } else { is_known.then(|| format!("[{count} values]")) }
 }
 
 /// The value of a node, shortened, or what it is.
@@ -251,6 +280,21 @@ mod tests {
             .collect();
         assert_eq!(shown, ["0 step 3", "0 rates [0.5]"]);
         assert_eq!(json(&catalog).unwrap(), serde_json::json!({"step": 3, "rates": [0.5]}));
+    }
+
+    #[test]
+    fn settings_are_shown_in_a_line() {
+        let catalog = catalog(|push| {
+            let (rate, half) = (push(Node::text("lr")), push(Node::float(0.5)));
+            let group = push(Node::map("", &[(rate, half)]));
+            let groups = push(Node::container(NodeKind::LIST, "", [group, group]));
+            let (nested, name) = (push(Node::text("nested")), push(Node::text("n")));
+            let settings = push(Node::map("C", &[(name, half), (nested, group)]));
+            let (groups_key, settings_key) = (push(Node::text("groups")), push(Node::text("settings")));
+            push(Node::map("", &[(groups_key, groups), (settings_key, settings)]))
+        });
+        let shown: Vec<String> = lines(&catalog).iter().map(|line| line.value.clone()).collect();
+        assert_eq!(shown, ["[2 values], the first lr=0.5", "C: n=0.5, nested={lr=0.5}"]);
     }
 
     #[test]

@@ -85,13 +85,13 @@ fn one_screen_shows_what_a_large_checkpoint_holds() {
         "BF16: 1, ",
         "epoch: 12",
         "global_step: 34567",
-        "model_state_dict: 87 tensors, ",
-        "optimizer_state_dict: 261 tensors, ",
-        "param_groups",
-        "lr=0.0001, betas=",
+        "model_state_dict: 88 tensors, ",
+        "optimizer_state_dict: 264 tensors, ",
+        "param_groups: ",
+        "[2 values], the first lr=0.0001, betas=",
         "args: argparse.Namespace: lr=0.1",
         "embedding.weight",
-        "87 tensors go along; left out:",
+        "88 tensors go along; left out:",
         "scheduler_state_dict",
     ] {
         assert!(seen.stdout.contains(part), "{part:?} is not shown: {seen}");

@@ -423,14 +423,29 @@ fn objects_that_weights_only_accepts_stay() {
 }
 
 #[test]
+fn an_object_that_torch_refuses_becomes_a_dict_of_its_tensors() {
+    let (records, layout) = written(|c| {
+        let weight = whole(c, "w", Dtype::U8, &[1], &[5])?;
+        let weight = c.node(Node::tensor(weight))?;
+        let arguments = container(c, NodeKind::TUPLE, "", &[weight])?;
+        let net = container(c, NodeKind::OBJECT, "__main__.Net", &[arguments])?;
+        c.root(net)
+    });
+    assert_eq!(losses(&layout), [(LossKind::State, ".")]);
+    let pickle = pickle_of(&records);
+    assert!(pickle.starts_with("proto2 } ( 0 torch._utils._rebuild_tensor_v2 ( ( \"storage\" "), "{pickle}");
+    assert_eq!(record(&records, "data/0"), [5]);
+}
+
+#[test]
 fn a_tree_that_would_lose_a_tensor_is_given_up() {
     for fill in [
         |c: &mut dyn CatalogSink| {
-            // Inside an object that torch refuses.
+            // The state of an object that torch refuses, which has no name in it.
             let weight = whole(c, "w", Dtype::U8, &[1], &[5])?;
             let weight = c.node(Node::tensor(weight))?;
-            let arguments = container(c, NodeKind::TUPLE, "", &[weight])?;
-            let module = container(c, NodeKind::OBJECT, "__main__.Net", &[arguments])?;
+            let arguments = container(c, NodeKind::TUPLE, "", &[])?;
+            let module = container(c, NodeKind::OBJECT, "__main__.Net", &[arguments, weight])?;
             c.root(module)
         },
         |c: &mut dyn CatalogSink| {
@@ -442,7 +457,8 @@ fn a_tree_that_would_lose_a_tensor_is_given_up() {
     ] {
         let (records, layout) = written(fill);
         assert_eq!(losses(&layout), [(LossKind::State, ".")]);
-        assert!(pickle_of(&records).starts_with("proto2 collections.OrderedDict ) R ( \"w\" "));
+        let pickle = pickle_of(&records);
+        assert!(pickle.starts_with("proto2 collections.OrderedDict ) R ( \"w\" "), "{pickle}");
         assert_eq!(record(&records, "data/0"), [5]);
     }
 }
