@@ -32,6 +32,7 @@ pub fn read<'a>(
     let description = &format.description;
     let options = Options::check(&description.options, Side::Reader, given)?;
     let reader = format.format.reader(&options)?;
+    let source = source.afresh();
     let mut builder = CatalogBuilder::new(&description.id, &source, errand.limits());
     reader
         .read(&source, &mut builder, errand)

@@ -6,6 +6,7 @@ use crate::config_dtype::{self, Edit};
 use crate::models::Model;
 use crate::plugins::Plugins;
 use crate::receipt;
+use crate::records::rows::holds_records;
 use crate::run::{Run, WINDOW_BYTES};
 use crate::source::FileSource;
 use crate::stage::Stage;
@@ -123,7 +124,9 @@ pub(crate) struct Weights(Vec<(String, GlobSet)>);
 impl Weights {
     /// Those of all plugins.
     pub(crate) fn of(plugins: &Plugins) -> Result<Self> {
-        plugins.formats().iter().map(|format| of_format(&format.description)).collect::<Result<_>>().map(Self)
+        // Records beside a model are no weights of it.
+        let formats = plugins.formats().iter().map(|format| &format.description);
+        formats.filter(|format| !holds_records(format)).map(of_format).collect::<Result<_>>().map(Self)
     }
 
     /// Whether some format knows a file by its name.

@@ -90,6 +90,12 @@ impl FileSource {
         Self { folder, entry, files: boxcar::Vec::new(), state: Mutex::default() }
     }
 
+    /// The same source with nothing opened yet: what probing looked into has not been read.
+    #[must_use]
+    pub fn afresh(self) -> Self {
+        Self::at(self.folder, self.entry)
+    }
+
     /// The path of a name in this source.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {

@@ -47,7 +47,7 @@ pub fn open<'a>(
     errand: &Errand<'_>,
 ) -> Result<Rows<'a>> {
     let reader = reader(format, given)?;
-    let source = Arc::new(source);
+    let source = Arc::new(source.afresh());
     let set = reader.open(source.clone(), errand).map_err(|e| place(e, &source))?;
     Ok(Rows { source, format, set, reader })
 }
