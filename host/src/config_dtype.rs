@@ -44,7 +44,7 @@ pub fn edit(text: &str, catalog: &Catalog) -> Edit {
     let one = floats.first().filter(|_| floats.len() == 1).and_then(|dtype| torch_name(*dtype));
     let Some(now) = one else {
         let says = said.first().map(|first| format!("{} is {:?}", first.key, first.dtype));
-        return says.map_or(Edit::None, |says| Edit::Untrue(says));
+        return says.map_or(Edit::None, Edit::Untrue);
     };
     said.retain(|said| said.dtype != now);
     let Some(first) = said.first() else { return Edit::None };

@@ -141,7 +141,7 @@ impl TensorStep for Untie {
                 Data::Empty => {}
                 Data::Whole { storage, .. } => *storage = new[storage],
                 Data::Blocks(blocks) => {
-                    blocks.iter_mut().for_each(|block| block.storage = new[&block.storage])
+                    blocks.iter_mut().for_each(|block| block.storage = new[&block.storage]);
                 }
             }
         }

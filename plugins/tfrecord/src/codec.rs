@@ -113,5 +113,5 @@ struct Start {
 
 /// Whether two bytes are a zlib stream's header: deflate, a window of 32 KiB, checked.
 fn is_zlib(cmf: u8, flags: u8) -> bool {
-    cmf == 0x78 && u16::from_be_bytes([cmf, flags]) % 31 == 0
+    cmf == 0x78 && u16::from_be_bytes([cmf, flags]).is_multiple_of(31)
 }

@@ -85,7 +85,7 @@ impl Profile {
     pub(crate) fn columns(&self, utf8: bool, name: impl Fn(usize) -> String) -> Result<Vec<Column>> {
         let mut named: Vec<(&(Part, Box<[u8]>), &Feature)> =
             self.keys.names().iter().zip(&self.features).collect();
-        named.sort_by(|(a, _), (b, _)| a.cmp(b));
+        named.sort_by_key(|(a, _)| *a);
         let mut columns: Vec<Column> = Vec::with_capacity(named.len());
         for ((part, key), feature) in named {
             // Names were checked when they were first met.

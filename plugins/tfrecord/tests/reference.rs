@@ -212,10 +212,10 @@ fn odd_ways_of_writing_are_read_as_protobuf_reads_them() {
             let array = column.as_list::<i32>().value(row);
             match feature.kind.unwrap() {
                 Kind::Int64List(list) => {
-                    assert_eq!(array.as_primitive::<Int64Type>().values(), &list.value[..], "{row}")
+                    assert_eq!(array.as_primitive::<Int64Type>().values(), &list.value[..], "{row}");
                 }
                 Kind::FloatList(list) => {
-                    assert_eq!(array.as_primitive::<Float32Type>().values(), &list.value[..])
+                    assert_eq!(array.as_primitive::<Float32Type>().values(), &list.value[..]);
                 }
                 Kind::BytesList(_) => unreachable!("no such feature"),
             }

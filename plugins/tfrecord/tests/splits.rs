@@ -112,7 +112,7 @@ fn the_schema_is_the_same_whatever_the_number_of_threads() {
             example(&[
                 ("n", ints(&[n])),
                 (name.as_str(), ints(&vec![n; usize::try_from(n % 5).unwrap()])),
-                ("pad", ints(&vec![-1; 10])),
+                ("pad", ints(&[-1; 10])),
             ])
         })
         .collect();

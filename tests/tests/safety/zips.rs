@@ -136,7 +136,7 @@ fn nothing_is_unpacked() {
     {
         for files in places(&compressed(long)) {
             let outcome = read(&ferry, &files);
-            let is_right = match (&*files.container, code) {
+            let is_right = match (files.container, code) {
                 // An archive of TorchScript is none of a checkpoint's.
                 ("zip", 0) => outcome.code == Some(0),
                 _ => outcome.code == Some(3) && (code == 0 || outcome.stderr.contains("compressed")),

@@ -183,7 +183,7 @@ impl Flow for Mapped<'_> {
             match (&self.step.change, self.step.has(field.name())) {
                 (Change::Select, false) | (Change::Drop, true) => {}
                 (Change::Cast(to), true) => {
-                    columns.push(cast(column, to).map_err(|e| e.column(field.name()))?)
+                    columns.push(cast(column, to).map_err(|e| e.column(field.name()))?);
                 }
                 (Change::Reshape(shape), true) => {
                     columns.push(reshape(column, shape).map_err(|e| e.column(field.name()))?);

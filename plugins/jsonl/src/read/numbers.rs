@@ -133,7 +133,7 @@ pub(super) fn take_texts(kind: &mut Kind, text: &RawValue) -> serde_json::Result
             }
         }
         (Some(b'-' | b'0'..=b'9'), Kind::Number(numbers)) => {
-            *numbers = numbers.and(Numbers::of_text(text.get()))
+            *numbers = numbers.and(Numbers::of_text(text.get()));
         }
         _ => {}
     }

@@ -36,7 +36,7 @@ pub(super) fn stored(schema: &Schema) -> Result<(Stored, Vec<Loss>)> {
                 from.push(index);
             }
             Err(why) => {
-                losses.push(Loss::new(LossKind::Record, field.name(), format!("Parquet has no {why}")))
+                losses.push(Loss::new(LossKind::Record, field.name(), format!("Parquet has no {why}")));
             }
         }
     }

@@ -99,7 +99,7 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
             match beside(&***source, input.id, ABOUT, context.limits())? {
                 Beside::Nothing => {}
                 Beside::Unfit(index) => {
-                    context.note(&format!("{index:?} is not an index of {:?}: not used", input.name))
+                    context.note(&format!("{index:?} is not an index of {:?}: not used", input.name));
                 }
                 Beside::Stretches(stretches) => {
                     all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch)));

@@ -260,7 +260,7 @@ fn append_feature(
     }
     view.values(level, element, &mut |range| match &view.leaf {
         Leaf::Ints(values) => {
-            values[range].iter().for_each(|value| put_varint(output, value.cast_unsigned()))
+            values[range].iter().for_each(|value| put_varint(output, value.cast_unsigned()));
         }
         Leaf::Floats(values) => {
             output.extend(values[range].iter().flat_map(|value| value.to_le_bytes()));
