@@ -47,6 +47,10 @@ pub struct Conversion {
     kernel: Kernel,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each cast of a catalog, and a table is read for each element"
+)]
 enum Kernel {
     Table(Table),
     Single(single::Load, single::Store),

@@ -1,7 +1,7 @@
 //! A step makes a catalog of a catalog: it selects, renames, turns, cuts or joins tensors.
 //!
 //! Nothing moves. A tensor is blocks over storages, so a step only says anew where its elements are read
-//! from, and a chain of ten steps costs one pass over the data. [`Spec`](spec::Spec) is how a step is
+//! from, and a chain of ten steps costs one pass over the data. [`Spec`] is how a step is
 //! written, [`Kind`](kind::Kind) what steps there are; each has a file of its own here. A recipe is a list
 //! of steps under one name ([`recipe`]).
 //!

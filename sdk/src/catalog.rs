@@ -323,7 +323,8 @@ mod tests {
             |tensors| tensors[0].data = Data::Whole { storage: StorageId(1), offset: 0 },
             |tensors| tensors[1].data = Data::Whole { storage: StorageId(0), offset: 28 },
             |tensors| tensors[0].dtype = Dtype::from_id(0x8000_0000),
-            |tensors| tensors[0].dtype = Dtype::STR,
+            // Seven strings have seven lengths, of eight bytes each.
+            |tensors| (tensors[0].dtype, tensors[0].shape) = (Dtype::STR, vec![7]),
             // The tree names it.
             |tensors| drop(tensors.pop()),
         ] {

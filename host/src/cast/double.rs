@@ -71,7 +71,7 @@ macro_rules! integer {
                 let whole = value.trunc();
                 // The ends are powers of two, or one less: what is beyond them is, at least, the power.
                 let above = whole >= (<$type>::MAX / 2 + 1) as f64 * 2.0;
-                if !(whole >= <$type>::MIN as f64) || above {
+                if whole.is_nan() || whole < <$type>::MIN as f64 || above {
                     lost.range += 1;
                 } else if whole != *value {
                     lost.rounded += 1;

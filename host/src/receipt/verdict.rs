@@ -104,6 +104,7 @@ impl Problem {
         Self { subject, name: name.into(), what, expected: None, found: None }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "numbers and texts alike")]
     pub(super) fn differs(mut self, expected: impl ToString, found: impl ToString) -> Self {
         self.expected = Some(expected.to_string());
         self.found = Some(found.to_string());

@@ -332,6 +332,7 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "what map_err gives")]
     fn failed(&self, error: std::io::Error) -> Error {
         // Not a passing fault: the run cannot go on without its journal.
         Error::io(format!("cannot write the journal: {error}")).file(self.path.display().to_string())

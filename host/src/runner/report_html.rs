@@ -1,6 +1,6 @@
 //! `report.html` is a summary for people: one file that needs no network, no other file and no script.
 //!
-//! What stands in it was named by files, which may be hostile: everything goes through [`text`], and
+//! What stands in it was named by files, which may be hostile: everything goes through `text`, and
 //! the page's own policy lets nothing but its one script and its style in.
 
 mod jobs;
@@ -96,6 +96,11 @@ fn totals(page: &mut String, summary: &Summary) {
         let note = if note.is_empty() { String::new() } else { format!("<dd class=\"note\">{note}</dd>") };
         let _ = writeln!(page, "<div><dt>{name}</dt><dd>{value}</dd>{note}</div>");
     };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate to be read, not counted with"
+    )]
     let rate = |count: u64| {
         if summary.seconds > 0.0 { (count as f64 / summary.seconds) as u64 } else { 0 }
     };

@@ -235,7 +235,7 @@ fn a_schema_says_what_is_read() {
     let with_schema = |text: &str| {
         let mut context = MemoryContext::default();
         context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
-        let set = open_beside(MemorySource::file("in.jsonl", text), &[("schema", "schema.json")], context)?;
+        let set = open_beside(MemorySource::file("in.jsonl", text), &[("schema", "schema.json")], &context)?;
         batches(set.as_ref(), &Batches::default())
     };
     let rows = with_schema(

@@ -43,7 +43,7 @@ fn what_is_lost_is_said() {
         ("union", new_null_array(&union, 1)),
         ("n", Arc::new(Int64Array::from(vec![1]))),
     ]);
-    let (bytes, losses) = write(&[batch.clone()], "out.jsonl", &[]).unwrap();
+    let (bytes, losses) = write(std::slice::from_ref(&batch), "out.jsonl", &[]).unwrap();
     assert_eq!(bytes, b"{\"bin\":\"YQ==\",\"n\":1}\n");
     let whats: Vec<_> = losses.iter().map(|loss| (loss.kind, loss.what.as_str())).collect();
     assert_eq!(whats, [(LossKind::Metadata, "bin"), (LossKind::Record, "union")]);
@@ -57,7 +57,7 @@ fn nulls_are_written_or_left_out() {
         ("a", Arc::new(Int64Array::from(vec![Some(1), None])) as ArrayRef),
         ("b", Arc::new(BooleanArray::from(vec![None, Some(true)]))),
     ]);
-    let (kept, _) = write(&[batch.clone()], "out.jsonl", &[]).unwrap();
+    let (kept, _) = write(std::slice::from_ref(&batch), "out.jsonl", &[]).unwrap();
     assert_eq!(kept, b"{\"a\":1,\"b\":null}\n{\"a\":null,\"b\":true}\n");
     let (left_out, _) = write(&[batch], "out.jsonl", &[("nulls", "false")]).unwrap();
     assert_eq!(left_out, b"{\"a\":1}\n{\"b\":true}\n");

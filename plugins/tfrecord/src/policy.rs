@@ -42,7 +42,8 @@ impl Policy {
     /// The fault's, if it is not to be let pass, or is one too many.
     pub(crate) fn meet(&self, file: usize, name: &str, record: u64, fault: Fault) -> Result<()> {
         let is_tail = self.allows_tail && matches!(fault.kind, FaultKind::Tail { .. });
-        if !is_tail && !(self.skips && fault.is_damage()) {
+        let is_skipped = self.skips && fault.is_damage();
+        if !is_tail && !is_skipped {
             return Err(fault.error(name, record));
         }
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);

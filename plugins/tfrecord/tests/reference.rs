@@ -111,19 +111,21 @@ fn mapped(example: &Example) -> Value {
     let value = |feature: &Feature| match &feature.kind {
         None => json!({}),
         Some(Kind::Int64List(list)) => {
-            of_list("int64List", list.value.iter().map(|v| v.to_string().into()).collect())
+            of_list("int64List", &list.value.iter().map(|v| v.to_string().into()).collect::<Vec<_>>())
         }
         Some(Kind::BytesList(list)) => {
-            of_list("bytesList", list.value.iter().map(|v| STANDARD.encode(v).into()).collect())
+            of_list("bytesList", &list.value.iter().map(|v| STANDARD.encode(v).into()).collect::<Vec<_>>())
         }
-        Some(Kind::FloatList(list)) => of_list("floatList", list.value.iter().map(|v| float(*v)).collect()),
+        Some(Kind::FloatList(list)) => {
+            of_list("floatList", &list.value.iter().map(|v| float(*v)).collect::<Vec<_>>())
+        }
     };
     let map: BTreeMap<&String, Value> =
         features.iter().map(|(name, feature)| (name, value(feature))).collect();
     if map.is_empty() { json!({"features": {}}) } else { json!({"features": {"feature": map}}) }
 }
 
-fn of_list(name: &str, values: Vec<Value>) -> Value {
+fn of_list(name: &str, values: &[Value]) -> Value {
     if values.is_empty() { json!({name: {}}) } else { json!({name: {"value": values}}) }
 }
 
@@ -255,8 +257,9 @@ fn sequences_are_lists_of_lists() {
 
 #[test]
 fn batches_and_projections_have_the_same_rows() {
-    let messages: Vec<Example> =
-        (0..100).map(|n| example(&[("n", ints(&[n])), ("v", ints(&vec![n; n as usize % 3]))])).collect();
+    let messages: Vec<Example> = (0..100_u8)
+        .map(|n| example(&[("n", ints(&[n.into()])), ("v", ints(&vec![n.into(); usize::from(n) % 3]))]))
+        .collect();
     let set = open_file(&file(&messages), &[]).unwrap();
     for (rows_each, bytes_each) in [(1, u64::MAX), (7, u64::MAX), (1000, 1), (1000, 100), (1000, u64::MAX)] {
         for columns in [None, Some(vec![0]), Some(vec![1]), Some(vec![])] {

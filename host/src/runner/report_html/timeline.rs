@@ -29,7 +29,7 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
     let Some(last) = spans.iter().map(|span| span.end).reduce(f64::max) else { return };
     let total = summary.seconds.max(last).max(1e-3);
     let (lanes, most) = lanes(&spans);
-    let step = ((MOST_HEIGHT / most as f64).min(LANE + GAP)).max(1.0);
+    let step = (MOST_HEIGHT / most as f64).clamp(1.0, LANE + GAP);
     let thick = if step > 2.0 * GAP { step - GAP } else { step };
     let height = step * most as f64;
     let _ = write!(
@@ -160,6 +160,11 @@ fn curve(page: &mut String, spans: &[Span<'_>], total: f64) {
         let _ = write!(path, "L{:.1} {y:.1}L{:.1} {y:.1}", x(step), x(step + 1));
     }
     let _ = write!(path, "L{WIDTH} {CURVE:.1}Z");
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate to be read, not counted with"
+    )]
     let most = bytes(most as u64);
     let _ = write!(
         page,

@@ -65,7 +65,7 @@ impl Stream {
             }
             let decoding = Decoding { wanted: &self.wanted, is_strict: self.is_strict };
             let batch = decoding.batch(block.text, block.rows);
-            return batch.map(Some).map_err(|error| decoding.culprit(&self.stretch, block, error));
+            return batch.map(Some).map_err(|error| decoding.culprit(&self.stretch, &block, &error));
         }
         Ok(None)
     }
@@ -109,7 +109,7 @@ impl Decoding<'_> {
     }
 
     /// The error of the first line that cannot be decoded alone; `error` where each can.
-    fn culprit(&self, stretch: &Stretch, block: Block<'_>, error: ArrowError) -> Error {
+    fn culprit(&self, stretch: &Stretch, block: &Block<'_>, error: &ArrowError) -> Error {
         let mut offset = block.offset;
         for (index, line) in block.text.split_inclusive(|&byte| byte == b'\n').enumerate() {
             let place = Place { stretch, offset, line: block.line + index as u64 };

@@ -16,17 +16,17 @@ pub(crate) fn open(
     given: &[(&str, &str)],
     limits: Limits,
 ) -> Result<Box<dyn RecordSet>> {
-    open_beside(source, given, MemoryContext::new(limits))
+    open_beside(source, given, &MemoryContext::new(limits))
 }
 
 /// Opens a source in this context.
 pub(crate) fn open_beside(
     source: impl Source + 'static,
     given: &[(&str, &str)],
-    context: MemoryContext,
+    context: &MemoryContext,
 ) -> Result<Box<dyn RecordSet>> {
     let options = Options::check(&JsonLines.describe().options, Side::Reader, &pairs(given))?;
-    JsonLines.record_reader(&options)?.open(Arc::new(source), &context)
+    JsonLines.record_reader(&options)?.open(Arc::new(source), context)
 }
 
 /// All batches of all splits.

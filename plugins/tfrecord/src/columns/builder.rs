@@ -294,7 +294,7 @@ impl Builder {
             Misfit::Value { row, expected: bad.expected, found: bad.found }
         })?;
         let shaped = match &column.shape {
-            Shape::Fixed(dims) => fixed(leaf, dims, shape_validity),
+            Shape::Fixed(dims) => fixed(leaf, dims, shape_validity.as_ref()),
             Shape::Ragged(dims) => {
                 let ends = if is_list { step_ends } else { ends.clone() };
                 ragged(fixed(leaf, dims, None), &ends, shape_validity)
@@ -305,10 +305,10 @@ impl Builder {
 }
 
 /// Lists of fixed lengths; only the outermost has nulls.
-fn fixed(leaf: ArrayRef, dims: &[usize], validity: Option<NullBuffer>) -> ArrayRef {
+fn fixed(leaf: ArrayRef, dims: &[usize], validity: Option<&NullBuffer>) -> ArrayRef {
     let mut array = leaf;
     for (index, &dim) in dims.iter().enumerate().rev() {
-        let nulls = if index == 0 { validity.clone() } else { None };
+        let nulls = if index == 0 { validity.cloned() } else { None };
         // Dimensions were checked to fit when the schema was read.
         let dim = i32::try_from(dim).unwrap_or(i32::MAX);
         let field = item(array.data_type().clone());

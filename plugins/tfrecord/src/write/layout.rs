@@ -67,13 +67,13 @@ impl Layout {
         let message = message.or(file.as_ref().and_then(|file| file.message)).unwrap_or(by_rows);
         let mut found = Found { message, has_parts, features: Vec::new(), losses: Vec::new() };
         for (place, field) in schema.fields().iter().enumerate() {
-            found.add(field, &mut vec![place], String::new());
+            found.add(field, &mut vec![place], "");
         }
         let Found { mut features, mut losses, .. } = found;
         if let Some(file) = file {
             // What the file leaves out is not lost: the user wants it so.
             losses.retain(|loss| file.columns.iter().any(|column| column.name == loss.what));
-            features = chosen(features, file)?;
+            features = chosen(&features, file)?;
         }
         features.sort_by_key(|feature| feature.part);
         let mut keys = HashSet::new();
@@ -110,7 +110,7 @@ struct Found {
 impl Found {
     /// Adds the features of a column. Structs nest as deep as the schema, which is no file's to choose
     /// without limit: Arrow's own checks walk it the same way.
-    fn add(&mut self, field: &Field, path: &mut Vec<usize>, prefix: String) {
+    fn add(&mut self, field: &Field, path: &mut Vec<usize>, prefix: &str) {
         let name = format!("{prefix}{}", field.name());
         if let DataType::Struct(fields) = field.data_type() {
             self.lose(
@@ -120,7 +120,7 @@ impl Found {
             );
             for (place, inner) in fields.iter().enumerate() {
                 path.push(place);
-                self.add(inner, path, format!("{name}."));
+                self.add(inner, path, &format!("{name}."));
                 path.pop();
             }
             return;
@@ -248,7 +248,7 @@ fn forgotten(leaf: &DataType) -> Option<&'static str> {
 }
 
 /// The features that a schema file names, as it wants them.
-fn chosen(found: Vec<Feature>, file: SchemaFile) -> Result<Vec<Feature>> {
+fn chosen(found: &[Feature], file: SchemaFile) -> Result<Vec<Feature>> {
     let mut features = Vec::with_capacity(file.columns.len());
     for column in file.columns {
         // A column without a kind is one of nulls.

@@ -172,7 +172,8 @@ fn leaf(array: &ArrayRef, kind: Kind, feature: usize, losses: &mut Losses) -> Re
             let lost =
                 wide.values().iter().zip(&*narrow).enumerate().filter(|&(index, (&wide_value, &narrow))| {
                     let is_same = f64::from(narrow).to_bits() == wide_value.to_bits();
-                    !is_same && !(wide_value.is_nan() && narrow.is_nan()) && wide.is_valid(index)
+                    let both_are_nan = wide_value.is_nan() && narrow.is_nan();
+                    !is_same && !both_are_nan && wide.is_valid(index)
                 });
             losses.precision(feature, lost.count() as u64, wide.len() as u64);
             Leaf::Floats(narrow)

@@ -127,7 +127,9 @@ impl RecordPlan for RemoteRecordPlan {
 
     fn encode(&self, file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
         let first = batches.first().ok_or_else(|| Error::plugin("a piece of no rows"))?;
-        let stream = RecordBatchIterator::new(batches.to_vec().into_iter().map(Ok), first.schema());
+        // The stream outlives the slice, as far as the other side knows.
+        let owned = batches.to_vec();
+        let stream = RecordBatchIterator::new(owned.into_iter().map(Ok), first.schema());
         let mut output = LentByteSink(output);
         let output = ByteSink_TO::from_ptr(RMut::new(&mut output), TD_Opaque);
         let encoded = self.object.encode(number(file)?, stream_to_abi(Box::new(stream)), output);
