@@ -3,8 +3,10 @@
 use crate::workspace::workspace;
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// What reading a small hostile input takes at most: nothing may be allocated by a claimed length.
@@ -157,7 +159,19 @@ impl Ferry {
 /// If it cannot be started.
 #[must_use]
 pub fn run(command: &mut Command) -> Outcome {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut output = command.output();
+    // A copy of the program that was just written is still open in a child that another thread forked
+    // meanwhile, until that child runs its own program.
+    for _ in 0..100 {
+        match &output {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(10));
+                output = command.output();
+            }
+            _ => break,
+        }
+    }
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     Outcome::new(format!("{command:?}"), &output)
 }
 
