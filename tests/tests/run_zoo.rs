@@ -49,7 +49,7 @@ fn a_zoo_of_every_format() {
         }
     }
     assert!(differing.is_empty(), "{}", differing.join("\n"));
-    assert!(compared >= fixtures.len() / 2, "{compared} of {}", fixtures.len());
+    assert!(compared >= 19, "{compared} of {}", fixtures.len());
     zoo.nothing_is_staged();
 
     let stands = zoo.outputs();

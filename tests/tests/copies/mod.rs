@@ -106,8 +106,8 @@ impl Copy {
     fn put_folder(&self, from: &Path, to: &str) {
         for file in files_below(from) {
             let name = file.to_str().expect("a source's name is UTF-8");
-            let is_source = name.ends_with(".rs") || name.ends_with(".toml") || name.ends_with(".lock");
-            if is_source && !name.starts_with("target/") {
+            // Also what is built in beside the code: recipes, pages, schemas.
+            if !name.starts_with("target/") {
                 self.put_file(from, name, &format!("{to}/{name}"));
             }
         }
