@@ -1,4 +1,7 @@
-"""Two torch files hold the same quantized or sparse tensors: the scheme or layout, and every part, bit for bit."""
+"""Two torch files hold the same quantized or sparse tensors: the scheme or layout, and every part, bit for bit.
+
+Arguments: the two files, then the names of tensors for which the second holds None.
+"""
 
 import sys
 
@@ -29,9 +32,11 @@ def kind(tensor):
     return tensor.dtype, tensor.layout, tensor.shape, tensor.qscheme() if tensor.is_quantized else None
 
 
-a, b = (torch.load(path, weights_only=True) for path in sys.argv[1:])
+first, second, *lost = sys.argv[1:]
+a, b = (torch.load(path, weights_only=True) for path in (first, second))
 assert list(a) == list(b), set(a) ^ set(b)
-for name, tensor in a.items():
-    assert kind(tensor) == kind(b[name]), f"{name}: {kind(tensor)} became {kind(b[name])}"
-    ours, theirs = list(parts(tensor)), list(parts(b[name]))
+assert [name for name, tensor in b.items() if tensor is None] == sorted(lost, key=list(a).index)
+for name in a.keys() - set(lost):
+    assert kind(a[name]) == kind(b[name]), f"{name}: {kind(a[name])} became {kind(b[name])}"
+    ours, theirs = list(parts(a[name])), list(parts(b[name]))
     assert [facts.fact(part) for part in ours] == [facts.fact(part) for part in theirs], name

@@ -90,8 +90,8 @@ fn an_init_that_fails_is_refused_with_its_reason() {
 const ADDITION: [(&str, &str, &str); 6] = [
     (
         "sdk/abi/src/plugin.rs",
-        "    fn close(&mut self) -> AbiResult<()>;",
-        "    fn close(&mut self) -> AbiResult<()>;\n    fn newer(&self) -> u32 {\n        0\n    }",
+        "writes no records\"))\n    }",
+        "writes no records\"))\n    }\n    fn newer(&self) -> u32 {\n        0\n    }",
     ),
     (
         "sdk/abi/src/host.rs",
