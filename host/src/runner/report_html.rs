@@ -7,7 +7,7 @@ mod jobs;
 mod text;
 mod timeline;
 
-use super::summary::{Failure, JobSummary, State, Summary};
+use super::summary::{Budget, Failure, JobSummary, State, Summary};
 use crate::human::{bytes, count, seconds};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -64,16 +64,23 @@ fn head(page: &mut String, summary: &Summary) {
          <a class=\"skip\" href=\"#jobs\">Skip to the jobs</a>\n\
          <header>\n<p class=\"kind\">ferry run</p>\n<h1>{manifest}</h1>\n\
          <p class=\"verdict {class}\">{}</p>\n\
-         <p class=\"when\">Started {}, took {}; ferry {}; {} at a time, {}, {} of buffers</p>\n</header>\n<main>\n",
+         <p class=\"when\">Started {}, took {}; ferry {}; {} at a time{}, {}, {} of buffers</p>\n</header>\n<main>\n",
         capital(&verdict),
         time(&summary.started),
         seconds(summary.seconds),
         text(&summary.ferry),
         plural(summary.budget.jobs, "job"),
+        small_jobs(&summary.budget),
         plural(summary.budget.threads, "thread"),
         bytes(summary.budget.memory),
         manifest = text(&summary.manifest),
     );
+}
+
+/// How many jobs run at once where they are small, if those are more.
+fn small_jobs(budget: &Budget) -> String {
+    let more = budget.small_jobs > budget.jobs;
+    if more { format!(" ({} where they are small)", budget.small_jobs) } else { String::new() }
 }
 
 fn capital(sentence: &str) -> String {

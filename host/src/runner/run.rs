@@ -143,6 +143,7 @@ pub fn run(
         totals: Totals::of(&results),
         budget: Shared {
             jobs: options.budget.jobs as u64,
+            small_jobs: options.budget.places() as u64,
             threads: options.budget.threads as u64,
             memory: options.budget.memory,
         },

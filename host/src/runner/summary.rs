@@ -67,6 +67,8 @@ pub struct Totals {
 pub struct Budget {
     /// Jobs at the same time, at most.
     pub jobs: u64,
+    /// The same, where all of them are small.
+    pub small_jobs: u64,
     /// Threads, all jobs together.
     pub threads: u64,
     /// Bytes of buffers, all jobs together.
