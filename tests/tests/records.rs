@@ -300,6 +300,13 @@ fn files_take_turns_as_in_tf_data() {
         "7,7,7,7/4/7",
         "9,1,1,1,9/2/4",
         "300,2,200/2/64",
+        // A file without records passes its turn on.
+        "0,2,0,1/2/1",
+        "3,0,0,4,2/2/2",
+        "3,0,4,0,0,2/3/1",
+        "0,0,0,5/3/2",
+        "2,2,0/8/1",
+        "0,0/2/1",
     ];
     let expected = python::script("tf_data_order.py", cases).json();
     for case in cases {

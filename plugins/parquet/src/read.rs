@@ -36,6 +36,12 @@ impl RecordReader for Reader {
         let mut groups = Vec::new();
         let mut splits = Vec::new();
         for file in &files {
+            if file.metadata.num_row_groups() == 0 {
+                // Each file has a place among the splits.
+                let name = file.file.name().to_owned();
+                splits.push(Split { file: name, records: Some(0), ..Split::default() });
+                groups.push(None);
+            }
             for (index, group) in file.metadata.row_groups().iter().enumerate() {
                 let ranges =
                     group.columns().iter().map(parquet::file::metadata::ColumnChunkMetaData::byte_range);
@@ -45,7 +51,7 @@ impl RecordReader for Reader {
                     bytes: ranges.map(|(_, len)| len).sum(),
                     records: u64::try_from(group.num_rows()).ok(),
                 });
-                groups.push(RowGroup { file: file.clone(), index });
+                groups.push(Some(RowGroup { file: file.clone(), index }));
             }
         }
         Ok(Box::new(Set { schema, groups, splits, most: context.limits().header_bytes }))
@@ -63,7 +69,8 @@ struct OpenFile {
 
 struct Set {
     schema: SchemaRef,
-    groups: Vec<RowGroup>,
+    /// Of each split its row group; a file without rows may have none.
+    groups: Vec<Option<RowGroup>>,
     splits: Vec<Split>,
     /// Bytes that a page, or what one row is decoded to, may have.
     most: u64,
@@ -80,7 +87,10 @@ impl RecordSet for Set {
 
     fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
         let group = self.groups.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
-        stream::open(group, &self.schema, request, self.most)
+        match group {
+            Some(group) => stream::open(group, &self.schema, request, self.most),
+            None => stream::empty(&self.schema, request),
+        }
     }
 }
 
