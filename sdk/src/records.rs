@@ -171,6 +171,11 @@ pub trait RecordPlan: Send + Sync {
     /// Unsupported, for a value that the format cannot hold; whatever `output` gives.
     fn encode(&self, file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded>;
 
+    /// What the user should know of the rows that were encoded, and is no loss; asked once all are.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The tail of a file whose pieces lie in it.
     ///
     /// # Errors

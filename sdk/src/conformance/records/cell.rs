@@ -4,7 +4,8 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Date64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
@@ -18,8 +19,10 @@ pub(super) enum Cell {
     Null,
     Whole(i128),
     Real(f64),
+    /// Of 32 bits: its text may be read as the number of 64 bits that is nearest to that.
+    Single(f32),
     Bytes(Vec<u8>),
-    /// Nanoseconds since 1970.
+    /// Nanoseconds, of a day or since 1970.
     Time(i128),
     Many(Vec<Cell>),
     Fields(Vec<(String, Cell)>),
@@ -29,11 +32,21 @@ pub(super) enum Cell {
 
 impl Cell {
     /// Whether `other` is this value in another type.
-    #[expect(clippy::float_cmp, clippy::cast_precision_loss, reason = "the same number, or it is another")]
+    #[expect(
+        clippy::float_cmp,
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "the same number, or it is another"
+    )]
     pub(super) fn is_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Other, _) | (_, Self::Other) => false,
             (Self::Real(a), Self::Real(b)) => a == b || (a.is_nan() && b.is_nan()),
+            (Self::Single(a), Self::Single(b)) => a == b || (a.is_nan() && b.is_nan()),
+            (Self::Single(a), Self::Real(b)) | (Self::Real(b), Self::Single(a)) => {
+                *a == *b as f32 || (a.is_nan() && b.is_nan())
+            }
+            (Self::Whole(a), Self::Single(b)) | (Self::Single(b), Self::Whole(a)) => *a as f32 == *b,
             (Self::Whole(a), Self::Real(b)) | (Self::Real(b), Self::Whole(a)) => *a as f64 == *b,
             (Self::Many(_), _) | (_, Self::Many(_)) => match (self, other) {
                 (Self::Null, _) | (_, Self::Null) => false,
@@ -87,8 +100,8 @@ pub(super) fn cell(column: &ArrayRef, row: usize) -> Cell {
         DataType::UInt16 => whole!(UInt16Type),
         DataType::UInt32 => whole!(UInt32Type),
         DataType::UInt64 => whole!(UInt64Type),
-        DataType::Float16 => Cell::Real(column.as_primitive::<Float16Type>().value(row).into()),
-        DataType::Float32 => Cell::Real(column.as_primitive::<Float32Type>().value(row).into()),
+        DataType::Float16 => Cell::Single(column.as_primitive::<Float16Type>().value(row).into()),
+        DataType::Float32 => Cell::Single(column.as_primitive::<Float32Type>().value(row)),
         DataType::Float64 => Cell::Real(column.as_primitive::<Float64Type>().value(row)),
         DataType::Date32 => time!(Date32Type, DAY),
         DataType::Date64 => time!(Date64Type, 1_000_000),
@@ -98,6 +111,10 @@ pub(super) fn cell(column: &ArrayRef, row: usize) -> Cell {
             TimeUnit::Microsecond => time!(TimestampMicrosecondType, 1_000),
             TimeUnit::Nanosecond => time!(TimestampNanosecondType, 1),
         },
+        DataType::Time32(TimeUnit::Second) => time!(Time32SecondType, 1_000_000_000),
+        DataType::Time32(TimeUnit::Millisecond) => time!(Time32MillisecondType, 1_000_000),
+        DataType::Time64(TimeUnit::Microsecond) => time!(Time64MicrosecondType, 1_000),
+        DataType::Time64(TimeUnit::Nanosecond) => time!(Time64NanosecondType, 1),
         DataType::Decimal128(_, scale) => {
             let text = column.as_primitive::<Decimal128Type>().value(row);
             // By its text, so that it is rounded once, as a reader of the text does.
