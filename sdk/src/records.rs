@@ -2,7 +2,20 @@
 //! Arrow batches; a writer plans files and encodes batches as pieces. As with tensors, neither writes a
 //! file: the host pulls, transforms, and puts pieces where they belong, on many threads.
 //!
-//! With the feature `records`; the versions of Arrow's crates that this one uses are re-exported.
+//! [`conformance::check`](crate::conformance::check) holds a format of records to what is written here, in its
+//! author's `cargo test`:
+//!
+//! ```no_run
+//! # use tensorferry_sdk::{Format, conformance::{Preset, Sample, check}, Side};
+//! # fn test(format: impl Format) {
+//! let sample = Sample::file("a.rows", *b"...").holding(&["id", "word"]).of_rows(3);
+//! let report = check(&Preset::new(format).with(Side::Writer, "codec", "gzip"), &[sample]);
+//! assert!(report.rows == 3 && report.damaged > 0 && report.written > 0);
+//! # }
+//! ```
+//!
+//! A whole plugin, reader and writer, is in `tests/third-party/rows`; [`memory::records`](crate::memory::records)
+//! reads and writes rows in unit tests. With the feature `records`; the versions of Arrow's crates that this one uses are re-exported.
 
 use crate::{ByteSink, Context, Loss, Result, Source, Target};
 use arrow_array::{RecordBatch, RecordBatchReader};

@@ -13,8 +13,8 @@ use tensorferry_sdk::arrow_array::{
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::conformance::{Report, Sample, check};
 use tensorferry_sdk::records::{
-    Batched, Batches, Encoded, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, Split,
-    stream_error,
+    Batched, Batches, Encoded, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter,
+    Split, stream_error,
 };
 use tensorferry_sdk::{
     ByteSink, Capabilities, Context, Description, Error, Format, Loss, LossKind, Options, Result, Score,
@@ -249,8 +249,12 @@ impl RecordSet for Set {
         let mut given: Vec<Result<RecordBatch, ArrowError>> = Vec::new();
         for chunk in rows.chunks(by_bytes.min(by_rows)) {
             let column = |&column: &usize| {
-                Arc::new(chunk.iter().map(|row| row[column].filter(|_| !wrong).or(wrong.then_some(0))).collect::<Int64Array>())
-                    as ArrayRef
+                Arc::new(
+                    chunk
+                        .iter()
+                        .map(|row| row[column].filter(|_| !wrong).or(wrong.then_some(0)))
+                        .collect::<Int64Array>(),
+                ) as ArrayRef
             };
             let options = RecordBatchOptions::new().with_row_count(Some(chunk.len()));
             let arrays = columns.iter().map(column).collect();
@@ -261,7 +265,8 @@ impl RecordSet for Set {
         }
         if self.fault == Fault::GoesOnAfterErrors {
             // A value that only a damaged file has.
-            let is_odd = |row: &Vec<Option<i64>>| row.iter().flatten().any(|value| value.unsigned_abs() > 1 << 50);
+            let is_odd =
+                |row: &Vec<Option<i64>>| row.iter().flatten().any(|value| value.unsigned_abs() > 1 << 50);
             if rows.iter().any(is_odd) && rows.len() < 10 && batches.rows == 64 {
                 given.insert(0, Err(stream_error(Error::malformed("an odd value"))));
             }
@@ -269,7 +274,10 @@ impl RecordSet for Set {
         let schema = Arc::new(Schema::new(fields));
         if self.fault == Fault::NeverEnds {
             let empty = RecordBatch::new_empty(schema.clone());
-            return Ok(Box::new(RecordBatchIterator::new(std::iter::repeat_with(move || Ok(empty.clone())), schema)));
+            return Ok(Box::new(RecordBatchIterator::new(
+                std::iter::repeat_with(move || Ok(empty.clone())),
+                schema,
+            )));
         }
         Ok(Box::new(Given { schema, batches: given.into_iter() }))
     }
@@ -352,7 +360,13 @@ impl RecordWriter for Ints {
             return Err(Error::unsupported("no column of integers"));
         }
         if self.0 == Fault::WritesTheTime {
-            head.extend([0; CELL - 1].into_iter().chain([TIME.fetch_add(1, Ordering::Relaxed)]).cycle().take(CELL * columns.len()));
+            head.extend(
+                [0; CELL - 1]
+                    .into_iter()
+                    .chain([TIME.fetch_add(1, Ordering::Relaxed)])
+                    .cycle()
+                    .take(CELL * columns.len()),
+            );
         }
         let path = match target {
             Target::File(path) => path,
@@ -398,7 +412,8 @@ impl RecordPlan for Plan {
                 output.write(&vec![0; CELL * self.columns.len()])?;
             }
         }
-        let note = if self.fault == Fault::CountsPieces { vec![u8::try_from(number).unwrap()] } else { Vec::new() };
+        let note =
+            if self.fault == Fault::CountsPieces { vec![u8::try_from(number).unwrap()] } else { Vec::new() };
         Ok(Encoded { note, losses: Vec::new() })
     }
 
@@ -424,7 +439,8 @@ fn a_sound_format_passes() {
     // 95 bytes, each cut and changed in two ways.
     assert_eq!((report.damaged, report.rows), (3 * 95, 5));
     assert!(report.written > 20, "{report:?}");
-    let fair = |refusal: &String| refusal.ends_with("no column of integers") || refusal.ends_with("of one name");
+    let fair =
+        |refusal: &String| refusal.ends_with("no column of integers") || refusal.ends_with("of one name");
     assert!(report.refused.iter().all(fair), "{report:?}");
 }
 

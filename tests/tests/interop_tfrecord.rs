@@ -96,7 +96,8 @@ fn of_a_key_that_comes_twice_both_take_the_last() {
     for (row, parsed) in rows.iter().zip(parsed) {
         for name in ["x", "y"] {
             // One value each at most, once the entries before the last are gone: no lists.
-            let values: Vec<Value> = row.get(name).filter(|value| !value.is_null()).cloned().into_iter().collect();
+            let values: Vec<Value> =
+                row.get(name).filter(|value| !value.is_null()).cloned().into_iter().collect();
             assert_eq!(Value::from(values), parsed[name], "{row}");
         }
     }

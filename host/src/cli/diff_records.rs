@@ -1,7 +1,7 @@
 //! `ferry diff` of records.
 
 use super::args::Diff;
-use super::terminal;
+use super::terminal::{self, counted};
 use serde_json::{Value, json};
 use tensorferry_host::errand::Errand;
 use tensorferry_host::plugins::LoadedFormat;
@@ -75,12 +75,12 @@ fn record(difference: &Difference) -> Value {
 fn text(found: &Compared) -> String {
     let [a, b] = found.records;
     if found.is_equal() {
-        return format!("equal: {a} records, {} columns\n", found.columns);
+        return format!("equal: {}, {}\n", counted(a, "record"), counted(found.columns as u64, "column"));
     }
     let mut lines = Vec::new();
     if a != b {
         lines.push(format!("  records: {a} in A, {b} in B\n"));
     }
     lines.extend(found.differences.iter().map(|difference| format!("  {difference}\n")));
-    format!("different: {} differences\n{}", lines.len(), lines.concat())
+    format!("different: {}\n{}", counted(lines.len() as u64, "difference"), lines.concat())
 }

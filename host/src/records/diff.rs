@@ -85,8 +85,11 @@ impl fmt::Display for Difference {
             DifferenceKind::Missing => write!(f, ": only A has it"),
             DifferenceKind::Unexpected => write!(f, ": only B has it"),
             DifferenceKind::Type(a, b) => write!(f, ": {a} in A, {b} in B"),
+            DifferenceKind::Content { records: 1, first, values: [a, b] } => {
+                write!(f, ": differs in record {first}: {a} in A, {b} in B")
+            }
             DifferenceKind::Content { records, first, values: [a, b] } => {
-                write!(f, ": {records} records differ, the first is record {first}: {a} in A, {b} in B")
+                write!(f, ": differs in {records} records, first in record {first}: {a} in A, {b} in B")
             }
         }
     }
@@ -119,7 +122,11 @@ pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<Compared> {
         }
     }
     let found = columns.len();
-    Ok(Compared { records, columns: found, differences: columns.into_iter().filter_map(Column::done).collect() })
+    Ok(Compared {
+        records,
+        columns: found,
+        differences: columns.into_iter().filter_map(Column::done).collect(),
+    })
 }
 
 /// What of a flow was pulled and not compared.
@@ -182,10 +189,13 @@ impl Column {
         let Some(compared) = &self.compared else { return Ok(()) };
         let rows = a.num_rows();
         let array = |batch: &RecordBatch, place: Option<usize>| {
-            place.map_or_else(|| arrow_array::new_null_array(&DataType::Null, rows), |p| batch.column(p).clone())
+            place.map_or_else(
+                || arrow_array::new_null_array(&DataType::Null, rows),
+                |p| batch.column(p).clone(),
+            )
         };
         let (a, b) = (array(a, self.places[0]), array(b, self.places[1]));
-        if a.data_type() == b.data_type() && a == b {
+        if a.data_type() == b.data_type() && *a == *b {
             return Ok(());
         }
         let failed = |e: ArrowError| {
@@ -209,7 +219,9 @@ impl Column {
             (_, None, _) => return None,
             (_, Some(_), [_, None]) => DifferenceKind::Missing,
             (_, Some(_), [None, _]) => DifferenceKind::Unexpected,
-            (_, Some((first, values)), _) => DifferenceKind::Content { records: self.differing, first, values },
+            (_, Some((first, values)), _) => {
+                DifferenceKind::Content { records: self.differing, first, values }
+            }
         };
         Some(Difference { name: self.name, kind })
     }
@@ -260,8 +272,8 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use arrow_array::{Float32Array, Float64Array, Int32Array, Int64Array, ListArray, StringArray};
     use arrow_array::types::Int64Type;
+    use arrow_array::{Float32Array, Float64Array, Int32Array, Int64Array, ListArray, StringArray};
     use arrow_schema::SchemaRef;
     use std::collections::VecDeque;
     use std::sync::Arc;
@@ -299,9 +311,12 @@ mod tests {
 
     #[test]
     fn types_that_hold_the_same_do_not_differ() {
-        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
-            [Some(vec![Some(1)]), None, Some(vec![Some(-3)]), Some(vec![Some(4)])],
-        );
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([
+            Some(vec![Some(1)]),
+            None,
+            Some(vec![Some(-3)]),
+            Some(vec![Some(4)]),
+        ]);
         let a = rows(vec![
             ("n", Arc::new(Int32Array::from(vec![Some(1), None, Some(-3), Some(4)]))),
             ("x", Arc::new(Float32Array::from(vec![0.5, f32::NAN, -0.0, 1.5]))),
@@ -336,8 +351,8 @@ mod tests {
         assert_eq!(
             said,
             [
-                "content: column \"id\": 2 records differ, the first is record 2: 3 in A, 7 in B",
-                "content: column \"word\": 1 records differ, the first is record 3: d in A, null in B",
+                "content: column \"id\": differs in 2 records, first in record 2: 3 in A, 7 in B",
+                "content: column \"word\": differs in record 3: d in A, null in B",
                 "missing: column \"only\": only A has it",
                 "unexpected: column \"new\": only B has it",
             ]

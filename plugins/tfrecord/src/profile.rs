@@ -217,8 +217,7 @@ fn look_through(record: &[u8], message: MessageKind) -> Result<(), Broken> {
 }
 
 impl Feature {
-    const NEW: Self =
-        Self { known: Known::NEW, before: Known::NEW, changed_in: u64::MAX, seen_in: u64::MAX };
+    const NEW: Self = Self { known: Known::NEW, before: Known::NEW, changed_in: u64::MAX, seen_in: u64::MAX };
 
     /// Before an entry of a record is looked at.
     #[inline]
@@ -256,7 +255,8 @@ impl Feature {
         let known = &self.known;
         match seen {
             None => self.change(place.record, |known| known.unset += 1),
-            Some(kind) if known.kinds[kind as usize].is_some() && (known.least..=known.most).contains(&values) => {}
+            Some(kind)
+                if known.kinds[kind as usize].is_some() && (known.least..=known.most).contains(&values) => {}
             Some(kind) => self.change(place.record, |known| {
                 known.kinds[kind as usize].get_or_insert(place);
                 known.least = known.least.min(values);

@@ -15,7 +15,7 @@ use tensorferry_sdk::arrow_array::types::{
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use tensorferry_sdk::arrow_array::{Array, RecordBatch, new_empty_array};
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, TimeUnit};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Schema, TimeUnit};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
 /// How rows become lines.
@@ -42,7 +42,9 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
             continue;
         }
         kept.push(index);
-        for (is_such, what, how) in [(is_bytes as fn(&DataType) -> bool, "bytes", "base64"), (is_time, "times", "text")] {
+        for (is_such, what, how) in
+            [(is_bytes as fn(&DataType) -> bool, "bytes", "base64"), (is_time, "times", "text")]
+        {
             if has(field.data_type(), is_such) {
                 let why = format!(
                     "JSON has no {what}: they are written as {how}, and are read as strings unless the schema says otherwise"

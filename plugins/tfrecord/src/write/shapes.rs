@@ -54,7 +54,8 @@ impl Shapes {
             lengths.missing += added.missing;
             lengths.empty += added.empty;
             lengths.others += added.others;
-            lengths.differ |= added.differ || (lengths.count.is_some() && added.count.is_some() && lengths.count != added.count);
+            lengths.differ |= added.differ
+                || (lengths.count.is_some() && added.count.is_some() && lengths.count != added.count);
             lengths.count = lengths.count.or(added.count);
         }
     }
@@ -62,7 +63,10 @@ impl Shapes {
     /// What the user should know.
     pub(super) fn notes(&self, layout: &Layout) -> Vec<String> {
         let features = self.features.iter().zip(&layout.features);
-        features.filter(|(_, feature)| feature.part == Part::Features).filter_map(|(lengths, feature)| lengths.note(&feature.column)).collect()
+        features
+            .filter(|(_, feature)| feature.part == Part::Features)
+            .filter_map(|(lengths, feature)| lengths.note(&feature.column))
+            .collect()
     }
 }
 

@@ -57,7 +57,10 @@ impl Cell {
             },
             (Self::Fields(a), Self::Fields(b)) => {
                 let there = |fields: &[(String, Self)], name: &str| {
-                    fields.iter().find(|(other, _)| other == name).map_or(Self::Null, |(_, cell)| cell.clone())
+                    fields
+                        .iter()
+                        .find(|(other, _)| other == name)
+                        .map_or(Self::Null, |(_, cell)| cell.clone())
                 };
                 a.iter().chain(b).all(|(name, _)| there(a, name).is_as(&there(b, name)))
             }

@@ -75,8 +75,19 @@ fn columns() -> Vec<ArrayRef> {
         Arc::new(UInt64Array::from(vec![Some(0), None, Some(7)])),
         Arc::new(UInt64Array::from(vec![Some(u64::MAX), None, Some(0)])),
         Arc::new(PrimitiveArray::<Float16Type>::from(vec![Some(half(0.5)), None, Some(half(-65504.0))])),
-        Arc::new(Float32Array::from(vec![Some(f32::MIN_POSITIVE), None, Some(f32::MAX), Some(-0.0), Some(0.1)])),
-        Arc::new(Float32Array::from(vec![Some(f32::NAN), None, Some(f32::INFINITY), Some(f32::NEG_INFINITY)])),
+        Arc::new(Float32Array::from(vec![
+            Some(f32::MIN_POSITIVE),
+            None,
+            Some(f32::MAX),
+            Some(-0.0),
+            Some(0.1),
+        ])),
+        Arc::new(Float32Array::from(vec![
+            Some(f32::NAN),
+            None,
+            Some(f32::INFINITY),
+            Some(f32::NEG_INFINITY),
+        ])),
         Arc::new(Float64Array::from(vec![Some(0.5), None, Some(-1024.0)])),
         Arc::new(Float64Array::from(vec![Some(1.0 / 3.0), None, Some(f64::MAX), Some(5e-324)])),
         Arc::new(Float64Array::from(vec![Some(f64::NAN), None, Some(f64::INFINITY)])),
@@ -100,7 +111,8 @@ fn columns() -> Vec<ArrayRef> {
     all.extend(decimal.with_precision_and_scale(10, 2).map(|array| Arc::new(array) as ArrayRef));
     let fixed = [Some(&b"abc"[..]), None, Some(b"\xff\xfe\xfd")].into_iter();
     all.extend(
-        FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed, 3).map(|array| Arc::new(array) as ArrayRef),
+        FixedSizeBinaryArray::try_from_sparse_iter_with_size(fixed, 3)
+            .map(|array| Arc::new(array) as ArrayRef),
     );
     let mut words = StringDictionaryBuilder::<Int32Type>::new();
     words.extend([Some("twice"), None, Some("once"), Some("twice")]);
@@ -152,7 +164,10 @@ fn nested(all: &mut Vec<ArrayRef>) {
     let number: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]));
     let word: ArrayRef = Arc::new(StringArray::from(vec![None, Some("b"), Some("c")]));
     let field = |name: &str, column: &ArrayRef| Arc::new(Field::new(name, column.data_type().clone(), true));
-    all.push(Arc::new(StructArray::from(vec![(field("n", &number), number.clone()), (field("w", &word), word)])));
+    all.push(Arc::new(StructArray::from(vec![
+        (field("n", &number), number.clone()),
+        (field("w", &word), word),
+    ])));
 }
 
 /// Columns that are never null.

@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// Checks a sample; how many rows it has.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
     let title = sample.title();
-    let score = rules.calm(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
+    let score =
+        rules.calm(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
     let score = rules.holds(score, "probing fails by i/o alone", &title);
     rules.require(score != Some(Score::NO), "a format knows its own files", || title.clone());
 
@@ -31,7 +32,8 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
         });
     }
     let context = MemoryContext::default();
-    let set = rules.holds(open(rules, Arc::new(sample.source()), &context), "a sample can be read twice", &title);
+    let set =
+        rules.holds(open(rules, Arc::new(sample.source()), &context), "a sample can be read twice", &title);
     check_set(rules, &*set, &rows, &title);
     check_splits(rules, &*set, sample, &title);
     check_limits(rules, sample, &rows);
@@ -306,7 +308,8 @@ fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
                 ErrorKind::Usage => is_declared,
                 _ => false,
             };
-            rules.require(fair, "an input has an index, or it is unsupported", || format!("{title}: {error}"));
+            rules
+                .require(fair, "an input has an index, or it is unsupported", || format!("{title}: {error}"));
         }
     }
 }

@@ -28,8 +28,7 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
     for sample in samples {
         let title = sample.title();
         let context = MemoryContext::default();
-        let rows =
-            reading::read_source(rules, Arc::new(sample.source()), &context, &|| title.clone());
+        let rows = reading::read_source(rules, Arc::new(sample.source()), &context, &|| title.clone());
         let rows = rules.holds(rows, "a sample can be read", &title);
         let made = Made { title, schema: rows.schema, pieces: vec![rows.batches] };
         check_table(rules, &made, report);
@@ -47,7 +46,9 @@ fn check_table(rules: &Rules<'_>, made: &Made, report: &mut Report) {
         };
         match (write(), write()) {
             (Ok(output), Ok(again)) => {
-                rules.require(output == again, "the same rows give the same files and losses", || input.clone());
+                rules.require(output == again, "the same rows give the same files and losses", || {
+                    input.clone()
+                });
                 check_pieces(rules, made, &target, &input);
                 if rules.description.capabilities.has(Capabilities::READ_RECORDS) {
                     read_back(rules, made, &output, &target, &input);
@@ -56,7 +57,9 @@ fn check_table(rules: &Rules<'_>, made: &Made, report: &mut Report) {
             }
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
-                rules.require(fair, "rows are refused as usage or unsupported", || format!("{input}: {error}"));
+                rules.require(fair, "rows are refused as usage or unsupported", || {
+                    format!("{input}: {error}")
+                });
                 report.refused.push(format!("{input}: {error}"));
             }
             _ => rules.broken("the same rows give the same files and losses", &input),
@@ -86,7 +89,8 @@ fn check_pieces(rules: &Rules<'_>, made: &Made, target: &Target, input: &str) {
     other.reverse();
     rules.require(one == other, "a piece depends on no other", || input.to_owned());
     for (piece, batches) in one.iter().zip(&made.pieces) {
-        let rows = |batch: &RecordBatch| (0..batch.num_rows().min(16)).map(|row| batch.slice(row, 1)).collect();
+        let rows =
+            |batch: &RecordBatch| (0..batch.num_rows().min(16)).map(|row| batch.slice(row, 1)).collect();
         if batches.iter().all(|batch| batch.num_rows() <= 16) {
             let single: Vec<RecordBatch> = batches.iter().flat_map::<Vec<_>, _>(rows).collect();
             let same = single.is_empty() || encode(&*split, &single).0 == piece.0;
