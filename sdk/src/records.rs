@@ -17,6 +17,10 @@
 //! A whole plugin, reader and writer, is in `tests/third-party/rows`; [`memory::records`](crate::memory::records)
 //! reads and writes rows in unit tests. With the feature `records`; the versions of Arrow's crates that this one uses are re-exported.
 
+mod types;
+
+pub use types::{type_named, type_word};
+
 use crate::{ByteSink, Context, Loss, Result, Source, Target};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};

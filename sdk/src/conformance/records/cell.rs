@@ -32,12 +32,7 @@ pub(super) enum Cell {
 
 impl Cell {
     /// Whether `other` is this value in another type.
-    #[expect(
-        clippy::float_cmp,
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "the same number, or it is another"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the same number, or it is another")]
     pub(super) fn is_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Other, _) | (_, Self::Other) => false,
