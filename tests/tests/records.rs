@@ -409,7 +409,7 @@ fn records_are_compared_whatever_their_formats() {
         let both: Vec<&str> = std::iter::once(b.to_str().unwrap()).chain(options.iter().copied()).collect();
         run(&ferry, "diff", &plain(), &both)
     };
-    assert_eq!(diff(&parquet, &[]).expect(0).stdout, "equal: 20 records, 3 columns\n");
+    assert_eq!(diff(&parquet, &[]).expect(0).stdout, "equal: 20 records, 4 columns\n");
     let found = diff(&parquet, &["--json"]).expect(0).json();
     assert_eq!(found["equal"], json!(true));
     assert_eq!((&found["records"], &found["differences"]), (&json!({"a": 20, "b": 20}), &json!([])));
@@ -422,7 +422,7 @@ fn records_are_compared_whatever_their_formats() {
     };
     assert_eq!(first("id"), Some(json!(0)), "{shorter}");
     let fewer = diff(&parquet, &["--step", "map:select,columns=id"]).expect(1);
-    fewer.says(&["different: 2 differences", "only B has it"]);
+    fewer.says(&["different: 3 differences", "only B has it"]);
     diff(&parquet, &["--atol", "0.1"]).expect(2).says(&["for tensors"]);
     let tensors = fixtures::cases("safetensors", "all_dtypes").remove(0).input();
     diff(&tensors, &[]).expect(2).says(&["A holds records and B tensors"]);

@@ -132,7 +132,7 @@ fn facts(found: &ColumnSurvey) -> Vec<String> {
         facts.push(format!("from {} to {}", plain(&min), plain(&max)));
     }
     if found.range.nan > 0 {
-        facts.push(format!("{} not a number", found.range.nan));
+        facts.push(format!("{} NaN", found.range.nan));
     }
     facts
 }
