@@ -12,6 +12,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{ArrowError, DataType, Schema};
 use std::fmt;
+use std::slice::from_ref;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// Characters of a value that are shown.
@@ -233,7 +234,7 @@ fn differing(a: &ArrayRef, b: &ArrayRef, compared: &DataType) -> Result<Vec<usiz
         // The rows of one converter compare as the values do, whatever is nested in them, and a number that
         // is none is itself.
         let converter = RowConverter::new(vec![SortField::new(a.data_type().clone())])?;
-        let (a, b) = (converter.convert_columns(&[a.clone()])?, converter.convert_columns(&[b.clone()])?);
+        let (a, b) = (converter.convert_columns(from_ref(a))?, converter.convert_columns(from_ref(b))?);
         Box::new(move |row| a.row(row) != b.row(row))
     } else {
         let converter = RowConverter::new(vec![SortField::new(compared.clone())])?;

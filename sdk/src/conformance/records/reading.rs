@@ -58,7 +58,8 @@ pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &Rows, tit
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Rows> {
     let title = || format!("{}, under {limits:?}", sample.title());
     let watched = Arc::new(Watched::new(sample.source()));
-    let rows = read_source(rules, watched.clone(), &MemoryContext::new(limits.clone()), &title);
+    let source: Arc<dyn Source> = watched.clone();
+    let rows = read_source(rules, &source, &MemoryContext::new(limits.clone()), &title);
     rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
     rows
 }
@@ -66,7 +67,7 @@ fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Rows> {
 /// All rows of a source; each split has as many as it says.
 pub(super) fn read_source(
     rules: &Rules<'_>,
-    source: Arc<dyn Source>,
+    source: &Arc<dyn Source>,
     context: &MemoryContext,
     title: &dyn Fn() -> String,
 ) -> Result<Rows> {

@@ -28,7 +28,8 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
     for sample in samples {
         let title = sample.title();
         let context = MemoryContext::default();
-        let rows = reading::read_source(rules, Arc::new(sample.source()), &context, &|| title.clone());
+        let source: Arc<dyn Source> = Arc::new(sample.source());
+        let rows = reading::read_source(rules, &source, &context, &|| title.clone());
         let rows = rules.holds(rows, "a sample can be read", &title);
         let made = Made { title, schema: rows.schema, pieces: vec![rows.batches] };
         check_table(rules, &made, report);
@@ -126,7 +127,7 @@ fn read_back(rules: &Rules<'_>, made: &Made, output: &RecordOutput, target: &Tar
     };
     let source: Arc<dyn Source> = Arc::new(MemorySource::new(entry, output.files.clone()));
     let context = MemoryContext::default();
-    let rows = reading::read_source(rules, source.clone(), &context, &title);
+    let rows = reading::read_source(rules, &source, &context, &title);
     let rows = rules.holds(rows, "a format reads what it writes", input);
     let set = rules.holds(open(rules, source, &context), "a format reads what it writes", input);
     let losses: Vec<_> = output.losses.iter().cloned().chain(set.losses()).collect();
