@@ -5,6 +5,7 @@ mod cat;
 mod check;
 mod convert;
 mod diff;
+mod diff_records;
 mod formats;
 mod index;
 mod inspect;

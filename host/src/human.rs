@@ -48,6 +48,12 @@ pub fn count(count: u64) -> String {
     text
 }
 
+/// `1 file`, `2 files`.
+#[must_use]
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,9 @@
 //! A host in memory, for a plugin's unit tests: it reads an input, and assembles what a writer
 //! plans, element by element, in the plainest way. The real host's copy is tested against it.
 
+#[cfg(feature = "records")]
+pub mod records;
+
 use crate::{
     Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogView, Content, Context, DeferredId, Digest,
     DigestId, Digests, Dtype, DtypeInfo, Error, Format, Layout, LayoutBuilder, Node, NodeId, Options, Order,

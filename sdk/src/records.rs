@@ -2,7 +2,24 @@
 //! Arrow batches; a writer plans files and encodes batches as pieces. As with tensors, neither writes a
 //! file: the host pulls, transforms, and puts pieces where they belong, on many threads.
 //!
-//! With the feature `records`; the versions of Arrow's crates that this one uses are re-exported.
+//! [`conformance::check`](crate::conformance::check) holds a format of records to what is written here, in its
+//! author's `cargo test`:
+//!
+//! ```no_run
+//! # use tensorferry_sdk::{Format, conformance::{Preset, Sample, check}, Side};
+//! # fn test(format: impl Format) {
+//! let sample = Sample::file("a.rows", *b"...").holding(&["id", "word"]).of_rows(3);
+//! let report = check(&Preset::new(format).with(Side::Writer, "codec", "gzip"), &[sample]);
+//! assert!(report.rows == 3 && report.damaged > 0 && report.written > 0);
+//! # }
+//! ```
+//!
+//! A whole plugin, reader and writer, is in `tests/third-party/rows`; [`memory::records`](crate::memory::records)
+//! reads and writes rows in unit tests. With the feature `records`; the versions of Arrow's crates that this one uses are re-exported.
+
+mod types;
+
+pub use types::{type_named, type_word};
 
 use crate::{ByteSink, Context, Loss, Result, Source, Target};
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -170,6 +187,11 @@ pub trait RecordPlan: Send + Sync {
     /// # Errors
     /// Unsupported, for a value that the format cannot hold; whatever `output` gives.
     fn encode(&self, file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded>;
+
+    /// What the user should know of the rows that were encoded, and is no loss; asked once all are.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The tail of a file whose pieces lie in it.
     ///

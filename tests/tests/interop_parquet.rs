@@ -2,13 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use ferry_parquet::Parquet;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::{TempDir, tempdir};
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::{MemoryContext, MemorySource, Target};
 use tensorferry_tests::records::{self, Rows};
-use tensorferry_tests::{Outcome, python};
+use tensorferry_tests::{Ferry, Outcome, python};
 
 /// Files of pyarrow's, of every codec, page version, encoding and kind of column.
 fn pyarrow_files() -> (TempDir, Vec<PathBuf>) {
@@ -66,4 +68,32 @@ fn every_file_of_pyarrows_has_the_same_rows() {
     for path in &codecs[1..] {
         assert_eq!(of(path), first, "{}", path.display());
     }
+}
+
+#[test]
+fn partitions_are_read_as_pyarrow_reads_them() {
+    let folder = tempdir().unwrap();
+    let expected = python::script("parquet_partitions.py", [folder.path()]).json();
+    let ferry = Ferry::new();
+    let seen = ferry.run(["inspect".as_ref(), folder.path().as_os_str(), "--json".as_ref()]).expect(0).json();
+    let types: BTreeMap<&str, &str> = seen["schema"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|column| (column["name"].as_str().unwrap(), column["type"].as_str().unwrap()))
+        .collect();
+    assert_eq!(expected["types"], json!({"id": "int64", "year": "int32", "city": "string"}));
+    assert_eq!(types, BTreeMap::from([("id", "int64"), ("year", "int32"), ("city", "utf8")]));
+    let lines = ferry.run(["cat".as_ref(), folder.path().as_os_str()]).expect(0).stdout;
+    let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 8);
+    assert_eq!(Value::from(rows), expected["rows"]);
+    // And on into one file; one of the folders alone is no partition.
+    let other = tempdir().unwrap();
+    let one = other.path().join("one.parquet");
+    ferry.convert(folder.path(), &one, &["--strict", "--verify"]);
+    let diff = ferry.run(["diff".as_ref(), folder.path().as_os_str(), one.as_os_str()]).expect(0);
+    assert!(diff.stdout.starts_with("equal: 8 records, 3 columns"), "{diff}");
+    let part = ferry.run(["cat".as_ref(), folder.path().join("year=2023").as_os_str()]).expect(0);
+    assert!(part.stdout.lines().count() > 1 && !part.stdout.contains("year"), "{part}");
 }

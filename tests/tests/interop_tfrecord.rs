@@ -80,3 +80,25 @@ fn tensorflow_reads_shards_and_long_records() {
     ids.sort_by_key(|id| id.parse::<u64>().unwrap());
     assert!(ids.iter().enumerate().all(|(n, id)| *id == n.to_string()));
 }
+
+#[test]
+fn of_a_key_that_comes_twice_both_take_the_last() {
+    let ferry = Ferry::new();
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("twice.tfrecord");
+    let seen = python::script("tfrecord_twice.py", [&input]).json();
+    assert_eq!(Value::from(shown(&ferry, &input)), seen["records"]);
+    let output = folder.path().join("twice.jsonl");
+    ferry.convert(&input, &output, &["--strict", "--verify"]);
+    let parsed = seen["parsed"].as_array().unwrap();
+    let rows = shown(&ferry, &output);
+    assert_eq!((rows.len(), parsed.len()), (5, 5));
+    for (row, parsed) in rows.iter().zip(parsed) {
+        for name in ["x", "y"] {
+            // One value each at most, once the entries before the last are gone: no lists.
+            let values: Vec<Value> =
+                row.get(name).filter(|value| !value.is_null()).cloned().into_iter().collect();
+            assert_eq!(Value::from(values), parsed[name], "{row}");
+        }
+    }
+}

@@ -300,6 +300,13 @@ fn files_take_turns_as_in_tf_data() {
         "7,7,7,7/4/7",
         "9,1,1,1,9/2/4",
         "300,2,200/2/64",
+        // A file without records passes its turn on.
+        "0,2,0,1/2/1",
+        "3,0,0,4,2/2/2",
+        "3,0,4,0,0,2/3/1",
+        "0,0,0,5/3/2",
+        "2,2,0/8/1",
+        "0,0/2/1",
     ];
     let expected = python::script("tf_data_order.py", cases).json();
     for case in cases {
@@ -390,4 +397,50 @@ fn what_is_refused_leaves_nothing() {
     refused(&input, 2, &["--step", "shuffle:0"], &["shuffle"]);
     refused(&input, 3, &["--step", "repeat:9", "--step", "shuffle:90000", "--memory", "1MiB"], &["--memory"]);
     refused(&folder.path().join("nothing.tfrecord"), 2, &[], &["nothing.tfrecord"]);
+}
+
+#[test]
+fn records_are_compared_whatever_their_formats() {
+    let ferry = Ferry::new();
+    let folder = tempdir().unwrap();
+    let parquet = folder.path().join("data.parquet");
+    ferry.convert(&plain(), &parquet, &[]);
+    let diff = |b: &Path, options: &[&str]| {
+        let both: Vec<&str> = std::iter::once(b.to_str().unwrap()).chain(options.iter().copied()).collect();
+        run(&ferry, "diff", &plain(), &both)
+    };
+    assert_eq!(diff(&parquet, &[]).expect(0).stdout, "equal: 20 records, 4 columns\n");
+    let found = diff(&parquet, &["--json"]).expect(0).json();
+    assert_eq!(found["equal"], json!(true));
+    assert_eq!((&found["records"], &found["differences"]), (&json!({"a": 20, "b": 20}), &json!([])));
+
+    let shorter = diff(&parquet, &["--step", "skip:1", "--json"]).expect(1).json();
+    assert_eq!(shorter["records"], json!({"a": 19, "b": 20}));
+    let first = |name: &str| {
+        let all = shorter["differences"].as_array().unwrap();
+        all.iter().find(|difference| difference["name"] == name).map(|difference| difference["first"].clone())
+    };
+    assert_eq!(first("id"), Some(json!(0)), "{shorter}");
+    let fewer = diff(&parquet, &["--step", "map:select,columns=id"]).expect(1);
+    fewer.says(&["different: 3 differences", "only B has it"]);
+    diff(&parquet, &["--atol", "0.1"]).expect(2).says(&["for tensors"]);
+    let tensors = fixtures::cases("safetensors", "all_dtypes").remove(0).input();
+    diff(&tensors, &[]).expect(2).says(&["A holds records and B tensors"]);
+}
+
+#[test]
+fn what_a_fixed_shape_would_not_parse_is_noted() {
+    let ferry = Ferry::new();
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.jsonl");
+    std::fs::write(&input, "{\"a\": [1, 2], \"b\": 1}\n{\"a\": []}\n{\"a\": [3, 4], \"b\": 2}\n").unwrap();
+    let output = folder.path().join("out.tfrecord");
+    let report = ferry.convert(&input, &output, &["--strict", "--json"]).json();
+    let notes: Vec<&str> =
+        report["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+    let of = |column: &str| {
+        notes.iter().copied().find(|note| note.contains(&format!("column \"{column}\""))).unwrap()
+    };
+    assert!(of("a").contains("1 an empty list: FixedLenFeature([2]) fails"), "{notes:?}");
+    assert!(of("b").contains("the key is missing: FixedLenFeature([]) fails"), "{notes:?}");
 }

@@ -7,7 +7,7 @@ mod outside;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
-use tensorferry_tests::fixtures::{Facts, inspected};
+use tensorferry_tests::fixtures::{Facts, cases, inspected};
 use tensorferry_tests::{Ferry, Outcome, python};
 
 type Tensors = BTreeMap<String, Facts>;
@@ -16,6 +16,7 @@ fn ferry() -> Ferry {
     let ferry = Ferry::new();
     ferry.add_plugin(&outside::library("npy"));
     ferry.add_plugin(&outside::library("trial"));
+    ferry.add_plugin(&outside::library("rows"));
     ferry
 }
 
@@ -248,4 +249,39 @@ fn damaged_data_of_an_outside_format_exits_3_and_leaves_nothing() {
         assert!(!output.exists());
         std::fs::write(&path, good).unwrap();
     }
+}
+
+#[test]
+fn records_go_through_an_outside_format_and_back() {
+    let ferry = ferry();
+    let folder = tempdir().unwrap();
+    let mut count = 0;
+    for name in ["example_plain", "example_gzip", "sharded"] {
+        let input = cases("tfrecord", name).remove(0).input();
+        let [rows, back] = ["rows", "tfrecord"].map(|suffix| folder.path().join(format!("{name}.{suffix}")));
+        let small = ["-o", "piece=3"];
+        assert_eq!(losses(&convert(&ferry, &input, &rows, &small)), [], "{name}");
+        let outcome = convert(&ferry, &rows, &back, &["-i", "split=2"]);
+        assert_eq!(losses(&outcome), [], "{name}");
+        let cat = |path: &Path| ferry.run(["cat".as_ref(), path.as_os_str()]).expect(0).stdout;
+        assert_eq!(cat(&back), cat(&input), "{name}");
+        count += cat(&back).lines().count();
+        let diff = ferry.run(["diff".as_ref(), input.as_os_str(), rows.as_os_str()]).expect(0);
+        assert!(diff.stdout.starts_with("equal: "), "{diff}");
+        let seen = |path: &Path| {
+            ferry.run(["inspect".as_ref(), path.as_os_str(), "--json".as_ref()]).expect(0).json()
+        };
+        let (there, here) = (seen(&rows), seen(&input));
+        assert_eq!((&there["format"], &there["schema"]), (&"rows".into(), &here["schema"]), "{name}");
+    }
+    assert_eq!(count, 60);
+    let cut = folder.path().join("cut.rows");
+    let whole = std::fs::read(folder.path().join("sharded.rows")).unwrap();
+    std::fs::write(&cut, &whole[..whole.len() - 1]).unwrap();
+    let output = folder.path().join("cut.tfrecord");
+    ferry
+        .run(["convert".as_ref(), cut.as_os_str(), output.as_os_str()])
+        .expect(3)
+        .says(&["cut.rows", "ends too early"]);
+    assert!(!output.exists());
 }

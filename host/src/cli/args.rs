@@ -38,13 +38,13 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Convert a checkpoint to another format
     Convert(Convert),
-    /// Show what a checkpoint holds
+    /// Show what a checkpoint or a data set holds
     Inspect(Inspect),
     /// Print records, one JSON object a line
     Cat(Cat),
     /// Check the framing of every record, and write an index of them
     Index(Index),
-    /// Tell whether two checkpoints hold the same tensors, whatever their formats
+    /// Tell whether two inputs hold the same tensors, or the same records, whatever their formats
     Diff(Diff),
     /// Compare names, dtypes and shapes with what is expected
     Check(Check),
@@ -252,7 +252,7 @@ pub(crate) struct Index {
 
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// One checkpoint
+    /// One checkpoint, or one data set
     pub(crate) a: PathBuf,
 
     /// The other

@@ -1,7 +1,7 @@
 //! `ferry diff`.
 
 use super::args::Diff;
-use super::terminal;
+use super::{diff_records, terminal};
 use serde_json::{Value, json};
 use std::path::Path;
 use tensorferry_host::diff::{Difference, DifferenceKind, Tolerance, diff};
@@ -10,6 +10,7 @@ use tensorferry_host::logical::Logical;
 use tensorferry_host::part::Part;
 use tensorferry_host::plugins::Plugins;
 use tensorferry_host::probe::probe;
+use tensorferry_host::records::rows::holds_records;
 use tensorferry_host::run::Run;
 use tensorferry_host::sides::options_of;
 use tensorferry_host::source::FileSource;
@@ -19,6 +20,16 @@ use tensorferry_sdk::{Error, Purpose, Result};
 
 /// Whether they are the same.
 pub(super) fn run(command: &Diff, plugins: &Plugins, run: &Run) -> Result<bool> {
+    let probed = |path: &Path| probe(plugins, &FileSource::open(path)?, None, run);
+    let formats = [probed(&command.a)?, probed(&command.b)?];
+    match formats.map(|format| holds_records(&format.description)) {
+        [true, true] => return diff_records::run(command, formats, run),
+        [false, false] => {}
+        [in_a, _] => {
+            let [a, b] = if in_a { ["records", "tensors"] } else { ["tensors", "records"] };
+            return Err(Error::usage(format!("A holds {a} and B {b}: they cannot be compared")));
+        }
+    }
     let part = Part::parse(&command.part);
     let steps = steps::parse(&command.step)?;
     let [a, b] = [&command.a, &command.b].map(|path| open(path, &part, &command.options, plugins, run));

@@ -34,9 +34,9 @@ pub(super) fn run(command: &Index, plugins: &Plugins, run: &Run) -> Result<()> {
         }));
     }
     terminal::print(&format!(
-        "indexed {}: {} records, {} in {seconds:.2} s\n",
+        "indexed {}: {}, {} in {seconds:.2} s\n",
         terminal::printable(&output.display().to_string()),
-        indexed.records,
+        terminal::counted(indexed.records, "record"),
         terminal::bytes(indexed.bytes),
     ))
 }

@@ -1,7 +1,7 @@
 //! `ferry inspect` of records.
 
 use super::args::Inspect;
-use super::terminal::{self, printable};
+use super::terminal::{self, counted, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry_host::errand::Errand;
@@ -98,11 +98,14 @@ fn text(rows: &Rows<'_>, survey: &Survey) -> String {
     files.dedup();
     let _ = writeln!(
         text,
-        "{} records, {} in {} files\n",
-        survey.records,
+        "{}, {} in {}",
+        counted(survey.records, "record"),
         terminal::bytes(stored_bytes(rows)),
-        files.len()
+        counted(files.len() as u64, "file")
     );
+    if !survey.columns.is_empty() {
+        text.push('\n');
+    }
     let names: Vec<String> = survey.columns.iter().map(|column| printable(column.field.name())).collect();
     let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(60);
     for (found, name) in survey.columns.iter().zip(&names) {
@@ -129,7 +132,7 @@ fn facts(found: &ColumnSurvey) -> Vec<String> {
         facts.push(format!("from {} to {}", plain(&min), plain(&max)));
     }
     if found.range.nan > 0 {
-        facts.push(format!("{} not a number", found.range.nan));
+        facts.push(format!("{} NaN", found.range.nan));
     }
     facts
 }

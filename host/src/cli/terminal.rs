@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-pub(super) use tensorferry_host::human::bytes;
+pub(super) use tensorferry_host::human::{bytes, counted};
 use tensorferry_host::run::Run;
 use tensorferry_sdk::{Error, Loss, Result};
 

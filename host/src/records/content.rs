@@ -74,7 +74,7 @@ pub fn content(flow: &mut dyn Flow, compared: &Compared, ordered: bool) -> Resul
 }
 
 /// The type of a column's values, below all lists.
-fn leaf_type(data_type: &DataType) -> &DataType {
+pub(super) fn leaf_type(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
             leaf_type(field.data_type())
@@ -110,7 +110,7 @@ fn update(
 }
 
 /// The values below all lists of a column, and where each of its rows begins among them.
-fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
+pub(super) fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
     let mut values = column.clone();
     let mut begins: Vec<usize> = (0..=column.len()).collect();
     loop {

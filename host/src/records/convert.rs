@@ -161,6 +161,7 @@ impl Destined<'_> {
         })?;
         fault::reach("copied")?;
         report.losses = lost().chain(written.losses).collect();
+        report.notes.extend(plan.notes());
         losses::check(&report.losses, request.strict, &request.allowed)?;
         fault::reach("sealed")?;
         report.records = Some(written.records);

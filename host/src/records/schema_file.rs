@@ -8,9 +8,10 @@
 //! else a format wants to find in its file, it says in its schema's and its fields' metadata under
 //! keys that begin with `ferry.`.
 
-use arrow_schema::{DataType, Field, Metadata, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, Metadata, Schema};
 use serde_json::{Map, Value, json};
 use tensorferry_sdk::arrow_schema;
+use tensorferry_sdk::records::type_word;
 
 const OWN: &str = "ferry.";
 
@@ -50,26 +51,9 @@ pub fn type_and_shape(data_type: &DataType) -> (String, Vec<Option<u64>>) {
                 shape.push(Some(u64::try_from(*len).unwrap_or(0)));
                 field
             }
-            _ => return (word(values), shape),
+            _ => return (type_word(values), shape),
         };
         values = field.data_type();
-    }
-}
-
-fn word(data_type: &DataType) -> String {
-    let unit = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => "s",
-        TimeUnit::Millisecond => "ms",
-        TimeUnit::Microsecond => "us",
-        TimeUnit::Nanosecond => "ns",
-    };
-    match data_type {
-        DataType::Boolean => "bool".to_owned(),
-        DataType::LargeBinary | DataType::BinaryView => "binary".to_owned(),
-        DataType::LargeUtf8 | DataType::Utf8View => "utf8".to_owned(),
-        DataType::Timestamp(precision, None) => format!("timestamp[{}]", unit(precision)),
-        DataType::Timestamp(precision, Some(zone)) => format!("timestamp[{}, {zone}]", unit(precision)),
-        other => other.to_string().to_lowercase(),
     }
 }
 

@@ -59,7 +59,7 @@ impl RecordPlan for Plan {
     }
 
     fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
-        let text = self.lines.encode(batches)?;
+        let (text, losses) = self.lines.encode(batches)?;
         match self.codec {
             Codec::Plain => output.write(&text)?,
             Codec::Gzip => {
@@ -74,7 +74,7 @@ impl RecordPlan for Plan {
                 output.write(&zstd::bulk::compress(&text, level)?)?;
             }
         }
-        Ok(Encoded::default())
+        Ok(Encoded { losses, ..Encoded::default() })
     }
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {

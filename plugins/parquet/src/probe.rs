@@ -1,6 +1,6 @@
 //! The probe: four bytes at both ends of a file, or the names in a folder.
 
-use crate::read::is_member;
+use crate::read::{is_member, partitions};
 use crate::{ENCRYPTED_MAGIC, MAGIC, SUFFIXES};
 use tensorferry_sdk::{Entry, Result, Score, Source};
 
@@ -26,7 +26,7 @@ pub(crate) fn score(source: &dyn Source) -> Result<Score> {
                 _ => otherwise,
             })
         }
-        Entry::Folder => Ok(if any(source, "")? { Score::CERTAIN } else { Score::NO }),
+        Entry::Folder => Ok(if partitions::any(source)? { Score::CERTAIN } else { Score::NO }),
         Entry::Prefix(prefix) => Ok(if any(source, prefix)? { Score::LIKELY } else { Score::NO }),
     }
 }
@@ -65,6 +65,8 @@ mod tests {
     #[test]
     fn names_decide() {
         assert_eq!(of_folder(&["a.parquet", "README.md"]), Score::CERTAIN);
+        assert_eq!(of_folder(&["year=2024/month=1/a.parquet"]), Score::CERTAIN);
+        assert_eq!(of_folder(&["data/a.parquet", "year=2024/a.csv"]), Score::NO);
         assert_eq!(of_folder(&["_metadata", ".a.parquet", "_b.parquet"]), Score::NO);
     }
 }

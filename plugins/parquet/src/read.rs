@@ -7,12 +7,14 @@ mod file;
 mod footer;
 mod header;
 mod pages;
+pub(crate) mod partitions;
 mod schema;
 mod stream;
 
 use crate::SUFFIXES;
 use file::SourceFile;
 use parquet::file::metadata::ParquetMetaData;
+use partitions::{Member, Partitions};
 use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
@@ -25,17 +27,25 @@ pub(crate) struct Reader;
 impl RecordReader for Reader {
     fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
         let mut files = Vec::new();
-        for name in file_names(source.as_ref())? {
+        let members = members(source.as_ref(), context)?;
+        for Member { name, .. } in &members {
             context.check_cancelled()?;
-            let file = SourceFile::open(&source, &name)?;
-            let metadata = footer::read(&file, context.limits()).map_err(|error| error.file(&name))?;
+            let file = SourceFile::open(&source, name)?;
+            let metadata = footer::read(&file, context.limits()).map_err(|error| error.file(name))?;
             let fields = Fields::empty();
             files.push(OpenFile { file, metadata: Arc::new(metadata), fields });
         }
-        let schema = schema::of_all(&mut files)?;
+        let own = schema::of_all(&mut files)?;
+        let (partitions, schema) = Partitions::new(&members, &own)?;
         let mut groups = Vec::new();
         let mut splits = Vec::new();
-        for file in &files {
+        for (number, file) in files.iter().enumerate() {
+            if file.metadata.num_row_groups() == 0 {
+                // Each file has a place among the splits.
+                let name = file.file.name().to_owned();
+                splits.push(Split { file: name, records: Some(0), ..Split::default() });
+                groups.push((number, None));
+            }
             for (index, group) in file.metadata.row_groups().iter().enumerate() {
                 let ranges =
                     group.columns().iter().map(parquet::file::metadata::ColumnChunkMetaData::byte_range);
@@ -45,10 +55,11 @@ impl RecordReader for Reader {
                     bytes: ranges.map(|(_, len)| len).sum(),
                     records: u64::try_from(group.num_rows()).ok(),
                 });
-                groups.push(RowGroup { file: file.clone(), index });
+                groups.push((number, Some(RowGroup { file: file.clone(), index })));
             }
         }
-        Ok(Box::new(Set { schema, groups, splits, most: context.limits().header_bytes }))
+        let most = context.limits().header_bytes;
+        Ok(Box::new(Set { schema, own, partitions, groups, splits, most }))
     }
 }
 
@@ -63,7 +74,12 @@ struct OpenFile {
 
 struct Set {
     schema: SchemaRef,
-    groups: Vec<RowGroup>,
+    /// The columns that the files have.
+    own: SchemaRef,
+    /// Those that their folders say.
+    partitions: Partitions,
+    /// Of each split its file and its row group; a file without rows may have none.
+    groups: Vec<(usize, Option<RowGroup>)>,
     splits: Vec<Split>,
     /// Bytes that a page, or what one row is decoded to, may have.
     most: u64,
@@ -79,8 +95,14 @@ impl RecordSet for Set {
     }
 
     fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        let group = self.groups.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
-        stream::open(group, &self.schema, request, self.most)
+        let missing = || Error::plugin(format!("no split {split}"));
+        let (file, group) = self.groups.get(split).ok_or_else(missing)?;
+        let (request, keys) = self.partitions.divide(request);
+        let stream = match group {
+            Some(group) => stream::open(group, &self.own, &request, self.most),
+            None => stream::empty(&self.own, &request),
+        };
+        self.partitions.beside(stream?, *file, &keys)
     }
 }
 
@@ -88,17 +110,19 @@ impl RecordSet for Set {
 ///
 /// # Errors
 /// Malformed, if there are none.
-fn file_names(source: &dyn Source) -> Result<Vec<String>> {
-    let prefix = match source.entry() {
-        Entry::File(name) => return Ok(vec![name.clone()]),
-        Entry::Folder => "",
-        Entry::Prefix(prefix) => prefix,
+fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<Member>> {
+    let members: Vec<Member> = match source.entry() {
+        Entry::File(name) => vec![Member::plain(name.clone())],
+        Entry::Folder => partitions::members(source, context)?,
+        Entry::Prefix(prefix) => {
+            let names = source.list(prefix)?.into_iter().filter(|name| is_member(name));
+            names.map(Member::plain).collect()
+        }
     };
-    let names: Vec<String> = source.list(prefix)?.into_iter().filter(|name| is_member(name)).collect();
-    if names.is_empty() {
+    if members.is_empty() {
         return Err(Error::malformed("no Parquet files here").expected(format!("*{}", SUFFIXES[0])));
     }
-    Ok(names)
+    Ok(members)
 }
 
 /// Whether a folder's file of this name is one of its data: not hidden, and no summary (`_metadata`).

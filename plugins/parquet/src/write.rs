@@ -13,7 +13,7 @@ use stored::Stored;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Encoded, Group, PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Loss, Options, Result, Target};
+use tensorferry_sdk::{ByteSink, Context, Error, Loss, Options, Result, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -74,6 +74,9 @@ impl RecordPlan for Plan {
     }
 
     fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+        if self.stored.schema.fields().is_empty() && batches.iter().any(|batch| batch.num_rows() > 0) {
+            return Err(Error::unsupported("rows without columns: nothing of them would be in the file"));
+        }
         let note = encode::row_group(&self.stored, &self.properties, batches, output)?;
         Ok(Encoded { note, losses: Vec::new() })
     }

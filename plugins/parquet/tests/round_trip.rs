@@ -4,11 +4,13 @@
 mod common;
 
 use common::{batches, file, folder, open, read, rows, write};
+use ferry_parquet::Parquet;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::builder::{
     Float32Builder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder, StringDictionaryBuilder,
 };
-use tensorferry_sdk::arrow_array::types::Int32Type;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{Int32Type, Int64Type};
 use tensorferry_sdk::arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
     Float64Array, Int64Array, LargeStringArray, NullArray, RecordBatch, StringArray, StructArray,
@@ -16,7 +18,7 @@ use tensorferry_sdk::arrow_array::{
 };
 use tensorferry_sdk::arrow_schema::{DataType, Field, Schema};
 use tensorferry_sdk::records::Batches;
-use tensorferry_sdk::{ErrorKind, Limits, MemorySource};
+use tensorferry_sdk::{ErrorKind, Format, Limits, MemoryContext, MemorySource, Options, Side};
 
 fn floats(lists: &[Option<&[f32]>]) -> ArrayRef {
     let item = Field::new("element", DataType::Float32, true);
@@ -151,7 +153,9 @@ fn no_rows_and_no_columns() {
     let written = write(&schema, &[], &[]).unwrap();
     let set =
         open(MemorySource::file("in.parquet", &written.files["out.parquet"][..]), Limits::default()).unwrap();
-    assert_eq!((set.schema(), set.splits().len()), (schema.clone(), 0));
+    // A file without rows has its place among the splits too.
+    let splits: Vec<_> = set.splits().iter().map(|split| split.records).collect();
+    assert_eq!((set.schema(), splits), (schema.clone(), vec![Some(0)]));
     let written = write(&schema, &[vec![numbers(0)], vec![numbers(2)]], &[]).unwrap();
     assert_eq!(read(&written.files["out.parquet"]).unwrap(), [numbers(2)]);
 }
@@ -217,4 +221,49 @@ fn the_same_columns_under_another_arrow_type_are_read_as_the_first() {
     assert_eq!(set.schema().field(0), &Field::new("s", DataType::Utf8, true));
     let back = batches(set.as_ref(), &Batches::default()).unwrap();
     assert_eq!(back[1].column(0).as_ref(), &StringArray::from(vec!["b"]) as &dyn Array);
+}
+
+#[test]
+fn folders_say_columns() {
+    let id = |id: i64| {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![id, id]));
+        file(&[rows(vec![("id", column)])], &[])
+    };
+    let files = [id(1), id(2), id(3)];
+    let names = ["day=1/b=x/a.parquet", "day=-2/b=__HIVE_DEFAULT_PARTITION__/a.parquet", "z.parquet"];
+    let files: Vec<(&str, &[u8])> = names.into_iter().zip(files.iter().map(Vec::as_slice)).collect();
+    let context = MemoryContext::default();
+    let reader = Parquet.record_reader(&Options::defaults(&[], Side::Reader)).unwrap();
+    let others = [("other/a.parquet", &b"not read"[..]), ("_hidden=1/a.parquet", b"not read")];
+    let all: Vec<_> = files.iter().chain(&others).copied().collect();
+    let set = reader.open(Arc::new(folder(&all)), &context).unwrap();
+    assert!(context.notes().concat().contains("[\"other\"]"), "{:?}", context.notes());
+    let types: Vec<_> =
+        set.schema().fields().iter().map(|f| (f.name().clone(), f.data_type().clone())).collect();
+    let expected = [("id", DataType::Int64), ("day", DataType::Int32), ("b", DataType::Utf8)];
+    assert_eq!(types, expected.map(|(name, data_type)| (name.to_owned(), data_type)));
+    let request = Batches { columns: Some(vec![0, 1, 2]), ..Batches::default() };
+    for request in [request, Batches::default()] {
+        let shown: Vec<String> = batches(set.as_ref(), &request)
+            .unwrap()
+            .iter()
+            .map(|batch| {
+                let [id, day] = [0, 1].map(|column| batch.column(column));
+                let day = (!day.is_null(1)).then(|| day.as_primitive::<Int32Type>().value(1));
+                let b = batch.column(2).as_string::<i32>();
+                let b = (!b.is_null(1)).then(|| b.value(1));
+                format!("{} {day:?} {b:?}", id.as_primitive::<Int64Type>().value(1))
+            })
+            .collect();
+        // In the order of the paths.
+        assert_eq!(shown, ["2 Some(-2) None", "1 Some(1) Some(\"x\")", "3 None None"]);
+    }
+    let one = batches(set.as_ref(), &Batches { columns: Some(vec![1]), ..Batches::default() }).unwrap();
+    assert_eq!(
+        one.iter().map(|batch| (batch.num_columns(), batch.num_rows())).collect::<Vec<_>>(),
+        [(1, 2); 3]
+    );
+    let twice = folder(&[("id=1/a.parquet", files[0].1)]);
+    let error = open(twice, Limits::default()).err().unwrap().to_string();
+    assert!(error.contains("column \"id\"") && error.contains("folders"), "{error}");
 }

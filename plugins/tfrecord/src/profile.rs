@@ -29,9 +29,21 @@ struct Place {
     offset: u64,
 }
 
-/// What is known of a feature.
+/// A feature, and what has to be taken back if a record turns out to have it twice: of several entries
+/// of a map the last counts.
 #[derive(Debug, Clone)]
 struct Feature {
+    known: Known,
+    /// What was known before the record `changed_in`.
+    before: Known,
+    changed_in: u64,
+    /// The last record that has it.
+    seen_in: u64,
+}
+
+/// What is known of a feature.
+#[derive(Debug, Clone, Copy)]
+struct Known {
     /// The first record in which it is of each kind.
     kinds: [Option<Place>; 3],
     /// The fewest and the most values that it has; in each step, where it is a list.
@@ -67,7 +79,7 @@ impl Profile {
                     self.keys.add(*part, key)
                 }
             };
-            let known = &mut self.features[number];
+            let (known, added) = (&mut self.features[number].known, added.known);
             for (known, added) in known.kinds.iter_mut().zip(added.kinds) {
                 *known = known.or(added.map(|place| Place { file, record: first + place.record, ..place }));
             }
@@ -90,6 +102,7 @@ impl Profile {
         for ((part, key), feature) in named {
             // Names were checked when they were first met.
             let key_text = String::from_utf8_lossy(key).into_owned();
+            let feature = &feature.known;
             let kind = feature.kind().map_err(|error| error(&key_text, &name))?;
             let shape = if *part == Part::Features && (feature.least, feature.most) == (1, 1) {
                 Shape::Fixed(Vec::new())
@@ -115,6 +128,7 @@ impl Profile {
     pub(crate) fn losses(&self) -> Vec<Loss> {
         let mut losses = Vec::new();
         for ((_, key), feature) in self.keys.names().iter().zip(&self.features) {
+            let feature = &feature.known;
             let mut lose = |count: u64, what: &str| {
                 if count > 0 {
                     let why = format!("{count} times {what}: null, as if it were missing");
@@ -169,6 +183,7 @@ impl Tally for Profile {
         self.keys.begin();
         entries(data, message, |part, entry| {
             let feature = self.feature(part, entry.key)?;
+            feature.begin(number);
             if part == Part::Features {
                 return Ok(feature.see(entry.value, place)?);
             }
@@ -179,7 +194,9 @@ impl Tally for Profile {
                     Ok(feature.see(Pieces::One(step), place)?)
                 })
             })?;
-            feature.no_steps += u64::from(steps == 0);
+            if steps == 0 {
+                feature.change(number, |known| known.no_steps += 1);
+            }
             Ok(())
         })
     }
@@ -200,7 +217,25 @@ fn look_through(record: &[u8], message: MessageKind) -> Result<(), Broken> {
 }
 
 impl Feature {
-    const NEW: Self = Self { kinds: [None; 3], least: u64::MAX, most: 0, unset: 0, no_steps: 0 };
+    const NEW: Self = Self { known: Known::NEW, before: Known::NEW, changed_in: u64::MAX, seen_in: u64::MAX };
+
+    /// Before an entry of a record is looked at.
+    #[inline]
+    fn begin(&mut self, record: u64) {
+        if self.seen_in == record && self.changed_in == record {
+            self.known = self.before;
+        }
+        self.seen_in = record;
+    }
+
+    /// Changes what is known; after the first records this is rare.
+    #[cold]
+    fn change(&mut self, record: u64, change: impl FnOnce(&mut Known)) {
+        if self.changed_in != record {
+            (self.before, self.changed_in) = (self.known, record);
+        }
+        change(&mut self.known);
+    }
 
     /// Counts a feature of a record.
     #[inline]
@@ -217,16 +252,23 @@ impl Feature {
                 Ok::<(), Broken>(())
             })
         })?;
+        let known = &self.known;
         match seen {
-            None => self.unset += 1,
-            Some(kind) => {
-                self.kinds[kind as usize].get_or_insert(place);
-                self.least = self.least.min(values);
-                self.most = self.most.max(values);
-            }
+            None => self.change(place.record, |known| known.unset += 1),
+            Some(kind)
+                if known.kinds[kind as usize].is_some() && (known.least..=known.most).contains(&values) => {}
+            Some(kind) => self.change(place.record, |known| {
+                known.kinds[kind as usize].get_or_insert(place);
+                known.least = known.least.min(values);
+                known.most = known.most.max(values);
+            }),
         }
         Ok(())
     }
+}
+
+impl Known {
+    const NEW: Self = Self { kinds: [None; 3], least: u64::MAX, most: 0, unset: 0, no_steps: 0 };
 
     /// The kind of all its lists, or what makes an error of several.
     fn kind(&self) -> Result<Option<Kind>, impl FnOnce(&str, &dyn Fn(usize) -> String) -> Error> {

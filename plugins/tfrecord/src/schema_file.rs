@@ -27,10 +27,11 @@
 
 use crate::columns::{Column, Fallback, Missing, Shape};
 use crate::message::{Kind, MessageKind, Part};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::DataType;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashSet;
+use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Context, Error, Result};
 
 /// The most values of a fixed shape.
@@ -158,32 +159,28 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
     Ok(SchemaFile { message: Some(message), columns })
 }
 
-fn data_type(name: &str) -> Option<(Option<Kind>, DataType)> {
-    let int = |leaf| Some((Some(Kind::Int64), leaf));
-    let time = |unit| int(DataType::Timestamp(unit, None));
-    match name {
-        "int8" => int(DataType::Int8),
-        "int16" => int(DataType::Int16),
-        "int32" => int(DataType::Int32),
-        "int64" => int(DataType::Int64),
-        "uint8" => int(DataType::UInt8),
-        "uint16" => int(DataType::UInt16),
-        "uint32" => int(DataType::UInt32),
-        "uint64" => int(DataType::UInt64),
-        "bool" => int(DataType::Boolean),
-        "date32" => int(DataType::Date32),
-        "date64" => int(DataType::Date64),
-        "timestamp[s]" => time(TimeUnit::Second),
-        "timestamp[ms]" => time(TimeUnit::Millisecond),
-        "timestamp[us]" => time(TimeUnit::Microsecond),
-        "timestamp[ns]" => time(TimeUnit::Nanosecond),
-        "float" | "float32" => Some((Some(Kind::Float), DataType::Float32)),
-        "double" | "float64" => Some((Some(Kind::Float), DataType::Float64)),
-        "binary" | "bytes" => Some((Some(Kind::Bytes), DataType::Binary)),
-        "utf8" | "string" => Some((Some(Kind::Bytes), DataType::Utf8)),
-        "null" => Some((None, DataType::Null)),
-        _ => None,
-    }
+/// The type of a word, and the kind of list that holds its values.
+fn data_type(word: &str) -> Option<(Option<Kind>, DataType)> {
+    let leaf = type_named(word)?;
+    let kind = match &leaf {
+        DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32
+        | DataType::UInt64
+        | DataType::Boolean
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Timestamp(_, None) => Some(Kind::Int64),
+        DataType::Float32 | DataType::Float64 => Some(Kind::Float),
+        DataType::Binary | DataType::Utf8 => Some(Kind::Bytes),
+        DataType::Null => None,
+        _ => return None,
+    };
+    Some((kind, leaf))
 }
 
 fn shape(dims: &[Option<usize>]) -> Option<Shape> {

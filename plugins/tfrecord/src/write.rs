@@ -4,6 +4,7 @@
 mod compress;
 mod encode;
 mod layout;
+mod shapes;
 mod view;
 
 use crate::codec::Codec;
@@ -16,6 +17,8 @@ use arrow_schema::SchemaRef;
 use compress::Compressor;
 use encode::Encoder;
 use layout::Layout;
+use shapes::Shapes;
+use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::records::{Encoded, PlacedPiece, RecordPlan, RecordWriter};
 use tensorferry_sdk::{ByteSink, Context, Loss, Options, Result, Target};
 
@@ -59,7 +62,8 @@ impl RecordWriter for TfRecordWriter {
             None => vec![name],
             Some(count) => (0..*count).map(|number| ShardName::of(&name, number, *count)).collect(),
         };
-        Ok(Box::new(TfRecordPlan { files, layout, compressor: Compressor { codec, level: *level } }))
+        let compressor = Compressor { codec, level: *level };
+        Ok(Box::new(TfRecordPlan { files, layout, compressor, shapes: Mutex::default() }))
     }
 }
 
@@ -68,6 +72,8 @@ struct TfRecordPlan {
     files: Vec<String>,
     layout: Layout,
     compressor: Compressor,
+    /// Of all pieces so far.
+    shapes: Mutex<Shapes>,
 }
 
 impl RecordPlan for TfRecordPlan {
@@ -88,11 +94,12 @@ impl RecordPlan for TfRecordPlan {
         let mut frames = Vec::new();
         let mut losses = encode::Losses::default();
         let mut record = Vec::new();
+        let mut shapes = Shapes::default();
         for batch in batches {
             let mut encoder = Encoder::new(&self.layout, batch, &mut losses)?;
             for row in 0..batch.num_rows() {
                 record.clear();
-                encoder.append(row, &mut record, &mut losses)?;
+                encoder.append(row, &mut record, &mut losses, &mut shapes)?;
                 frame::append(&mut frames, &record);
                 if is_plain && frames.len() >= PUSH {
                     output.write(&frames)?;
@@ -100,8 +107,13 @@ impl RecordPlan for TfRecordPlan {
                 }
             }
         }
+        self.shapes.lock().unwrap_or_else(PoisonError::into_inner).add(&shapes);
         let note = self.compressor.piece(&frames, output)?;
         Ok(Encoded { note, losses: losses.finish(&self.layout) })
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.shapes.lock().unwrap_or_else(PoisonError::into_inner).notes(&self.layout)
     }
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {

@@ -278,3 +278,38 @@ fn batches_and_projections_have_the_same_rows() {
         }
     }
 }
+
+#[test]
+fn of_several_entries_of_a_key_the_last_counts_whatever_their_kinds() {
+    let message = |feature: Feature| example(&[("x", feature)]).encode_to_vec();
+    let twice = |first: Feature, last: Feature| [message(first), message(last)].concat();
+    let records = [
+        message(floats(&[0.5])),
+        twice(ints(&[1, 2]), floats(&[1.5])),
+        twice(floats(&[9.0, 9.0]), floats(&[2.5])),
+        [twice(bytes(&[b"a"]), ints(&[7])), message(floats(&[3.5]))].concat(),
+    ];
+    for given in [&[][..], &[("infer", "1")]] {
+        let set = open_file(&frames(&records), given).unwrap();
+        let batches = all_rows(&*set);
+        let values: Vec<f32> = batches
+            .iter()
+            .flat_map(|batch| batch.column(0).as_primitive::<Float32Type>().values().to_vec())
+            .collect();
+        assert_eq!(values, [0.5, 1.5, 2.5, 3.5], "{given:?}");
+    }
+    // The last one contradicts the others' kind.
+    let contradiction = [message(floats(&[0.5])), twice(floats(&[1.5]), ints(&[1]))];
+    for given in [&[][..], &[("infer", "1")]] {
+        let read = open_file(&frames(&contradiction), given).map(|set| rows(&*set, &Batches::default()).1);
+        let error = match read {
+            Ok(error) => error.unwrap(),
+            Err(error) => error,
+        };
+        let said = error.to_string();
+        assert!(
+            said.contains("column \"x\"") && said.contains("int64_list") && said.contains("record 1"),
+            "{said}"
+        );
+    }
+}

@@ -102,4 +102,7 @@ pub trait RecordPlan: Send + Sync {
     ) -> AbiResult<()>;
     #[sabi(last_prefix_field)]
     fn close(&mut self) -> AbiResult<()>;
+    fn notes(&self) -> RVec<RString> {
+        RVec::new()
+    }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// Damages per file and sort: a longer file is damaged at places that lie evenly in it.
 const MOST: usize = 4096;
 /// A catalog of damaged bytes may claim terabytes of encoded data; this much is read of it.
-const MOST_BYTES: u64 = 1 << 20;
+pub(super) const MOST_BYTES: u64 = 1 << 20;
 
 /// Cuts and changes each file of a sample; how many inputs that made.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
@@ -39,11 +39,11 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     count
 }
 
-fn places(len: usize) -> impl Iterator<Item = usize> {
+pub(super) fn places(len: usize) -> impl Iterator<Item = usize> {
     (0..len).step_by(len.div_ceil(MOST).max(1))
 }
 
-fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
+pub(super) fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
     let mut other = sample.clone();
     other.files.insert(name.to_owned(), bytes);
     other
@@ -52,8 +52,7 @@ fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
 /// Probes and reads an input and what it holds; the names of its tensors, and of those it gave up.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MOST_BYTES, ..Limits::default() };
-    let (source, context) = (sample.source(), MemoryContext::new(limits));
-    let watched = Watched::new(&source);
+    let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits));
     let score = rules.calm(input, || rules.format.probe(&watched, &context));
     rules.holds(score, "probing fails by i/o alone", &input());
     let found = rules.calm(input, || {

@@ -1,7 +1,7 @@
 //! What a description must be.
 
 use super::rules::Rules;
-use crate::{Capabilities, ErrorKind, OptionKind, Options, Side};
+use crate::{Capabilities, ErrorKind, OptionKind, Options, Result, Side};
 use std::collections::HashSet;
 
 pub(super) fn check(rules: &Rules<'_>) {
@@ -21,15 +21,10 @@ pub(super) fn check(rules: &Rules<'_>) {
     for magic in &description.magic {
         rules.require(!magic.bytes.is_empty(), "magic has bytes", || format!("at offset {}", magic.offset));
     }
-    let can = |capability| description.capabilities.has(capability);
-    rules.require(
-        can(Capabilities::READ) || can(Capabilities::WRITE),
-        "a format reads or writes",
-        String::new,
-    );
+    rules.require(description.reads() || description.writes(), "a format reads or writes", String::new);
     check_options(rules);
-    check_side(rules, Capabilities::READ, Side::Reader);
-    check_side(rules, Capabilities::WRITE, Side::Writer);
+    check_side(rules, Capabilities::READ, Side::Reader, |options| rules.format.reader(options).map(drop));
+    check_side(rules, Capabilities::WRITE, Side::Writer, |options| rules.format.writer(options).map(drop));
 }
 
 fn check_options(rules: &Rules<'_>) {
@@ -57,15 +52,14 @@ fn check_options(rules: &Rules<'_>) {
 }
 
 /// A declared side is given under default options; one that is not declared is unsupported.
-fn check_side(rules: &Rules<'_>, capability: Capabilities, side: Side) {
+pub(super) fn check_side(
+    rules: &Rules<'_>,
+    capability: Capabilities,
+    side: Side,
+    make: impl FnOnce(&Options) -> Result<()>,
+) {
     let options = Options::defaults(&rules.description.options, side);
-    let made = rules.calm(
-        || format!("{side:?} with default options"),
-        || match side {
-            Side::Reader => rules.format.reader(&options).map(drop),
-            Side::Writer => rules.format.writer(&options).map(drop),
-        },
-    );
+    let made = rules.calm(|| format!("{side:?} with default options"), || make(&options));
     let declared = rules.description.capabilities.has(capability);
     match made {
         Ok(()) => rules.require(declared, "what a format can do is declared", || format!("{side:?}")),

@@ -29,8 +29,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) {
 /// Reads a sample, watching its buffers.
 fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Catalog> {
     let title = || format!("{}, under {limits:?}", sample.title());
-    let (source, context) = (sample.source(), MemoryContext::new(limits.clone()));
-    let watched = Watched::new(&source);
+    let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits.clone()));
     let catalog = rules.calm(title, || rules.read(&watched, &context).map(|view| view.catalog().clone()));
     rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
     catalog

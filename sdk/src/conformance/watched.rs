@@ -1,19 +1,19 @@
 //! A source that watches what is asked of it: a buffer that is longer than its file was allocated by
 //! a length that nobody checked.
 
-use crate::{Entry, FileId, Result, Source};
+use crate::{Entry, FileId, MemorySource, Result, Source};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Buffers up to this length may be longer than the file: a fixed one on the stack.
 const SMALL: u64 = 64 << 10;
 
-pub(super) struct Watched<'a> {
-    source: &'a dyn Source,
+pub(super) struct Watched {
+    source: MemorySource,
     too_long: AtomicBool,
 }
 
-impl<'a> Watched<'a> {
-    pub(super) fn new(source: &'a dyn Source) -> Self {
+impl Watched {
+    pub(super) fn new(source: MemorySource) -> Self {
         Self { source, too_long: AtomicBool::new(false) }
     }
 
@@ -24,7 +24,7 @@ impl<'a> Watched<'a> {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl Source for Watched<'_> {
+impl Source for Watched {
     fn entry(&self) -> &Entry {
         self.source.entry()
     }

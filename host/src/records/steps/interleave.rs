@@ -16,7 +16,7 @@ const BATCH_ROWS: usize = 1024;
 pub(super) static INTERLEAVE: Kind = Kind {
     name: "interleave",
     summary: "several files in turns",
-    details: "It has to be the first step. A file that holds no records takes no turn.",
+    details: "It has to be the first step. A file without records passes its turn on, and its place to the next file.",
     argument: Argument::Required("CYCLE", "how many files are open at a time"),
     keys: &[Key {
         name: "block_length",

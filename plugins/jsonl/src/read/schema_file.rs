@@ -16,7 +16,7 @@
 //! | Field | Means |
 //! |---|---|
 //! | `name` | the key, and the column |
-//! | `type` | `int8` to `int64`, `uint8` to `uint64`, `bool`, `float32` or `float`, `float64` or `double`, `binary` or `bytes` (base64), `utf8` or `string`, `date32`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`; or any type as Arrow's Rust library writes it |
+//! | `type` | `int8` to `int64`, `uint8` to `uint64`, `bool`, `float16`, `float32` or `float`, `float64` or `double`, `binary` or `bytes` (base64), `utf8` or `string`, `date32`, `date64`, `timestamp[s]`, `[ms]`, `[us]`, `[ns]`, `[us, UTC]`; or any type as Arrow's Rust library writes it |
 //! | `shape` | `[]` (the default) is one value, numbers are lists of this length, `null` as the first is a list of any |
 //! | `required` | a missing key and a null are errors |
 
@@ -24,7 +24,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
-use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tensorferry_sdk::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Context, Error, Result};
 
 #[derive(Deserialize)]
@@ -69,7 +70,7 @@ fn parse(text: &[u8]) -> Result<SchemaRef> {
         if !names.insert(entry.name.clone()) {
             return Err(wrong("is there twice"));
         }
-        let leaf = data_type(&entry.data_type).ok_or_else(|| {
+        let leaf = type_named(&entry.data_type).ok_or_else(|| {
             wrong("has an unknown type").expected("int64, float32, utf8, ...").found(&entry.data_type)
         })?;
         let shaped = shaped(leaf, &entry.shape).ok_or_else(|| {
@@ -78,31 +79,6 @@ fn parse(text: &[u8]) -> Result<SchemaRef> {
         fields.push(Field::new(&entry.name, shaped, !entry.required));
     }
     Ok(Arc::new(Schema::new(fields)))
-}
-
-fn data_type(name: &str) -> Option<DataType> {
-    let time = |unit| DataType::Timestamp(unit, None);
-    Some(match name {
-        "int8" => DataType::Int8,
-        "int16" => DataType::Int16,
-        "int32" => DataType::Int32,
-        "int64" => DataType::Int64,
-        "uint8" => DataType::UInt8,
-        "uint16" => DataType::UInt16,
-        "uint32" => DataType::UInt32,
-        "uint64" => DataType::UInt64,
-        "bool" => DataType::Boolean,
-        "float" | "float32" => DataType::Float32,
-        "double" | "float64" => DataType::Float64,
-        "binary" | "bytes" => DataType::Binary,
-        "utf8" | "string" => DataType::Utf8,
-        "date32" => DataType::Date32,
-        "timestamp[s]" => time(TimeUnit::Second),
-        "timestamp[ms]" => time(TimeUnit::Millisecond),
-        "timestamp[us]" => time(TimeUnit::Microsecond),
-        "timestamp[ns]" => time(TimeUnit::Nanosecond),
-        other => other.parse().ok()?,
-    })
 }
 
 /// Lists of lists, from the inside.
@@ -123,6 +99,7 @@ mod tests {
 
     use super::*;
     use tensorferry_sdk::ErrorKind;
+    use tensorferry_sdk::arrow_schema::TimeUnit;
 
     #[test]
     fn a_schema_has_what_the_file_says() {

@@ -27,7 +27,8 @@ pub(super) struct Stretch {
     pub(super) rows: Option<u64>,
 }
 
-/// Cuts a file into stretches; a compressed one is one.
+/// Cuts a file into stretches, an empty one into one as well: each file has a place among the splits. A
+/// compressed one is one.
 ///
 /// # Errors
 /// I/o; over a limit, for a line that is too long to hold in memory.
@@ -44,7 +45,7 @@ pub(super) fn of_file(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> 
         first_line: (start == 0).then_some(0),
         rows: None,
     };
-    if codec != Codec::Plain {
+    if codec != Codec::Plain || len == 0 {
         return Ok(vec![stretch(0, len)]);
     }
     let mut stretches = Vec::new();

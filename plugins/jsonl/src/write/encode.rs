@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::temporal_conversions::as_datetime;
 use tensorferry_sdk::arrow_array::types::{
-    ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType,
+    ArrowPrimitiveType, ArrowTimestampType, Float16Type, Float32Type, Float64Type, TimestampMicrosecondType,
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
 use tensorferry_sdk::arrow_array::{Array, RecordBatch, new_empty_array};
-use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, TimeUnit};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Schema, TimeUnit};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
 /// How rows become lines.
@@ -42,9 +42,15 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
             continue;
         }
         kept.push(index);
-        if has_bytes(field.data_type()) {
-            let why = "JSON has no bytes: they are written in base64, and are read as strings unless the schema says otherwise";
-            losses.push(Loss::new(LossKind::Metadata, field.name(), why));
+        for (is_such, what, how) in
+            [(is_bytes as fn(&DataType) -> bool, "bytes", "base64"), (is_time, "times", "text")]
+        {
+            if has(field.data_type(), is_such) {
+                let why = format!(
+                    "JSON has no {what}: they are written as {how}, and are read as strings unless the schema says otherwise"
+                );
+                losses.push(Loss::new(LossKind::Metadata, field.name(), why));
+            }
         }
     }
     if kept.is_empty() && !losses.is_empty() {
@@ -61,40 +67,50 @@ fn writable(field: &FieldRef) -> Result<(), ArrowError> {
     arrow_json::writer::make_encoder(field, &array, &options).map(drop)
 }
 
-fn has_bytes(data_type: &DataType) -> bool {
-    let any = |fields: &[Arc<Field>]| fields.iter().any(|field| has_bytes(field.data_type()));
+fn is_bytes(data_type: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
+    matches!(data_type, Binary | LargeBinary | BinaryView | FixedSizeBinary(_))
+}
+
+fn is_time(data_type: &DataType) -> bool {
+    data_type.is_temporal()
+}
+
+/// Whether values of such a type are anywhere in a type.
+fn has(data_type: &DataType, is_such: fn(&DataType) -> bool) -> bool {
+    let has = |data_type: &DataType| has(data_type, is_such);
     match data_type {
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            true
-        }
+        found if is_such(found) => true,
         DataType::List(field)
         | DataType::LargeList(field)
         | DataType::FixedSizeList(field, _)
         | DataType::ListView(field)
         | DataType::LargeListView(field)
-        | DataType::Map(field, _) => has_bytes(field.data_type()),
-        DataType::Struct(fields) => any(fields),
-        DataType::Dictionary(_, values) => has_bytes(values),
-        DataType::RunEndEncoded(_, values) => has_bytes(values.data_type()),
+        | DataType::Map(field, _) => has(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has(field.data_type())),
+        DataType::Dictionary(_, values) => has(values),
+        DataType::RunEndEncoded(_, values) => has(values.data_type()),
         _ => false,
     }
 }
 
 impl Lines {
-    /// The lines of some rows.
+    /// The lines of some rows, and what their values lost.
     ///
     /// # Errors
     /// Unsupported, for values that the library has no text for.
-    pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<Vec<u8>> {
+    pub(super) fn encode(&self, batches: &[RecordBatch]) -> Result<(Vec<u8>, Vec<Loss>)> {
         let refused =
             |error: ArrowError| Error::unsupported(error.to_string()).context("JSON cannot say these rows");
         let mut text = Vec::new();
+        let mut numbers = Numbers::default();
         let has_no_text = Arc::new(AtomicBool::new(false));
         let mut writer = WriterBuilder::new()
             .with_explicit_nulls(self.nulls)
             .with_encoder_factory(Arc::new(InStrings { has_no_text: has_no_text.clone() }))
             .build::<_, LineDelimited>(&mut text);
         for batch in batches {
+            numbers.look(batch);
             let projected =
                 self.kept.as_ref().map(|kept| batch.project(kept)).transpose().map_err(refused)?;
             writer.write(projected.as_ref().unwrap_or(batch)).map_err(refused)?;
@@ -104,8 +120,53 @@ impl Lines {
         if has_no_text.load(Ordering::Relaxed) {
             return Err(Error::unsupported("a timestamp beyond the years that have a text"));
         }
-        Ok(text)
+        Ok((text, numbers.losses()))
     }
+}
+
+/// By column, whether there are numbers that JSON writes as strings, and others.
+#[derive(Default)]
+struct Numbers(Vec<(String, bool, bool)>);
+
+impl Numbers {
+    fn look(&mut self, batch: &RecordBatch) {
+        for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+            let Some((strings, others)) = numbers(column) else { continue };
+            match self.0.iter_mut().find(|(name, ..)| name == field.name()) {
+                Some((_, seen, seen_others)) => {
+                    *seen |= strings;
+                    *seen_others |= others;
+                }
+                None => self.0.push((field.name().clone(), strings, others)),
+            }
+        }
+    }
+
+    /// Where a column has no other numbers, nothing shows that the strings are some.
+    fn losses(self) -> Vec<Loss> {
+        let why = "JSON has no NaN and no infinity: they are written as strings, and are read so where a column \
+                   has no other numbers, unless the schema says otherwise";
+        let lost = self.0.into_iter().filter(|(_, strings, others)| *strings && !others);
+        lost.map(|(name, ..)| Loss::new(LossKind::Metadata, name, why)).collect()
+    }
+}
+
+/// Whether a column of floats, or lists of them, has some that are not finite, and some that are.
+fn numbers(column: &dyn Array) -> Option<(bool, bool)> {
+    fn of<T: ArrowPrimitiveType>(column: &dyn Array, is_finite: fn(T::Native) -> bool) -> (bool, bool) {
+        let values = column.as_primitive::<T>();
+        let finite = values.iter().flatten().filter(|&value| is_finite(value)).count();
+        (finite < values.len() - values.null_count(), finite > 0)
+    }
+    Some(match column.data_type() {
+        DataType::Float16 => of::<Float16Type>(column, |value| value.is_finite()),
+        DataType::Float32 => of::<Float32Type>(column, f32::is_finite),
+        DataType::Float64 => of::<Float64Type>(column, f64::is_finite),
+        DataType::List(_) => return numbers(column.as_list::<i32>().values()),
+        DataType::LargeList(_) => return numbers(column.as_list::<i64>().values()),
+        DataType::FixedSizeList(..) => return numbers(column.as_fixed_size_list().values()),
+        _ => return None,
+    })
 }
 
 /// Encodes in strings what JSON has no other way to say.

@@ -5,10 +5,9 @@ use ferry_jsonl::JsonLines;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
-use tensorferry_sdk::records::{Batches, RecordSet, from_stream};
-use tensorferry_sdk::{
-    Format, Limits, Loss, MemoryContext, MemorySource, Options, Result, Side, Source, Target,
-};
+use tensorferry_sdk::memory::records;
+use tensorferry_sdk::records::{Batches, RecordSet};
+use tensorferry_sdk::{Limits, Loss, MemoryContext, MemorySource, Result, Source, Target};
 
 /// Opens a source under these options of the reader.
 pub(crate) fn open(
@@ -25,19 +24,12 @@ pub(crate) fn open_beside(
     given: &[(&str, &str)],
     context: &MemoryContext,
 ) -> Result<Box<dyn RecordSet>> {
-    let options = Options::check(&JsonLines.describe().options, Side::Reader, &pairs(given))?;
-    JsonLines.record_reader(&options)?.open(Arc::new(source), context)
+    records::open(&JsonLines, &pairs(given), Arc::new(source), context)
 }
 
 /// All batches of all splits.
 pub(crate) fn batches(set: &dyn RecordSet, request: &Batches) -> Result<Vec<RecordBatch>> {
-    let mut all = Vec::new();
-    for split in 0..set.splits().len() {
-        for batch in set.stream(split, request)? {
-            all.push(batch.map_err(from_stream)?);
-        }
-    }
-    Ok(all)
+    Ok(records::read(set, request)?.concat())
 }
 
 /// The one batch of a short text.
@@ -61,17 +53,11 @@ pub(crate) fn write(
     name: &str,
     given: &[(&str, &str)],
 ) -> Result<(Vec<u8>, Vec<Loss>)> {
-    let options = Options::check(&JsonLines.describe().options, Side::Writer, &pairs(given))?;
-    let target = Target::File(name.to_owned());
-    let writer = JsonLines.record_writer(&options)?;
-    let plan = writer.plan(&pieces[0].schema(), None, &target, &MemoryContext::default())?;
-    let mut bytes = Vec::new();
-    plan.begin(0, &mut bytes)?;
-    for piece in pieces {
-        plan.encode(0, std::slice::from_ref(piece), &mut bytes)?;
-    }
-    plan.finish(0, &[], &mut bytes)?;
-    Ok((bytes, plan.losses()))
+    let (schema, target) = (pieces[0].schema(), Target::File(name.to_owned()));
+    let pieces: Vec<_> = pieces.iter().map(|piece| vec![piece.clone()]).collect();
+    let context = MemoryContext::default();
+    let mut output = records::write(&JsonLines, &pairs(given), &schema, &pieces, &target, &context)?;
+    Ok((output.files.pop_first().unwrap().1, output.losses))
 }
 
 /// The lines of some rows.

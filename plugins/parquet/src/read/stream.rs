@@ -10,8 +10,10 @@ use parquet::basic::Type;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tensorferry_sdk::arrow_array::{Array, RecordBatch, RecordBatchOptions, RecordBatchReader};
-use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
+use tensorferry_sdk::arrow_array::{
+    Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader,
+};
+use tensorferry_sdk::arrow_schema::{ArrowError, Fields, Schema, SchemaRef};
 use tensorferry_sdk::records::{Batched, Batches, stream_error};
 use tensorferry_sdk::{Error, Result};
 
@@ -24,6 +26,21 @@ pub(super) struct RowGroup {
     pub(super) index: usize,
 }
 
+/// A stream of no rows.
+///
+/// # Errors
+/// A plugin error, for columns that are not there.
+pub(super) fn empty(schema: &SchemaRef, request: &Batches) -> Result<Batched> {
+    let schema = Arc::new(projected(schema, request)?);
+    Ok(Box::new(RecordBatchIterator::new(std::iter::empty(), schema)))
+}
+
+fn projected(schema: &SchemaRef, request: &Batches) -> Result<Schema> {
+    let all = || (0..schema.fields().len()).collect();
+    let columns: Vec<usize> = request.columns.clone().unwrap_or_else(all);
+    schema.project(&columns).map_err(|error| Error::plugin(one_line(&error.to_string())))
+}
+
 /// Streams the columns that are asked for. A page, or what a row is decoded to, may have `most` bytes.
 ///
 /// # Errors
@@ -31,7 +48,7 @@ pub(super) struct RowGroup {
 pub(super) fn open(group: &RowGroup, schema: &SchemaRef, request: &Batches, most: u64) -> Result<Batched> {
     let all = schema.fields().len();
     let columns = request.columns.clone().unwrap_or_else(|| (0..all).collect());
-    let schema = schema.project(&columns).map_err(|error| Error::plugin(one_line(&error.to_string())))?;
+    let schema = projected(schema, request)?;
     let rows = u64::try_from(group.file.metadata.row_group(group.index).num_rows()).unwrap_or(0);
     let pages = OneGroup {
         file: group.file.file.clone(),

@@ -2,47 +2,22 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "tests; not every test file uses all of it")]
 
 use ferry_parquet::Parquet;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Batches, PlacedPiece, RecordSet, from_stream};
-use tensorferry_sdk::{
-    Entry, Format, Limits, Loss, MemoryContext, MemorySource, Options, Result, Side, Source, Target,
-};
-
-/// What was written.
-pub(crate) struct Written {
-    pub(crate) files: BTreeMap<String, Vec<u8>>,
-    pub(crate) losses: Vec<Loss>,
-}
+use tensorferry_sdk::memory::records::{self, RecordOutput};
+use tensorferry_sdk::records::{Batches, RecordSet};
+use tensorferry_sdk::{Entry, Limits, MemoryContext, MemorySource, Result, Source, Target};
 
 /// Writes pieces, dealt over the files in turn.
 pub(crate) fn write(
     schema: &SchemaRef,
     pieces: &[Vec<RecordBatch>],
     options: &[(&str, &str)],
-) -> Result<Written> {
+) -> Result<RecordOutput> {
     let given: Vec<_> = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    let options = Options::check(&Parquet.describe().options, Side::Writer, &given)?;
-    let writer = Parquet.record_writer(&options)?;
     let target = Target::File("out.parquet".to_owned());
-    let plan = writer.plan(schema, None, &target, &MemoryContext::default())?;
-    let mut files = BTreeMap::new();
-    for (file, name) in plan.files().iter().enumerate() {
-        let mut bytes = Vec::new();
-        plan.begin(file, &mut bytes)?;
-        let mut placed = Vec::new();
-        for batches in pieces.iter().skip(file).step_by(plan.files().len()) {
-            let offset = bytes.len() as u64;
-            let note = plan.encode(file, batches, &mut bytes)?.note;
-            let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-            placed.push(PlacedPiece { offset, len: bytes.len() as u64 - offset, rows, note });
-        }
-        plan.finish(file, &placed, &mut bytes)?;
-        files.insert(name.clone(), bytes);
-    }
-    Ok(Written { files, losses: plan.losses() })
+    records::write(&Parquet, &given, schema, pieces, &target, &MemoryContext::default())
 }
 
 /// One file with these pieces, under the default options.
@@ -55,19 +30,12 @@ pub(crate) fn file(pieces: &[RecordBatch], options: &[(&str, &str)]) -> Vec<u8> 
 
 /// Opens a source.
 pub(crate) fn open(source: impl Source + 'static, limits: Limits) -> Result<Box<dyn RecordSet>> {
-    let reader = Parquet.record_reader(&Options::defaults(&[], Side::Reader))?;
-    reader.open(Arc::new(source), &MemoryContext::new(limits))
+    records::open(&Parquet, &[], Arc::new(source), &MemoryContext::new(limits))
 }
 
 /// All batches of all splits.
 pub(crate) fn batches(set: &dyn RecordSet, request: &Batches) -> Result<Vec<RecordBatch>> {
-    let mut all = Vec::new();
-    for split in 0..set.splits().len() {
-        for batch in set.stream(split, request)? {
-            all.push(batch.map_err(from_stream)?);
-        }
-    }
-    Ok(all)
+    Ok(records::read(set, request)?.concat())
 }
 
 /// All rows of a file.

@@ -3,7 +3,7 @@
 use super::Column;
 use super::builder::{Builder, Misfit};
 use crate::keys::Keys;
-use crate::message::{MessageKind, entries};
+use crate::message::{MessageKind, Part, entries};
 use crate::wire::Broken;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
@@ -109,7 +109,14 @@ impl Rows {
                 return if *is_closed { Err(unknown(entry.key)) } else { Ok(()) };
             };
             let Some(place) = places[key] else { return Ok(()) };
-            builders[place].set(row, entry.value).map_err(|misfit| row_error(misfit, &names[key], records))
+            match builders[place].set(row, entry.value) {
+                Ok(()) => Ok(()),
+                Err(Misfit::Contradiction { .. }) if is_superseded(record, *message, part, entry.key) => {
+                    builders[place].rollback(row);
+                    Ok(())
+                }
+                Err(misfit) => Err(row_error(misfit, &names[key], records)),
+            }
         });
         if decoded.is_err() {
             for builder in builders {
@@ -150,6 +157,20 @@ impl Rows {
     pub(crate) fn take_unset(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.builders.iter_mut().map(Builder::take_unset)
     }
+}
+
+/// Whether a record has another entry of this key, which lies in it, after it: of several entries of a map
+/// the last counts, so that the others may contradict the schema.
+#[cold]
+fn is_superseded(record: &[u8], message: MessageKind, part: Part, key: &[u8]) -> bool {
+    let mut last = key.as_ptr();
+    let walked = entries::<Broken>(record, message, |other, entry| {
+        if other == part && entry.key == key {
+            last = entry.key.as_ptr();
+        }
+        Ok(())
+    });
+    walked.is_ok() && !std::ptr::eq(last, key.as_ptr())
 }
 
 #[cold]

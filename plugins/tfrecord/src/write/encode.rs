@@ -1,6 +1,7 @@
 //! Rows become messages. Lengths stand before what they are of, so each row is measured, then written.
 
 use super::layout::{Feature, Layout};
+use super::shapes::Shapes;
 use super::view::{Leaf, View};
 use crate::columns::Shape;
 use crate::message::{MessageKind, Part};
@@ -101,7 +102,13 @@ impl<'a> Encoder<'a> {
     ///
     /// # Errors
     /// Malformed, if the row contradicts the schema that was asked for.
-    pub(super) fn append(&mut self, row: usize, output: &mut Vec<u8>, losses: &mut Losses) -> Result<()> {
+    pub(super) fn append(
+        &mut self,
+        row: usize,
+        output: &mut Vec<u8>,
+        losses: &mut Losses,
+        shapes: &mut Shapes,
+    ) -> Result<()> {
         let Some(message) = self.layout.message else {
             // The one column holds whole records; none of them is null.
             if let Some(Leaf::Bytes(records)) = self.views.first().map(|view| &view.leaf) {
@@ -111,7 +118,7 @@ impl<'a> Encoder<'a> {
         };
         let mut maps = [0; 2];
         for (number, feature) in self.layout.features.iter().enumerate() {
-            let measured = self.measure(number, feature, row, losses)?;
+            let measured = self.measure(number, feature, row, losses, shapes)?;
             if let Some(measured) = measured {
                 maps[feature.part as usize] += 1 + prefixed(measured.entry);
             }
@@ -143,6 +150,7 @@ impl<'a> Encoder<'a> {
         feature: &Feature,
         row: usize,
         losses: &mut Losses,
+        shapes: &mut Shapes,
     ) -> Result<Option<Measured>> {
         let view = &self.views[number];
         if !view.has(row) {
@@ -150,6 +158,7 @@ impl<'a> Encoder<'a> {
                 return Err(Error::malformed("a row without a value that the schema requires")
                     .column(&feature.column));
             }
+            shapes.missing(number);
             return Ok(None);
         }
         let mut left_out = 0;
@@ -157,6 +166,7 @@ impl<'a> Encoder<'a> {
             let (measured, count, nulls) = measure_list(view, 0, row);
             left_out += nulls;
             fits(feature, count)?;
+            shapes.values(number, count);
             measured
         } else {
             let mut value = 0;

@@ -11,7 +11,8 @@ use tensorferry_proto::{
     BytesList, Example, Feature, FeatureList, FeatureLists, Features, FloatList, Int64List, Message,
     SequenceExample,
 };
-use tensorferry_sdk::records::{Batches, PlacedPiece, RecordSet, from_stream};
+use tensorferry_sdk::memory::records;
+use tensorferry_sdk::records::{Batches, RecordSet, from_stream};
 use tensorferry_sdk::{
     Context, Entry, Error, Format, Limits, Loss, MemoryContext, MemorySource, Options, Purpose, Result, Side,
     Source, Target,
@@ -50,9 +51,12 @@ pub(crate) fn threads(threads: usize) -> Threaded {
     Threaded { inner: MemoryContext::default(), threads }
 }
 
+fn pairs(given: &[(&str, &str)]) -> Vec<(String, String)> {
+    given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
 pub(crate) fn options(side: Side, given: &[(&str, &str)]) -> Options {
-    let given: Vec<_> = given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    Options::check(&TfRecord.describe().options, side, &given).unwrap()
+    Options::check(&TfRecord.describe().options, side, &pairs(given)).unwrap()
 }
 
 /// Files in memory.
@@ -66,7 +70,7 @@ pub(crate) fn open(
     given: &[(&str, &str)],
     context: &dyn Context,
 ) -> Result<Box<dyn RecordSet>> {
-    TfRecord.record_reader(&options(Side::Reader, given))?.open(Arc::new(source), context)
+    records::open(&TfRecord, &pairs(given), Arc::new(source), context)
 }
 
 /// Opens one file.
@@ -150,26 +154,10 @@ pub(crate) fn write(
     given: &[(&str, &str)],
     context: &dyn Context,
 ) -> Result<Output> {
-    let schema = batches[0].schema();
-    let writer = TfRecord.record_writer(&options(Side::Writer, given))?;
-    let plan = writer.plan(&schema, None, &Target::File("f.tfrecord".to_owned()), context)?;
-    let mut losses = plan.losses();
-    let mut files = BTreeMap::new();
-    for (number, name) in plan.files().iter().enumerate() {
-        let mut bytes = Vec::new();
-        plan.begin(number, &mut bytes)?;
-        let mut pieces = Vec::new();
-        for batch in batches.iter().skip(number).step_by(plan.files().len()) {
-            let offset = bytes.len() as u64;
-            let encoded = plan.encode(number, std::slice::from_ref(batch), &mut bytes)?;
-            losses.extend(encoded.losses);
-            let (len, rows) = (bytes.len() as u64 - offset, batch.num_rows() as u64);
-            pieces.push(PlacedPiece { offset, len, rows, note: encoded.note });
-        }
-        plan.finish(number, &pieces, &mut bytes)?;
-        files.insert(name.clone(), bytes);
-    }
-    Ok(Output { files, losses })
+    let pieces: Vec<_> = batches.iter().map(|batch| vec![batch.clone()]).collect();
+    let target = Target::File("f.tfrecord".to_owned());
+    let output = records::write(&TfRecord, &pairs(given), &batches[0].schema(), &pieces, &target, context)?;
+    Ok(Output { files: output.files, losses: output.losses })
 }
 
 /// The checksum of a frame, made without the crate.

@@ -76,6 +76,11 @@ impl abi::RecordPlan for LentRecordPlan {
     fn close(&mut self) -> AbiResult<()> {
         self.0.close()
     }
+
+    fn notes(&self) -> RVec<RString> {
+        let notes = |plan: &dyn RecordPlan| plan.notes().into_iter().map(RString::from).collect();
+        guard_or(RVec::new(), || self.0.get().map_or(RVec::new(), notes))
+    }
 }
 
 pub(super) struct RemoteRecordPlan {
@@ -117,6 +122,10 @@ impl RecordPlan for RemoteRecordPlan {
 
     fn losses(&self) -> Vec<Loss> {
         received_losses(self.object.losses())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.object.notes().into_iter().map(RString::into_string).collect()
     }
 
     fn begin(&self, file: usize, output: &mut dyn ByteSink) -> Result<()> {

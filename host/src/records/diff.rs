@@ -1,0 +1,364 @@
+//! Differences between two flows of records: how many there are, the columns, and what these hold, row by
+//! row, whatever the formats.
+//!
+//! Values are the same if they are so in the type that B has, so that a 32-bit integer is one of 64 bits, and
+//! a list of one value that value (see [`content`](super::content)); lists within lists of another type
+//! count flat. A null is as good as no column.
+
+use super::content::{flat, leaf_type};
+use super::flow::Flow;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{ArrowError, DataType, Schema};
+use std::fmt;
+use std::slice::from_ref;
+use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
+
+/// Characters of a value that are shown.
+const MOST_SHOWN: usize = 60;
+
+/// What a comparison found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compared {
+    /// Records of A and of B.
+    pub records: [u64; 2],
+    /// Columns of either.
+    pub columns: usize,
+    /// Those that differ, in A's order, then B's.
+    pub differences: Vec<Difference>,
+}
+
+impl Compared {
+    /// Whether both hold the same.
+    #[must_use]
+    pub fn is_equal(&self) -> bool {
+        self.records[0] == self.records[1] && self.differences.is_empty()
+    }
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Its name.
+    pub name: String,
+    /// What differs.
+    pub kind: DifferenceKind,
+}
+
+/// What differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DifferenceKind {
+    /// B does not have it, and in A it is not null throughout.
+    Missing,
+    /// A does not have it, and in B it is not null throughout.
+    Unexpected,
+    /// Its type in A and in B, between which values cannot be compared.
+    Type(String, String),
+    /// Its values.
+    Content {
+        /// In so many records, of those that both have.
+        records: u64,
+        /// The first of them, from 0.
+        first: u64,
+        /// What it is in A and in B, cut off where it is long.
+        values: [String; 2],
+    },
+}
+
+impl DifferenceKind {
+    /// The kind's word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Unexpected => "unexpected",
+            Self::Type(..) => "type",
+            Self::Content { .. } => "content",
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: column {:?}", self.kind.word(), self.name)?;
+        match &self.kind {
+            DifferenceKind::Missing => write!(f, ": only A has it"),
+            DifferenceKind::Unexpected => write!(f, ": only B has it"),
+            DifferenceKind::Type(a, b) => write!(f, ": {a} in A, {b} in B"),
+            DifferenceKind::Content { records: 1, first, values: [a, b] } => {
+                write!(f, ": differs in record {first}: {a} in A, {b} in B")
+            }
+            DifferenceKind::Content { records, first, values: [a, b] } => {
+                write!(f, ": differs in {records} records, first in record {first}: {a} in A, {b} in B")
+            }
+        }
+    }
+}
+
+/// Compares two flows, record by record.
+///
+/// # Errors
+/// Whatever either gives; unsupported, for values that cannot be compared.
+pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<Compared> {
+    let mut columns = columns(&a.schema(), &b.schema());
+    let (mut left, mut right) = (Rest::default(), Rest::default());
+    let mut records = [0; 2];
+    loop {
+        let (one, other) = (left.fill(a)?, right.fill(b)?);
+        let rows = match (one, other) {
+            (0, 0) => break,
+            // Of what only one has, only the number is of interest.
+            (0, rows) | (rows, 0) => rows,
+            (one, other) => one.min(other),
+        };
+        let (one, other) = (left.take(rows), right.take(rows));
+        if let (Some(one), Some(other)) = (&one, &other) {
+            for column in &mut columns {
+                column.compare(records[0], one, other)?;
+            }
+        }
+        for (count, batch) in records.iter_mut().zip([one, other]) {
+            *count += batch.map_or(0, |batch| batch.num_rows() as u64);
+        }
+    }
+    let found = columns.len();
+    Ok(Compared {
+        records,
+        columns: found,
+        differences: columns.into_iter().filter_map(Column::done).collect(),
+    })
+}
+
+/// What of a flow was pulled and not compared.
+#[derive(Default)]
+struct Rest {
+    batch: Option<RecordBatch>,
+}
+
+impl Rest {
+    /// How many rows there are; 0 at the end.
+    fn fill(&mut self, flow: &mut dyn Flow) -> Result<usize> {
+        if self.batch.is_none() {
+            self.batch = flow.next()?;
+        }
+        Ok(self.batch.as_ref().map_or(0, RecordBatch::num_rows))
+    }
+
+    fn take(&mut self, rows: usize) -> Option<RecordBatch> {
+        let batch = self.batch.take()?;
+        if rows < batch.num_rows() {
+            self.batch = Some(batch.slice(rows, batch.num_rows() - rows));
+        }
+        Some(batch.slice(0, rows))
+    }
+}
+
+/// A column of A, of B, or of both.
+struct Column {
+    name: String,
+    places: [Option<usize>; 2],
+    /// The type that values are compared as; none, if they cannot be.
+    compared: Option<DataType>,
+    types: [DataType; 2],
+    differing: u64,
+    first: Option<(u64, [String; 2])>,
+}
+
+fn columns(a: &Schema, b: &Schema) -> Vec<Column> {
+    let place = |schema: &Schema, name: &str| schema.index_of(name).ok();
+    let mut names: Vec<&String> = a.fields().iter().map(|field| field.name()).collect();
+    names.extend(b.fields().iter().map(|field| field.name()).filter(|name| place(a, name).is_none()));
+    let column = |name: &String| {
+        let places = [place(a, name), place(b, name)];
+        let data_type = |schema: &Schema, place: Option<usize>| {
+            place.map_or(DataType::Null, |place| schema.field(place).data_type().clone())
+        };
+        let types = [data_type(a, places[0]), data_type(b, places[1])];
+        let (from, to) = (leaf_type(&types[0]), leaf_type(&types[1]));
+        let to = if *to == DataType::Null { from } else { to };
+        let is_comparable = from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to);
+        let compared = is_comparable.then(|| to.clone());
+        Column { name: name.clone(), places, compared, types, differing: 0, first: None }
+    };
+    names.into_iter().map(column).collect()
+}
+
+impl Column {
+    /// Compares rows of both, the first of which is record `first`.
+    fn compare(&mut self, first: u64, a: &RecordBatch, b: &RecordBatch) -> Result<()> {
+        let Some(compared) = &self.compared else { return Ok(()) };
+        let rows = a.num_rows();
+        let array = |batch: &RecordBatch, place: Option<usize>| {
+            place.map_or_else(
+                || arrow_array::new_null_array(&DataType::Null, rows),
+                |p| batch.column(p).clone(),
+            )
+        };
+        let (a, b) = (array(a, self.places[0]), array(b, self.places[1]));
+        if a.data_type() == b.data_type() && *a == *b {
+            return Ok(());
+        }
+        let failed = |e: ArrowError| {
+            Error::unsupported(format!("values that cannot be compared: {e}")).column(&self.name)
+        };
+        let differing = differing(&a, &b, compared).map_err(failed)?;
+        if let (Some(&row), None) = (differing.first(), &self.first) {
+            let values = [shown(&a, row).map_err(failed)?, shown(&b, row).map_err(failed)?];
+            self.first = Some((first + row as u64, values));
+        }
+        self.differing += differing.len() as u64;
+        Ok(())
+    }
+
+    fn done(self) -> Option<Difference> {
+        let kind = match (self.compared, self.first, self.places) {
+            (None, _, _) => {
+                let [a, b] = self.types;
+                DifferenceKind::Type(a.to_string(), b.to_string())
+            }
+            (_, None, _) => return None,
+            (_, Some(_), [_, None]) => DifferenceKind::Missing,
+            (_, Some(_), [None, _]) => DifferenceKind::Unexpected,
+            (_, Some((first, values)), _) => {
+                DifferenceKind::Content { records: self.differing, first, values }
+            }
+        };
+        Some(Difference { name: self.name, kind })
+    }
+}
+
+/// The rows in which two columns differ.
+fn differing(a: &ArrayRef, b: &ArrayRef, compared: &DataType) -> Result<Vec<usize>, ArrowError> {
+    let differs: Box<dyn Fn(usize) -> bool> = if a.data_type() == b.data_type() {
+        // The rows of one converter compare as the values do, whatever is nested in them, and a number that
+        // is none is itself.
+        let converter = RowConverter::new(vec![SortField::new(a.data_type().clone())])?;
+        let (a, b) = (converter.convert_columns(from_ref(a))?, converter.convert_columns(from_ref(b))?);
+        Box::new(move |row| a.row(row) != b.row(row))
+    } else {
+        let converter = RowConverter::new(vec![SortField::new(compared.clone())])?;
+        let convert = |column: &ArrayRef| {
+            let (values, begins) = flat(column);
+            let values = arrow_cast::cast(&values, compared)?;
+            Ok::<_, ArrowError>((converter.convert_columns(&[values])?, begins))
+        };
+        let ((of_a, from_a), (of_b, from_b)) = (convert(a)?, convert(b)?);
+        let nulls = [a.logical_nulls(), b.logical_nulls()];
+        Box::new(move |row| {
+            let [null, other] =
+                nulls.each_ref().map(|nulls| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)));
+            if null || other {
+                return null != other;
+            }
+            let (a, b) = (from_a[row]..from_a[row + 1], from_b[row]..from_b[row + 1]);
+            a.len() != b.len() || a.zip(b).any(|(x, y)| of_a.row(x) != of_b.row(y))
+        })
+    };
+    Ok((0..a.len()).filter(|&row| differs(row)).collect())
+}
+
+fn shown(column: &ArrayRef, row: usize) -> Result<String, ArrowError> {
+    let options = FormatOptions::default().with_null("null");
+    let text = ArrayFormatter::try_new(column, &options)?.value(row).try_to_string()?;
+    let mut cut: String = text.chars().take(MOST_SHOWN).flat_map(char::escape_default).collect();
+    if text.chars().count() > MOST_SHOWN {
+        cut.push_str("...");
+    }
+    Ok(cut)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use arrow_array::types::Int64Type;
+    use arrow_array::{Float32Array, Float64Array, Int32Array, Int64Array, ListArray, StringArray};
+    use arrow_schema::SchemaRef;
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    struct Batches(SchemaRef, VecDeque<RecordBatch>);
+
+    impl Flow for Batches {
+        fn schema(&self) -> SchemaRef {
+            self.0.clone()
+        }
+
+        fn begin_epoch(&mut self, _epoch: u64) {}
+
+        fn next(&mut self) -> Result<Option<RecordBatch>> {
+            Ok(self.1.pop_front())
+        }
+    }
+
+    fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap()
+    }
+
+    /// In batches of at most so many rows.
+    fn flow(rows: &RecordBatch, at_once: usize) -> Batches {
+        let starts = (0..rows.num_rows()).step_by(at_once);
+        let batches = starts.map(|start| rows.slice(start, at_once.min(rows.num_rows() - start))).collect();
+        Batches(rows.schema(), batches)
+    }
+
+    fn compared(a: &RecordBatch, b: &RecordBatch) -> Compared {
+        let found = diff(&mut flow(a, 2), &mut flow(b, 3)).unwrap();
+        assert_eq!(found, diff(&mut flow(a, 100), &mut flow(b, 1)).unwrap());
+        found
+    }
+
+    #[test]
+    fn types_that_hold_the_same_do_not_differ() {
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([
+            Some(vec![Some(1)]),
+            None,
+            Some(vec![Some(-3)]),
+            Some(vec![Some(4)]),
+        ]);
+        let a = rows(vec![
+            ("n", Arc::new(Int32Array::from(vec![Some(1), None, Some(-3), Some(4)]))),
+            ("x", Arc::new(Float32Array::from(vec![0.5, f32::NAN, -0.0, 1.5]))),
+            ("none", Arc::new(Int64Array::from(vec![None; 4]))),
+        ]);
+        let b = rows(vec![
+            ("x", Arc::new(Float64Array::from(vec![0.5, f64::NAN, -0.0, 1.5]))),
+            ("n", Arc::new(lists)),
+        ]);
+        for (a, b) in [(&a, &b), (&b, &a), (&a, &a)] {
+            let found = compared(a, b);
+            assert!(found.is_equal(), "{found:?}");
+            assert_eq!((found.records, found.columns), ([4, 4], 3));
+        }
+    }
+
+    #[test]
+    fn each_column_that_differs_is_named_with_its_first_record() {
+        let a = rows(vec![
+            ("id", Arc::new(Int64Array::from(vec![1, 2, 3, 4, 5]))),
+            ("word", Arc::new(StringArray::from(vec!["a", "b", "c", "d", "e"]))),
+            ("only", Arc::new(Int64Array::from(vec![None, None, Some(1), None, None]))),
+        ]);
+        let b = rows(vec![
+            ("id", Arc::new(Int64Array::from(vec![1, 2, 7, 8]))),
+            ("word", Arc::new(StringArray::from(vec![Some("a"), Some("b"), Some("c"), None]))),
+            ("new", Arc::new(StringArray::from(vec!["x"; 4]))),
+        ]);
+        let found = compared(&a, &b);
+        assert_eq!((found.records, found.columns, found.is_equal()), ([5, 4], 4, false));
+        let said: Vec<String> = found.differences.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "content: column \"id\": differs in 2 records, first in record 2: 3 in A, 7 in B",
+                "content: column \"word\": differs in record 3: d in A, null in B",
+                "missing: column \"only\": only A has it",
+                "unexpected: column \"new\": only B has it",
+            ]
+        );
+        let shorter = compared(&a, &a.slice(0, 4));
+        assert!(shorter.differences.is_empty() && !shorter.is_equal());
+    }
+}

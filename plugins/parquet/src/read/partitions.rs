@@ -1,0 +1,271 @@
+//! Partitions, as Hive and Spark lay them out: folders called `key=value`, which say what a column is for all
+//! rows below them. The files themselves do not have the column.
+//!
+//! They are read as `pyarrow.dataset` reads them with `partitioning="hive"`: the columns come after those of the
+//! files, in the order in which their keys are met; a column is `Int32` if every value is such a number, else
+//! `Utf8`; `%20` stands for a space; `__HIVE_DEFAULT_PARTITION__`, and a file that is not below such a folder,
+//! for null; and files come in the order of their paths.
+
+use super::is_member;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::{
+    ArrayRef, Int32Array, RecordBatch, RecordBatchOptions, RecordBatchReader, StringArray, new_null_array,
+};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use tensorferry_sdk::records::{Batched, Batches};
+use tensorferry_sdk::{Context, Error, Result, Source};
+
+const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+/// How deep folders are entered. Partitions of more keys are nobody's.
+const MOST_DEPTH: usize = 16;
+/// How many names a note lists.
+const MOST_LISTED: usize = 4;
+
+/// A file, and what the folders that it lies in say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Member {
+    /// Its name.
+    pub(super) name: String,
+    keys: Vec<(String, Option<String>)>,
+}
+
+impl Member {
+    /// One that does not lie in such a folder.
+    pub(super) fn plain(name: String) -> Self {
+        Self { name, keys: Vec::new() }
+    }
+}
+
+/// The Parquet files of a folder and of its partitions; folders of other names are left out, with a note.
+///
+/// # Errors
+/// I/o; over a limit, where folders nest too deeply or hold too much.
+pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<Member>> {
+    let (mut members, mut left_out) = (Vec::new(), Vec::new());
+    let mut open = vec![Member::plain(String::new())];
+    let mut seen = 0;
+    while let Some(Member { name: folder, keys }) = open.pop() {
+        context.check_cancelled()?;
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        let (names, folders) = (source.list(&prefix)?, source.folders(&folder)?);
+        seen += names.len() as u64 + folders.len() as u64;
+        let most = context.limits().entries;
+        if seen > most {
+            return Err(Error::limit("too many files").expected(format!("at most {most}")).found(seen));
+        }
+        let names = names.into_iter().filter(|name| is_member(name));
+        members.extend(names.map(|name| Member { name, keys: keys.clone() }));
+        for below in folders {
+            match partition(&below) {
+                Some(_) if keys.len() == MOST_DEPTH => {
+                    let error = Error::limit("partitions within partitions");
+                    return Err(error.file(below).expected(format!("at most {MOST_DEPTH} deep")));
+                }
+                Some(key) => {
+                    let keys = keys.iter().cloned().chain([key]).collect();
+                    open.push(Member { name: below, keys });
+                }
+                None if is_hidden(&below) => {}
+                None => left_out.push(below),
+            }
+        }
+    }
+    if !left_out.is_empty() && !members.is_empty() {
+        let more = left_out.len().saturating_sub(MOST_LISTED);
+        left_out.truncate(MOST_LISTED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        context.note(&format!(
+            "folders that are not entered, as they are not called key=value: {left_out:?}{more}"
+        ));
+    }
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(members)
+}
+
+/// Whether a folder holds a Parquet file, at once or in its first partitions.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn any(source: &dyn Source) -> Result<bool> {
+    let mut folder = String::new();
+    for _ in 0..=MOST_DEPTH {
+        let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+        if source.list(&prefix)?.iter().any(|name| is_member(name)) {
+            return Ok(true);
+        }
+        match source.folders(&folder)?.into_iter().find(|below| partition(below).is_some()) {
+            Some(below) => folder = below,
+            None => break,
+        }
+    }
+    Ok(false)
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn is_hidden(path: &str) -> bool {
+    base(path).starts_with(['.', '_'])
+}
+
+/// What a folder's name says: a key and a value.
+fn partition(path: &str) -> Option<(String, Option<String>)> {
+    let (key, value) = base(path).split_once('=').filter(|(key, _)| !key.is_empty())?;
+    let value = (value != NULL).then(|| decoded(value));
+    (!is_hidden(path)).then(|| (decoded(key), value))
+}
+
+/// Text with `%20` for a space, and so on; text that makes no sense so stays as it is.
+fn decoded(text: &str) -> String {
+    let (bytes, mut plain, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let code = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match code.filter(|_| byte == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(code) => {
+                plain.push(code);
+                at += 3;
+            }
+            None => {
+                plain.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(plain).unwrap_or_else(|_| text.to_owned())
+}
+
+/// The columns that folders say.
+pub(super) struct Partitions {
+    fields: Vec<FieldRef>,
+    /// How many columns the files have.
+    own: usize,
+    /// For each file its values.
+    values: Vec<Vec<Option<String>>>,
+}
+
+impl Partitions {
+    /// Those of some files, which have these columns of their own; and the columns of both.
+    ///
+    /// # Errors
+    /// Malformed, for a column that both say.
+    pub(super) fn new(members: &[Member], own: &SchemaRef) -> Result<(Self, SchemaRef)> {
+        let mut keys: Vec<&str> = Vec::new();
+        for (key, _) in members.iter().flat_map(|member| &member.keys) {
+            if !keys.contains(&&**key) {
+                keys.push(key);
+            }
+        }
+        if let Some(key) = keys.iter().find(|key| own.field_with_name(key).is_ok()) {
+            let error = Error::malformed("a column that the files have, and the names of their folders too");
+            return Err(error.column(*key).file(&members[0].name));
+        }
+        let value = |member: &Member, key: &str| {
+            member.keys.iter().rev().find(|(other, _)| other == key).and_then(|(_, value)| value.clone())
+        };
+        let values: Vec<Vec<Option<String>>> =
+            members.iter().map(|member| keys.iter().map(|key| value(member, key)).collect()).collect();
+        let field = |(place, key): (usize, &&str)| {
+            let mut all = values.iter().filter_map(|values| values[place].as_deref()).peekable();
+            let is_number = all.peek().is_some() && all.all(|value| number(value).is_some());
+            let data_type = if is_number { DataType::Int32 } else { DataType::Utf8 };
+            Arc::new(Field::new(*key, data_type, true))
+        };
+        let fields: Vec<FieldRef> = keys.iter().enumerate().map(field).collect();
+        let all: Vec<FieldRef> = own.fields().iter().chain(&fields).cloned().collect();
+        let schema = Arc::new(Schema::new_with_metadata(all, own.metadata().clone()));
+        Ok((Self { own: own.fields().len(), fields, values }, schema))
+    }
+
+    /// What of a request the files are asked for, and which of the folders' columns it is about.
+    pub(super) fn divide(&self, request: &Batches) -> (Batches, Vec<usize>) {
+        let all = || (0..self.own + self.fields.len()).collect();
+        let columns: Vec<usize> = request.columns.clone().unwrap_or_else(all);
+        let (own, keys): (Vec<usize>, Vec<usize>) =
+            columns.into_iter().partition(|&column| column < self.own);
+        let keys = keys.into_iter().map(|column| column - self.own).collect();
+        (Batches { columns: Some(own), ..request.clone() }, keys)
+    }
+
+    /// Batches of a file with the columns `keys` that its folders say.
+    ///
+    /// # Errors
+    /// A plugin error, for columns that are not there.
+    pub(super) fn beside(&self, stream: Batched, file: usize, keys: &[usize]) -> Result<Batched> {
+        if keys.is_empty() {
+            return Ok(stream);
+        }
+        let added = keys.iter().map(|&key| {
+            let field = self.fields.get(key)?;
+            Some((field.clone(), self.values.get(file)?.get(key)?.clone()))
+        });
+        let added: Option<Vec<(FieldRef, Option<String>)>> = added.collect();
+        let added = added.ok_or_else(|| Error::plugin("no such column"))?;
+        let own = stream.schema();
+        let fields: Vec<FieldRef> =
+            own.fields().iter().cloned().chain(added.iter().map(|(field, _)| field.clone())).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, own.metadata().clone()));
+        Ok(Box::new(Beside { stream, schema, added }))
+    }
+}
+
+/// A number as pyarrow takes it for one.
+fn number(text: &str) -> Option<i32> {
+    if text.starts_with('+') { None } else { text.parse().ok() }
+}
+
+struct Beside {
+    stream: Batched,
+    schema: SchemaRef,
+    added: Vec<(FieldRef, Option<String>)>,
+}
+
+impl Iterator for Beside {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let add = |batch: RecordBatch| {
+            let rows = batch.num_rows();
+            let mut columns = batch.columns().to_vec();
+            columns.extend(self.added.iter().map(|(field, value)| repeated(field, value.as_deref(), rows)));
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+        };
+        self.stream.next().map(|batch| batch.and_then(add))
+    }
+}
+
+impl RecordBatchReader for Beside {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+fn repeated(field: &Field, value: Option<&str>, rows: usize) -> ArrayRef {
+    match (value, value.and_then(number)) {
+        (Some(_), Some(number)) if *field.data_type() == DataType::Int32 => {
+            Arc::new(Int32Array::from_value(number, rows))
+        }
+        (Some(text), _) => Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, rows))),
+        (None, _) => new_null_array(field.data_type(), rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folders_name_is_a_key_and_a_value() {
+        let of = |key: &str, value: Option<&str>| Some((key.to_owned(), value.map(str::to_owned)));
+        assert_eq!(partition("a/year=2024"), of("year", Some("2024")));
+        assert_eq!(partition("city=New%20York"), of("city", Some("New York")));
+        assert_eq!(partition("a=b=c"), of("a", Some("b=c")));
+        assert_eq!(partition("a="), of("a", Some("")));
+        assert_eq!(partition("a=%zz%4"), of("a", Some("%zz%4")));
+        assert_eq!(partition("year=__HIVE_DEFAULT_PARTITION__"), of("year", None));
+        for other in ["plain", "=1", "_a=1", ".a=1"] {
+            assert_eq!(partition(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A format under other defaults, so that what an option changes is held to the rules as well.
+
+use crate::{Context, Description, Format, Options, Result, Score, Side, Source, TensorReader, TensorWriter};
+
+/// A format some of whose options have other defaults: `Preset::new(Csv).with(Side::Writer, "codec",
+/// "gzip")`.
+#[derive(Debug, Clone)]
+pub struct Preset<F> {
+    format: F,
+    given: Vec<(Side, String, String)>,
+}
+
+impl<F: Format> Preset<F> {
+    /// The format as it is.
+    #[must_use]
+    pub fn new(format: F) -> Self {
+        Self { format, given: Vec::new() }
+    }
+
+    /// With another default for an option.
+    #[must_use]
+    pub fn with(mut self, side: Side, key: &str, value: &str) -> Self {
+        self.given.push((side, key.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<F: Format> Format for Preset<F> {
+    fn describe(&self) -> Description {
+        let mut description = self.format.describe();
+        for (side, key, value) in &self.given {
+            let spec = description.options.iter_mut().find(|spec| spec.side == *side && spec.key == *key);
+            // An option that is not there would change nothing, and the test would not show it.
+            spec.unwrap_or_else(|| panic!("the format has no option {key:?} of its {side:?}")).default =
+                Some(value.clone());
+        }
+        description
+    }
+
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        self.format.probe(source, context)
+    }
+
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        self.format.reader(options)
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        self.format.writer(options)
+    }
+
+    #[cfg(feature = "records")]
+    fn record_reader(&self, options: &Options) -> Result<Box<dyn crate::records::RecordReader>> {
+        self.format.record_reader(options)
+    }
+
+    #[cfg(feature = "records")]
+    fn record_writer(&self, options: &Options) -> Result<Box<dyn crate::records::RecordWriter>> {
+        self.format.record_writer(options)
+    }
+}

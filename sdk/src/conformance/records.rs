@@ -1,0 +1,92 @@
+//! What formats of records owe.
+
+mod cell;
+mod damage;
+mod made;
+mod reading;
+mod same;
+mod writing;
+
+use super::rules::Rules;
+use super::{Report, Sample, declared};
+use crate::memory::records;
+use crate::records::{Batched, RecordSet, from_stream};
+use crate::{Capabilities, Context, Result, Side, Source};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use std::sync::Arc;
+
+/// So many batches of a small input are as good as no end.
+const MOST_BATCHES: usize = 1 << 16;
+
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
+    let can = |capability| rules.description.capabilities.has(capability);
+    declared::check_side(rules, Capabilities::READ_RECORDS, Side::Reader, |options| {
+        rules.format.record_reader(options).map(drop)
+    });
+    declared::check_side(rules, Capabilities::WRITE_RECORDS, Side::Writer, |options| {
+        rules.format.record_writer(options).map(drop)
+    });
+    if can(Capabilities::READ_RECORDS) {
+        for sample in samples {
+            report.rows += reading::check(rules, sample);
+            report.damaged += damage::check(rules, sample);
+        }
+    }
+    if can(Capabilities::WRITE_RECORDS) {
+        writing::check(rules, samples, report);
+    }
+}
+
+/// Opens a source under default options.
+fn open(rules: &Rules<'_>, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+    records::open(rules.format, &[], source, context)
+}
+
+/// Rows that were read.
+struct Rows {
+    /// What the set says.
+    schema: SchemaRef,
+    /// The batches of all splits.
+    batches: Vec<RecordBatch>,
+}
+
+impl Rows {
+    fn count(&self) -> u64 {
+        count(&self.batches)
+    }
+}
+
+fn count(batches: &[RecordBatch]) -> u64 {
+    batches.iter().map(|batch| batch.num_rows() as u64).sum()
+}
+
+/// Pulls a stream to its end; each batch has the schema that it should have.
+fn pull(
+    rules: &Rules<'_>,
+    stream: Batched,
+    schema: &SchemaRef,
+    input: &dyn Fn() -> String,
+) -> Result<Vec<RecordBatch>> {
+    let rule = "every batch has the schema of its set";
+    rules.require(stream.schema().fields() == schema.fields(), rule, || {
+        format!("{}: expected {:?}, the stream says {:?}", input(), schema.fields(), stream.schema().fields())
+    });
+    let (mut stream, mut all) = (stream, Vec::new());
+    while let Some(batch) = stream.next() {
+        let batch = match batch {
+            Ok(batch) => batch,
+            Err(error) => {
+                let more = stream.next().is_some_and(|more| more.is_ok());
+                rules.require(!more, "a stream that fails has ended", input);
+                return Err(from_stream(error));
+            }
+        };
+        rules.require(batch.schema_ref().fields() == schema.fields(), rule, || {
+            format!("{}: expected {:?}, found {:?}", input(), schema.fields(), batch.schema_ref().fields())
+        });
+        all.push(batch);
+        rules.require(all.len() < MOST_BATCHES, "a stream of a small input ends", input);
+    }
+    Ok(all)
+}

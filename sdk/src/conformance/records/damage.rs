@@ -1,0 +1,115 @@
+//! What a reader of rows owes for an input that is damaged: rows, or an error, at once, and no panic.
+
+use super::same::difference;
+use super::{Rows, count, open, pull};
+use crate::conformance::Sample;
+use crate::conformance::damage::{MOST_BYTES, damaged, places};
+use crate::conformance::rules::Rules;
+use crate::conformance::watched::Watched;
+use crate::records::{Batches, RecordSet};
+use crate::{Limits, MemoryContext, Purpose, Result};
+use arrow_array::RecordBatch;
+use std::sync::Arc;
+
+/// Rows of one batch, at most.
+const ROWS: usize = 64;
+/// Damaged bytes may claim any number of rows; so many are read.
+const MOST_ROWS: u64 = 1 << 16;
+
+/// Cuts and changes each file of a sample; how many inputs that made.
+pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
+    let Ok(whole) = read(rules, sample, &|| sample.title()) else { return 0 };
+    let mut count = 0;
+    for (name, bytes) in &sample.files {
+        for at in places(bytes.len()) {
+            let input = || format!("{}, {name} cut to {at} bytes", sample.title());
+            if let Ok(found) = read(rules, &damaged(sample, name, bytes[..at].to_vec()), &input)
+                && sample.files.len() == 1
+            {
+                check_cut(rules, &whole, &found, &input);
+            }
+            for change in [1 << (at % 8), 0xff] {
+                let mut changed = bytes.clone();
+                changed[at] ^= change;
+                let input = || format!("{}, byte {at} of {name} xor {change:#04x}", sample.title());
+                let _ = read(rules, &damaged(sample, name, changed), &input);
+            }
+            count += 3;
+        }
+    }
+    count
+}
+
+/// What is left of a file that was cut are its first rows; the last of them may have lost its end, in
+/// formats that do not say where a row ends.
+fn check_cut(rules: &Rules<'_>, whole: &Rows, found: &Rows, input: &dyn Fn() -> String) {
+    let rule = "a file that ends too early has no rows but those before its end";
+    rules.require(found.count() <= whole.count(), rule, || {
+        format!("{}: {} rows of {}", input(), found.count(), whole.count())
+    });
+    if found.schema.fields() == whole.schema.fields() {
+        let sure = found.count().saturating_sub(1);
+        let difference = difference(&first(&whole.batches, sure), &first(&found.batches, sure));
+        rules.require(difference.is_none(), rule, || format!("{}: {difference:?}", input()));
+    }
+}
+
+fn first(batches: &[RecordBatch], rows: u64) -> Vec<RecordBatch> {
+    let mut left = usize::try_from(rows).unwrap_or(usize::MAX);
+    let mut taken = Vec::new();
+    for batch in batches {
+        let rows = batch.num_rows().min(left);
+        left -= rows;
+        taken.push(batch.slice(0, rows));
+    }
+    taken
+}
+
+/// Probes, opens, reads and shows an input.
+fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<Rows> {
+    let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MOST_BYTES, ..Limits::default() };
+    let context = MemoryContext::new(limits.clone());
+    let watched = Arc::new(Watched::new(sample.source()));
+    let score = rules.calm(input, || rules.format.probe(&*watched, &context));
+    rules.holds(score, "probing fails by i/o alone", &input());
+    let found = rules.calm(input, || {
+        let set = open(rules, watched.clone(), &context)?;
+        rows(rules, &*set, input)
+    });
+    rules.calm(input, || {
+        let mut context = MemoryContext::new(limits.clone());
+        context.purpose = Purpose::LINES;
+        if let Ok(set) = open(rules, watched.clone(), &context) {
+            for split in 0..set.splits().len() {
+                let _ = set.json(split, ROWS as u64, &mut Vec::new());
+            }
+        }
+    });
+    rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", input);
+    if let Err(error) = &found {
+        rules.blames_input(error, &input());
+    }
+    found
+}
+
+fn rows(rules: &Rules<'_>, set: &dyn RecordSet, input: &dyn Fn() -> String) -> Result<Rows> {
+    let request = Batches { columns: None, rows: ROWS, bytes: 1 << 16 };
+    let (schema, mut batches) = (set.schema(), Vec::new());
+    for split in 0..set.splits().len() {
+        let stream = set.stream(split, &request)?;
+        // A stream is cut off where it goes on for too long, which is not wrong.
+        if set.splits()[split].records.is_some_and(|records| records > MOST_ROWS) {
+            continue;
+        }
+        let found = pull(rules, stream, &schema, input)?;
+        let longest = found.iter().map(RecordBatch::num_rows).max().unwrap_or(0);
+        rules.require(longest <= ROWS, "a batch has at most as many rows as were asked for", || {
+            format!("{}: {longest}", input())
+        });
+        batches.extend(found);
+        if count(&batches) > MOST_ROWS {
+            break;
+        }
+    }
+    Ok(Rows { schema, batches })
+}

@@ -1,0 +1,316 @@
+//! What a reader of rows owes for an input that is whole.
+
+use super::same::difference;
+use super::{Rows, count, open, pull};
+use crate::conformance::Sample;
+use crate::conformance::rules::Rules;
+use crate::conformance::watched::Watched;
+use crate::records::{Batches, RecordSet};
+use crate::{
+    ByteSink, Capabilities, Entry, Error, ErrorKind, Limits, MemoryContext, Purpose, Result, Score, Source,
+};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{Schema, SchemaRef};
+use std::sync::Arc;
+
+/// Checks a sample; how many rows it has.
+pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
+    let title = sample.title();
+    let score =
+        rules.calm(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
+    let score = rules.holds(score, "probing fails by i/o alone", &title);
+    rules.require(score != Some(Score::NO), "a format knows its own files", || title.clone());
+
+    let rows = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read", &title);
+    for name in &sample.holds {
+        let there = rows.schema.field_with_name(name).is_ok();
+        rules.require(there, "no column is left out in silence", || format!("{title}: {name:?}"));
+    }
+    if let Some(expected) = sample.rows {
+        rules.require(rows.count() == expected, "the splits together are all rows", || {
+            format!("{title}: expected {expected} rows, found {}", rows.count())
+        });
+    }
+    let context = MemoryContext::default();
+    let set =
+        rules.holds(open(rules, Arc::new(sample.source()), &context), "a sample can be read twice", &title);
+    check_set(rules, &*set, &rows, &title);
+    check_splits(rules, &*set, sample, &title);
+    check_limits(rules, sample, &rows);
+    check_lines(rules, sample, &rows);
+    check_index(rules, sample, &rows);
+    rows.count()
+}
+
+/// What every set owes, by whatever its rows were made.
+pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &Rows, title: &str) {
+    let same = set.schema() == rows.schema;
+    rules.require(same, "the same input gives the same schema", || title.to_owned());
+    check_again(rules, set, rows, title);
+    check_columns(rules, set, rows, title);
+    check_batches(rules, set, rows, title);
+    let none = set.splits().len();
+    let stream = rules.calm(|| format!("{title}, split {none}"), || set.stream(none, &Batches::default()));
+    rules.require(stream.is_err(), "a split that is not there is an error", || title.to_owned());
+}
+
+/// All rows of a sample, watching the reader's buffers.
+fn read(rules: &Rules<'_>, sample: &Sample, limits: &Limits) -> Result<Rows> {
+    let title = || format!("{}, under {limits:?}", sample.title());
+    let watched = Arc::new(Watched::new(sample.source()));
+    let source: Arc<dyn Source> = watched.clone();
+    let rows = read_source(rules, &source, &MemoryContext::new(limits.clone()), &title);
+    rules.require(!watched.allocated_by_claim(), "no buffer is longer than its file", title);
+    rows
+}
+
+/// All rows of a source; each split has as many as it says.
+pub(super) fn read_source(
+    rules: &Rules<'_>,
+    source: &Arc<dyn Source>,
+    context: &MemoryContext,
+    title: &dyn Fn() -> String,
+) -> Result<Rows> {
+    rules.calm(title, || {
+        let set = open(rules, source.clone(), context)?;
+        let schema = set.schema();
+        let mut batches = Vec::new();
+        for (number, split) in set.splits().iter().enumerate() {
+            let of_split = pull(rules, set.stream(number, &Batches::default())?, &schema, title)?;
+            let said = split.records.is_none_or(|records| records == count(&of_split));
+            rules.require(said, "a split has as many rows as it says", || {
+                format!("{}, split {number}: {:?}, found {}", title(), split.records, count(&of_split))
+            });
+            batches.extend(of_split);
+        }
+        Ok(Rows { schema, batches })
+    })
+}
+
+/// The rows as they are asked for, with the schema that they should have.
+fn rows(
+    rules: &Rules<'_>,
+    set: &dyn RecordSet,
+    request: &Batches,
+    schema: &SchemaRef,
+    title: &str,
+) -> Vec<RecordBatch> {
+    let input = || format!("{title}, {request:?}");
+    let mut all = Vec::new();
+    for split in 0..set.splits().len() {
+        let batches = rules.calm(input, || pull(rules, set.stream(split, request)?, schema, &input));
+        all.extend(rules.holds(batches, "a sample's rows can be read in any way", &input()));
+    }
+    all
+}
+
+/// Two streams of each split at once, in turns.
+fn check_again(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
+    let rule = "a split may be asked again, and gives the same rows";
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    let request = Batches { rows: 2, ..Batches::default() };
+    for split in 0..set.splits().len() {
+        let stream = || rules.holds(set.stream(split, &request), rule, title);
+        let (mut first, mut second) = (stream(), stream());
+        loop {
+            let (a, b) = (first.next(), second.next());
+            rules.require(a.is_some() == b.is_some(), rule, || title.to_owned());
+            let (Some(a), Some(b)) = (a, b) else { break };
+            one.push(rules.holds(a.map_err(crate::records::from_stream), rule, title));
+            other.push(rules.holds(b.map_err(crate::records::from_stream), rule, title));
+        }
+    }
+    for rows in [one, other] {
+        let difference = difference(&expected.batches, &rows);
+        rules.require(difference.is_none(), rule, || format!("{title}: {difference:?}"));
+    }
+}
+
+/// None of the columns, each alone, and all but the first.
+fn check_columns(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
+    let all = expected.schema.fields().len();
+    let alone = (0..all).map(|column| vec![column]);
+    for columns in [vec![], (1..all).collect()].into_iter().chain(alone) {
+        let rule = "a stream has the columns that were asked for";
+        let fields: Vec<_> = columns.iter().map(|&column| expected.schema.fields()[column].clone()).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let request = Batches { columns: Some(columns.clone()), ..Batches::default() };
+        let found: Result<Vec<_>> = (0..set.splits().len())
+            .map(|split| Ok(set.stream(split, &request)?.schema().fields().clone()))
+            .collect();
+        let found = rules.holds(found, rule, title);
+        rules.require(found.iter().all(|fields| *fields == schema.fields), rule, || {
+            format!("{title}: asked for {columns:?}, found {:?}", found.first())
+        });
+        let found = rows(rules, set, &request, &schema, title);
+        let projected: Vec<_> = expected.batches.iter().filter_map(|b| b.project(&columns).ok()).collect();
+        let difference = difference(&projected, &found);
+        rules.require(difference.is_none(), "the columns that were asked for hold what they hold", || {
+            format!("{title}: {columns:?}: {difference:?}")
+        });
+    }
+}
+
+/// Batches of few rows and of few bytes.
+fn check_batches(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
+    let whole = expected.batches.iter().map(size).sum::<u64>();
+    let default = Batches::default();
+    for request in [
+        Batches { rows: 1, ..default.clone() },
+        Batches { rows: 3, ..default.clone() },
+        Batches { bytes: 1, ..default.clone() },
+        Batches { bytes: (whole / 8).max(1), ..default.clone() },
+        Batches { rows: 3, bytes: (whole / 8).max(1), ..default.clone() },
+    ] {
+        let found = rows(rules, set, &request, &expected.schema, title);
+        let longest = found.iter().map(RecordBatch::num_rows).max().unwrap_or(0);
+        rules.require(longest <= request.rows, "a batch has at most as many rows as were asked for", || {
+            format!("{title}, {request:?}: a batch of {longest} rows")
+        });
+        // Roughly: what a few rows more or less make is nobody's concern.
+        let over = found.iter().find(|batch| {
+            batch.num_rows() > 64 && size(batch) > request.bytes.saturating_mul(2).saturating_add(SLACK)
+        });
+        rules.require(over.is_none(), "a batch is about as long as was asked for", || {
+            let over = over.map(|batch| (batch.num_rows(), size(batch)));
+            format!("{title}, {request:?}: a batch of {over:?} rows and bytes, of {whole} bytes")
+        });
+        let difference = difference(&expected.batches, &found);
+        rules.require(difference.is_none(), "the same rows come in batches of any length", || {
+            format!("{title}, {request:?}: {difference:?}")
+        });
+    }
+}
+
+/// What a batch may always have more.
+const SLACK: u64 = 4096;
+
+/// Bytes of a batch's rows.
+fn size(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0) as u64).sum()
+}
+
+/// Where splits lie: in files that are there, in order.
+fn check_splits(rules: &Rules<'_>, set: &dyn RecordSet, sample: &Sample, title: &str) {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut last = 0;
+    for split in set.splits() {
+        let len = sample.files.get(&split.file).map(Vec::len);
+        rules.require(len.is_some(), "a split lies in one of the input's files", || {
+            format!("{title}: {split:?}")
+        });
+        let fits = split.bytes <= len.unwrap_or(0) as u64;
+        rules.require(fits, "a split is no longer than its file", || format!("{title}: {split:?}"));
+        let is_next = match seen.last() {
+            Some(&file) if file == split.file => split.offset >= last,
+            _ => !seen.contains(&&*split.file),
+        };
+        rules.require(is_next, "splits lie in the input's order", || format!("{title}: {:?}", set.splits()));
+        seen.push(&split.file);
+        last = split.offset;
+    }
+}
+
+/// Under tiny limits a reader says so, or needed no more.
+fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Rows) {
+    let tight = [
+        Limits { header_bytes: 0, ..Limits::default() },
+        Limits { header_bytes: 16, ..Limits::default() },
+        Limits { entries: 0, ..Limits::default() },
+        Limits { nesting: 0, ..Limits::default() },
+        Limits { name_bytes: 0, ..Limits::default() },
+        Limits { expanded_bytes: 0, ..Limits::default() },
+    ];
+    let over = |error: &Error| matches!(error.kind(), ErrorKind::Limit | ErrorKind::Malformed);
+    for limits in &tight {
+        let input = || format!("{}, under {limits:?}", sample.title());
+        match read(rules, sample, limits) {
+            Ok(rows) => {
+                let difference = difference(&whole.batches, &rows.batches);
+                rules.require(difference.is_none(), "a limit leaves nothing out in silence", || {
+                    format!("{}: {difference:?}", input())
+                });
+            }
+            Err(error) => rules.require(over(&error), "an input over a limit is over a limit", || {
+                format!("{}: {error}", input())
+            }),
+        }
+    }
+}
+
+/// Lines of JSON, where the format has its own.
+fn check_lines(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
+    let title = format!("{}, as lines", sample.title());
+    let mut context = MemoryContext::default();
+    context.purpose = Purpose::LINES;
+    let set = rules.calm(|| title.clone(), || open(rules, Arc::new(sample.source()), &context));
+    let set = rules.holds(set, "a sample can be shown", &title);
+    let mut total = 0;
+    let mut has_lines = false;
+    for most in [u64::MAX, 1] {
+        for split in 0..set.splits().len() {
+            let mut lines = Lines::default();
+            let shown = rules.calm(|| title.clone(), || set.json(split, most, &mut lines));
+            let Some(shown) = rules.holds(shown, "a sample can be shown", &title) else { continue };
+            has_lines = true;
+            let right = shown == lines.count && shown <= most;
+            rules.require(right, "lines are as many as were asked for, and counted", || {
+                format!("{title}: at most {most}, said {shown}, pushed {}", lines.count)
+            });
+            rules.require(!lines.is_broken, "a line is text without a newline", || title.clone());
+            total += if most == u64::MAX { shown } else { 0 };
+        }
+    }
+    rules.require(!has_lines || total == expected.count(), "every row has its line", || {
+        format!("{title}: {total} lines, {} rows", expected.count())
+    });
+}
+
+#[derive(Default)]
+struct Lines {
+    count: u64,
+    is_broken: bool,
+}
+
+impl ByteSink for Lines {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.count += 1;
+        self.is_broken |= bytes.contains(&b'\n') || std::str::from_utf8(bytes).is_err();
+        Ok(())
+    }
+}
+
+/// An index, where one is declared.
+fn check_index(rules: &Rules<'_>, sample: &Sample, expected: &Rows) {
+    let title = format!("{}, its index", sample.title());
+    let context = MemoryContext::default();
+    let make = || {
+        let mut bytes = Vec::new();
+        let options = crate::Options::defaults(&rules.description.options, crate::Side::Reader);
+        let reader = rules.format.record_reader(&options)?;
+        reader.index(&sample.source(), &mut bytes, &context).map(|indexed| (indexed, bytes))
+    };
+    let made = rules.calm(|| title.clone(), make);
+    let is_declared = rules.description.capabilities.has(Capabilities::INDEX);
+    match made {
+        Ok((indexed, bytes)) => {
+            rules.require(is_declared, "an index is declared", || title.clone());
+            if matches!(sample.entry, Entry::File(_)) && sample.files.len() == 1 {
+                rules.require(indexed.records == expected.count(), "an index is of all records", || {
+                    format!("{title}: {} records, {} rows", indexed.records, expected.count())
+                });
+            }
+            let again = rules.calm(|| title.clone(), make).map(|(_, bytes)| bytes);
+            rules.require(again.as_ref() == Ok(&bytes), "an index is the same each time", || title.clone());
+        }
+        Err(error) => {
+            let fair = match error.kind() {
+                ErrorKind::Unsupported => true,
+                ErrorKind::Usage => is_declared,
+                _ => false,
+            };
+            rules
+                .require(fair, "an input has an index, or it is unsupported", || format!("{title}: {error}"));
+        }
+    }
+}

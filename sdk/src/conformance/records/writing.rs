@@ -1,0 +1,145 @@
+//! What a writer of rows owes: the same bytes for the same rows, and in them every value, or a loss.
+
+use super::made::{self, Made};
+use super::same::RoundTrip;
+use super::{count, open, reading};
+use crate::conformance::rules::Rules;
+use crate::conformance::{Report, Sample};
+use crate::memory::records::{self, RecordOutput};
+use crate::records::{Encoded, RecordPlan};
+use crate::{
+    Capabilities, Entry, ErrorKind, MemoryContext, MemorySource, Options, Result, Side, Source, Target,
+    check_name,
+};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
+    let before = report.written;
+    for made in made::tables() {
+        check_table(rules, &made, report);
+    }
+    rules.require(report.written > before, "a writer writes something", || format!("{:?}", report.refused));
+    if !rules.description.capabilities.has(Capabilities::READ_RECORDS) {
+        return;
+    }
+    for sample in samples {
+        let title = sample.title();
+        let context = MemoryContext::default();
+        let source: Arc<dyn Source> = Arc::new(sample.source());
+        let rows = reading::read_source(rules, &source, &context, &|| title.clone());
+        let rows = rules.holds(rows, "a sample can be read", &title);
+        let made = Made { title, schema: rows.schema, pieces: vec![rows.batches] };
+        check_table(rules, &made, report);
+    }
+}
+
+fn check_table(rules: &Rules<'_>, made: &Made, report: &mut Report) {
+    let suffix = rules.description.suffixes.first().map_or("", String::as_str);
+    for target in [Target::File(format!("sample{suffix}")), Target::Folder] {
+        let input = format!("{}, to {target:?}", made.title);
+        let write = || {
+            let context = MemoryContext::default();
+            let write = || records::write(rules.format, &[], &made.schema, &made.pieces, &target, &context);
+            rules.calm(|| input.clone(), write)
+        };
+        match (write(), write()) {
+            (Ok(output), Ok(again)) => {
+                rules.require(output == again, "the same rows give the same files and losses", || {
+                    input.clone()
+                });
+                check_pieces(rules, made, &target, &input);
+                if rules.description.capabilities.has(Capabilities::READ_RECORDS) {
+                    read_back(rules, made, &output, &target, &input);
+                }
+                report.written += 1;
+            }
+            (Err(error), Err(_)) => {
+                let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
+                rules.require(fair, "rows are refused as usage or unsupported", || {
+                    format!("{input}: {error}")
+                });
+                report.refused.push(format!("{input}: {error}"));
+            }
+            _ => rules.broken("the same rows give the same files and losses", &input),
+        }
+    }
+}
+
+/// A piece's bytes and what became of it.
+type Piece = (Vec<u8>, Encoded);
+
+/// Pieces depend on no other, nor on the batches that their rows lie in.
+fn check_pieces(rules: &Rules<'_>, made: &Made, target: &Target, input: &str) {
+    let plan = || {
+        let options = Options::defaults(&rules.description.options, Side::Writer);
+        let writer = rules.format.record_writer(&options)?;
+        writer.plan(&made.schema, None, target, &MemoryContext::default())
+    };
+    let plan = || rules.holds(rules.calm(|| input.to_owned(), plan), "rows can be planned twice", input);
+    let (forwards, backwards, split) = (plan(), plan(), plan());
+    check_names(rules, &*forwards, input);
+    let encode = |plan: &dyn RecordPlan, batches: &[RecordBatch]| {
+        let piece = rules.calm(|| input.to_owned(), || encode(plan, batches));
+        rules.holds(piece, "rows can be encoded twice", input)
+    };
+    let one: Vec<Piece> = made.pieces.iter().map(|piece| encode(&*forwards, piece)).collect();
+    let mut other: Vec<Piece> = made.pieces.iter().rev().map(|piece| encode(&*backwards, piece)).collect();
+    other.reverse();
+    rules.require(one == other, "a piece depends on no other", || input.to_owned());
+    for (piece, batches) in one.iter().zip(&made.pieces) {
+        let rows =
+            |batch: &RecordBatch| (0..batch.num_rows().min(16)).map(|row| batch.slice(row, 1)).collect();
+        if batches.iter().all(|batch| batch.num_rows() <= 16) {
+            let single: Vec<RecordBatch> = batches.iter().flat_map::<Vec<_>, _>(rows).collect();
+            let same = single.is_empty() || encode(&*split, &single).0 == piece.0;
+            rules.require(same, "the same rows give the same bytes in any batches", || input.to_owned());
+        }
+    }
+}
+
+fn encode(plan: &dyn RecordPlan, batches: &[RecordBatch]) -> Result<Piece> {
+    let mut bytes = Vec::new();
+    let encoded = plan.encode(0, batches, &mut bytes)?;
+    Ok((bytes, encoded))
+}
+
+fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
+    let files = plan.files();
+    let mut seen = HashSet::new();
+    let sane = files.iter().all(|file| check_name(file).is_ok() && seen.insert(file));
+    rules.require(sane && !files.is_empty(), "a plan has files, each of its own name in the folder", || {
+        format!("{input}: {files:?}")
+    });
+    let group = plan.group();
+    rules.require(group.rows > 0 && group.bytes > 0, "a piece has room for a row", || {
+        format!("{input}: {group:?}")
+    });
+}
+
+fn read_back(rules: &Rules<'_>, made: &Made, output: &RecordOutput, target: &Target, input: &str) {
+    let title = || format!("{input}, read back");
+    let entry = match (target, output.files.keys().next()) {
+        (_, Some(only)) if output.files.len() == 1 => Entry::File(only.clone()),
+        _ => Entry::Folder,
+    };
+    let source: Arc<dyn Source> = Arc::new(MemorySource::new(entry, output.files.clone()));
+    let context = MemoryContext::default();
+    let rows = reading::read_source(rules, &source, &context, &title);
+    let rows = rules.holds(rows, "a format reads what it writes", input);
+    let set = rules.holds(open(rules, source, &context), "a format reads what it writes", input);
+    let losses: Vec<_> = output.losses.iter().cloned().chain(set.losses()).collect();
+    let before: Vec<RecordBatch> = in_order(&made.pieces, output.files.len()).cloned().collect();
+    let (schema, found): (&SchemaRef, &SchemaRef) = (&made.schema, &rows.schema);
+    RoundTrip { input, schema, before: &before, found, after: &rows.batches, losses: &losses }.check(rules);
+    if count(&before) > 0 {
+        reading::check_set(rules, &*set, &rows, &title());
+    }
+}
+
+/// The batches of pieces that were dealt over files by turns.
+fn in_order(pieces: &[Vec<RecordBatch>], files: usize) -> impl Iterator<Item = &RecordBatch> {
+    (0..files).flat_map(move |file| pieces.iter().skip(file).step_by(files).flatten())
+}

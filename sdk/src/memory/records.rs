@@ -1,0 +1,75 @@
+//! A host of rows in memory, for the tests of formats that hold records.
+
+use crate::records::{Batches, PlacedPiece, RecordSet, from_stream};
+use crate::{Context, Format, Loss, Options, Result, Side, Source, Target};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Opens `source` with a format's reader, under its default options and those of `given`.
+///
+/// # Errors
+/// Whatever the reader says.
+pub fn open(
+    format: &dyn Format,
+    given: &[(String, String)],
+    source: Arc<dyn Source>,
+    context: &dyn Context,
+) -> Result<Box<dyn RecordSet>> {
+    let options = Options::check(&format.describe().options, Side::Reader, given)?;
+    format.record_reader(&options)?.open(source, context)
+}
+
+/// The batches of each split of a set.
+///
+/// # Errors
+/// Whatever the streams say.
+pub fn read(set: &dyn RecordSet, request: &Batches) -> Result<Vec<Vec<RecordBatch>>> {
+    let split = |split| set.stream(split, request)?.map(|batch| batch.map_err(from_stream)).collect();
+    (0..set.splits().len()).map(split).collect()
+}
+
+/// What a writer of rows made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordOutput {
+    /// Each file's bytes by its name.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// What the plan and then the pieces lost.
+    pub losses: Vec<Loss>,
+}
+
+/// Writes pieces, each of some batches, dealt over the plan's files by turns: with a format's writer,
+/// under its default options and those of `given`.
+///
+/// # Errors
+/// Whatever the writer says.
+pub fn write(
+    format: &dyn Format,
+    given: &[(String, String)],
+    schema: &SchemaRef,
+    pieces: &[Vec<RecordBatch>],
+    target: &Target,
+    context: &dyn Context,
+) -> Result<RecordOutput> {
+    let options = Options::check(&format.describe().options, Side::Writer, given)?;
+    let rows = pieces.iter().flatten().map(|batch| batch.num_rows() as u64).sum();
+    let plan = format.record_writer(&options)?.plan(schema, Some(rows), target, context)?;
+    let mut losses = plan.losses();
+    let mut files = BTreeMap::new();
+    for (file, name) in plan.files().iter().enumerate() {
+        let mut bytes = Vec::new();
+        plan.begin(file, &mut bytes)?;
+        let mut placed = Vec::new();
+        for batches in pieces.iter().skip(file).step_by(plan.files().len()) {
+            let offset = bytes.len() as u64;
+            let encoded = plan.encode(file, batches, &mut bytes)?;
+            losses.extend(encoded.losses);
+            let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+            placed.push(PlacedPiece { offset, len: bytes.len() as u64 - offset, rows, note: encoded.note });
+        }
+        plan.finish(file, &placed, &mut bytes)?;
+        files.insert(name.clone(), bytes);
+    }
+    Ok(RecordOutput { files, losses })
+}

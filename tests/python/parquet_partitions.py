@@ -1,0 +1,28 @@
+"""Writes a data set in Hive's partitions with pyarrow into a folder, and prints how pyarrow reads it: the types of its
+columns, and its rows as lines of JSON say them."""
+
+import json
+import sys
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+folder = sys.argv[1]
+rows = [
+    {"id": number, "year": 2023 + number % 3, "city": city}
+    for number, city in enumerate(["New York", "Köln", None, "a/b=c", "12", "New York", "", "Köln", "12"])
+    # An empty name would be no folder's.
+    if city != ""
+]
+table = pa.Table.from_pylist(rows, pa.schema({"id": pa.int64(), "year": pa.int32(), "city": pa.string()}))
+hive = ds.partitioning(pa.schema({"year": pa.int32(), "city": pa.string()}), flavor="hive")
+ds.write_dataset(table, folder, format="parquet", partitioning=hive)
+read = ds.dataset(folder, format="parquet", partitioning="hive")
+print(
+    json.dumps(
+        {
+            "types": {field.name: str(field.type) for field in read.schema},
+            "rows": read.to_table().to_pylist(),
+        }
+    )
+)

@@ -1,0 +1,142 @@
+//! The writer: the header is a file's head, and each piece a run of rows.
+
+use crate::MAGIC;
+use crate::column::Column;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{Float32Type, Int64Type};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
+use tensorferry_sdk::arrow_schema::{DataType, SchemaRef};
+use tensorferry_sdk::records::{Encoded, Group, RecordPlan, RecordWriter};
+use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Target};
+
+pub(crate) struct Writer {
+    pub(crate) piece: usize,
+}
+
+impl RecordWriter for Writer {
+    fn plan(
+        &self,
+        schema: &SchemaRef,
+        _rows: Option<u64>,
+        target: &Target,
+        _context: &dyn Context,
+    ) -> Result<Box<dyn RecordPlan>> {
+        let (mut columns, mut losses) = (Vec::new(), Vec::new());
+        for (place, field) in schema.fields().iter().enumerate() {
+            match Column::of(field) {
+                Some(column) if u16::try_from(column.name.len()).is_err() => {
+                    return Err(Error::unsupported("a name is too long").column(column.name));
+                }
+                Some(column) if columns.iter().any(|(_, other): &(_, Column)| other.name == column.name) => {
+                    return Err(Error::unsupported("two columns of one name: rename one").column(column.name));
+                }
+                Some(column) => columns.push((place, column)),
+                None => {
+                    let why = format!("a column of {} has no place in a file of rows", field.data_type());
+                    losses.push(Loss::new(LossKind::Record, field.name(), why));
+                }
+            }
+        }
+        if u16::try_from(columns.len()).is_err() || (columns.is_empty() && !losses.is_empty()) {
+            return Err(Error::unsupported("no column that a file of rows can hold, or too many"));
+        }
+        let file = match target {
+            Target::File(name) => name.clone(),
+            Target::Folder => "data.rows".to_owned(),
+        };
+        Ok(Box::new(Plan { files: vec![file], piece: self.piece, columns, losses }))
+    }
+}
+
+struct Plan {
+    files: Vec<String>,
+    piece: usize,
+    /// The columns, and their places in the rows.
+    columns: Vec<(usize, Column)>,
+    losses: Vec<Loss>,
+}
+
+impl RecordPlan for Plan {
+    fn files(&self) -> &[String] {
+        &self.files
+    }
+
+    fn group(&self) -> Group {
+        Group { rows: self.piece, ..Group::default() }
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.losses.clone()
+    }
+
+    fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
+        output.write(MAGIC)?;
+        output.write(&u16::try_from(self.columns.len()).unwrap_or(u16::MAX).to_le_bytes())?;
+        for (_, column) in &self.columns {
+            output.write(&[column.code()])?;
+            output.write(&u16::try_from(column.name.len()).unwrap_or(u16::MAX).to_le_bytes())?;
+            output.write(column.name.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+        let mut nulls = vec![0_u64; self.columns.len()];
+        let mut bytes = Vec::new();
+        for batch in batches {
+            for row in 0..batch.num_rows() {
+                let start = bytes.len();
+                bytes.extend([0; 4]);
+                for ((place, column), nulls) in self.columns.iter().zip(&mut nulls) {
+                    *nulls += push(&mut bytes, batch.column(*place), row)
+                        .map_err(|error| error.column(&column.name))?;
+                }
+                let len = len(bytes.len() - start - 4)?;
+                bytes[start..start + 4].copy_from_slice(&len);
+            }
+        }
+        output.write(&bytes)?;
+        let lost = self.columns.iter().zip(nulls).filter(|(_, nulls)| *nulls > 0);
+        let loss = |((_, column), nulls): (&(_, Column), u64)| {
+            Loss::new(LossKind::Record, &column.name, format!("{nulls} nulls within lists left out"))
+        };
+        Ok(Encoded { note: Vec::new(), losses: lost.map(loss).collect() })
+    }
+}
+
+/// Appends a value; how many nulls in it were left out.
+fn push(bytes: &mut Vec<u8>, column: &ArrayRef, row: usize) -> Result<u64> {
+    if column.is_null(row) {
+        bytes.push(0);
+        return Ok(0);
+    }
+    bytes.push(1);
+    if !matches!(column.data_type(), DataType::List(_)) {
+        value(bytes, column, row)?;
+        return Ok(0);
+    }
+    let list = column.as_list::<i32>().value(row);
+    let nulls = list.null_count();
+    bytes.extend(len(list.len() - nulls)?);
+    for place in (0..list.len()).filter(|&place| list.is_valid(place)) {
+        value(bytes, &list, place)?;
+    }
+    Ok(nulls as u64)
+}
+
+fn value(bytes: &mut Vec<u8>, column: &ArrayRef, row: usize) -> Result<()> {
+    match column.data_type() {
+        DataType::Int64 => bytes.extend(column.as_primitive::<Int64Type>().value(row).to_le_bytes()),
+        DataType::Float32 => bytes.extend(column.as_primitive::<Float32Type>().value(row).to_le_bytes()),
+        _ => {
+            let value = column.as_binary::<i32>().value(row);
+            bytes.extend(len(value.len())?);
+            bytes.extend(value);
+        }
+    }
+    Ok(())
+}
+
+fn len(len: usize) -> Result<[u8; 4]> {
+    u32::try_from(len).map(u32::to_le_bytes).map_err(|_| Error::unsupported("a row of more than 4 GiB"))
+}
