@@ -26,6 +26,7 @@ mod convert;
 mod each;
 mod leaf;
 mod names;
+mod reading;
 mod row_column;
 mod row_values;
 mod rows;
@@ -49,5 +50,7 @@ pub fn advice(models: &[Model<'_>], planned: &[Planned], logical: &[Logical<'_>]
         let is_text = |&id: &TensorId| logical.tensor(id).dtype == Dtype::STR;
         model.input.is_of_records() && planned.layout.omitted().iter().any(is_text)
     });
-    is_lost.then(|| "--step tensors:column,strings=bytes carries strings as their bytes and where each ends".to_owned())
+    is_lost.then(|| {
+        "--step tensors:column,strings=bytes carries strings as their bytes and where each ends".to_owned()
+    })
 }

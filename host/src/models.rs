@@ -1,7 +1,10 @@
 //! A model is what one reader reads of the input. Most inputs are one; a folder may hold more in its
 //! sub-folders (a pipeline of diffusers has one for each of its parts), and each is converted in place.
 
-use crate::bridge::{self, steps::{Divided, Made}};
+use crate::bridge::{
+    self,
+    steps::{Divided, Made},
+};
 use crate::commit::Identity;
 use crate::convert::Request;
 use crate::errand::{Errand, purpose};
@@ -115,8 +118,8 @@ pub fn of_records<'a>(
 ) -> Result<Model<'a>> {
     let description = &target.format.description;
     check_sides(request, &format.description, description)?;
-    let errand = Errand::new(run, purpose(&format.description, description))
-        .with_new_output(target.is_new_folder());
+    let errand =
+        Errand::new(run, purpose(&format.description, description)).with_new_output(target.is_new_folder());
     let wanted = bridge::Wanted {
         options: &request.reader_options,
         divided,

@@ -267,8 +267,9 @@ impl Source for FileSource {
             return Err(Error::malformed("not a regular file").file(name));
         }
         let stamp = Stamp::of(&metadata);
-        let id = u32::try_from(self.files.push(SourceFile { name: name.to_owned(), path, stamp, unnamed: None }))
-            .map_err(|_| Error::limit("too many files"))?;
+        let id =
+            u32::try_from(self.files.push(SourceFile { name: name.to_owned(), path, stamp, unnamed: None }))
+                .map_err(|_| Error::limit("too many files"))?;
         state.by_name.insert(name.to_owned(), id);
         state.keep(id, open);
         Ok(FileId(id))

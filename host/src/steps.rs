@@ -181,7 +181,9 @@ fn tensor_step(step: &Step) -> Result<&dyn TensorStep> {
             let error = Error::usage("a step on records, and the input holds tensors: see `ferry steps`");
             Err(error.context(step))
         }
-        Action::Cross(_) => Err(Error::usage("both sides are tensors: nothing becomes records").context(step)),
+        Action::Cross(_) => {
+            Err(Error::usage("both sides are tensors: nothing becomes records").context(step))
+        }
     }
 }
 

@@ -380,3 +380,6 @@ fn unsupported(error: arrow_schema::ArrowError) -> Error {
 fn unexpected(array: &ArrayRef) -> Error {
     Error::plugin("a batch that is not as its schema says").found(array.data_type())
 }
+
+#[cfg(test)]
+mod tests;

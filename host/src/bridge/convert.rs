@@ -57,6 +57,9 @@ pub fn convert(
         }
         (None, _) => return Err(Error::plugin("an input that holds no model")),
     };
+    if request.receipt {
+        run.note("an output of records gets no receipt yet");
+    }
     let description = &target.format.description;
     let Selected { catalog, losses: mut lost, notes } =
         select(&model.input.catalog, &request.part, &divided.tensors, description)?;

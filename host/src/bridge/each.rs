@@ -30,7 +30,8 @@ impl<'a> EachTensor<'a> {
         let most = (logical.stored().run().memory / 4).min(i32::MAX as u64);
         for tensor in logical.catalog().tensors() {
             if tensor.dtype.info().is_none() {
-                let error = Error::unsupported("a dtype of the format's own, which no other knows by its name");
+                let error =
+                    Error::unsupported("a dtype of the format's own, which no other knows by its name");
                 return Err(error.tensor(&tensor.name));
             }
             if tensor.bytes > most {
@@ -94,9 +95,8 @@ impl Flow for Records<'_> {
             names.append_value(tensor.name);
             dtypes.append_value(logical.dtype_info(tensor.dtype)?.name());
             for &dim in tensor.shape {
-                let dim = i64::try_from(dim).map_err(|_| {
-                    Error::unsupported("a dimension over 2^63").tensor(tensor.name)
-                })?;
+                let dim = i64::try_from(dim)
+                    .map_err(|_| Error::unsupported("a dimension over 2^63").tensor(tensor.name))?;
                 shapes.values().append_value(dim);
             }
             shapes.append(true);

@@ -35,8 +35,7 @@ pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<Column>> {
         let is_inner = base.strip_suffix(VALUES).is_some_and(|outer| named.ragged(outer).is_some());
         if let Some(column) = named.ragged(base).filter(|_| !is_inner) {
             let parts = column.lists.iter().flat_map(|&(splits, valid)| [Some(splits), valid]);
-            let parts: BTreeSet<usize> =
-                parts.chain([Some(column.values), column.valid]).flatten().collect();
+            let parts: BTreeSet<usize> = parts.chain([Some(column.values), column.valid]).flatten().collect();
             found.insert(parts.first().copied().unwrap_or(place), column);
             taken.extend(parts);
         }
@@ -169,11 +168,8 @@ mod tests {
         assert_eq!(names(float), ["a.row_splits", "a.values"]);
         assert_eq!(names(&[("a.valid", Dtype::BOOL, &[2])]), ["a.valid"]);
         assert_eq!(seen(&[("scalar", Dtype::F32, &[])]), [("scalar".to_owned(), 0, None)]);
-        let twice: &[(&str, Dtype, &[u64])] = &[
-            ("a", Dtype::F32, &[2]),
-            ("a.row_splits", Dtype::I64, &[3]),
-            ("a.values", Dtype::F32, &[3]),
-        ];
+        let twice: &[(&str, Dtype, &[u64])] =
+            &[("a", Dtype::F32, &[2]), ("a.row_splits", Dtype::I64, &[3]), ("a.values", Dtype::F32, &[3])];
         let refused = columns(&tensors(twice)).unwrap_err().to_string();
         assert!(refused.contains("found \"a\""), "{refused}");
     }

@@ -135,7 +135,8 @@ impl List {
         Ok(match self {
             Self::Dimension { len, is_fixed: true, .. } => {
                 let len = i32::try_from(*len).map_err(|_| {
-                    Error::unsupported("a dimension is too long for a list: records:tensor carries it").found(len)
+                    Error::unsupported("a dimension is too long for a list: records:tensor carries it")
+                        .found(len)
                 })?;
                 DataType::FixedSizeList(item, len)
             }

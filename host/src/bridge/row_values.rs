@@ -1,6 +1,6 @@
 //! The values of a column, read from their tensor in windows.
 
-use super::rows::Reading;
+use super::reading::Reading;
 use arrow_array::types as arrow;
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, NullArray, PrimitiveArray,
@@ -43,7 +43,9 @@ impl Values {
     pub(super) fn of(tensor: usize, dtype: Dtype, data_type: DataType, valid: Option<usize>) -> Self {
         let kind = match dtype {
             Dtype::STR => Kind::Strings,
-            _ => Kind::Numbers(dtype, dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from)),
+            _ => {
+                Kind::Numbers(dtype, dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from))
+            }
         };
         Self { tensor, kind, data_type, valid }
     }
@@ -154,8 +156,9 @@ impl Values {
             return Ok(values);
         }
         let strict = CastOptions { safe: false, ..CastOptions::default() };
-        arrow_cast::cast_with_options(&values, &self.data_type, &strict)
-            .map_err(|error| Error::unsupported(format!("values that are not of their column's type: {error}")))
+        arrow_cast::cast_with_options(&values, &self.data_type, &strict).map_err(|error| {
+            Error::unsupported(format!("values that are not of their column's type: {error}"))
+        })
     }
 
     fn strings(
@@ -215,9 +218,7 @@ impl<'a> Strings<'a> {
         len.copy_from_slice(self.get(self.cursor.byte, 8)?);
         let len = u64::from_le_bytes(len);
         let begin = self.cursor.byte + 8;
-        self.cursor.element += 1;
-        self.get(begin, len)?;
-        self.cursor.byte = begin + len;
+        self.cursor = Cursor { element: self.cursor.element + 1, byte: begin.saturating_add(len) };
         self.get(begin, len)
     }
 
@@ -246,7 +247,8 @@ impl<'a> Strings<'a> {
 pub(super) fn offsets(ends: &[u64]) -> Result<OffsetBuffer<i32>> {
     let first = ends.first().copied().unwrap_or(0);
     let offset = |&end: &u64| {
-        i32::try_from(end - first).map_err(|_| Error::limit("one batch has more than 2^31 values in its lists"))
+        i32::try_from(end - first)
+            .map_err(|_| Error::limit("one batch has more than 2^31 values in its lists"))
     };
     let offsets: Vec<i32> = ends.iter().map(offset).collect::<Result<_>>()?;
     Ok(OffsetBuffer::new(offsets.into()))

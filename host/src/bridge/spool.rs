@@ -41,7 +41,9 @@ impl<'a> Spools<'a> {
     /// I/o.
     pub(super) fn open(&self) -> Result<Spool> {
         let file = (self.spill)().map_err(|error| {
-            error.context("a temporary file for each column (fewer columns: map:select; more files: ulimit -n)")
+            error.context(
+                "a temporary file for each column (fewer columns: map:select; more files: ulimit -n)",
+            )
         })?;
         Ok(Spool { writer: BufWriter::with_capacity(self.buffer, file), len: 0 })
     }

@@ -139,7 +139,9 @@ pub fn to_tensors(steps: Vec<Step>) -> Result<Divided<Made>> {
         None => Made::Column { splits_strings: false },
         Some((Crossing::ToTensors(made), _)) => made,
         Some((Crossing::ToRecords(_), step)) => {
-            return Err(Error::usage("the input holds records already: tensors:column is the way").context(step));
+            return Err(
+                Error::usage("the input holds records already: tensors:column is the way").context(step)
+            );
         }
     };
     if let Some(step) = tensors.iter().find(|step| is_record(step)) {
@@ -166,7 +168,8 @@ pub fn to_records(steps: Vec<Step>) -> Result<Divided<Each>> {
         return Err(Error::usage("a step on tensors, and they have become records before it").context(step));
     }
     if let Some(step) = tensors.iter().find(|step| !is_tensor(step)) {
-        return Err(Error::usage("a step on records, and there are none before the tensors become some").context(step));
+        return Err(Error::usage("a step on records, and there are none before the tensors become some")
+            .context(step));
     }
     record_steps::check(&records)?;
     Ok(Divided { records, crossing, tensors })
@@ -190,7 +193,9 @@ fn divide(
     };
     let after = steps.split_off(at + 1);
     if let Some(second) = after.iter().find(|step| crossing(step).is_some()) {
-        return Err(Error::usage("one step leads to the other side, and there is one before it").context(second));
+        return Err(
+            Error::usage("one step leads to the other side, and there is one before it").context(second)
+        );
     }
     let found = steps.pop().and_then(|step| Some((crossing(&step)?, step.to_string())));
     Ok((steps, found, after))
@@ -208,9 +213,8 @@ mod tests {
 
     #[test]
     fn steps_belong_to_a_side() {
-        let counts = |texts: &[&str]| {
-            to_tensors(steps(texts)).map(|d| (d.records.len(), d.crossing, d.tensors.len()))
-        };
+        let counts =
+            |texts: &[&str]| to_tensors(steps(texts)).map(|d| (d.records.len(), d.crossing, d.tensors.len()));
         let column = Made::Column { splits_strings: false };
         assert_eq!(counts(&["take:3", "rename:a,to=b", "cast:f32"]).unwrap(), (1, column, 2));
         assert_eq!(counts(&["take:3", "tensors:record", "cast:f32"]).unwrap(), (1, Made::Record, 1));
@@ -226,9 +230,8 @@ mod tests {
         ] {
             assert!(counts(wrong).is_err(), "{wrong:?}");
         }
-        let counts = |texts: &[&str]| {
-            to_records(steps(texts)).map(|d| (d.records.len(), d.crossing, d.tensors.len()))
-        };
+        let counts =
+            |texts: &[&str]| to_records(steps(texts)).map(|d| (d.records.len(), d.crossing, d.tensors.len()));
         assert_eq!(counts(&["cast:f32", "take:3"]).unwrap(), (1, Each::Row, 1));
         assert_eq!(counts(&["cast:f32", "records:tensor", "take:3"]).unwrap(), (1, Each::Tensor, 1));
         for wrong in [&["take:3", "cast:f32"][..], &["take:3", "records:row"], &["tensors:record"]] {

@@ -32,7 +32,9 @@ pub(super) fn tensors(flow: &mut dyn Flow, spill: &Spill, run: &Run) -> Result<S
                 return Err(Error::malformed("two records have one name").record(record).tensor(tensor.name));
             }
             if record >= run.limits().tensors {
-                return Err(Error::limit("too many tensors").expected(format!("at most {}", run.limits().tensors)));
+                return Err(
+                    Error::limit("too many tensors").expected(format!("at most {}", run.limits().tensors))
+                );
             }
             tensor.offset = spool.len();
             spool.push(data)?;
@@ -53,8 +55,13 @@ struct Records {
 impl Records {
     fn of(batch: &RecordBatch) -> Result<Self> {
         let bytes = as_type(batch, DATA, &DataType::LargeBinary)?;
-        if matches!(batch.column_by_name(DATA).map(|data| data.data_type()), Some(DataType::Utf8 | DataType::LargeUtf8)) {
-            return Err(Error::usage("records of tensors hold their data as bytes").column(DATA).found("text"));
+        if matches!(
+            batch.column_by_name(DATA).map(|data| data.data_type()),
+            Some(DataType::Utf8 | DataType::LargeUtf8)
+        ) {
+            return Err(Error::usage("records of tensors hold their data as bytes")
+                .column(DATA)
+                .found("text"));
         }
         let item = std::sync::Arc::new(arrow_schema::Field::new_list_field(DataType::Int64, true));
         let shapes = match batch.column_by_name(SHAPE).map(|shapes| shapes.data_type().clone()) {

@@ -91,7 +91,9 @@ struct Through<'a> {
 
 impl Flows for Through<'_> {
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()> {
-        std::thread::scope(|scope| body(&mut *steps::make(scope, Origin::Rows(self.rows), self.steps, self.run)?))
+        std::thread::scope(|scope| {
+            body(&mut *steps::make(scope, Origin::Rows(self.rows), self.steps, self.run)?)
+        })
     }
 
     fn readers(&self) -> Vec<Used> {

@@ -174,6 +174,8 @@ fn record_step(step: &Step) -> Result<&dyn RecordStep> {
             let error = Error::usage("a step on tensors, and the input holds records: see `ferry steps`");
             Err(error.context(step))
         }
-        Action::Cross(_) => Err(Error::usage("both sides are records: nothing becomes tensors").context(step)),
+        Action::Cross(_) => {
+            Err(Error::usage("both sides are records: nothing becomes tensors").context(step))
+        }
     }
 }
