@@ -38,7 +38,7 @@ fn lines() -> (TempDir, PathBuf) {
     let path = folder.path().join("rows.jsonl");
     let line = |id: usize| {
         let list: Vec<usize> = (0..id % 4).map(|n| id + n).collect();
-        let maybe = if id % 3 == 0 { Value::Null } else { json!(id as f64 / 2.0) };
+        let maybe = if id.is_multiple_of(3) { Value::Null } else { json!(id as f64 / 2.0) };
         let deep: Vec<Vec<usize>> = (0..id % 3).map(|n| vec![n; n]).collect();
         let row = json!({"id": id, "pair": [id, 7], "list": list, "maybe": maybe, "deep": deep});
         format!("{row}\n")
@@ -97,8 +97,12 @@ fn steps_stand_on_both_sides() {
     let ferry = Ferry::new();
     let (folder, path) = lines();
     let tensors = folder.path().join("some.safetensors");
-    let steps =
-        ["filter:id < 10", "map:select,columns=id pair", "cast:f32,where=pair", "rename:id,to=number"];
+    let steps = [
+        "filter:id < 10",
+        "map:select,columns=id pair",
+        "cast:f32,where=pair,only=any",
+        "rename:id,to=number",
+    ];
     let options: Vec<&str> = steps.iter().flat_map(|step| ["--step", step]).collect();
     ferry.convert(&path, &tensors, &options);
     assert_eq!(facts(&ferry, &tensors), json!({"number": ["I64", [10]], "pair": ["F32", [10, 2]]}));
@@ -335,7 +339,7 @@ fn a_manifest_leads_across() {
     zoo.manifest(
         "[defaults]\nverify = true\n\
          [[job]]\nname = \"there\"\ninput = \"in/rows.jsonl\"\noutput = \"out/rows.safetensors\"\n\
-         steps = [\"map:select,columns=id pair\", \"tensors:column\", \"cast:f32,where=pair\"]\n",
+         steps = [\"map:select,columns=id pair\", \"tensors:column\", \"cast:f32,where=pair,only=any\"]\n",
     );
     zoo.run(&[]).expect(0);
     let output = zoo.path("out/rows.safetensors");
@@ -354,8 +358,8 @@ fn memory_is_the_budget_whatever_the_rows() {
     let [path, records, back] =
         ["big.safetensors", "big.parquet", "back.safetensors"].map(|name| folder.path().join(name));
     let (rows, width) = (400_000_u64, 96_u64);
-    let numbers: Vec<u8> = (0..rows * width)
-        .flat_map(|n| (n.wrapping_mul(2_654_435_761) as u32 & 0x3fff_ffff).to_le_bytes())
+    let numbers: Vec<u8> = (0..400_000 * 96_u32)
+        .flat_map(|n| (n.wrapping_mul(2_654_435_761) & 0x3fff_ffff).to_le_bytes())
         .collect();
     let splits: Vec<u8> = (0..=rows).flat_map(|row| (row / 2 * width).to_le_bytes()).collect();
     let half = &numbers[..numbers.len() / 2];

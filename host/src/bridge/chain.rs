@@ -2,7 +2,7 @@
 //! chains as it has fields, a list of structs as many lists.
 
 use super::leaf;
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Schema};
 use tensorferry_sdk::{Dtype, Loss, LossKind, arrow_schema};
 
 /// How deep types are followed; nobody has so many lists in lists.
@@ -62,7 +62,6 @@ impl Found {
         if hops.len() >= MOST_HOPS {
             return self.lose(LossKind::Tensor, name, "a column of too many lists and structs in each other");
         }
-        let item = |list: &Field| list.data_type().clone();
         match data_type {
             DataType::Struct(fields) => {
                 self.lose(
@@ -85,19 +84,19 @@ impl Found {
                 self.add(field, name, inner.data_type(), hops);
             }
             DataType::ListView(inner) => {
-                self.add_as(field, name, DataType::List(inner.clone()), hops);
+                self.add_as(field, name, &DataType::List(inner.clone()), hops);
             }
             DataType::LargeListView(inner) => {
-                self.add_as(field, name, DataType::LargeList(inner.clone()), hops);
+                self.add_as(field, name, &DataType::LargeList(inner.clone()), hops);
             }
-            DataType::Dictionary(_, values) => self.add_as(field, name, values.as_ref().clone(), hops),
-            DataType::RunEndEncoded(_, values) => self.add_as(field, name, item(values), hops),
+            DataType::Dictionary(_, values) => self.add_as(field, name, values, hops),
+            DataType::RunEndEncoded(_, values) => self.add_as(field, name, values.data_type(), hops),
             DataType::Decimal32(..)
             | DataType::Decimal64(..)
             | DataType::Decimal128(..)
             | DataType::Decimal256(..) => {
                 self.lose(LossKind::Precision, name.clone(), format!("{data_type} becomes F64"));
-                self.add_as(field, name, DataType::Float64, hops);
+                self.add_as(field, name, &DataType::Float64, hops);
             }
             DataType::FixedSizeBinary(len) => {
                 hops.push(Hop::FixedBytes(u64::try_from(*len).unwrap_or(0)));
@@ -114,9 +113,9 @@ impl Found {
         }
     }
 
-    fn add_as(&mut self, field: usize, name: String, data_type: DataType, mut hops: Vec<Hop>) {
+    fn add_as(&mut self, field: usize, name: String, data_type: &DataType, mut hops: Vec<Hop>) {
         hops.push(Hop::Cast(data_type.clone()));
-        self.add(field, name, &data_type, hops);
+        self.add(field, name, data_type, hops);
     }
 
     fn end(&mut self, field: usize, name: String, leaf: &DataType, dtype: Dtype, hops: Vec<Hop>) {
@@ -145,6 +144,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_schema::Field;
     use std::sync::Arc;
 
     #[test]

@@ -139,7 +139,7 @@ impl<'a> Column<'a> {
         match chain.hops.get(hop) {
             None => self.push_values(array, nulls),
             Some(Hop::Cast(to)) => {
-                let cast = arrow_cast::cast(array, to).map_err(unsupported)?;
+                let cast = arrow_cast::cast(array, to).map_err(|error| unsupported(&error))?;
                 self.descend(hop + 1, level, &cast, above)
             }
             Some(Hop::Field(place)) => {
@@ -366,14 +366,14 @@ fn lists(array: &ArrayRef) -> Result<(Vec<usize>, ArrayRef)> {
 
 /// Strings as bytes.
 fn texts(array: &ArrayRef) -> Result<ArrayRef> {
-    arrow_cast::cast(array, &DataType::LargeBinary).map_err(unsupported)
+    arrow_cast::cast(array, &DataType::LargeBinary).map_err(|error| unsupported(&error))
 }
 
 fn is_null(nulls: Option<&NullBuffer>, row: usize) -> bool {
     nulls.is_some_and(|nulls| nulls.is_null(row))
 }
 
-fn unsupported(error: arrow_schema::ArrowError) -> Error {
+fn unsupported(error: &arrow_schema::ArrowError) -> Error {
     Error::unsupported(format!("values that no tensor can hold: {error}"))
 }
 

@@ -11,7 +11,7 @@
 
 use arrow_schema::{DataType, Metadata};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use tensorferry_sdk::{Result, arrow_schema};
 
 /// The metadata key.
@@ -19,6 +19,8 @@ pub const KEY: &str = "ferry.columns";
 
 /// Entries of a schema's and its fields' metadata that are kept: those of ferry's own readers.
 const OWN: &str = "ferry.";
+/// Bytes of a type's name: a time zone's is the longest part of one.
+const MOST_TYPE_BYTES: usize = 128;
 
 /// What is kept of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,10 +66,14 @@ impl Columns {
         serde_json::from_str(text).unwrap_or_default()
     }
 
-    /// What is kept of a column of this name.
+    /// The columns by their names, each with its place.
     #[must_use]
-    pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|column| column.name == name)
+    pub fn by_name(&self) -> HashMap<&str, (usize, &Column)> {
+        self.columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| (column.name.as_str(), (place, column)))
+            .collect()
     }
 }
 
@@ -75,7 +81,8 @@ impl Column {
     /// The type below its lists, if Arrow knows it.
     #[must_use]
     pub fn leaf(&self) -> Option<DataType> {
-        self.data_type.parse().ok()
+        // A file can say anything here, and Arrow's parser goes as deep as types are nested.
+        if self.data_type.len() > MOST_TYPE_BYTES { None } else { self.data_type.parse().ok() }
     }
 }
 
@@ -112,8 +119,17 @@ mod tests {
             let columns = Columns { metadata: BTreeMap::new(), columns: vec![column] };
             let back = Columns::parse(&columns.text().unwrap());
             assert_eq!(back, columns);
-            assert_eq!(back.column("a\"b").unwrap().leaf(), Some(data_type));
+            assert_eq!(back.by_name()["a\"b"].1.leaf(), Some(data_type));
         }
         assert_eq!(Columns::parse("[1, 2]"), Columns::default());
+        let deep = format!("{}Int8{}", "List(".repeat(1 << 20), ")".repeat(1 << 20));
+        let column = Column {
+            name: String::new(),
+            data_type: deep,
+            nullable: false,
+            shape: Vec::new(),
+            metadata: BTreeMap::new(),
+        };
+        assert_eq!(column.leaf(), None);
     }
 }

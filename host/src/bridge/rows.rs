@@ -40,12 +40,13 @@ impl<'a> EachRow<'a> {
         let mut found = names::columns(tensors)?;
         let rows = check_rows(&found, tensors)?;
         check_empty(&found, tensors, rows)?;
-        let place = |name: &str| kept.columns.iter().position(|column| column.name == name);
-        found.sort_by_key(|column| place(&column.name).unwrap_or(usize::MAX));
+        let by_name = kept.by_name();
+        let known = |column: &names::Column| by_name.get(column.name.as_str()).copied();
+        found.sort_by_key(|column| known(column).map_or(usize::MAX, |(place, _)| place));
         let mut reading = Reading::new(logical);
         let mut columns = Vec::with_capacity(found.len());
         for column in &found {
-            let known = kept.column(&column.name);
+            let known = known(column).map(|(_, known)| known);
             let is_text = tensors[column.values].dtype == Dtype::STR;
             let is_utf8 = is_text && known.is_none() && are_utf8(column.values, &reading)?;
             let column = RowColumn::new(column, tensors, known, is_utf8)?;

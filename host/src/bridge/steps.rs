@@ -33,9 +33,9 @@ static TENSORS: Kind = Kind {
     name: "tensors",
     summary: "records become tensors",
     details: "tensors:column (the default where the output holds tensors): a tensor for each column, of as many\n\
-              rows as there are records; lists of different lengths become x.values and x.row_splits, and\n\
-              x.valid says which rows are not null. tensors:record undoes records:tensor. Steps before it are\n\
-              on records, those after it on tensors.",
+              rows as there are records. Lists that all have one length are its other dimensions; others become\n\
+              x.values and x.row_splits. x.valid says which are not missing. tensors:record undoes\n\
+              records:tensor. Steps before it are on records, those after it on tensors.",
     argument: Argument::Required("column|record", "what a tensor is"),
     keys: &[Key {
         name: "strings",
