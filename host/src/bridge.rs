@@ -15,7 +15,7 @@
 //! one of these is missing, whatever its length. What a column was called, its type and its lists are kept in
 //! the metadata ([`columns::KEY`]) where the target has some, for the way back.
 //!
-//! Records become tensors by being read once into files without a name ([`spool`]), over which a catalog
+//! Records become tensors by being read once into files without a name (`spool.rs`), over which a catalog
 //! lies as over any other input: from there on, the conversion is one of tensors. Tensors become
 //! records by being read in windows of rows, as a flow like any other.
 
