@@ -17,7 +17,9 @@ use crate::sides::{check_sides, options_of};
 use crate::source::FileSource;
 use crate::target::Resolved;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Capabilities, Context, Entry, Error, ErrorKind, Loss, Result, Source, Target};
+use tensorferry_sdk::{
+    Capabilities, Context, Entry, Error, ErrorKind, Loss, Options, Result, Side, Source, Target,
+};
 
 /// A model of the input, read.
 pub struct Model<'a> {
@@ -118,6 +120,8 @@ pub fn of_records<'a>(
 ) -> Result<Model<'a>> {
     let description = &target.format.description;
     check_sides(request, &format.description, description)?;
+    // Its writer would say so too, after all records have been read.
+    Options::check(&description.options, Side::Writer, &request.writer_options)?;
     let errand =
         Errand::new(run, purpose(&format.description, description)).with_new_output(target.is_new_folder());
     let wanted = bridge::Wanted {
