@@ -6,6 +6,7 @@
 //!       --plan--> Layout --copy--> staged files + digests --seal--> verify --> commit --> Report
 //! ```
 
+use crate::bridge;
 use crate::cast::tally;
 use crate::commit::{CommitOptions, Identity, StagedFile, check_free, recover};
 use crate::copy::copy;
@@ -85,14 +86,23 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     let folder = source.folder().to_owned();
     let target = target::resolve(plugins, &request.output, request.to.as_deref(), source.entry())?;
     let writes_records = holds_records(&target.format.description);
-    match probe(plugins, &source, request.from.as_deref(), run) {
+    let (models, steps) = match probe(plugins, &source, request.from.as_deref(), run) {
         Ok(format) if holds_records(&format.description) && writes_records => {
             return records::convert::convert(source, format, &target, request, run, watch);
         }
+        Ok(format) if holds_records(&format.description) => {
+            let divided = bridge::steps::to_tensors(steps)?;
+            (vec![models::of_records(source, format, &divided, &target, request, run)?], divided.tensors)
+        }
         // Whatever probing finds wrong, reading says of the models that there are.
-        _ => {}
-    }
-    let models = models::read(source, plugins, &target, request, run)?;
+        _ if writes_records => {
+            let divided = bridge::steps::to_records(steps)?;
+            let models = models::read(source, plugins, &target, request, run)?;
+            let asked = bridge::Asked { request, divided: &divided, folder: &folder, target: &target };
+            return bridge::convert(models, &asked, plugins, run, watch, started);
+        }
+        _ => (models::read(source, plugins, &target, request, run)?, steps),
+    };
     let selected: Vec<Selected> = models
         .iter()
         .map(|model| select(&model.input.catalog, &request.part, &steps, &target.format.description))
@@ -122,6 +132,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     let mut report = Report::new(request, &target, lost, &logical, &layouts);
     report.notes.extend(selected.iter().flat_map(|selected| selected.notes.iter().cloned()));
     report.notes.extend_from_slice(sidecars.notes());
+    report.notes.extend(bridge::advice(&models, &planned, &logical));
     report.readers = Used::all(models.iter().map(|model| model.input.format));
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {

@@ -4,19 +4,21 @@ use crate::errand::Errand;
 use crate::plugins::LoadedFormat;
 use crate::run::Run;
 use crate::source::FileSource;
+use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, Catalog, CatalogBuilder, Context, Format, Options, Result, Side, TensorReader,
+    ByteSink, Catalog, CatalogBuilder, Context, Error, Format, Options, Result, Side, TensorReader,
 };
 
 /// A source, its reader, and what it holds.
 pub struct Input<'a> {
     /// The files.
-    pub source: FileSource,
+    pub source: Arc<FileSource>,
     /// Whose input it is.
     pub format: &'a LoadedFormat,
     /// What it holds.
     pub catalog: Catalog,
-    reader: Box<dyn TensorReader>,
+    /// `None`: the host made the tensors, of records.
+    reader: Option<Box<dyn TensorReader>>,
 }
 
 /// Reads the catalog of a source whose format is known.
@@ -32,19 +34,31 @@ pub fn read<'a>(
     let description = &format.description;
     let options = Options::check(&description.options, Side::Reader, given)?;
     let reader = format.format.reader(&options)?;
-    let source = source.afresh();
-    let mut builder = CatalogBuilder::new(&description.id, &source, errand.limits());
+    let source = Arc::new(source.afresh());
+    let mut builder = CatalogBuilder::new(&description.id, &*source, errand.limits());
     reader
-        .read(&source, &mut builder, errand)
+        .read(&*source, &mut builder, errand)
         .map_err(|e| e.file(source.entry_path().display().to_string()))?;
     let catalog = builder.finish()?;
-    Ok(Input { source, format, catalog, reader })
+    Ok(Input { source, format, catalog, reader: Some(reader) })
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    /// Tensors that were made of the records of a source.
+    pub(crate) fn of_records(source: Arc<FileSource>, format: &'a LoadedFormat, catalog: Catalog) -> Self {
+        Self { source, format, catalog, reader: None }
+    }
+
+    /// Whether they were.
+    #[must_use]
+    pub fn is_of_records(&self) -> bool {
+        self.reader.is_none()
+    }
+
     /// Has the reader decode an encoded storage.
     pub(crate) fn decode(&self, handle: u64, output: &mut dyn ByteSink, run: &Run) -> Result<()> {
-        let decoded = self.reader.decode(&self.source, handle, output, run);
+        let reader = self.reader.as_ref().ok_or_else(|| Error::plugin("tensors that nobody encoded"))?;
+        let decoded = reader.decode(&*self.source, handle, output, run);
         decoded.map_err(|e| e.file(self.source.entry_path().display().to_string()))
     }
 

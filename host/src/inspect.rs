@@ -1,10 +1,12 @@
 //! Inspecting opens an input and selects a part of it, for the commands that only look.
 
+use crate::bridge;
 use crate::errand::Errand;
 use crate::input::{self, Input};
 use crate::part::{self, Part};
 use crate::plugins::Plugins;
 use crate::probe::probe;
+use crate::records::rows::holds_records;
 use crate::run::Run;
 use crate::source::FileSource;
 use crate::stored::Spill;
@@ -34,14 +36,26 @@ pub struct Look<'a> {
     pub purpose: Purpose,
 }
 
-/// Opens and reads an input.
+/// Opens and reads an input; records as the tensors that they become.
 ///
 /// # Errors
 /// Whatever is wrong with it, or with the part.
 pub fn inspect<'a>(path: &Path, look: Look<'_>, plugins: &'a Plugins, run: &Run) -> Result<Inspected<'a>> {
     let source = FileSource::open(path)?;
     let format = probe(plugins, &source, look.from, run)?;
-    let input = input::read(source, format, look.options, &Errand::new(run, look.purpose))?;
+    let errand = Errand::new(run, look.purpose);
+    let input = if holds_records(&format.description) {
+        let divided = bridge::steps::to_tensors(Vec::new())?;
+        let wanted = bridge::Wanted {
+            options: look.options,
+            divided: &divided,
+            keeps_metadata: true,
+            spill: &temporary(),
+        };
+        bridge::read(source, format, wanted, &errand, run)?
+    } else {
+        input::read(source, format, look.options, &errand)?
+    };
     let (catalog, left_out) = part::take(input.catalog.clone(), look.part, true)?;
     let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();
     Ok(Inspected { input, catalog, losses })

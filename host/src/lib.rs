@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod attributes;
+pub mod bridge;
 pub mod cast;
 pub mod commit;
 pub mod config_dtype;

@@ -1,6 +1,10 @@
 //! A model is what one reader reads of the input. Most inputs are one; a folder may hold more in its
 //! sub-folders (a pipeline of diffusers has one for each of its parts), and each is converted in place.
 
+use crate::bridge::{
+    self,
+    steps::{Divided, Made},
+};
 use crate::commit::Identity;
 use crate::convert::Request;
 use crate::errand::{Errand, purpose};
@@ -13,7 +17,9 @@ use crate::sides::{check_sides, options_of};
 use crate::source::FileSource;
 use crate::target::Resolved;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, Result, Source, Target};
+use tensorferry_sdk::{
+    Capabilities, Context, Entry, Error, ErrorKind, Loss, Options, Result, Side, Source, Target,
+};
 
 /// A model of the input, read.
 pub struct Model<'a> {
@@ -98,6 +104,34 @@ pub fn read<'a>(
         Some(error) if models.is_empty() => Err(error),
         _ => Ok(models),
     }
+}
+
+/// Reads an input of records as a model: what becomes of its records are its tensors.
+///
+/// # Errors
+/// Whatever is wrong with it.
+pub fn of_records<'a>(
+    source: FileSource,
+    format: &'a LoadedFormat,
+    divided: &Divided<Made>,
+    target: &Resolved<'_>,
+    request: &Request,
+    run: &'a Run,
+) -> Result<Model<'a>> {
+    let description = &target.format.description;
+    check_sides(request, &format.description, description)?;
+    // Its writer would say so too, after all records have been read.
+    Options::check(&description.options, Side::Writer, &request.writer_options)?;
+    let errand =
+        Errand::new(run, purpose(&format.description, description)).with_new_output(target.is_new_folder());
+    let wanted = bridge::Wanted {
+        options: &request.reader_options,
+        divided,
+        keeps_metadata: description.capabilities.has(Capabilities::METADATA),
+        spill: &target.spill(),
+    };
+    let input = bridge::read(source, format, wanted, &errand, run)?;
+    Ok(Model { folder: String::new(), input, errand })
 }
 
 struct Reading<'a, 'b> {

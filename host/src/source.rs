@@ -31,6 +31,8 @@ struct SourceFile {
     name: String,
     path: PathBuf,
     stamp: Stamp,
+    /// A file of ours that nobody else can reach, instead of one of the folder's.
+    unnamed: Option<Arc<File>>,
 }
 
 /// What tells whether a file is still the one that was opened.
@@ -123,7 +125,7 @@ impl FileSource {
     /// The names of the files that have been opened, sorted.
     #[must_use]
     pub fn opened(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.files.iter().map(|(_, file)| file.name.as_str()).collect();
+        let mut names: Vec<&str> = self.named().map(|file| file.name.as_str()).collect();
         names.sort_unstable();
         names
     }
@@ -134,13 +136,13 @@ impl FileSource {
         let Ok(metadata) = std::fs::metadata(path) else { return false };
         let is_it =
             |file: &SourceFile| (file.stamp.device, file.stamp.inode) == (metadata.dev(), metadata.ino());
-        self.files.iter().any(|(_, file)| is_it(file))
+        self.named().any(is_it)
     }
 
     /// Every file that has been opened, and what it was then.
     pub fn stamped(&self) -> impl Iterator<Item = (&Path, Identity)> {
         let identity = |s: &Stamp| Identity { inode: s.inode, len: s.len, modified: s.modified };
-        self.files.iter().map(move |(_, file)| (&*file.path, identity(&file.stamp)))
+        self.named().map(move |file| (&*file.path, identity(&file.stamp)))
     }
 
     /// Whether every file that was opened is still the one that it was.
@@ -148,7 +150,7 @@ impl FileSource {
     /// # Errors
     /// Transient, naming the file that changed.
     pub fn check_unchanged(&self) -> Result<()> {
-        for (_, file) in &self.files {
+        for file in self.named() {
             let now = std::fs::metadata(&file.path).map_err(|e| changed(file).found(e))?;
             if Stamp::of(&now) != file.stamp {
                 return Err(changed(file));
@@ -162,16 +164,36 @@ impl FileSource {
     /// # Errors
     /// Transient, if it is not the same file any more; else i/o.
     pub fn descriptor(&self, id: FileId) -> Result<Arc<File>> {
+        let file = self.get(id)?;
+        if let Some(unnamed) = &file.unnamed {
+            return Ok(unnamed.clone());
+        }
         let mut state = self.state();
         if let Some(open) = state.open.get(&id.0) {
             return Ok(open.clone());
         }
-        let file = self.get(id)?;
         let open = File::open(&file.path).map_err(|e| Error::from(e).file(&file.name))?;
         if Stamp::of(&open.metadata().map_err(|e| Error::from(e).file(&file.name))?) != file.stamp {
             return Err(changed(file));
         }
         Ok(state.keep(id.0, open))
+    }
+
+    /// Takes in a file without a name, to be read as the others are: bytes that were made of theirs.
+    /// It is none of the files that have been opened.
+    ///
+    /// # Errors
+    /// I/o; a limit.
+    pub fn adopt(&self, name: &str, file: File) -> Result<FileId> {
+        let stamp = Stamp::of(&file.metadata().map_err(|e| Error::from(e).file(name))?);
+        let unnamed = Some(Arc::new(file));
+        let file = SourceFile { name: name.to_owned(), path: PathBuf::new(), stamp, unnamed };
+        u32::try_from(self.files.push(file)).map(FileId).map_err(|_| Error::limit("too many files"))
+    }
+
+    /// The files of the folder that have been opened.
+    fn named(&self) -> impl Iterator<Item = &SourceFile> {
+        self.files.iter().map(|(_, file)| file).filter(|file| file.unnamed.is_none())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -245,8 +267,9 @@ impl Source for FileSource {
             return Err(Error::malformed("not a regular file").file(name));
         }
         let stamp = Stamp::of(&metadata);
-        let id = u32::try_from(self.files.push(SourceFile { name: name.to_owned(), path, stamp }))
-            .map_err(|_| Error::limit("too many files"))?;
+        let id =
+            u32::try_from(self.files.push(SourceFile { name: name.to_owned(), path, stamp, unnamed: None }))
+                .map_err(|_| Error::limit("too many files"))?;
         state.by_name.insert(name.to_owned(), id);
         state.keep(id, open);
         Ok(FileId(id))

@@ -28,6 +28,7 @@ mod split;
 mod tie;
 mod view;
 
+use crate::bridge::steps::Crossing;
 use crate::records::steps::RecordStep;
 use crate::suggest::or_which;
 use kind::{Given, kinds};
@@ -55,6 +56,8 @@ pub enum Action {
     Tensor(Box<dyn TensorStep>),
     /// Makes another flow of records.
     Record(Box<dyn RecordStep>),
+    /// Makes tensors of records, or records of tensors.
+    Cross(Crossing),
 }
 
 /// A step on tensors.
@@ -161,6 +164,10 @@ pub fn inverse(steps: &[Step]) -> Result<Vec<Spec>> {
             continue;
         }
         for step in steps.iter().rev() {
+            if let Action::Cross(crossing) = &step.action {
+                specs.push(crossing.inverse());
+                continue;
+            }
             specs.extend(tensor_step(step)?.inverse().map_err(|error| error.context(step))?);
         }
     }
@@ -173,6 +180,9 @@ fn tensor_step(step: &Step) -> Result<&dyn TensorStep> {
         Action::Record(_) => {
             let error = Error::usage("a step on records, and the input holds tensors: see `ferry steps`");
             Err(error.context(step))
+        }
+        Action::Cross(_) => {
+            Err(Error::usage("both sides are tensors: nothing becomes records").context(step))
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::content::{self, Content};
 use super::flow::Flow;
 use super::rows::{self, Rows};
-use super::steps;
+use super::steps::{self, Origin};
 use super::write::{Written, write};
 use crate::commit::{Identity, StagedFile, check_free, recover};
 use crate::convert::Request;
@@ -91,7 +91,9 @@ struct Through<'a> {
 
 impl Flows for Through<'_> {
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()> {
-        std::thread::scope(|scope| body(&mut *steps::make(scope, self.rows, self.steps, self.run)?))
+        std::thread::scope(|scope| {
+            body(&mut *steps::make(scope, Origin::Rows(self.rows), self.steps, self.run)?)
+        })
     }
 
     fn readers(&self) -> Vec<Used> {
@@ -126,16 +128,22 @@ fn schema(flows: &dyn Flows) -> Result<SchemaRef> {
 }
 
 /// Where a flow goes.
-struct Destined<'a> {
-    target: &'a Resolved<'a>,
-    request: &'a Request,
-    errand: &'a Errand<'a>,
-    run: &'a Run,
+pub(crate) struct Destined<'a> {
+    pub(crate) target: &'a Resolved<'a>,
+    pub(crate) request: &'a Request,
+    pub(crate) errand: &'a Errand<'a>,
+    pub(crate) run: &'a Run,
 }
 
 impl Destined<'_> {
     /// Writes what flows and makes it visible. `bytes`: how long the input is.
-    fn write(&self, flows: &dyn Flows, bytes: u64, watch: &dyn Watch, started: Instant) -> Result<Report> {
+    pub(crate) fn write(
+        &self,
+        flows: &dyn Flows,
+        bytes: u64,
+        watch: &dyn Watch,
+        started: Instant,
+    ) -> Result<Report> {
         let Self { target, request, run, .. } = *self;
         let options =
             Options::check(&target.format.description.options, Side::Writer, &request.writer_options)?;

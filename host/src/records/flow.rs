@@ -13,8 +13,8 @@ use tensorferry_sdk::{Context, Result, arrow_array, arrow_schema};
 
 /// Rows of one batch, at most, and its bytes in memory, roughly. They do not depend on the budget: where
 /// batches end decides where an output's pieces end, and the same input shall give the same bytes.
-const BATCH_ROWS: usize = 8192;
-const BATCH_BYTES: u64 = 2 << 20;
+pub(crate) const BATCH_ROWS: usize = 8192;
+pub(crate) const BATCH_BYTES: u64 = 2 << 20;
 
 /// Batches of one schema, in order. After an error or the end nothing follows.
 pub trait Flow: Send {

@@ -60,9 +60,27 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
 /// What a step is made on: how to make the flow before it, once or again.
 pub struct Upstream<'scope, 'env: 'scope> {
     scope: &'scope Scope<'scope, 'env>,
-    rows: &'env Rows<'env>,
+    origin: Origin<'env>,
     before: &'env [Step],
     run: &'env Run,
+}
+
+/// Where rows come from, before any step.
+#[derive(Clone, Copy)]
+pub enum Origin<'a> {
+    /// An input of records.
+    Rows(&'a Rows<'a>),
+    /// Something else that can be made to flow, again if need be.
+    Made(&'a dyn Beginning),
+}
+
+/// What flows without being an input of records.
+pub trait Beginning: Sync {
+    /// Its flow, from the beginning.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it.
+    fn begin<'a>(&'a self) -> Result<Box<dyn Flow + 'a>>;
 }
 
 impl<'scope, 'env: 'scope> Upstream<'scope, 'env> {
@@ -71,7 +89,7 @@ impl<'scope, 'env: 'scope> Upstream<'scope, 'env> {
     /// # Errors
     /// Whatever an earlier step says.
     pub fn flow(&self) -> Result<Box<dyn Flow + 'scope>> {
-        make(self.scope, self.rows, self.before, self.run)
+        make(self.scope, self.origin, self.before, self.run)
     }
 
     /// Where threads of a step live.
@@ -80,10 +98,13 @@ impl<'scope, 'env: 'scope> Upstream<'scope, 'env> {
         self.scope
     }
 
-    /// The input, for a step that is the first.
+    /// The input of records, for a step that is the first; `None` where rows come from something else.
     #[must_use]
-    pub fn rows(&self) -> &'env Rows<'env> {
-        self.rows
+    pub fn rows(&self) -> Option<&'env Rows<'env>> {
+        match self.origin {
+            Origin::Rows(rows) => Some(rows),
+            Origin::Made(_) => None,
+        }
     }
 
     /// Whether no step comes before.
@@ -99,23 +120,24 @@ impl<'scope, 'env: 'scope> Upstream<'scope, 'env> {
     }
 }
 
-/// The flow of an input's rows through steps.
+/// The flow of rows through steps.
 ///
 /// # Errors
 /// Usage, naming the step.
 pub fn make<'scope, 'env: 'scope>(
     scope: &'scope Scope<'scope, 'env>,
-    rows: &'env Rows<'env>,
+    origin: Origin<'env>,
     steps: &'env [Step],
     run: &'env Run,
 ) -> Result<Box<dyn Flow + 'scope>> {
-    match steps {
-        [] => {
+    match (steps, origin) {
+        ([], Origin::Rows(rows)) => {
             let splits = (0..rows.set.splits().len()).collect();
             Ok(Box::new(flow::read(scope, rows, splits, run)))
         }
-        [before @ .., last] => {
-            let upstream = Upstream { scope, rows, before, run };
+        ([], Origin::Made(made)) => made.begin(),
+        ([before @ .., last], _) => {
+            let upstream = Upstream { scope, origin, before, run };
             record_step(last)?.apply(upstream).map_err(|error| error.context(last))
         }
     }
@@ -151,6 +173,9 @@ fn record_step(step: &Step) -> Result<&dyn RecordStep> {
         Action::Tensor(_) => {
             let error = Error::usage("a step on tensors, and the input holds records: see `ferry steps`");
             Err(error.context(step))
+        }
+        Action::Cross(_) => {
+            Err(Error::usage("both sides are records: nothing becomes tensors").context(step))
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::spec::{Field, Spec};
 use super::{Action, cast, concat, metadata, permute, rename, reshape, select, selector, split, tie};
+use crate::bridge::steps::CROSSING_KINDS;
 use crate::records::steps::RECORD_KINDS;
 use crate::suggest::or_which;
 use std::collections::HashSet;
@@ -29,7 +30,7 @@ static TENSOR_KINDS: &[&Kind] = &[
 
 /// Every kind of step; recipes are not among them.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> + Clone {
-    TENSOR_KINDS.iter().chain(RECORD_KINDS).copied()
+    TENSOR_KINDS.iter().chain(RECORD_KINDS).chain(CROSSING_KINDS).copied()
 }
 
 /// What there is to know of a step of one name.

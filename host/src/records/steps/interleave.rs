@@ -54,9 +54,12 @@ impl RecordStep for Interleave {
         if !upstream.is_first() {
             return Err(Error::usage("it takes files in turns, so that it has to be the first step"));
         }
+        let Some(rows) = upstream.rows() else {
+            return Err(Error::usage("it takes files in turns, and these records come of tensors"));
+        };
         let mut files: Vec<Vec<usize>> = Vec::new();
         let mut last = None;
-        for (place, split) in upstream.rows().set.splits().iter().enumerate() {
+        for (place, split) in rows.set.splits().iter().enumerate() {
             if last == Some(&split.file) {
                 if let Some(file) = files.last_mut() {
                     file.push(place);
@@ -66,7 +69,7 @@ impl RecordStep for Interleave {
             }
             last = Some(&split.file);
         }
-        let (scope, rows, run) = (upstream.scope(), upstream.rows(), upstream.run());
+        let (scope, run) = (upstream.scope(), upstream.run());
         let read = move |splits| Box::new(flow::read(scope, rows, splits, run)) as Box<dyn Flow + 'scope>;
         Ok(Box::new(self.interleaved(rows.set.schema(), files, Box::new(read))))
     }
