@@ -10,6 +10,7 @@
 
 pub mod content;
 pub mod convert;
+pub mod digest;
 pub mod flow;
 pub mod index;
 pub mod lines;

@@ -110,7 +110,7 @@ fn update(
 }
 
 /// The values below all lists of a column, and where each of its rows begins among them.
-fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
+pub(super) fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
     let mut values = column.clone();
     let mut begins: Vec<usize> = (0..=column.len()).collect();
     loop {

@@ -69,7 +69,11 @@ fn word(data_type: &DataType) -> String {
         DataType::LargeUtf8 | DataType::Utf8View => "utf8".to_owned(),
         DataType::Timestamp(precision, None) => format!("timestamp[{}]", unit(precision)),
         DataType::Timestamp(precision, Some(zone)) => format!("timestamp[{}, {zone}]", unit(precision)),
-        other => other.to_string().to_lowercase(),
+        // One word; what has parts is as Arrow writes it, so that it can be read again.
+        other => {
+            let text = other.to_string();
+            if text.bytes().all(|byte| byte.is_ascii_alphanumeric()) { text.to_lowercase() } else { text }
+        }
     }
 }
 
