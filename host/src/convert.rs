@@ -32,12 +32,13 @@ use crate::stale;
 use crate::steps;
 use crate::stored::Stored;
 use crate::target;
+use crate::unit::Unit;
 use crate::verify::verify;
 use crate::watch::{Ready, Used, Watch};
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
-use tensorferry_sdk::{Content, Context, Layout, LossKind, Result, Role, Source};
+use tensorferry_sdk::{Content, Context, Entry, Layout, LossKind, Result, Role, Source};
 
 /// What the user asked for.
 #[derive(Debug, Clone, Default)]
@@ -66,12 +67,23 @@ pub struct Request {
     pub strict: bool,
     /// `--allow-loss`.
     pub allowed: Vec<LossKind>,
+    /// Of a data set, the files that are the input.
+    pub unit: Option<Unit>,
     /// Names beside an input file that go along with it: globs.
     pub carry: Vec<String>,
     /// `--dry-run`.
     pub dry_run: bool,
     /// `--force`, `--sync`.
     pub commit: CommitOptions,
+}
+
+impl Request {
+    /// What the output goes by where its name leaves open whether it is a folder. A data set's template
+    /// says it, however many files a unit has.
+    fn entry<'a>(&self, source: &'a FileSource) -> &'a Entry {
+        static FILE: Entry = Entry::File(String::new());
+        if self.unit.is_some() { &FILE } else { source.entry() }
+    }
 }
 
 /// Converts. `watch` is told how many bytes there will be, before the first one moves, and asked
@@ -82,13 +94,14 @@ pub struct Request {
 pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watch) -> Result<Report> {
     let started = Instant::now();
     let steps = steps::parse(&request.steps)?;
-    let source = FileSource::open(&request.input)?;
+    let source =
+        request.unit.as_ref().map_or_else(|| FileSource::open(&request.input), |unit| Ok(unit.source()))?;
     let folder = source.folder().to_owned();
-    let target = target::resolve(plugins, &request.output, request.to.as_deref(), source.entry())?;
+    let target = target::resolve(plugins, &request.output, request.to.as_deref(), request.entry(&source))?;
     let writes_records = holds_records(&target.format.description);
     let (models, steps) = match probe(plugins, &source, request.from.as_deref(), run) {
         Ok(format) if holds_records(&format.description) && writes_records => {
-            return records::convert::convert(source, format, &target, request, run, watch);
+            return records::convert::convert(source, format, &target, request, plugins, run, watch);
         }
         Ok(format) if holds_records(&format.description) => {
             let divided = bridge::steps::to_tensors(steps)?;

@@ -26,9 +26,17 @@ pub const STAGES: [&str; 16] = [
     "committed",
 ];
 
-/// The stages of `ferry run`'s own process, around each record of its journal.
-pub const RUN_STAGES: [&str; 5] =
-    ["journal-begun", "journal-commit", "journal-commit-written", "journal-done", "journal-done-written"];
+/// The stages of `ferry run`'s own process, around each record of its journal and each schema that it keeps.
+pub const RUN_STAGES: [&str; 8] = [
+    "journal-begun",
+    "journal-scanned",
+    "schema-found",
+    "schema-kept",
+    "journal-commit",
+    "journal-commit-written",
+    "journal-done",
+    "journal-done-written",
+];
 
 /// Marks that a stage has been reached.
 ///

@@ -49,5 +49,6 @@ pub mod steps;
 pub mod stored;
 pub mod suggest;
 pub mod target;
+pub mod unit;
 pub mod verify;
 pub mod watch;

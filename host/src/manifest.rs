@@ -1,5 +1,5 @@
-//! A manifest says which conversions to run: jobs, one by one, and zoos, whose models are found in a
-//! folder. It is TOML; its schema is [`schema::text`], and `docs/manifest.md` tells the rest.
+//! A manifest says which conversions to run: jobs, one by one, zoos, whose models are found in a folder,
+//! and data sets, whose files are. It is TOML; its schema is [`schema::text`], and `docs/manifest.md` tells the rest.
 //!
 //! ```text
 //! text --variables, types--> Manifest --zoos searched, formats and options checked--> jobs
@@ -7,6 +7,7 @@
 //!
 //! Whatever is wrong is a [`Mistake`] with its place, and all of them are found at once.
 
+mod datasets;
 mod expand;
 mod mistakes;
 mod models;

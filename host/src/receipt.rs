@@ -9,16 +9,21 @@
 
 mod digest;
 mod draft;
+mod draft_rows;
 mod find;
 mod verdict;
 mod verify;
+mod verify_rows;
 
 pub use digest::{FileRecord, Files};
 pub use draft::{Conversion, TensorDigests, digests_of, draft};
+pub use draft_rows::{RowsConversion, draft_rows};
 pub use find::{Found, find};
 pub use verdict::{Checked, Problem, Subject, Verdict};
 pub use verify::{Depth, verify, verify_all};
 
+use crate::content::ContentDigest;
+use crate::records::digest::content;
 use crate::report::LossRecord;
 use crate::stage::{Destination, Kind};
 use serde::{Deserialize, Serialize};
@@ -55,10 +60,13 @@ pub struct Receipt {
     pub steps: Vec<String>,
     /// What was written.
     pub output: OutputRecord,
-    /// Tensors that were read back and compared before the commit, if that was asked for.
+    /// Tensors or records that were read back and compared before the commit, if that was asked for.
     #[serde(default)]
     pub verified: Option<u64>,
-    /// The models in the output; one, but of a folder that has more in its sub-folders.
+    /// The records in the output, where it is one of records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<RecordsRecord>,
+    /// The models in the output; one, but of a folder that has more in its sub-folders; none for records.
     #[serde(default)]
     pub models: Vec<ModelRecord>,
     /// What could not be carried.
@@ -147,6 +155,61 @@ pub struct TensorRecord {
     pub sha256: String,
     /// Its content digest.
     pub content: String,
+}
+
+/// The records of an output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordsRecord {
+    /// The format that they were read in.
+    pub from: FormatRecord,
+    /// How many.
+    pub rows: u64,
+    /// The content digest of all of them.
+    pub content: String,
+    /// Their columns, in the schema's order.
+    pub columns: Vec<ColumnRecord>,
+    /// What each of the output's files holds of them.
+    pub files: Vec<RowsRecord>,
+}
+
+/// A column of records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnRecord {
+    /// Its name.
+    pub name: String,
+    /// What its values are, below all lists.
+    #[serde(rename = "type")]
+    pub word: String,
+    /// The lists that each row has of them: their lengths, null for any.
+    #[serde(default)]
+    pub shape: Vec<Option<u64>>,
+}
+
+/// The records of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowsRecord {
+    /// The file's name.
+    pub name: String,
+    /// How many.
+    pub rows: u64,
+    /// Each column's content digest; null for one that has none.
+    pub columns: Vec<Option<String>>,
+}
+
+impl RecordsRecord {
+    /// The content digest of all records, made of those of their files; none, if one is no digest.
+    fn content_of_files(&self) -> Option<ContentDigest> {
+        let of_file = |file: &RowsRecord| {
+            let columns = self.columns.iter().zip(&file.columns);
+            let digests =
+                columns.filter_map(|(column, digest)| Some((column.name.as_str(), digest.as_ref()?)));
+            let digests = digests.map(|(name, digest)| Some((name, from_hex(digest)?)));
+            Some((file.rows, digests.collect::<Option<Vec<_>>>()?))
+        };
+        let files: Vec<(u64, Vec<(&str, ContentDigest)>)> =
+            self.files.iter().map(of_file).collect::<Option<_>>()?;
+        Some(content(files.into_iter()))
+    }
 }
 
 /// The receipt's name for an output, relative to the output's folder.
@@ -253,6 +316,17 @@ fn read_text(path: &Path, limits: &Limits) -> Result<Vec<u8>> {
         return Err(at(Error::limit("the receipt is too long").expected(most)));
     }
     Ok(text)
+}
+
+fn from_hex(text: &str) -> Option<ContentDigest> {
+    let mut digest = ContentDigest::default();
+    if text.len() != 2 * digest.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(digest)
 }
 
 /// Now, as receipts and reports have it.

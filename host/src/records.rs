@@ -11,6 +11,7 @@
 pub mod content;
 pub mod convert;
 pub mod diff;
+pub mod digest;
 pub mod flow;
 pub mod index;
 pub mod lines;

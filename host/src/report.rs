@@ -25,7 +25,9 @@ pub struct Report {
     pub format: String,
     /// Tensors in the output.
     pub tensors: u64,
-    /// Records in the output, where it is one of records.
+    /// Whether the output is one of records.
+    pub holds_records: bool,
+    /// Records in the output, where it is one of records and they have been counted.
     pub records: Option<u64>,
     /// Bytes of the output's files.
     pub bytes: u64,
@@ -63,6 +65,7 @@ impl Report {
             readers: Vec::new(),
             format: target.format.description.id.clone(),
             tensors: read - omitted as u64,
+            holds_records: false,
             records: None,
             bytes: 0,
             seconds: 0.0,
@@ -84,6 +87,7 @@ impl Report {
             readers: Vec::new(),
             format: target.format.description.id.clone(),
             tensors: 0,
+            holds_records: true,
             records: Some(0),
             bytes: 0,
             seconds: 0.0,

@@ -2,7 +2,7 @@
 //! journal, so that what is done stays done whatever is killed.
 //!
 //! ```text
-//! jobs --decide--> those that must run --pool--> a process each --ready--> journal --commit--> Summary
+//! jobs --schemas of data sets--> jobs --decide--> those that must run --pool--> a process each --ready--> journal --commit--> Summary
 //! ```
 //!
 //! A job's process stages its output and then asks. The runner writes into the journal what is about
@@ -27,6 +27,8 @@ mod offspring;
 mod pool;
 mod protocol;
 mod run;
+mod scan;
+mod schemas;
 mod worker;
 
 pub use budget::Budget;

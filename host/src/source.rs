@@ -16,6 +16,8 @@ const MOST_OPEN: usize = 256;
 pub struct FileSource {
     folder: PathBuf,
     entry: Entry,
+    /// All that there is to be listed, where that is not what the folder holds.
+    only: Option<Vec<String>>,
     files: boxcar::Vec<SourceFile>,
     state: Mutex<State>,
 }
@@ -89,13 +91,24 @@ impl FileSource {
     /// A source of the files in `folder`.
     #[must_use]
     pub fn at(folder: PathBuf, entry: Entry) -> Self {
-        Self { folder, entry, files: boxcar::Vec::new(), state: Mutex::default() }
+        Self { folder, entry, only: None, files: boxcar::Vec::new(), state: Mutex::default() }
+    }
+
+    /// A source of these files alone, each a name relative to `folder`; one of them is the entry itself.
+    /// Others in the folder are not listed, and can be opened by name: an index beside a file.
+    #[must_use]
+    pub fn of_files(folder: PathBuf, names: Vec<String>) -> Self {
+        let entry = match &*names {
+            [one] => Entry::File(one.clone()),
+            _ => Entry::Folder,
+        };
+        Self { only: Some(names), ..Self::at(folder, entry) }
     }
 
     /// The same source with nothing opened yet: what probing looked into has not been read.
     #[must_use]
     pub fn afresh(self) -> Self {
-        Self::at(self.folder, self.entry)
+        Self { only: self.only, ..Self::at(self.folder, self.entry) }
     }
 
     /// The path of a name in this source.
@@ -280,11 +293,17 @@ impl Source for FileSource {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        if let Some(names) = &self.only {
+            return Ok(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect());
+        }
         let (folder, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
         self.entries(folder, |name, path| name.starts_with(start) && path.is_file())
     }
 
     fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        if self.only.is_some() {
+            return Ok(Vec::new());
+        }
         self.entries(folder, |_, path| path.is_dir())
     }
 
@@ -337,6 +356,25 @@ mod tests {
         assert_eq!(open("model").unwrap().entry, Entry::Prefix("model".into()));
         assert_eq!(open("other").err().unwrap().kind(), ErrorKind::Usage);
         assert!(open("model.index").unwrap().open("../x").is_err());
+    }
+
+    #[test]
+    fn files_of_several_folders_are_one_source() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        for name in ["a", "b", "sub/a"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let of = |names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            FileSource::of_files(folder.path().to_owned(), names).afresh()
+        };
+        let both = of(&["a", "sub/a"]);
+        assert_eq!(both.entry, Entry::Folder);
+        assert_eq!(both.list("").unwrap(), ["a", "sub/a"]);
+        assert!(both.folders("").unwrap().is_empty() && both.open("sub/a").is_ok());
+        assert_eq!(of(&["sub/a"]).entry, Entry::File("sub/a".to_owned()));
+        assert!(of(&["a"]).contains("b"));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod records;
 pub mod seen;
 pub mod shape;
 pub mod table;
+pub mod tfrecords;
 pub mod wire;
 pub mod workspace;
 pub mod zip;

@@ -10,7 +10,7 @@ use tempfile::{TempDir, tempdir};
 use tensorferry_host::receipt;
 use tensorferry_host::runner::report;
 use tensorferry_host::runner::summary::{JobSummary, State, Summary, Totals};
-use tensorferry_tests::fixtures::cases;
+use tensorferry_tests::fixtures::{self, cases};
 use tensorferry_tests::model::Model;
 use tensorferry_tests::{Ferry, Outcome, python};
 
@@ -143,4 +143,51 @@ fn damage_is_found_without_ferry() {
     zoo.check(&["--no-sources"]).expect(0);
     zoo.jobs.clear();
     zoo.check(&[]).expect(2);
+}
+
+#[test]
+fn the_frameworks_read_every_record() {
+    let mut zoo = Zoo::new();
+    let plain = fixtures::folder().join("tfrecord/example_plain/data.tfrecord");
+    let tfrecord = zoo.convert(&plain, "a.tfrecord", &[]);
+    zoo.convert(&plain, "b.tfrecord.gz", &["-o", "shards=3"]);
+    let parquet = zoo.convert(&plain, "c.parquet", &["-o", "shards=2"]);
+    zoo.convert(&plain, "d.jsonl", &[]);
+    zoo.convert(&plain, "e.jsonl.gz", &["--step", "take:7"]);
+    let outcome = zoo.check(&["--verbose"]).expect(0);
+    assert!(outcome.stdout.contains("5 outputs: 0 wrong, 0 not checked in full"), "{outcome}");
+    assert!(outcome.stdout.contains("; 87 records read"), "{outcome}");
+    for job in &zoo.jobs {
+        let receipt = job.receipt.as_ref().unwrap();
+        zoo.ferry.run(["verify", receipt]).expect(0);
+    }
+
+    // A bit in the data of a record, which its own CRC finds once the receipt admits the file.
+    let file = zoo.at("a.tfrecord");
+    let mut content = fs::read(&file).unwrap();
+    content[40] ^= 1;
+    fs::write(&file, &content).unwrap();
+    let outcome = zoo.check(&[]).expect(1);
+    assert!(outcome.stdout.contains("file 'a.tfrecord' has another SHA-256"), "{outcome}");
+    admit(&tfrecord, &file);
+    let outcome = zoo.check(&[]).expect(1);
+    assert!(
+        outcome.stdout.contains("'a.tfrecord': its framework does not read it: DataLossError"),
+        "{outcome}"
+    );
+
+    edit(&parquet, |receipt| {
+        receipt["records"]["columns"][0]["name"] = "other".into();
+        receipt["records"]["files"][1]["rows"] = 1.into();
+    });
+    let outcome = zoo.check(&[]).expect(1);
+    for said in [
+        "records and not 1",
+        "that is not in the receipt",
+        "has no column 'other'",
+        "another number of records than all",
+    ] {
+        assert!(outcome.stdout.contains(said), "no {said:?}: {outcome}");
+    }
+    zoo.ferry.run(["verify", parquet.to_str().unwrap()]).expect(4);
 }

@@ -65,7 +65,7 @@ fn a_wrong_type() {
 fn a_missing_key_and_text_that_is_no_toml() {
     refused("[[job]]\ninput = \"in/a.safetensors\"\n", &[("1:1", &["missing field `output`"])]);
     refused("[[job]]\ninput = \n", &[("2:9", &[])]);
-    refused("", &[("1:1", &["no [[job]] and no [[zoo]]"])]);
+    refused("", &[("1:1", &["no [[job]], no [[zoo]] and no [[dataset]]"])]);
 }
 
 #[test]

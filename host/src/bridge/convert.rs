@@ -16,6 +16,7 @@ use crate::report::Report;
 use crate::run::Run;
 use crate::select::{Selected, select};
 use crate::sidecars;
+use crate::source::FileSource;
 use crate::stored::Stored;
 use crate::target::Resolved;
 use crate::watch::{Used, Watch};
@@ -57,9 +58,6 @@ pub fn convert(
         }
         (None, _) => return Err(Error::plugin("an input that holds no model")),
     };
-    if request.receipt {
-        run.note("an output of records gets no receipt yet");
-    }
     let description = &target.format.description;
     let Selected { catalog, losses: mut lost, notes } =
         select(&model.input.catalog, &request.part, &divided.tensors, description)?;
@@ -88,7 +86,7 @@ pub fn convert(
     sidecars.notes().iter().for_each(|note| run.note(note));
     let bytes = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
     let through = Through { model: &model, made: &*made.1, rows: made.0, steps: &divided.records, lost, run };
-    let destined = Destined { target, request, errand: &model.errand, run };
+    let destined = Destined { target, request, plugins, errand: &model.errand, run };
     let report = destined.write(&through, bytes, watch, started)?;
     drop(through);
     drop(made);
@@ -139,6 +137,10 @@ impl Flows for Through<'_> {
 
     fn files(&self) -> Vec<(PathBuf, Identity)> {
         self.model.files()
+    }
+
+    fn source(&self) -> &FileSource {
+        &self.model.input.source
     }
 
     fn check_unchanged(&self) -> Result<()> {

@@ -24,6 +24,7 @@ pub(super) fn run(command: &Convert, plugins: &Plugins, run: &Run) -> Result<()>
         receipt: command.receipt,
         strict: command.strict,
         allowed: command.allow_loss.clone(),
+        unit: None,
         carry: Vec::new(),
         dry_run: command.dry_run,
         commit: CommitOptions { force: command.force, sync: command.sync },
@@ -43,6 +44,7 @@ fn text(report: &Report) -> String {
         report.format,
         match report.records {
             Some(records) => format!("{records} records"),
+            None if report.holds_records => "records".to_owned(),
             None => format!("{} tensors", report.tensors),
         },
         terminal::bytes(report.bytes),

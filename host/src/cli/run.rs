@@ -60,6 +60,9 @@ pub(super) fn run(
     progress.finish();
     let folder = report_folder(command, &loaded.run, &options);
     let page = runner::report::write(&folder, &ended.summary)?;
+    if !command.quiet {
+        ended.notes.iter().for_each(|note| terminal::message("note", &printable(note)));
+    }
     if !command.json {
         terminal::print(&format!(
             "{} in {:.1} s; report: {}\n",

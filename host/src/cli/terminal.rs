@@ -16,9 +16,15 @@ pub(super) fn message(word: &str, text: &dyn Display) {
     let _ = writeln!(std::io::stderr(), "{word}: {text}");
 }
 
-/// Losses and notes, one a line.
+/// Losses that are shown one a line before the rest is counted: about a screen.
+pub(super) const MOST_LOSSES: usize = 40;
+
+/// Losses and notes, one a line; of very many losses the first, and how many more there are.
 pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
-    losses.iter().for_each(|loss| message("loss", loss));
+    losses.iter().take(MOST_LOSSES).for_each(|loss| message("loss", loss));
+    if losses.len() > MOST_LOSSES {
+        message("loss", &format!("and {} more; --json lists all", losses.len() - MOST_LOSSES));
+    }
     if !quiet {
         notes.iter().for_each(|note| message("note", &printable(note)));
     }

@@ -105,6 +105,9 @@ fn text(checked: &Checked) -> String {
         let _ =
             writeln!(text, "  ... and {} more (--json has them all)", checked.problems.len() - MOST_SHOWN);
     }
+    for column in &checked.left_out {
+        let _ = writeln!(text, "  not compared: {}", printable(column));
+    }
     if let Some(error) = &checked.error {
         let _ = writeln!(text, "  {}", printable(&error.to_string()));
     }
@@ -127,6 +130,8 @@ fn record(checked: &Checked) -> Value {
         "receipt": checked.receipt,
         "files": checked.files,
         "tensors": checked.tensors,
+        "records": checked.rows,
+        "not_compared": checked.left_out,
         "bytes": checked.bytes,
         "problems": checked.problems.iter().map(problem).collect::<Vec<_>>(),
         "error": checked.error.as_ref().map(ToString::to_string),

@@ -1,17 +1,19 @@
-//! Expanding makes jobs of a manifest's entries: zoos are searched, defaults filled in, formats, options and
+//! Expanding makes jobs of a manifest's entries: zoos and data sets are searched, defaults filled in, formats, options and
 //! steps looked up, and every output is one job's alone.
+
+mod datasets;
 
 use super::Loaded;
 use super::mistakes::{Mistakes, suggest};
 use super::models::{Found, Names, find};
-use super::template::{self, fill};
+use super::template::{Fields, fill, of_model};
 use super::types::{JobEntry, Manifest, OptionText, Settings, Span, ZooEntry};
 use crate::plugins::{LoadedFormat, Plugins};
 use crate::runner::job::{Care, Conversion, Job, Timeout};
 use crate::steps;
 use crate::target;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use tensorferry_sdk::{Entry, LossKind, OptionKind, OptionSpec, Options, Side};
@@ -23,13 +25,23 @@ type OptionTexts = BTreeMap<Spanned<String>, OptionText>;
 pub(super) fn expand(manifest: &Manifest, path: &Path, plugins: &Plugins, mistakes: &mut Mistakes) -> Loaded {
     let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = base.parent().unwrap_or(Path::new("/")).to_owned();
-    let mut expansion = Expansion { base: &base, plugins, mistakes, jobs: Vec::new(), notes: Vec::new() };
+    let mut expansion = Expansion {
+        base: &base,
+        plugins,
+        mistakes,
+        jobs: Vec::new(),
+        datasets: BTreeSet::new(),
+        notes: Vec::new(),
+    };
     expansion.check(&manifest.defaults);
     for entry in &manifest.job {
         expansion.job(entry, &manifest.defaults);
     }
     for entry in &manifest.zoo {
         expansion.zoo(entry, &manifest.defaults);
+    }
+    for entry in &manifest.dataset {
+        expansion.dataset(entry, &manifest.defaults);
     }
     expansion.check_apart();
     let Expansion { jobs, notes, .. } = expansion;
@@ -47,6 +59,7 @@ struct Expansion<'a> {
     mistakes: &'a mut Mistakes,
     /// With the place of what says their output.
     jobs: Vec<(Job, Range<usize>)>,
+    datasets: BTreeSet<String>,
     notes: Vec<String>,
 }
 
@@ -82,11 +95,16 @@ impl Expansion<'_> {
             Ok(models) => models,
             Err(error) => return self.mistakes.add(&own.root.span(), error.to_string(), None),
         };
-        let models = self.chosen(models, entry);
+        if models.is_empty() {
+            let message = "there is no model below the root";
+            self.mistakes.add(&own.root.span(), message, Some(endings(&own.root, self.base)));
+        }
+        let include = own.include.as_ref().map(|globs| self.used(globs, &models, "model"));
+        let models = self.left(models, include.as_ref(), own.exclude.as_ref());
         let rules: Vec<Option<GlobSet>> = entry
             .rule
             .iter()
-            .map(|rule| self.used(std::slice::from_ref(&rule.own.matches), &models))
+            .map(|rule| self.used(std::slice::from_ref(&rule.own.matches), &models, "model"))
             .collect();
         let zoo = own.name.clone().unwrap_or_else(|| file_name(root));
         let sidecars: Vec<String> = own.sidecars.iter().map(|glob| glob.get_ref().clone()).collect();
@@ -98,7 +116,7 @@ impl Expansion<'_> {
             let output = of_rule.and_then(|rule| rule.own.output.as_ref()).unwrap_or(&own.output);
             let none = Settings::default();
             let settings = merged(&[defaults, &entry.settings, of_rule.map_or(&none, |rule| &rule.settings)]);
-            let Some(filled) = self.filled(output, model, &zoo) else { return };
+            let Some(filled) = self.filled(output, &of_model(model, &zoo)) else { return };
             let conversion = Conversion {
                 input: if model.is_root { root.to_owned() } else { root.join(&model.path) }
                     .display()
@@ -148,29 +166,28 @@ impl Expansion<'_> {
         if declared.any(is_path) { below(self.base, value) } else { value.to_owned() }
     }
 
-    /// The models that are included and not excluded; a glob that includes none is a mistake.
-    fn chosen(&mut self, models: Vec<Found>, entry: &ZooEntry) -> Vec<Found> {
-        if models.is_empty() {
-            let message = "there is no model below the root";
-            self.mistakes.add(&entry.own.root.span(), message, Some(endings(&entry.own.root, self.base)));
-        }
-        let include = entry.own.include.as_ref().map(|globs| self.used(globs, &models));
-        let exclude: Option<GlobSet> = entry.own.exclude.as_ref().and_then(|globs| {
+    /// What is included and not excluded.
+    fn left(
+        &mut self,
+        all: Vec<Found>,
+        include: Option<&Option<GlobSet>>,
+        exclude: Option<&Vec<Spanned<String>>>,
+    ) -> Vec<Found> {
+        let exclude: Option<GlobSet> = exclude.and_then(|globs| {
             let globs: Option<Vec<_>> = globs.iter().map(|glob| self.glob(glob)).collect();
             set(globs?)
         });
-        models
-            .into_iter()
-            .filter(|model| match &include {
+        all.into_iter()
+            .filter(|found| match include {
                 None => true,
-                Some(globs) => globs.as_ref().is_some_and(|globs| model.is_meant(globs)),
+                Some(globs) => globs.as_ref().is_some_and(|globs| found.is_meant(globs)),
             })
-            .filter(|model| !exclude.as_ref().is_some_and(|globs| model.is_meant(globs)))
+            .filter(|found| !exclude.as_ref().is_some_and(|globs| found.is_meant(globs)))
             .collect()
     }
 
-    /// A set of globs of which each means some model.
-    fn used(&mut self, globs: &[Spanned<String>], models: &[Found]) -> Option<GlobSet> {
+    /// A set of globs of which each means some model or file.
+    fn used(&mut self, globs: &[Spanned<String>], models: &[Found], noun: &str) -> Option<GlobSet> {
         let mut all = Vec::new();
         for text in globs {
             let glob = self.glob(text)?;
@@ -179,7 +196,11 @@ impl Expansion<'_> {
                 let paths = models.iter().map(|model| model.path.as_str());
                 let suggestion =
                     close_glob(text.get_ref(), models).or_else(|| suggest(text.get_ref(), paths));
-                self.mistakes.add(&text.span(), format!("{:?} matches no model", text.get_ref()), suggestion);
+                self.mistakes.add(
+                    &text.span(),
+                    format!("{:?} matches no {noun}", text.get_ref()),
+                    suggestion,
+                );
             }
             all.push(glob);
         }
@@ -196,15 +217,15 @@ impl Expansion<'_> {
         }
     }
 
-    fn filled(&mut self, output: &Spanned<String>, model: &Found, zoo: &str) -> Option<String> {
-        match fill(output.get_ref(), model, zoo) {
+    fn filled(&mut self, output: &Spanned<String>, fields: &Fields) -> Option<String> {
+        match fill(output.get_ref(), fields) {
             Ok(filled) => Some(filled),
             Err(field) if field.is_empty() => {
                 self.mistakes.add(&output.span(), "a brace stands alone", Some("write {{ or }}".to_owned()));
                 None
             }
             Err(field) => {
-                let suggestion = suggest(&field, template::FIELDS);
+                let suggestion = suggest(&field, fields.iter().map(|(name, _)| *name));
                 self.mistakes.add(&output.span(), format!("a template has no {{{field}}}"), suggestion);
                 None
             }
@@ -303,13 +324,15 @@ impl Expansion<'_> {
     fn check_apart(&mut self) {
         let mut names: HashMap<&str, usize> = HashMap::new();
         let mut outputs: HashMap<&str, usize> = HashMap::new();
+        let mut told = HashSet::new();
         for (index, (job, at)) in self.jobs.iter().enumerate() {
             if names.insert(&job.name, index).is_some() {
                 let suggestion = Some("give each a name of its own".to_owned());
                 self.mistakes.add(at, format!("two jobs are called {:?}", job.name), suggestion);
             }
             let output = job.conversion.output.trim_end_matches('/');
-            if let Some(other) = outputs.insert(output, index) {
+            // Once for each template.
+            if let Some(other) = outputs.insert(output, index).filter(|_| told.insert(at.start)) {
                 let other = &self.jobs[other].0.conversion.input;
                 self.mistakes.add(
                     at,

@@ -12,7 +12,7 @@ use crate::sidecars::globs;
 use globset::GlobSet;
 use std::collections::BTreeSet;
 use std::path::Path;
-use tensorferry_sdk::{Capabilities, Error, Result};
+use tensorferry_sdk::{Capabilities, Description, Error, Result};
 
 /// What makes a folder with weights in it a model, together with everything that lies there: the files that
 /// libraries load a model by.
@@ -37,7 +37,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    #[cfg(test)]
+    /// A file that is a model, or one of a data set.
     pub(super) fn file(path: &str, bare: &str) -> Self {
         Self {
             path: path.to_owned(),
@@ -83,15 +83,14 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Those of all formats.
+    /// Those of all formats of models.
     pub(super) fn of(plugins: &Plugins) -> Result<Self> {
-        let readers = || {
-            plugins
-                .formats()
-                .iter()
-                .map(|f| &f.description)
-                .filter(|d| d.capabilities.has(Capabilities::READ))
-        };
+        Self::of_those(plugins, |description| description.capabilities.has(Capabilities::READ))
+    }
+
+    /// Those of the formats that read what is wanted.
+    pub(super) fn of_those(plugins: &Plugins, is_wanted: impl Fn(&Description) -> bool) -> Result<Self> {
+        let readers = || plugins.formats().iter().map(|f| &f.description).filter(|d| is_wanted(d));
         let is_literal = |name: &String| !name.contains(['*', '?', '[', '{']);
         let of_folders = readers().flat_map(|description| {
             let only_folders = description.suffixes.is_empty();
@@ -113,7 +112,17 @@ impl Names {
         (name.len() > suffix.len()).then_some(suffix)
     }
 
-    fn is_weight(&self, name: &str) -> bool {
+    /// Whether a name ends as files of some format do.
+    pub(super) fn has_suffix(&self, name: &str) -> bool {
+        self.suffix_of(name).is_some()
+    }
+
+    /// The name without its ending; a shard's keeps its number.
+    pub(super) fn bare_file<'n>(&self, name: &'n str) -> &'n str {
+        self.suffix_of(name).map_or(name, |suffix| &name[..name.len() - suffix.len()])
+    }
+
+    pub(super) fn is_weight(&self, name: &str) -> bool {
         self.suffix_of(name).is_some() || self.members.is_match(name)
     }
 

@@ -1,7 +1,10 @@
 //! Reading makes the types of a manifest out of its text, and goes on after a mistake, to find them all.
 
 use super::mistakes::{Mistakes, suggest};
-use super::types::{JobEntry, JobOwn, Manifest, RuleEntry, RuleOwn, RunTable, Settings, ZooEntry, ZooOwn};
+use super::types::{
+    DatasetEntry, DatasetOwn, JobEntry, JobOwn, Manifest, RuleEntry, RuleOwn, RunTable, Settings, ZooEntry,
+    ZooOwn,
+};
 use super::variables::Variables;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -47,9 +50,15 @@ pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -
             manifest.zoo.push(ZooEntry { own, settings, rule });
         }
     }
+    for entry in tables(take(&mut table, "dataset"), mistakes) {
+        if let Some((own, settings)) = split::<DatasetOwn>(entry, mistakes) {
+            manifest.dataset.push(DatasetEntry { own, settings });
+        }
+    }
     refuse_rest(&table, &keys_of::<Manifest>(), mistakes);
-    if manifest.job.is_empty() && manifest.zoo.is_empty() && mistakes.is_empty() {
-        mistakes.add(&(0..0), "the manifest has no [[job]] and no [[zoo]]", None);
+    let is_empty = manifest.job.is_empty() && manifest.zoo.is_empty() && manifest.dataset.is_empty();
+    if is_empty && mistakes.is_empty() {
+        mistakes.add(&(0..0), "the manifest has no [[job]], no [[zoo]] and no [[dataset]]", None);
     }
     manifest
 }

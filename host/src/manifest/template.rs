@@ -1,16 +1,37 @@
-//! A template is a zoo's output: a path in which `{path}`, `{parent}`, `{stem}`, `{name}` and `{zoo}` stand
-//! for what each model has.
+//! A template is a zoo's or a data set's output: a path in which `{path}`, `{parent}`, `{stem}`, `{name}` and
+//! others stand for what each model or unit has.
 
+use super::datasets::UnitFiles;
 use super::models::Found;
 
-/// What a template may name.
-pub(super) const FIELDS: [&str; 5] = ["path", "parent", "stem", "name", "zoo"];
+/// The fields of a template, and what they are of one model or unit.
+pub(super) type Fields = Vec<(&'static str, String)>;
+
+/// What a model has.
+pub(super) fn of_model(model: &Found, zoo: &str) -> Fields {
+    let mut fields = of_file(model);
+    fields.push(("zoo", zoo.to_owned()));
+    fields
+}
+
+/// What a unit has: its first file's, and the group's number.
+pub(super) fn of_unit(unit: &UnitFiles, dataset: &str) -> Fields {
+    let mut fields = of_file(&unit.files[0]);
+    fields.extend([("group", format!("{:05}", unit.number)), ("dataset", dataset.to_owned())]);
+    fields
+}
+
+fn of_file(file: &Found) -> Fields {
+    [("path", file.bare()), ("parent", file.parent()), ("stem", file.stem()), ("name", file.name())]
+        .map(|(field, text)| (field, text.to_owned()))
+        .into()
+}
 
 /// Fills a template in. `{{` and `}}` are braces.
 ///
 /// # Errors
 /// The name in the braces that nothing has, or nothing where a brace is not closed.
-pub(super) fn fill(template: &str, model: &Found, zoo: &str) -> Result<String, String> {
+pub(super) fn fill(template: &str, fields: &Fields) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = template;
     while let Some(at) = rest.find(['{', '}']) {
@@ -23,14 +44,8 @@ pub(super) fn fill(template: &str, model: &Found, zoo: &str) -> Result<String, S
         }
         let end = from.find('}').filter(|_| from.starts_with('{')).ok_or_else(String::new)?;
         let field = &from[1..end];
-        filled.push_str(match field {
-            "path" => model.bare(),
-            "parent" => model.parent(),
-            "stem" => model.stem(),
-            "name" => model.name(),
-            "zoo" => zoo,
-            _ => return Err(field.to_owned()),
-        });
+        let known = fields.iter().find(|(name, _)| *name == field);
+        filled.push_str(&known.ok_or_else(|| field.to_owned())?.1);
         rest = &from[end + 1..];
     }
     filled.push_str(rest);
@@ -45,12 +60,22 @@ mod tests {
     #[test]
     fn fields_are_the_model_s() {
         let model = Found::file("org/bert/model.v1.safetensors", "org/bert/model.v1");
-        let fill = |template| fill(template, &model, "hub");
+        let fill = |template| fill(template, &of_model(&model, "hub"));
         assert_eq!(fill("out/{path}.pt").unwrap(), "out/org/bert/model.v1.pt");
         assert_eq!(fill("{zoo}/{parent}/{{{stem}}}").unwrap(), "hub/org/bert/{model.v1}");
         assert_eq!(fill("{name}/").unwrap(), "model.v1.safetensors/");
         assert_eq!(fill("{what}").unwrap_err(), "what");
         assert_eq!(fill("{path").unwrap_err(), "");
         assert_eq!(fill("}").unwrap_err(), "");
+    }
+
+    #[test]
+    fn fields_are_the_first_file_s_of_a_unit() {
+        let file = |path: &str| Found::file(path, path.strip_suffix(".rec").unwrap());
+        let unit = UnitFiles { files: vec![file("train/a.rec"), file("train/b.rec")], number: 7 };
+        let fill = |template| fill(template, &of_unit(&unit, "coco"));
+        assert_eq!(fill("{dataset}/{parent}/part-{group}.x").unwrap(), "coco/train/part-00007.x");
+        assert_eq!(fill("{path}").unwrap(), "train/a");
+        assert_eq!(fill("{zoo}").unwrap_err(), "zoo");
     }
 }

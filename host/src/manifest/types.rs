@@ -29,6 +29,9 @@ pub struct Manifest {
     /// Folders of models: one job for each model in them.
     #[schemars(default)]
     pub zoo: Vec<ZooEntry>,
+    /// Folders of files of records: one job for each file, or for each group of them.
+    #[schemars(default)]
+    pub dataset: Vec<DatasetEntry>,
 }
 
 /// What all jobs share.
@@ -201,6 +204,40 @@ pub struct RuleOwn {
     /// Their outputs, if not the zoo's.
     #[schemars(with = "Option<String>")]
     pub output: Option<Spanned<String>>,
+}
+
+/// A folder of files of records, which are one table: one job for each file, or for each group of them.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct DatasetEntry {
+    /// What is its own.
+    #[schemars(flatten)]
+    pub own: DatasetOwn,
+    /// What may also stand under `[defaults]`.
+    #[schemars(flatten)]
+    pub settings: Settings,
+}
+
+/// What only a `[[dataset]]` has.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct DatasetOwn {
+    /// Its name, which its jobs' names start with; else the name of its root.
+    pub name: Option<String>,
+    /// The folder.
+    #[schemars(with = "String")]
+    pub root: Spanned<String>,
+    /// Globs of the files' paths below the root; if not said, all that are called as files of records are.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub include: Option<Vec<Spanned<String>>>,
+    /// Globs of what is left out.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub exclude: Option<Vec<Spanned<String>>>,
+    /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}`, `{group}` in it.
+    #[schemars(with = "String")]
+    pub output: Spanned<String>,
+    /// How many files of one folder become one output; one if not said.
+    #[schemars(with = "Option<u32>")]
+    pub group: Option<Spanned<u32>>,
 }
 
 /// A number of bytes: `64KiB`, `5GB`.

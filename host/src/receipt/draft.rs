@@ -89,6 +89,7 @@ pub fn draft(conversion: &Conversion<'_>, run: &Run) -> Result<Receipt> {
             files: output,
         },
         verified: report.verified,
+        records: None,
         models: models.map(|(index, model)| model_record(conversion, index, model)).collect::<Result<_>>()?,
         losses: report.losses.iter().map(|loss| LossRecord::of(loss).into_owned()).collect(),
     })
@@ -138,7 +139,7 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
     Ok((input, records.collect()))
 }
 
-fn absolute(path: &Path) -> Result<String> {
+pub(super) fn absolute(path: &Path) -> Result<String> {
     let absolute = std::path::absolute(path).map_err(|e| Error::from(e).file(path.display().to_string()))?;
     Ok(absolute.display().to_string())
 }

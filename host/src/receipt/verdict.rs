@@ -52,6 +52,10 @@ pub struct Checked {
     pub files: u64,
     /// Tensors that were compared.
     pub tensors: u64,
+    /// Records that were compared.
+    pub rows: u64,
+    /// Columns that could not be compared, and why.
+    pub left_out: Vec<String>,
     /// Bytes of the output's files, as the receipt has it.
     pub bytes: u64,
 }
@@ -78,6 +82,8 @@ pub enum Subject {
     File,
     /// A tensor of the output.
     Tensor,
+    /// A column of its records.
+    Column,
     /// A file of the input.
     Source,
     /// The receipt itself, which contradicts itself.
@@ -91,6 +97,7 @@ impl Subject {
         match self {
             Self::File => "file",
             Self::Tensor => "tensor",
+            Self::Column => "column",
             Self::Source => "source",
             Self::Receipt => "receipt",
         }

@@ -6,13 +6,15 @@
 
 use super::digest::hash_path;
 use super::verdict::MISSING;
-use super::{Checked, FileRecord, ModelRecord, Problem, Receipt, Subject, TensorRecord, Verdict, digests_of};
+use super::{
+    Checked, FileRecord, ModelRecord, Problem, Receipt, Subject, TensorRecord, Verdict, digests_of, from_hex,
+};
 use crate::content;
 use crate::errand::Errand;
 use crate::input;
 use crate::inspect::temporary;
 use crate::logical::Logical;
-use crate::plugins::Plugins;
+use crate::plugins::{LoadedFormat, Plugins};
 use crate::run::Run;
 use crate::source::FileSource;
 use crate::stored::{Stored, hex};
@@ -63,6 +65,8 @@ pub fn verify(path: &Path, depth: Depth, plugins: &Plugins, run: &Run) -> Checke
         error: None,
         files: 0,
         tensors: 0,
+        rows: 0,
+        left_out: Vec::new(),
         bytes: 0,
     };
     let looked = checked.look(path, depth, plugins, run);
@@ -97,6 +101,14 @@ impl Checked {
             self.receipt_agrees(model);
             if is_whole {
                 self.tensors(folder, &receipt.output.format.id, model, plugins, run)?;
+            }
+        }
+        if let Some(records) = &receipt.records {
+            let names = receipt.output.files.iter().map(|file| file.name.clone()).collect();
+            self.rows_agree(records);
+            if is_whole {
+                let format = reader(plugins, &receipt.output.format.id)?;
+                self.rows(FileSource::of_files(folder.to_owned(), names), records, format, run)?;
             }
         }
         Ok(())
@@ -143,10 +155,7 @@ impl Checked {
             Some(name) => Entry::File(name.clone()),
             None => Entry::Folder,
         };
-        let format = plugins.format(format, Side::Reader).map_err(|error| {
-            // Not the user's mistake: it is the receipt that names it.
-            Error::new(ErrorKind::Plugin, error.message()).context("the output cannot be read here")
-        })?;
+        let format = reader(plugins, format)?;
         let source = FileSource::at(folder.join(&model.folder), entry);
         let found = input::read(source, format, &[], &Errand::new(run, Purpose::SHOW))?;
         {
@@ -182,6 +191,13 @@ impl Checked {
         self.problems.extend(unexpected.into_iter().map(problem));
         Ok(())
     }
+}
+
+fn reader<'a>(plugins: &'a Plugins, format: &str) -> Result<&'a LoadedFormat> {
+    plugins.format(format, Side::Reader).map_err(|error| {
+        // Not the user's mistake: it is the receipt that names it.
+        Error::new(ErrorKind::Plugin, error.message()).context("the output cannot be read here")
+    })
 }
 
 fn compare_file(folder: &Path, file: &FileRecord, subject: Subject, run: &Run) -> Result<Option<Problem>> {
@@ -248,15 +264,4 @@ impl<'a> Facts<'a> {
             return None;
         })
     }
-}
-
-fn from_hex(text: &str) -> Option<content::ContentDigest> {
-    let mut digest = content::ContentDigest::default();
-    if text.len() != 2 * digest.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return None;
-    }
-    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(digest)
 }

@@ -1,6 +1,7 @@
 //! A conversion of records, from an opened source to a report.
 
 use super::content::{self, Content};
+use super::digest::{RowHasher, hashed};
 use super::flow::Flow;
 use super::rows::{self, Rows};
 use super::steps::{self, Origin};
@@ -10,12 +11,14 @@ use crate::convert::Request;
 use crate::errand::{Errand, purpose};
 use crate::fault;
 use crate::losses;
-use crate::plugins::LoadedFormat;
+use crate::plugins::{LoadedFormat, Plugins};
+use crate::receipt::{self, RowsConversion, draft_rows};
 use crate::report::Report;
 use crate::run::Run;
 use crate::sides::check_sides;
 use crate::source::FileSource;
 use crate::stage::Stage;
+use crate::stale;
 use crate::steps::{Step, parse};
 use crate::target::Resolved;
 use crate::watch::{Ready, Used, Watch};
@@ -34,22 +37,23 @@ pub fn convert(
     format: &LoadedFormat,
     target: &Resolved<'_>,
     request: &Request,
+    plugins: &Plugins,
     run: &Run,
     watch: &dyn Watch,
 ) -> Result<Report> {
     let started = Instant::now();
-    if request.receipt {
-        run.note("an output of records gets no receipt yet");
-    }
     check_sides(request, &format.description, &target.format.description)?;
     let errand = Errand::new(run, purpose(&format.description, &target.format.description))
         .with_new_output(target.is_new_folder());
-    let rows = rows::open(source, format, &request.reader_options, &errand)?;
+    let given = &request.reader_options;
+    let options =
+        request.unit.as_ref().map_or_else(|| given.clone(), |unit| unit.reader_options(format, given));
+    let rows = rows::open(source, format, &options, &errand)?;
     let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
     let steps = parse(&request.steps)?;
     steps::check(&steps)?;
     let through = Through { rows: &rows, steps: &steps, run };
-    let target = Destined { target, request, errand: &errand, run };
+    let target = Destined { target, request, plugins, errand: &errand, run };
     let report = target.write(&through, bytes, watch, started)?;
     rows.close()?;
     Ok(report)
@@ -74,6 +78,9 @@ pub trait Flows {
 
     /// The files that it comes from, and what they were when they were opened.
     fn files(&self) -> Vec<(PathBuf, Identity)>;
+
+    /// The input that they are of, to be read again.
+    fn source(&self) -> &FileSource;
 
     /// Checks that they are still that.
     ///
@@ -112,6 +119,10 @@ impl Flows for Through<'_> {
         self.rows.source.stamped().map(|(path, identity)| (path.to_owned(), identity)).collect()
     }
 
+    fn source(&self) -> &FileSource {
+        &self.rows.source
+    }
+
     fn check_unchanged(&self) -> Result<()> {
         self.rows.source.check_unchanged()
     }
@@ -131,6 +142,7 @@ fn schema(flows: &dyn Flows) -> Result<SchemaRef> {
 pub(crate) struct Destined<'a> {
     pub(crate) target: &'a Resolved<'a>,
     pub(crate) request: &'a Request,
+    pub(crate) plugins: &'a Plugins,
     pub(crate) errand: &'a Errand<'a>,
     pub(crate) run: &'a Run,
 }
@@ -159,12 +171,26 @@ impl Destined<'_> {
         }
 
         report.recovered(recover(&target.destination)?);
-        check_free(&target.destination, plan.files().iter().map(String::as_str), request.commit.force)?;
-        let stage = Stage::begin(&target.destination)?;
+        let receipt = receipt::name_for(&target.destination);
+        let names = plan.files().iter().map(String::as_str);
+        let names = names.chain(request.receipt.then_some(receipt.as_str()));
+        check_free(&target.destination, names, request.commit.force)?;
+        let mut stage = Stage::begin(&target.destination)?;
+        let older = (!request.receipt).then(|| receipt.clone());
+        stage.supersede(stale::find(
+            &target.destination.folder,
+            &[],
+            &[],
+            older,
+            request.commit.force,
+            run,
+        )?)?;
+        let columns = hashed(&schema).into_iter().flatten().collect();
+        let mut hasher = request.receipt.then(|| RowHasher::new(columns, plan.files().len()));
         watch.begun(bytes);
         let mut written = Written::default();
         flows.flow(&mut |flow| {
-            written = write(flow, &*plan, flows.rows(), &stage, run)?;
+            written = write(flow, &*plan, flows.rows(), hasher.as_mut(), &stage, run)?;
             Ok(())
         })?;
         fault::reach("copied")?;
@@ -179,7 +205,25 @@ impl Destined<'_> {
             fault::reach("verified")?;
         }
         let staged = plan.files().iter().map(|path| StagedFile { path: path.clone(), index: false });
-        let staged: Vec<StagedFile> = staged.collect();
+        let mut staged: Vec<StagedFile> = staged.collect();
+        if let Some(hasher) = &hasher {
+            let conversion = RowsConversion {
+                request,
+                plugins: self.plugins,
+                target,
+                readers: &report.readers,
+                source: flows.source(),
+                lent: &self.errand.lent(),
+                stage: &stage,
+                files: plan.files(),
+                schema: &schema,
+                hasher,
+                report: &report,
+            };
+            draft_rows(&conversion, run)?.write(&stage.create(&receipt, None)?)?;
+            // The last thing to become visible, and of an older output the first that goes.
+            staged.push(StagedFile { path: receipt, index: true });
+        }
         drop(plan);
         drop(writer);
         target.format.format.faults().check()?;

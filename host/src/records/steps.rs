@@ -51,6 +51,12 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
     /// How many rows come out where `rows` go in; `None`: not known before.
     fn count(&self, rows: Option<u64>) -> Option<u64>;
 
+    /// Whether what becomes of a row depends on that row alone: then it is the same for the rows of one file
+    /// as for those of all.
+    fn is_row_wise(&self) -> bool {
+        false
+    }
+
     /// Whether rows come out without end.
     fn is_endless(&self, upstream: bool) -> bool {
         upstream
@@ -158,6 +164,17 @@ pub fn check(steps: &[Step]) -> Result<()> {
         Some(step) => Err(Error::usage("records without end: put a take after it").context(step)),
         None => Ok(()),
     }
+}
+
+/// Checks that a step means the same for each unit of a data set as for all of it.
+///
+/// # Errors
+/// Usage.
+pub fn check_row_wise(step: &Step) -> Result<()> {
+    if record_step(step)?.is_row_wise() {
+        return Ok(());
+    }
+    Err(Error::usage("needs all records in one flow, and a data set is converted unit by unit").context(step))
 }
 
 /// How many rows come out of steps that have been [`check`]ed, where `rows` go in; `None`: not known

@@ -1,6 +1,7 @@
 //! Writing collects a flow's batches into pieces, has the writer encode pieces on many threads, and puts
 //! them into the staged files in order.
 
+use super::digest::RowHasher;
 use super::flow::Flow;
 use crate::run::Run;
 use crate::stage::Stage;
@@ -25,7 +26,7 @@ pub struct Written {
 }
 
 /// Writes all of a flow. `rows`: how many there are, where that is known: files then get runs of equal
-/// length, else pieces by turns.
+/// length, else pieces by turns. `hasher` is shown every row, with its file.
 ///
 /// # Errors
 /// Whatever the flow, the writer or the disk gives.
@@ -33,6 +34,7 @@ pub fn write(
     flow: &mut dyn Flow,
     plan: &dyn RecordPlan,
     rows: Option<u64>,
+    hasher: Option<&mut RowHasher>,
     stage: &Stage,
     run: &Run,
 ) -> Result<Written> {
@@ -61,7 +63,7 @@ pub fn write(
             scope.spawn(|| output.encode_all(receive));
         }
         // Dropping the sender ends the encoders.
-        let sent = deal_all(flow, &mut deal, &output, &send);
+        let sent = deal_all(flow, &mut deal, hasher, &output, &send);
         drop(send);
         if sent.is_err() {
             output.stop();
@@ -94,6 +96,7 @@ struct Task {
 fn deal_all(
     flow: &mut dyn Flow,
     deal: &mut Deal,
+    mut hasher: Option<&mut RowHasher>,
     output: &Output<'_>,
     send: &SyncSender<Task>,
 ) -> Result<u64> {
@@ -114,6 +117,9 @@ fn deal_all(
             let taken = deal.room().min(rest.num_rows());
             let first = rest.slice(0, taken);
             rest = rest.slice(taken, rest.num_rows() - taken);
+            if let Some(hasher) = hasher.as_deref_mut() {
+                hasher.add(deal.file, &first)?;
+            }
             push(deal.add(first))?;
         }
     }

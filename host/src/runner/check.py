@@ -8,7 +8,9 @@ Without arguments it reads the report.json beside it. For each output that has a
 1. every file of the output has the length and the SHA-256 that the receipt says;
 2. every tensor, read by safetensors, torch.load(weights_only=True) or tf.train.load_checkpoint, has the
    dtype, the shape and the SHA-256 that the receipt says, and there is no other tensor;
-3. where no step changed the tensors, each is in the source too, read in the same way, with the same
+3. records are read to their end: TFRecord by tf.data.TFRecordDataset, which checks every CRC, Parquet
+   and JSON lines by pyarrow; each file has as many as the receipt says, and no column that it lacks;
+4. where no step changed the tensors, each is in the source too, read in the same way, with the same
    dtype, shape and bytes: under the same name or a longer one that ends in it; where the source has
    neither, as after a format that names its tensors otherwise, under any name.
 
@@ -24,6 +26,7 @@ Needs Python 3.9 or newer, and the frameworks of the formats that there are.
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import pathlib
@@ -200,6 +203,57 @@ def read(format_id, path):
         raise NotChecked(f"its framework does not read it: {type(error).__name__}: {error}") from error
 
 
+# Readers of records. Each yields, for a file, how many records there are in every batch of them, and the
+# names of their columns.
+
+def tfrecord_rows(path, columns):
+    tf = framework("tensorflow")
+    with path.open("rb") as file:
+        start = file.read(2)
+    compression = "GZIP" if start == b"\x1f\x8b" else ""
+    if [column["name"] for column in columns] == ["record"]:
+        names = lambda _: {"record"}  # records that were not decoded
+    else:
+        names = example_names
+    dataset = tf.data.TFRecordDataset(str(path), compression_type=compression)
+    for record in dataset.as_numpy_iterator():
+        yield 1, names(record)
+
+
+def example_names(record):
+    tf = framework("tensorflow")
+    # An Example is a SequenceExample without lists of features.
+    message = tf.train.SequenceExample.FromString(record)
+    return {*message.context.feature, *message.feature_lists.feature_list}
+
+
+def parquet_rows(path, columns):
+    file = framework("pyarrow.parquet").ParquetFile(path)
+    names = set(file.schema_arrow.names)
+    yield 0, names
+    for batch in file.iter_batches():
+        yield batch.num_rows, names
+
+
+def jsonl_rows(path, columns):
+    pyarrow, json_lines = framework("pyarrow"), framework("pyarrow.json")
+    if path.stat().st_size == 0:
+        return
+    try:
+        with pyarrow.input_stream(str(path)) as stream:  # decompresses by the name's ending
+            table = json_lines.read_json(stream, read_options=json_lines.ReadOptions(block_size=1 << 26))
+    except pyarrow.ArrowInvalid:  # it takes no string among numbers, as NaN is written: line by line then
+        with pyarrow.input_stream(str(path)) as stream:
+            for line in io.TextIOWrapper(stream, encoding="utf-8"):
+                if line.strip():
+                    yield 1, set(json.loads(line))
+    else:
+        yield table.num_rows, set(table.column_names)
+
+
+RECORD_READERS = {"tfrecord": tfrecord_rows, "parquet": parquet_rows, "jsonl": jsonl_rows}
+
+
 # Receipts.
 
 def inside(folder, name):
@@ -231,6 +285,7 @@ class Output:
         self.wrong = []
         self.unchecked = []
         self.tensors = 0
+        self.rows = 0
         self.in_source = 0
 
     def check(self, receipt_path, sources):
@@ -242,8 +297,10 @@ class Output:
             for file in receipt["output"]["files"]:
                 if wrong := differs_from(inside(folder, file["name"]), file):
                     self.wrong.append(f"file {file['name']!r} {wrong}")
-            if not receipt["models"]:
-                self.unchecked.append("it has no tensors, and rows are not compared")
+            if receipt.get("records"):
+                self.check_records(folder, receipt)
+            elif not receipt["models"]:
+                self.unchecked.append("it has neither tensors nor records")
             for model in receipt["models"]:
                 self.check_model(folder, receipt, model)
                 if sources:
@@ -252,6 +309,38 @@ class Output:
             self.unchecked.append(str(error))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             self.wrong.append(f"the receipt cannot be read: {type(error).__name__}: {error}")
+
+    def check_records(self, folder, receipt):
+        format_id = receipt["output"]["format"]["id"]
+        records = receipt["records"]
+        reader = RECORD_READERS.get(format_id)
+        if reader is None:
+            raise NotChecked(f"no framework here reads records of {format_id}")
+        known = {column["name"] for column in records["columns"]}
+        for file in records["files"]:
+            path, rows, names = inside(folder, file["name"]), 0, set()
+            if not path.is_file():
+                continue  # that was said of the file
+            try:
+                for number, of_batch in reader(path, records["columns"]):
+                    rows += number
+                    names |= of_batch
+            except NotChecked:
+                raise
+            except Exception as error:  # of whatever kind: a framework refuses what was written
+                self.wrong.append(f"file {file['name']!r}: its framework does not read it: {type(error).__name__}: {error}")
+                continue
+            if rows != file["rows"]:
+                self.wrong.append(f"file {file['name']!r} has {rows} records and not {file['rows']}")
+            # TFRecord has no columns but in records, and a column without a value is in none.
+            lacks = set() if format_id == "tfrecord" else known - names if rows else set()
+            for name in sorted(names - known):
+                self.wrong.append(f"file {file['name']!r} has a column {name!r} that is not in the receipt")
+            for name in sorted(lacks):
+                self.wrong.append(f"file {file['name']!r} has no column {name!r}")
+            self.rows += rows
+        if sum(file["rows"] for file in records["files"]) != records["rows"]:
+            self.wrong.append("the receipt's files have another number of records than all of it")
 
     def check_model(self, folder, receipt, model):
         folder = inside(folder, model["folder"]) if model["folder"] else folder
@@ -351,7 +440,7 @@ def main():
             checked.check(receipt, not arguments.no_sources)
         return checked
 
-    wrong = unchecked = tensors = in_source = 0
+    wrong = unchecked = tensors = in_source = rows = 0
     with ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
         for checked in pool.map(check, named):
             word = "WRONG" if checked.wrong else "not checked" if checked.unchecked else "ok"
@@ -365,9 +454,11 @@ def main():
             unchecked += bool(checked.unchecked)
             tensors += checked.tensors
             in_source += checked.in_source
+            rows += checked.rows
     print(
         f"{len(named)} outputs: {wrong} wrong, {unchecked} not checked in full; "
         f"{tensors} tensors equal in the output, {in_source} of them in the source"
+        + (f"; {rows} records read" if rows else "")
     )
     return 1 if wrong else 3 if unchecked else 0
 

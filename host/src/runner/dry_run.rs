@@ -7,7 +7,8 @@ use super::job::{Force, Job};
 use super::journal::Journal;
 use super::offspring::Outcome;
 use super::pool::{Pool, Queued};
-use super::run::{Options, weigh};
+use super::run::Options;
+use super::schemas::{self, Keep};
 use super::summary::{Failure, JobSummary};
 use crate::plugins::Plugins;
 use serde::Serialize;
@@ -60,8 +61,10 @@ pub struct PlannedSummary {
     pub to: Option<String>,
     /// Bytes that would be copied.
     pub bytes: u64,
-    /// Tensors.
-    pub tensors: u64,
+    /// Tensors, unless it holds records.
+    pub tensors: Option<u64>,
+    /// Records, where it holds them and how many is known.
+    pub records: Option<u64>,
     /// What would be lost.
     pub losses: Vec<crate::report::LossRecord<'static>>,
 }
@@ -96,6 +99,14 @@ pub fn plan(
     cancelled: &AtomicBool,
 ) -> Plan {
     let history = Journal::read(&options.journal);
+    let mut jobs = jobs.to_vec();
+    // What no journal knows stays unknown: nothing is read through for a plan.
+    let nothing = |units: &[Job]| Ok(vec![None; units.len()]);
+    let keep = Keep { journal: &options.journal, writes: false };
+    if let Err(error) = schemas::fix(&mut jobs, &|job| options.wants(job), &history, plugins, &keep, &nothing)
+    {
+        debug_assert!(false, "nothing was read or written: {error}");
+    }
     let wanted: Vec<&Job> = jobs.iter().filter(|job| options.wants(job)).collect();
     let verdicts: Vec<Verdict> = wanted.iter().map(|job| decide(job, &history, plugins, false)).collect();
     let runs = |verdict: &Verdict| matches!(verdict, Verdict::Run(_));
@@ -107,8 +118,10 @@ pub fn plan(
         .map(|(index, (&job, _))| Queued {
             index,
             job,
-            bytes: weigh(Path::new(&job.conversion.input)),
+            bytes: job.bytes(),
             owned: Vec::new(),
+            scanned: Vec::new(),
+            refused: None,
         })
         .collect();
     listener.hear(&Event::RunBegan {
@@ -121,6 +134,7 @@ pub fn plan(
     let pool = Pool {
         budget: &options.budget,
         launch: &options.launch,
+        scans: false,
         journal: None,
         listener,
         cancelled,
@@ -153,13 +167,12 @@ fn planned_job(job: &Job, verdict: &Verdict, outcome: Option<Outcome>) -> Planne
     };
     match outcome {
         Some(Outcome::Done { summary, files }) => {
-            let JobSummary { from, to, bytes_out, tensors, losses, .. } = *summary;
-            let tensors = tensors.unwrap_or(0);
+            let JobSummary { from, to, bytes_out, tensors, records, losses, .. } = *summary;
             planned.files = files;
-            planned.summary = Some(PlannedSummary { from, to, bytes: bytes_out, tensors, losses });
+            planned.summary = Some(PlannedSummary { from, to, bytes: bytes_out, tensors, records, losses });
         }
         Some(Outcome::Failed(failure)) => planned.failure = Some(failure),
-        Some(Outcome::Cancelled) | None => {}
+        Some(Outcome::Cancelled | Outcome::Scanned(_)) | None => {}
     }
     planned
 }

@@ -19,6 +19,16 @@ pub enum Event<'a> {
         /// Its journal.
         journal: PathBuf,
     },
+    /// A unit of a data set was looked at, for the data set's schema.
+    Scanned {
+        /// Which.
+        #[serde(rename = "name")]
+        job: &'a str,
+        /// How many of those that had to be looked at have been.
+        scanned: usize,
+        /// All of those.
+        of: usize,
+    },
     /// Why a job runs, or does not: with `--explain`.
     Decided {
         /// Which.

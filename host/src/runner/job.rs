@@ -1,10 +1,12 @@
 //! A job is one conversion of a manifest: what is to be made, and with how much care.
 
+use super::run::weigh;
 use crate::commit::CommitOptions;
 use crate::convert::Request;
 use crate::part::Part;
+use crate::unit::{SCHEMA, Unit};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tensorferry_sdk::LossKind;
 
@@ -45,6 +47,9 @@ pub struct Conversion {
     pub strict: bool,
     /// `--allow-loss`: the kinds' words.
     pub allow_loss: Vec<String>,
+    /// Of a data set: the files, of which INPUT is the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
 }
 
 /// How a job is run: changes nothing of the output.
@@ -118,6 +123,28 @@ impl Default for Care {
 }
 
 impl Job {
+    /// Whether its data set's schema has to be fixed by the host: the user has not given one.
+    pub(super) fn shares_schema(&self) -> bool {
+        let is_given = self.conversion.reader_options.iter().any(|(option, _)| option == SCHEMA);
+        self.conversion.unit.is_some() && !is_given
+    }
+
+    /// Whether it has to be fixed, and has not been.
+    pub(super) fn lacks_schema(&self) -> bool {
+        let has = self.conversion.unit.as_ref().is_some_and(|unit| unit.schema.is_some());
+        self.shares_schema() && !has
+    }
+
+    /// About how many bytes its input has.
+    #[must_use]
+    pub(super) fn bytes(&self) -> u64 {
+        let len = |path: PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
+        match &self.conversion.unit {
+            Some(unit) => unit.paths().map(len).sum(),
+            None => weigh(Path::new(&self.conversion.input)),
+        }
+    }
+
     /// The conversion as `ferry convert` has it.
     #[must_use]
     pub fn request(&self, force: bool, dry_run: bool) -> Request {
@@ -136,6 +163,7 @@ impl Job {
             strict: c.strict,
             allowed: c.allow_loss.iter().filter_map(|word| LossKind::named(word)).collect(),
             carry: c.carry.clone(),
+            unit: c.unit.clone(),
             dry_run,
             // A journal that says "done" must still be right after a power cut.
             commit: CommitOptions { force, sync: true },
@@ -166,6 +194,11 @@ impl Conversion {
             .map(|(what, new, old)| format!("{what} changed from {old:?} to {new:?}"))
             .or_else(|| options("in", &self.reader_options, &old.reader_options))
             .or_else(|| options("out", &self.writer_options, &old.writer_options))
+            .or_else(|| match (&self.unit, &old.unit) {
+                (Some(unit), Some(old)) => unit.differs_from(old),
+                (None, None) => None,
+                _ => Some("it is of another kind of entry now".to_owned()),
+            })
     }
 }
 

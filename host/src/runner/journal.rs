@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! {"event":"begin","run":{...},"sum":"0123456789abcdef"}
+//! {"event":"scanned","key":KEY,"scan":{...},"sum":...}                           the schema of a unit's files
 //! {"event":"commit","output":OUTPUT,"conversion":{...},"made":{...},"sum":...}    about to become visible
 //! {"event":"done","output":OUTPUT,"sum":...}                                      visible
 //! {"event":"failed","output":OUTPUT,"reason":...,"sum":...}
@@ -20,6 +21,7 @@
 use super::job::Conversion;
 use super::lock;
 use super::protocol::Made;
+use super::scan::Scan;
 use crate::fault;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -46,6 +48,13 @@ pub enum Record {
         manifest: PathBuf,
         /// Its process.
         process: u32,
+    },
+    /// A unit of a data set was looked at.
+    Scanned {
+        /// Its files, and how they are read.
+        key: String,
+        /// What was found.
+        scan: Box<Scan>,
     },
     /// An output is staged, and is about to become visible.
     Commit {
@@ -117,6 +126,7 @@ pub struct Commit {
 #[derive(Debug, Default)]
 pub struct History {
     outputs: HashMap<String, Known>,
+    scans: HashMap<String, Scan>,
     /// Lines that were passed over.
     pub damaged: usize,
 }
@@ -126,6 +136,16 @@ impl History {
     #[must_use]
     pub fn of(&self, output: &str) -> Option<&Known> {
         self.outputs.get(output)
+    }
+
+    /// Every output, and what is known of it.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = (&str, &Known)> {
+        self.outputs.iter().map(|(output, known)| (output.as_str(), known))
+    }
+
+    /// What the last look at some files found.
+    pub(super) fn scan(&self, key: &str) -> Option<&Scan> {
+        self.scans.get(key)
     }
 
     fn add_lines(&mut self, bytes: &[u8]) {
@@ -140,6 +160,7 @@ impl History {
     fn add(&mut self, record: Record) {
         match record {
             Record::Begin { .. } | Record::End { .. } => {}
+            Record::Scanned { key, scan } => drop(self.scans.insert(key, *scan)),
             Record::Commit { at, output, conversion, made } => {
                 let known = self.outputs.entry(output).or_default();
                 let is_newer = known.commit.as_ref().is_none_or(|old| old.at <= at);

@@ -4,6 +4,7 @@
 use super::event::{Event, Listener};
 use super::journal::{Journal, Record};
 use super::protocol::{Answer, Said, Task};
+use super::scan::Scan;
 use super::summary::{Failure, JobSummary};
 use crate::fault;
 use crate::receipt::now;
@@ -45,6 +46,8 @@ pub(super) struct Offspring {
 pub(super) enum Outcome {
     /// Its output is visible; or it is planned.
     Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)> },
+    /// Its unit was looked at.
+    Scanned(Box<Scan>),
     /// It is not.
     Failed(Failure),
     /// The user ended the run before it was.
@@ -154,6 +157,7 @@ impl Offspring {
                         return (self.died(None), None);
                     }
                 }
+                Said::Scanned { scan } => return (Outcome::Scanned(scan), self.again()),
                 Said::Done { summary, files } => return (Outcome::Done { summary, files }, self.again()),
                 Said::Failed { failure } => {
                     let was_cancelled = failure.exit_code == Some(i32::from(crate::exit::INTERRUPTED));

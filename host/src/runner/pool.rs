@@ -2,6 +2,7 @@
 
 use super::budget::Budget;
 use super::event::{Event, Listener};
+use super::found::Placed;
 use super::job::Job;
 use super::journal::Journal;
 use super::offspring::{Launch, Offspring, Outcome, Supervision};
@@ -25,13 +26,19 @@ pub(super) struct Queued<'a> {
     pub(super) bytes: u64,
     /// What of its output is ours.
     pub(super) owned: Vec<PathBuf>,
+    /// What its unit's files were when they were looked at.
+    pub(super) scanned: Vec<Placed>,
+    /// Why it must not be done.
+    pub(super) refused: Option<Failure>,
 }
 
 /// What all tasks have in common.
 pub(super) struct Pool<'a> {
     pub(super) budget: &'a Budget,
     pub(super) launch: &'a Launch,
-    /// None for a dry run.
+    /// Whether units are looked at, and no job is done.
+    pub(super) scans: bool,
+    /// None where nothing is committed.
     pub(super) journal: Option<&'a Journal>,
     pub(super) listener: &'a dyn Listener,
     pub(super) cancelled: &'a AtomicBool,
@@ -148,6 +155,9 @@ impl Pool<'_> {
         let care = &queued.job.care;
         let task = Task {
             job: queued.job.clone(),
+            scan: self.scans,
+            scanned: queued.scanned.clone(),
+            refused: queued.refused.clone(),
             dry_run: self.journal.is_none(),
             owned: queued.owned.clone(),
             threads,

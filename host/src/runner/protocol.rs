@@ -3,6 +3,7 @@
 
 use super::found::Placed;
 use super::job::Job;
+use super::scan::Scan;
 use super::summary::{Failure, JobSummary};
 use crate::stage::{Destination, Kind};
 use crate::watch::Used;
@@ -13,6 +14,12 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) job: Job,
+    /// Look at the files of the job's unit, and no more.
+    pub(super) scan: bool,
+    /// What the files of the unit were when they were looked at.
+    pub(super) scanned: Vec<Placed>,
+    /// Why nothing of it may become visible, unless the conversion itself says so first.
+    pub(super) refused: Option<Failure>,
     /// Plan and write nothing.
     pub(super) dry_run: bool,
     /// Files of the output that an earlier run has written, and which may be replaced.
@@ -49,6 +56,8 @@ pub(super) enum Said {
     Ready { made: Box<Made> },
     /// It is visible; or, of a dry run, this is the plan.
     Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)> },
+    /// The unit was looked at.
+    Scanned { scan: Box<Scan> },
     /// Nothing has become visible.
     Failed { failure: Failure },
 }

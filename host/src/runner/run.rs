@@ -4,9 +4,11 @@ use super::budget::Budget;
 use super::decide::{Verdict, decide};
 use super::event::{Event, Listener};
 use super::job::{Force, Job};
-use super::journal::{Commit, Journal, Known, Record};
+use super::journal::{Commit, History, Journal, Known, Record};
 use super::offspring::{Launch, Outcome};
 use super::pool::{Pool, Queued, Went};
+use super::scan::key;
+use super::schemas::{self, Keep, Scanned};
 use super::shard::Shard;
 use super::summary::{Budget as Shared, Failure, JobSummary, State, Summary, Totals, VERSION};
 use crate::exit::{INTERRUPTED, REFUSED, TRANSIENT};
@@ -15,9 +17,10 @@ use crate::plugins::Plugins;
 use crate::receipt::now;
 use globset::GlobSet;
 use rayon::prelude::*;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tensorferry_sdk::Result;
 
@@ -49,6 +52,8 @@ pub struct Ended {
     pub summary: Summary,
     /// The program's exit code.
     pub exit_code: u8,
+    /// What a person should know beside that.
+    pub notes: Vec<String>,
 }
 
 impl Options {
@@ -82,8 +87,26 @@ pub fn run(
     })?;
     fault::reach("journal-begun")?;
 
-    let verdicts: Vec<Option<Verdict>> =
-        jobs.par_iter().map(|job| options.wants(job).then(|| decide(job, &history, plugins, true))).collect();
+    let mut pool = Pool {
+        budget: &options.budget,
+        launch: &options.launch,
+        scans: true,
+        journal: None,
+        listener,
+        cancelled,
+        fail_fast: false,
+    };
+    let mut jobs = jobs.to_vec();
+    let wants = |job: &Job| options.wants(job);
+    let keep = Keep { journal: &options.journal, writes: true };
+    let read = |units: &[Job]| scan_all(units, &pool, &journal);
+    let fixed = schemas::fix(&mut jobs, &wants, &history, plugins, &keep, &read)?;
+    let is_out = |index: usize| fixed.failures.contains_key(&index);
+    let verdicts: Vec<Option<Verdict>> = jobs
+        .par_iter()
+        .enumerate()
+        .map(|(index, job)| (wants(job) && !is_out(index)).then(|| decide(job, &history, plugins, true)))
+        .collect();
     let mut queued = Vec::new();
     let mut results: Vec<JobSummary> = Vec::with_capacity(jobs.len());
     for ((index, job), verdict) in jobs.iter().enumerate().zip(&verdicts) {
@@ -95,37 +118,42 @@ pub fn run(
         if let Some(Verdict::Unchanged { is_news: true, .. }) = verdict {
             journal.done(&job.conversion.output)?;
         }
-        if let Some(Verdict::Run(_)) = verdict {
-            let bytes = weigh(Path::new(&job.conversion.input));
+        if let Some(Verdict::Run(_)) = verdict
+            && !job.lacks_schema()
+        {
+            let bytes = job.bytes();
             let own = known.filter(|_| job.care.force == Force::Own);
             let owned = own.map(Known::ours).unwrap_or_default();
-            queued.push(Queued { index, job, bytes, owned });
+            let scanned = fixed.scans.get(&index).map(|scan| scan.inputs.clone()).unwrap_or_default();
+            let refused = fixed.refused.get(&index).cloned();
+            queued.push(Queued { index, job, bytes, owned, scanned, refused });
         }
         results.push(before(job, verdict.as_ref(), known.and_then(|known| known.commit.as_ref())));
     }
     listener.hear(&Event::RunBegan {
-        jobs: verdicts.iter().flatten().count(),
+        jobs: jobs.iter().filter(|job| wants(job)).count(),
         to_run: queued.len(),
         bytes: queued.iter().map(|queued| queued.bytes).sum(),
         journal: journal.path().to_owned(),
     });
 
-    let pool = Pool {
-        budget: &options.budget,
-        launch: &options.launch,
-        journal: Some(&journal),
-        listener,
-        cancelled,
-        fail_fast: options.fail_fast,
-    };
+    pool = Pool { scans: false, journal: Some(&journal), fail_fast: options.fail_fast, ..pool };
     let went = Mutex::new(Vec::new());
-    pool.run(queued, &|job, how| {
+    let then = |job: &Job, how: Went| {
         let told = end(job, how, &journal, &options.manifest, started);
         tell(listener, &told.1);
         if let Ok(mut went) = went.lock() {
             went.push(told);
         }
-    });
+    };
+    let mut failures: Vec<(&usize, &Failure)> = fixed.failures.iter().collect();
+    failures.sort_by_key(|(index, _)| **index);
+    for (&index, failure) in failures.into_iter().filter(|(index, _)| wants(&jobs[**index])) {
+        let outcome = Outcome::Failed(failure.clone());
+        then(&jobs[index], Went { index, outcome, attempts: 1, began: None, ended: Instant::now() });
+    }
+    let stops = options.fail_fast && went.lock().is_ok_and(|went| !went.is_empty());
+    pool.run(if stops { Vec::new() } else { queued }, &then);
     for (index, mut summary) in went.into_inner().unwrap_or_default() {
         summary.reason.clone_from(&results[index].reason);
         results[index] = summary;
@@ -154,7 +182,79 @@ pub fn run(
         interrupted: summary.interrupted,
         seconds: summary.seconds,
     });
-    Ok(Ended { exit_code: exit_code(&summary), summary })
+    Ok(Ended { exit_code: exit_code(&summary), summary, notes: left_over(&jobs, &history) })
+}
+
+/// Looks at units, each in a process; the journal is told what was found.
+fn scan_all(units: &[Job], pool: &Pool<'_>, journal: &Journal) -> Result<Vec<Option<Scanned>>> {
+    struct Nobody;
+    impl Listener for Nobody {
+        fn hear(&self, _: &Event<'_>) {}
+    }
+    let queued = units.iter().enumerate().map(|(index, job)| Queued {
+        index,
+        job,
+        bytes: job.bytes(),
+        owned: Vec::new(),
+        scanned: Vec::new(),
+        refused: None,
+    });
+    let found = Mutex::new((vec![None; units.len()], Ok(())));
+    let (nobody, of) = (Nobody, units.len());
+    Pool { listener: &nobody, ..*pool }.run(queued.collect(), &|job, went| {
+        let scanned = match went.outcome {
+            Outcome::Scanned(scan) => Ok(*scan),
+            Outcome::Failed(failure) => Err(failure),
+            Outcome::Cancelled | Outcome::Done { .. } => return,
+        };
+        let noted = match (&scanned, &job.conversion.unit) {
+            (Ok(scan), Some(unit)) => {
+                let record = Record::Scanned { key: key(job, unit), scan: Box::new(scan.clone()) };
+                fault::reach("journal-scanned").and_then(|()| journal.append(&record).map(drop))
+            }
+            _ => Ok(()),
+        };
+        if let Ok(mut found) = found.lock() {
+            found.0[went.index] = Some(scanned);
+            found.1 = std::mem::replace(&mut found.1, Ok(())).and(noted);
+            let scanned = found.0.iter().flatten().count();
+            pool.listener.hear(&Event::Scanned { job: &job.name, scanned, of });
+        }
+    });
+    let (found, noted) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    noted.map(|()| found)
+}
+
+/// What earlier runs made of units of these data sets that are none any more: who reads the folder reads
+/// those too.
+fn left_over(jobs: &[Job], history: &History) -> Vec<String> {
+    let mut outputs: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
+    for job in jobs {
+        if let Some(unit) = &job.conversion.unit {
+            outputs.entry(&unit.dataset).or_default().insert(&job.conversion.output);
+        }
+    }
+    let mut left: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
+    for (output, known) in history.outputs() {
+        let unit = known.commit.as_ref().and_then(|commit| commit.conversion.unit.as_ref());
+        let Some(unit) = unit else { continue };
+        let is_none = outputs.get(&*unit.dataset).is_some_and(|units| !units.contains(output));
+        if let Some(file) = known.owned.iter().find(|file| is_none && file.exists()) {
+            left.entry(&unit.dataset).or_default().push(file);
+        }
+    }
+    let note = |(dataset, files): (&str, Vec<&Path>)| {
+        let first = files.iter().min().map(|file| file.display().to_string()).unwrap_or_default();
+        format!(
+            "{} of the data set {dataset:?} that no unit makes any more: {first}; remove what is not wanted",
+            if files.len() == 1 {
+                "an output is left".to_owned()
+            } else {
+                format!("{} outputs are left", files.len())
+            }
+        )
+    };
+    left.into_iter().map(note).collect()
 }
 
 /// What is known of a job before it runs, and is the last word if it does not.
@@ -203,7 +303,7 @@ fn end(job: &Job, how: Went, journal: &Journal, manifest: &Path, started: Instan
             summary.state = State::Failed;
             summary.failure = Some(failure);
         }
-        Outcome::Cancelled => summary.state = State::Cancelled,
+        Outcome::Cancelled | Outcome::Scanned(_) => summary.state = State::Cancelled,
     }
     summary.attempts = how.attempts;
     summary.started = how.began.map(|began| began.duration_since(started).as_secs_f64());

@@ -3,6 +3,7 @@
 
 use super::found::{Placed, listing};
 use super::protocol::{Answer, Made, Said, Task};
+use super::scan::scan;
 use super::summary::{Failure, JobSummary, State};
 use crate::convert::convert;
 use crate::exit::exit_code;
@@ -97,8 +98,11 @@ impl Channel {
 }
 
 fn perform(task: &Task, plugins: &Plugins, run: &Run, channel: &Channel) -> Result<Said> {
+    if let Some(unit) = task.job.conversion.unit.as_ref().filter(|_| task.scan) {
+        return Ok(Said::Scanned { scan: Box::new(scan(&task.job, unit, plugins, run)?) });
+    }
     let request = task.job.request(!task.owned.is_empty() || task.forces(), task.dry_run);
-    let observer = Observer { task, channel, bytes_in: AtomicU64::new(0) };
+    let observer = Observer { task, channel, bytes_in: AtomicU64::new(0), refused: AtomicBool::new(false) };
     let over = AtomicBool::new(false);
     let report = std::thread::scope(|scope| {
         let teller = scope.spawn(|| observer.tell(run, &over));
@@ -106,7 +110,11 @@ fn perform(task: &Task, plugins: &Plugins, run: &Run, channel: &Channel) -> Resu
         over.store(true, Ordering::Relaxed);
         teller.thread().unpark();
         report
-    })?;
+    });
+    if let Some(failure) = task.refused.as_ref().filter(|_| observer.refused.load(Ordering::Relaxed)) {
+        return Ok(Said::Failed { failure: failure.clone() });
+    }
+    let report = report?;
     let bytes_in = observer.bytes_in.load(Ordering::Relaxed);
     let summary = JobSummary { bytes_in, ..summary(task, &report) };
     Ok(Said::Done { summary: Box::new(summary), files: report.files })
@@ -127,7 +135,8 @@ fn summary(task: &Task, report: &Report) -> JobSummary {
         from: report.readers.first().map(|used| used.id.clone()),
         to: Some(report.format.clone()),
         bytes_out: report.bytes,
-        tensors: Some(report.tensors),
+        tensors: (!report.holds_records).then_some(report.tensors),
+        records: report.records,
         losses: report.losses.iter().map(|loss| LossRecord::of(loss).into_owned()).collect(),
         notes: report.notes.clone(),
         verified: report.verified,
@@ -141,6 +150,8 @@ struct Observer<'a> {
     task: &'a Task,
     channel: &'a Channel,
     bytes_in: AtomicU64,
+    /// Whether it was stopped for what the task says.
+    refused: AtomicBool,
 }
 
 impl Observer<'_> {
@@ -167,6 +178,10 @@ impl Watch for Observer<'_> {
     }
 
     fn before_commit(&self, ready: &Ready<'_>) -> Result<()> {
+        if self.task.refused.is_some() {
+            self.refused.store(true, Ordering::Relaxed);
+            return Err(Error::cancelled("refused"));
+        }
         let made = made(self.task, ready)?;
         self.bytes_in.store(made.summary.bytes_in, Ordering::Relaxed);
         self.channel.send(&Said::Ready { made: Box::new(made) })?;
@@ -190,6 +205,14 @@ fn made(task: &Task, ready: &Ready<'_>) -> Result<Made> {
     let mut inputs = placed(&ready.inputs)?;
     inputs.sort_by(|a, b| a.path.cmp(&b.path));
     inputs.dedup();
+    let is_other = |was: &&Placed| inputs.iter().any(|now| now.path == was.path && now != *was);
+    if let Some(was) = task.scanned.iter().find(is_other) {
+        return Err(Error::transient("the file changed since the data set's schema was found")
+            .file(was.path.display().to_string()));
+    }
+    // The schema is the host's own: another one has another name.
+    let schema = task.job.conversion.unit.as_ref().and_then(|unit| unit.schema.as_ref());
+    inputs.retain(|placed| Some(&placed.path) != schema);
     let outputs = placed(&ready.outputs)?;
     if task.job.care.force == super::job::Force::Own {
         check_owned(task, &outputs)?;

@@ -69,7 +69,12 @@ fn add_job(text: &mut String, job: &Planned) {
         let to = summary.to.as_deref().unwrap_or_default();
         let size = terminal::bytes(summary.bytes);
         let output = printable(&job.output);
-        let _ = writeln!(text, "{name}: {from}{to}, {} tensors, {size}, to {output}", summary.tensors);
+        let held = match (summary.tensors, summary.records) {
+            (Some(tensors), _) => format!("{tensors} tensors"),
+            (None, Some(records)) => format!("{records} records"),
+            (None, None) => "records".to_owned(),
+        };
+        let _ = writeln!(text, "{name}: {from}{to}, {held}, {size}, to {output}");
         for loss in &summary.losses {
             let _ = writeln!(text, "  loss: {} {:?}: {}", loss.kind, loss.what, printable(&loss.why));
         }

@@ -98,6 +98,17 @@ impl Progress {
         });
     }
 
+    /// Units that were looked at, now and then and at the end.
+    fn scanned(&self, scanned: usize, of: usize) {
+        let mut state = self.state();
+        if self.json || self.quiet || (scanned < of && state.told.elapsed() < EVERY) {
+            return;
+        }
+        state.told = Instant::now();
+        drop(state);
+        self.say("progress", &format!("schemas: {scanned} of {of} units looked at"));
+    }
+
     fn job_begins(&self, job: &str) {
         self.state().running.insert(job.to_owned(), Running::default());
     }
@@ -181,8 +192,11 @@ impl Listener for Progress {
             Event::JobBytes { job, bytes } => self.job_has(job, *bytes),
             Event::JobMoved { job, bytes } => self.job_moved(job, *bytes),
             Event::JobDone { job } => {
-                for loss in &job.losses {
+                for loss in job.losses.iter().take(terminal::MOST_LOSSES) {
                     self.say("loss", &format!("{}: {} {:?}: {}", job.name, loss.kind, loss.what, loss.why));
+                }
+                if let Some(more @ 1..) = job.losses.len().checked_sub(terminal::MOST_LOSSES) {
+                    self.say("loss", &format!("{}: and {more} more; report.json lists all", job.name));
                 }
                 for note in job.notes.iter().filter(|_| !self.quiet) {
                     self.say("note", &format!("{}: {note}", job.name));
@@ -201,6 +215,7 @@ impl Listener for Progress {
                 self.job_ends(&job.name, 0, true);
             }
             Event::JobCancelled { job } => self.job_ends(job, 0, false),
+            Event::Scanned { scanned, of, .. } => self.scanned(*scanned, *of),
             Event::RunEnded { .. } => {}
         }
     }

@@ -46,6 +46,10 @@ impl RecordStep for Filter {
         Ok(Box::new(Filtered { flow, expression: &self.expression }))
     }
 
+    fn is_row_wise(&self) -> bool {
+        true
+    }
+
     fn count(&self, rows: Option<u64>) -> Option<u64> {
         rows.filter(|&rows| rows == 0)
     }

@@ -113,6 +113,10 @@ impl RecordStep for Map {
         Ok(Box::new(Mapped { schema: Arc::new(schema), flow, step: self }))
     }
 
+    fn is_row_wise(&self) -> bool {
+        true
+    }
+
     fn count(&self, rows: Option<u64>) -> Option<u64> {
         rows
     }
