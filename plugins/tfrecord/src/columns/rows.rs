@@ -104,12 +104,17 @@ impl Rows {
         let row = self.records.len();
         let Self { keys, places, builders, names, message, is_closed, records, .. } = self;
         keys.begin();
+        let mut widened = 0;
         let decoded = entries(record, *message, |part, entry| {
             let Some(key) = keys.find(part, entry.key) else {
                 return if *is_closed { Err(unknown(entry.key)) } else { Ok(()) };
             };
             let Some(place) = places[key] else { return Ok(()) };
-            builders[place].set(row, entry.value).map_err(|misfit| row_error(misfit, &names[key], records))
+            builders[place]
+                .set(row, entry.value)
+                .map_err(|misfit| row_error(misfit, &names[key], records))?;
+            widened += builders[place].widened();
+            Ok(())
         });
         if decoded.is_err() {
             for builder in builders {
@@ -118,7 +123,7 @@ impl Rows {
             return decoded;
         }
         self.records.push((number, offset));
-        self.bytes += record.len() as u64 + self.row_bytes;
+        self.bytes += record.len() as u64 + self.row_bytes + widened;
         Ok(())
     }
 
