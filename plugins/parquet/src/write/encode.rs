@@ -84,17 +84,20 @@ pub(super) fn row_group(
     writer.flush()?;
     // The magic, which the whole file has once.
     file.take();
-    let mut columns = factory.create_column_writers(0).map_err(refused)?.into_iter();
-    let mut group = writer.next_row_group().map_err(refused)?;
-    for (index, field) in stored.schema.fields().iter().enumerate() {
-        for chunk in chunks(stored, index, field, batches, &mut columns)? {
-            chunk.append_to_row_group(&mut group).map_err(refused)?;
-            file.send(output)?;
+    // No rows are no row group.
+    if batches.iter().any(|batch| batch.num_rows() > 0) {
+        let mut columns = factory.create_column_writers(0).map_err(refused)?.into_iter();
+        let mut group = writer.next_row_group().map_err(refused)?;
+        for (index, field) in stored.schema.fields().iter().enumerate() {
+            for chunk in chunks(stored, index, field, batches, &mut columns)? {
+                chunk.append_to_row_group(&mut group).map_err(refused)?;
+                file.send(output)?;
+            }
         }
+        group.close().map_err(refused)?;
+        writer.flush()?;
+        file.send(output)?;
     }
-    group.close().map_err(refused)?;
-    writer.flush()?;
-    file.send(output)?;
     writer.close().map_err(refused)?;
     let mut footer = file.take();
     footer.truncate(footer.len().saturating_sub(TAIL));
