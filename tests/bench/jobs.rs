@@ -1,43 +1,29 @@
 //! The jobs: what is converted, beside what, in which order.
 
 use crate::kinds::{CONVERSIONS, Kind, Recipe};
-use crate::measure::measure;
-use crate::table::{Row, print};
+use crate::table::print;
+use crate::turns::{Folder, Job};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tensorferry_tests::measure::Clock;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::{Ferry, python};
 
 const TENSORS: u64 = 300;
 
-/// A command that is measured.
-struct Job {
-    name: String,
-    command: Command,
-    /// The files and folders that it makes, to be removed.
-    outputs: Vec<String>,
-}
-
 /// A folder with a model in every form.
 pub(crate) struct Bench {
     name: &'static str,
-    folder: PathBuf,
+    folder: Folder,
     bytes: u64,
     /// The kinds whose conversions are measured.
     kinds: Vec<Kind>,
     ferry: Ferry,
 }
 
-impl Drop for Bench {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
 impl Bench {
     pub(crate) fn new(name: &'static str, folder: &Path, bytes: u64, kinds: &[Kind]) -> Self {
-        std::fs::create_dir_all(folder).unwrap();
-        let (folder, kinds) = (folder.to_owned(), kinds.to_vec());
+        let (folder, kinds) = (Folder::new(folder), kinds.to_vec());
         let bench = Self { name, folder, bytes, kinds, ferry: Ferry::new() };
         bench.make("model", &Model::of_size(bytes, TENSORS, 1), &bench.inputs());
         bench
@@ -57,7 +43,7 @@ impl Bench {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder.path(name)
     }
 
     /// A model as safetensors and in these forms, under the names that they have.
@@ -90,7 +76,7 @@ impl Bench {
         let mut command = self.ferry.command(["convert", "--quiet", "--from", from.id(), "--to", to.id()]);
         command.arg(self.path(&from.name(model))).arg(self.path(&to.name("out")));
         command.args(from.options()).args(options);
-        Job { name, command, outputs: to.files("out") }
+        Job { name, command, outputs: to.files("out"), clock: Clock::Process }
     }
 
     fn cp(&self, kind: Kind, sync: bool) -> Job {
@@ -106,34 +92,7 @@ impl Bench {
         command.args(args).arg(self.path(input)).arg(self.path("copy"));
         let recursive = if kind.is_folder() { "-r " } else { "" };
         let name = format!("cp {recursive}{input}{}", if sync { " + sync" } else { "" });
-        Job { name, command, outputs: vec!["copy".to_owned()] }
-    }
-
-    /// Runs the jobs in turns, each into a name that is free and on a disk that is idle.
-    fn in_turns(&self, rounds: usize, mut jobs: Vec<Job>) -> Vec<Row> {
-        let mut rows: Vec<Row> =
-            jobs.iter().map(|job| Row { name: job.name.clone(), runs: Vec::new() }).collect();
-        for round in 0..=rounds {
-            for (row, job) in rows.iter_mut().zip(&mut jobs) {
-                self.remove(&job.outputs);
-                let _ = Command::new("sync").arg("--file-system").arg(&self.folder).status();
-                let run = measure(&mut job.command);
-                // At once: the largest outputs of all jobs together are more than some disks have.
-                self.remove(&job.outputs);
-                // The first round warms the cache.
-                if round > 0 {
-                    row.runs.push(run);
-                }
-            }
-        }
-        rows
-    }
-
-    fn remove(&self, outputs: &[String]) {
-        for output in outputs {
-            let path = self.path(output);
-            let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
-        }
+        Job { name, command, outputs: vec!["copy".to_owned()], clock: Clock::Process }
     }
 
     /// The conversions, each beside a copy of its input.
@@ -145,7 +104,7 @@ impl Bench {
             let name = format!("ferry {} -> {}{}", from.word(), to.word(), if sync { " --sync" } else { "" });
             jobs.push(self.convert(name, "model", from, to, options));
         }
-        let rows = self.in_turns(rounds, jobs);
+        let rows = self.folder.in_turns(rounds, jobs);
         let with_sync = if sync { " + sync" } else { "" };
         let mebibytes = self.bytes >> 20;
         let title =
@@ -171,11 +130,16 @@ impl Bench {
             let ferry = self.convert(ferry, "model", from, to, &[]);
             let paths = [self.path(&from.name("model")), self.path(&to.name("out"))];
             let command = python::command(script, paths);
-            jobs.push(Job { name: name.to_owned(), command, outputs: ferry.outputs.clone() });
+            jobs.push(Job {
+                name: name.to_owned(),
+                command,
+                outputs: ferry.outputs.clone(),
+                clock: Clock::Process,
+            });
             jobs.push(ferry);
         }
         let title = format!("{}: beside Python", self.name);
-        print(&title, &self.in_turns(3, jobs), |index| Some(index & !1));
+        print(&title, &self.folder.in_turns(3, jobs), |index| Some(index & !1));
     }
 
     /// A model of 1 MiB with everything that a start costs, and a catalog of 100,000 tensors.
@@ -195,9 +159,9 @@ impl Bench {
             let mut command = self.ferry.command(["inspect", "--json", "--from", kind.id()]);
             command.arg(self.path(&kind.name("many")));
             let name = format!("inspect 100,000 tensors, {}", kind.word());
-            jobs.push(Job { name, command, outputs: Vec::new() });
+            jobs.push(Job { name, command, outputs: Vec::new(), clock: Clock::Process });
         }
-        print(&format!("{}: small and many", self.name), &self.in_turns(15, jobs), |_| None);
+        print(&format!("{}: small and many", self.name), &self.folder.in_turns(15, jobs), |_| None);
     }
 
     /// Peak memory at once and at four times the size.
@@ -216,13 +180,13 @@ impl Bench {
                     let name = format!("{} MiB, {} -> {}", bytes >> 20, from.word(), to.word());
                     self.convert(name, model, from, to, &[])
                 });
-                rows.extend(self.in_turns(1, jobs.collect()));
+                rows.extend(self.folder.in_turns(1, jobs.collect()));
                 if model == "large" && from != Kind::Safetensors {
-                    self.remove(&from.files(model));
+                    self.folder.remove(&from.files(model));
                 }
             }
         }
-        self.remove(&Kind::Safetensors.files("large"));
+        self.folder.remove(&Kind::Safetensors.files("large"));
         print(&format!("{}: peak memory", self.name), &rows, |_| None);
     }
 }

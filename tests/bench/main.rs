@@ -6,11 +6,14 @@
 
 mod jobs;
 mod kinds;
-mod measure;
+mod machine;
+mod records;
 mod table;
+mod turns;
 
 use jobs::Bench;
 use kinds::Kind;
+use records::Records;
 use std::path::PathBuf;
 
 /// What the command line says.
@@ -23,11 +26,21 @@ struct Arguments {
     mebibytes: u64,
     /// The kinds whose conversions are measured; all of them by default.
     kinds: Vec<Kind>,
+    /// Whether records are measured.
+    records: bool,
 }
 
 fn main() {
     let arguments = arguments();
-    println!("{}\n", measure::machine());
+    println!("{}\n", machine::machine());
+    if arguments.records {
+        let records = Records::new(&arguments.memory, arguments.mebibytes / 2);
+        records.beside_python(arguments.rounds);
+        records.peak_memory();
+    }
+    if arguments.kinds.is_empty() {
+        return;
+    }
     let bytes = arguments.mebibytes << 20;
     let disk = Bench::new("disk", &arguments.disk, bytes, &arguments.kinds);
     disk.beside_cp(arguments.rounds, &[]);
@@ -48,6 +61,7 @@ fn arguments() -> Arguments {
         rounds: 15,
         mebibytes: 1024,
         kinds: Vec::new(),
+        records: false,
     };
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
@@ -57,11 +71,13 @@ fn arguments() -> Arguments {
             "--memory-dir" => arguments.memory = PathBuf::from(value).join("ferry-bench"),
             "--rounds" => arguments.rounds = value.parse().expect("--rounds takes a number"),
             "--mebibytes" => arguments.mebibytes = value.parse().expect("--mebibytes takes a number"),
+            "--only" if value == "records" => arguments.records = true,
             "--only" => arguments.kinds.push(kind(&value)),
             _ => panic!("unknown flag {flag}: there are --dir, --memory-dir, --rounds, --mebibytes, --only"),
         }
     }
-    if arguments.kinds.is_empty() {
+    if arguments.kinds.is_empty() && !arguments.records {
+        arguments.records = true;
         arguments.kinds = Kind::ALL.to_vec();
     }
     arguments
@@ -71,5 +87,5 @@ fn arguments() -> Arguments {
 fn kind(word: &str) -> Kind {
     let words = Kind::ALL.map(Kind::word).join(", ");
     let found = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-    found.unwrap_or_else(|| panic!("--only takes one of {words}"))
+    found.unwrap_or_else(|| panic!("--only takes one of records, {words}"))
 }

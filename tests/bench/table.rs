@@ -2,8 +2,8 @@
 //!
 //! The best, not the mean: what disturbs a run only ever makes it longer.
 
-use crate::measure::Measurement;
 use std::time::Duration;
+use tensorferry_tests::measure::Measurement;
 
 /// One job's runs.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ pub mod ferry;
 pub mod fixtures;
 pub mod fuzz;
 pub mod fuzz_records;
+pub mod measure;
 pub mod model;
 pub mod mutate;
 pub mod python;

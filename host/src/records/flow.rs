@@ -96,9 +96,9 @@ impl Read<'_, '_> {
     }
 }
 
-/// Batches that one reader may be ahead: an eighth of the budget for all of them.
+/// Batches that one reader may be ahead: a sixteenth of the budget for all of them.
 fn ahead(run: &Run) -> usize {
-    let batches = run.memory / 8 / BATCH_BYTES / run.threads as u64;
+    let batches = run.memory / 16 / BATCH_BYTES / run.threads as u64;
     usize::try_from(batches).unwrap_or(usize::MAX).clamp(1, 8)
 }
 

@@ -58,16 +58,35 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn add(&mut self, len: u64, times: u64) {
-        if times == 0 {
-            return;
+    /// Of these lengths. They are counted in an array first: a look into a map for each would take as
+    /// long as decoding the row.
+    fn of(lens: impl Iterator<Item = u64>) -> Self {
+        let (mut min, mut max, mut total) = (u64::MAX, 0, 0);
+        let mut times = [0_u64; 66];
+        for len in lens {
+            min = min.min(len);
+            max = max.max(len);
+            total += len;
+            // 0, then the number of bits that it takes to count so many.
+            times[if len == 0 { 0 } else { 1 + (u64::BITS - (len - 1).leading_zeros()) as usize }] += 1;
         }
-        self.min = if self.count == 0 { len } else { self.min.min(len) };
-        self.max = self.max.max(len);
-        self.count += times;
-        self.total += len * times;
-        let bound = if len == 0 { 0 } else { len.checked_next_power_of_two().unwrap_or(u64::MAX) };
-        *self.up_to.entry(bound).or_default() += times;
+        let count = times.iter().sum();
+        let bound = |place: usize| match place {
+            0 => 0,
+            65 => u64::MAX,
+            place => 1 << (place - 1),
+        };
+        let up_to = times.iter().enumerate().filter(|(_, times)| **times > 0);
+        let up_to = up_to.map(|(place, times)| (bound(place), *times)).collect();
+        Self { count, min: if count == 0 { 0 } else { min }, max, total, up_to }
+    }
+
+    fn add(&mut self, len: u64, times: u64) {
+        if times > 0 {
+            let one = Self::of(std::iter::once(len));
+            let up_to = one.up_to.into_keys().map(|bound| (bound, times)).collect();
+            self.merge(&Self { count: times, total: len * times, up_to, ..one });
+        }
     }
 
     fn merge(&mut self, other: &Self) {
@@ -151,8 +170,7 @@ fn survey_split(rows: &Rows<'_>, split: usize, run: &Run) -> Result<Survey> {
     for batch in rows.set.stream(split, &batches()).map_err(|e| rows.place(e))? {
         run.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
-        run.count(batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum());
-        survey.add(&batch);
+        run.count(survey.add(&batch));
     }
     Ok(survey)
 }
@@ -170,12 +188,15 @@ impl Survey {
         Self { records: 0, bytes: 0, columns }
     }
 
-    fn add(&mut self, batch: &RecordBatch) {
+    /// Adds some rows, and says how many bytes they are.
+    fn add(&mut self, batch: &RecordBatch) -> u64 {
+        let bytes = batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum();
         self.records += batch.num_rows() as u64;
+        self.bytes += bytes;
         for (survey, column) in self.columns.iter_mut().zip(batch.columns()) {
-            self.bytes += shown_bytes(column.as_ref());
             survey.add(column);
         }
+        bytes
     }
 }
 
@@ -186,7 +207,7 @@ impl ColumnSurvey {
         match column.data_type() {
             DataType::List(_) => {
                 let list = column.as_list::<i32>();
-                self.add_lists(list, |row| u64::try_from(list.value_length(row)).unwrap_or(0));
+                self.lengths.merge(&spread(list.value_offsets(), list));
                 let (first, last) = (list.value_offsets()[0], list.value_offsets()[list.len()]);
                 let (first, last) = (usize::try_from(first).unwrap_or(0), usize::try_from(last).unwrap_or(0));
                 self.add_values(&list.values().slice(first, last - first));
@@ -203,14 +224,6 @@ impl ColumnSurvey {
         }
     }
 
-    fn add_lists(&mut self, list: &dyn Array, len: impl Fn(usize) -> u64) {
-        for row in 0..list.len() {
-            if !list.is_null(row) {
-                self.lengths.add(len(row), 1);
-            }
-        }
-    }
-
     /// The values below all lists.
     fn add_values(&mut self, values: &ArrayRef) {
         let values: &dyn Array = values.as_ref();
@@ -218,10 +231,14 @@ impl ColumnSurvey {
             DataType::List(_) => self.add_values(values.as_list::<i32>().values()),
             DataType::LargeList(_) => self.add_values(values.as_list::<i64>().values()),
             DataType::FixedSizeList(..) => self.add_values(values.as_fixed_size_list().values()),
-            DataType::Utf8 => self.add_sizes(values.as_string::<i32>().value_offsets(), values),
-            DataType::Binary => self.add_sizes(values.as_binary::<i32>().value_offsets(), values),
-            DataType::LargeUtf8 => self.add_sizes(values.as_string::<i64>().value_offsets(), values),
-            DataType::LargeBinary => self.add_sizes(values.as_binary::<i64>().value_offsets(), values),
+            DataType::Utf8 => self.sizes.merge(&spread(values.as_string::<i32>().value_offsets(), values)),
+            DataType::Binary => self.sizes.merge(&spread(values.as_binary::<i32>().value_offsets(), values)),
+            DataType::LargeUtf8 => {
+                self.sizes.merge(&spread(values.as_string::<i64>().value_offsets(), values))
+            }
+            DataType::LargeBinary => {
+                self.sizes.merge(&spread(values.as_binary::<i64>().value_offsets(), values))
+            }
             DataType::Boolean => {
                 let trues = values.as_boolean().true_count();
                 if trues > 0 {
@@ -237,14 +254,17 @@ impl ColumnSurvey {
             ),
         }
     }
+}
 
-    fn add_sizes<O: Copy + TryInto<u64>>(&mut self, offsets: &[O], values: &dyn Array) {
-        let at = |place: usize| -> u64 { offsets[place].try_into().unwrap_or(0) };
-        for row in 0..values.len() {
-            if !values.is_null(row) {
-                self.sizes.add(at(row + 1) - at(row), 1);
-            }
-        }
+/// How long the rows of an array with these offsets are, nulls left out.
+fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> Spread {
+    let len = |pair: &[O]| -> u64 {
+        let [start, end] = [pair[0], pair[1]].map(|at| at.try_into().unwrap_or(0));
+        end - start
+    };
+    match array.nulls() {
+        None => Spread::of(offsets.windows(2).map(len)),
+        Some(nulls) => Spread::of(nulls.valid_indices().map(|row| len(&offsets[row..row + 2]))),
     }
 }
 
@@ -253,31 +273,35 @@ fn range_of<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Range
 where
     T::Native: Number,
 {
-    let mut range = Range::default();
-    let mut extremes: Option<(T::Native, T::Native)> = None;
-    let mut see = |value: T::Native| {
-        if value.is_nan() {
-            range.nan += 1;
-            return;
+    match array.nulls() {
+        Some(nulls) if nulls.null_count() > 0 => {
+            let present: Vec<T::Native> = array.iter().flatten().collect();
+            range_of_values(&present)
         }
-        match &mut extremes {
-            None => extremes = Some((value, value)),
-            Some((low, high)) => {
-                if value < *low {
-                    *low = value;
-                }
-                if value > *high {
-                    *high = value;
-                }
-            }
-        }
-    };
-    if array.null_count() == 0 {
-        array.values().iter().for_each(|&value| see(value));
-    } else {
-        array.iter().flatten().for_each(see);
+        _ => range_of_values(array.values()),
     }
-    if let Some((low, high)) = extremes {
+}
+
+/// What some values range over.
+fn range_of_values<N: Number>(values: &[N]) -> Range {
+    let mut range =
+        Range { nan: values.iter().filter(|value| value.is_nan()).count() as u64, ..Range::default() };
+    let Some(&first) = values.iter().find(|value| !value.is_nan()) else { return range };
+    // Four at a time, so that no comparison waits for the one before.
+    let (mut low, mut high) = ([first; 4], [first; 4]);
+    let (fours, rest) = values.as_chunks::<4>();
+    let mut see = |lane: usize, value: N| {
+        // False for what is not a number.
+        low[lane] = if value < low[lane] { value } else { low[lane] };
+        high[lane] = if value > high[lane] { value } else { high[lane] };
+    };
+    for four in fours {
+        for (lane, &value) in four.iter().enumerate() {
+            see(lane, value);
+        }
+    }
+    rest.iter().for_each(|&value| see(0, value));
+    for (low, high) in low.into_iter().zip(high) {
         low.put(high, &mut range);
     }
     range

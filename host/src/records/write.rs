@@ -55,11 +55,12 @@ pub fn write(
             state.ends[index] = head.len() as u64;
         }
     }
-    let mut deal = Deal::new(files.len(), rows, plan.group(), run);
+    let piece = piece_bytes(plan.group(), run.memory);
+    let mut deal = Deal::new(files.len(), rows, Group { bytes: piece, ..plan.group() });
     let (send, receive) = sync_channel::<Task>(0);
     let receive = &Mutex::new(receive);
     let read = std::thread::scope(|scope| {
-        for _ in 0..run.threads {
+        for _ in 0..encoders(piece, run) {
             scope.spawn(|| output.encode_all(receive));
         }
         // Dropping the sender ends the encoders.
@@ -84,6 +85,19 @@ pub fn write(
         lens.push(state.ends[index] + tail.len() as u64);
     }
     Ok(Written { records, lens, losses: state.losses.into_iter().map(Tally::loss).collect() })
+}
+
+/// Bytes of the rows of one piece: it depends on the budget, and not on the number of threads, since it
+/// decides where the pieces of the output end.
+fn piece_bytes(asked: Group, memory: u64) -> u64 {
+    asked.bytes.clamp(1, (memory / 16).max(64 << 10))
+}
+
+/// How many pieces are encoded at once. Each is there as rows and as bytes, and one more is being
+/// collected; half of the budget is for what reads.
+fn encoders(piece: u64, run: &Run) -> usize {
+    let fit = (run.memory / 2 / piece).saturating_sub(1) / 2;
+    usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, run.threads)
 }
 
 /// Rows that become one piece of one file.
@@ -142,10 +156,8 @@ struct Deal {
 }
 
 impl Deal {
-    fn new(files: usize, rows: Option<u64>, asked: Group, run: &Run) -> Self {
-        // A piece is there twice, as rows and as bytes, for each thread.
-        let most = (run.memory / (4 * run.threads as u64)).max(64 << 10);
-        let group = Group { rows: asked.rows.max(1), bytes: asked.bytes.clamp(1, most) };
+    fn new(files: usize, rows: Option<u64>, asked: Group) -> Self {
+        let group = Group { rows: asked.rows.max(1), ..asked };
         let run_of_rows =
             if files > 1 { rows.map_or(0, |rows| rows.div_ceil(files as u64).max(1)) } else { 0 };
         let group = if files > 1 && rows.is_none() {

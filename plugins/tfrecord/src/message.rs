@@ -16,7 +16,7 @@
 //! pieces is their concatenation, which is what protobuf means by merging; of several entries with the
 //! same key the last counts.
 
-use crate::wire::{Broken, Fields, Value, take_len, take_varint};
+use crate::wire::{Broken, Fields, Value, take_len, take_varints};
 
 /// What the values of a feature are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -219,11 +219,7 @@ pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), Broke
     let mut fields = Fields(list);
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
-            (1, Value::Len(mut run)) => {
-                while !run.is_empty() {
-                    values.push(take_varint(&mut run)?.cast_signed());
-                }
-            }
+            (1, Value::Len(run)) => take_varints(run, |value| values.push(value.cast_signed()))?,
             (1, Value::Varint(value)) => values.push(value.cast_signed()),
             _ => {}
         }

@@ -7,6 +7,7 @@
 //! have begun; if it did not (a record may hold a whole TFRecord file), the unit is walked again from
 //! the right place. So the outcome is that of one walk from the start, whatever was guessed.
 
+mod ahead;
 mod guess;
 
 use crate::bytes::Plain;
@@ -15,14 +16,13 @@ use crate::files::InputFile;
 use crate::frame::{Checks, Fault, FaultKind, Walk};
 use crate::policy::Policy;
 use crate::wire::Broken;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use ahead::Ahead;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
 /// The bytes of a unit: enough that starting one costs nothing, few enough that threads end together.
 pub(crate) const UNIT: u64 = 4 << 20;
-/// How many units a thread gets before what they gave is handed on, which bounds what waits.
-const ROUND: usize = 16;
+/// How many units a thread may be ahead of what has been handed on.
+const AHEAD: usize = 4;
 
 /// What is kept of each record.
 pub(crate) trait Tally: Send {
@@ -127,26 +127,33 @@ impl Scan<'_> {
         mut take: impl FnMut(Walked<T>) -> Result<()>,
     ) -> Result<()> {
         let units = self.units();
-        let mut at = Position { file: usize::MAX, offset: 0, record: 0, ended: false };
-        for round in units.chunks(ROUND * self.threads.max(1)) {
-            self.context.check_cancelled()?;
-            let mut attempts = self.attempts(round, &new);
-            for (unit, attempt) in round.iter().zip(&mut attempts) {
+        // The walk that is certain does it alone where there is nothing to do beside it.
+        let threads = if self.threads < 2 || units.len() < 2 { 0 } else { self.threads.min(units.len()) };
+        let ahead = Ahead::new(units.len(), AHEAD * threads);
+        std::thread::scope(|scope| {
+            let _stop = ahead.until_dropped();
+            for _ in 0..threads {
+                scope.spawn(|| self.attempt(&units, &ahead, &new));
+            }
+            let mut at = Position { file: usize::MAX, offset: 0, record: 0, ended: false };
+            for (number, unit) in units.iter().enumerate() {
+                self.context.check_cancelled()?;
+                let attempt = ahead.take(number);
                 if unit.file != at.file {
                     at = Position { file: unit.file, offset: 0, record: 0, ended: false };
                 }
                 if at.ended || (at.offset >= unit.end && at.offset > 0) {
                     continue;
                 }
-                let attempt = match attempt.take() {
+                let attempt = match attempt {
                     Some(attempt) if attempt.start == at.offset => attempt,
                     _ => self.walk(*unit, at.offset, &new)?,
                 };
                 let walked = self.settle(&mut at, attempt)?;
                 take(walked)?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn units(&self) -> Vec<Unit> {
@@ -174,31 +181,14 @@ impl Scan<'_> {
         units
     }
 
-    /// Walks the units of a round at once, each from where it seems to begin.
-    fn attempts<T: Tally>(&self, round: &[Unit], new: &(impl Fn() -> T + Sync)) -> Vec<Option<Attempt<T>>> {
-        let attempts: Mutex<Vec<Option<Attempt<T>>>> = Mutex::new(round.iter().map(|_| None).collect());
-        if self.threads < 2 || round.len() < 2 {
-            // The walk that is certain does it.
-            return attempts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    /// Walks unit after unit, each from where it seems to begin.
+    fn attempt<T: Tally>(&self, units: &[Unit], ahead: &Ahead<Attempt<T>>, new: &(impl Fn() -> T + Sync)) {
+        while let Some(mut claim) = ahead.claim() {
+            let unit = units[claim.unit];
+            // What fails here fails again, or not, once it is certain where the unit begins.
+            let Ok(Some(start)) = self.guess(unit) else { continue };
+            claim.made = self.walk(unit, start, new).ok();
         }
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some((index, unit)) = {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                round.get(index).map(|unit| (index, unit))
-            } {
-                // What fails here fails again, or not, once it is certain where the unit begins.
-                let Ok(Some(start)) = self.guess(*unit) else { continue };
-                let Ok(attempt) = self.walk(*unit, start, new) else { continue };
-                attempts.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(attempt);
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads.min(round.len()) {
-                scope.spawn(work);
-            }
-        });
-        attempts.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn guess(&self, unit: Unit) -> Result<Option<u64>> {

@@ -139,6 +139,39 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     }
 }
 
+/// Takes varints one after the other, up to the end.
+#[inline]
+pub(crate) fn take_varints(mut bytes: &[u8], mut visit: impl FnMut(u64)) -> Result<(), Broken> {
+    const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+    // Eight bytes at once: how long each varint is cannot be foreseen, and no branch asks.
+    while let Some(eight) = bytes.first_chunk::<8>() {
+        let word = u64::from_le_bytes(*eight);
+        let ends = !word & HIGH_BITS;
+        if ends == HIGH_BITS {
+            eight.iter().for_each(|&byte| visit(u64::from(byte)));
+            bytes = &bytes[8..];
+        } else if ends == 0 {
+            visit(take_long_varint(&mut bytes)?);
+        } else {
+            // Up to the first byte without the high bit.
+            visit(joined(word & (ends ^ (ends - 1))));
+            bytes = &bytes[(ends.trailing_zeros() / 8 + 1) as usize..];
+        }
+    }
+    while !bytes.is_empty() {
+        visit(take_varint(&mut bytes)?);
+    }
+    Ok(())
+}
+
+/// The lower seven bits of each byte, the first byte's lowest.
+#[inline]
+fn joined(word: u64) -> u64 {
+    let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
+    let word = (word & 0x0000_3fff_0000_3fff) | ((word & 0x3fff_0000_3fff_0000) >> 2);
+    (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
+}
+
 fn take_long_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     let mut value = 0;
     for (index, &byte) in bytes.iter().enumerate().take(10) {
@@ -195,6 +228,34 @@ mod tests {
             }
         }
         assert_eq!(take_varint(&mut [0x80; 11].as_slice()), Err(Broken::Varint));
+    }
+
+    #[test]
+    fn many_varints_are_those_that_come_one_by_one() {
+        let mut random = 1_u64;
+        let mut values = Vec::new();
+        for count in 0..300 {
+            // Of all lengths, in runs of the same and mixed.
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            values.push(random >> if count < 100 { 57 } else { random >> 58 });
+        }
+        for first in 0..values.len() {
+            let mut bytes = Vec::new();
+            values[first..].iter().for_each(|&value| put_varint(&mut bytes, value));
+            let mut found = Vec::new();
+            take_varints(&bytes, |value| found.push(value)).unwrap();
+            assert_eq!(found, values[first..]);
+            put_varint(&mut bytes, u64::MAX);
+            for len in 1..10 {
+                assert_eq!(take_varints(&bytes[..bytes.len() - len], |_| ()), Err(Broken::Cut));
+            }
+        }
+        assert_eq!(take_varints(&[0x80; 11], |_| ()), Err(Broken::Varint));
+        // A tenth byte loses what does not fit.
+        let mut found = Vec::new();
+        take_varints(&[0xff; 9].into_iter().chain([0x7f]).collect::<Vec<_>>(), |value| found.push(value))
+            .unwrap();
+        assert_eq!(found, [u64::MAX]);
     }
 
     #[test]

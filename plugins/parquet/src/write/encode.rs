@@ -2,17 +2,19 @@
 //! that file's footer as the note.
 
 use super::stored::Stored;
-use crate::MAGIC;
 use crate::fault::one_line;
 use crate::options::{Dictionary, WriteOptions};
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowWriterOptions, compute_leaves};
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{LogicalType, Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnDescriptor;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::arrow_array::RecordBatch;
+use tensorferry_sdk::arrow_schema::Field;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
 /// The length of the footer and the magic, which follow a footer.
@@ -66,7 +68,8 @@ pub(super) fn empty_file(stored: &Stored, properties: &WriterProperties) -> Resu
     writer.and_then(ArrowWriter::close).map_err(refused)
 }
 
-/// Writes the chunks of one row group, and gives its footer.
+/// Writes the chunks of one row group, and gives its footer. Column after column: beside the rows and the
+/// output there is one chunk at a time.
 pub(super) fn row_group(
     stored: &Stored,
     properties: &WriterProperties,
@@ -75,24 +78,83 @@ pub(super) fn row_group(
 ) -> Result<Vec<u8>> {
     let options =
         ArrowWriterOptions::new().with_properties(properties.clone()).with_skip_arrow_metadata(true);
-    let mut file = Vec::new();
-    let mut writer =
-        ArrowWriter::try_new_with_options(&mut file, stored.schema.clone(), options).map_err(refused)?;
-    for batch in batches {
-        writer.write(stored.rows(batch)?.as_ref()).map_err(refused)?;
+    let file = Unsent::default();
+    let writer = ArrowWriter::try_new_with_options(file.clone(), stored.schema.clone(), options);
+    let (mut writer, factory) = writer.and_then(ArrowWriter::into_serialized_writer).map_err(refused)?;
+    writer.flush()?;
+    // The magic, which the whole file has once.
+    file.take();
+    // No rows are no row group.
+    if batches.iter().any(|batch| batch.num_rows() > 0) {
+        let mut columns = factory.create_column_writers(0).map_err(refused)?.into_iter();
+        let mut group = writer.next_row_group().map_err(refused)?;
+        for (index, field) in stored.schema.fields().iter().enumerate() {
+            for chunk in chunks(stored, index, field, batches, &mut columns)? {
+                chunk.append_to_row_group(&mut group).map_err(refused)?;
+                file.send(output)?;
+            }
+        }
+        group.close().map_err(refused)?;
+        writer.flush()?;
+        file.send(output)?;
     }
     writer.close().map_err(refused)?;
-    let (chunks, footer) = split(&file).ok_or_else(|| Error::plugin("the library wrote no footer"))?;
-    output.write(chunks)?;
-    Ok(footer.to_vec())
+    let mut footer = file.take();
+    footer.truncate(footer.len().saturating_sub(TAIL));
+    Ok(footer)
 }
 
-/// The chunks and the footer of a file.
-fn split(file: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (rest, tail) = file.split_at_checked(file.len().checked_sub(TAIL)?)?;
-    let len = u32::from_le_bytes(tail.first_chunk().copied()?);
-    let (rest, footer) = rest.split_at_checked(rest.len().checked_sub(usize::try_from(len).ok()?)?)?;
-    Some((rest.strip_prefix(MAGIC)?, footer))
+/// The chunks of a column: one for each leaf of its type.
+fn chunks(
+    stored: &Stored,
+    index: usize,
+    field: &Field,
+    batches: &[RecordBatch],
+    columns: &mut impl Iterator<Item = ArrowColumnWriter>,
+) -> Result<Vec<ArrowColumnChunk>> {
+    let mut writers: Vec<ArrowColumnWriter> = Vec::new();
+    for batch in batches {
+        let leaves = compute_leaves(field, &stored.column(batch, index)?).map_err(refused)?;
+        // The first batch tells how many there are.
+        writers.extend(columns.take(leaves.len().saturating_sub(writers.len())));
+        for (writer, leaf) in writers.iter_mut().zip(&leaves) {
+            writer.write(leaf).map_err(refused)?;
+        }
+    }
+    writers.into_iter().map(|writer| writer.close().map_err(refused)).collect()
+}
+
+/// What the library has written and the output has not got yet. The library wants what can go to another
+/// thread, which an output that was lent cannot.
+#[derive(Clone, Default)]
+struct Unsent(Arc<Mutex<Vec<u8>>>);
+
+impl Unsent {
+    fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.bytes())
+    }
+
+    fn send(&self, output: &mut dyn ByteSink) -> Result<()> {
+        let mut bytes = self.bytes();
+        output.write(&bytes)?;
+        bytes.clear();
+        Ok(())
+    }
+}
+
+impl Write for Unsent {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The library refuses rows that it was given: there is nothing malformed about an input's file here.

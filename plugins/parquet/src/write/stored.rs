@@ -3,9 +3,8 @@
 use crate::fault::one_line;
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use parquet::arrow::ArrowSchemaConverter;
-use std::borrow::Cow;
 use std::sync::Arc;
-use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions};
+use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
@@ -16,8 +15,6 @@ pub(super) struct Stored {
     pub(super) schema: SchemaRef,
     /// The column of the rows that each of its columns is.
     from: Vec<usize>,
-    /// Whether the rows are written as they are.
-    unchanged: bool,
 }
 
 /// What of `schema` can be stored, and what is lost.
@@ -43,30 +40,22 @@ pub(super) fn stored(schema: &Schema) -> Result<(Stored, Vec<Loss>)> {
     if fields.is_empty() && !losses.is_empty() {
         return Err(Error::unsupported("no column that Parquet can hold").found(&losses[0].why));
     }
-    let unchanged = schema.fields().iter().eq(fields.iter());
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-    Ok((Stored { schema, from, unchanged }, losses))
+    Ok((Stored { schema, from }, losses))
 }
 
 impl Stored {
-    /// Rows as they are written.
-    pub(super) fn rows<'a>(&self, batch: &'a RecordBatch) -> Result<Cow<'a, RecordBatch>> {
-        if self.unchanged && batch.schema_ref().fields() == self.schema.fields() {
-            return Ok(Cow::Borrowed(batch));
+    /// A column of some rows as it is written.
+    pub(super) fn column(&self, batch: &RecordBatch, index: usize) -> Result<ArrayRef> {
+        let column = self.from.get(index).and_then(|&from| batch.columns().get(from));
+        let column = column.ok_or_else(|| Error::plugin("rows of another schema"))?;
+        let field = self.schema.field(index);
+        if column.data_type() == field.data_type() {
+            return Ok(column.clone());
         }
         let exact = CastOptions { safe: false, ..CastOptions::default() };
-        let columns = self.schema.fields().iter().zip(&self.from).map(|(field, &index)| {
-            let column = batch.columns().get(index).ok_or_else(|| Error::plugin("rows of another schema"))?;
-            if column.data_type() == field.data_type() {
-                return Ok(column.clone());
-            }
-            let cast = cast_with_options(column, field.data_type(), &exact);
-            cast.map_err(|error| Error::unsupported(one_line(&error.to_string())).column(field.name()))
-        });
-        let columns = columns.collect::<Result<_>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let rows = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
-        rows.map(Cow::Owned).map_err(|error| Error::plugin(one_line(&error.to_string())))
+        let cast = cast_with_options(column, field.data_type(), &exact);
+        cast.map_err(|error| Error::unsupported(one_line(&error.to_string())).column(field.name()))
     }
 }
 
@@ -141,7 +130,7 @@ mod tests {
         let batch =
             RecordBatch::try_new(Arc::new(schema.clone()), vec![union, column.clone(), nested, empty])
                 .unwrap();
-        assert_eq!(stored.rows(&batch).unwrap().columns(), [column]);
+        assert_eq!(&stored.column(&batch, 0).unwrap(), &column);
         let nothing = Schema::new(vec![schema.field(0).clone()]);
         assert!(self::stored(&nothing).unwrap_err().to_string().contains("no column that Parquet can hold"));
     }
@@ -159,10 +148,10 @@ mod tests {
         let (stored, losses) = stored(&schema).unwrap();
         assert_eq!(losses, []);
         let expected = TimestampMillisecondArray::from(vec![Some(-1000), None]).with_timezone("UTC");
-        assert_eq!(stored.rows(&batch).unwrap().column(0).to_data(), expected.to_data());
+        assert_eq!(stored.column(&batch, 0).unwrap().to_data(), expected.to_data());
         // More seconds than milliseconds can count: no silent null.
         let column: ArrayRef = Arc::new(TimestampSecondArray::from(vec![i64::MAX]).with_timezone("UTC"));
         let batch = RecordBatch::try_new(Arc::new(schema), vec![column]).unwrap();
-        assert!(stored.rows(&batch).is_err());
+        assert!(stored.column(&batch, 0).is_err());
     }
 }

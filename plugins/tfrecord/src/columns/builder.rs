@@ -87,6 +87,13 @@ impl Builder {
         }
     }
 
+    /// What the last row takes beyond the record's own bytes: whole numbers of one byte become eight.
+    #[inline]
+    pub(super) fn widened(&self) -> u64 {
+        let values = self.whole.values.saturating_sub(self.before.values) as u64;
+        if self.column.kind == Some(Kind::Int64) { 8 * values } else { 0 }
+    }
+
     /// How many features have had no kind so far, counted anew from here.
     pub(super) fn take_unset(&mut self) -> u64 {
         std::mem::take(&mut self.unset)

@@ -104,13 +104,17 @@ impl Rows {
         let row = self.records.len();
         let Self { keys, places, builders, names, message, is_closed, records, .. } = self;
         keys.begin();
+        let mut widened = 0;
         let decoded = entries(record, *message, |part, entry| {
             let Some(key) = keys.find(part, entry.key) else {
                 return if *is_closed { Err(unknown(entry.key)) } else { Ok(()) };
             };
             let Some(place) = places[key] else { return Ok(()) };
             match builders[place].set(row, entry.value) {
-                Ok(()) => Ok(()),
+                Ok(()) => {
+                    widened += builders[place].widened();
+                    Ok(())
+                }
                 Err(Misfit::Contradiction { .. }) if is_superseded(record, *message, part, entry.key) => {
                     builders[place].rollback(row);
                     Ok(())
@@ -125,7 +129,7 @@ impl Rows {
             return decoded;
         }
         self.records.push((number, offset));
-        self.bytes += record.len() as u64 + self.row_bytes;
+        self.bytes += record.len() as u64 + self.row_bytes + widened;
         Ok(())
     }
 

@@ -1,25 +1,48 @@
 //! A measurement is how long a process ran, and how much memory it held at most.
 
+use std::io::Read;
 use std::mem::MaybeUninit;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// One run of a command.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Measurement {
-    pub(crate) wall: Duration,
-    pub(crate) peak_bytes: u64,
+pub struct Measurement {
+    /// How long it took.
+    pub wall: Duration,
+    /// Its largest resident set. The kernel counts what this process held when it started the child as
+    /// the child's: who measures should hold little.
+    pub peak_bytes: u64,
 }
 
-/// Runs a command to its end; it must succeed.
-pub(crate) fn measure(command: &mut Command) -> Measurement {
-    command.stdin(Stdio::null()).stdout(Stdio::null());
+/// Which time counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// From the start of the process to its end.
+    Process,
+    /// The seconds that it prints.
+    Printed,
+}
+
+/// Runs a command to its end.
+///
+/// # Panics
+/// If it cannot be started, or does not succeed.
+pub fn measure(command: &mut Command, clock: Clock) -> Measurement {
+    command.stdin(Stdio::null());
+    command.stdout(if clock == Clock::Printed { Stdio::piped() } else { Stdio::null() });
     let start = Instant::now();
     #[expect(clippy::zombie_processes, reason = "wait4 waits for it")]
-    let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let (status, peak_bytes) = wait(child.id());
-    let wall = start.elapsed();
+    let mut wall = start.elapsed();
     assert_eq!(status, 0, "{command:?} failed");
+    if let Some(stdout) = &mut child.stdout {
+        // A number, which the pipe has held until now.
+        let mut printed = String::new();
+        stdout.read_to_string(&mut printed).unwrap();
+        wall = Duration::from_secs_f64(printed.trim().parse().expect("it prints seconds"));
+    }
     Measurement { wall, peak_bytes }
 }
 
@@ -35,17 +58,4 @@ fn wait(child: u32) -> (i32, u64) {
     let usage = unsafe { usage.assume_init() };
     // Linux counts kibibytes.
     (status, u64::try_from(usage.ru_maxrss).expect("not negative") * 1024)
-}
-
-/// The processor, the cores, the kernel.
-pub(crate) fn machine() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let info = read("/proc/cpuinfo");
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");
-    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    format!(
-        "{}, {cores} cores, Linux {}",
-        model.trim_start_matches([':', '\t', ' ']),
-        read("/proc/sys/kernel/osrelease").trim()
-    )
 }
