@@ -83,8 +83,9 @@ fn columns_become_tensors_and_rows_again() {
     assert!(ferry.equal(&path, &tensors));
 
     let back = folder.path().join("back.jsonl");
-    let report = ferry.convert(&tensors, &back, &["--strict", "--verify", "--json"]).json();
+    let report = ferry.convert(&tensors, &back, &["--strict", "--verify", "--json", "--receipt"]).json();
     assert_eq!(report["records"], json!(ROWS), "{report}");
+    ferry.run(["verify".as_ref(), back.as_os_str()]).expect(0);
     assert!(rows_of(&ferry, &back) == rows_of(&ferry, &path));
     // Without what the metadata keep, names alone say what is a column.
     let bare = folder.path().join("bare.jsonl");

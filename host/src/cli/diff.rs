@@ -22,13 +22,10 @@ use tensorferry_sdk::{Error, Purpose, Result};
 pub(super) fn run(command: &Diff, plugins: &Plugins, run: &Run) -> Result<bool> {
     let probed = |path: &Path| probe(plugins, &FileSource::open(path)?, None, run);
     let formats = [probed(&command.a)?, probed(&command.b)?];
-    match formats.map(|format| holds_records(&format.description)) {
-        [true, true] => return diff_records::run(command, formats, run),
-        [false, false] => {}
-        [in_a, _] => {
-            let [a, b] = if in_a { ["records", "tensors"] } else { ["tensors", "records"] };
-            return Err(Error::usage(format!("A holds {a} and B {b}: they cannot be compared")));
-        }
+    // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
+    let as_tensors = command.part != "." || command.atol.is_some() || command.rtol.is_some();
+    if !as_tensors && formats.iter().all(|format| holds_records(&format.description)) {
+        return diff_records::run(command, formats, run);
     }
     let part = Part::parse(&command.part);
     let steps = steps::parse(&command.step)?;

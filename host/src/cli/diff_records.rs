@@ -7,18 +7,15 @@ use tensorferry_host::errand::Errand;
 use tensorferry_host::plugins::LoadedFormat;
 use tensorferry_host::records::diff::{Compared, Difference, DifferenceKind, diff};
 use tensorferry_host::records::rows::{self, Rows};
-use tensorferry_host::records::steps;
+use tensorferry_host::records::steps::{self, Origin};
 use tensorferry_host::run::Run;
 use tensorferry_host::sides::options_of;
 use tensorferry_host::source::FileSource;
 use tensorferry_host::steps::parse;
-use tensorferry_sdk::{Error, Purpose, Result};
+use tensorferry_sdk::{Purpose, Result};
 
 /// Whether they are the same.
 pub(super) fn run(command: &Diff, formats: [&LoadedFormat; 2], run: &Run) -> Result<bool> {
-    if command.part != "." || command.atol.is_some() || command.rtol.is_some() {
-        return Err(Error::usage("--part, --atol and --rtol are for tensors: these inputs hold records"));
-    }
     let open = |path, format| -> Result<Rows<'_>> {
         let format: &LoadedFormat = format;
         let options = options_of(&format.description, &command.options);
@@ -28,8 +25,8 @@ pub(super) fn run(command: &Diff, formats: [&LoadedFormat; 2], run: &Run) -> Res
     let of_a = parse(&command.step)?;
     steps::check(&of_a)?;
     let found = std::thread::scope(|scope| {
-        let mut a = steps::make(scope, &a, &of_a, run)?;
-        let mut b = steps::make(scope, &b, &[], run)?;
+        let mut a = steps::make(scope, Origin::Rows(&a), &of_a, run)?;
+        let mut b = steps::make(scope, Origin::Rows(&b), &[], run)?;
         diff(&mut *a, &mut *b)
     })?;
     let losses: Vec<_> = a.losses().into_iter().chain(b.losses()).collect();

@@ -234,10 +234,10 @@ impl ColumnSurvey {
             DataType::Utf8 => self.sizes.merge(&spread(values.as_string::<i32>().value_offsets(), values)),
             DataType::Binary => self.sizes.merge(&spread(values.as_binary::<i32>().value_offsets(), values)),
             DataType::LargeUtf8 => {
-                self.sizes.merge(&spread(values.as_string::<i64>().value_offsets(), values))
+                self.sizes.merge(&spread(values.as_string::<i64>().value_offsets(), values));
             }
             DataType::LargeBinary => {
-                self.sizes.merge(&spread(values.as_binary::<i64>().value_offsets(), values))
+                self.sizes.merge(&spread(values.as_binary::<i64>().value_offsets(), values));
             }
             DataType::Boolean => {
                 let trues = values.as_boolean().true_count();

@@ -56,7 +56,7 @@ fn summary(count: usize, hostile: bool) -> Summary {
         started: name("2026-11-21T17:20:00Z"),
         seconds: count as f64 * 0.1 + 0.25,
         totals: Totals::of(&jobs),
-        budget: Budget { jobs: 4, threads: 4, memory: 1 << 30 },
+        budget: Budget { jobs: 4, small_jobs: 32, threads: 4, memory: 1 << 30 },
         jobs,
         ..Summary::default()
     }
