@@ -422,10 +422,12 @@ fn records_are_compared_whatever_their_formats() {
     };
     assert_eq!(first("id"), Some(json!(0)), "{shorter}");
     let fewer = diff(&parquet, &["--step", "map:select,columns=id"]).expect(1);
-    fewer.says(&["different: 3 differences", "only B has it"]);
-    diff(&parquet, &["--atol", "0.1"]).expect(2).says(&["for tensors"]);
+    assert!(fewer.stdout.starts_with("different: 3 differences\n"), "{fewer}");
+    assert!(fewer.stdout.contains("column \"img\": only B has it"), "{fewer}");
+    // With a tolerance, and beside tensors, they are the tensors that they become.
+    assert!(diff(&parquet, &["--atol", "0.1"]).expect(0).stdout.ends_with(" tensors\n"));
     let tensors = fixtures::cases("safetensors", "all_dtypes").remove(0).input();
-    diff(&tensors, &[]).expect(2).says(&["A holds records and B tensors"]);
+    diff(&tensors, &[]).expect(1);
 }
 
 #[test]
