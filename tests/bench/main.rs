@@ -10,6 +10,7 @@ mod machine;
 mod records;
 mod table;
 mod turns;
+mod zoo;
 
 use jobs::Bench;
 use kinds::Kind;
@@ -28,15 +29,25 @@ struct Arguments {
     kinds: Vec<Kind>,
     /// Whether records are measured.
     records: bool,
+    /// Whether a zoo of small models is measured.
+    zoo: bool,
 }
 
 fn main() {
+    if let Some((zoo::ONE_PROCESS, folders)) =
+        called().split_first().map(|(name, rest)| (name.as_str(), rest))
+    {
+        return zoo::in_one_process(folders);
+    }
     let arguments = arguments();
     println!("{}\n", machine::machine());
     if arguments.records {
         let records = Records::new(&arguments.memory, arguments.mebibytes / 2);
         records.beside_python(arguments.rounds);
         records.peak_memory();
+    }
+    if arguments.zoo {
+        zoo::beside_cp(&arguments.disk, arguments.rounds);
     }
     if arguments.kinds.is_empty() {
         return;
@@ -53,6 +64,11 @@ fn main() {
     disk.small_and_many();
 }
 
+/// What this program was called with.
+fn called() -> Vec<String> {
+    std::env::args().skip(1).collect()
+}
+
 fn arguments() -> Arguments {
     let target = tensorferry_tests::workspace::workspace().target.clone();
     let mut arguments = Arguments {
@@ -62,8 +78,9 @@ fn arguments() -> Arguments {
         mebibytes: 1024,
         kinds: Vec::new(),
         records: false,
+        zoo: false,
     };
-    let mut given = std::env::args().skip(1);
+    let mut given = called().into_iter();
     while let Some(flag) = given.next() {
         let value = given.next().unwrap_or_else(|| panic!("{flag} takes a value"));
         match flag.as_str() {
@@ -72,12 +89,13 @@ fn arguments() -> Arguments {
             "--rounds" => arguments.rounds = value.parse().expect("--rounds takes a number"),
             "--mebibytes" => arguments.mebibytes = value.parse().expect("--mebibytes takes a number"),
             "--only" if value == "records" => arguments.records = true,
+            "--only" if value == "zoo" => arguments.zoo = true,
             "--only" => arguments.kinds.push(kind(&value)),
             _ => panic!("unknown flag {flag}: there are --dir, --memory-dir, --rounds, --mebibytes, --only"),
         }
     }
-    if arguments.kinds.is_empty() && !arguments.records {
-        arguments.records = true;
+    if arguments.kinds.is_empty() && !arguments.records && !arguments.zoo {
+        (arguments.records, arguments.zoo) = (true, true);
         arguments.kinds = Kind::ALL.to_vec();
     }
     arguments
@@ -87,5 +105,5 @@ fn arguments() -> Arguments {
 fn kind(word: &str) -> Kind {
     let words = Kind::ALL.map(Kind::word).join(", ");
     let found = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-    found.unwrap_or_else(|| panic!("--only takes one of records, {words}"))
+    found.unwrap_or_else(|| panic!("--only takes one of records, zoo, {words}"))
 }

@@ -1,0 +1,89 @@
+//! A zoo of many small models: `ferry run` beside a shell's loop of `cp` over the same files, and beside
+//! the same conversions in one process without a journal, which shows what isolation costs.
+
+use crate::table::print;
+use crate::turns::{Folder, Job};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tensorferry_host::commit::CommitOptions;
+use tensorferry_host::convert::{Request, convert};
+use tensorferry_host::plugins::{PluginFolder, Plugins};
+use tensorferry_host::run::Run;
+use tensorferry_tests::Ferry;
+use tensorferry_tests::measure::Clock;
+use tensorferry_tests::model::Model;
+
+const MODELS: u64 = 2000;
+const MODEL_BYTES: u64 = 100 << 10;
+const TENSORS: u64 = 12;
+
+/// What this program is called with, to be [`in_one_process`].
+pub(crate) const ONE_PROCESS: &str = "in-one-process";
+
+/// Measures in this folder.
+pub(crate) fn beside_cp(folder: &Path, rounds: usize) {
+    let folder = Folder::new(folder);
+    let (models, manifest) = (folder.path("in"), folder.path("zoo.toml"));
+    std::fs::create_dir_all(&models).unwrap();
+    std::fs::create_dir_all(folder.path("out")).unwrap();
+    for seed in 0..MODELS {
+        let model = Model::of_size(MODEL_BYTES, TENSORS, seed);
+        model.write(&models.join(format!("{seed}.safetensors"))).unwrap();
+    }
+    let text = "[[zoo]]\nroot = \"in\"\noutput = \"run/{name}\"\nto = \"safetensors\"\n";
+    std::fs::write(&manifest, text).unwrap();
+
+    let ferry = Ferry::new();
+    let mut cp = Command::new("sh");
+    let lines = "mkdir \"$2\" && for file in \"$1\"/*; do cp --reflink=never \"$file\" \"$2\"; done";
+    cp.args(["-c", lines, "sh"]).args([&models, &folder.path("copies")]);
+    let mut run = ferry.command(["run", "--quiet"]);
+    run.arg(&manifest);
+    let mut together = Command::new(std::env::current_exe().unwrap());
+    together.arg(ONE_PROCESS).args([&*models, &folder.path("together"), ferry.plugin_folder()]);
+    let job = |name: &str, command: Command, outputs: &[&str]| Job {
+        name: name.to_owned(),
+        command,
+        outputs: outputs.iter().map(|&output| output.to_owned()).collect(),
+        clock: Clock::Process,
+    };
+    let jobs = vec![
+        job("a loop of cp", cp, &["copies"]),
+        job("ferry run", run, &["run", "zoo.journal.jsonl", "zoo.report"]),
+        job("the same in one process, no journal", together, &["together"]),
+    ];
+    let rows = folder.in_turns(rounds, jobs);
+    let title = format!("disk: a zoo of {MODELS} models of {} KiB, {rounds} rounds", MODEL_BYTES >> 10);
+    print(&title, &rows, |_| Some(0));
+}
+
+/// Converts every model of a folder into another as `ferry run` does, synced and with receipts, as many at
+/// a time as that has of small jobs.
+pub(crate) fn in_one_process(folders: &[String]) {
+    let [models, outputs, plugins] = folders else { panic!("{ONE_PROCESS} takes three folders") };
+    let (models, outputs) = (Path::new(models), Path::new(outputs));
+    std::fs::create_dir_all(outputs).unwrap();
+    let plugins = Plugins::load(&[PluginFolder::new(plugins)]);
+    let names: Vec<_> = std::fs::read_dir(models).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) * 8;
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                let run = Run::new(1, (256 << 20) / jobs as u64);
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+                while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let request = Request {
+                        input: models.join(name),
+                        output: outputs.join(name),
+                        receipt: true,
+                        commit: CommitOptions { force: false, sync: true },
+                        ..Request::default()
+                    };
+                    pool.install(|| convert(&request, &plugins, &run, &|_| ())).unwrap();
+                }
+            });
+        }
+    });
+}
