@@ -74,9 +74,22 @@ pub fn digests_of(logical: &Logical<'_>) -> Result<TensorDigests> {
 /// Whatever reading its files gives.
 pub fn draft(conversion: &Conversion<'_>, run: &Run) -> Result<Receipt> {
     let Conversion { request, plugins, target, report, .. } = conversion;
-    let (input, output) = files(conversion, run)?;
     let models = conversion.models.iter().enumerate();
     Ok(Receipt {
+        models: models.map(|(index, model)| model_record(conversion, index, model)).collect::<Result<_>>()?,
+        ..head(request, plugins, target, report, files(conversion, run)?)
+    })
+}
+
+/// What the receipts of tensors and of records have in common: all but the tensors and the records.
+pub(super) fn head(
+    request: &Request,
+    plugins: &Plugins,
+    target: &Resolved<'_>,
+    report: &Report,
+    (input, output): (InputRecord, Vec<FileRecord>),
+) -> Receipt {
+    Receipt {
         receipt: VERSION,
         ferry: env!("CARGO_PKG_VERSION").to_owned(),
         written: now(),
@@ -90,9 +103,9 @@ pub fn draft(conversion: &Conversion<'_>, run: &Run) -> Result<Receipt> {
         },
         verified: report.verified,
         records: None,
-        models: models.map(|(index, model)| model_record(conversion, index, model)).collect::<Result<_>>()?,
+        models: Vec::new(),
         losses: report.losses.iter().map(|loss| LossRecord::of(loss).into_owned()).collect(),
-    })
+    }
 }
 
 /// Hashes the files of the input and of the output, all in one go.

@@ -1,16 +1,16 @@
 //! Drafting the receipt of records: as of tensors, from what was read, while its source is open and its
 //! output is staged.
 
-use super::draft::{absolute, format_record};
+use super::draft::{absolute, format_record, head};
 use super::{
-    ColumnRecord, FileRecord, Files, FormatRecord, InputRecord, LentRecord, OutputRecord, Receipt,
-    RecordsRecord, RowsRecord, VERSION, now,
+    ColumnRecord, FileRecord, Files, FormatRecord, InputRecord, LentRecord, Receipt, RecordsRecord,
+    RowsRecord,
 };
 use crate::convert::Request;
 use crate::plugins::Plugins;
 use crate::records::digest::{FileRows, RowHasher, content, word};
 use crate::records::schema_file::type_and_shape;
-use crate::report::{LossRecord, Report};
+use crate::report::Report;
 use crate::run::Run;
 use crate::source::FileSource;
 use crate::stage::Stage;
@@ -53,23 +53,9 @@ pub struct RowsConversion<'a> {
 /// Whatever reading its files gives.
 pub fn draft_rows(conversion: &RowsConversion<'_>, run: &Run) -> Result<Receipt> {
     let RowsConversion { request, plugins, target, report, .. } = conversion;
-    let (input, output) = files(conversion, run)?;
     Ok(Receipt {
-        receipt: VERSION,
-        ferry: env!("CARGO_PKG_VERSION").to_owned(),
-        written: now(),
-        input,
-        part: request.part.to_string(),
-        steps: request.steps.clone(),
-        output: OutputRecord {
-            format: format_record(plugins, target.format),
-            options: request.writer_options.clone(),
-            files: output,
-        },
-        verified: report.verified,
         records: Some(records(conversion)),
-        models: Vec::new(),
-        losses: report.losses.iter().map(|loss| LossRecord::of(loss).into_owned()).collect(),
+        ..head(request, plugins, target, report, files(conversion, run)?)
     })
 }
 

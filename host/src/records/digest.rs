@@ -22,11 +22,12 @@ use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{ArrowError, DataType, Schema, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Schema};
 use half::f16;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
+use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 const COLUMN: &[u8] = b"tensorferry column 1\n";
@@ -98,38 +99,16 @@ fn innermost(data_type: &DataType) -> &DataType {
 }
 
 fn leaf_of(word: &str) -> Option<DataType> {
-    Some(match word {
-        "null" => DataType::Null,
-        "bool" => DataType::Boolean,
-        "int8" => DataType::Int8,
-        "int16" => DataType::Int16,
-        "int32" => DataType::Int32,
-        "int64" => DataType::Int64,
-        "uint8" => DataType::UInt8,
-        "uint16" => DataType::UInt16,
-        "uint32" => DataType::UInt32,
-        "uint64" => DataType::UInt64,
-        "float16" => DataType::Float16,
-        "float32" => DataType::Float32,
-        "float64" => DataType::Float64,
-        "binary" => DataType::LargeBinary,
-        "utf8" => DataType::LargeUtf8,
-        "date32" => DataType::Date32,
-        "date64" => DataType::Date64,
-        other => {
-            let inner = other.strip_prefix("timestamp[")?.strip_suffix(']')?;
-            let (unit, zone) =
-                inner.split_once(", ").map_or((inner, None), |(unit, zone)| (unit, Some(Arc::from(zone))));
-            let unit = match unit {
-                "s" => TimeUnit::Second,
-                "ms" => TimeUnit::Millisecond,
-                "us" => TimeUnit::Microsecond,
-                "ns" => TimeUnit::Nanosecond,
-                _ => return None,
-            };
-            DataType::Timestamp(unit, zone)
-        }
-    })
+    match type_named(word)? {
+        DataType::Binary => Some(DataType::LargeBinary),
+        DataType::Utf8 => Some(DataType::LargeUtf8),
+        leaf @ (DataType::Null
+        | DataType::Boolean
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Timestamp(..)) => Some(leaf),
+        leaf => (leaf.is_integer() || leaf.is_floating()).then_some(leaf),
+    }
 }
 
 /// What the rows of one file come to.

@@ -115,14 +115,7 @@ pub fn plan(
         .zip(&verdicts)
         .enumerate()
         .filter(|(_, (_, verdict))| runs(verdict))
-        .map(|(index, (&job, _))| Queued {
-            index,
-            job,
-            bytes: job.bytes(),
-            owned: Vec::new(),
-            scanned: Vec::new(),
-            refused: None,
-        })
+        .map(|(index, (&job, _))| Queued::new(index, job))
         .collect();
     listener.hear(&Event::RunBegan {
         jobs: wanted.len(),

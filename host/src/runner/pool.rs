@@ -32,6 +32,13 @@ pub(super) struct Queued<'a> {
     pub(super) refused: Option<Failure>,
 }
 
+impl<'a> Queued<'a> {
+    /// A job of which nothing is known.
+    pub(super) fn new(index: usize, job: &'a Job) -> Self {
+        Self { index, job, bytes: job.bytes(), owned: Vec::new(), scanned: Vec::new(), refused: None }
+    }
+}
+
 /// What all tasks have in common.
 pub(super) struct Pool<'a> {
     pub(super) budget: &'a Budget,

@@ -191,14 +191,7 @@ fn scan_all(units: &[Job], pool: &Pool<'_>, journal: &Journal) -> Result<Vec<Opt
     impl Listener for Nobody {
         fn hear(&self, _: &Event<'_>) {}
     }
-    let queued = units.iter().enumerate().map(|(index, job)| Queued {
-        index,
-        job,
-        bytes: job.bytes(),
-        owned: Vec::new(),
-        scanned: Vec::new(),
-        refused: None,
-    });
+    let queued = units.iter().enumerate().map(|(index, job)| Queued::new(index, job));
     let found = Mutex::new((vec![None; units.len()], Ok(())));
     let (nobody, of) = (Nobody, units.len());
     Pool { listener: &nobody, ..*pool }.run(queued.collect(), &|job, went| {

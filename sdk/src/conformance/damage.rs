@@ -15,23 +15,31 @@ pub(super) const MOST_BYTES: u64 = 1 << 20;
 /// Cuts and changes each file of a sample; how many inputs that made.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     let whole = read(rules, sample, &|| sample.title()).unwrap_or_default();
+    each(sample, |damaged, is_cut, input| {
+        if let Ok(found) = read(rules, damaged, input)
+            && is_cut
+        {
+            let missing = whole.difference(&found).next();
+            rules.require(missing.is_none(), "a file that ends too early loses no tensor in silence", || {
+                format!("{}: {missing:?}", input())
+            });
+        }
+    })
+}
+
+/// Has `look` take every damaged form of a sample, whether a file of it was cut, and words for it; how many
+/// they were.
+pub(super) fn each(sample: &Sample, look: impl Fn(&Sample, bool, &dyn Fn() -> String)) -> usize {
     let mut count = 0;
     for (name, bytes) in &sample.files {
-        for at in places(bytes.len()) {
-            let input = || format!("{}, {name} cut to {at} bytes", sample.title());
-            if let Ok(found) = read(rules, &damaged(sample, name, bytes[..at].to_vec()), &input) {
-                let missing = whole.difference(&found).next();
-                rules.require(
-                    missing.is_none(),
-                    "a file that ends too early loses no tensor in silence",
-                    || format!("{}: {missing:?}", input()),
-                );
-            }
+        for at in (0..bytes.len()).step_by(bytes.len().div_ceil(MOST).max(1)) {
+            let cut = damaged(sample, name, bytes[..at].to_vec());
+            look(&cut, true, &|| format!("{}, {name} cut to {at} bytes", sample.title()));
             for change in [1 << (at % 8), 0xff] {
                 let mut changed = bytes.clone();
                 changed[at] ^= change;
                 let input = || format!("{}, byte {at} of {name} xor {change:#04x}", sample.title());
-                let _ = read(rules, &damaged(sample, name, changed), &input);
+                look(&damaged(sample, name, changed), false, &input);
             }
             count += 3;
         }
@@ -39,11 +47,7 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     count
 }
 
-pub(super) fn places(len: usize) -> impl Iterator<Item = usize> {
-    (0..len).step_by(len.div_ceil(MOST).max(1))
-}
-
-pub(super) fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
+fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
     let mut other = sample.clone();
     other.files.insert(name.to_owned(), bytes);
     other

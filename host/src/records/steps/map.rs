@@ -10,6 +10,7 @@ use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
 use arrow_cast::CastOptions;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
+use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 pub(super) static MAP: Kind = Kind {
@@ -84,23 +85,13 @@ fn make(given: &Given<'_>) -> Result<Action> {
 }
 
 fn data_type(word: &str) -> Result<DataType> {
-    Ok(match word {
-        "int8" => DataType::Int8,
-        "int16" => DataType::Int16,
-        "int32" => DataType::Int32,
-        "int64" => DataType::Int64,
-        "uint8" => DataType::UInt8,
-        "uint16" => DataType::UInt16,
-        "uint32" => DataType::UInt32,
-        "uint64" => DataType::UInt64,
-        "float16" => DataType::Float16,
-        "float32" => DataType::Float32,
-        "float64" => DataType::Float64,
-        "bool" => DataType::Boolean,
-        "utf8" => DataType::Utf8,
-        "binary" => DataType::Binary,
-        other => return Err(Error::usage(format!("no type {other:?}: see `ferry steps map`"))),
-    })
+    let is_value = |of: &DataType| {
+        of.is_integer()
+            || of.is_floating()
+            || matches!(of, DataType::Boolean | DataType::Utf8 | DataType::Binary)
+    };
+    let unknown = || Error::usage(format!("no type {word:?}: see `ferry steps map`"));
+    type_named(word).filter(is_value).ok_or_else(unknown)
 }
 
 impl RecordStep for Map {

@@ -3,7 +3,7 @@
 use super::same::difference;
 use super::{Rows, count, open, pull};
 use crate::conformance::Sample;
-use crate::conformance::damage::{MOST_BYTES, damaged, places};
+use crate::conformance::damage::{MOST_BYTES, each};
 use crate::conformance::rules::Rules;
 use crate::conformance::watched::Watched;
 use crate::records::{Batches, RecordSet};
@@ -19,25 +19,14 @@ const MOST_ROWS: u64 = 1 << 16;
 /// Cuts and changes each file of a sample; how many inputs that made.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     let Ok(whole) = read(rules, sample, &|| sample.title()) else { return 0 };
-    let mut count = 0;
-    for (name, bytes) in &sample.files {
-        for at in places(bytes.len()) {
-            let input = || format!("{}, {name} cut to {at} bytes", sample.title());
-            if let Ok(found) = read(rules, &damaged(sample, name, bytes[..at].to_vec()), &input)
-                && sample.files.len() == 1
-            {
-                check_cut(rules, &whole, &found, &input);
-            }
-            for change in [1 << (at % 8), 0xff] {
-                let mut changed = bytes.clone();
-                changed[at] ^= change;
-                let input = || format!("{}, byte {at} of {name} xor {change:#04x}", sample.title());
-                let _ = read(rules, &damaged(sample, name, changed), &input);
-            }
-            count += 3;
+    each(sample, |damaged, is_cut, input| {
+        if let Ok(found) = read(rules, damaged, input)
+            && is_cut
+            && sample.files.len() == 1
+        {
+            check_cut(rules, &whole, &found, input);
         }
-    }
-    count
+    })
 }
 
 /// What is left of a file that was cut are its first rows; the last of them may have lost its end, in
