@@ -19,7 +19,7 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
             COMPRESSION,
             words(&["snappy", "zstd", "gzip", "lz4", "brotli", "none"]),
             Some("snappy"),
-            "the codec of the pages; lz4 is LZ4_RAW",
+            "the codec of the pages; lz4 is LZ4_RAW; with snappy, a chunk whose first page does not shrink stays as it is",
         ),
         OptionSpec::writer(
             LEVEL,

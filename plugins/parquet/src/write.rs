@@ -1,12 +1,15 @@
 //! The writer: every row group is encoded on its own, as a small file in memory, and the footer puts
 //! them together.
 
+mod dense;
 mod encode;
 mod footer;
 mod stored;
 
 use crate::MAGIC;
-use crate::options::WriteOptions;
+use crate::options::{Dictionary, WriteOptions};
+use dense::Dense;
+use parquet::basic::Compression;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
 use stored::Stored;
@@ -35,7 +38,14 @@ impl RecordWriter for Writer {
         let (stored, losses) = stored::stored(schema)?;
         let properties = encode::properties(&stored, &self.0)?;
         let empty = encode::empty_file(&stored, &properties)?;
+        let dense = match (self.0.compression, self.0.dictionary) {
+            (Compression::SNAPPY, Dictionary::Auto) => Some(true),
+            (Compression::UNCOMPRESSED, Dictionary::Auto) => Some(false),
+            _ => None,
+        };
+        let has_statistics = self.0.statistics;
         Ok(Box::new(Plan {
+            dense: dense.map(|is_compressed| Dense { is_compressed, has_statistics }),
             files: file_names(target, self.0.shards),
             group: Group { rows: self.0.row_group_rows, bytes: self.0.row_group_size },
             stored,
@@ -51,6 +61,8 @@ struct Plan {
     group: Group,
     stored: Stored,
     properties: WriterProperties,
+    /// How columns without holes are written, where the options leave that to this crate.
+    dense: Option<Dense>,
     /// What the footer of a file without rows says.
     empty: ParquetMetaData,
     losses: Vec<Loss>,
@@ -77,7 +89,8 @@ impl RecordPlan for Plan {
         if self.stored.schema.fields().is_empty() && batches.iter().any(|batch| batch.num_rows() > 0) {
             return Err(Error::unsupported("rows without columns: nothing of them would be in the file"));
         }
-        let note = encode::row_group(&self.stored, &self.properties, batches, output)?;
+        let note =
+            encode::row_group(&self.stored, &self.properties, self.dense, &self.empty, batches, output)?;
         Ok(Encoded { note, losses: Vec::new() })
     }
 

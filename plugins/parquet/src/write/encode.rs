@@ -1,27 +1,33 @@
 //! A piece is one row group: its chunks' bytes as they lie in a file of its own after the magic, and
 //! that file's footer as the note.
 
+use super::dense::{Buffers, Dense};
+use super::footer;
 use super::stored::Stored;
+use crate::MAGIC;
 use crate::fault::one_line;
 use crate::options::{Dictionary, WriteOptions};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowWriterOptions, compute_leaves};
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{LogicalType, Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataWriter,
+    RowGroupMetaData,
+};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnDescriptor;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tensorferry_sdk::arrow_array::RecordBatch;
-use tensorferry_sdk::arrow_schema::Field;
+use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
+use tensorferry_sdk::arrow_schema::{Field, Schema};
 use tensorferry_sdk::{ByteSink, Error, Result};
 
 /// The length of the footer and the magic, which follow a footer.
 const TAIL: usize = 8;
 /// Minima and maxima of strings and bytes are cut to this: a kilobyte of an image in each footer helps
 /// no reader.
-const STATISTICS_BYTES: usize = 64;
+pub(super) const STATISTICS_BYTES: usize = 64;
 
 /// How the columns are encoded.
 pub(super) fn properties(stored: &Stored, options: &WriteOptions) -> Result<WriterProperties> {
@@ -69,52 +75,95 @@ pub(super) fn empty_file(stored: &Stored, properties: &WriterProperties) -> Resu
 }
 
 /// Writes the chunks of one row group, and gives its footer. Column after column: beside the rows and the
-/// output there is one chunk at a time.
+/// output there is one chunk at a time, or one page of it.
 pub(super) fn row_group(
     stored: &Stored,
     properties: &WriterProperties,
+    dense: Option<Dense>,
+    empty: &ParquetMetaData,
     batches: &[RecordBatch],
     output: &mut dyn ByteSink,
 ) -> Result<Vec<u8>> {
-    let options =
-        ArrowWriterOptions::new().with_properties(properties.clone()).with_skip_arrow_metadata(true);
-    let file = Unsent::default();
-    let writer = ArrowWriter::try_new_with_options(file.clone(), stored.schema.clone(), options);
-    let (mut writer, factory) = writer.and_then(ArrowWriter::into_serialized_writer).map_err(refused)?;
-    writer.flush()?;
-    // The magic, which the whole file has once.
-    file.take();
+    let schema = empty.file_metadata().schema_descr_ptr();
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    // As in a file of its own, which begins with the magic.
+    let mut offset = MAGIC.len() as u64;
+    let mut buffers = Buffers::default();
+    let mut chunks: Vec<ColumnChunkMetaData> = Vec::with_capacity(schema.num_columns());
     // No rows are no row group.
-    if batches.iter().any(|batch| batch.num_rows() > 0) {
-        let mut columns = factory.create_column_writers(0).map_err(refused)?.into_iter();
-        let mut group = writer.next_row_group().map_err(refused)?;
-        for (index, field) in stored.schema.fields().iter().enumerate() {
-            for chunk in chunks(stored, index, field, batches, &mut columns)? {
-                chunk.append_to_row_group(&mut group).map_err(refused)?;
-                file.send(output)?;
-            }
-        }
-        group.close().map_err(refused)?;
-        writer.flush()?;
-        file.send(output)?;
+    let columns = if rows > 0 { stored.schema.fields().len() } else { 0 };
+    for index in 0..columns {
+        let arrays = batches.iter().map(|batch| stored.column(batch, index)).collect::<Result<Vec<_>>>()?;
+        let written = match (dense, schema.columns().get(chunks.len())) {
+            (Some(dense), Some(column)) => dense.chunk(column, &arrays, offset, &mut buffers, output)?,
+            _ => None,
+        };
+        let written = match written {
+            Some(chunk) => vec![chunk],
+            None => library_chunks(stored.schema.field(index), properties, &arrays, offset, output)?,
+        };
+        offset += written.iter().map(|chunk| chunk.compressed_size().unsigned_abs()).sum::<u64>();
+        chunks.extend(written);
     }
-    writer.close().map_err(refused)?;
-    let mut footer = file.take();
+    let file = empty.file_metadata();
+    let (version, rows) = (file.version(), i64::try_from(rows).unwrap_or(i64::MAX));
+    let file = FileMetaData::new(version, rows, None, None, schema.clone(), file.column_orders().cloned());
+    let mut metadata = ParquetMetaDataBuilder::new(file);
+    if columns > 0 {
+        let bytes = chunks.iter().map(ColumnChunkMetaData::uncompressed_size).sum();
+        let row_group = RowGroupMetaData::builder(schema)
+            .set_num_rows(rows)
+            .set_total_byte_size(bytes)
+            .set_file_offset(MAGIC.len() as i64)
+            .set_ordinal(0)
+            .set_column_metadata(chunks);
+        metadata = metadata.add_row_group(row_group.build().map_err(refused)?);
+    }
+    let mut footer = Vec::new();
+    ParquetMetaDataWriter::new(&mut footer, &metadata.build()).finish().map_err(refused)?;
     footer.truncate(footer.len().saturating_sub(TAIL));
     Ok(footer)
 }
 
+/// Has the library write the chunks of a column: a file in memory, of which the magic and the footer are left
+/// out.
+fn library_chunks(
+    field: &Field,
+    properties: &WriterProperties,
+    arrays: &[ArrayRef],
+    offset: u64,
+    output: &mut dyn ByteSink,
+) -> Result<Vec<ColumnChunkMetaData>> {
+    let options =
+        ArrowWriterOptions::new().with_properties(properties.clone()).with_skip_arrow_metadata(true);
+    let file = Unsent::default();
+    let schema = Arc::new(Schema::new(vec![field.clone()]));
+    let writer = ArrowWriter::try_new_with_options(file.clone(), schema, options);
+    let (mut writer, factory) = writer.and_then(ArrowWriter::into_serialized_writer).map_err(refused)?;
+    writer.flush()?;
+    file.take();
+    let mut columns = factory.create_column_writers(0).map_err(refused)?.into_iter();
+    let mut group = writer.next_row_group().map_err(refused)?;
+    for chunk in chunks(field, arrays, &mut columns)? {
+        chunk.append_to_row_group(&mut group).map_err(refused)?;
+        file.send(output)?;
+    }
+    let group = group.close().map_err(refused)?;
+    writer.flush()?;
+    file.send(output)?;
+    let by = i64::try_from(offset).unwrap_or(i64::MAX) - MAGIC.len() as i64;
+    group.columns().iter().map(|chunk| footer::moved_chunk(chunk.clone(), by).map_err(refused)).collect()
+}
+
 /// The chunks of a column: one for each leaf of its type.
 fn chunks(
-    stored: &Stored,
-    index: usize,
     field: &Field,
-    batches: &[RecordBatch],
+    arrays: &[ArrayRef],
     columns: &mut impl Iterator<Item = ArrowColumnWriter>,
 ) -> Result<Vec<ArrowColumnChunk>> {
     let mut writers: Vec<ArrowColumnWriter> = Vec::new();
-    for batch in batches {
-        let leaves = compute_leaves(field, &stored.column(batch, index)?).map_err(refused)?;
+    for array in arrays {
+        let leaves = compute_leaves(field, array).map_err(refused)?;
         // The first batch tells how many there are.
         writers.extend(columns.take(leaves.len().saturating_sub(writers.len())));
         for (writer, leaf) in writers.iter_mut().zip(&leaves) {

@@ -49,7 +49,7 @@ pub(super) fn write(
 
 /// A row group that lies `by` bytes further on, and is number `index` of its file.
 fn moved(row_group: RowGroupMetaData, by: i64, index: usize) -> Result<RowGroupMetaData, ParquetError> {
-    let columns = row_group.columns().iter().map(|column| chunk(column.clone(), by));
+    let columns = row_group.columns().iter().map(|column| moved_chunk(column.clone(), by));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
     let file_offset = row_group.file_offset().map(|offset| offset + by);
     let mut builder = row_group.into_builder().set_column_metadata(columns);
@@ -62,7 +62,8 @@ fn moved(row_group: RowGroupMetaData, by: i64, index: usize) -> Result<RowGroupM
     builder.build()
 }
 
-fn chunk(column: ColumnChunkMetaData, by: i64) -> Result<ColumnChunkMetaData, ParquetError> {
+/// A chunk that lies `by` bytes further on.
+pub(super) fn moved_chunk(column: ColumnChunkMetaData, by: i64) -> Result<ColumnChunkMetaData, ParquetError> {
     let (data, index, dictionary) =
         (column.data_page_offset(), column.index_page_offset(), column.dictionary_page_offset());
     column

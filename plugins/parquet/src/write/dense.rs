@@ -1,0 +1,258 @@
+//! The chunks of columns without holes: every row has its value, or a list of at least one. Then levels are
+//! runs and bits, numbers lie in memory as they lie in a page, and whole numbers of a narrow range find
+//! their place in a dictionary by a table. The library looks at every value for each of these, which takes
+//! several times as long as all the rest of a conversion; it writes the columns that are none of these.
+//!
+//! A chunk is `[dictionary page] data page...`, each page a header and its body, compressed as a whole:
+//!
+//! ```text
+//! data page      [u32 LE length, repetition levels] [u32 LE length, definition levels] values
+//! dictionary     its values, ascending
+//! ```
+//!
+//! Source: <https://parquet.apache.org/docs/file-format/data-pages/>.
+
+mod dictionary;
+mod header;
+mod leaf;
+mod levels;
+mod statistics;
+
+use super::encode::refused;
+use dictionary::{ChunkDictionary, Indices};
+use header::{PageKind, page_header};
+use leaf::Leaf;
+use parquet::basic::{Compression, Encoding, PageType};
+use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
+use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescPtr;
+use std::ops::Range;
+use tensorferry_sdk::arrow_array::ArrayRef;
+use tensorferry_sdk::{ByteSink, Error, Result};
+
+/// Bits of the values of a page, about: 1 MiB, as everybody has it.
+const PAGE_BITS: u64 = 8 << 20;
+/// A chunk whose first page does not shrink to this many hundredths is not compressed: readers would spend
+/// more time on it than the bytes that it saves.
+const WORTH_COMPRESSING: usize = 95;
+
+/// How such columns are written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dense {
+    /// Whether pages are compressed, with snappy, where they shrink.
+    pub(super) is_compressed: bool,
+    /// Whether chunks have statistics.
+    pub(super) has_statistics: bool,
+}
+
+/// A page, and what has been compressed of it: one after the other in the same memory.
+#[derive(Default)]
+pub(super) struct Buffers {
+    page: Vec<u8>,
+    compressed: Vec<u8>,
+}
+
+/// Some rows of one array, which go into one page with others.
+struct Segment<'a> {
+    leaf: &'a Leaf,
+    rows: Range<usize>,
+}
+
+impl Segment<'_> {
+    fn values(&self) -> Range<usize> {
+        self.leaf.start(self.rows.start)..self.leaf.start(self.rows.end)
+    }
+}
+
+impl Dense {
+    /// Writes a chunk that begins at `offset`; `None`, with nothing written, if its column is not dense.
+    ///
+    /// # Errors
+    /// Unsupported, for values that are too long for a page; whatever `output` gives.
+    pub(super) fn chunk(
+        self,
+        column: &ColumnDescPtr,
+        arrays: &[ArrayRef],
+        offset: u64,
+        buffers: &mut Buffers,
+        output: &mut dyn ByteSink,
+    ) -> Result<Option<ColumnChunkMetaData>> {
+        let leaves = arrays.iter().map(|array| Leaf::of(array, column)).collect::<Option<Vec<_>>>();
+        let Some(leaves) = leaves.filter(|_| column.max_rep_level() <= 1) else { return Ok(None) };
+        let Some(dictionary) = ChunkDictionary::of(&leaves) else { return Ok(None) };
+        let mut chunk = Chunk {
+            column,
+            dictionary: &dictionary,
+            codec: self.is_compressed.then(snap::raw::Encoder::new),
+            buffers,
+            output,
+            written: 0,
+            uncompressed: 0,
+            values: 0,
+            pages: 0,
+            data_begins: 0,
+        };
+        chunk.write(&leaves)?;
+        let statistics = self.has_statistics.then(|| statistics::of(&leaves)).flatten();
+        chunk.metadata(offset, statistics).map(Some)
+    }
+}
+
+/// A chunk that is being written.
+struct Chunk<'a> {
+    column: &'a ColumnDescPtr,
+    dictionary: &'a ChunkDictionary,
+    /// What compresses pages; none, once it is known that it would be in vain.
+    codec: Option<snap::raw::Encoder>,
+    buffers: &'a mut Buffers,
+    output: &'a mut dyn ByteSink,
+    written: u64,
+    uncompressed: u64,
+    values: u64,
+    pages: u32,
+    data_begins: u64,
+}
+
+impl Chunk<'_> {
+    fn write(&mut self, leaves: &[Leaf]) -> Result<()> {
+        let mut segments = Vec::new();
+        let mut room = PAGE_BITS;
+        for leaf in leaves {
+            let mut row = 0;
+            while row < leaf.rows() {
+                let bits = |end: usize| self.bits(leaf, leaf.start(row)..leaf.start(end));
+                // A single row may be longer than a page.
+                let fits = leaf.last_row(row, |end| bits(end) <= room);
+                let end = if fits == row && segments.is_empty() { row + 1 } else { fits };
+                room = room.saturating_sub(bits(end));
+                if end > row {
+                    segments.push(Segment { leaf, rows: row..end });
+                }
+                if end < leaf.rows() {
+                    self.data_page(&std::mem::take(&mut segments))?;
+                    room = PAGE_BITS;
+                }
+                row = end;
+            }
+        }
+        if segments.is_empty() { Ok(()) } else { self.data_page(&segments) }
+    }
+
+    /// Bits that values take in a page.
+    fn bits(&self, leaf: &Leaf, values: Range<usize>) -> u64 {
+        let count = values.len() as u64;
+        match self.dictionary.bits() {
+            Some(bits) => count * u64::from(bits),
+            None => 8 * leaf.values.plain_bytes(values),
+        }
+    }
+
+    fn data_page(&mut self, segments: &[Segment<'_>]) -> Result<()> {
+        let count: usize = segments.iter().map(|segment| segment.values().len()).sum();
+        self.buffers.page.clear();
+        if self.column.max_rep_level() > 0 {
+            levels::put_starts(&mut self.buffers.page, segments, count);
+        }
+        if self.column.max_def_level() > 0 {
+            levels::put_run(&mut self.buffers.page, self.column.max_def_level(), count);
+        }
+        let encoding = match self.dictionary {
+            ChunkDictionary::None => {
+                for segment in segments {
+                    segment.leaf.values.put_plain(segment.values(), &mut self.buffers.page)?;
+                }
+                Encoding::PLAIN
+            }
+            dictionary => {
+                let mut indices = Indices::new(&mut self.buffers.page, dictionary.bits().unwrap_or(1), count);
+                for segment in segments {
+                    dictionary.put(&segment.leaf.values, segment.values(), &mut indices);
+                }
+                indices.finish();
+                Encoding::RLE_DICTIONARY
+            }
+        };
+        if self.pages == 0 {
+            self.begin()?;
+        }
+        self.put_page(PageKind::Data, count, encoding)?;
+        self.values += count as u64;
+        self.pages += 1;
+        Ok(())
+    }
+
+    /// Before the first data page, which is there: whether compressing is worth it, and the dictionary.
+    fn begin(&mut self) -> Result<()> {
+        if let Some(codec) = &mut self.codec {
+            let len = compress(codec, &self.buffers.page, &mut self.buffers.compressed)?;
+            if len * 100 > self.buffers.page.len() * WORTH_COMPRESSING {
+                self.codec = None;
+            }
+        }
+        if let Some((count, values)) = self.dictionary.page() {
+            let first = std::mem::replace(&mut self.buffers.page, values);
+            self.put_page(PageKind::Dictionary, count, Encoding::PLAIN)?;
+            self.buffers.page = first;
+        }
+        self.data_begins = self.written;
+        Ok(())
+    }
+
+    fn put_page(&mut self, kind: PageKind, count: usize, encoding: Encoding) -> Result<()> {
+        let body = match &mut self.codec {
+            Some(codec) => {
+                let len = compress(codec, &self.buffers.page, &mut self.buffers.compressed)?;
+                &self.buffers.compressed[..len]
+            }
+            None => &self.buffers.page,
+        };
+        let header =
+            page_header(kind, self.buffers.page.len(), body.len(), count, encoding).ok_or_else(too_long)?;
+        self.output.write(&header)?;
+        self.output.write(body)?;
+        self.written += (header.len() + body.len()) as u64;
+        self.uncompressed += (header.len() + self.buffers.page.len()) as u64;
+        Ok(())
+    }
+
+    fn metadata(self, offset: u64, statistics: Option<Statistics>) -> Result<ColumnChunkMetaData> {
+        let signed = |number: u64| i64::try_from(number).map_err(|_| too_long());
+        let count = i32::try_from(self.pages).map_err(|_| too_long())?;
+        let has_dictionary = self.dictionary.bits().is_some();
+        let encoding = if has_dictionary { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN };
+        let mut encodings = vec![Encoding::RLE, encoding];
+        let mut pages = vec![PageEncodingStats { page_type: PageType::DATA_PAGE, encoding, count }];
+        if has_dictionary {
+            let (page_type, encoding) = (PageType::DICTIONARY_PAGE, Encoding::PLAIN);
+            encodings.push(encoding);
+            pages.insert(0, PageEncodingStats { page_type, encoding, count: 1 });
+        }
+        let codec = if self.codec.is_some() { Compression::SNAPPY } else { Compression::UNCOMPRESSED };
+        let mut metadata = ColumnChunkMetaData::builder(self.column.clone())
+            .set_compression(codec)
+            .set_encodings(encodings)
+            .set_page_encoding_stats(pages)
+            .set_total_compressed_size(signed(self.written)?)
+            .set_total_uncompressed_size(signed(self.uncompressed)?)
+            .set_num_values(signed(self.values)?)
+            .set_data_page_offset(signed(offset + self.data_begins)?)
+            .set_dictionary_page_offset(if has_dictionary { Some(signed(offset)?) } else { None });
+        if let Some(statistics) = statistics {
+            metadata = metadata.set_statistics(statistics);
+        }
+        metadata.build().map_err(refused)
+    }
+}
+
+/// Compresses a page, and says how long it is then.
+fn compress(codec: &mut snap::raw::Encoder, page: &[u8], compressed: &mut Vec<u8>) -> Result<usize> {
+    let most = snap::raw::max_compress_len(page.len());
+    if compressed.len() < most {
+        compressed.resize(most, 0);
+    }
+    codec.compress(page, compressed).map_err(|_| too_long())
+}
+
+fn too_long() -> Error {
+    Error::unsupported("values that are too long for a page of Parquet, which has 31 bits for its length")
+}

@@ -1,0 +1,205 @@
+//! The dictionary of a column of whole numbers that lie close together: what an index stands for is found,
+//! both ways, in a table. Whether it is worth it is known before the first page.
+//!
+//! An index takes as many bits as the last one needs. A page of them is
+//!
+//! ```text
+//! u8       bits of an index
+//! varint   groups of 8 indices << 1 | 1
+//! ...      the indices, the lowest bit first
+//! ```
+
+use super::leaf::{Leaf, Values};
+use super::levels::put_varint;
+use super::statistics::extremes;
+use std::ops::Range;
+
+/// Values between the least and the greatest, at most: the table stays in the cache.
+const MOST_RANGE: usize = 1 << 18;
+
+/// The dictionary of a chunk.
+pub(super) enum ChunkDictionary {
+    /// None is worth it: values lie in the pages.
+    None,
+    Int32(Dictionary<i32>),
+    Int64(Dictionary<i64>),
+}
+
+/// The values of a chunk, each once.
+pub(super) struct Dictionary<T> {
+    least: T,
+    /// For each number from the least on, its index.
+    indices: Vec<u32>,
+    values: Vec<T>,
+    bits: u32,
+}
+
+/// A whole number.
+pub(super) trait Whole: Copy + Ord {
+    /// How far it is from the least of some.
+    fn distance(self, least: Self) -> usize;
+    /// The number so far from it.
+    fn further(self, by: usize) -> Self;
+    /// Appends it, little-endian.
+    fn put(self, page: &mut Vec<u8>);
+}
+
+macro_rules! whole {
+    ($type:ty) => {
+        impl Whole for $type {
+            #[inline]
+            fn distance(self, least: Self) -> usize {
+                usize::try_from(self.wrapping_sub(least).cast_unsigned()).unwrap_or(usize::MAX)
+            }
+
+            fn further(self, by: usize) -> Self {
+                // Below the range that was found.
+                self.wrapping_add(Self::try_from(by).unwrap_or_default())
+            }
+
+            fn put(self, page: &mut Vec<u8>) {
+                page.extend(self.to_le_bytes());
+            }
+        }
+    };
+}
+
+whole!(i32);
+whole!(i64);
+
+impl ChunkDictionary {
+    /// The dictionary of a chunk's values; `None`, if only a look at every value could tell whether one is
+    /// worth it.
+    pub(super) fn of(leaves: &[Leaf]) -> Option<Self> {
+        macro_rules! dictionary {
+            ($kind:ident) => {{
+                let all = leaves.iter().map(|leaf| match &leaf.values {
+                    Values::$kind(numbers) => Some(&numbers[..]),
+                    _ => None,
+                });
+                match Dictionary::of(&all.collect::<Option<Vec<_>>>()?)? {
+                    Some(dictionary) => Self::$kind(dictionary),
+                    None => Self::None,
+                }
+            }};
+        }
+        Some(match &leaves.first()?.values {
+            Values::Int32(_) => dictionary!(Int32),
+            Values::Int64(_) => dictionary!(Int64),
+            Values::Float(_) | Values::Double(_) | Values::Bytes(_) => Self::None,
+        })
+    }
+
+    /// Bits of an index.
+    pub(super) fn bits(&self) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::Int32(dictionary) => Some(dictionary.bits),
+            Self::Int64(dictionary) => Some(dictionary.bits),
+        }
+    }
+
+    /// How many values it has, and its page.
+    pub(super) fn page(&self) -> Option<(usize, Vec<u8>)> {
+        match self {
+            Self::None => None,
+            Self::Int32(dictionary) => Some(dictionary.page()),
+            Self::Int64(dictionary) => Some(dictionary.page()),
+        }
+    }
+
+    /// Appends the indices of values.
+    pub(super) fn put(&self, values: &Values, range: Range<usize>, indices: &mut Indices<'_>) {
+        match (self, values) {
+            (Self::Int32(dictionary), Values::Int32(numbers)) => dictionary.put(&numbers[range], indices),
+            (Self::Int64(dictionary), Values::Int64(numbers)) => dictionary.put(&numbers[range], indices),
+            // It was made of these values.
+            _ => {}
+        }
+    }
+}
+
+impl<T: Whole> Dictionary<T> {
+    /// The outer `None`: the range is too wide for a table. The inner one: a dictionary saves too little.
+    fn of(values: &[&[T]]) -> Option<Option<Self>> {
+        let (least, greatest) = extremes(values.iter().copied(), |value| value)?;
+        let count: usize = values.iter().map(|values| values.len()).sum();
+        let range = greatest.distance(least);
+        if range >= MOST_RANGE.min(1024 + 16 * count) {
+            return None;
+        }
+        // Each is below the length: between the least and the greatest.
+        let mut is_there = vec![false; range + 1];
+        for values in values {
+            for value in *values {
+                is_there[value.distance(least)] = true;
+            }
+        }
+        let mut found = Vec::new();
+        let mut indices = Vec::with_capacity(is_there.len());
+        for (place, is_there) in is_there.into_iter().enumerate() {
+            // Below the range, which is below 2^18.
+            indices.push(u32::try_from(found.len()).unwrap_or(u32::MAX));
+            if is_there {
+                found.push(least.further(place));
+            }
+        }
+        let bits = (u64::BITS - (found.len() as u64 - 1).leading_zeros()).max(1);
+        let width = 8 * size_of::<T>();
+        let with = found.len() * width + count * bits as usize;
+        let is_worth_it = 2 * with <= count * width;
+        Some(is_worth_it.then_some(Self { least, indices, values: found, bits }))
+    }
+
+    fn page(&self) -> (usize, Vec<u8>) {
+        let mut page = Vec::new();
+        self.values.iter().for_each(|value| value.put(&mut page));
+        (self.values.len(), page)
+    }
+
+    fn put(&self, values: &[T], indices: &mut Indices<'_>) {
+        for &value in values {
+            indices.put(self.indices[value.distance(self.least)]);
+        }
+    }
+}
+
+/// Indices as they are packed into a page.
+pub(super) struct Indices<'a> {
+    page: &'a mut Vec<u8>,
+    bits: u32,
+    /// Where the page ends when all are there.
+    end: usize,
+    waiting: u64,
+    filled: u32,
+}
+
+impl<'a> Indices<'a> {
+    /// Room for `count` indices at the end of a page.
+    pub(super) fn new(page: &'a mut Vec<u8>, bits: u32, count: usize) -> Self {
+        let groups = count.div_ceil(8);
+        page.push(bits.to_le_bytes()[0]);
+        put_varint(page, (groups as u64) << 1 | 1);
+        let end = page.len() + groups * bits as usize;
+        page.reserve(groups * bits as usize + 4);
+        Self { page, bits, end, waiting: 0, filled: 0 }
+    }
+
+    #[inline]
+    fn put(&mut self, index: u32) {
+        // Below 2^18, behind less than 32 bits.
+        self.waiting |= u64::from(index) << self.filled;
+        self.filled += self.bits;
+        if self.filled >= u32::BITS {
+            self.page.extend_from_slice(&self.waiting.to_le_bytes()[..4]);
+            self.waiting >>= u32::BITS;
+            self.filled -= u32::BITS;
+        }
+    }
+
+    /// Appends what has not filled its bytes, and zeros to the end of the last group.
+    pub(super) fn finish(self) {
+        self.page.extend_from_slice(&self.waiting.to_le_bytes());
+        self.page.resize(self.end, 0);
+    }
+}

@@ -1,0 +1,147 @@
+//! A leaf is the values of an array's rows, each row one or more of them, none null.
+
+use arrow_buffer::ScalarBuffer;
+use parquet::basic::Type;
+use parquet::schema::types::ColumnDescriptor;
+use std::ops::Range;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, BinaryArray};
+use tensorferry_sdk::arrow_schema::DataType;
+use tensorferry_sdk::{Error, Result};
+
+/// Rows and their values.
+pub(super) struct Leaf {
+    rows: usize,
+    starts: Starts,
+    /// All of them, one after the other.
+    pub(super) values: Values,
+}
+
+/// Where rows begin.
+enum Starts {
+    /// After every so many values.
+    Every(usize),
+    /// At these places, the first of which is what places count from.
+    At(ScalarBuffer<i32>),
+}
+
+/// Values as they lie in memory, of the types whose pages hold the same.
+pub(super) enum Values {
+    Int32(ScalarBuffer<i32>),
+    Int64(ScalarBuffer<i64>),
+    Float(ScalarBuffer<f32>),
+    Double(ScalarBuffer<f64>),
+    Bytes(BinaryArray),
+}
+
+impl Leaf {
+    /// The leaf of an array; `None`, if there is a null or an empty list, or another type.
+    pub(super) fn of(array: &ArrayRef, column: &ColumnDescriptor) -> Option<Self> {
+        let is_dense = array.null_count() == 0 && cfg!(target_endian = "little");
+        let (starts, values) = match array.data_type() {
+            _ if !is_dense => return None,
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                let offsets = list.offsets();
+                if !offsets.windows(2).all(|pair| pair[0] < pair[1]) {
+                    return None;
+                }
+                let (first, last) =
+                    (usize::try_from(offsets.first()).ok()?, usize::try_from(offsets.last()).ok()?);
+                (Starts::At(offsets.inner().clone()), list.values().slice(first, last - first))
+            }
+            DataType::FixedSizeList(_, len) => {
+                let len = usize::try_from(*len).ok().filter(|&len| len > 0)?;
+                (Starts::Every(len), array.as_fixed_size_list().values().clone())
+            }
+            _ => (Starts::Every(1), array.clone()),
+        };
+        if values.null_count() > 0 {
+            return None;
+        }
+        Some(Self { rows: array.len(), starts, values: Values::of(&values, column.physical_type())? })
+    }
+
+    /// How many rows there are.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The place of a row's first value, or after the last row of all.
+    pub(super) fn start(&self, row: usize) -> usize {
+        match &self.starts {
+            Starts::Every(len) => row * len,
+            // Offsets ascend, and what a list array has was checked when it was made.
+            Starts::At(offsets) => usize::try_from(offsets[row] - offsets[0]).unwrap_or(0),
+        }
+    }
+
+    /// The last place from `row` on, or after all rows, up to which `fits` says yes.
+    pub(super) fn last_row(&self, row: usize, fits: impl Fn(usize) -> bool) -> usize {
+        let (mut low, mut high) = (row, self.rows);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if fits(middle) { low = middle } else { high = middle - 1 }
+        }
+        low
+    }
+}
+
+impl Values {
+    fn of(array: &ArrayRef, stored: Type) -> Option<Self> {
+        Some(match (array.data_type(), stored) {
+            (DataType::Int32 | DataType::Date32 | DataType::Time32(_), Type::INT32) => {
+                Self::Int32(numbers(array))
+            }
+            (DataType::Int64 | DataType::Timestamp(..) | DataType::Time64(_), Type::INT64) => {
+                Self::Int64(numbers(array))
+            }
+            (DataType::Float32, Type::FLOAT) => Self::Float(numbers(array)),
+            (DataType::Float64, Type::DOUBLE) => Self::Double(numbers(array)),
+            (DataType::Binary, Type::BYTE_ARRAY) => Self::Bytes(array.as_binary::<i32>().clone()),
+            _ => return None,
+        })
+    }
+
+    /// Bytes that values take one after the other.
+    pub(super) fn plain_bytes(&self, values: Range<usize>) -> u64 {
+        let count = values.len() as u64;
+        match self {
+            Self::Int32(_) | Self::Float(_) => 4 * count,
+            Self::Int64(_) | Self::Double(_) => 8 * count,
+            Self::Bytes(array) => {
+                let offsets = array.value_offsets();
+                4 * count + u64::try_from(offsets[values.end] - offsets[values.start]).unwrap_or(0)
+            }
+        }
+    }
+
+    /// Appends values one after the other: numbers little-endian, bytes behind their length.
+    ///
+    /// # Errors
+    /// A plugin error, for offsets that are none.
+    pub(super) fn put_plain(&self, values: Range<usize>, page: &mut Vec<u8>) -> Result<()> {
+        let bytes = |width: usize| values.start * width..values.end * width;
+        match self {
+            Self::Int32(numbers) => page.extend_from_slice(&numbers.inner()[bytes(4)]),
+            Self::Float(numbers) => page.extend_from_slice(&numbers.inner()[bytes(4)]),
+            Self::Int64(numbers) => page.extend_from_slice(&numbers.inner()[bytes(8)]),
+            Self::Double(numbers) => page.extend_from_slice(&numbers.inner()[bytes(8)]),
+            Self::Bytes(array) => {
+                for place in values {
+                    let value = array.value(place);
+                    let len = u32::try_from(value.len());
+                    page.extend(len.map_err(|_| Error::plugin("a value of 4 GiB"))?.to_le_bytes());
+                    page.extend_from_slice(value);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of an array of any type that holds them.
+fn numbers<T: arrow_buffer::ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
+    let data = array.to_data();
+    ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
+}
