@@ -101,20 +101,20 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     let writes_records = holds_records(&target.format.description);
     let (models, steps) = match probe(plugins, &source, request.from.as_deref(), run) {
         Ok(format) if holds_records(&format.description) && writes_records => {
-            return records::convert::convert(source, format, &target, request, plugins, run, watch);
+            return records::convert::convert(&source, format, &target, request, plugins, run, watch);
         }
         Ok(format) if holds_records(&format.description) => {
             let divided = bridge::steps::to_tensors(steps)?;
-            (vec![models::of_records(source, format, &divided, &target, request, run)?], divided.tensors)
+            (vec![models::of_records(&source, format, &divided, &target, request, run)?], divided.tensors)
         }
         // Whatever probing finds wrong, reading says of the models that there are.
         _ if writes_records => {
             let divided = bridge::steps::to_records(steps)?;
-            let models = models::read(source, plugins, &target, request, run)?;
+            let models = models::read(&source, plugins, &target, request, run)?;
             let asked = bridge::Asked { request, divided: &divided, folder: &folder, target: &target };
             return bridge::convert(models, &asked, plugins, run, watch, started);
         }
-        _ => (models::read(source, plugins, &target, request, run)?, steps),
+        _ => (models::read(&source, plugins, &target, request, run)?, steps),
     };
     let selected: Vec<Selected> = models
         .iter()

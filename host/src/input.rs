@@ -26,7 +26,7 @@ pub struct Input<'a> {
 /// # Errors
 /// Usage, for options that the reader does not have; else whatever is wrong with the input.
 pub fn read<'a>(
-    source: FileSource,
+    source: &FileSource,
     format: &'a LoadedFormat,
     given: &[(String, String)],
     errand: &Errand<'_>,

@@ -52,9 +52,9 @@ pub fn inspect<'a>(path: &Path, look: Look<'_>, plugins: &'a Plugins, run: &Run)
             keeps_metadata: true,
             spill: &temporary(),
         };
-        bridge::read(source, format, wanted, &errand, run)?
+        bridge::read(&source, format, wanted, &errand, run)?
     } else {
-        input::read(source, format, look.options, &errand)?
+        input::read(&source, format, look.options, &errand)?
     };
     let (catalog, left_out) = part::take(input.catalog.clone(), look.part, true)?;
     let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();

@@ -78,7 +78,7 @@ impl Model<'_> {
 /// # Errors
 /// Whatever is wrong with one of them.
 pub fn read<'a>(
-    source: FileSource,
+    source: &FileSource,
     plugins: &'a Plugins,
     target: &Resolved<'_>,
     request: &Request,
@@ -88,7 +88,7 @@ pub fn read<'a>(
     let root = source.folder().to_owned();
     let may_hold_more = *source.entry() == Entry::Folder && target.target == Target::Folder;
     let mut models = Vec::new();
-    let nothing_here = match probe(plugins, &source, request.from.as_deref(), run) {
+    let nothing_here = match probe(plugins, source, request.from.as_deref(), run) {
         Ok(format) => {
             check_sides(request, &format.description, &target.format.description)?;
             models.push(reading.read(String::new(), source, format, &request.reader_options)?);
@@ -111,7 +111,7 @@ pub fn read<'a>(
 /// # Errors
 /// Whatever is wrong with it.
 pub fn of_records<'a>(
-    source: FileSource,
+    source: &FileSource,
     format: &'a LoadedFormat,
     divided: &Divided<Made>,
     target: &Resolved<'_>,
@@ -145,7 +145,7 @@ impl<'a> Reading<'a, '_> {
     fn read(
         &self,
         folder: String,
-        source: FileSource,
+        source: &FileSource,
         format: &'a LoadedFormat,
         options: &[(String, String)],
     ) -> Result<Model<'a>> {
@@ -174,7 +174,7 @@ impl<'a> Reading<'a, '_> {
             match probe(self.plugins, &source, None, self.run) {
                 Ok(format) => {
                     let options = options_of(&format.description, &self.request.reader_options);
-                    let model = self.read(folder.clone(), source, format, &options);
+                    let model = self.read(folder.clone(), &source, format, &options);
                     models
                         .push(model.map_err(|error| error.context(format!("in the sub-folder {folder:?}")))?);
                 }

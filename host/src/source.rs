@@ -107,8 +107,8 @@ impl FileSource {
 
     /// The same source with nothing opened yet: what probing looked into has not been read.
     #[must_use]
-    pub fn afresh(self) -> Self {
-        Self { only: self.only, ..Self::at(self.folder, self.entry) }
+    pub fn afresh(&self) -> Self {
+        Self { only: self.only.clone(), ..Self::at(self.folder.clone(), self.entry.clone()) }
     }
 
     /// The path of a name in this source.

@@ -28,7 +28,7 @@ pub fn verify(
     run: &Run,
 ) -> Result<u64> {
     let written = FileSource::at(stage.path(&model.folder), entry(&target.target, layout));
-    let written = input::read(written, target.format, &[], &Errand::new(run, Purpose::SHOW))?;
+    let written = input::read(&written, target.format, &[], &Errand::new(run, Purpose::SHOW))?;
     let stored = Stored::new(&written, &written.catalog, run, target.spill());
     let logical = Logical::new(&written.catalog, &stored);
     let expected = match known {

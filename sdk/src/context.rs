@@ -23,6 +23,10 @@ impl Purpose {
     /// To be shown record by record, from the first on, perhaps only a few: a reader of records need not
     /// look at all of them for a schema, where it has lines of its own.
     pub const LINES: Self = Self(5);
+    /// To be read once, every split to its end. A reader of records may guess their schema and where splits
+    /// begin, as long as its streams prove the guess or fail: the host drops what it made of them then, and
+    /// opens the input again for another purpose.
+    pub const ONCE: Self = Self(6);
 }
 
 /// The limits, a way to say something to the user, and whether the user has cancelled.

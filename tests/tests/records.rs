@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tempfile::{TempDir, tempdir};
 use tensorferry_tests::ferry::names_in;
+use tensorferry_tests::tfrecords::{self, Feature, example};
 use tensorferry_tests::{Ferry, Outcome, fixtures, python};
 
 /// Rows of the generated file.
@@ -445,4 +446,73 @@ fn what_a_fixed_shape_would_not_parse_is_noted() {
     };
     assert!(of("a").contains("1 an empty list: FixedLenFeature([2]) fails"), "{notes:?}");
     assert!(of("b").contains("the key is missing: FixedLenFeature([]) fails"), "{notes:?}");
+}
+
+/// A file whose records are alike, but for one far behind the first ones.
+fn alike_but(path: &Path, odd: &[(&str, Feature)]) {
+    let record = |id| {
+        if id == 900 {
+            example(odd)
+        } else {
+            example(&[("id", Feature::Ints(vec![id])), ("x", Feature::Floats(vec![0.5; 3]))])
+        }
+    };
+    std::fs::write(path, tfrecords::file((0..1000).map(record))).unwrap();
+}
+
+#[test]
+fn what_only_a_late_record_shows_is_in_the_schema() {
+    let ferry = Ferry::new();
+    let folder = tempdir().unwrap();
+    let [input, output] = ["in.tfrecord", "out.parquet"].map(|name| folder.path().join(name));
+    let late: [(&[(&str, Feature)], Value); 3] = [
+        (&[("new", Feature::Ints(vec![7]))], json!({"new": [999, 7, 7], "id": [1, 0, 999]})),
+        (&[("id", Feature::Ints(vec![1, 2000]))], json!({"id": [0, 0, 2000]})),
+        (&[("id", Feature::Ints(vec![-5])), ("x", Feature::Floats(vec![]))], json!({"id": [0, -5, 999]})),
+    ];
+    for (odd, expected) in late {
+        alike_but(&input, odd);
+        let all = run(&ferry, "inspect", &input, &["--schema"]).json();
+        let _ = std::fs::remove_file(&output);
+        ferry.convert(&input, &output, &["--verify"]);
+        for path in [&input, &output] {
+            let found = run(&ferry, "inspect", path, &["--json"]).json();
+            assert_eq!(found["records"], 1000);
+            for (name, expected) in expected.as_object().unwrap() {
+                let column =
+                    found["schema"].as_array().unwrap().iter().find(|column| column["name"] == *name);
+                let column = column.unwrap();
+                assert_eq!(json!([column["missing"], column["min"], column["max"]]), *expected);
+            }
+        }
+        let names = |schema: &Value| -> Vec<Value> {
+            schema
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|column| json!([column["name"], column["type"], column["shape"]]))
+                .collect()
+        };
+        let found = run(&ferry, "inspect", &input, &["--json"]).json();
+        assert_eq!(names(&found["schema"]), names(&all["columns"]));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_late_record_names_it() {
+    let ferry = Ferry::new();
+    let folder = tempdir().unwrap();
+    let [input, output] = ["in.tfrecord", "out.parquet"].map(|name| folder.path().join(name));
+    alike_but(&input, &[("id", Feature::Floats(vec![1.0]))]);
+    for command in ["inspect", "convert"] {
+        let mut arguments = vec![command.as_ref(), input.as_os_str()];
+        arguments.extend((command == "convert").then_some(output.as_os_str()));
+        let outcome = ferry.run(arguments).expect(3);
+        assert!(
+            outcome.stderr.contains("record 900") && outcome.stderr.contains("in.tfrecord"),
+            "{}",
+            outcome.stderr
+        );
+    }
+    assert_eq!(names_in(folder.path()), ["in.tfrecord"]);
 }

@@ -63,7 +63,7 @@ pub(super) struct Placed {
 /// Usage: options that the reader does not have, columns that become tensors of one name; whatever is wrong
 /// with the records; i/o.
 pub fn read<'a>(
-    source: FileSource,
+    source: &FileSource,
     format: &'a LoadedFormat,
     wanted: Wanted<'_>,
     errand: &Errand<'_>,

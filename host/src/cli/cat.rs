@@ -19,7 +19,7 @@ pub(super) fn run(command: &Cat, plugins: &Plugins, run: &Run) -> Result<()> {
         let input = command.input.display().to_string();
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
     }
-    let rows = rows::open(source, format, &command.reader.options, &Errand::new(run, Purpose::LINES))?;
+    let rows = rows::open(&source, format, &command.reader.options, &Errand::new(run, Purpose::LINES))?;
     let mut output = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let written = write_lines(&rows, command.limit, &mut output, run);
     // What was read before an error is shown.

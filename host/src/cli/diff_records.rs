@@ -19,7 +19,7 @@ pub(super) fn run(command: &Diff, formats: [&LoadedFormat; 2], run: &Run) -> Res
     let open = |path, format| -> Result<Rows<'_>> {
         let format: &LoadedFormat = format;
         let options = options_of(&format.description, &command.options);
-        rows::open(FileSource::open(path)?, format, &options, &Errand::new(run, Purpose::COMPARE))
+        rows::open(&FileSource::open(path)?, format, &options, &Errand::new(run, Purpose::COMPARE))
     };
     let (a, b) = (open(&command.a, formats[0])?, open(&command.b, formats[1])?);
     let of_a = parse(&command.step)?;

@@ -36,7 +36,7 @@ pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()>
     let source = FileSource::open(&command.input)?;
     let format = probe(plugins, &source, command.from.as_deref(), run)?;
     if holds_records(&format.description) {
-        return inspect_records::run(command, source, format, run);
+        return inspect_records::run(command, &source, format, run);
     }
     if command.schema {
         return Err(Error::usage("--schema is for records: this input holds tensors"));

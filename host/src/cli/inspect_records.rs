@@ -14,17 +14,22 @@ use tensorferry_host::run::Run;
 use tensorferry_host::source::FileSource;
 use tensorferry_sdk::{Error, Loss, Purpose, Result};
 
-pub(super) fn run(command: &Inspect, source: FileSource, format: &LoadedFormat, run: &Run) -> Result<()> {
+pub(super) fn run(command: &Inspect, source: &FileSource, format: &LoadedFormat, run: &Run) -> Result<()> {
     if command.digest.is_some() || command.part != "." {
         return Err(Error::usage("--digest and --part are for tensors: this input holds records"));
     }
-    let rows = rows::open(source, format, &command.reader.options, &Errand::new(run, Purpose::SHOW))?;
+    let open = |purpose| rows::open(source, format, &command.reader.options, &Errand::new(run, purpose));
     if command.schema {
+        let rows = open(Purpose::SHOW)?;
         terminal::report(&rows.losses(), &run.take_notes(), false);
         terminal::print_json(&schema_file(&rows.set.schema()))?;
         return rows.close();
     }
-    let survey = survey(&rows, run)?;
+    let (rows, survey) = rows::read_once(Purpose::SHOW, run, |purpose| {
+        let rows = open(purpose)?;
+        let survey = survey(&rows, run)?;
+        Ok((rows, survey))
+    })?;
     let losses = rows.losses();
     terminal::report(&losses, &run.take_notes(), false);
     if command.json {

@@ -108,7 +108,7 @@ impl Checked {
             self.rows_agree(records);
             if is_whole {
                 let format = reader(plugins, &receipt.output.format.id)?;
-                self.rows(FileSource::of_files(folder.to_owned(), names), records, format, run)?;
+                self.rows(&FileSource::of_files(folder.to_owned(), names), records, format, run)?;
             }
         }
         Ok(())
@@ -157,7 +157,7 @@ impl Checked {
         };
         let format = reader(plugins, format)?;
         let source = FileSource::at(folder.join(&model.folder), entry);
-        let found = input::read(source, format, &[], &Errand::new(run, Purpose::SHOW))?;
+        let found = input::read(&source, format, &[], &Errand::new(run, Purpose::SHOW))?;
         {
             let stored = Stored::new(&found, &found.catalog, run, temporary());
             let logical = Logical::new(&found.catalog, &stored);

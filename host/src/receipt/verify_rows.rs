@@ -32,7 +32,7 @@ impl Checked {
     /// Reads the records back, file by file, and compares them.
     pub(super) fn rows(
         &mut self,
-        source: FileSource,
+        source: &FileSource,
         records: &RecordsRecord,
         format: &LoadedFormat,
         run: &Run,

@@ -2,10 +2,14 @@
 
 use crate::errand::Errand;
 use crate::plugins::LoadedFormat;
+use crate::run::Run;
 use crate::source::FileSource;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tensorferry_sdk::records::{RecordReader, RecordSet, Skipped};
-use tensorferry_sdk::{Capabilities, Description, Error, Format, Loss, LossKind, Options, Result, Side};
+use tensorferry_sdk::{
+    Capabilities, Description, Error, ErrorKind, Format, Loss, LossKind, Options, Purpose, Result, Side,
+};
 
 /// An opened input of records.
 pub struct Rows<'a> {
@@ -41,7 +45,7 @@ pub fn reader(format: &LoadedFormat, given: &[(String, String)]) -> Result<Box<d
 /// # Errors
 /// Usage, for options that the reader does not have; else whatever is wrong with the input.
 pub fn open<'a>(
-    source: FileSource,
+    source: &FileSource,
     format: &'a LoadedFormat,
     given: &[(String, String)],
     errand: &Errand<'_>,
@@ -50,6 +54,23 @@ pub fn open<'a>(
     let source = Arc::new(source.afresh());
     let set = reader.open(source.clone(), errand).map_err(|e| place(e, &source))?;
     Ok(Rows { source, format, set, reader })
+}
+
+/// Has `read` go over an input once, on a guess if its reader takes one. Where that fails it reads again for
+/// another purpose, without a guess: only then is an error what it says.
+///
+/// # Errors
+/// What `read` gives.
+pub fn read_once<T>(otherwise: Purpose, run: &Run, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
+    match read(Purpose::ONCE) {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
+        {
+            run.moved.store(0, Ordering::Relaxed);
+            read(otherwise)
+        }
+        read => read,
+    }
 }
 
 /// Names the input in an error that names no file.

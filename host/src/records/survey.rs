@@ -1,7 +1,7 @@
 //! A survey is what all rows of an input come to: how many there are, and for each column how often it
 //! is missing, how many values a row has, and what they range over. Every record is decoded for it.
 
-use super::flow::batches;
+use super::flow::BATCH_ROWS;
 use super::rows::Rows;
 use super::write::shown_bytes;
 use crate::run::Run;
@@ -13,7 +13,7 @@ use arrow_schema::{DataType, FieldRef};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use tensorferry_sdk::records::from_stream;
+use tensorferry_sdk::records::{Batches, from_stream};
 use tensorferry_sdk::{Context, Result, arrow_array, arrow_schema};
 
 /// What an input's rows come to.
@@ -142,6 +142,9 @@ impl Range {
     }
 }
 
+/// Bytes of a batch, roughly: it is still in the cache when it is looked at.
+const BATCH_BYTES: u64 = 256 << 10;
+
 /// Decodes all rows, splits in parallel.
 ///
 /// # Errors
@@ -167,7 +170,8 @@ pub fn survey(rows: &Rows<'_>, run: &Run) -> Result<Survey> {
 
 fn survey_split(rows: &Rows<'_>, split: usize, run: &Run) -> Result<Survey> {
     let mut survey = Survey::empty(rows);
-    for batch in rows.set.stream(split, &batches()).map_err(|e| rows.place(e))? {
+    let batches = Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES };
+    for batch in rows.set.stream(split, &batches).map_err(|e| rows.place(e))? {
         run.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
         run.count(survey.add(&batch));

@@ -56,7 +56,7 @@ pub(super) fn scan(job: &Job, unit: &Unit, plugins: &Plugins, run: &Run) -> Resu
     }
     let given = &job.conversion.reader_options;
     let errand = Errand::new(run, Purpose::SHOW);
-    let rows = rows::open(source, format, &files_alone(format, given), &errand)?;
+    let rows = rows::open(&source, format, &files_alone(format, given), &errand)?;
     let schema = schema_file(&rows.set.schema());
     let inputs = rows.source.stamped().map(|(path, identity)| Placed { path: path.to_owned(), identity });
     let mut inputs: Vec<Placed> = inputs.collect();

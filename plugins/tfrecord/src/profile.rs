@@ -124,6 +124,16 @@ impl Profile {
         Ok(columns)
     }
 
+    /// The message that the records are.
+    pub(crate) fn message(&self) -> MessageKind {
+        self.message
+    }
+
+    /// Whether every feature has a kind, so that its column can hold what it may have in other records.
+    pub(crate) fn says_all(&self) -> bool {
+        !self.features.is_empty() && self.features.iter().all(|feature| feature.known.kinds != [None; 3])
+    }
+
     /// What its columns cannot say.
     pub(crate) fn losses(&self) -> Vec<Loss> {
         let mut losses = Vec::new();

@@ -1,5 +1,6 @@
 //! The reader: opens the files, fixes one schema for all of them, and divides them into splits.
 
+mod guess;
 mod pieces;
 mod set;
 mod sniff_message;
@@ -179,7 +180,10 @@ impl Opening<'_> {
                 let profile = self.profile_of_first(message, most)?;
                 self.divided(self.table_of(&profile, message)?)
             }
-            (None, None) => self.profiled(message),
+            (None, None) => match self.guessed(message)? {
+                Some(opened) => Ok(opened),
+                None => self.profiled(message),
+            },
         }
     }
 

@@ -10,6 +10,8 @@
 mod ahead;
 mod guess;
 
+pub(crate) use guess::first_record;
+
 use crate::bytes::Plain;
 use crate::codec::Codec;
 use crate::files::InputFile;
@@ -195,7 +197,7 @@ impl Scan<'_> {
         if unit.start == 0 {
             return Ok(Some(0));
         }
-        guess::first_record(self.source, self.files[unit.file].id, unit.start, unit.end)
+        first_record(self.source, self.files[unit.file].id, unit.start, unit.end)
     }
 
     /// Walks the records of a unit from `start` on.

@@ -143,7 +143,7 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
 #[inline]
 pub(crate) fn take_varints(mut bytes: &[u8], mut visit: impl FnMut(u64)) -> Result<(), Broken> {
     const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
-    // Eight bytes at once: how long each varint is cannot be foreseen, and no branch asks.
+    // Eight bytes at once: how long each varint is cannot be foreseen, and hardly a branch asks.
     while let Some(eight) = bytes.first_chunk::<8>() {
         let word = u64::from_le_bytes(*eight);
         let ends = !word & HIGH_BITS;
@@ -153,9 +153,18 @@ pub(crate) fn take_varints(mut bytes: &[u8], mut visit: impl FnMut(u64)) -> Resu
         } else if ends == 0 {
             visit(take_long_varint(&mut bytes)?);
         } else {
-            // Up to the first byte without the high bit.
-            visit(joined(word & (ends ^ (ends - 1))));
-            bytes = &bytes[(ends.trailing_zeros() / 8 + 1) as usize..];
+            // Up to the first byte without the high bit, and from there up to the second: taking two at
+            // once halves the time, since where the next begins is known only when this one has been found.
+            let first = ends ^ (ends - 1);
+            let others = ends & !first;
+            visit(joined(word & first));
+            if others == 0 {
+                bytes = &bytes[(ends.trailing_zeros() / 8 + 1) as usize..];
+            } else {
+                let second = (others ^ (others - 1)) & !first;
+                visit(joined((word & second) >> (ends.trailing_zeros() + 1)));
+                bytes = &bytes[(others.trailing_zeros() / 8 + 1) as usize..];
+            }
         }
     }
     while !bytes.is_empty() {

@@ -22,14 +22,17 @@ impl Values {
         }
     }
 
-    /// No values, but room for as many as these are.
+    /// No values, but room for as many as these are, and some more: a batch that is a little longer than the
+    /// one before shall not be moved for it.
     pub(super) fn fresh(&self) -> Self {
+        let room = |len: usize| len + len / 16;
         match self {
-            Self::Ints(values) => Self::Ints(Vec::with_capacity(values.len())),
-            Self::Floats(values) => Self::Floats(Vec::with_capacity(values.len())),
-            Self::Bytes { data, ends } => {
-                Self::Bytes { data: Vec::with_capacity(data.len()), ends: Vec::with_capacity(ends.len()) }
-            }
+            Self::Ints(values) => Self::Ints(Vec::with_capacity(room(values.len()))),
+            Self::Floats(values) => Self::Floats(Vec::with_capacity(room(values.len()))),
+            Self::Bytes { data, ends } => Self::Bytes {
+                data: Vec::with_capacity(room(data.len())),
+                ends: Vec::with_capacity(room(ends.len())),
+            },
         }
     }
 

@@ -10,9 +10,9 @@ use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Split;
 
 /// About how long a piece of a file is that is not compressed.
-const ABOUT: u64 = 16 << 20;
+pub(super) const ABOUT: u64 = 16 << 20;
 /// A file is not divided below this, if nothing needs it.
-const WORTH_DIVIDING: u64 = 4 * ABOUT;
+pub(super) const WORTH_DIVIDING: u64 = 4 * ABOUT;
 
 /// A stretch of a file.
 #[derive(Debug, Clone)]
@@ -30,15 +30,15 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    fn whole(file: usize) -> Self {
+    pub(super) fn whole(file: usize) -> Self {
         Self { file, start: 0, end: None, first: 0, records: None }
     }
 
     /// What the host is told of it.
     pub(super) fn split(&self, files: &[InputFile]) -> Split {
         let file = &files[self.file];
-        let bytes = match (self.end, file.codec) {
-            (Some(end), Codec::None) => end - self.start,
+        let bytes = match file.codec {
+            Codec::None => self.end.unwrap_or(file.len) - self.start,
             // Compressed bytes are all that is known of the length.
             _ => file.len,
         };

@@ -12,7 +12,7 @@ const FIRST: usize = 16 << 10;
 
 /// The first place from `start` on, before `end`, that has a length whose checksum is right and which
 /// leads to another one, or to the end of the file.
-pub(super) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u64) -> Result<Option<u64>> {
+pub(crate) fn first_record(source: &dyn Source, file: FileId, start: u64, end: u64) -> Result<Option<u64>> {
     let len = source.len(file);
     let end = end.min(start + MOST).min(len);
     let mut buffer = vec![0; FIRST];

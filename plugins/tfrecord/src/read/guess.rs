@@ -1,0 +1,84 @@
+//! A guess at the schema and the splits, from a few records here and there, for an input that is read once.
+//!
+//! What contradicts the guess is an error of a stream: a feature that it does not have, one of another kind,
+//! one with another number of values than the one that all had; and a split that does not end where the
+//! next one was taken to begin. The host reads the input again then, without a guess. So what comes out is
+//! what a look at all records first would have given, but for the numbers of records in errors, which
+//! nobody gets to see.
+
+use super::pieces::{ABOUT, Piece, WORTH_DIVIDING};
+use super::{Decoding, Opened, Opening};
+use crate::codec::Codec;
+use crate::frame::{OVERHEAD, Walk};
+use crate::message::MessageKind;
+use crate::profile::Profile;
+use crate::scan::{Tally, first_record};
+use tensorferry_sdk::{Purpose, Result};
+
+/// How many records of each split are looked at.
+const RECORDS: u64 = 32;
+
+impl Opening<'_> {
+    /// A table and pieces that may be right; `None`, where a guess is not allowed or tells too little.
+    pub(super) fn guessed(&self, message: MessageKind) -> Result<Option<Opened>> {
+        // Numbers of records that are left out are for the user to see.
+        if self.context.purpose() != Purpose::ONCE || self.policy.skips() {
+            return Ok(None);
+        }
+        let pieces = self.likely_pieces()?;
+        let mut profile = Profile::new(message, false, self.context.limits());
+        for piece in &pieces {
+            if !self.sample(piece, &mut profile) {
+                return Ok(None);
+            }
+        }
+        if !profile.says_all() {
+            return Ok(None);
+        }
+        let Ok(mut table) = self.table_of(&profile, message) else { return Ok(None) };
+        table.decoding = table.decoding.map(|decoding| Decoding { counts_unset: true, ..decoding });
+        Ok(Some(Opened { table, pieces, are_checked: false }))
+    }
+
+    /// Pieces that begin where records seem to.
+    fn likely_pieces(&self) -> Result<Vec<Piece>> {
+        let mut pieces = Vec::new();
+        for (file, input) in self.files.iter().enumerate() {
+            let mut last = Piece::whole(file);
+            if input.codec == Codec::None && input.len >= WORTH_DIVIDING {
+                let mut place = ABOUT;
+                while place < input.len {
+                    self.context.check_cancelled()?;
+                    if let Some(start) = first_record(&**self.source, input.id, place, input.len)? {
+                        pieces.push(Piece { end: Some(start), ..last });
+                        last = Piece { start, ..Piece::whole(file) };
+                    }
+                    place += ABOUT;
+                }
+            }
+            pieces.push(last);
+        }
+        Ok(pieces)
+    }
+
+    /// Adds the first records of a piece; whether nothing was wrong with them.
+    fn sample(&self, piece: &Piece, profile: &mut Profile) -> bool {
+        let mut part = Profile::new(profile.message(), false, self.context.limits());
+        let mut walk = Walk::new(self.window(&self.files[piece.file]), piece.start, self.checks);
+        for number in 0..RECORDS {
+            let offset = walk.offset();
+            match walk.next() {
+                Ok(Some(data)) => {
+                    let whole = data.len() as u64 + OVERHEAD;
+                    if part.record(number, offset, data, whole).is_err() {
+                        return false;
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return false,
+            }
+        }
+        profile.append(&part, piece.file, piece.first);
+        true
+    }
+}
