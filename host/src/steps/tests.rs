@@ -360,7 +360,9 @@ fn a_hundred_thousand_tensors_go_through_ten_steps() {
     assert!(many < few * 40, "{few:?}, {many:?}");
 }
 
-/// A tree as JSON writes it: texts are tensors, and their names are their paths.
+/// A tree as JSON writes it: texts are tensors, and their names are their paths. "P" is a tensor that an
+/// object marks as torch marks its parameters, "A" one with attributes, "O" an object that holds one of
+/// another name.
 fn with_tree(text: &str) -> Catalog {
     fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
         let below = |key: &str| crate::part::join(path, key);
@@ -379,9 +381,24 @@ fn with_tree(text: &str) -> Catalog {
                     .map(|(index, value)| add(builder, value, &below(&index.to_string())));
                 Node::container(NodeKind::LIST, "", nodes.collect::<Vec<_>>())
             }
-            serde_json::Value::String(_) => {
+            serde_json::Value::String(mark) => {
                 let storage = builder.storage(Storage::inline(vec![0; 4])).unwrap();
-                Node::tensor(builder.tensor(path, Dtype::I32, &[1], storage, 0).unwrap())
+                let name = if mark == "O" { below("0") } else { path.to_owned() };
+                let tensor = Node::tensor(builder.tensor(&name, Dtype::I32, &[1], storage, 0).unwrap());
+                if mark == "T" {
+                    return builder.node(tensor).unwrap();
+                }
+                let tensor = builder.node(tensor).unwrap();
+                let flag = builder.node(Node::bool(true)).unwrap();
+                if mark == "A" {
+                    let key = builder.node(Node::text("requires_grad")).unwrap();
+                    let attributes = builder.node(Node::map("", &[(key, flag)])).unwrap();
+                    Node::container(NodeKind::ATTRIBUTED, "", [tensor, attributes])
+                } else {
+                    let arguments =
+                        builder.node(Node::container(NodeKind::TUPLE, "", [tensor, flag])).unwrap();
+                    Node::container(NodeKind::OBJECT, "a.class", [arguments])
+                }
             }
             other => Node::int(other.as_i64().unwrap_or(0)),
         };
@@ -404,7 +421,12 @@ fn tree(catalog: &Catalog) -> String {
                 };
                 serde_json::Value::Object(node.entries().map(entry).collect())
             }
-            NodeKind::LIST => node.children.iter().map(|child| text(catalog, *child)).collect(),
+            NodeKind::LIST | NodeKind::TUPLE => {
+                node.children.iter().map(|child| text(catalog, *child)).collect()
+            }
+            NodeKind::OBJECT | NodeKind::ATTRIBUTED => {
+                serde_json::json!({ "of": text(catalog, node.children[0]) })
+            }
             NodeKind::TENSOR => catalog.tensor(node.as_tensor().unwrap()).unwrap().name.clone().into(),
             NodeKind::INT => node.as_int().into(),
             _ => serde_json::Value::Null,
@@ -452,6 +474,59 @@ fn the_tree_follows() {
     }
     let taken = run(some(), &["rename:^model.b,to=epoch"]).unwrap_err().to_string();
     assert!(taken.contains("other state") && taken.contains("\"epoch\""), "{taken}");
+}
+
+#[test]
+fn what_marks_a_tensor_goes_with_it() {
+    let some =
+        || with_tree(r#"{"ema": {"old": 1}, "model": {"a": "A", "o": "O", "p": "P"}, "views": ["P", "T"]}"#);
+    let (a, o, p) = (r#"{"of":"model.a"}"#, r#"{"of":["model.o.0",null]}"#, r#"{"of":["model.p",null]}"#);
+    // The keys of a mapping are sorted, as JSON's are here.
+    let ema = r#""old":1"#;
+    let views = r#"[{"of":["views.0",null]},"views.1"]"#;
+    for (spec, ema, model, views, lost) in [
+        ("transpose,where=x", ema, format!(r#""a":{a},"o":{o},"p":{p}"#), views, None),
+        // In the same mapping.
+        (
+            "rename:model.p,to=model.q",
+            ema,
+            format!(r#""a":{a},"o":{o},"q":{{"of":["model.q",null]}}"#),
+            views,
+            None,
+        ),
+        // Into one that stands before it.
+        (
+            r"rename:^model\.([ap])$,to=ema.$1",
+            r#""a":{"of":"ema.a"},"old":1,"p":{"of":["ema.p",null]}"#,
+            format!(r#""o":{o}"#),
+            views,
+            None,
+        ),
+        // Out of a list.
+        (
+            "rename:^views.0,to=model.v",
+            ema,
+            format!(r#""a":{a},"o":{o},"p":{p},"v":{{"of":["model.v",null]}}"#),
+            r#"[null,"views.1"]"#,
+            Some("views"),
+        ),
+        // What holds a tensor is not what marks it.
+        (
+            r"rename:^model\.o\.0,to=model.n",
+            ema,
+            format!(r#""a":{a},"n":"model.n","o":{{"of":[null,null]}},"p":{p}"#),
+            views,
+            Some("model.o"),
+        ),
+        ("drop:model.[ap]", ema, format!(r#""o":{o}"#), views, None),
+    ] {
+        let stepped = run(some(), &[spec]).unwrap();
+        let expected = format!(r#"{{"ema":{{{ema}}},"model":{{{model}}},"views":{views}}}"#);
+        assert_eq!(tree(&stepped.catalog), expected, "{spec}");
+        let states = stepped.said.losses.iter().filter(|loss| loss.kind == LossKind::State);
+        let states: Vec<&str> = states.map(|loss| loss.what.as_str()).collect();
+        assert_eq!(states, Vec::from_iter(lost), "{spec}");
+    }
 }
 
 /// A shape, an order of its dimensions, and another shape of as many elements.
