@@ -41,6 +41,8 @@ fn main() {
     {
         return zoo::in_one_process(folders);
     }
+    // What the arguments ask of the workspace may build this program anew.
+    let program = std::env::current_exe().unwrap();
     let arguments = arguments();
     println!("{}\n", machine::machine());
     if arguments.records {
@@ -49,11 +51,11 @@ fn main() {
         records.peak_memory();
     }
     if arguments.zoo {
-        zoo::beside_cp(&arguments.disk, arguments.rounds);
+        zoo::beside_cp(&arguments.disk, arguments.rounds, &program);
     }
     let bytes = arguments.mebibytes << 20;
     if arguments.receipts {
-        Bench::new("disk", &arguments.disk, bytes, &[Kind::Torch]).with_receipts(arguments.rounds);
+        Bench::new("memory", &arguments.memory, bytes, &[Kind::Torch]).with_receipts(arguments.rounds);
     }
     if arguments.kinds.is_empty() {
         return;
