@@ -17,7 +17,7 @@ mod recover;
 mod set;
 
 pub use disk::Identity;
-pub use recover::{Recovered, recover};
+pub use recover::{Recovered, recover, recover_seeing};
 
 use crate::fault;
 use crate::stage::{Destination, Kind, Stage, check_relative, is_stage};

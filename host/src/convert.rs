@@ -8,7 +8,7 @@
 
 use crate::bridge;
 use crate::cast::tally;
-use crate::commit::{CommitOptions, Identity, StagedFile, check_free, recover};
+use crate::commit::{CommitOptions, Identity, StagedFile, check_free, recover_seeing};
 use crate::copy::copy;
 use crate::fault;
 use crate::logical::Logical;
@@ -108,13 +108,13 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
             (vec![models::of_records(&source, format, &divided, &target, request, run)?], divided.tensors)
         }
         // Whatever probing finds wrong, reading says of the models that there are.
-        _ if writes_records => {
+        probed if writes_records => {
             let divided = bridge::steps::to_records(steps)?;
-            let models = models::read(&source, plugins, &target, request, run)?;
+            let models = models::read(&source, probed, plugins, &target, request, run)?;
             let asked = bridge::Asked { request, divided: &divided, folder: &folder, target: &target };
             return bridge::convert(models, &asked, plugins, run, watch, started);
         }
-        _ => (models::read(&source, plugins, &target, request, run)?, steps),
+        probed => (models::read(&source, probed, plugins, &target, request, run)?, steps),
     };
     let selected: Vec<Selected> = models
         .iter()
@@ -153,22 +153,19 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
         return Ok(report.planned(&target.target, &layouts, started, run));
     }
 
-    report.recovered(recover(&target.destination)?);
+    let mut stale = stale::Search::new(&target.destination.folder, &layouts)?;
+    let recovered = recover_seeing(&target.destination, &mut |folder, name| stale.see(folder, name))?;
+    report.recovered(recovered.clone());
     let names = layouts.iter().flat_map(|layout| layout.files()).map(|file| file.path.as_str());
     let receipt = receipt::name_for(&target.destination);
     let names = names.chain(sidecars.names()).chain(request.receipt.then_some(receipt.as_str()));
     check_free(&target.destination, names, request.commit.force)?;
     let bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
     check_space(&target.destination.folder, bytes)?;
-    let mut stage = Stage::begin(&target.destination)?;
-    stage.supersede(stale::find(
-        &target.destination.folder,
-        &layouts,
-        &models,
-        (!request.receipt).then(|| receipt.clone()),
-        request.commit.force,
-        run,
-    )?)?;
+    let older = (!request.receipt).then(|| receipt.clone());
+    let stale = stale.find(&recovered, &models, older, request.commit.force, run)?;
+    let mut stage = Stage::begin_after(recovered, &target.destination)?;
+    stage.supersede(stale)?;
     watch.begun(bytes);
     let mut lens = Vec::new();
     for ((Planned { layout, plan, .. }, logical), model) in planned.iter().zip(&logical).zip(&models) {

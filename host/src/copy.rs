@@ -260,8 +260,10 @@ impl WindowCopy<'_> {
         end: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
-        buffer.resize(WINDOW_BYTES, 0);
-        let buffer = &mut buffer[..size(end - start)];
+        let len = size(end - start);
+        // Of a small file not a whole window: clearing it would take longer than the copy.
+        buffer.resize(len.max(buffer.len()), 0);
+        let buffer = &mut buffer[..len];
         let first = placements.partition_point(|p| p.to + p.len <= start);
         let inside = || placements[first..].iter().take_while(|p| p.to < end);
         let mut pending: Option<PendingRead> = None;

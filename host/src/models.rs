@@ -72,13 +72,14 @@ impl Model<'_> {
     }
 }
 
-/// Reads the input, and where both sides are folders, the models of its sub-folders; there is at
-/// least one.
+/// Reads the input as the format that probing found, and where both sides are folders, the models of its
+/// sub-folders; there is at least one.
 ///
 /// # Errors
 /// Whatever is wrong with one of them.
 pub fn read<'a>(
     source: &FileSource,
+    probed: Result<&'a LoadedFormat>,
     plugins: &'a Plugins,
     target: &Resolved<'_>,
     request: &Request,
@@ -88,7 +89,7 @@ pub fn read<'a>(
     let root = source.folder().to_owned();
     let may_hold_more = *source.entry() == Entry::Folder && target.target == Target::Folder;
     let mut models = Vec::new();
-    let nothing_here = match probe(plugins, source, request.from.as_deref(), run) {
+    let nothing_here = match probed {
         Ok(format) => {
             check_sides(request, &format.description, &target.format.description)?;
             models.push(reading.read(String::new(), source, format, &request.reader_options)?);

@@ -234,7 +234,7 @@ impl Sidecars {
     /// Transient, where a file changed; else i/o.
     pub fn copy(&self, input: &Path, stage: &Stage, run: &Run) -> Result<Vec<u64>> {
         let source = FileSource::at(input.to_owned(), Entry::Folder);
-        let mut buffer = vec![0; WINDOW_BYTES];
+        let mut buffer = Vec::new();
         let mut lens = Vec::with_capacity(self.names.len());
         for name in &self.names {
             if let Some((text, source)) = self.edited.get(name) {
@@ -249,6 +249,7 @@ impl Sidecars {
             let len = source.len(file);
             let output = stage.create(name, Some(len))?;
             let mut offset = 0;
+            buffer.resize(WINDOW_BYTES, 0);
             while offset < len {
                 run.check_cancelled()?;
                 let part = usize::try_from(len - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);

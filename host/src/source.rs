@@ -3,7 +3,7 @@
 
 use crate::commit::Identity;
 use std::collections::{HashMap, VecDeque};
-use std::fs::{File, Metadata};
+use std::fs::{DirEntry, File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -214,7 +214,7 @@ impl FileSource {
     }
 
     /// The names of what `is_wanted` in a folder, sorted.
-    fn entries(&self, folder: &str, is_wanted: impl Fn(&str, &Path) -> bool) -> Result<Vec<String>> {
+    fn entries(&self, folder: &str, is_wanted: impl Fn(&str, &DirEntry) -> bool) -> Result<Vec<String>> {
         if !folder.is_empty() {
             check_name(folder)?;
         }
@@ -224,7 +224,7 @@ impl FileSource {
         for entry in std::fs::read_dir(&path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
-            if !is_wanted(&name, &entry.path()) {
+            if !is_wanted(&name, &entry) {
                 continue;
             }
             names.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
@@ -297,14 +297,14 @@ impl Source for FileSource {
             return Ok(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect());
         }
         let (folder, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
-        self.entries(folder, |name, path| name.starts_with(start) && path.is_file())
+        self.entries(folder, |name, entry| name.starts_with(start) && entry.path().is_file())
     }
 
     fn folders(&self, folder: &str) -> Result<Vec<String>> {
         if self.only.is_some() {
             return Ok(Vec::new());
         }
-        self.entries(folder, |_, path| path.is_dir())
+        self.entries(folder, |_, entry| entry.path().is_dir())
     }
 
     fn name(&self, file: FileId) -> &str {

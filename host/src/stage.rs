@@ -75,8 +75,19 @@ impl Stage {
         Self::begin_on(destination, Disk::default())
     }
 
+    /// As [`begin`](Self::begin), for who has just dealt with what dead runs left there.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn begin_after(recovered: Recovered, destination: &Destination) -> Result<Self> {
+        Self::make(destination, recovered, Disk::default())
+    }
+
     pub(crate) fn begin_on(destination: &Destination, disk: Disk) -> Result<Self> {
-        let recovered = recover(destination)?;
+        Self::make(destination, recover(destination)?, disk)
+    }
+
+    fn make(destination: &Destination, recovered: Recovered, disk: Disk) -> Result<Self> {
         let site = Site::make(destination)?;
         let (root, lock) = lock::claim(&site.parent)?;
         let stage = Self { site, root, disk, keep: false, stale: Vec::new(), recovered, _lock: lock };

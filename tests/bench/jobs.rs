@@ -112,6 +112,21 @@ impl Bench {
         print(&title, &rows, |index| Some(index & !1));
     }
 
+    /// The conversions with a receipt beside the same without one, and beside a copy of the input.
+    pub(crate) fn with_receipts(&self, rounds: usize) {
+        let mut jobs = Vec::new();
+        for (from, to) in self.conversions() {
+            let name = format!("ferry {} -> {}", from.word(), to.word());
+            let mut with = self.convert(format!("{name} --receipt"), "model", from, to, &["--receipt"]);
+            with.outputs.push(format!("{}.ferry.json", to.name("out")));
+            jobs.extend([self.convert(name, "model", from, to, &[]), with, self.cp(from, false)]);
+        }
+        let rows = self.folder.in_turns(rounds, jobs);
+        let mebibytes = self.bytes >> 20;
+        let title = format!("{}: receipts, {mebibytes} MiB in {TENSORS} tensors, {rounds} rounds", self.name);
+        print(&title, &rows, |index| Some(index / 3 * 3));
+    }
+
     /// The same conversions as a script does them, with the frameworks and the safetensors library.
     pub(crate) fn beside_python(&self) {
         let scripts = [

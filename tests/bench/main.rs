@@ -31,6 +31,8 @@ struct Arguments {
     records: bool,
     /// Whether a zoo of small models is measured.
     zoo: bool,
+    /// Whether it is measured what receipts cost.
+    receipts: bool,
 }
 
 fn main() {
@@ -39,6 +41,8 @@ fn main() {
     {
         return zoo::in_one_process(folders);
     }
+    // What the arguments ask of the workspace may build this program anew.
+    let program = std::env::current_exe().unwrap();
     let arguments = arguments();
     println!("{}\n", machine::machine());
     if arguments.records {
@@ -47,12 +51,15 @@ fn main() {
         records.peak_memory();
     }
     if arguments.zoo {
-        zoo::beside_cp(&arguments.disk, arguments.rounds);
+        zoo::beside_cp(&arguments.disk, arguments.rounds, &program);
+    }
+    let bytes = arguments.mebibytes << 20;
+    if arguments.receipts {
+        Bench::new("memory", &arguments.memory, bytes, &[Kind::Torch]).with_receipts(arguments.rounds);
     }
     if arguments.kinds.is_empty() {
         return;
     }
-    let bytes = arguments.mebibytes << 20;
     let disk = Bench::new("disk", &arguments.disk, bytes, &arguments.kinds);
     disk.beside_cp(arguments.rounds, &[]);
     disk.beside_cp(arguments.rounds, &["--sync"]);
@@ -79,6 +86,7 @@ fn arguments() -> Arguments {
         kinds: Vec::new(),
         records: false,
         zoo: false,
+        receipts: false,
     };
     let mut given = called().into_iter();
     while let Some(flag) = given.next() {
@@ -90,12 +98,13 @@ fn arguments() -> Arguments {
             "--mebibytes" => arguments.mebibytes = value.parse().expect("--mebibytes takes a number"),
             "--only" if value == "records" => arguments.records = true,
             "--only" if value == "zoo" => arguments.zoo = true,
+            "--only" if value == "receipts" => arguments.receipts = true,
             "--only" => arguments.kinds.push(kind(&value)),
             _ => panic!("unknown flag {flag}: there are --dir, --memory-dir, --rounds, --mebibytes, --only"),
         }
     }
-    if arguments.kinds.is_empty() && !arguments.records && !arguments.zoo {
-        (arguments.records, arguments.zoo) = (true, true);
+    if arguments.kinds.is_empty() && !arguments.records && !arguments.zoo && !arguments.receipts {
+        (arguments.records, arguments.zoo, arguments.receipts) = (true, true, true);
         arguments.kinds = Kind::ALL.to_vec();
     }
     arguments
@@ -105,5 +114,5 @@ fn arguments() -> Arguments {
 fn kind(word: &str) -> Kind {
     let words = Kind::ALL.map(Kind::word).join(", ");
     let found = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-    found.unwrap_or_else(|| panic!("--only takes one of records, zoo, {words}"))
+    found.unwrap_or_else(|| panic!("--only takes one of records, zoo, receipts, {words}"))
 }

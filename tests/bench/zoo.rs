@@ -21,8 +21,8 @@ const TENSORS: u64 = 12;
 /// What this program is called with, to be [`in_one_process`].
 pub(crate) const ONE_PROCESS: &str = "in-one-process";
 
-/// Measures in this folder.
-pub(crate) fn beside_cp(folder: &Path, rounds: usize) {
+/// Measures in this folder. `program` is this program.
+pub(crate) fn beside_cp(folder: &Path, rounds: usize, program: &Path) {
     let folder = Folder::new(folder);
     let (models, manifest) = (folder.path("in"), folder.path("zoo.toml"));
     std::fs::create_dir_all(&models).unwrap();
@@ -40,7 +40,7 @@ pub(crate) fn beside_cp(folder: &Path, rounds: usize) {
     cp.args(["-c", lines, "sh"]).args([&models, &folder.path("copies")]);
     let mut run = ferry.command(["run", "--quiet"]);
     run.arg(&manifest);
-    let mut together = Command::new(std::env::current_exe().unwrap());
+    let mut together = Command::new(program);
     together.arg(ONE_PROCESS).args([&*models, &folder.path("together"), ferry.plugin_folder()]);
     let job = |name: &str, command: Command, outputs: &[&str]| Job {
         name: name.to_owned(),

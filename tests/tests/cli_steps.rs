@@ -112,3 +112,16 @@ fn steps_and_recipes_are_listed_shown_and_turned_round() {
     run(&ferry, &[&"steps", &"--inverse", &"drop:x"]).expect(2).says(&["no inverse"]);
     run(&ferry, &[&"steps", &"renam"]).expect(2).says(&["did you mean \"rename\""]);
 }
+
+#[test]
+fn a_parameter_is_one_wherever_it_goes() {
+    let folder = tempdir().unwrap();
+    let _ = python::script("steps_parameters.py", [folder.path()]);
+    let (input, output) = (folder.path().join("in.pt"), folder.path().join("out.pt"));
+    let steps = ["^model.weight$,to=ema.weight", "^model.bias$,to=model.shift", "^list.0$,to=ema.other"];
+    let steps = steps.map(|step| format!("rename:{step}"));
+    let mut options = vec!["--part", "."];
+    steps.iter().for_each(|step| options.extend(["--step", step]));
+    let _ = Ferry::new().convert(&input, &output, &options);
+    let _ = python::script("steps_parameters.py", [folder.path().as_os_str(), OsStr::new("--check")]);
+}

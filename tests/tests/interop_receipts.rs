@@ -14,6 +14,9 @@ use tensorferry_tests::fixtures::{self, cases};
 use tensorferry_tests::model::Model;
 use tensorferry_tests::{Ferry, Outcome, python};
 
+/// Those of the fixture `example_plain`.
+const COLUMNS: usize = 4;
+
 /// Conversions with receipts, and a report of them.
 struct Zoo {
     folder: TempDir,
@@ -154,9 +157,15 @@ fn the_frameworks_read_every_record() {
     let parquet = zoo.convert(&plain, "c.parquet", &["-o", "shards=2"]);
     zoo.convert(&plain, "d.jsonl", &[]);
     zoo.convert(&plain, "e.jsonl.gz", &["--step", "take:7"]);
-    let outcome = zoo.check(&["--verbose"]).expect(0);
-    assert!(outcome.stdout.contains("5 outputs: 0 wrong, 0 not checked in full"), "{outcome}");
-    assert!(outcome.stdout.contains("; 87 records read"), "{outcome}");
+    let outcome = zoo.check(&["--verbose"]).expect(3);
+    assert!(outcome.stdout.contains("5 outputs: 0 wrong, 2 not checked in full"), "{outcome}");
+    assert!(outcome.stdout.contains("column 'img': the receipt has no digest of binary values"), "{outcome}");
+    // TFRecords and Parquet in 1, 3 and 2 files of all columns, JSON without those of bytes.
+    let columns = COLUMNS * (1 + 3 + 2) + (COLUMNS - 2) * 2;
+    assert!(
+        outcome.stdout.contains(&format!("; 87 records read, {columns} columns of files equal")),
+        "{outcome}"
+    );
     for job in &zoo.jobs {
         let receipt = job.receipt.as_ref().unwrap();
         zoo.ferry.run(["verify", receipt]).expect(0);
@@ -190,4 +199,30 @@ fn the_frameworks_read_every_record() {
         assert!(outcome.stdout.contains(said), "no {said:?}: {outcome}");
     }
     zoo.ferry.run(["verify", parquet.to_str().unwrap()]).expect(4);
+}
+
+#[test]
+fn the_frameworks_compare_the_values_of_records() {
+    let mut zoo = Zoo::new();
+    // Every type that a digest is of, lists, lists within lists, nulls in all of them.
+    let made = zoo.at("made.parquet");
+    let _ = python::script("parquet_types.py", [&made]);
+    zoo.convert(&made, "all.parquet", &[]);
+    let in_json = "map:drop,columns=bytes lists_of_bytes date32 date64 times zoned lists_of_times";
+    zoo.convert(&made, "all.jsonl.gz", &["--step", in_json]);
+    let in_tfrecord = "map:drop,columns=date32 date64 times zoned lists_of_times lists lists_of_lists large";
+    zoo.convert(&made, "all.tfrecord", &["--step", in_tfrecord]);
+    let outcome = zoo.check(&[]).expect(0);
+    assert!(outcome.stdout.contains("3 outputs: 0 wrong, 0 not checked in full"), "{outcome}");
+
+    // As many records with the same columns, in another order.
+    for name in ["all.parquet", "all.jsonl.gz", "all.tfrecord"] {
+        let other = zoo.at(&format!("other.{name}"));
+        zoo.ferry.convert(&zoo.at(name), &other, &["--step", "shuffle:100,seed=5"]);
+        fs::copy(&other, zoo.at(name)).unwrap();
+        admit(&receipt::path_for(&zoo.at(name)), &zoo.at(name));
+    }
+    let outcome = zoo.check(&[]).expect(1);
+    assert!(outcome.stdout.contains("3 outputs: 3 wrong"), "{outcome}");
+    assert_eq!(outcome.stdout.matches("column 'int32' has other values").count(), 3, "{outcome}");
 }

@@ -5,13 +5,13 @@
 //! A set is given up, not finished, when somebody else has written under its names since. Stages of other
 //! users, and those that another run holds, are left alone.
 
-use super::disk::{Disk, failed, stat};
+use super::disk::{Disk, each_name, failed, stat};
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
 use super::set::{self, Move};
 use crate::stage::{Destination, WithoutLocks, is_stage, lock, new_folder, places, remove};
 use std::collections::HashSet;
-use std::fs;
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -34,28 +34,46 @@ pub struct Recovered {
 /// Usage, where something else than a folder is in the way; i/o, where the folder cannot be read. What is
 /// wrong with one stage becomes a note, and the stage stays.
 pub fn recover(destination: &Destination) -> Result<Recovered> {
+    recover_seeing(destination, &mut |_, _| ())
+}
+
+/// As [`recover`]. `see` is told the folders that are looked through, links resolved, and each name in them:
+/// who needs the names too need not list a folder a second time. They are those from before anything was
+/// finished.
+///
+/// # Errors
+/// As [`recover`].
+pub fn recover_seeing(destination: &Destination, see: &mut dyn FnMut(&Path, &OsStr)) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for parent in places(destination)? {
-        recover_in(&parent, Disk::default(), &mut recovered)?;
+        recover_in(&parent, Disk::default(), &mut recovered, see)?;
     }
     Ok(recovered)
 }
 
-fn recover_in(parent: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()> {
-    let entries = match fs::read_dir(parent) {
+fn recover_in(
+    parent: &Path,
+    disk: Disk,
+    recovered: &mut Recovered,
+    see: &mut dyn FnMut(&Path, &OsStr),
+) -> Result<()> {
+    let mut stages = Vec::new();
+    let listed = each_name(parent, |name| {
+        if is_stage(name) {
+            stages.push(parent.join(name));
+        }
+        see(parent, name);
+    });
+    match listed {
         // One may be allowed to write where one may not look.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
             return Ok(());
         }
-        entries => entries.map_err(failed("look for unfinished outputs in", parent))?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed("look for unfinished outputs in", parent))?;
-        if !is_stage(&entry.file_name()) || !is_ours(&entry.path()) {
-            continue;
-        }
-        if let Err(error) = recover_stage(&entry.path(), parent, disk, recovered) {
-            recovered.notes.push(format!("{} was left by an earlier run: {error}", entry.path().display()));
+        listed => listed.map_err(failed("look for unfinished outputs in", parent))?,
+    }
+    for stage in stages.iter().filter(|stage| is_ours(stage)) {
+        if let Err(error) = recover_stage(stage, parent, disk, recovered) {
+            recovered.notes.push(format!("{} was left by an earlier run: {error}", stage.display()));
         }
     }
     Ok(())

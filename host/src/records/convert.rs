@@ -180,21 +180,17 @@ impl Destined<'_> {
             return Ok(report.planned_records(plan.files(), flows.rows(), started, run));
         }
 
-        report.recovered(recover(&target.destination)?);
+        let recovered = recover(&target.destination)?;
+        report.recovered(recovered.clone());
         let receipt = receipt::name_for(&target.destination);
         let names = plan.files().iter().map(String::as_str);
         let names = names.chain(request.receipt.then_some(receipt.as_str()));
         check_free(&target.destination, names, request.commit.force)?;
-        let mut stage = Stage::begin(&target.destination)?;
         let older = (!request.receipt).then(|| receipt.clone());
-        stage.supersede(stale::find(
-            &target.destination.folder,
-            &[],
-            &[],
-            older,
-            request.commit.force,
-            run,
-        )?)?;
+        let stale = stale::Search::new(&target.destination.folder, &[])?;
+        let stale = stale.find(&recovered, &[], older, request.commit.force, run)?;
+        let mut stage = Stage::begin_after(recovered, &target.destination)?;
+        stage.supersede(stale)?;
         let columns = hashed(&schema).into_iter().flatten().collect();
         let mut hasher = request.receipt.then(|| RowHasher::new(columns, plan.files().len()));
         watch.begun(bytes);

@@ -8,13 +8,14 @@
 //! - one that gets another name keeps its place in its mapping under another key, if the new name begins
 //!   with that mapping's path; else it moves to the deepest mapping whose path the new name begins with;
 //! - so does what a step adds;
+//! - what marks a tensor alone (that it is a parameter, attributes that were set on it) goes where it goes;
 //! - an object that is made of several tensors (a sparse one, say) and loses one, or has one renamed,
 //!   leaves its mapping, and its other tensors go where their names lead.
 //!
 //! What is lost in that is said. A tree that names no tensors only describes, and stays as it is.
 
 use crate::part::join;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId, Tree};
 
 /// What becomes of a tensor of the old catalog.
@@ -41,7 +42,7 @@ pub fn replant(
     limits: &Limits,
 ) -> Result<(Tree, Vec<Loss>)> {
     let Some(root) = tree.root() else { return Ok((Tree::default(), Vec::new())) };
-    let mut old = Old::of(tree, root, fates);
+    let mut old = Old::of(tree, root, fates, names);
     if old.mapping(root).is_none() {
         let why =
             "it is no mapping, so that other names have no place in it: the tensors are a flat list now";
@@ -50,13 +51,14 @@ pub fn replant(
     }
     old.keep(root);
     let losses = old.losses();
-    Ok((old.plant(root, names, added, limits)?, losses))
+    Ok((old.plant(root, added, limits)?, losses))
 }
 
 /// The old tree, and what is to be kept of it.
 struct Old<'a> {
     tree: &'a Tree,
     fates: &'a [Fate<'a>],
+    names: &'a [&'a str],
     /// The first path of each node that holds others and is reached.
     paths: HashMap<NodeId, String>,
     /// How many tensors are below each node.
@@ -64,13 +66,15 @@ struct Old<'a> {
     /// Whether a tensor left a node, or has another name, so that the node is not what it was.
     broken: Vec<bool>,
     kept: Vec<bool>,
+    /// Whether a kept node is one that marks a tensor, or a part of such a mark that has the tensor in it.
+    marks: Vec<bool>,
 }
 
 impl<'a> Old<'a> {
-    fn of(tree: &'a Tree, root: NodeId, fates: &'a [Fate<'a>]) -> Self {
+    fn of(tree: &'a Tree, root: NodeId, fates: &'a [Fate<'a>], names: &'a [&'a str]) -> Self {
         let (below, broken) = (Vec::with_capacity(tree.len()), Vec::with_capacity(tree.len()));
-        let mut old =
-            Self { tree, fates, paths: HashMap::new(), below, broken, kept: vec![false; tree.len()] };
+        let (kept, marks) = (vec![false; tree.len()], vec![false; tree.len()]);
+        let mut old = Self { tree, fates, names, paths: HashMap::new(), below, broken, kept, marks };
         for node in tree.nodes() {
             let own = u64::from(node.kind == NodeKind::TENSOR);
             let add = |sum: u64, child: &NodeId| sum.saturating_add(old.below[child.0 as usize]);
@@ -85,6 +89,10 @@ impl<'a> Old<'a> {
             old.broken.push(broken);
         }
         old.walk(root);
+        for (tensor, value) in old.marked() {
+            let fate = fates.get(tensor.0 as usize);
+            old.broken[value.0 as usize] |= !matches!(fate, Some(Fate::Stays(_)));
+        }
         old
     }
 
@@ -98,6 +106,15 @@ impl<'a> Old<'a> {
 
     fn is_broken(&self, id: NodeId) -> bool {
         self.broken[id.0 as usize]
+    }
+
+    fn is_container(&self, id: NodeId) -> bool {
+        matches!(self.node(id).kind, NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE)
+    }
+
+    /// Whether there is one tensor in a node.
+    fn holds_one(&self, id: NodeId) -> bool {
+        self.below[id.0 as usize] == 1
     }
 
     fn fate(&self, node: &Node) -> Option<Fate<'a>> {
@@ -142,21 +159,48 @@ impl<'a> Old<'a> {
         self.node(id).as_text().map(str::to_owned).or_else(number).unwrap_or_else(|| "?".to_owned())
     }
 
-    /// The one tensor that a node is, with whatever is said of it, and what becomes of that.
-    fn leaf(&self, id: NodeId) -> Option<Fate<'a>> {
-        let mut node = self.node(id);
-        while node.kind != NodeKind::TENSOR {
-            let is_one = self.below[id.0 as usize] == 1
-                && !matches!(node.kind, NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE);
-            let child = node.children.iter().find(|child| is_one && self.below[child.0 as usize] == 1)?;
-            node = self.node(*child);
+    /// The one tensor that a value is, with whatever marks it. A tensor among the arguments of an object is
+    /// what the object is if it has the object's name, which is the value's `place`.
+    fn leaf(&self, value: NodeId, place: impl FnOnce() -> String) -> Option<&'a Node> {
+        if !self.holds_one(value) || self.is_container(value) {
+            return None;
         }
-        self.fate(node)
+        let (mut id, mut is_argument) = (value, false);
+        while self.node(id).kind != NodeKind::TENSOR {
+            is_argument |= self.is_container(id);
+            id = *self.node(id).children.iter().find(|child| self.holds_one(**child))?;
+        }
+        let node = self.node(id);
+        let name = || self.names.get(node.as_tensor()?.0 as usize).copied();
+        (!is_argument || name() == Some(place().as_str())).then_some(node)
+    }
+
+    /// The values of a mapping or a list, and the keys by which they are found there.
+    fn values(&self, node: &'a Node) -> impl Iterator<Item = (Place, NodeId)> {
+        let step = match node.kind {
+            NodeKind::MAP => 2,
+            NodeKind::LIST | NodeKind::TUPLE => 1,
+            // More than any node has.
+            _ => usize::MAX,
+        };
+        let entries = node.children.chunks_exact(step).enumerate();
+        entries.map(|(index, entry)| match *entry {
+            [key, value] => (Place::Key(key), value),
+            _ => (Place::Index(index), entry[0]),
+        })
+    }
+
+    fn place(&self, path: &str, place: Place) -> String {
+        match place {
+            Place::Key(key) => join(path, &self.key(key)),
+            Place::Index(index) => join(path, &index.to_string()),
+        }
     }
 
     /// The key of a mapping's value after the step; `None` if it leaves.
     fn new_key(&self, path: &str, key: NodeId, value: NodeId) -> Option<Key<'a>> {
-        match self.leaf(value) {
+        let leaf = self.leaf(value, || self.place(path, Place::Key(key)));
+        match leaf.and_then(|leaf| self.fate(leaf)) {
             _ if self.is_broken(key) => None,
             Some(Fate::Moves(_, name)) => name_below(name, path).map(Key::New),
             _ if self.is_broken(value) => None,
@@ -172,7 +216,9 @@ impl<'a> Old<'a> {
                 continue;
             }
             let node = self.node(id);
+            let is_mark = self.marks[id.0 as usize];
             let children: Vec<NodeId> = match node.kind {
+                _ if is_mark => node.children.to_vec(),
                 NodeKind::MAP => {
                     let path = self.paths.get(&id).map_or("", String::as_str);
                     let keys = node.entries().map(|(key, value)| (self.new_key(path, key, value), value));
@@ -189,7 +235,12 @@ impl<'a> Old<'a> {
                 }
                 _ => node.children.to_vec(),
             };
-            children.into_iter().for_each(|child| self.kept[child.0 as usize] = true);
+            for child in children {
+                self.kept[child.0 as usize] = true;
+                // What is kept of a mapping with its tensor renamed is a mark; see `leaf`.
+                let begins = self.is_container(id) && !self.is_container(child) && self.is_broken(child);
+                self.marks[child.0 as usize] |= self.holds_one(child) && (is_mark || begins);
+            }
         }
     }
 
@@ -197,9 +248,10 @@ impl<'a> Old<'a> {
         let mut losses = Vec::new();
         for id in self.ids() {
             let (node, Some(path)) = (self.node(id), self.paths.get(&id)) else { continue };
+            let is_kept = self.kept[id.0 as usize] && !self.marks[id.0 as usize];
             let why = match node.kind {
                 NodeKind::LIST | NodeKind::TUPLE
-                    if node.children.iter().any(|child| self.is_broken(*child)) =>
+                    if is_kept && node.children.iter().any(|child| self.is_broken(*child)) =>
                 {
                     "a tensor in it was left out or renamed: None has its place"
                 }
@@ -215,16 +267,11 @@ impl<'a> Old<'a> {
     }
 
     /// The new tree.
-    fn plant(
-        &self,
-        root: NodeId,
-        names: &[&'a str],
-        added: &[(TensorId, &'a str)],
-        limits: &Limits,
-    ) -> Result<Tree> {
-        let mut coming = self.coming(root, names, added);
+    fn plant(&self, root: NodeId, added: &[(TensorId, &'a str)], limits: &Limits) -> Result<Tree> {
+        let mut coming = self.coming(root, added);
         let mut tree = Tree::default();
         let mut at = vec![NodeId(0); self.tree.len()];
+        let mut marks = HashMap::new();
         for id in self.ids().filter(|id| self.kept[id.0 as usize]) {
             let node = self.node(id);
             let planted = match (node.kind, self.fate(node)) {
@@ -240,9 +287,13 @@ impl<'a> Old<'a> {
                         entries.push((key, at[value.0 as usize]));
                     }
                     let coming = coming.remove(&id).unwrap_or_default();
-                    for (key, tensor) in coming {
+                    for (key, comer) in coming {
                         let key = tree.push(Node::text(key), limits)?;
-                        entries.push((key, tree.push(Node::tensor(tensor), limits)?));
+                        let value = match comer {
+                            Comer::Plain(tensor) => tree.push(Node::tensor(tensor), limits)?,
+                            Comer::Marked(mark) => self.plant_mark(mark, &mut marks, &mut tree, limits)?,
+                        };
+                        entries.push((key, value));
                     }
                     check_keys(&tree, &entries, path)?;
                     Node::map(&node.class, &entries)
@@ -250,7 +301,8 @@ impl<'a> Old<'a> {
                 (_, Some(Fate::Stays(tensor) | Fate::Moves(tensor, _))) => Node::tensor(tensor),
                 _ => {
                     let mut node = node.clone();
-                    let leaves_holes = matches!(node.kind, NodeKind::LIST | NodeKind::TUPLE);
+                    let leaves_holes =
+                        matches!(node.kind, NodeKind::LIST | NodeKind::TUPLE) && !self.marks[id.0 as usize];
                     for child in &mut node.children {
                         let is_hole = leaves_holes && self.is_broken(*child);
                         *child =
@@ -265,14 +317,53 @@ impl<'a> Old<'a> {
         Ok(tree)
     }
 
+    /// Plants a tensor with its marks in a mapping that may stand before them. `planted` are the nodes that
+    /// were planted so: marks that have parts in common cost these once.
+    fn plant_mark(
+        &self,
+        mark: NodeId,
+        planted: &mut HashMap<NodeId, NodeId>,
+        tree: &mut Tree,
+        limits: &Limits,
+    ) -> Result<NodeId> {
+        let (mut open, mut parts) = (vec![mark], BTreeSet::new());
+        while let Some(id) = open.pop() {
+            if !planted.contains_key(&id) && parts.insert(id.0) {
+                open.extend_from_slice(&self.node(id).children);
+            }
+        }
+        // Children stand before their parents.
+        for id in parts.into_iter().map(NodeId) {
+            let mut node = match self.fate(self.node(id)) {
+                Some(Fate::Stays(tensor) | Fate::Moves(tensor, _)) => Node::tensor(tensor),
+                _ => self.node(id).clone(),
+            };
+            node.children.iter_mut().for_each(|child| *child = planted[&*child]);
+            planted.insert(id, tree.push(node, limits)?);
+        }
+        Ok(planted[&mark])
+    }
+
+    /// The tensors that are marked, each with the value that it is of its mapping or list.
+    fn marked(&self) -> HashMap<TensorId, NodeId> {
+        let mut values = HashMap::new();
+        for id in self.ids() {
+            let Some(path) = self.paths.get(&id) else { continue };
+            for (place, value) in self.values(self.node(id)) {
+                let is_marked = !self.node(value).children.is_empty();
+                let leaf = is_marked.then(|| self.leaf(value, || self.place(path, place))).flatten();
+                if let Some(tensor) = leaf.and_then(Node::as_tensor) {
+                    values.entry(tensor).or_insert(value);
+                }
+            }
+        }
+        values
+    }
+
     /// The tensors that come into each mapping: those that are new, and those that the old tree names and
     /// whose place in it is not kept.
-    fn coming(
-        &self,
-        root: NodeId,
-        names: &[&'a str],
-        added: &[(TensorId, &'a str)],
-    ) -> HashMap<NodeId, Vec<(&'a str, TensorId)>> {
+    fn coming(&self, root: NodeId, added: &[(TensorId, &'a str)]) -> HashMap<NodeId, Vec<(&'a str, Comer)>> {
+        let marked = self.marked();
         let mut mappings: HashMap<&str, NodeId> = HashMap::new();
         let mut has_place: HashSet<TensorId> = HashSet::new();
         let mut homeless: Vec<TensorId> = Vec::new();
@@ -287,27 +378,41 @@ impl<'a> Old<'a> {
                 None => {}
             }
         }
-        let mut coming: HashMap<NodeId, Vec<(&'a str, TensorId)>> = HashMap::new();
-        let mut send = |name: &'a str, tensor: TensorId| {
+        let mut coming: HashMap<NodeId, Vec<(&'a str, Comer)>> = HashMap::new();
+        let mut send = |name: &'a str, comer: Comer| {
             // From the longest path to the shortest.
             let ends = name.rmatch_indices('.').map(|(end, _)| (&name[..end], &name[end + 1..]));
             let found = ends.filter_map(|(path, key)| Some((*mappings.get(path)?, key))).next();
             let (mapping, key) = found.or_else(|| Some((self.mapping(root)?, name))).unwrap_or((root, name));
-            coming.entry(mapping).or_default().push((key, tensor));
+            coming.entry(mapping).or_default().push((key, comer));
         };
         for tensor in homeless {
             if !has_place.insert(tensor) {
                 continue;
             }
+            let comer = |place| marked.get(&tensor).map_or(Comer::Plain(place), |mark| Comer::Marked(*mark));
             match self.fates.get(tensor.0 as usize) {
-                Some(&Fate::Stays(place)) => send(names[tensor.0 as usize], place),
-                Some(&Fate::Moves(place, name)) => send(name, place),
+                Some(&Fate::Stays(place)) => send(self.names[tensor.0 as usize], comer(place)),
+                Some(&Fate::Moves(place, name)) => send(name, comer(place)),
                 _ => {}
             }
         }
-        added.iter().for_each(|&(tensor, name)| send(name, tensor));
+        added.iter().for_each(|&(tensor, name)| send(name, Comer::Plain(tensor)));
         coming
     }
+}
+
+/// What comes into a mapping: a tensor, as its place in the new catalog, or the old node that marks it.
+enum Comer {
+    Plain(TensorId),
+    Marked(NodeId),
+}
+
+/// Where a value is found in the mapping or the list that it is in.
+#[derive(Clone, Copy)]
+enum Place {
+    Key(NodeId),
+    Index(usize),
 }
 
 /// The key of a mapping's value after a step.

@@ -1,6 +1,8 @@
 //! Steps against their definitions, element by element, and against their inverses.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod tree;
+
 use super::*;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
@@ -358,100 +360,6 @@ fn a_hundred_thousand_tensors_go_through_ten_steps() {
     let (few, many) = (time(10_000), time(100_000));
     // Ten times as many take ten times as long; what is quadratic would take a hundred times.
     assert!(many < few * 40, "{few:?}, {many:?}");
-}
-
-/// A tree as JSON writes it: texts are tensors, and their names are their paths.
-fn with_tree(text: &str) -> Catalog {
-    fn add(builder: &mut CatalogBuilder<'_>, value: &serde_json::Value, path: &str) -> NodeId {
-        let below = |key: &str| crate::part::join(path, key);
-        let node = match value {
-            serde_json::Value::Object(entries) => {
-                let mut nodes = Vec::new();
-                for (key, value) in entries {
-                    nodes.push((builder.node(Node::text(key)).unwrap(), add(builder, value, &below(key))));
-                }
-                Node::map("", &nodes)
-            }
-            serde_json::Value::Array(values) => {
-                let nodes = values
-                    .iter()
-                    .enumerate()
-                    .map(|(index, value)| add(builder, value, &below(&index.to_string())));
-                Node::container(NodeKind::LIST, "", nodes.collect::<Vec<_>>())
-            }
-            serde_json::Value::String(_) => {
-                let storage = builder.storage(Storage::inline(vec![0; 4])).unwrap();
-                Node::tensor(builder.tensor(path, Dtype::I32, &[1], storage, 0).unwrap())
-            }
-            other => Node::int(other.as_i64().unwrap_or(0)),
-        };
-        builder.node(node).unwrap()
-    }
-    build(|builder| {
-        let root = add(builder, &serde_json::from_str(text).unwrap(), "");
-        builder.root(root)
-    })
-}
-
-/// The tree again, each tensor by its name.
-fn tree(catalog: &Catalog) -> String {
-    fn text(catalog: &Catalog, id: NodeId) -> serde_json::Value {
-        let node = catalog.tree().get(id).unwrap();
-        match node.kind {
-            NodeKind::MAP => {
-                let entry = |(key, value): (NodeId, NodeId)| {
-                    (catalog.tree().get(key).unwrap().as_text().unwrap().to_owned(), text(catalog, value))
-                };
-                serde_json::Value::Object(node.entries().map(entry).collect())
-            }
-            NodeKind::LIST => node.children.iter().map(|child| text(catalog, *child)).collect(),
-            NodeKind::TENSOR => catalog.tensor(node.as_tensor().unwrap()).unwrap().name.clone().into(),
-            NodeKind::INT => node.as_int().into(),
-            _ => serde_json::Value::Null,
-        }
-    }
-    text(catalog, catalog.tree().root().unwrap()).to_string()
-}
-
-#[test]
-fn the_tree_follows() {
-    let some = || with_tree(r#"{"epoch": 3, "model": {"a.w": "T", "b": "T"}, "views": ["T", "T"]}"#);
-    for (spec, expected) in [
-        (
-            "transpose,where=x",
-            r#"{"epoch":3,"model":{"a.w":"model.a.w","b":"model.b"},"views":["views.0","views.1"]}"#,
-        ),
-        ("drop:model.b", r#"{"epoch":3,"model":{"a.w":"model.a.w"},"views":["views.0","views.1"]}"#),
-        (
-            "rename:a.w,to=c",
-            r#"{"epoch":3,"model":{"b":"model.b","c":"model.c"},"views":["views.0","views.1"]}"#,
-        ),
-        (
-            "rename:^model.,to=net.",
-            r#"{"epoch":3,"model":{},"net.a.w":"net.a.w","net.b":"net.b","views":["views.0","views.1"]}"#,
-        ),
-        ("drop:views.0", r#"{"epoch":3,"model":{"a.w":"model.a.w","b":"model.b"},"views":[null,"views.1"]}"#),
-        (
-            "rename:^views.1,to=model.v",
-            r#"{"epoch":3,"model":{"a.w":"model.a.w","b":"model.b","v":"model.v"},"views":["views.0",null]}"#,
-        ),
-        (
-            "tie:^model.b,to=model.c.d",
-            r#"{"epoch":3,"model":{"a.w":"model.a.w","b":"model.b","c.d":"model.c.d"},"views":["views.0","views.1"]}"#,
-        ),
-        (
-            "unstack:b$,to=b$i",
-            r#"{"epoch":3,"model":{"a.w":"model.a.w","b0":"model.b0"},"views":["views.0","views.1"]}"#,
-        ),
-    ] {
-        let stepped = run(some(), &[spec]).unwrap();
-        assert_eq!(tree(&stepped.catalog), expected, "{spec}");
-        let lost =
-            stepped.said.losses.iter().any(|loss| loss.kind == LossKind::State && loss.what == "views");
-        assert_eq!(lost, expected.contains("null"), "{spec}: {:?}", stepped.said.losses);
-    }
-    let taken = run(some(), &["rename:^model.b,to=epoch"]).unwrap_err().to_string();
-    assert!(taken.contains("other state") && taken.contains("\"epoch\""), "{taken}");
 }
 
 /// A shape, an order of its dimensions, and another shape of as many elements.

@@ -64,7 +64,8 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Checkpoint> {
         return Ok(Checkpoint::V2(prefix.to_owned()));
     }
     let prefix = DataFileName::parse(name).map(|data| data.prefix).or(name.strip_suffix(META_SUFFIX));
-    match of_prefix(source, prefix.unwrap_or(name))? {
+    // A file that is there is no prefix of others: the folder, which may be long, need not be listed.
+    match prefix.map_or_else(|| of_name(source, name), |prefix| of_prefix(source, prefix))? {
         Some(checkpoint) => Ok(checkpoint),
         None if prefix.is_some() => {
             Err(Error::malformed("the checkpoint that this file is part of has no index").file(name))
@@ -75,6 +76,17 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Checkpoint> {
 
 /// The checkpoint of a prefix. As in TensorFlow, a bundle is taken before a V1 file.
 fn of_prefix(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
+    if let Some(checkpoint) = of_name(source, prefix)? {
+        return Ok(Some(checkpoint));
+    }
+    let names = source.list(&format!("{prefix}-"))?;
+    let mut sets =
+        names.iter().filter_map(|name| ShardName::parse(name)).filter(|name| name.prefix == prefix);
+    sets.next().map(|shard| shards(source, shard)).transpose()
+}
+
+/// The checkpoint that has just this name, or whose shards do.
+fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     if source.contains(&format!("{prefix}{INDEX_SUFFIX}")) {
         return Ok(Some(Checkpoint::V2(prefix.to_owned())));
     }
@@ -84,10 +96,7 @@ fn of_prefix(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     if source.contains(prefix) && has_magic(source, source.open(prefix)?)? {
         return Ok(Some(Checkpoint::V1(vec![prefix.to_owned()])));
     }
-    let names = source.list(&format!("{prefix}-"))?;
-    let mut sets =
-        names.iter().filter_map(|name| ShardName::parse(name)).filter(|name| name.prefix == prefix);
-    sets.next().map(|shard| shards(source, shard)).transpose()
+    Ok(None)
 }
 
 /// The name of a V1 shard, or of all of them, taken apart.
