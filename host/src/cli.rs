@@ -32,6 +32,7 @@ const DIFFERENT: u8 = 1;
 
 /// Runs the program; gives its exit code.
 pub(crate) fn main() -> ExitCode {
+    tensorferry_host::allocator::keep_freed_memory();
     // clap prints help to stdout, and mistakes to stderr with exit code 2.
     let arguments = Arguments::parse();
     let run = Run::new(

@@ -3,6 +3,7 @@
 //! [`convert`](convert::convert) is the way of the data, one call for each step.
 #![deny(unsafe_code)]
 
+pub mod allocator;
 pub mod attributes;
 pub mod bridge;
 pub mod cast;
