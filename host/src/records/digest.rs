@@ -253,6 +253,11 @@ impl Values {
             DataType::Float16 => fixed(one_nan::<Float16Type>(cast(leaf)?, f16::NAN, |v| v.is_nan())),
             DataType::Float32 => fixed(one_nan::<Float32Type>(cast(leaf)?, f32::NAN, f32::is_nan)),
             DataType::Float64 => fixed(one_nan::<Float64Type>(cast(leaf)?, f64::NAN, f64::is_nan)),
+            // The same moments, whatever the zone. As text they say how far they are from UTC, and the library
+            // knows no zone by its name.
+            DataType::Timestamp(unit, Some(_)) => {
+                fixed(cast(&DataType::Timestamp(*unit, Some("+00:00".into())))?)
+            }
             leaf => fixed(cast(leaf)?),
         };
         Ok(Self { array, bytes })
@@ -316,7 +321,9 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use arrow_array::types::Int64Type;
-    use arrow_array::{Float32Array, Int32Array, Int64Array, ListArray, StringArray};
+    use arrow_array::{
+        Float32Array, Int32Array, Int64Array, ListArray, StringArray, TimestampMicrosecondArray,
+    };
     use arrow_schema::Field;
 
     fn digest(name: &str, word: &str, columns: &[(&str, ArrayRef)]) -> Vec<ContentDigest> {
@@ -371,6 +378,16 @@ mod tests {
         assert_eq!(of(&small), of(&lists));
         let nulls: ArrayRef = Arc::new(Int32Array::from(vec![None; 3]));
         assert_eq!(of(&nulls), digest("a", "int32", &[("b", small)]));
+    }
+
+    #[test]
+    fn moments_are_the_same_as_text_and_in_any_zone() {
+        let micros = vec![Some(1_500_000), None, Some(-1_000_000)];
+        let of = |array: ArrayRef| digest("a", "timestamp[us, Europe/Oslo]", &[("a", array)]);
+        let oslo = TimestampMicrosecondArray::from(micros).with_timezone("Europe/Oslo");
+        let text = vec![Some("1970-01-01T00:00:01.5Z"), None, Some("1970-01-01T00:59:59+01:00")];
+        assert_eq!(of(Arc::new(oslo.clone())), of(Arc::new(StringArray::from(text))));
+        assert_eq!(of(Arc::new(oslo.clone())), of(Arc::new(oslo.with_timezone("UTC"))));
     }
 
     #[test]
