@@ -288,23 +288,28 @@ where
 
 /// What some values range over.
 fn range_of_values<N: Number>(values: &[N]) -> Range {
-    let mut range =
-        Range { nan: values.iter().filter(|value| value.is_nan()).count() as u64, ..Range::default() };
-    let Some(&first) = values.iter().find(|value| !value.is_nan()) else { return range };
-    // Four at a time, so that no comparison waits for the one before.
-    let (mut low, mut high) = ([first; 4], [first; 4]);
-    let (fours, rest) = values.as_chunks::<4>();
-    let mut see = |lane: usize, value: N| {
-        // False for what is not a number.
-        low[lane] = if value < low[lane] { value } else { low[lane] };
-        high[lane] = if value > high[lane] { value } else { high[lane] };
+    let Some(&first) = values.iter().find(|value| !value.is_nan()) else {
+        return Range { nan: values.len() as u64, ..Range::default() };
     };
-    for four in fours {
-        for (lane, &value) in four.iter().enumerate() {
-            see(lane, value);
+    // Eight at a time, so that no comparison waits for the one before.
+    let (mut low, mut high, mut nan) = ([first; 8], [first; 8], 0);
+    // So many that the counts, one for each place, do not overflow.
+    for values in values.chunks(1 << 20) {
+        let mut nans = [0_u32; 8];
+        let mut see = |lane: usize, value: N| {
+            // False for what is not a number.
+            low[lane] = if value < low[lane] { value } else { low[lane] };
+            high[lane] = if value > high[lane] { value } else { high[lane] };
+            nans[lane] += u32::from(value.is_nan());
+        };
+        let (eights, rest) = values.as_chunks::<8>();
+        for eight in eights {
+            (0..8).for_each(|lane| see(lane, eight[lane]));
         }
+        rest.iter().for_each(|&value| see(0, value));
+        nan += nans.into_iter().map(u64::from).sum::<u64>();
     }
-    rest.iter().for_each(|&value| see(0, value));
+    let mut range = Range { nan, ..Range::default() };
     for (low, high) in low.into_iter().zip(high) {
         low.put(high, &mut range);
     }
