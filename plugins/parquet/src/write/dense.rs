@@ -93,7 +93,7 @@ impl Dense {
             data_begins: 0,
         };
         chunk.write(&leaves)?;
-        let statistics = self.has_statistics.then(|| statistics::of(&leaves)).flatten();
+        let statistics = self.has_statistics.then(|| statistics::of(&leaves, &dictionary)).flatten();
         chunk.metadata(offset, statistics).map(Some)
     }
 }

@@ -12,7 +12,7 @@
 use super::leaf::{Leaf, Values};
 use super::levels::put_varint;
 use super::statistics::extremes;
-use std::ops::Range;
+use std::ops::{BitOr, Range};
 
 /// Values between the least and the greatest, at most: the table stays in the cache.
 const MOST_RANGE: usize = 1 << 18;
@@ -35,7 +35,8 @@ pub(super) struct Dictionary<T> {
 }
 
 /// A whole number.
-pub(super) trait Whole: Copy + Ord {
+pub(super) trait Whole: Copy + Ord + BitOr<Output = Self> {
+    const ZERO: Self;
     /// How far it is from the least of some.
     fn distance(self, least: Self) -> usize;
     /// The number so far from it.
@@ -47,6 +48,8 @@ pub(super) trait Whole: Copy + Ord {
 macro_rules! whole {
     ($type:ty) => {
         impl Whole for $type {
+            const ZERO: Self = 0;
+
             #[inline]
             fn distance(self, least: Self) -> usize {
                 usize::try_from(self.wrapping_sub(least).cast_unsigned()).unwrap_or(usize::MAX)
@@ -108,6 +111,16 @@ impl ChunkDictionary {
         }
     }
 
+    /// The least and the greatest value, where they are known.
+    pub(super) fn int32(&self) -> Option<(i32, i32)> {
+        if let Self::Int32(dictionary) = self { dictionary.extremes() } else { None }
+    }
+
+    /// The same of the other type.
+    pub(super) fn int64(&self) -> Option<(i64, i64)> {
+        if let Self::Int64(dictionary) = self { dictionary.extremes() } else { None }
+    }
+
     /// Appends the indices of values.
     pub(super) fn put(&self, values: &Values, range: Range<usize>, indices: &mut Indices<'_>) {
         match (self, values) {
@@ -122,10 +135,18 @@ impl ChunkDictionary {
 impl<T: Whole> Dictionary<T> {
     /// The outer `None`: the range is too wide for a table. The inner one: a dictionary saves too little.
     fn of(values: &[&[T]]) -> Option<Option<Self>> {
-        let (least, greatest) = extremes(values.iter().copied(), |value| value)?;
         let count: usize = values.iter().map(|values| values.len()).sum();
-        let range = greatest.distance(least);
-        if range >= MOST_RANGE.min(1024 + 16 * count) {
+        let most = MOST_RANGE.min(1024 + 16 * count);
+        // Numbers of few bits are told by all their bits together, which vector instructions join; others by
+        // the least and the greatest.
+        let bits = values.iter().copied().flatten().fold(T::ZERO, |bits, &value| bits | value);
+        let (least, range) = if count > 0 && bits.distance(T::ZERO) < most {
+            (T::ZERO, bits.distance(T::ZERO))
+        } else {
+            let (least, greatest) = extremes(values.iter().copied())?;
+            (least, greatest.distance(least))
+        };
+        if range >= most {
             return None;
         }
         // Each is below the length: between the least and the greatest.
@@ -149,6 +170,10 @@ impl<T: Whole> Dictionary<T> {
         let with = found.len() * width + count * bits as usize;
         let is_worth_it = 2 * with <= count * width;
         Some(is_worth_it.then_some(Self { least, indices, values: found, bits }))
+    }
+
+    fn extremes(&self) -> Option<(T, T)> {
+        Some((*self.values.first()?, *self.values.last()?))
     }
 
     fn page(&self) -> (usize, Vec<u8>) {

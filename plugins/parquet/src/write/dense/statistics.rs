@@ -1,13 +1,14 @@
 //! The statistics of a chunk: its extremes. Floats have IEEE 754's total order there, as the schema's column
 //! orders say, and those that are no numbers are only counted.
 
+use super::dictionary::ChunkDictionary;
 use super::leaf::{Leaf, Values};
 use crate::write::encode::STATISTICS_BYTES;
 use parquet::data_type::ByteArray;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 
 /// The statistics of the values of a chunk, which is not empty.
-pub(super) fn of(leaves: &[Leaf]) -> Option<Statistics> {
+pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statistics> {
     macro_rules! all {
         ($kind:ident) => {
             leaves.iter().filter_map(|leaf| match &leaf.values {
@@ -17,35 +18,50 @@ pub(super) fn of(leaves: &[Leaf]) -> Option<Statistics> {
         };
     }
     macro_rules! whole {
-        ($kind:ident) => {{
-            let (min, max) = extremes(all!($kind).map(|numbers| &numbers[..]), |number| number)?;
+        ($kind:ident, $found:expr) => {{
+            let (min, max) = match $found {
+                Some(found) => found,
+                None => extremes(all!($kind).map(|numbers| &numbers[..]))?,
+            };
             let statistics = ValueStatistics::new(Some(min), Some(max), None, Some(0), false);
             statistics.with_backwards_compatible_min_max(true).into()
         }};
     }
     macro_rules! float {
-        ($kind:ident, $float:ty, $key:ty) => {{
-            // As `total_cmp` does it: by the bits, those of negative numbers but the sign turned round.
-            let key = |bits: $key| bits ^ ((bits >> (<$key>::BITS - 1)).cast_unsigned() >> 1).cast_signed();
+        ($kind:ident, $float:ty) => {{
             let slices = || all!($kind).map(|numbers| &numbers[..]);
-            let nan: usize = slices().map(|numbers| numbers.iter().filter(|n| n.is_nan()).count()).sum();
-            let range = if nan == 0 {
-                extremes(slices(), |number: $float| key(number.to_bits().cast_signed()))
-            } else {
-                let numbers: Vec<$float> =
-                    slices().flatten().copied().filter(|number| !number.is_nan()).collect();
-                extremes(std::iter::once(&numbers[..]), |number| key(number.to_bits().cast_signed()))
-            };
-            let number = |found: $key| <$float>::from_bits(key(found).cast_unsigned());
-            let (min, max) = range.map(|(min, max)| (number(min), number(max))).unzip();
+            let (mut min, mut max) = ([<$float>::INFINITY; 8], [<$float>::NEG_INFINITY; 8]);
+            let (mut count, mut nan) = (0, 0);
+            for numbers in slices() {
+                // Comparisons with what is not a number are false.
+                let mut see = |lane: usize, number: $float| {
+                    min[lane] = if number < min[lane] { number } else { min[lane] };
+                    max[lane] = if number > max[lane] { number } else { max[lane] };
+                };
+                let (eights, rest) = numbers.as_chunks::<8>();
+                for eight in eights {
+                    (0..8).for_each(|lane| see(lane, eight[lane]));
+                }
+                rest.iter().for_each(|&number| see(0, number));
+                count += numbers.len();
+                nan += numbers.iter().filter(|number| number.is_nan()).count();
+            }
+            // Both zeros are equal, and -0.0 is the first in order.
+            let has = |zero: $float| slices().flatten().any(|number| number.to_bits() == zero.to_bits());
+            let zero = |found: $float, first: $float| if has(first) { first } else { found };
+            let min = min.into_iter().fold(<$float>::INFINITY, <$float>::min);
+            let max = max.into_iter().fold(<$float>::NEG_INFINITY, <$float>::max);
+            let min = if min == 0.0 { zero(0.0, -0.0) } else { min };
+            let max = if max == 0.0 { zero(-0.0, 0.0) } else { max };
+            let (min, max) = (nan < count).then_some((min, max)).unzip();
             ValueStatistics::new(min, max, None, Some(0), false).with_nan_count(Some(nan as u64)).into()
         }};
     }
     Some(match leaves.first()?.values {
-        Values::Int32(_) => whole!(Int32),
-        Values::Int64(_) => whole!(Int64),
-        Values::Float(_) => float!(Float, f32, i32),
-        Values::Double(_) => float!(Double, f64, i64),
+        Values::Int32(_) => whole!(Int32, dictionary.int32()),
+        Values::Int64(_) => whole!(Int64, dictionary.int64()),
+        Values::Float(_) => float!(Float, f32),
+        Values::Double(_) => float!(Double, f64),
         Values::Bytes(_) => {
             let values = || all!(Bytes).flat_map(|array| array.iter().flatten());
             bytes(values().min()?, values().max()?).into()
@@ -53,27 +69,23 @@ pub(super) fn of(leaves: &[Leaf]) -> Option<Statistics> {
     })
 }
 
-/// The least and the greatest key of some values.
-pub(super) fn extremes<'a, T: Copy + 'a, K: Copy + Ord>(
-    values: impl IntoIterator<Item = &'a [T]>,
-    key: impl Fn(T) -> K,
-) -> Option<(K, K)> {
+/// The least and the greatest of some whole numbers.
+pub(super) fn extremes<'a, T: Copy + Ord + 'a>(values: impl IntoIterator<Item = &'a [T]>) -> Option<(T, T)> {
     let mut values = values.into_iter().filter(|values| !values.is_empty()).peekable();
-    let first = key(values.peek()?[0]);
+    let first = values.peek()?[0];
     // Eight at a time, so that no comparison waits for the one before.
     let (mut least, mut greatest) = ([first; 8], [first; 8]);
     for values in values {
         let (eights, rest) = values.as_chunks::<8>();
         for eight in eights {
             for lane in 0..8 {
-                let key = key(eight[lane]);
-                least[lane] = least[lane].min(key);
-                greatest[lane] = greatest[lane].max(key);
+                least[lane] = least[lane].min(eight[lane]);
+                greatest[lane] = greatest[lane].max(eight[lane]);
             }
         }
         for &value in rest {
-            least[0] = least[0].min(key(value));
-            greatest[0] = greatest[0].max(key(value));
+            least[0] = least[0].min(value);
+            greatest[0] = greatest[0].max(value);
         }
     }
     Some((least.into_iter().min()?, greatest.into_iter().max()?))
