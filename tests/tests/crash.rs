@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::{Duration, Instant};
-use tensorferry_tests::ferry::run;
 use tensorferry_tests::random::Random;
 use tensorferry_tests::shape::{Scene, Shape, State};
 
@@ -74,6 +73,7 @@ mod stages {
     use std::collections::BTreeSet;
     use tensorferry_host::fault::STAGES;
     use tensorferry_tests::Outcome;
+    use tensorferry_tests::ferry::run;
 
     const SHAPES: [Shape; 4] = [Shape::File, Shape::Folder, Shape::Set, Shape::Bundle];
 

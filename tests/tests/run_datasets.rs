@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use tensorferry_tests::Outcome;
 use tensorferry_tests::random::Random;
 use tensorferry_tests::tfrecords::{Feature, example, file};
 use tensorferry_tests::zoo::{Zoo, children};
-use tensorferry_tests::{Outcome, ferry};
 
 const FOLDERS: i64 = 5;
 const FILES: i64 = 8;
@@ -226,7 +226,7 @@ fn killed_at_every_stage() {
     for stage in RUN_STAGES.iter().chain(&STAGES) {
         reset(&zoo);
         let mut command = zoo.command(&["--quiet", "--jobs", "1"]);
-        let outcome = ferry::run(command.env("FERRY_FAULT", format!("{stage}@1")));
+        let outcome = tensorferry_tests::ferry::run(command.env("FERRY_FAULT", format!("{stage}@1")));
         match outcome.code {
             None => assert!(RUN_STAGES.contains(stage), "{stage}"),
             // A job that is killed once is killed in every process.
