@@ -32,7 +32,8 @@ pub type Batched = Box<dyn RecordBatchReader + Send>;
 
 /// Opens inputs of rows.
 pub trait RecordReader: Send + Sync {
-    /// Finds the schema and the splits. The source is the set's to keep.
+    /// Finds the schema and the splits. The source is the set's to keep. For [`Purpose::ONCE`](crate::Purpose::ONCE)
+    /// both may be guessed.
     ///
     /// # Errors
     /// Whatever is wrong with the input, with its place.

@@ -61,14 +61,21 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
     let watched = Arc::new(Watched::new(sample.source()));
     let score = rules.calm(input, || rules.format.probe(&*watched, &context));
     rules.holds(score, "probing fails by i/o alone", &input());
-    let found = rules.calm(input, || {
-        let set = open(rules, watched.clone(), &context)?;
-        rows(rules, &*set, input)
-    });
-    rules.calm(input, || {
+    let for_purpose = |purpose| {
         let mut context = MemoryContext::new(limits.clone());
-        context.purpose = Purpose::LINES;
-        if let Ok(set) = open(rules, watched.clone(), &context) {
+        context.purpose = purpose;
+        context
+    };
+    let read = |context: &MemoryContext| {
+        rules.calm(input, || {
+            let set = open(rules, watched.clone(), context)?;
+            rows(rules, &*set, input)
+        })
+    };
+    let found = read(&context);
+    check_guess(rules, &found, read(&for_purpose(Purpose::ONCE)), input);
+    rules.calm(input, || {
+        if let Ok(set) = open(rules, watched.clone(), &for_purpose(Purpose::LINES)) {
             for split in 0..set.splits().len() {
                 let _ = set.json(split, ROWS as u64, &mut Vec::new());
             }
@@ -79,6 +86,20 @@ fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Resul
         rules.blames_input(error, &input());
     }
     found
+}
+
+/// Who reads an input once gets the rows that a look at all of it first would have given, or an error.
+fn check_guess(rules: &Rules<'_>, certain: &Result<Rows>, guessed: Result<Rows>, input: &dyn Fn() -> String) {
+    // What goes on for too long has been cut off.
+    let Some(guessed) = guessed.ok().filter(|rows| rows.count() <= MOST_ROWS) else { return };
+    let found = match certain {
+        Err(error) => Some(format!("{} rows and no error, where there is one: {error}", guessed.count())),
+        Ok(certain) if certain.schema != guessed.schema => Some(format!("the schema {:?}", guessed.schema)),
+        Ok(certain) => difference(&certain.batches, &guessed.batches),
+    };
+    rules.require(found.is_none(), "what is read once is what is there, or an error", || {
+        format!("{}: {}", input(), found.unwrap_or_default())
+    });
 }
 
 fn rows(rules: &Rules<'_>, set: &dyn RecordSet, input: &dyn Fn() -> String) -> Result<Rows> {
