@@ -141,11 +141,10 @@ impl Profile {
             let feature = &feature.known;
             let mut lose = |count: u64, what: &str| {
                 if count > 0 {
-                    let why = format!("{count} times {what}: null, as if it were missing");
-                    losses.push(Loss::new(LossKind::Record, String::from_utf8_lossy(key).into_owned(), why));
+                    losses.push(null(&String::from_utf8_lossy(key), count, what));
                 }
             };
-            lose(feature.unset, "a feature without a kind");
+            lose(feature.unset, WITHOUT_KIND);
             if feature.kinds == [None; 3] {
                 lose(feature.no_steps, "a list of no features, and never one of any");
             }
@@ -179,6 +178,15 @@ impl Profile {
         self.features.push(Feature::NEW);
         Ok(self.keys.add(part, key))
     }
+}
+
+/// What is said of a feature that has lists, but in this record none.
+pub(crate) const WITHOUT_KIND: &str = "a feature without a kind";
+
+/// What a null stands for that was no missing feature.
+pub(crate) fn null(column: &str, count: u64, what: &str) -> Loss {
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    Loss::new(LossKind::Record, column, format!("{times} {what}: null, as if it were missing"))
 }
 
 impl Tally for Profile {

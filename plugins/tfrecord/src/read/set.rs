@@ -7,10 +7,11 @@ use crate::files::InputFile;
 use crate::frame::{Checks, Walk};
 use crate::json;
 use crate::policy::Policy;
+use crate::profile::{WITHOUT_KIND, null};
 use arrow_schema::SchemaRef;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::records::{Batched, Batches, RecordSet, Skipped, Split};
-use tensorferry_sdk::{ByteSink, Error, Limits, Loss, LossKind, Result, Source};
+use tensorferry_sdk::{ByteSink, Error, Limits, Loss, Result, Source};
 
 /// An opened input.
 pub(super) struct TfRecordSet {
@@ -122,8 +123,7 @@ impl RecordSet for TfRecordSet {
         let unset = self.shared.unset.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Decoding { columns, .. }) = decoding {
             for (column, &count) in columns.iter().zip(&*unset).filter(|(_, count)| **count > 0) {
-                let why = format!("{count} times a feature without a kind: null, as if it were missing");
-                losses.push(Loss::new(LossKind::Record, column.name.clone(), why));
+                losses.push(null(&column.name, count, WITHOUT_KIND));
             }
         }
         losses
