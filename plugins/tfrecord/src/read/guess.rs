@@ -25,13 +25,8 @@ impl Opening<'_> {
         if self.context.purpose() != Purpose::ONCE || self.policy.skips() {
             return Ok(None);
         }
-        let pieces = self.likely_pieces()?;
         let mut profile = Profile::new(message, false, self.context.limits());
-        for piece in &pieces {
-            if !self.sample(piece, &mut profile) {
-                return Ok(None);
-            }
-        }
+        let Some(pieces) = self.likely_pieces(&mut profile)? else { return Ok(None) };
         if !profile.says_all() {
             return Ok(None);
         }
@@ -40,25 +35,30 @@ impl Opening<'_> {
         Ok(Some(Opened { table, pieces, are_checked: false }))
     }
 
-    /// Pieces that begin where records seem to.
-    fn likely_pieces(&self) -> Result<Vec<Piece>> {
+    /// Pieces that begin where records seem to, and do; `None` at the first one that does not.
+    fn likely_pieces(&self, profile: &mut Profile) -> Result<Option<Vec<Piece>>> {
         let mut pieces = Vec::new();
         for (file, input) in self.files.iter().enumerate() {
             let mut last = Piece::whole(file);
-            if input.codec == Codec::None && input.len >= WORTH_DIVIDING {
-                let mut place = ABOUT;
-                while place < input.len {
-                    self.context.check_cancelled()?;
-                    if let Some(start) = first_record(&**self.source, input.id, place, input.len)? {
-                        pieces.push(Piece { end: Some(start), ..last });
-                        last = Piece { start, ..Piece::whole(file) };
+            if !self.sample(&last, profile) {
+                return Ok(None);
+            }
+            let can_divide = input.codec == Codec::None && input.len >= WORTH_DIVIDING;
+            let mut place = if can_divide { ABOUT } else { input.len };
+            while place < input.len {
+                self.context.check_cancelled()?;
+                if let Some(start) = first_record(&**self.source, input.id, place, input.len)? {
+                    pieces.push(Piece { end: Some(start), ..last });
+                    last = Piece { start, ..Piece::whole(file) };
+                    if !self.sample(&last, profile) {
+                        return Ok(None);
                     }
-                    place += ABOUT;
                 }
+                place += ABOUT;
             }
             pieces.push(last);
         }
-        Ok(pieces)
+        Ok(Some(pieces))
     }
 
     /// Adds the first records of a piece; whether nothing was wrong with them.
