@@ -2,7 +2,7 @@
 //!
 //! Batches of records are some mebibytes long, made on one thread and dropped on another, thousands of times.
 //! Unless it is told otherwise, the C library gives such memory back to the system each time, which clears
-//! it again page by page: about a tenth of the time that it takes to convert records.
+//! it again page by page.
 
 #![expect(unsafe_code, reason = "the C library's settings are a foreign function")]
 

@@ -84,6 +84,21 @@ impl Run {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// How many notes there are.
+    #[must_use]
+    pub fn noted(&self) -> usize {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Forgets an attempt that is made again: its notes, which are those after the first `noted`, and what it
+    /// has moved, unless that counts for how fast the whole may go.
+    pub fn start_over(&self, noted: usize) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).truncate(noted);
+        if self.rate.is_none() {
+            self.moved.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Counts copied bytes, and waits where they come faster than they may.
     pub fn count(&self, bytes: u64) {
         let moved = self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes;

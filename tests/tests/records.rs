@@ -499,6 +499,22 @@ fn what_only_a_late_record_shows_is_in_the_schema() {
 }
 
 #[test]
+fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
+    let ferry = Ferry::new();
+    let folder = tempdir().unwrap();
+    let [input, output] = ["in.tfrecord", "out.parquet"].map(|name| folder.path().join(name));
+    alike_but(&input, &[("new", Feature::Ints(vec![7]))]);
+    // The receipt of an older output, and what a run that died has left.
+    ferry.convert(&input, &output, &["--receipt"]);
+    std::fs::remove_file(&output).unwrap();
+    std::fs::create_dir(folder.path().join(".ferry-stage-abandoned")).unwrap();
+    let said = ferry.convert(&input, &output, &[]).stderr;
+    for note in ["may be taken for a part of it", "removed what 1 earlier runs had left"] {
+        assert_eq!(said.matches(note).count(), 1, "{note}: {said}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_late_record_names_it() {
     let ferry = Ferry::new();
     let folder = tempdir().unwrap();

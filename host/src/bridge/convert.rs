@@ -20,6 +20,7 @@ use crate::source::FileSource;
 use crate::stored::Stored;
 use crate::target::Resolved;
 use crate::watch::{Used, Watch};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tensorferry_sdk::{CatalogView, Context, Error, Loss, LossKind, Result, TensorId};
@@ -86,7 +87,8 @@ pub fn convert(
     sidecars.notes().iter().for_each(|note| run.note(note));
     let bytes = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
     let through = Through { model: &model, made: &*made.1, rows: made.0, steps: &divided.records, lost, run };
-    let destined = Destined { target, request, plugins, errand: &model.errand, run };
+    let recovered = RefCell::default();
+    let destined = Destined { target, request, plugins, errand: &model.errand, run, recovered: &recovered };
     let report = destined.write(&through, bytes, watch, started)?;
     drop(through);
     drop(made);

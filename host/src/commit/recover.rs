@@ -28,6 +28,15 @@ pub struct Recovered {
     pub notes: Vec<String>,
 }
 
+impl Recovered {
+    /// Adds what was found later.
+    pub fn append(&mut self, later: Self) {
+        self.finished.extend(later.finished);
+        self.removed += later.removed;
+        self.notes.extend(later.notes);
+    }
+}
+
 /// Finishes or removes what dead runs left where this destination's stage would be.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use super::flow::Flow;
 use super::rows::{self, Rows};
 use super::steps::{self, Origin};
 use super::write::{Written, write};
-use crate::commit::{Identity, StagedFile, check_free, recover};
+use crate::commit::{Identity, Recovered, StagedFile, check_free, recover};
 use crate::convert::Request;
 use crate::errand::{Errand, purpose};
 use crate::fault;
@@ -23,6 +23,7 @@ use crate::steps::{Step, parse};
 use crate::target::Resolved;
 use crate::watch::{Ready, Used, Watch};
 use arrow_schema::SchemaRef;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Instant;
 use tensorferry_sdk::{Context, Entry, Error, Format, Loss, Options, Purpose, Result, Side, arrow_schema};
@@ -48,12 +49,13 @@ pub fn convert(
         request.unit.as_ref().map_or_else(|| given.clone(), |unit| unit.reader_options(format, given));
     let steps = parse(&request.steps)?;
     steps::check(&steps)?;
+    let recovered = RefCell::default();
     let read = |purpose| {
         let errand = Errand::new(run, purpose).with_new_output(target.is_new_folder());
         let rows = rows::open(source, format, &options, &errand)?;
         let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
         let through = Through { rows: &rows, steps: &steps, run };
-        let target = Destined { target, request, plugins, errand: &errand, run };
+        let target = Destined { target, request, plugins, errand: &errand, run, recovered: &recovered };
         let report = target.write(&through, bytes, watch, started)?;
         rows.close()?;
         Ok(report)
@@ -152,6 +154,8 @@ pub(crate) struct Destined<'a> {
     pub(crate) plugins: &'a Plugins,
     pub(crate) errand: &'a Errand<'a>,
     pub(crate) run: &'a Run,
+    /// What dead runs had left there, over all attempts to write.
+    pub(crate) recovered: &'a RefCell<Recovered>,
 }
 
 impl Destined<'_> {
@@ -180,7 +184,9 @@ impl Destined<'_> {
             return Ok(report.planned_records(plan.files(), flows.rows(), started, run));
         }
 
-        let recovered = recover(&target.destination)?;
+        let mut recovered = self.recovered.borrow_mut();
+        recovered.append(recover(&target.destination)?);
+        let recovered = recovered.clone();
         report.recovered(recovered.clone());
         let receipt = receipt::name_for(&target.destination);
         let names = plan.files().iter().map(String::as_str);

@@ -5,7 +5,6 @@ use crate::plugins::LoadedFormat;
 use crate::run::Run;
 use crate::source::FileSource;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tensorferry_sdk::records::{RecordReader, RecordSet, Skipped};
 use tensorferry_sdk::{
     Capabilities, Description, Error, ErrorKind, Format, Loss, LossKind, Options, Purpose, Result, Side,
@@ -62,11 +61,12 @@ pub fn open<'a>(
 /// # Errors
 /// What `read` gives.
 pub fn read_once<T>(otherwise: Purpose, run: &Run, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
+    let noted = run.noted();
     match read(Purpose::ONCE) {
         Err(error)
             if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
         {
-            run.moved.store(0, Ordering::Relaxed);
+            run.start_over(noted);
             read(otherwise)
         }
         read => read,

@@ -153,8 +153,8 @@ pub(crate) fn take_varints(mut bytes: &[u8], mut visit: impl FnMut(u64)) -> Resu
         } else if ends == 0 {
             visit(take_long_varint(&mut bytes)?);
         } else {
-            // Up to the first byte without the high bit, and from there up to the second: taking two at
-            // once halves the time, since where the next begins is known only when this one has been found.
+            // Up to the first byte without the high bit, and from there up to the second: of two at
+            // once the second need not wait for where the first one ends.
             let first = ends ^ (ends - 1);
             let others = ends & !first;
             visit(joined(word & first));

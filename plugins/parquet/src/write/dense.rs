@@ -1,7 +1,7 @@
 //! The chunks of columns without holes: every row has its value, or a list of at least one. Then levels are
 //! runs and bits, numbers lie in memory as they lie in a page, and whole numbers of a narrow range find
 //! their place in a dictionary by a table. The library looks at every value for each of these, which takes
-//! several times as long as all the rest of a conversion; it writes the columns that are none of these.
+//! about as long as all the rest of a conversion; it writes the columns that are none of these.
 //!
 //! A chunk is `[dictionary page] data page...`, each page a header and its body, compressed as a whole:
 //!
