@@ -1,0 +1,52 @@
+//! Conversion of tensors and records between file formats: the engine of `ferry`, as a library.
+#![deny(unsafe_code)]
+
+mod bridge;
+mod context;
+mod convert;
+mod formats;
+mod publish;
+mod read;
+mod receipt;
+mod records;
+mod steps;
+mod tensors;
+mod write;
+
+/// The rooms of the engine, for `ferry` itself. They are no part of the promise that versions make.
+#[doc(hidden)]
+pub mod engine {
+    pub mod context {
+        pub use crate::context::*;
+    }
+    pub mod formats {
+        pub use crate::formats::*;
+    }
+    pub mod read {
+        pub use crate::read::*;
+    }
+    pub mod publish {
+        pub use crate::publish::*;
+    }
+    pub mod tensors {
+        pub use crate::tensors::*;
+    }
+    pub mod steps {
+        pub use crate::steps::*;
+    }
+    pub mod write {
+        pub use crate::write::*;
+    }
+    pub mod records {
+        pub use crate::records::*;
+    }
+    pub mod bridge {
+        pub use crate::bridge::*;
+    }
+    pub mod receipt {
+        pub use crate::receipt::*;
+    }
+    pub mod convert {
+        pub use crate::convert::*;
+    }
+}

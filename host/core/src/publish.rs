@@ -1,0 +1,5 @@
+//! Staged files become an output: named, locked, renamed into place, and finished after a crash.
+
+pub mod commit;
+pub mod stage;
+pub mod stale;
