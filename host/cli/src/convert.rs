@@ -2,15 +2,15 @@
 
 use super::args::Convert;
 use super::terminal;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::report::Report;
 use tensorferry::engine::convert::{Request, convert};
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
 use tensorferry::engine::read::part::Part;
 use tensorferry_sdk::Result;
 
-pub(super) fn run(command: &Convert, plugins: &Plugins, run: &Run) -> Result<()> {
+pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> Result<()> {
     let request = Request {
         input: command.input.clone(),
         output: command.output.clone(),
@@ -29,8 +29,9 @@ pub(super) fn run(command: &Convert, plugins: &Plugins, run: &Run) -> Result<()>
         dry_run: command.dry_run,
         commit: CommitOptions { force: command.force, sync: command.sync },
     };
-    let report =
-        terminal::with_progress(run, command.quiet, |begun| convert(&request, plugins, run, &begun))?;
+    let report = terminal::with_progress(session, command.quiet, |begun| {
+        convert(&request, registry, session, &begun)
+    })?;
     terminal::report(&report.losses, &report.notes, command.quiet);
     if command.json { terminal::print_json(&report.json()) } else { terminal::print(&text(&report)) }
 }

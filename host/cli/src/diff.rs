@@ -4,11 +4,11 @@ use super::args::Diff;
 use super::{diff_records, terminal};
 use serde_json::{Value, json};
 use std::path::Path;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, Look, inspect, temporary};
 use tensorferry::engine::convert::sides::options_of;
 use tensorferry::engine::formats::probe::probe;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::records::rows::holds_records;
@@ -19,25 +19,25 @@ use tensorferry::engine::tensors::stored::Stored;
 use tensorferry_sdk::{Error, Purpose, Result};
 
 /// Whether they are the same.
-pub(super) fn run(command: &Diff, plugins: &Plugins, run: &Run) -> Result<bool> {
-    let probed = |path: &Path| probe(plugins, &FileSource::open(path)?, None, run);
+pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Result<bool> {
+    let probed = |path: &Path| probe(registry, &FileSource::open(path)?, None, session);
     let formats = [probed(&command.a)?, probed(&command.b)?];
     // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
     let as_tensors = command.part != "." || command.atol.is_some() || command.rtol.is_some();
     if !as_tensors && formats.iter().all(|format| holds_records(&format.description)) {
-        return diff_records::run(command, formats, run);
+        return diff_records::run(command, formats, session);
     }
     let part = Part::parse(&command.part);
     let steps = steps::parse(&command.step)?;
-    let [a, b] = [&command.a, &command.b].map(|path| open(path, &part, &command.options, plugins, run));
+    let [a, b] = [&command.a, &command.b].map(|path| open(path, &part, &command.options, registry, session));
     let (mut a, b) = (a?, b?);
     let Stepped { catalog, said } = steps::apply(a.catalog, &steps)?;
     a.catalog = catalog;
     terminal::report(&said.losses, &said.notes, false);
     check_options(&command.options, &[&a, &b])?;
     let (of_a, of_b) = (
-        Stored::new(&a.input, &a.catalog, run, temporary()),
-        Stored::new(&b.input, &b.catalog, run, temporary()),
+        Stored::new(&a.input, &a.catalog, session, temporary()),
+        Stored::new(&b.input, &b.catalog, session, temporary()),
     );
     let tolerance = (command.atol.is_some() || command.rtol.is_some())
         .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
@@ -55,13 +55,13 @@ fn open<'a>(
     path: &Path,
     part: &Part,
     options: &[(String, String)],
-    plugins: &'a Plugins,
-    run: &Run,
+    registry: &'a Registry,
+    session: &Session,
 ) -> Result<Inspected<'a>> {
-    let format = probe(plugins, &FileSource::open(path)?, None, run)?;
+    let format = probe(registry, &FileSource::open(path)?, None, session)?;
     let options = options_of(&format.description, options);
     let look = |part| Look { from: None, options: &options, part, purpose: Purpose::COMPARE };
-    let whole = inspect(path, look(&Part::Whole), plugins, run)?;
+    let whole = inspect(path, look(&Part::Whole), registry, session)?;
     let has_tree = whole.catalog.tree().root().is_some();
     let starts = |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
     match part {
@@ -71,7 +71,7 @@ fn open<'a>(
             Ok(whole)
         }
         Part::Whole => Ok(whole),
-        part => inspect(path, look(part), plugins, run),
+        part => inspect(path, look(part), registry, session),
     }
 }
 

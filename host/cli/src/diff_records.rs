@@ -3,10 +3,10 @@
 use super::args::Diff;
 use super::terminal::{self, counted};
 use serde_json::{Value, json};
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::sides::options_of;
-use tensorferry::engine::formats::registry::LoadedFormat;
-use tensorferry::engine::read::context::Errand;
+use tensorferry::engine::formats::registry::RegisteredFormat;
+use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::records::diff::{Compared, Difference, DifferenceKind, diff};
 use tensorferry::engine::records::rows::{self, Rows};
@@ -15,22 +15,22 @@ use tensorferry::engine::steps::parse;
 use tensorferry_sdk::{Purpose, Result};
 
 /// Whether they are the same.
-pub(super) fn run(command: &Diff, formats: [&LoadedFormat; 2], run: &Run) -> Result<bool> {
+pub(super) fn run(command: &Diff, formats: [&RegisteredFormat; 2], session: &Session) -> Result<bool> {
     let open = |path, format| -> Result<Rows<'_>> {
-        let format: &LoadedFormat = format;
+        let format: &RegisteredFormat = format;
         let options = options_of(&format.description, &command.options);
-        rows::open(&FileSource::open(path)?, format, &options, &Errand::new(run, Purpose::COMPARE))
+        rows::open(&FileSource::open(path)?, format, &options, &ReadContext::new(session, Purpose::COMPARE))
     };
     let (a, b) = (open(&command.a, formats[0])?, open(&command.b, formats[1])?);
     let of_a = parse(&command.step)?;
     steps::check(&of_a)?;
     let found = std::thread::scope(|scope| {
-        let mut a = steps::make(scope, Origin::Rows(&a), &of_a, run)?;
-        let mut b = steps::make(scope, Origin::Rows(&b), &[], run)?;
+        let mut a = steps::make(scope, Origin::Rows(&a), &of_a, session)?;
+        let mut b = steps::make(scope, Origin::Rows(&b), &[], session)?;
         diff(&mut *a, &mut *b)
     })?;
     let losses: Vec<_> = a.losses().into_iter().chain(b.losses()).collect();
-    terminal::report(&losses, &run.take_notes(), false);
+    terminal::report(&losses, &session.take_notes(), false);
     a.close()?;
     b.close()?;
     if command.json {

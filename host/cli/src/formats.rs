@@ -3,23 +3,23 @@
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use tensorferry::engine::formats::registry::{Identity, LoadedFormat, Plugins};
+use tensorferry::engine::formats::registry::{Identity, RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, OptionKind, OptionSpec, Result, Side};
 
-pub(super) fn run(plugins: &Plugins, as_json: bool) -> Result<()> {
-    plugins.check_any()?;
-    let mut formats: Vec<&LoadedFormat> = plugins.formats().iter().collect();
+pub(super) fn run(registry: &Registry, as_json: bool) -> Result<()> {
+    registry.check_any()?;
+    let mut formats: Vec<&RegisteredFormat> = registry.formats().iter().collect();
     formats.sort_by(|a, b| a.description.id.cmp(&b.description.id));
     if as_json {
-        let list: Vec<Value> = formats.iter().map(|format| record(plugins, format)).collect();
+        let list: Vec<Value> = formats.iter().map(|format| record(registry, format)).collect();
         return terminal::print_json(&json!({ "formats": list }));
     }
-    let texts: Vec<String> = formats.iter().map(|format| text(plugins, format)).collect();
+    let texts: Vec<String> = formats.iter().map(|format| text(registry, format)).collect();
     terminal::print(&texts.join("\n"))
 }
 
-fn identity<'a>(plugins: &'a Plugins, format: &LoadedFormat) -> Option<&'a Identity> {
-    plugins.found()[format.plugin].outcome.as_ref().ok()
+fn identity<'a>(registry: &'a Registry, format: &RegisteredFormat) -> Option<&'a Identity> {
+    registry.found()[format.plugin].outcome.as_ref().ok()
 }
 
 fn kind(option: &OptionSpec) -> String {
@@ -33,7 +33,7 @@ fn kind(option: &OptionSpec) -> String {
     }
 }
 
-fn record(plugins: &Plugins, format: &LoadedFormat) -> Value {
+fn record(registry: &Registry, format: &RegisteredFormat) -> Value {
     let d = &format.description;
     let option = |option: &OptionSpec| {
         json!({
@@ -62,12 +62,12 @@ fn record(plugins: &Plugins, format: &LoadedFormat) -> Value {
         "members": d.members,
         "output_revision": d.output_revision,
         "options": d.options.iter().map(option).collect::<Vec<_>>(),
-        "plugin": identity(plugins, format).map(|i| json!({ "name": i.name, "version": i.version })),
-        "library": plugins.found()[format.plugin].path,
+        "plugin": identity(registry, format).map(|i| json!({ "name": i.name, "version": i.version })),
+        "library": registry.found()[format.plugin].path,
     })
 }
 
-fn text(plugins: &Plugins, format: &LoadedFormat) -> String {
+fn text(registry: &Registry, format: &RegisteredFormat) -> String {
     let d = &format.description;
     let abilities: Vec<&str> = [
         ("reads", Capabilities::READ),
@@ -79,7 +79,7 @@ fn text(plugins: &Plugins, format: &LoadedFormat) -> String {
     .into_iter()
     .filter_map(|(word, capability)| d.capabilities.has(capability).then_some(word))
     .collect();
-    let plugin = identity(plugins, format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
+    let plugin = identity(registry, format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
     let mut text = String::new();
     let _ = writeln!(text, "{}  {}", d.id, printable(&d.title));
     let _ =

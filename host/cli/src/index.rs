@@ -4,23 +4,23 @@ use super::args::Index;
 use super::terminal;
 use serde_json::json;
 use std::time::Instant;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::probe::probe;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
 use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::records::index::{beside, index};
 use tensorferry_sdk::Result;
 
-pub(super) fn run(command: &Index, plugins: &Plugins, run: &Run) -> Result<()> {
+pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Result<()> {
     let started = Instant::now();
     let source = FileSource::open(&command.input)?;
-    let format = probe(plugins, &source, command.from.as_deref(), run)?;
+    let format = probe(registry, &source, command.from.as_deref(), session)?;
     let output = command.output.clone().unwrap_or_else(|| beside(&command.input));
     let options = CommitOptions { force: command.force, sync: false };
-    let indexed = index(&source, format, &command.reader.options, &output, options, run)?;
+    let indexed = index(&source, format, &command.reader.options, &output, options, session)?;
     let seconds = started.elapsed().as_secs_f64();
-    let notes = run.take_notes();
+    let notes = session.take_notes();
     terminal::report(&[], &notes, false);
     if command.json {
         return terminal::print_json(&json!({

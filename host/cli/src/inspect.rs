@@ -6,11 +6,11 @@ use super::terminal::{self, printable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, Look, inspect, temporary};
 use tensorferry::engine::convert::report::LossRecord;
 use tensorferry::engine::formats::probe::probe;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::losses;
 use tensorferry::engine::read::outline;
 use tensorferry::engine::read::part::{self, Part};
@@ -32,11 +32,11 @@ const MOST_DTYPES: usize = 6;
 const WIDTH: usize = 100;
 const MOST_WRAPPED: usize = 3;
 
-pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()> {
+pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> Result<()> {
     let source = FileSource::open(&command.input)?;
-    let format = probe(plugins, &source, command.from.as_deref(), run)?;
+    let format = probe(registry, &source, command.from.as_deref(), session)?;
     if holds_records(&format.description) {
-        return inspect_records::run(command, &source, format, run);
+        return inspect_records::run(command, &source, format, session);
     }
     if command.schema {
         return Err(Error::usage("--schema is for records: this input holds tensors"));
@@ -48,19 +48,19 @@ pub(super) fn run(command: &Inspect, plugins: &Plugins, run: &Run) -> Result<()>
         part: &part,
         purpose: Purpose::SHOW,
     };
-    let seen = inspect(&command.input, look, plugins, run)?;
+    let seen = inspect(&command.input, look, registry, session)?;
     let algorithm = command.digest.map(|name| match name {
         DigestName::Sha256 => Algorithm::Sha256,
         DigestName::Blake3 => Algorithm::Blake3,
     });
     let hashed = match algorithm {
         Some(algorithm) => {
-            let stored = Stored::new(&seen.input, &seen.catalog, run, temporary());
+            let stored = Stored::new(&seen.input, &seen.catalog, session, temporary());
             Some((algorithm, digests(&Logical::new(&seen.catalog, &stored), algorithm)?))
         }
         None => None,
     };
-    let notes = run.take_notes();
+    let notes = session.take_notes();
     terminal::report(&seen.losses, &notes, false);
     if command.json {
         terminal::print_json(&document(&seen, hashed.as_ref()))?;

@@ -4,34 +4,40 @@ use super::args::Inspect;
 use super::terminal::{self, counted, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::report::LossRecord;
-use tensorferry::engine::formats::registry::LoadedFormat;
-use tensorferry::engine::read::context::Errand;
+use tensorferry::engine::formats::registry::RegisteredFormat;
+use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::schema_file::{column, schema_file, type_and_shape};
 use tensorferry::engine::records::survey::{ColumnSurvey, Range, Spread, Survey, survey};
 use tensorferry_sdk::{Error, Loss, Purpose, Result};
 
-pub(super) fn run(command: &Inspect, source: &FileSource, format: &LoadedFormat, run: &Run) -> Result<()> {
+pub(super) fn run(
+    command: &Inspect,
+    source: &FileSource,
+    format: &RegisteredFormat,
+    session: &Session,
+) -> Result<()> {
     if command.digest.is_some() || command.part != "." {
         return Err(Error::usage("--digest and --part are for tensors: this input holds records"));
     }
-    let open = |purpose| rows::open(source, format, &command.reader.options, &Errand::new(run, purpose));
+    let open =
+        |purpose| rows::open(source, format, &command.reader.options, &ReadContext::new(session, purpose));
     if command.schema {
         let rows = open(Purpose::SHOW)?;
-        terminal::report(&rows.losses(), &run.take_notes(), false);
+        terminal::report(&rows.losses(), &session.take_notes(), false);
         terminal::print_json(&schema_file(&rows.set.schema()))?;
         return rows.close();
     }
-    let (rows, survey) = rows::read_once(Purpose::SHOW, run, |purpose| {
+    let (rows, survey) = rows::read_once(Purpose::SHOW, session, |purpose| {
         let rows = open(purpose)?;
-        let survey = survey(&rows, run)?;
+        let survey = survey(&rows, session)?;
         Ok((rows, survey))
     })?;
     let losses = rows.losses();
-    terminal::report(&losses, &run.take_notes(), false);
+    terminal::report(&losses, &session.take_notes(), false);
     if command.json {
         terminal::print_json(&document(&rows, &survey, &losses))?;
     } else {

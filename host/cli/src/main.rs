@@ -23,8 +23,8 @@ mod verify;
 use args::{Arguments, Command, PluginCommand};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
-use tensorferry::engine::context::session::Run;
-use tensorferry::engine::formats::registry::{Plugins, folders};
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::registry::{Registry, folders};
 use tensorferry_run::exit::exit_code;
 use tensorferry_sdk::{Error, Result};
 
@@ -38,19 +38,19 @@ fn main() -> ExitCode {
     crate::allocator::keep_freed_memory();
     // clap prints help to stdout, and mistakes to stderr with exit code 2.
     let arguments = Arguments::parse();
-    let run = Run::new(
+    let session = Session::new(
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         arguments.memory.unwrap_or(MEMORY),
     );
-    let answered = process::prepare(&run).and_then(|()| {
+    let answered = process::prepare(&session).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
             // It makes threads as each job wants them.
-            let plugins = Plugins::load(&folders(&arguments.plugin_dir));
-            return tensorferry_run::work(&plugins, &run, *runner).map(|()| 0);
+            let registry = Registry::load(&folders(&arguments.plugin_dir));
+            return tensorferry_run::work(&registry, &session, *runner).map(|()| 0);
         }
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(run.threads).build();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(session.threads).build();
         let pool = pool.map_err(|e| Error::io(format!("cannot start threads: {e}")))?;
-        pool.install(|| answer(&arguments, &run))
+        pool.install(|| answer(&arguments, &session))
     });
     match answered {
         Ok(code) => ExitCode::from(code),
@@ -61,18 +61,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn answer(arguments: &Arguments, run: &Run) -> Result<u8> {
-    let load = || Plugins::load(&folders(&arguments.plugin_dir));
+fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
+    let load = || Registry::load(&folders(&arguments.plugin_dir));
     match &arguments.command {
-        Command::Convert(command) => convert::run(command, &load(), run).map(|()| 0),
-        Command::Inspect(command) => inspect::run(command, &load(), run).map(|()| 0),
-        Command::Cat(command) => cat::run(command, &load(), run).map(|()| 0),
-        Command::Index(command) => index::run(command, &load(), run).map(|()| 0),
-        Command::Diff(command) => diff::run(command, &load(), run).map(verdict),
-        Command::Check(command) => check::run(command, &load(), run).map(verdict),
-        Command::Run(command) => run::run(command, arguments, &load, run),
+        Command::Convert(command) => convert::run(command, &load(), session).map(|()| 0),
+        Command::Inspect(command) => inspect::run(command, &load(), session).map(|()| 0),
+        Command::Cat(command) => cat::run(command, &load(), session).map(|()| 0),
+        Command::Index(command) => index::run(command, &load(), session).map(|()| 0),
+        Command::Diff(command) => diff::run(command, &load(), session).map(verdict),
+        Command::Check(command) => check::run(command, &load(), session).map(verdict),
+        Command::Run(command) => run::run(command, arguments, &load, session),
         Command::Job { .. } => Ok(0),
-        Command::Verify(command) => verify::run(command, &load(), run).map(|()| 0),
+        Command::Verify(command) => verify::run(command, &load(), session).map(|()| 0),
         Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
         Command::Steps(command) => steps::run(command).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {

@@ -4,17 +4,17 @@ use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
-use tensorferry::engine::formats::registry::{Found, PluginFolder, Plugins};
+use tensorferry::engine::formats::registry::{Found, PluginFolder, Registry};
 use tensorferry_sdk::{Error, Result};
 
-pub(super) fn list(plugins: &Plugins, folders: &[PluginFolder], as_json: bool) -> Result<()> {
+pub(super) fn list(registry: &Registry, folders: &[PluginFolder], as_json: bool) -> Result<()> {
     if as_json {
         let folders: Vec<&Path> = folders.iter().map(|folder| folder.path.as_path()).collect();
-        let mut document = document(plugins);
+        let mut document = document(registry);
         document["folders"] = json!(folders);
         return terminal::print_json(&document);
     }
-    let mut text = text(plugins);
+    let mut text = text(registry);
     let _ = writeln!(text, "looked in");
     for folder in folders {
         let absent = if folder.path.is_dir() { "" } else { " (not there)" };
@@ -25,31 +25,31 @@ pub(super) fn list(plugins: &Plugins, folders: &[PluginFolder], as_json: bool) -
 
 /// Loads what is there, and fails if a library is refused.
 pub(super) fn check(path: &Path, as_json: bool) -> Result<()> {
-    let plugins =
-        if path.is_dir() { Plugins::load(&[PluginFolder::new(path)]) } else { Plugins::load_file(path) };
+    let registry =
+        if path.is_dir() { Registry::load(&[PluginFolder::new(path)]) } else { Registry::load_file(path) };
     if as_json {
-        terminal::print_json(&document(&plugins))?;
+        terminal::print_json(&document(&registry))?;
     } else {
-        terminal::print(&text(&plugins))?;
+        terminal::print(&text(&registry))?;
     }
     let refused =
-        plugins.found().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
+        registry.found().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
     if let Some((found, why)) = refused {
         return Err(Error::io(format!("plugin refused: {why}")).file(found.path.display().to_string()));
     }
-    if plugins.found().is_empty() {
-        let why = plugins.notes().first().cloned().unwrap_or_else(|| "no library there".to_owned());
+    if registry.found().is_empty() {
+        let why = registry.notes().first().cloned().unwrap_or_else(|| "no library there".to_owned());
         return Err(Error::io(why).file(path.display().to_string()));
     }
     Ok(())
 }
 
-fn formats_of(plugins: &Plugins, index: usize) -> Vec<&str> {
-    let formats = plugins.formats().iter().filter(|format| format.plugin == index);
+fn formats_of(registry: &Registry, index: usize) -> Vec<&str> {
+    let formats = registry.formats().iter().filter(|format| format.plugin == index);
     formats.map(|format| format.description.id.as_str()).collect()
 }
 
-fn document(plugins: &Plugins) -> Value {
+fn document(registry: &Registry) -> Value {
     let record = |(index, found): (usize, &Found)| match &found.outcome {
         Ok(identity) => json!({
             "library": found.path,
@@ -58,17 +58,17 @@ fn document(plugins: &Plugins) -> Value {
             "version": identity.version,
             "sdk_version": identity.sdk_version,
             "abi_revision": format!("{}.{}", identity.revision.0, identity.revision.1),
-            "formats": formats_of(plugins, index),
+            "formats": formats_of(registry, index),
         }),
         Err(why) => json!({ "library": found.path, "loaded": false, "refused": why.to_string() }),
     };
-    let list: Vec<Value> = plugins.found().iter().enumerate().map(record).collect();
-    json!({ "plugins": list, "notes": plugins.notes() })
+    let list: Vec<Value> = registry.found().iter().enumerate().map(record).collect();
+    json!({ "plugins": list, "notes": registry.notes() })
 }
 
-fn text(plugins: &Plugins) -> String {
+fn text(registry: &Registry) -> String {
     let mut text = String::new();
-    for (index, found) in plugins.found().iter().enumerate() {
+    for (index, found) in registry.found().iter().enumerate() {
         let path = printable(&found.path.display().to_string());
         let _ = match &found.outcome {
             Ok(identity) => writeln!(
@@ -80,12 +80,12 @@ fn text(plugins: &Plugins) -> String {
                 identity.revision.0,
                 identity.revision.1,
                 printable(&identity.sdk_version),
-                formats_of(plugins, index).join(", "),
+                formats_of(registry, index).join(", "),
             ),
             Err(why) => writeln!(text, "refused  {path}\n  {}", printable(&why.to_string())),
         };
     }
-    for note in plugins.notes() {
+    for note in registry.notes() {
         let _ = writeln!(text, "note: {}", printable(note));
     }
     text

@@ -5,13 +5,13 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry_sdk::{Error, Result};
 
 /// Ctrl-C ends the run cleanly, a second one at once; a file over RLIMIT_FSIZE is an error of the
 /// write and not the end of the process; many files may be open.
-pub(super) fn prepare(run: &Run) -> Result<()> {
-    let cancel = run.cancel_flag();
+pub(super) fn prepare(session: &Session) -> Result<()> {
+    let cancel = session.cancel_flag();
     let failed = |e: std::io::Error| Error::from(e).context("cannot handle signals");
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, 130, cancel.clone()).map_err(failed)?;

@@ -9,8 +9,8 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use progress::Progress;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use tensorferry::engine::context::session::Run;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::journal::Journal;
 use tensorferry_run::manifest::{self, Mistakes, Variables, types::RunTable};
 use tensorferry_run::shard::Shard;
@@ -25,38 +25,38 @@ const USAGE: u8 = 2;
 pub(super) fn run(
     command: &Command,
     arguments: &Arguments,
-    load: &dyn Fn() -> Plugins,
-    run: &Run,
+    load: &dyn Fn() -> Registry,
+    session: &Session,
 ) -> Result<u8> {
     if command.schema {
         return terminal::print(&manifest::schema::text()).map(|()| 0);
     }
     let path = command.manifest.as_deref().unwrap_or(Path::new(""));
-    let plugins = load();
-    plugins.check_any()?;
+    let registry = load();
+    registry.check_any()?;
     let variables = Variables::new(command.var.clone());
-    let loaded = match manifest::load(path, &variables, &plugins) {
+    let loaded = match manifest::load(path, &variables, &registry) {
         Ok(loaded) => loaded,
         Err(mistakes) => return tell_mistakes(&mistakes, command.json),
     };
     if !command.quiet {
         loaded.notes.iter().for_each(|note| terminal::message("note", &printable(note)));
     }
-    let options = options(command, arguments, path, &loaded.run, run)?;
+    let options = options(command, arguments, path, &loaded.run, session)?;
     if !loaded.jobs.iter().any(|job| options.wants(job)) && options.shard.is_none() {
         let known: Vec<&str> = loaded.jobs.iter().take(10).map(|job| job.name.as_str()).collect();
         return Err(Error::usage("no job of the manifest has a name that --only asks for")
             .expected(format!("names such as {}", known.join(", "))));
     }
-    let cancelled = run.cancel_flag();
+    let cancelled = session.cancel_flag();
     let progress = Progress::new(command.json, command.quiet, command.explain);
     if command.dry_run {
-        let plan = tensorferry_run::dry_run::plan(&loaded.jobs, &plugins, &options, &progress, &cancelled);
+        let plan = tensorferry_run::dry_run::plan(&loaded.jobs, &registry, &options, &progress, &cancelled);
         progress.finish();
         run_check(&cancelled)?;
         return plan::tell(&plan, command.json);
     }
-    let ended = tensorferry_run::run(&loaded.jobs, &plugins, &options, &progress, &cancelled)?;
+    let ended = tensorferry_run::run(&loaded.jobs, &registry, &options, &progress, &cancelled)?;
     progress.finish();
     let folder = report_folder(command, &loaded.run, &options);
     let page = tensorferry_run::report::write(&folder, &ended.summary)?;
@@ -105,11 +105,11 @@ fn options(
     arguments: &Arguments,
     path: &Path,
     table: &RunTable,
-    run: &Run,
+    session: &Session,
 ) -> Result<Options> {
     let number = |number: Option<u32>| number.and_then(|number| usize::try_from(number).ok());
-    let threads = arguments.threads.or(number(table.threads)).unwrap_or(run.threads);
-    let memory = arguments.memory.or(table.memory.map(|size| size.0)).unwrap_or(run.memory);
+    let threads = arguments.threads.or(number(table.threads)).unwrap_or(session.threads);
+    let memory = arguments.memory.or(table.memory.map(|size| size.0)).unwrap_or(session.memory);
     let jobs = command.jobs.or(number(table.jobs));
     let journal = command.journal.clone().or(table.journal.as_ref().map(PathBuf::from));
     Ok(Options {

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 pub(super) use tensorferry_run::human::{bytes, counted};
 use tensorferry_sdk::{Error, Loss, Result};
 
@@ -52,7 +52,7 @@ pub(super) fn printable(text: &str) -> String {
 
 /// Shows bytes, rate and time left while `work` runs, on a terminal only. `work` gets a function that
 /// takes the number of bytes there will be.
-pub(super) fn with_progress<T>(run: &Run, quiet: bool, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
+pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return work(&|_| ());
     }
@@ -64,7 +64,7 @@ pub(super) fn with_progress<T>(run: &Run, quiet: bool, work: impl FnOnce(&dyn Fn
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 if bar.length().is_some() {
-                    bar.set_position(run.moved.load(Ordering::Relaxed));
+                    bar.set_position(session.moved.load(Ordering::Relaxed));
                 }
                 std::thread::park_timeout(Duration::from_millis(100));
             }

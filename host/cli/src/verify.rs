@@ -5,9 +5,9 @@ use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::receipt::{Checked, Problem, Verdict, find, output_of};
 use tensorferry_sdk::{Error, Result};
 
@@ -19,14 +19,14 @@ const MOST_SHOWN: usize = 10;
 /// # Errors
 /// Verification, where an output is not what its receipt says or has none; else what kept one from
 /// being looked at.
-pub(super) fn run(command: &Verify, plugins: &Plugins, run: &Run) -> Result<()> {
-    let found = find(&command.outputs, &run.limits)?;
+pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> Result<()> {
+    let found = find(&command.outputs, &session.limits)?;
     let depth = Depth { quick: command.quick, source: command.source };
     let mut answer = Answer { json: command.json, ..Answer::default() };
     for path in &found.without {
         answer.without(path)?;
     }
-    verify_all(&found.receipts, depth, plugins, run, |checked| answer.take(checked))?;
+    verify_all(&found.receipts, depth, registry, session, |checked| answer.take(checked))?;
     answer.end()
 }
 

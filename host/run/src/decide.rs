@@ -8,7 +8,7 @@ use super::protocol::Made;
 use std::collections::HashSet;
 use std::path::Path;
 use tensorferry::engine::convert::watch::Used;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::recover;
 
 /// Whether a job must run, and why.
@@ -39,7 +39,7 @@ impl Verdict {
 
 /// Decides. `may_finish`: whether a commit that was begun may be finished first, which changes the disk.
 #[must_use]
-pub fn decide(job: &Job, history: &History, plugins: &Plugins, may_finish: bool) -> Verdict {
+pub fn decide(job: &Job, history: &History, registry: &Registry, may_finish: bool) -> Verdict {
     let known = history.of(&job.conversion.output);
     let Some(commit) = known.and_then(|known| known.commit.as_ref()) else {
         return Verdict::Run(match known.and_then(|known| known.failure.as_ref()) {
@@ -51,19 +51,19 @@ pub fn decide(job: &Job, history: &History, plugins: &Plugins, may_finish: bool)
         // What it cannot finish, the comparison finds. Notes are given when the job runs.
         let _ = recover(&commit.made.destination());
     }
-    match check(job, commit, plugins) {
+    match check(job, commit, registry) {
         Ok(()) => Verdict::Unchanged { at: commit.at.clone(), is_news: !commit.done },
         Err(why) if commit.done => Verdict::Run(why),
         Err(why) => Verdict::Run(format!("an earlier run was ended before it was done: {why}")),
     }
 }
 
-fn check(job: &Job, commit: &Commit, plugins: &Plugins) -> Result<(), String> {
+fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> {
     if let Some(why) = job.conversion.differs_from(&commit.conversion) {
         return Err(why);
     }
     let Made { readers, writer, inputs, outputs, listing: names, .. } = &commit.made;
-    readers.iter().chain([writer]).try_for_each(|used| check_revision(used, plugins))?;
+    readers.iter().chain([writer]).try_for_each(|used| check_revision(used, registry))?;
     inputs.iter().try_for_each(|placed| placed.check_input())?;
     outputs.iter().try_for_each(|placed| placed.check_output())?;
     if names.is_some() {
@@ -76,8 +76,8 @@ fn check(job: &Job, commit: &Commit, plugins: &Plugins) -> Result<(), String> {
 }
 
 /// A format that is not here any more could not make the output anew: what stands is left.
-fn check_revision(used: &Used, plugins: &Plugins) -> Result<(), String> {
-    let format = plugins.formats().iter().find(|format| format.description.id == used.id);
+fn check_revision(used: &Used, registry: &Registry) -> Result<(), String> {
+    let format = registry.formats().iter().find(|format| format.description.id == used.id);
     match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {
         Some(now) => {
             Err(format!("{} makes other bytes now (revision {now}, was {})", used.id, used.revision))

@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 
 /// What a run would do.
 #[derive(Debug, Default, Serialize)]
@@ -93,7 +93,7 @@ pub struct Conflict {
 #[must_use]
 pub fn plan(
     jobs: &[Job],
-    plugins: &Plugins,
+    registry: &Registry,
     options: &Options,
     listener: &dyn Listener,
     cancelled: &AtomicBool,
@@ -103,12 +103,13 @@ pub fn plan(
     // What no journal knows stays unknown: nothing is read through for a plan.
     let nothing = |units: &[Job]| Ok(vec![None; units.len()]);
     let keep = Keep { journal: &options.journal, writes: false };
-    if let Err(error) = schemas::fix(&mut jobs, &|job| options.wants(job), &history, plugins, &keep, &nothing)
+    if let Err(error) =
+        schemas::fix(&mut jobs, &|job| options.wants(job), &history, registry, &keep, &nothing)
     {
         debug_assert!(false, "nothing was read or written: {error}");
     }
     let wanted: Vec<&Job> = jobs.iter().filter(|job| options.wants(job)).collect();
-    let verdicts: Vec<Verdict> = wanted.iter().map(|job| decide(job, &history, plugins, false)).collect();
+    let verdicts: Vec<Verdict> = wanted.iter().map(|job| decide(job, &history, registry, false)).collect();
     let runs = |verdict: &Verdict| matches!(verdict, Verdict::Run(_));
     let queued: Vec<Queued<'_>> = wanted
         .iter()

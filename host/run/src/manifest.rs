@@ -22,7 +22,7 @@ pub use variables::Variables;
 
 use crate::job::Job;
 use std::path::Path;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use types::RunTable;
 
 /// A manifest that has been read, its zoos searched.
@@ -40,7 +40,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn load(path: &Path, variables: &Variables, plugins: &Plugins) -> Result<Loaded, Mistakes> {
+pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<Loaded, Mistakes> {
     let mut mistakes = Mistakes::of(path);
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -51,6 +51,6 @@ pub fn load(path: &Path, variables: &Variables, plugins: &Plugins) -> Result<Loa
     };
     mistakes.set_text(&text);
     let manifest = reading::read(&text, variables, &mut mistakes);
-    let loaded = expand::expand(&manifest, path, plugins, &mut mistakes);
+    let loaded = expand::expand(&manifest, path, registry, &mut mistakes);
     if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes) }
 }

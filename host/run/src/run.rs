@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tensorferry::engine::context::fault;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::receipt::now;
 use tensorferry_sdk::Result;
 
@@ -71,7 +71,7 @@ impl Options {
 /// Transient, if another run has the journal; i/o, if it cannot be written.
 pub fn run(
     jobs: &[Job],
-    plugins: &Plugins,
+    registry: &Registry,
     options: &Options,
     listener: &dyn Listener,
     cancelled: &AtomicBool,
@@ -100,12 +100,12 @@ pub fn run(
     let wants = |job: &Job| options.wants(job);
     let keep = Keep { journal: &options.journal, writes: true };
     let read = |units: &[Job]| scan_all(units, &pool, &journal);
-    let fixed = schemas::fix(&mut jobs, &wants, &history, plugins, &keep, &read)?;
+    let fixed = schemas::fix(&mut jobs, &wants, &history, registry, &keep, &read)?;
     let is_out = |index: usize| fixed.failures.contains_key(&index);
     let verdicts: Vec<Option<Verdict>> = jobs
         .par_iter()
         .enumerate()
-        .map(|(index, job)| (wants(job) && !is_out(index)).then(|| decide(job, &history, plugins, true)))
+        .map(|(index, job)| (wants(job) && !is_out(index)).then(|| decide(job, &history, registry, true)))
         .collect();
     let mut queued = Vec::new();
     let mut results: Vec<JobSummary> = Vec::with_capacity(jobs.len());

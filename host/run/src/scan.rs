@@ -5,11 +5,11 @@ use super::job::Job;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::watch::Used;
 use tensorferry::engine::formats::probe::probe;
-use tensorferry::engine::formats::registry::Plugins;
-use tensorferry::engine::read::context::Errand;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::unit::{Unit, files_alone, takes_schema};
 use tensorferry::engine::records::rows::{self, holds_records};
 use tensorferry::engine::records::schema_file::schema_file;
@@ -39,30 +39,30 @@ pub(super) fn key(job: &Job, unit: &Unit) -> String {
 
 impl Scan {
     /// Whether the files, and the format that reads them, are still what they were.
-    pub(super) fn is_valid(&self, plugins: &Plugins) -> bool {
-        let mut formats = plugins.formats().iter();
+    pub(super) fn is_valid(&self, registry: &Registry) -> bool {
+        let mut formats = registry.formats().iter();
         let is_same = formats.any(|format| Used::of(format) == self.reader);
         is_same && self.inputs.iter().all(|placed| placed.check_input().is_ok())
     }
 }
 
 /// Looks at a unit's files.
-pub(super) fn scan(job: &Job, unit: &Unit, plugins: &Plugins, run: &Run) -> Result<Scan> {
+pub(super) fn scan(job: &Job, unit: &Unit, registry: &Registry, session: &Session) -> Result<Scan> {
     let source = unit.source();
-    let format = probe(plugins, &source, job.conversion.from.as_deref(), run)?;
+    let format = probe(registry, &source, job.conversion.from.as_deref(), session)?;
     if !holds_records(&format.description) {
         let error = Error::unsupported("a data set is made of records, and this is none");
         return Err(error.file(&unit.files[0]).found(&format.description.id));
     }
     let given = &job.conversion.reader_options;
-    let errand = Errand::new(run, Purpose::SHOW);
-    let rows = rows::open(&source, format, &files_alone(format, given), &errand)?;
+    let context = ReadContext::new(session, Purpose::SHOW);
+    let rows = rows::open(&source, format, &files_alone(format, given), &context)?;
     let schema = schema_file(&rows.set.schema());
     let inputs = rows.source.stamped().map(|(path, identity)| Placed { path: path.to_owned(), identity });
     let mut inputs: Vec<Placed> = inputs.collect();
-    let lent = errand.lent_files().into_iter();
+    let lent = context.lent_files().into_iter();
     inputs.extend(lent.map(|(path, identity): (PathBuf, _)| Placed { path, identity }));
     rows.close()?;
-    errand.check_lent()?;
+    context.check_lent()?;
     Ok(Scan { reader: Used::of(format), inputs, schema, takes_schema: takes_schema(format, given) })
 }

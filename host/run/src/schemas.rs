@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use tensorferry::engine::context::fault;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::unit::{Unit, first_difference};
 use tensorferry_sdk::{Error, Result};
 
@@ -50,7 +50,7 @@ pub(super) fn fix(
     jobs: &mut [Job],
     wanted: &dyn Fn(&Job) -> bool,
     history: &History,
-    plugins: &Plugins,
+    registry: &Registry,
     keep: &Keep<'_>,
     read: &Read<'_>,
 ) -> Result<Fixed> {
@@ -61,7 +61,7 @@ pub(super) fn fix(
         }
     }
     datasets.retain(|_, units| units.iter().any(|&unit| wanted(&jobs[unit])));
-    let scans = Scans { history, plugins, read };
+    let scans = Scans { history, registry, read };
     let units: Vec<usize> = datasets.values().flatten().copied().collect();
     let units_jobs: Vec<Job> = units.iter().map(|&unit| jobs[unit].clone()).collect();
     let mut scanned: HashMap<usize, _> = units.into_iter().zip(scans.of(&units_jobs)?).collect();
@@ -100,7 +100,7 @@ pub(super) fn fix(
 /// Scans, known or made.
 struct Scans<'a> {
     history: &'a History,
-    plugins: &'a Plugins,
+    registry: &'a Registry,
     read: &'a Read<'a>,
 }
 
@@ -108,7 +108,7 @@ impl Scans<'_> {
     fn of(&self, jobs: &[Job]) -> Result<Vec<Option<Scanned>>> {
         let known = |job: &Job| {
             let scan = self.history.scan(&key(job, job.conversion.unit.as_ref()?))?;
-            scan.is_valid(self.plugins).then(|| scan.clone())
+            scan.is_valid(self.registry).then(|| scan.clone())
         };
         let mut found: Vec<_> = jobs.iter().map(|job| known(job).map(Ok)).collect();
         let missing: Vec<usize> = (0..jobs.len()).filter(|&place| found[place].is_none()).collect();

@@ -17,11 +17,11 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tensorferry::engine::context::session::Run;
+use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::convert;
 use tensorferry::engine::convert::report::{LossRecord, Report};
 use tensorferry::engine::convert::watch::{Ready, Watch};
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::stage::Kind;
 use tensorferry_sdk::{Error, Result};
 
@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// I/o, if the runner cannot be talked to.
-pub fn work(plugins: &Plugins, run: &Run, runner: u32) -> Result<()> {
+pub fn work(registry: &Registry, session: &Session, runner: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
     let parent = getppid().map(|pid| pid.as_raw_pid());
     if parent.and_then(|pid| u32::try_from(pid).ok()) != Some(runner) {
@@ -50,10 +50,10 @@ pub fn work(plugins: &Plugins, run: &Run, runner: u32) -> Result<()> {
             pool = Some(new.map_err(|e| Error::io(format!("cannot start threads: {e}")))?);
         }
         limit_memory(task.limit);
-        let of_job = run.below(task.threads, task.memory, task.rate);
+        let of_job = session.below(task.threads, task.memory, task.rate);
         let done = match &pool {
-            Some(pool) => pool.install(|| perform(&task, plugins, &of_job, &channel)),
-            None => perform(&task, plugins, &of_job, &channel),
+            Some(pool) => pool.install(|| perform(&task, registry, &of_job, &channel)),
+            None => perform(&task, registry, &of_job, &channel),
         };
         channel.send(&done.unwrap_or_else(|error| Said::Failed {
             failure: Failure::of(&error, exit_code(error.kind())),
@@ -97,16 +97,16 @@ impl Channel {
     }
 }
 
-fn perform(task: &Task, plugins: &Plugins, run: &Run, channel: &Channel) -> Result<Said> {
+fn perform(task: &Task, registry: &Registry, session: &Session, channel: &Channel) -> Result<Said> {
     if let Some(unit) = task.job.conversion.unit.as_ref().filter(|_| task.scan) {
-        return Ok(Said::Scanned { scan: Box::new(scan(&task.job, unit, plugins, run)?) });
+        return Ok(Said::Scanned { scan: Box::new(scan(&task.job, unit, registry, session)?) });
     }
     let request = task.job.request(!task.owned.is_empty() || task.forces(), task.dry_run);
     let observer = Observer { task, channel, bytes_in: AtomicU64::new(0), refused: AtomicBool::new(false) };
     let over = AtomicBool::new(false);
     let report = std::thread::scope(|scope| {
-        let teller = scope.spawn(|| observer.tell(run, &over));
-        let report = convert(&request, plugins, run, &observer);
+        let teller = scope.spawn(|| observer.tell(session, &over));
+        let report = convert(&request, registry, session, &observer);
         over.store(true, Ordering::Relaxed);
         teller.thread().unpark();
         report
@@ -155,11 +155,11 @@ struct Observer<'a> {
 }
 
 impl Observer<'_> {
-    fn tell(&self, run: &Run, over: &AtomicBool) {
+    fn tell(&self, session: &Session, over: &AtomicBool) {
         let mut last = 0;
         while !over.load(Ordering::Relaxed) {
             std::thread::park_timeout(TICK);
-            let bytes = run.moved.load(Ordering::Relaxed);
+            let bytes = session.moved.load(Ordering::Relaxed);
             // A runner that is gone has taken this process with it.
             if bytes != last
                 && !over.load(Ordering::Relaxed)

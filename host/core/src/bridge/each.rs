@@ -27,7 +27,7 @@ impl<'a> EachTensor<'a> {
     /// # Errors
     /// Unsupported, for a dtype that a record cannot name; a limit, where a tensor does not fit a record.
     pub(crate) fn new(logical: &'a Logical<'a>) -> Result<Self> {
-        let most = (logical.stored().run().memory / 4).min(i32::MAX as u64);
+        let most = (logical.stored().session().memory / 4).min(i32::MAX as u64);
         for tensor in logical.catalog().tensors() {
             if tensor.dtype.info().is_none() {
                 let error =
@@ -89,7 +89,7 @@ impl Flow for Records<'_> {
             if self.next > begin && held + tensor.bytes > BATCH_BYTES {
                 break;
             }
-            logical.stored().run().check_cancelled()?;
+            logical.stored().session().check_cancelled()?;
             let mut bytes = vec![0; usize::try_from(tensor.bytes).unwrap_or(usize::MAX)];
             logical.read(id, 0, &mut bytes)?;
             names.append_value(tensor.name);

@@ -27,7 +27,7 @@ impl<'a> Reading<'a> {
     /// # Errors
     /// Cancelled.
     pub(super) fn check_cancelled(&self) -> Result<()> {
-        self.logical.stored().run().check_cancelled()
+        self.logical.stored().session().check_cancelled()
     }
 
     /// The facts of a tensor.
@@ -37,7 +37,7 @@ impl<'a> Reading<'a> {
 
     /// Bytes that a row, or a string, may have.
     pub(super) fn most_held(&self) -> u64 {
-        self.logical.stored().run().held_bytes().max(BATCH_BYTES)
+        self.logical.stored().session().held_bytes().max(BATCH_BYTES)
     }
 
     /// Checks that bytes of a tensor may be held.

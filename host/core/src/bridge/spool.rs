@@ -1,6 +1,6 @@
 //! A spool is a file without a name that takes bytes one after the other, and is read by position later.
 
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::tensors::stored::Spill;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
@@ -21,8 +21,8 @@ pub(super) struct Spool {
 
 impl<'a> Spools<'a> {
     /// For at most `count` spools, which share an eighth of the run's memory as buffers.
-    pub(super) fn new(spill: &'a Spill, count: usize, run: &Run) -> Self {
-        let share = run.memory / 8 / (count.max(1) as u64);
+    pub(super) fn new(spill: &'a Spill, count: usize, session: &Session) -> Self {
+        let share = session.memory / 8 / (count.max(1) as u64);
         let buffer = usize::try_from(share).unwrap_or(usize::MAX).clamp(4 << 10, 1 << 20);
         // Each is an open file, and what shells allow (1024) is few for a wide table.
         let limit = getrlimit(Resource::Nofile);

@@ -7,9 +7,9 @@ use super::leaf;
 use super::spool::Spools;
 use super::steps::{Divided, Made};
 use super::whole;
-use crate::context::session::Run;
-use crate::formats::registry::LoadedFormat;
-use crate::read::context::Errand;
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
+use crate::read::context::ReadContext;
 use crate::read::input::Input;
 use crate::read::source::FileSource;
 use crate::records::flow::Flow;
@@ -64,39 +64,44 @@ pub(super) struct Placed {
 /// with the records; i/o.
 pub fn read<'a>(
     source: &FileSource,
-    format: &'a LoadedFormat,
+    format: &'a RegisteredFormat,
     wanted: Wanted<'_>,
-    errand: &Errand<'_>,
-    run: &Run,
+    context: &ReadContext<'_>,
+    session: &Session,
 ) -> Result<Input<'a>> {
-    let rows = rows::open(source, format, wanted.options, errand)?;
-    let mut spooled = spool(&rows, &wanted.divided.records, wanted, run)?;
+    let rows = rows::open(source, format, wanted.options, context)?;
+    let mut spooled = spool(&rows, &wanted.divided.records, wanted, session)?;
     spooled.losses.splice(0..0, rows.losses());
     let source = rows.source.clone();
     rows.close()?;
-    let catalog = catalog(spooled, &source, &format.description.id, errand)?;
+    let catalog = catalog(spooled, &source, &format.description.id, context)?;
     Ok(Input::of_records(source, format, catalog))
 }
 
-fn spool(rows: &Rows<'_>, steps: &[Step], wanted: Wanted<'_>, run: &Run) -> Result<Spooled> {
+fn spool(rows: &Rows<'_>, steps: &[Step], wanted: Wanted<'_>, session: &Session) -> Result<Spooled> {
     std::thread::scope(|scope| {
-        let mut flow = steps::make(scope, Origin::Rows(rows), steps, run)?;
+        let mut flow = steps::make(scope, Origin::Rows(rows), steps, session)?;
         match wanted.divided.crossing {
-            Made::Column { splits_strings } => of_columns(&mut *flow, splits_strings, wanted, run),
-            Made::Record => whole::tensors(&mut *flow, wanted.spill, run),
+            Made::Column { splits_strings } => of_columns(&mut *flow, splits_strings, wanted, session),
+            Made::Record => whole::tensors(&mut *flow, wanted.spill, session),
         }
     })
 }
 
 /// A tensor for each column, or several.
-fn of_columns(flow: &mut dyn Flow, splits_strings: bool, wanted: Wanted<'_>, run: &Run) -> Result<Spooled> {
+fn of_columns(
+    flow: &mut dyn Flow,
+    splits_strings: bool,
+    wanted: Wanted<'_>,
+    session: &Session,
+) -> Result<Spooled> {
     let schema = flow.schema();
     let (chains, mut losses) = chain::chains(&schema, splits_strings);
-    let spools = Spools::new(wanted.spill, chains.iter().map(Column::spools_of).sum(), run);
+    let spools = Spools::new(wanted.spill, chains.iter().map(Column::spools_of).sum(), session);
     let mut columns: Vec<Column<'_>> =
         chains.iter().map(|chain| Column::new(chain, &spools)).collect::<Result<_>>()?;
     while let Some(batch) = flow.next()? {
-        run.check_cancelled()?;
+        session.check_cancelled()?;
         for (chain, column) in chains.iter().zip(&mut columns) {
             column.push(batch.column(chain.field)).map_err(|error| error.column(&chain.name))?;
         }
@@ -152,13 +157,18 @@ fn check_names(tensors: &[Placed]) -> Result<()> {
 }
 
 /// The catalog over spools, which the source takes in.
-fn catalog(spooled: Spooled, source: &FileSource, format: &str, errand: &Errand<'_>) -> Result<Catalog> {
+fn catalog(
+    spooled: Spooled,
+    source: &FileSource,
+    format: &str,
+    context: &ReadContext<'_>,
+) -> Result<Catalog> {
     let files: Vec<FileId> = spooled
         .files
         .into_iter()
         .map(|file| source.adopt("(what was made of the records)", file))
         .collect::<Result<_>>()?;
-    let mut builder = CatalogBuilder::new(format, source, errand.limits());
+    let mut builder = CatalogBuilder::new(format, source, context.limits());
     for Placed { name, dtype, shape, file, offset, len } in spooled.tensors {
         let storage = builder.storage(Storage::file(files[file], offset, len))?;
         builder.tensor(&name, dtype, &shape, storage, 0)?;

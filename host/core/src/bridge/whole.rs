@@ -3,7 +3,7 @@
 use super::each::{DATA, DTYPE, NAME, SHAPE};
 use super::spool::Spools;
 use super::tensors::{Placed, Spooled};
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::records::flow::Flow;
 use crate::tensors::stored::Spill;
 use arrow_array::cast::AsArray;
@@ -18,12 +18,12 @@ use tensorferry_sdk::{Context, Dtype, Error, Result, arrow_array, arrow_schema, 
 ///
 /// # Errors
 /// Usage, where a column is not there or of another type; malformed, for a record that says no tensor.
-pub(super) fn tensors(flow: &mut dyn Flow, spill: &Spill, run: &Run) -> Result<Spooled> {
-    let mut spool = Spools::new(spill, 1, run).open()?;
+pub(super) fn tensors(flow: &mut dyn Flow, spill: &Spill, session: &Session) -> Result<Spooled> {
+    let mut spool = Spools::new(spill, 1, session).open()?;
     let mut tensors: Vec<Placed> = Vec::new();
     let mut names = HashSet::new();
     while let Some(batch) = flow.next()? {
-        run.check_cancelled()?;
+        session.check_cancelled()?;
         let records = Records::of(&batch)?;
         for row in 0..batch.num_rows() {
             let record = tensors.len() as u64;
@@ -31,10 +31,9 @@ pub(super) fn tensors(flow: &mut dyn Flow, spill: &Spill, run: &Run) -> Result<S
             if !names.insert(tensor.name.clone()) {
                 return Err(Error::malformed("two records have one name").record(record).tensor(tensor.name));
             }
-            if record >= run.limits().tensors {
-                return Err(
-                    Error::limit("too many tensors").expected(format!("at most {}", run.limits().tensors))
-                );
+            if record >= session.limits().tensors {
+                return Err(Error::limit("too many tensors")
+                    .expected(format!("at most {}", session.limits().tensors)));
             }
             tensor.offset = spool.len();
             spool.push(data)?;

@@ -1,5 +1,5 @@
-//! A run is what one invocation may use and must obey: threads, memory, limits, the user's Ctrl-C,
-//! and a place for notes.
+//! A session is what conversions may use and must obey: threads, memory, limits, a cancel token, and a
+//! place for notes and progress.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,9 +10,9 @@ use tensorferry_sdk::{Context, Limits};
 /// the L2 cache, and larger buffers were slower.
 pub const WINDOW_BYTES: usize = 1 << 20;
 
-/// What bounds a run.
+/// The resources and limits of one or several conversions.
 #[derive(Debug)]
-pub struct Run {
+pub struct Session {
     /// What bounds hostile input.
     pub limits: Limits,
     /// Threads that copy.
@@ -28,8 +28,8 @@ pub struct Run {
     pub moved: AtomicU64,
 }
 
-impl Run {
-    /// A run with `threads` threads and `memory` bytes of buffers.
+impl Session {
+    /// A session with `threads` threads and `memory` bytes of buffers.
     #[must_use]
     pub fn new(threads: usize, memory: u64) -> Self {
         Self {
@@ -44,13 +44,13 @@ impl Run {
         }
     }
 
-    /// A run of its own that ends when this one does.
+    /// A session of its own that is cancelled with this one.
     #[must_use]
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         Self { rate, cancelled: self.cancelled.clone(), ..Self::new(threads, memory) }
     }
 
-    /// A run that ends with this one, and has one of `of` equal shares of its memory.
+    /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
     #[must_use]
     pub fn share(&self, of: u64) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl Run {
         }
     }
 
-    /// The flag that ends the run once it is set, from a signal handler say.
+    /// The flag that cancels the session once it is set, from a signal handler say.
     #[must_use]
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {
         self.cancelled.clone()
@@ -109,14 +109,14 @@ impl Run {
     }
 }
 
-impl Default for Run {
+impl Default for Session {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self::new(threads, 256 << 20)
     }
 }
 
-impl Context for Run {
+impl Context for Session {
     fn limits(&self) -> &Limits {
         &self.limits
     }

@@ -1,10 +1,10 @@
 //! Inspecting opens an input and selects a part of it, for the commands that only look.
 
 use crate::bridge;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::formats::probe::probe;
-use crate::formats::registry::Plugins;
-use crate::read::context::Errand;
+use crate::formats::registry::Registry;
+use crate::read::context::ReadContext;
 use crate::read::input::{self, Input};
 use crate::read::part::{self, Part};
 use crate::read::source::FileSource;
@@ -40,10 +40,15 @@ pub struct Look<'a> {
 ///
 /// # Errors
 /// Whatever is wrong with it, or with the part.
-pub fn inspect<'a>(path: &Path, look: Look<'_>, plugins: &'a Plugins, run: &Run) -> Result<Inspected<'a>> {
+pub fn inspect<'a>(
+    path: &Path,
+    look: Look<'_>,
+    registry: &'a Registry,
+    session: &Session,
+) -> Result<Inspected<'a>> {
     let source = FileSource::open(path)?;
-    let format = probe(plugins, &source, look.from, run)?;
-    let errand = Errand::new(run, look.purpose);
+    let format = probe(registry, &source, look.from, session)?;
+    let context = ReadContext::new(session, look.purpose);
     let input = if holds_records(&format.description) {
         let divided = bridge::steps::to_tensors(Vec::new())?;
         let wanted = bridge::Wanted {
@@ -52,9 +57,9 @@ pub fn inspect<'a>(path: &Path, look: Look<'_>, plugins: &'a Plugins, run: &Run)
             keeps_metadata: true,
             spill: &temporary(),
         };
-        bridge::read(&source, format, wanted, &errand, run)?
+        bridge::read(&source, format, wanted, &context, session)?
     } else {
-        input::read(&source, format, look.options, &errand)?
+        input::read(&source, format, look.options, &context)?
     };
     let (catalog, left_out) = part::take(input.catalog.clone(), look.part, true)?;
     let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();

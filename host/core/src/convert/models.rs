@@ -5,14 +5,14 @@ use crate::bridge::{
     self,
     steps::{Divided, Made},
 };
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::sidecars::{MOST_FOLDERS, Weights};
 use crate::convert::sides::{check_sides, options_of};
 use crate::formats::probe::probe;
-use crate::formats::registry::{LoadedFormat, Plugins};
+use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::Identity;
-use crate::read::context::{Errand, purpose};
+use crate::read::context::{ReadContext, purpose};
 use crate::read::input::{self, Input};
 use crate::read::source::FileSource;
 use crate::write::target::Resolved;
@@ -28,7 +28,7 @@ pub struct Model<'a> {
     /// What it holds.
     pub input: Input<'a>,
     /// What its plugins are told.
-    pub errand: Errand<'a>,
+    pub context: ReadContext<'a>,
 }
 
 impl Model<'_> {
@@ -48,7 +48,7 @@ impl Model<'_> {
     #[must_use]
     pub fn files(&self) -> Vec<(PathBuf, Identity)> {
         let own = self.input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
-        own.chain(self.errand.lent_files()).collect()
+        own.chain(self.context.lent_files()).collect()
     }
 
     /// Checks that everything it was read from is still what it was.
@@ -57,7 +57,7 @@ impl Model<'_> {
     /// Transient, if a file changed; a plugin error, if the reader's destructor panicked.
     pub fn close(self) -> Result<()> {
         self.input.close()?;
-        self.errand.check_lent()
+        self.context.check_lent()
     }
 
     /// Whether its reader has opened the file of this name of the input.
@@ -79,13 +79,13 @@ impl Model<'_> {
 /// Whatever is wrong with one of them.
 pub fn read<'a>(
     source: &FileSource,
-    probed: Result<&'a LoadedFormat>,
-    plugins: &'a Plugins,
+    probed: Result<&'a RegisteredFormat>,
+    registry: &'a Registry,
     target: &Resolved<'_>,
     request: &Request,
-    run: &'a Run,
+    session: &'a Session,
 ) -> Result<Vec<Model<'a>>> {
-    let reading = Reading { plugins, target, request, run };
+    let reading = Reading { registry, target, request, session };
     let root = source.folder().to_owned();
     let may_hold_more = *source.entry() == Entry::Folder && target.target == Target::Folder;
     let mut models = Vec::new();
@@ -113,33 +113,33 @@ pub fn read<'a>(
 /// Whatever is wrong with it.
 pub fn of_records<'a>(
     source: &FileSource,
-    format: &'a LoadedFormat,
+    format: &'a RegisteredFormat,
     divided: &Divided<Made>,
     target: &Resolved<'_>,
     request: &Request,
-    run: &'a Run,
+    session: &'a Session,
 ) -> Result<Model<'a>> {
     let description = &target.format.description;
     check_sides(request, &format.description, description)?;
     // Its writer would say so too, after all records have been read.
     Options::check(&description.options, Side::Writer, &request.writer_options)?;
-    let errand =
-        Errand::new(run, purpose(&format.description, description)).with_new_output(target.is_new_folder());
+    let context = ReadContext::new(session, purpose(&format.description, description))
+        .with_new_output(target.is_new_folder());
     let wanted = bridge::Wanted {
         options: &request.reader_options,
         divided,
         keeps_metadata: description.capabilities.has(Capabilities::METADATA),
         spill: &target.spill(),
     };
-    let input = bridge::read(source, format, wanted, &errand, run)?;
-    Ok(Model { folder: String::new(), input, errand })
+    let input = bridge::read(source, format, wanted, &context, session)?;
+    Ok(Model { folder: String::new(), input, context })
 }
 
 struct Reading<'a, 'b> {
-    plugins: &'a Plugins,
+    registry: &'a Registry,
     target: &'b Resolved<'b>,
     request: &'b Request,
-    run: &'a Run,
+    session: &'a Session,
 }
 
 impl<'a> Reading<'a, '_> {
@@ -147,21 +147,22 @@ impl<'a> Reading<'a, '_> {
         &self,
         folder: String,
         source: &FileSource,
-        format: &'a LoadedFormat,
+        format: &'a RegisteredFormat,
         options: &[(String, String)],
     ) -> Result<Model<'a>> {
-        let errand = Errand::new(self.run, purpose(&format.description, &self.target.format.description))
-            .with_new_output(self.target.is_new_folder());
-        let input = input::read(source, format, options, &errand)?;
-        Ok(Model { folder, input, errand })
+        let context =
+            ReadContext::new(self.session, purpose(&format.description, &self.target.format.description))
+                .with_new_output(self.target.is_new_folder());
+        let input = input::read(source, format, options, &context)?;
+        Ok(Model { folder, input, context })
     }
 
     /// The models of sub-folders. A folder that an outer model has read from is a part of that one.
     fn read_below(&self, root: &Path, models: &mut Vec<Model<'a>>) -> Result<()> {
-        let weights = Weights::of(self.plugins)?;
+        let weights = Weights::of(self.registry)?;
         let mut open = sub_folders(root, "")?;
         while let Some(folder) = open.pop() {
-            self.run.check_cancelled()?;
+            self.session.check_cancelled()?;
             let names: Vec<String> = FileSource::at(root.join(&folder), Entry::Folder).list("")?;
             let is_read = |name: &String| models.iter().any(|m| m.has_read(&format!("{folder}/{name}")));
             if names.iter().any(is_read) {
@@ -172,7 +173,7 @@ impl<'a> Reading<'a, '_> {
                 continue;
             }
             let source = FileSource::at(root.join(&folder), Entry::Folder);
-            match probe(self.plugins, &source, None, self.run) {
+            match probe(self.registry, &source, None, self.session) {
                 Ok(format) => {
                     let options = options_of(&format.description, &self.request.reader_options);
                     let model = self.read(folder.clone(), &source, format, &options);

@@ -2,16 +2,16 @@
 
 use super::receipts::draft_records::{RowsConversion, draft_rows};
 use crate::context::fault;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::report::Report;
 use crate::convert::sides::check_sides;
 use crate::convert::watch::{Ready, Used, Watch};
-use crate::formats::registry::{LoadedFormat, Plugins};
+use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::{Identity, Recovered, StagedFile, check_free, recover};
 use crate::publish::stage::Stage;
 use crate::publish::stale;
-use crate::read::context::{Errand, purpose};
+use crate::read::context::{ReadContext, purpose};
 use crate::read::losses;
 use crate::read::source::FileSource;
 use crate::receipt;
@@ -36,11 +36,11 @@ use tensorferry_sdk::{Context, Entry, Error, Format, Loss, Options, Purpose, Res
 /// Whatever is wrong; nothing of the output is left then.
 pub fn convert(
     source: &FileSource,
-    format: &LoadedFormat,
+    format: &RegisteredFormat,
     target: &Resolved<'_>,
     request: &Request,
-    plugins: &Plugins,
-    run: &Run,
+    registry: &Registry,
+    session: &Session,
     watch: &dyn Watch,
 ) -> Result<Report> {
     let started = Instant::now();
@@ -52,11 +52,12 @@ pub fn convert(
     steps::check(&steps)?;
     let recovered = RefCell::default();
     let read = |purpose| {
-        let errand = Errand::new(run, purpose).with_new_output(target.is_new_folder());
-        let rows = rows::open(source, format, &options, &errand)?;
+        let context = ReadContext::new(session, purpose).with_new_output(target.is_new_folder());
+        let rows = rows::open(source, format, &options, &context)?;
         let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
-        let through = Through { rows: &rows, steps: &steps, run };
-        let target = Destined { target, request, plugins, errand: &errand, run, recovered: &recovered };
+        let through = Through { rows: &rows, steps: &steps, session };
+        let target =
+            Destined { target, request, registry, context: &context, session, recovered: &recovered };
         let report = target.write(&through, bytes, watch, started)?;
         rows.close()?;
         Ok(report)
@@ -66,7 +67,7 @@ pub fn convert(
     if request.dry_run || !steps.iter().all(|step| steps::check_row_wise(step).is_ok()) {
         return read(purpose);
     }
-    rows::read_once(purpose, run, read)
+    rows::read_once(purpose, session, read)
 }
 
 /// What can be made to flow, again if need be.
@@ -103,13 +104,13 @@ pub trait Flows {
 struct Through<'a> {
     rows: &'a Rows<'a>,
     steps: &'a [Step],
-    run: &'a Run,
+    session: &'a Session,
 }
 
 impl Flows for Through<'_> {
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()> {
         std::thread::scope(|scope| {
-            body(&mut *steps::make(scope, Origin::Rows(self.rows), self.steps, self.run)?)
+            body(&mut *steps::make(scope, Origin::Rows(self.rows), self.steps, self.session)?)
         })
     }
 
@@ -152,9 +153,9 @@ fn schema(flows: &dyn Flows) -> Result<SchemaRef> {
 pub(crate) struct Destined<'a> {
     pub(crate) target: &'a Resolved<'a>,
     pub(crate) request: &'a Request,
-    pub(crate) plugins: &'a Plugins,
-    pub(crate) errand: &'a Errand<'a>,
-    pub(crate) run: &'a Run,
+    pub(crate) registry: &'a Registry,
+    pub(crate) context: &'a ReadContext<'a>,
+    pub(crate) session: &'a Session,
     /// What dead runs had left there, over all attempts to write.
     pub(crate) recovered: &'a RefCell<Recovered>,
 }
@@ -168,13 +169,13 @@ impl Destined<'_> {
         watch: &dyn Watch,
         started: Instant,
     ) -> Result<Report> {
-        let Self { target, request, run, .. } = *self;
+        let Self { target, request, session, .. } = *self;
         let options =
             Options::check(&target.format.description.options, Side::Writer, &request.writer_options)?;
         let writer = target.format.format.record_writer(&options)?;
         let schema = schema(flows)?;
-        let plan = writer.plan(&schema, flows.rows(), &target.target, self.errand)?;
-        if self.errand.purpose() == Purpose::ONCE && flows.rows().is_none() && plan.files().len() > 1 {
+        let plan = writer.plan(&schema, flows.rows(), &target.target, self.context)?;
+        if self.context.purpose() == Purpose::ONCE && flows.rows().is_none() && plan.files().len() > 1 {
             return Err(Error::unsupported("rows that are not counted, where each file gets as many"));
         }
         let lost = || flows.losses().into_iter().chain(plan.losses());
@@ -182,7 +183,7 @@ impl Destined<'_> {
         report.readers = flows.readers();
         losses::check(&report.losses, request.strict, &request.allowed)?;
         if request.dry_run {
-            return Ok(report.planned_records(plan.files(), flows.rows(), started, run));
+            return Ok(report.planned_records(plan.files(), flows.rows(), started, session));
         }
 
         let mut recovered = self.recovered.borrow_mut();
@@ -195,7 +196,7 @@ impl Destined<'_> {
         check_free(&target.destination, names, request.commit.force)?;
         let older = (!request.receipt).then(|| receipt.clone());
         let stale = stale::Search::new(&target.destination.folder, &[])?;
-        let stale = stale.find(&recovered, &[], older, request.commit.force, run)?;
+        let stale = stale.find(&recovered, &[], older, request.commit.force, session)?;
         let mut stage = Stage::begin_after(recovered, &target.destination)?;
         stage.supersede(stale)?;
         let columns = hashed(&schema).into_iter().flatten().collect();
@@ -203,7 +204,7 @@ impl Destined<'_> {
         watch.begun(bytes);
         let mut written = Written::default();
         flows.flow(&mut |flow| {
-            written = write(flow, &*plan, flows.rows(), hasher.as_mut(), &stage, run)?;
+            written = write(flow, &*plan, flows.rows(), hasher.as_mut(), &stage, session)?;
             Ok(())
         })?;
         fault::reach("copied")?;
@@ -222,18 +223,18 @@ impl Destined<'_> {
         if let Some(hasher) = &hasher {
             let conversion = RowsConversion {
                 request,
-                plugins: self.plugins,
+                registry: self.registry,
                 target,
                 readers: &report.readers,
                 source: flows.source(),
-                lent: &self.errand.lent(),
+                lent: &self.context.lent(),
                 stage: &stage,
                 files: plan.files(),
                 schema: &schema,
                 hasher,
                 report: &report,
             };
-            draft_rows(&conversion, run)?.write(&stage.create(&receipt, None)?)?;
+            draft_rows(&conversion, session)?.write(&stage.create(&receipt, None)?)?;
             // The last thing to become visible, and of an older output the first that goes.
             staged.push(StagedFile { path: receipt, index: true });
         }
@@ -241,17 +242,17 @@ impl Destined<'_> {
         drop(writer);
         target.format.format.faults().check()?;
         flows.check_unchanged()?;
-        self.errand.check_lent()?;
-        run.check_cancelled()?;
+        self.context.check_lent()?;
+        session.check_cancelled()?;
         watch.before_commit(&Ready {
             destination: &target.destination,
             writer: Used::of(target.format),
             report: &report,
-            inputs: flows.files().into_iter().chain(self.errand.lent_files()).collect(),
+            inputs: flows.files().into_iter().chain(self.context.lent_files()).collect(),
             outputs: stage.ready(&staged)?,
         })?;
         let committed = stage.commit(&staged, request.commit)?;
-        Ok(report.done(&written.lens, committed, started, run))
+        Ok(report.done(&written.lens, committed, started, session))
     }
 
     /// Reads the staged files back, and compares their rows with those that were sent.
@@ -262,13 +263,13 @@ impl Destined<'_> {
         files: &[String],
         notes: &mut Vec<String>,
     ) -> Result<()> {
-        let Self { target, run, .. } = *self;
+        let Self { target, session, .. } = *self;
         let entry = match files {
             [one] => Entry::File(one.clone()),
             _ => Entry::Folder,
         };
         let written = FileSource::at(stage.path(""), entry);
-        let written = rows::open(&written, target.format, &[], &Errand::new(run, Purpose::COMPARE))?;
+        let written = rows::open(&written, target.format, &[], &ReadContext::new(session, Purpose::COMPARE))?;
         let sent = schema(flows)?;
         let (compared, left_out) = content::compared(&sent, &written.set.schema());
         let not_compared =
@@ -277,7 +278,7 @@ impl Destined<'_> {
         // Rows that are dealt over several files come back in another order.
         let ordered = files.len() == 1;
         let mut contents = [Content::default(); 2];
-        let back = Through { rows: &written, steps: &[], run };
+        let back = Through { rows: &written, steps: &[], session };
         for (content, flows) in contents.iter_mut().zip([flows, &back]) {
             flows.flow(&mut |flow| {
                 *content = content::content(flow, &compared, ordered)?;

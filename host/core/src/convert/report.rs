@@ -1,6 +1,6 @@
 //! A report is what was done, how fast, and everything that could not be carried.
 
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::watch::Used;
 use crate::publish::commit::{Committed, Recovered};
@@ -107,12 +107,12 @@ impl Report {
         files: &[String],
         records: Option<u64>,
         started: Instant,
-        run: &Run,
+        session: &Session,
     ) -> Self {
         let folder = if self.output.is_dir() { self.output.clone() } else { parent(&self.output) };
         self.files = files.iter().map(|path| (folder.join(path), 0)).collect();
         self.records = records;
-        self.end(started, run)
+        self.end(started, session)
     }
 
     /// Notes what earlier runs had left beside the output, and what became of it.
@@ -127,27 +127,39 @@ impl Report {
 
     /// The end of a dry run.
     #[must_use]
-    pub fn planned(mut self, target: &Target, layouts: &[&Layout], started: Instant, run: &Run) -> Self {
+    pub fn planned(
+        mut self,
+        target: &Target,
+        layouts: &[&Layout],
+        started: Instant,
+        session: &Session,
+    ) -> Self {
         let folder = if *target == Target::Folder { self.output.clone() } else { parent(&self.output) };
         let files = layouts.iter().flat_map(|layout| layout.files());
         self.files = files.map(|file| (folder.join(&file.path), file.len)).collect();
         self.bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
-        self.end(started, run)
+        self.end(started, session)
     }
 
     /// The end of a conversion: `lens` are the lengths of the committed files, by their place; a receipt
     /// comes after them.
     #[must_use]
-    pub fn done(mut self, lens: &[u64], mut committed: Committed, started: Instant, run: &Run) -> Self {
+    pub fn done(
+        mut self,
+        lens: &[u64],
+        mut committed: Committed,
+        started: Instant,
+        session: &Session,
+    ) -> Self {
         self.receipt = committed.files.drain(lens.len()..).next();
         self.files = committed.files.into_iter().zip(lens.iter().copied()).collect();
         self.bytes = lens.iter().sum();
         self.notes.extend(committed.notes);
-        self.end(started, run)
+        self.end(started, session)
     }
 
-    fn end(mut self, started: Instant, run: &Run) -> Self {
-        self.notes.extend(run.take_notes());
+    fn end(mut self, started: Instant, session: &Session) -> Self {
+        self.notes.extend(session.take_notes());
         self.seconds = started.elapsed().as_secs_f64();
         self
     }

@@ -1,9 +1,9 @@
 //! Sidecars are what lies beside the weights of a model folder: configuration, tokenizers, a model
 //! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
 
-use crate::context::session::{Run, WINDOW_BYTES};
+use crate::context::session::{Session, WINDOW_BYTES};
 use crate::convert::models::Model;
-use crate::formats::registry::Plugins;
+use crate::formats::registry::Registry;
 use crate::publish::commit::Identity;
 use crate::publish::stage::Stage;
 use crate::read::source::FileSource;
@@ -41,7 +41,7 @@ pub fn find(
     input: &Path,
     models: &[Model<'_>],
     carry: &[String],
-    plugins: &Plugins,
+    registry: &Registry,
     target: &Resolved<'_>,
     layouts: &[&Layout],
 ) -> Result<Sidecars> {
@@ -50,7 +50,7 @@ pub fn find(
         sidecars.names = beside(input, models, carry)?;
         return Ok(sidecars);
     }
-    let weights = Weights::of(plugins)?;
+    let weights = Weights::of(registry)?;
     let mut open = vec![String::new()];
     while let Some(folder) = open.pop() {
         let of_folder = models.iter().find(|model| model.folder == folder);
@@ -123,9 +123,9 @@ pub(crate) struct Weights(Vec<(String, GlobSet)>);
 
 impl Weights {
     /// Those of all plugins.
-    pub(crate) fn of(plugins: &Plugins) -> Result<Self> {
+    pub(crate) fn of(registry: &Registry) -> Result<Self> {
         // Records beside a model are no weights of it.
-        let formats = plugins.formats().iter().map(|format| &format.description);
+        let formats = registry.formats().iter().map(|format| &format.description);
         formats.filter(|format| !holds_records(format)).map(of_format).collect::<Result<_>>().map(Self)
     }
 
@@ -232,7 +232,7 @@ impl Sidecars {
     ///
     /// # Errors
     /// Transient, where a file changed; else i/o.
-    pub fn copy(&self, input: &Path, stage: &Stage, run: &Run) -> Result<Vec<u64>> {
+    pub fn copy(&self, input: &Path, stage: &Stage, session: &Session) -> Result<Vec<u64>> {
         let source = FileSource::at(input.to_owned(), Entry::Folder);
         let mut buffer = Vec::new();
         let mut lens = Vec::with_capacity(self.names.len());
@@ -251,7 +251,7 @@ impl Sidecars {
             let mut offset = 0;
             buffer.resize(WINDOW_BYTES, 0);
             while offset < len {
-                run.check_cancelled()?;
+                session.check_cancelled()?;
                 let part = usize::try_from(len - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
                 source.read_at(file, offset, &mut buffer[..part])?;
                 output.write_all_at(&buffer[..part], offset).map_err(|e| Error::from(e).file(name))?;

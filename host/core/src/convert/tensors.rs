@@ -10,13 +10,13 @@ use super::receipts::draft::{Conversion, TensorDigests, digests_of, draft};
 use super::tensors_to_records;
 use crate::bridge;
 use crate::context::fault;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::models::{self, Model};
 use crate::convert::report::Report;
 use crate::convert::sidecars::{self, Sidecars};
 use crate::convert::watch::{Ready, Used, Watch};
 use crate::formats::probe::probe;
-use crate::formats::registry::Plugins;
+use crate::formats::registry::Registry;
 use crate::publish::commit::{CommitOptions, Identity, StagedFile, check_free, recover_seeing};
 use crate::publish::stage::Stage;
 use crate::publish::stale;
@@ -93,31 +93,36 @@ impl Request {
 ///
 /// # Errors
 /// Whatever is wrong; nothing of the output is left then.
-pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watch) -> Result<Report> {
+pub fn convert(
+    request: &Request,
+    registry: &Registry,
+    session: &Session,
+    watch: &dyn Watch,
+) -> Result<Report> {
     let started = Instant::now();
     let steps = steps::parse(&request.steps)?;
     let source =
         request.unit.as_ref().map_or_else(|| FileSource::open(&request.input), |unit| Ok(unit.source()))?;
     let folder = source.folder().to_owned();
-    let target = target::resolve(plugins, &request.output, request.to.as_deref(), request.entry(&source))?;
+    let target = target::resolve(registry, &request.output, request.to.as_deref(), request.entry(&source))?;
     let writes_records = holds_records(&target.format.description);
-    let (models, steps) = match probe(plugins, &source, request.from.as_deref(), run) {
+    let (models, steps) = match probe(registry, &source, request.from.as_deref(), session) {
         Ok(format) if holds_records(&format.description) && writes_records => {
-            return super::records::convert(&source, format, &target, request, plugins, run, watch);
+            return super::records::convert(&source, format, &target, request, registry, session, watch);
         }
         Ok(format) if holds_records(&format.description) => {
             let divided = bridge::steps::to_tensors(steps)?;
-            (vec![models::of_records(&source, format, &divided, &target, request, run)?], divided.tensors)
+            (vec![models::of_records(&source, format, &divided, &target, request, session)?], divided.tensors)
         }
         // Whatever probing finds wrong, reading says of the models that there are.
         probed if writes_records => {
             let divided = bridge::steps::to_records(steps)?;
-            let models = models::read(&source, probed, plugins, &target, request, run)?;
+            let models = models::read(&source, probed, registry, &target, request, session)?;
             let asked =
                 tensors_to_records::Asked { request, divided: &divided, folder: &folder, target: &target };
-            return tensors_to_records::convert(models, &asked, plugins, run, watch, started);
+            return tensors_to_records::convert(models, &asked, registry, session, watch, started);
         }
-        probed => (models::read(&source, probed, plugins, &target, request, run)?, steps),
+        probed => (models::read(&source, probed, registry, &target, request, session)?, steps),
     };
     let selected: Vec<Selected> = models
         .iter()
@@ -127,7 +132,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     let stored: Vec<Stored<'_>> = models
         .iter()
         .zip(&selected)
-        .map(|(model, selected)| Stored::new(&model.input, &selected.catalog, run, target.spill()))
+        .map(|(model, selected)| Stored::new(&model.input, &selected.catalog, session, target.spill()))
         .collect();
     let logical: Vec<Logical<'_>> =
         selected.iter().zip(&stored).map(|(s, stored)| Logical::new(&s.catalog, stored)).collect();
@@ -137,7 +142,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
         .map(|(model, logical)| plan(&target, &request.writer_options, model, logical))
         .collect::<Result<_>>()?;
     let layouts: Vec<&Layout> = planned.iter().map(|planned| &planned.layout).collect();
-    let mut sidecars = sidecars::find(&folder, &models, &request.carry, plugins, &target, &layouts)?;
+    let mut sidecars = sidecars::find(&folder, &models, &request.carry, registry, &target, &layouts)?;
     for (model, logical) in models.iter().zip(&logical) {
         sidecars.follow_casts(&folder, model, logical.catalog())?;
     }
@@ -153,7 +158,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
         report.notes.extend(tally::foresee(&logical)?);
-        return Ok(report.planned(&target.target, &layouts, started, run));
+        return Ok(report.planned(&target.target, &layouts, started, session));
     }
 
     let mut stale = stale::Search::new(&target.destination.folder, &layouts)?;
@@ -166,7 +171,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     let bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
     check_space(&target.destination.folder, bytes)?;
     let older = (!request.receipt).then(|| receipt.clone());
-    let stale = stale.find(&recovered, &models, older, request.commit.force, run)?;
+    let stale = stale.find(&recovered, &models, older, request.commit.force, session)?;
     let mut stage = Stage::begin_after(recovered, &target.destination)?;
     stage.supersede(stale)?;
     watch.begun(bytes);
@@ -179,14 +184,14 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
         losses::check(&report.losses, request.strict, &request.allowed)?;
         lens.extend(seal(layout, &**plan, &copied, &files)?);
     }
-    lens.extend(sidecars.copy(&folder, &stage, run)?);
+    lens.extend(sidecars.copy(&folder, &stage, session)?);
     fault::reach("sealed")?;
     let digests =
         if request.receipt { logical.iter().map(digests_of).collect::<Result<_>>()? } else { Vec::new() };
     if request.verify {
         for (index, ((model, logical), layout)) in models.iter().zip(&logical).zip(&layouts).enumerate() {
             let known = digests.get(index).map(|known: &TensorDigests| &*known.content);
-            let verified = verify(&stage, &target, model, logical, layout, known, run)?;
+            let verified = verify(&stage, &target, model, logical, layout, known, session)?;
             report.verified = Some(report.verified.unwrap_or(0) + verified);
         }
         fault::reach("verified")?;
@@ -195,7 +200,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     if request.receipt {
         let conversion = Conversion {
             request,
-            plugins,
+            registry,
             target: &target,
             models: &models,
             logical: &logical,
@@ -206,7 +211,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
             stage: &stage,
             report: &report,
         };
-        draft(&conversion, run)?.write(&stage.create(&receipt, None)?)?;
+        draft(&conversion, session)?.write(&stage.create(&receipt, None)?)?;
         // The last thing to become visible, and of an older output the first that goes.
         staged.push(StagedFile { path: receipt, index: true });
     }
@@ -216,7 +221,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
     let mut inputs: Vec<(PathBuf, Identity)> = models.iter().flat_map(Model::files).collect();
     inputs.extend(sidecars.files(&folder)?);
     models.into_iter().try_for_each(Model::close)?;
-    run.check_cancelled()?;
+    session.check_cancelled()?;
     watch.before_commit(&Ready {
         destination: &target.destination,
         writer: Used::of(target.format),
@@ -225,7 +230,7 @@ pub fn convert(request: &Request, plugins: &Plugins, run: &Run, watch: &dyn Watc
         outputs: stage.ready(&staged)?,
     })?;
     let committed = stage.commit(&staged, request.commit)?;
-    Ok(report.done(&lens, committed, started, run))
+    Ok(report.done(&lens, committed, started, session))
 }
 
 fn create_files(stage: &Stage, layout: &Layout) -> Result<Vec<File>> {

@@ -4,14 +4,14 @@ use crate::bridge::columns::{Columns, KEY};
 use crate::bridge::each::EachTensor;
 use crate::bridge::rows::EachRow;
 use crate::bridge::steps::{Divided, Each};
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::models::Model;
 use crate::convert::records::{Destined, Flows};
 use crate::convert::report::Report;
 use crate::convert::sidecars;
 use crate::convert::watch::{Used, Watch};
-use crate::formats::registry::Plugins;
+use crate::formats::registry::Registry;
 use crate::publish::commit::Identity;
 use crate::read::source::FileSource;
 use crate::records::flow::Flow;
@@ -45,8 +45,8 @@ pub struct Asked<'a> {
 pub fn convert(
     mut models: Vec<Model<'_>>,
     asked: &Asked<'_>,
-    plugins: &Plugins,
-    run: &Run,
+    registry: &Registry,
+    session: &Session,
     watch: &dyn Watch,
     started: Instant,
 ) -> Result<Report> {
@@ -65,8 +65,8 @@ pub fn convert(
     let kept = catalog.metadata().get(KEY).map(|text| Columns::parse(text)).unwrap_or_default();
     // It is what the columns are made by.
     lost.retain(|loss| !(loss.kind == LossKind::Metadata && loss.what == KEY));
-    notes.iter().for_each(|note| run.note(note));
-    let stored = Stored::new(&model.input, &catalog, run, target.spill());
+    notes.iter().for_each(|note| session.note(note));
+    let stored = Stored::new(&model.input, &catalog, session, target.spill());
     let logical = Logical::new(&catalog, &stored);
     lost.extend(of_ties(&logical));
     let made = match divided.crossing {
@@ -80,15 +80,17 @@ pub fn convert(
         }
     };
     let one = std::slice::from_ref(&model);
-    let sidecars = sidecars::find(folder, one, &request.carry, plugins, target, &[])?;
+    let sidecars = sidecars::find(folder, one, &request.carry, registry, target, &[])?;
     lost.extend(sidecars.losses().iter().cloned());
     let why = "an output of records takes no other files along";
     lost.extend(sidecars.names().map(|name| Loss::new(LossKind::Sidecar, name, why)));
-    sidecars.notes().iter().for_each(|note| run.note(note));
+    sidecars.notes().iter().for_each(|note| session.note(note));
     let bytes = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
-    let through = Through { model: &model, made: &*made.1, rows: made.0, steps: &divided.records, lost, run };
+    let through =
+        Through { model: &model, made: &*made.1, rows: made.0, steps: &divided.records, lost, session };
     let recovered = RefCell::default();
-    let destined = Destined { target, request, plugins, errand: &model.errand, run, recovered: &recovered };
+    let destined =
+        Destined { target, request, registry, context: &model.context, session, recovered: &recovered };
     let report = destined.write(&through, bytes, watch, started)?;
     drop(through);
     drop(made);
@@ -115,13 +117,13 @@ struct Through<'a> {
     rows: Option<u64>,
     steps: &'a [crate::steps::Step],
     lost: Vec<Loss>,
-    run: &'a Run,
+    session: &'a Session,
 }
 
 impl Flows for Through<'_> {
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()> {
         std::thread::scope(|scope| {
-            body(&mut *steps::make(scope, Origin::Made(self.made), self.steps, self.run)?)
+            body(&mut *steps::make(scope, Origin::Made(self.made), self.steps, self.session)?)
         })
     }
 

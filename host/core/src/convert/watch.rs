@@ -1,7 +1,7 @@
 //! A watcher is told how a conversion goes, and asked before its output becomes visible.
 
 use crate::convert::report::Report;
-use crate::formats::registry::LoadedFormat;
+use crate::formats::registry::RegisteredFormat;
 use crate::publish::commit::Identity;
 use crate::publish::stage::Destination;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub struct Used {
 
 impl Used {
     /// Of several, each once.
-    pub(crate) fn all<'a>(formats: impl Iterator<Item = &'a LoadedFormat>) -> Vec<Self> {
+    pub(crate) fn all<'a>(formats: impl Iterator<Item = &'a RegisteredFormat>) -> Vec<Self> {
         let mut used: Vec<Self> = formats.map(Self::of).collect();
         used.sort();
         used.dedup();
@@ -63,7 +63,7 @@ impl Used {
 
     /// Of a loaded format.
     #[must_use]
-    pub fn of(format: &LoadedFormat) -> Self {
+    pub fn of(format: &RegisteredFormat) -> Self {
         Self { id: format.description.id.clone(), revision: format.description.output_revision }
     }
 }

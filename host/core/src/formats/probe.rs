@@ -1,6 +1,6 @@
 //! Probing finds the format of an input: by what formats declare, then by asking those that fit.
 
-use crate::formats::registry::{LoadedFormat, Plugins};
+use crate::formats::registry::{RegisteredFormat, Registry};
 use globset::GlobBuilder;
 use tensorferry_sdk::{Context, Description, Entry, Error, Format, Result, Score, Side, Source};
 
@@ -15,17 +15,17 @@ const BY_SUFFIX: u32 = 20;
 /// Usage, if the user named one that is not there, or if two are equally sure; unsupported, if none
 /// knows it.
 pub fn probe<'a>(
-    plugins: &'a Plugins,
+    registry: &'a Registry,
     source: &dyn Source,
     named: Option<&str>,
     context: &dyn Context,
-) -> Result<&'a LoadedFormat> {
+) -> Result<&'a RegisteredFormat> {
     if let Some(id) = named {
-        return plugins.format(id, Side::Reader);
+        return registry.format(id, Side::Reader);
     }
-    plugins.check_any()?;
-    let mut scored: Vec<(u32, &LoadedFormat)> = Vec::new();
-    for format in plugins.formats().iter().filter(|f| f.description.reads()) {
+    registry.check_any()?;
+    let mut scored: Vec<(u32, &RegisteredFormat)> = Vec::new();
+    for format in registry.formats().iter().filter(|f| f.description.reads()) {
         let declared = declared_score(&format.description, source);
         let score = match format.format.probe(source, context)? {
             // A suffix decides between formats that are equally sure of the bytes.
@@ -39,7 +39,7 @@ pub fn probe<'a>(
     }
     scored.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.description.id.cmp(&b.1.description.id)));
     match &*scored {
-        [] => Err(unknown(plugins, source)),
+        [] => Err(unknown(registry, source)),
         [(first, a), (second, b), ..] if first == second => {
             let ids = format!("{} or {}", a.description.id, b.description.id);
             Err(Error::usage(format!("the input may be {ids}: say which with --from"))
@@ -89,8 +89,8 @@ fn has_member(description: &Description, source: &dyn Source) -> bool {
     })
 }
 
-fn unknown(plugins: &Plugins, source: &dyn Source) -> Error {
-    let ids: Vec<&str> = plugins
+fn unknown(registry: &Registry, source: &dyn Source) -> Error {
+    let ids: Vec<&str> = registry
         .formats()
         .iter()
         .filter(|f| f.description.reads())

@@ -9,12 +9,12 @@ use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{Description, Error, Format, Result, Side};
 
 /// A format of a loaded plugin.
-pub struct LoadedFormat {
+pub struct RegisteredFormat {
     /// How it is called.
     pub format: RemoteFormat,
     /// What it says of itself.
     pub description: Description,
-    /// The plugin that it comes from: an index of [`Plugins::found`].
+    /// The plugin that it comes from: an index of [`Registry::found`].
     pub plugin: usize,
 }
 
@@ -41,32 +41,32 @@ pub struct Identity {
 
 /// All formats, and where they come from.
 #[derive(Default)]
-pub struct Plugins {
+pub struct Registry {
     found: Vec<Found>,
-    formats: Vec<LoadedFormat>,
+    formats: Vec<RegisteredFormat>,
     notes: Vec<String>,
 }
 
-impl Plugins {
+impl Registry {
     /// Loads every library in these folders; of two formats with one id, the one found first.
     #[must_use]
     pub fn load(folders: &[PluginFolder]) -> Self {
-        let mut plugins = Self::default();
+        let mut registry = Self::default();
         for folder in folders {
             match super::search::libraries(folder) {
-                Ok(paths) => paths.iter().for_each(|path| plugins.add(path)),
-                Err(error) => plugins.notes.push(error.to_string()),
+                Ok(paths) => paths.iter().for_each(|path| registry.add(path)),
+                Err(error) => registry.notes.push(error.to_string()),
             }
         }
-        plugins
+        registry
     }
 
     /// Loads one library.
     #[must_use]
     pub fn load_file(path: &Path) -> Self {
-        let mut plugins = Self::default();
-        plugins.add(path);
-        plugins
+        let mut registry = Self::default();
+        registry.add(path);
+        registry
     }
 
     fn add(&mut self, path: &Path) {
@@ -90,7 +90,7 @@ impl Plugins {
                         self.found[known.plugin].path.display()
                     ));
                 } else {
-                    self.formats.push(LoadedFormat { format, description, plugin });
+                    self.formats.push(RegisteredFormat { format, description, plugin });
                 }
             }
             Ok(Identity {
@@ -114,7 +114,7 @@ impl Plugins {
 
     /// Every format that can be used.
     #[must_use]
-    pub fn formats(&self) -> &[LoadedFormat] {
+    pub fn formats(&self) -> &[RegisteredFormat] {
         &self.formats
     }
 
@@ -128,10 +128,10 @@ impl Plugins {
     ///
     /// # Errors
     /// I/o, if there is no plugin at all; usage, naming the ids that there are.
-    pub fn format(&self, id: &str, side: Side) -> Result<&LoadedFormat> {
+    pub fn format(&self, id: &str, side: Side) -> Result<&RegisteredFormat> {
         self.check_any()?;
         let format = self.formats.iter().find(|format| format.description.id == id);
-        let able = |f: &&LoadedFormat| f.description.has(side);
+        let able = |f: &&RegisteredFormat| f.description.has(side);
         format.filter(able).ok_or_else(|| {
             let ids: Vec<&str> =
                 self.formats.iter().filter(able).map(|f| f.description.id.as_str()).collect();

@@ -2,7 +2,7 @@
 //! another number, the index of a model that is one file now. Writers say what they are called. Also
 //! the receipt of an older output, where the new one gets none.
 
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::models::Model;
 use crate::publish::commit::disk::{each_name, failed, stat};
 use crate::publish::commit::{Recovered, StagedFile};
@@ -74,14 +74,14 @@ impl<'a> Search<'a> {
         models: &[Model<'_>],
         receipt: Option<String>,
         force: bool,
-        run: &Run,
+        session: &Session,
     ) -> Result<Vec<StagedFile>> {
         if !recovered.finished.is_empty() || !recovered.notes.is_empty() {
             self.has_seen = false;
         }
         let folder = self.folder;
         // What is no receipt is somebody else's file.
-        let receipt = receipt.filter(|name| Receipt::is_at(&folder.join(name), &run.limits));
+        let receipt = receipt.filter(|name| Receipt::is_at(&folder.join(name), &session.limits));
         let receipt = receipt.map(|path| StagedFile { path, index: true });
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
         for file in self.matching()?.into_iter().chain(receipt) {
@@ -90,7 +90,7 @@ impl<'a> Search<'a> {
         }
         if let Some(first) = kept.first() {
             let more = if kept.len() == 1 { String::new() } else { format!(" and {} more", kept.len() - 1) };
-            run.note(&format!("{first:?}{more} beside the output may be taken for a part of it"));
+            session.note(&format!("{first:?}{more} beside the output may be taken for a part of it"));
         }
         Ok(gone)
     }

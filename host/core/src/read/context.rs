@@ -1,7 +1,7 @@
 //! An errand is a run as a plugin sees it: what its input is read for, what becomes of its output,
 //! and the other inputs that it has been lent.
 
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::publish::commit::Identity;
 use crate::read::source::FileSource;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Capabilities, Context, Description, Limits, Purpose, Result, Source};
 
 /// A run, on one purpose.
-pub struct Errand<'a> {
-    run: &'a Run,
+pub struct ReadContext<'a> {
+    session: &'a Session,
     purpose: Purpose,
     output_is_new: bool,
     lent: Mutex<Vec<Arc<FileSource>>>,
 }
 
-impl<'a> Errand<'a> {
+impl<'a> ReadContext<'a> {
     /// An errand that reads an input for this purpose.
     #[must_use]
-    pub fn new(run: &'a Run, purpose: Purpose) -> Self {
-        Self { run, purpose, output_is_new: false, lent: Mutex::default() }
+    pub fn new(session: &'a Session, purpose: Purpose) -> Self {
+        Self { session, purpose, output_is_new: false, lent: Mutex::default() }
     }
 
     /// The same errand, whose output is a folder that does not exist yet.
@@ -65,17 +65,17 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
 }
 
 #[deny(clippy::missing_trait_methods, reason = "every question goes to the run or is answered here")]
-impl Context for Errand<'_> {
+impl Context for ReadContext<'_> {
     fn limits(&self) -> &Limits {
-        self.run.limits()
+        self.session.limits()
     }
 
     fn is_cancelled(&self) -> bool {
-        self.run.is_cancelled()
+        self.session.is_cancelled()
     }
 
     fn note(&self, message: &str) {
-        self.run.note(message);
+        self.session.note(message);
     }
 
     fn purpose(&self) -> Purpose {
@@ -93,10 +93,10 @@ impl Context for Errand<'_> {
     }
 
     fn threads(&self) -> usize {
-        self.run.threads()
+        self.session.threads()
     }
 
     fn check_cancelled(&self) -> Result<()> {
-        self.run.check_cancelled()
+        self.session.check_cancelled()
     }
 }

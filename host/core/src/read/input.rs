@@ -1,8 +1,8 @@
 //! An input is a source in the hands of its format's reader, with the catalog that came of it.
 
-use crate::context::session::Run;
-use crate::formats::registry::LoadedFormat;
-use crate::read::context::Errand;
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
+use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::{
@@ -14,7 +14,7 @@ pub struct Input<'a> {
     /// The files.
     pub source: Arc<FileSource>,
     /// Whose input it is.
-    pub format: &'a LoadedFormat,
+    pub format: &'a RegisteredFormat,
     /// What it holds.
     pub catalog: Catalog,
     /// `None`: the host made the tensors, of records.
@@ -27,17 +27,17 @@ pub struct Input<'a> {
 /// Usage, for options that the reader does not have; else whatever is wrong with the input.
 pub fn read<'a>(
     source: &FileSource,
-    format: &'a LoadedFormat,
+    format: &'a RegisteredFormat,
     given: &[(String, String)],
-    errand: &Errand<'_>,
+    context: &ReadContext<'_>,
 ) -> Result<Input<'a>> {
     let description = &format.description;
     let options = Options::check(&description.options, Side::Reader, given)?;
     let reader = format.format.reader(&options)?;
     let source = Arc::new(source.afresh());
-    let mut builder = CatalogBuilder::new(&description.id, &*source, errand.limits());
+    let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());
     reader
-        .read(&*source, &mut builder, errand)
+        .read(&*source, &mut builder, context)
         .map_err(|e| e.file(source.entry_path().display().to_string()))?;
     let catalog = builder.finish()?;
     Ok(Input { source, format, catalog, reader: Some(reader) })
@@ -45,7 +45,11 @@ pub fn read<'a>(
 
 impl<'a> Input<'a> {
     /// Tensors that were made of the records of a source.
-    pub(crate) fn of_records(source: Arc<FileSource>, format: &'a LoadedFormat, catalog: Catalog) -> Self {
+    pub(crate) fn of_records(
+        source: Arc<FileSource>,
+        format: &'a RegisteredFormat,
+        catalog: Catalog,
+    ) -> Self {
         Self { source, format, catalog, reader: None }
     }
 
@@ -56,9 +60,9 @@ impl<'a> Input<'a> {
     }
 
     /// Has the reader decode an encoded storage.
-    pub(crate) fn decode(&self, handle: u64, output: &mut dyn ByteSink, run: &Run) -> Result<()> {
+    pub(crate) fn decode(&self, handle: u64, output: &mut dyn ByteSink, session: &Session) -> Result<()> {
         let reader = self.reader.as_ref().ok_or_else(|| Error::plugin("tensors that nobody encoded"))?;
-        let decoded = reader.decode(&*self.source, handle, output, run);
+        let decoded = reader.decode(&*self.source, handle, output, session);
         decoded.map_err(|e| e.file(self.source.entry_path().display().to_string()))
     }
 

@@ -9,7 +9,7 @@
 //! | `infer` | | never said together with `schema`: it would tell the reader how to find one |
 //! | `files` | text | `**`: exactly the files that the source lists, and no others that belong to them by name |
 
-use crate::formats::registry::LoadedFormat;
+use crate::formats::registry::RegisteredFormat;
 use crate::read::source::FileSource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,7 +49,11 @@ impl Unit {
 
     /// What a reader is told: what the user says, which files, and with which schema where it takes one.
     #[must_use]
-    pub fn reader_options(&self, format: &LoadedFormat, given: &[(String, String)]) -> Vec<(String, String)> {
+    pub fn reader_options(
+        &self,
+        format: &RegisteredFormat,
+        given: &[(String, String)],
+    ) -> Vec<(String, String)> {
         let mut options = files_alone(format, given);
         if let Some(schema) = &self.schema
             && takes_schema(format, given)
@@ -88,7 +92,7 @@ impl Unit {
 
 /// The options with which a reader takes exactly the files that its source lists.
 #[must_use]
-pub fn files_alone(format: &LoadedFormat, given: &[(String, String)]) -> Vec<(String, String)> {
+pub fn files_alone(format: &RegisteredFormat, given: &[(String, String)]) -> Vec<(String, String)> {
     let mut options = given.to_vec();
     if declares(format, FILES, &OptionKind::Text) && !options.iter().any(|(key, _)| key == FILES) {
         options.push((FILES.to_owned(), EVERY_FILE.to_owned()));
@@ -98,7 +102,7 @@ pub fn files_alone(format: &LoadedFormat, given: &[(String, String)]) -> Vec<(St
 
 /// Whether a reader takes a schema beside what the user says.
 #[must_use]
-pub fn takes_schema(format: &LoadedFormat, given: &[(String, String)]) -> bool {
+pub fn takes_schema(format: &RegisteredFormat, given: &[(String, String)]) -> bool {
     let is_given = given.iter().any(|(key, _)| key == SCHEMA);
     if is_given || !declares(format, SCHEMA, &OptionKind::Source) {
         return false;
@@ -110,7 +114,7 @@ pub fn takes_schema(format: &LoadedFormat, given: &[(String, String)]) -> bool {
     options.is_ok_and(|options| format.format.record_reader(&options).is_ok())
 }
 
-fn declares(format: &LoadedFormat, key: &str, kind: &OptionKind) -> bool {
+fn declares(format: &RegisteredFormat, key: &str, kind: &OptionKind) -> bool {
     let mut options = format.description.options.iter();
     options.any(|option| option.side == Side::Reader && option.key == key && option.kind == *kind)
 }

@@ -1,6 +1,6 @@
 //! The digests of files: BLAKE3 and SHA-256 of all their bytes, both in one pass.
 
-use crate::context::session::{Run, WINDOW_BYTES};
+use crate::context::session::{Session, WINDOW_BYTES};
 use crate::read::source::FileSource;
 use crate::tensors::stored::hex;
 use rayon::prelude::*;
@@ -71,14 +71,14 @@ impl<'a> Files<'a> {
     ///
     /// # Errors
     /// Transient, where a source changed; else i/o.
-    pub fn digest(mut self, run: &Run) -> Result<Vec<FileRecord>> {
+    pub fn digest(mut self, session: &Session) -> Result<Vec<FileRecord>> {
         self.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         let hash = |task: Task<'_>| {
             let digests = match &task.from {
                 From::Source(source, id) => {
-                    hash(task.bytes, run, |offset, buffer| source.read_at(*id, offset, buffer))
+                    hash(task.bytes, session, |offset, buffer| source.read_at(*id, offset, buffer))
                 }
-                From::Path(path) => hash_path(path, task.bytes, run),
+                From::Path(path) => hash_path(path, task.bytes, session),
             };
             let (blake3, sha256) = digests.map_err(|error| error.file(&task.name))?;
             Ok((task.place, FileRecord { name: task.name, bytes: task.bytes, blake3, sha256 }))
@@ -90,17 +90,21 @@ impl<'a> Files<'a> {
 }
 
 /// BLAKE3 and SHA-256 of the first `len` bytes of a file, in hexadecimal.
-pub(crate) fn hash_path(path: &Path, len: u64, run: &Run) -> Result<(String, String)> {
+pub(crate) fn hash_path(path: &Path, len: u64, session: &Session) -> Result<(String, String)> {
     let file = File::open(path)?;
-    hash(len, run, |offset, buffer| file.read_exact_at(buffer, offset).map_err(Error::from))
+    hash(len, session, |offset, buffer| file.read_exact_at(buffer, offset).map_err(Error::from))
 }
 
-fn hash(len: u64, run: &Run, read: impl Fn(u64, &mut [u8]) -> Result<()>) -> Result<(String, String)> {
+fn hash(
+    len: u64,
+    session: &Session,
+    read: impl Fn(u64, &mut [u8]) -> Result<()>,
+) -> Result<(String, String)> {
     let mut buffer = vec![0; window(len)];
     let (mut blake3, mut sha256) = (blake3::Hasher::new(), sha2::Sha256::new());
     let mut offset = 0;
     while offset < len {
-        run.check_cancelled()?;
+        session.check_cancelled()?;
         let part = &mut buffer[..window(len - offset)];
         read(offset, part).map_err(|error| error.offset(offset))?;
         blake3.update(part);

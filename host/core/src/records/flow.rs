@@ -2,7 +2,7 @@
 //! runs ahead on threads of its own, bounded by the memory's budget; steps are flows over flows.
 
 use super::rows::Rows;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -43,7 +43,7 @@ pub struct Read<'scope, 'env: 'scope> {
     rows: &'env Rows<'env>,
     /// The splits that are read, in this order.
     chosen: Vec<usize>,
-    run: &'env Run,
+    session: &'env Session,
     progress: Progress,
 }
 
@@ -64,31 +64,31 @@ pub fn read<'scope, 'env: 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     rows: &'env Rows<'env>,
     chosen: Vec<usize>,
-    run: &'env Run,
+    session: &'env Session,
 ) -> Read<'scope, 'env> {
-    Read { scope, rows, chosen, run, progress: Progress::Waiting }
+    Read { scope, rows, chosen, session, progress: Progress::Waiting }
 }
 
 impl Read<'_, '_> {
     /// Starts the readers. Each takes the next split and announces its channel in one step, so that the
     /// channels come in order; who is too far ahead waits for room.
     fn start(&mut self) -> Receiver<Batches> {
-        let (rows, run) = (self.rows, self.run);
-        let (announce, splits) = sync_channel(run.threads);
+        let (rows, session) = (self.rows, self.session);
+        let (announce, splits) = sync_channel(session.threads);
         let chosen = std::mem::take(&mut self.chosen);
         let tasks = Arc::new(Mutex::new((chosen.into_iter(), announce)));
-        for _ in 0..run.threads {
+        for _ in 0..session.threads {
             let tasks = tasks.clone();
             self.scope.spawn(move || {
                 loop {
                     let mut task = tasks.lock().unwrap_or_else(PoisonError::into_inner);
                     let Some(split) = task.0.next() else { return };
-                    let (send, receive) = sync_channel(ahead(run));
+                    let (send, receive) = sync_channel(ahead(session));
                     if task.1.send(receive).is_err() {
                         return;
                     }
                     drop(task);
-                    pull(rows, split, run, &send);
+                    pull(rows, split, session, &send);
                 }
             });
         }
@@ -97,12 +97,12 @@ impl Read<'_, '_> {
 }
 
 /// Batches that one reader may be ahead: a sixteenth of the budget for all of them.
-fn ahead(run: &Run) -> usize {
-    let batches = run.memory / 16 / BATCH_BYTES / run.threads as u64;
+fn ahead(session: &Session) -> usize {
+    let batches = session.memory / 16 / BATCH_BYTES / session.threads as u64;
     usize::try_from(batches).unwrap_or(usize::MAX).clamp(1, 8)
 }
 
-fn pull(rows: &Rows<'_>, split: usize, run: &Run, send: &SyncSender<Result<RecordBatch>>) {
+fn pull(rows: &Rows<'_>, split: usize, session: &Session, send: &SyncSender<Result<RecordBatch>>) {
     let stream = match rows.set.stream(split, &batches()) {
         Ok(stream) => stream,
         Err(error) => {
@@ -113,7 +113,7 @@ fn pull(rows: &Rows<'_>, split: usize, run: &Run, send: &SyncSender<Result<Recor
     };
     for batch in stream {
         let batch = batch.map_err(|error| rows.place(from_stream(error)));
-        let batch = run.check_cancelled().and(batch);
+        let batch = session.check_cancelled().and(batch);
         let is_last = batch.is_err();
         if send.send(batch).is_err() || is_last {
             return;

@@ -1,11 +1,11 @@
 //! An index of records: its format checks every record's framing and says where each lies; the host puts
 //! that beside the input, whole or not at all.
 
-use crate::context::session::Run;
-use crate::formats::registry::LoadedFormat;
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
 use crate::publish::commit::{CommitOptions, StagedFile, check_free};
 use crate::publish::stage::{Destination, Kind, Stage};
-use crate::read::context::Errand;
+use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ use super::rows;
 /// there already.
 pub fn index(
     source: &FileSource,
-    format: &LoadedFormat,
+    format: &RegisteredFormat,
     given: &[(String, String)],
     output: &Path,
     options: CommitOptions,
-    run: &Run,
+    session: &Session,
 ) -> Result<Indexed> {
     if !format.description.capabilities.has(Capabilities::INDEX) {
         let id = &format.description.id;
@@ -39,7 +39,7 @@ pub fn index(
     let stage = Stage::begin(&destination)?;
     let mut file = Output(BufWriter::new(stage.create(name, None)?));
     let indexed = reader
-        .index(source, &mut file, &Errand::new(run, Purpose::SHOW))
+        .index(source, &mut file, &ReadContext::new(session, Purpose::SHOW))
         .map_err(|e| e.file(source.entry_path().display().to_string()))?;
     file.0.flush()?;
     source.check_unchanged()?;

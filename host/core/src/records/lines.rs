@@ -2,7 +2,7 @@
 
 use super::flow::batches;
 use super::rows::Rows;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use arrow_json::WriterBuilder;
 use arrow_json::writer::LineDelimited;
 use std::io::Write;
@@ -13,18 +13,24 @@ use tensorferry_sdk::{ByteSink, Context, Error, Result};
 ///
 /// # Errors
 /// Whatever is wrong with the input; the records before it were written.
-pub fn write_lines(rows: &Rows<'_>, limit: Option<u64>, output: &mut dyn Write, run: &Run) -> Result<u64> {
+pub fn write_lines(
+    rows: &Rows<'_>,
+    limit: Option<u64>,
+    output: &mut dyn Write,
+    session: &Session,
+) -> Result<u64> {
     let mut left = limit.unwrap_or(u64::MAX);
     let mut written = 0;
     for split in 0..rows.set.splits().len() {
         if left == 0 {
             break;
         }
-        run.check_cancelled()?;
-        let count = match rows.set.json(split, left, &mut Lines { output, run }).map_err(|e| rows.place(e))? {
-            Some(count) => count,
-            None => write_objects(rows, split, left, output, run)?,
-        };
+        session.check_cancelled()?;
+        let count =
+            match rows.set.json(split, left, &mut Lines { output, session }).map_err(|e| rows.place(e))? {
+                Some(count) => count,
+                None => write_objects(rows, split, left, output, session)?,
+            };
         written += count;
         left = left.saturating_sub(count);
     }
@@ -32,12 +38,18 @@ pub fn write_lines(rows: &Rows<'_>, limit: Option<u64>, output: &mut dyn Write, 
 }
 
 /// The rows of a split as plain objects.
-fn write_objects(rows: &Rows<'_>, split: usize, most: u64, output: &mut dyn Write, run: &Run) -> Result<u64> {
+fn write_objects(
+    rows: &Rows<'_>,
+    split: usize,
+    most: u64,
+    output: &mut dyn Write,
+    session: &Session,
+) -> Result<u64> {
     let builder = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = builder.build::<_, LineDelimited>(std::io::BufWriter::new(output));
     let mut written = 0;
     for batch in rows.set.stream(split, &batches()).map_err(|e| rows.place(e))? {
-        run.check_cancelled()?;
+        session.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
         let taken = usize::try_from(most - written).unwrap_or(usize::MAX).min(batch.num_rows());
         writer.write(&batch.slice(0, taken)).map_err(|e| Error::unsupported(e.to_string()))?;
@@ -53,12 +65,12 @@ fn write_objects(rows: &Rows<'_>, split: usize, most: u64, output: &mut dyn Writ
 /// Ends each line that a format writes.
 struct Lines<'a> {
     output: &'a mut dyn Write,
-    run: &'a Run,
+    session: &'a Session,
 }
 
 impl ByteSink for Lines<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.run.check_cancelled()?;
+        self.session.check_cancelled()?;
         self.output.write_all(bytes)?;
         self.output.write_all(b"\n")?;
         Ok(())

@@ -1,8 +1,8 @@
 //! Rows are an input of records in the hands of its format's reader.
 
-use crate::context::session::Run;
-use crate::formats::registry::LoadedFormat;
-use crate::read::context::Errand;
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
+use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::records::{RecordReader, RecordSet, Skipped};
@@ -15,7 +15,7 @@ pub struct Rows<'a> {
     /// The files.
     pub source: Arc<FileSource>,
     /// Whose input it is.
-    pub format: &'a LoadedFormat,
+    pub format: &'a RegisteredFormat,
     /// Its schema and splits.
     pub set: Box<dyn RecordSet>,
     reader: Box<dyn RecordReader>,
@@ -34,7 +34,7 @@ pub fn holds_records(description: &Description) -> bool {
 ///
 /// # Errors
 /// Usage, for options that the reader does not have.
-pub fn reader(format: &LoadedFormat, given: &[(String, String)]) -> Result<Box<dyn RecordReader>> {
+pub fn reader(format: &RegisteredFormat, given: &[(String, String)]) -> Result<Box<dyn RecordReader>> {
     let options = Options::check(&format.description.options, Side::Reader, given)?;
     format.format.record_reader(&options)
 }
@@ -45,13 +45,13 @@ pub fn reader(format: &LoadedFormat, given: &[(String, String)]) -> Result<Box<d
 /// Usage, for options that the reader does not have; else whatever is wrong with the input.
 pub fn open<'a>(
     source: &FileSource,
-    format: &'a LoadedFormat,
+    format: &'a RegisteredFormat,
     given: &[(String, String)],
-    errand: &Errand<'_>,
+    context: &ReadContext<'_>,
 ) -> Result<Rows<'a>> {
     let reader = reader(format, given)?;
     let source = Arc::new(source.afresh());
-    let set = reader.open(source.clone(), errand).map_err(|e| place(e, &source))?;
+    let set = reader.open(source.clone(), context).map_err(|e| place(e, &source))?;
     Ok(Rows { source, format, set, reader })
 }
 
@@ -60,13 +60,13 @@ pub fn open<'a>(
 ///
 /// # Errors
 /// What `read` gives.
-pub fn read_once<T>(otherwise: Purpose, run: &Run, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
-    let noted = run.noted();
+pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
+    let noted = session.noted();
     match read(Purpose::ONCE) {
         Err(error)
             if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
         {
-            run.start_over(noted);
+            session.start_over(noted);
             read(otherwise)
         }
         read => read,

@@ -16,7 +16,7 @@ mod shuffle;
 
 use super::flow::{self, Flow};
 use super::rows::Rows;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::steps::kind::Kind;
 use crate::steps::{Action, Step};
 use std::fmt;
@@ -68,7 +68,7 @@ pub struct Upstream<'scope, 'env: 'scope> {
     scope: &'scope Scope<'scope, 'env>,
     origin: Origin<'env>,
     before: &'env [Step],
-    run: &'env Run,
+    session: &'env Session,
 }
 
 /// Where rows come from, before any step.
@@ -95,7 +95,7 @@ impl<'scope, 'env: 'scope> Upstream<'scope, 'env> {
     /// # Errors
     /// Whatever an earlier step says.
     pub fn flow(&self) -> Result<Box<dyn Flow + 'scope>> {
-        make(self.scope, self.origin, self.before, self.run)
+        make(self.scope, self.origin, self.before, self.session)
     }
 
     /// Where threads of a step live.
@@ -121,8 +121,8 @@ impl<'scope, 'env: 'scope> Upstream<'scope, 'env> {
 
     /// What bounds the run.
     #[must_use]
-    pub fn run(&self) -> &'env Run {
-        self.run
+    pub fn session(&self) -> &'env Session {
+        self.session
     }
 }
 
@@ -134,16 +134,16 @@ pub fn make<'scope, 'env: 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     origin: Origin<'env>,
     steps: &'env [Step],
-    run: &'env Run,
+    session: &'env Session,
 ) -> Result<Box<dyn Flow + 'scope>> {
     match (steps, origin) {
         ([], Origin::Rows(rows)) => {
             let splits = (0..rows.set.splits().len()).collect();
-            Ok(Box::new(flow::read(scope, rows, splits, run)))
+            Ok(Box::new(flow::read(scope, rows, splits, session)))
         }
         ([], Origin::Made(made)) => made.begin(),
         ([before @ .., last], _) => {
-            let upstream = Upstream { scope, origin, before, run };
+            let upstream = Upstream { scope, origin, before, session };
             record_step(last)?.apply(upstream).map_err(|error| error.context(last))
         }
     }

@@ -4,7 +4,7 @@
 use super::flow::BATCH_ROWS;
 use super::rows::Rows;
 use super::write::shown_bytes;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, RecordBatch, downcast_primitive_array,
@@ -149,9 +149,9 @@ const BATCH_BYTES: u64 = 256 << 10;
 ///
 /// # Errors
 /// Whatever is wrong with the input: the first error in the input's order.
-pub fn survey(rows: &Rows<'_>, run: &Run) -> Result<Survey> {
+pub fn survey(rows: &Rows<'_>, session: &Session) -> Result<Survey> {
     let splits = 0..rows.set.splits().len();
-    let of_split = |split| survey_split(rows, split, run).map_err(|error| (split, error));
+    let of_split = |split| survey_split(rows, split, session).map_err(|error| (split, error));
     let found: Vec<Result<Survey, (usize, _)>> = splits.into_par_iter().map(of_split).collect();
     let mut all = Survey::empty(rows);
     for found in found {
@@ -168,13 +168,13 @@ pub fn survey(rows: &Rows<'_>, run: &Run) -> Result<Survey> {
     Ok(all)
 }
 
-fn survey_split(rows: &Rows<'_>, split: usize, run: &Run) -> Result<Survey> {
+fn survey_split(rows: &Rows<'_>, split: usize, session: &Session) -> Result<Survey> {
     let mut survey = Survey::empty(rows);
     let batches = Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES };
     for batch in rows.set.stream(split, &batches).map_err(|e| rows.place(e))? {
-        run.check_cancelled()?;
+        session.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
-        run.count(survey.add(&batch));
+        session.count(survey.add(&batch));
     }
     Ok(survey)
 }

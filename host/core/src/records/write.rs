@@ -3,7 +3,7 @@
 
 use super::digest::RowHasher;
 use super::flow::Flow;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::publish::stage::Stage;
 use arrow_array::RecordBatch;
 use std::collections::BTreeMap;
@@ -36,14 +36,15 @@ pub fn write(
     rows: Option<u64>,
     hasher: Option<&mut RowHasher>,
     stage: &Stage,
-    run: &Run,
+    session: &Session,
 ) -> Result<Written> {
     let paths = plan.files();
     if paths.is_empty() {
         return Err(Error::plugin("a plan of no files"));
     }
     let files = paths.iter().map(|path| stage.create(path, None)).collect::<Result<Vec<File>>>()?;
-    let output = Output { plan, run, files: &files, paths, state: Mutex::default(), turn: Condvar::new() };
+    let output =
+        Output { plan, session, files: &files, paths, state: Mutex::default(), turn: Condvar::new() };
     {
         let mut state = output.state();
         state.ends = vec![0; files.len()];
@@ -55,12 +56,12 @@ pub fn write(
             state.ends[index] = head.len() as u64;
         }
     }
-    let piece = piece_bytes(plan.group(), run.memory);
+    let piece = piece_bytes(plan.group(), session.memory);
     let mut deal = Deal::new(files.len(), rows, Group { bytes: piece, ..plan.group() });
     let (send, receive) = sync_channel::<Task>(0);
     let receive = &Mutex::new(receive);
     let read = std::thread::scope(|scope| {
-        for _ in 0..encoders(piece, run) {
+        for _ in 0..encoders(piece, session) {
             scope.spawn(|| output.encode_all(receive));
         }
         // Dropping the sender ends the encoders.
@@ -95,9 +96,9 @@ fn piece_bytes(asked: Group, memory: u64) -> u64 {
 
 /// How many pieces are encoded at once. Each is there as rows and as bytes, and one more is being
 /// collected; half of the budget is for what reads.
-fn encoders(piece: u64, run: &Run) -> usize {
-    let fit = (run.memory / 2 / piece).saturating_sub(1) / 2;
-    usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, run.threads)
+fn encoders(piece: u64, session: &Session) -> usize {
+    let fit = (session.memory / 2 / piece).saturating_sub(1) / 2;
+    usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, session.threads)
 }
 
 /// Rows that become one piece of one file.
@@ -124,7 +125,7 @@ fn deal_all(
         Ok(())
     };
     while let Some(batch) = flow.next()? {
-        output.run.check_cancelled()?;
+        output.session.check_cancelled()?;
         records += batch.num_rows() as u64;
         let mut rest = batch;
         while rest.num_rows() > 0 {
@@ -218,7 +219,7 @@ pub fn shown_bytes(column: &dyn arrow_array::Array) -> u64 {
 
 struct Output<'a> {
     plan: &'a dyn RecordPlan,
-    run: &'a Run,
+    session: &'a Session,
     files: &'a [File],
     paths: &'a [String],
     state: Mutex<State>,
@@ -284,7 +285,7 @@ impl Output<'_> {
         drop(batches);
         let Some(at) = self.placed(place, file, rows, buffer.len() as u64, encoded)? else { return Ok(()) };
         self.put(file, at, buffer)?;
-        self.run.count(buffer.len() as u64);
+        self.session.count(buffer.len() as u64);
         Ok(())
     }
 

@@ -56,7 +56,7 @@ impl<'a> Logical<'a> {
         let mut buffer = vec![0; len];
         let mut offset = 0;
         while offset < tensor.bytes {
-            self.stored.run().check_cancelled()?;
+            self.stored.session().check_cancelled()?;
             let len = usize::try_from(tensor.bytes - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
             self.read(id, offset, &mut buffer[..len])?;
             each(&buffer[..len])?;
@@ -72,7 +72,7 @@ impl<'a> Logical<'a> {
     }
 
     fn gathered(&self, id: TensorId) -> Result<Arc<Gathered>> {
-        let keep = self.stored.run().threads + 1;
+        let keep = self.stored.session().threads + 1;
         let lock = || self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = lock().iter().find(|(known, _)| *known == id) {
             return Ok(found.clone());
@@ -90,8 +90,8 @@ impl<'a> Logical<'a> {
     fn gather(&self, id: TensorId) -> Result<Gathered> {
         let tensor = tensor_of(self.catalog, id)?;
         let pieces = pieces(self.catalog, &TensorPart::whole(id))?;
-        let run = self.stored.run();
-        if tensor.bytes <= run.held_bytes() / (run.threads as u64 + 1) {
+        let session = self.stored.session();
+        if tensor.bytes <= session.held_bytes() / (session.threads as u64 + 1) {
             let mut bytes = vec![0; usize::try_from(tensor.bytes).unwrap_or(usize::MAX)];
             let mut scratch = Scratch::default();
             for piece in &pieces {
@@ -119,8 +119,8 @@ impl<'a> Logical<'a> {
     ) -> Result<()> {
         match piece {
             Piece::Gather { copy, storage, swap_unit } => {
-                for tile in copy.tiles(self.stored.run().gather_bytes()) {
-                    self.stored.run().check_cancelled()?;
+                for tile in copy.tiles(self.stored.session().gather_bytes()) {
+                    self.stored.session().check_cancelled()?;
                     tile.copy(
                         scratch,
                         *swap_unit,

@@ -1,7 +1,7 @@
 //! Stored bytes: the storages of a catalog, read by position wherever they live, and checked
 //! against the digests that their format gives.
 
-use crate::context::session::{Run, WINDOW_BYTES};
+use crate::context::session::{Session, WINDOW_BYTES};
 use crate::read::input::Input;
 use crate::tensors::cast::{Chain, Lost, Seen};
 use rayon::prelude::*;
@@ -21,7 +21,7 @@ pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
 /// The storages of an input's catalog, or of a part of it.
 pub struct Stored<'a> {
     input: &'a Input<'a>,
-    run: &'a Run,
+    session: &'a Session,
     catalog: &'a Catalog,
     decoded: Vec<OnceLock<Result<Decoded>>>,
     held: AtomicU64,
@@ -36,15 +36,15 @@ enum Decoded {
 impl<'a> Stored<'a> {
     /// The storages of `catalog`, which is the input's or a part of it.
     #[must_use]
-    pub fn new(input: &'a Input<'a>, catalog: &'a Catalog, run: &'a Run, spill: Spill) -> Self {
+    pub fn new(input: &'a Input<'a>, catalog: &'a Catalog, session: &'a Session, spill: Spill) -> Self {
         let decoded = catalog.storages().iter().map(|_| OnceLock::new()).collect();
-        Self { input, run, catalog, decoded, held: AtomicU64::new(0), spill }
+        Self { input, session, catalog, decoded, held: AtomicU64::new(0), spill }
     }
 
     /// The run that this belongs to.
     #[must_use]
-    pub fn run(&self) -> &Run {
-        self.run
+    pub fn session(&self) -> &Session {
+        self.session
     }
 
     /// A temporary file without a name.
@@ -175,7 +175,7 @@ impl<'a> Stored<'a> {
         let mut buffer = vec![0; WINDOW_BYTES];
         let mut offset = start;
         while offset < end {
-            self.run.check_cancelled()?;
+            self.session.check_cancelled()?;
             let len = usize::try_from(end - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
             self.read(id, offset, &mut buffer[..len])?;
             sum.update(&buffer[..len]);
@@ -201,11 +201,11 @@ impl<'a> Stored<'a> {
     fn decode(&self, handle: u64, storage: &Storage) -> Result<Decoded> {
         let before = self.held.fetch_add(storage.len, Ordering::Relaxed);
         let mut sink = DecodeSink { expected: storage.len, taken: 0, memory: Vec::new(), file: None };
-        if before.saturating_add(storage.len) > self.run.held_bytes() {
+        if before.saturating_add(storage.len) > self.session.held_bytes() {
             self.held.fetch_sub(storage.len, Ordering::Relaxed);
             sink.file = Some(self.spill()?);
         }
-        self.input.decode(handle, &mut sink, self.run)?;
+        self.input.decode(handle, &mut sink, self.session)?;
         if sink.taken != storage.len {
             let blame = self.input.format.format.faults();
             return Err(blame

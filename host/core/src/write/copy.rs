@@ -9,7 +9,7 @@ mod kernel;
 mod ranges;
 mod writeback;
 
-use crate::context::session::{Run, WINDOW_BYTES};
+use crate::context::session::{Session, WINDOW_BYTES};
 use crate::tensors::cast::tally::Tally;
 use crate::tensors::cast::{Chain, Seen};
 use crate::tensors::copy_plan::{Piece, pieces};
@@ -52,7 +52,7 @@ pub fn copy(
     sync: bool,
 ) -> Result<Copied> {
     let stored = logical.stored();
-    let run = stored.run();
+    let session = stored.session();
     let sources = RangeSums::of_storages(logical);
     let outputs = RangeSums::of_outputs(layout);
     let tally = Tally::of(logical)?;
@@ -62,17 +62,18 @@ pub fn copy(
         extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
     }
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
-    let mut tasks = filled.tasks(layout, run);
+    let mut tasks = filled.tasks(layout, session);
     tasks.extend(extents.into_iter().map(Task::Kernel));
     let each = |buffers: &mut Buffers, task: &Task<'_>| {
-        run.check_cancelled()?;
+        session.check_cancelled()?;
         match task {
             Task::Window { file, start, end } => {
-                let copy = WindowCopy { run, stored, sources: &sources, outputs: &outputs, tally: &tally };
+                let copy =
+                    WindowCopy { session, stored, sources: &sources, outputs: &outputs, tally: &tally };
                 let placements = &filled.files[*file];
                 copy.window(*file, &files[*file], placements, *start, *end, &mut buffers.window)
             }
-            Task::Kernel(extent) => extent.copy(stored, files, run, &mut buffers.window),
+            Task::Kernel(extent) => extent.copy(stored, files, session, &mut buffers.window),
             Task::Gather(gather) => gather.copy(stored, files, &tally, buffers),
             Task::Stream { file } => {
                 let len = stream(*file, plan, logical, &files[*file])?;
@@ -217,7 +218,7 @@ impl<'a> Filled<'a> {
         Ok(placements)
     }
 
-    fn tasks(&self, layout: &Layout, run: &Run) -> Vec<Task<'_>> {
+    fn tasks(&self, layout: &Layout, session: &Session) -> Vec<Task<'_>> {
         let mut tasks = Vec::new();
         for (file, output) in layout.files().iter().enumerate() {
             match &output.content {
@@ -234,7 +235,7 @@ impl<'a> Filled<'a> {
             }
         }
         for gather in &self.gathers {
-            let tiles = gather.copy.tiles(run.gather_bytes());
+            let tiles = gather.copy.tiles(session.gather_bytes());
             tasks.extend(tiles.into_iter().map(|tile| Task::Gather(TileTask { gather, tile })));
         }
         tasks
@@ -242,7 +243,7 @@ impl<'a> Filled<'a> {
 }
 
 struct WindowCopy<'a> {
-    run: &'a Run,
+    session: &'a Session,
     stored: &'a Stored<'a>,
     sources: &'a RangeSums,
     outputs: &'a RangeSums,
@@ -298,10 +299,10 @@ impl WindowCopy<'_> {
         }
         let runs = covered(inside().map(|p| p.to.max(start)..(p.to + p.len).min(end)));
         self.outputs.add_window(index, start, buffer, &runs)?;
-        for run in &runs {
-            let bytes = &buffer[size(run.start - start)..size(run.end - start)];
-            file.write_all_at(bytes, run.start)?;
-            self.run.count(bytes.len() as u64);
+        for session in &runs {
+            let bytes = &buffer[size(session.start - start)..size(session.end - start)];
+            file.write_all_at(bytes, session.start)?;
+            self.session.count(bytes.len() as u64);
         }
         Ok(())
     }
@@ -356,7 +357,7 @@ impl TileTask<'_> {
     fn copy(&self, stored: &Stored<'_>, files: &[File], tally: &Tally, buffers: &mut Buffers) -> Result<()> {
         let GatherTask { file, base, storage, swap_unit, tensor, .. } = self.gather;
         let write = |to: u64, bytes: &[u8]| {
-            stored.run().count(bytes.len() as u64);
+            stored.session().count(bytes.len() as u64);
             files[*file].write_all_at(bytes, base + to).map_err(Error::from)
         };
         let Buffers { window, scratch } = buffers;
@@ -374,7 +375,7 @@ fn stream(file: usize, plan: &dyn TensorPlan, logical: &Logical<'_>, output: &Fi
     let mut sink = StreamSink {
         output: BufWriter::with_capacity(WINDOW_BYTES, output),
         len: 0,
-        run: logical.stored().run(),
+        session: logical.stored().session(),
     };
     plan.stream(OutputId(u32::try_from(file).unwrap_or(u32::MAX)), logical, &mut sink)?;
     sink.output.flush()?;
@@ -384,15 +385,15 @@ fn stream(file: usize, plan: &dyn TensorPlan, logical: &Logical<'_>, output: &Fi
 struct StreamSink<'a> {
     output: BufWriter<&'a File>,
     len: u64,
-    run: &'a Run,
+    session: &'a Session,
 }
 
 impl ByteSink for StreamSink<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.run.check_cancelled()?;
+        self.session.check_cancelled()?;
         self.output.write_all(bytes)?;
         self.len += bytes.len() as u64;
-        self.run.count(bytes.len() as u64);
+        self.session.count(bytes.len() as u64);
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ pub fn plan(
     let options = Options::check(&description.options, Side::Writer, given)?;
     let writer = target.format.format.writer(&options)?;
     let mut builder = LayoutBuilder::new(logical);
-    let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.errand)?;
+    let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
     let layout = builder.finish().map_err(|e| target.format.format.faults().blame(e))?;
     let mut losses = layout.losses().to_vec();
     losses.extend(losses::of_ties(logical, &layout, description.capabilities));

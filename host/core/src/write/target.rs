@@ -1,6 +1,6 @@
 //! A target is where the output goes and in what format, resolved from what the user typed.
 
-use crate::formats::registry::{LoadedFormat, Plugins};
+use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::{Destination, Kind};
 use crate::tensors::stored::Spill;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const AMBIGUOUS: [&str; 3] = [".bin", ".ckpt", ".pb"];
 /// A format to write, and where.
 pub struct Resolved<'a> {
     /// What writes it.
-    pub format: &'a LoadedFormat,
+    pub format: &'a RegisteredFormat,
     /// What the writer is told.
     pub target: Target,
     /// Where the host puts it.
@@ -46,20 +46,20 @@ impl Resolved<'_> {
 /// # Errors
 /// Usage, where the ending does not decide, naming the candidates; i/o, for a path that cannot be.
 pub fn resolve<'a>(
-    plugins: &'a Plugins,
+    registry: &'a Registry,
     output: &Path,
     named: Option<&str>,
     input: &Entry,
 ) -> Result<Resolved<'a>> {
     let text = output.to_str().ok_or_else(|| Error::usage("an output path that is not UTF-8"))?;
-    let by_suffix = writers_of(plugins, text);
+    let by_suffix = writers_of(registry, text);
     let is_folder =
         text.ends_with('/') || output.is_dir() || (*input == Entry::Folder && by_suffix.is_empty());
     let format = match named {
-        Some(id) => plugins.format(id, Side::Writer)?,
+        Some(id) => registry.format(id, Side::Writer)?,
         None => match &*by_suffix {
             [one] if !is_folder && !AMBIGUOUS.iter().any(|suffix| text.ends_with(suffix)) => one,
-            _ => return Err(undecided(plugins, text)),
+            _ => return Err(undecided(registry, text)),
         },
     };
     let is_folder = is_folder || format.description.suffixes.is_empty();
@@ -75,21 +75,21 @@ pub fn resolve<'a>(
     Ok(Resolved { format, target, destination, output: output.to_owned() })
 }
 
-fn writers(plugins: &Plugins) -> impl Iterator<Item = &LoadedFormat> {
-    plugins.formats().iter().filter(|format| format.description.writes())
+fn writers(registry: &Registry) -> impl Iterator<Item = &RegisteredFormat> {
+    registry.formats().iter().filter(|format| format.description.writes())
 }
 
-fn writers_of<'a>(plugins: &'a Plugins, name: &str) -> Vec<&'a LoadedFormat> {
-    writers(plugins)
+fn writers_of<'a>(registry: &'a Registry, name: &str) -> Vec<&'a RegisteredFormat> {
+    writers(registry)
         .filter(|format| format.description.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str())))
         .collect()
 }
 
-fn undecided(plugins: &Plugins, output: &str) -> Error {
-    if let Err(none) = plugins.check_any() {
+fn undecided(registry: &Registry, output: &str) -> Error {
+    if let Err(none) = registry.check_any() {
         return none;
     }
-    let ids: Vec<&str> = writers(plugins).map(|format| format.description.id.as_str()).collect();
+    let ids: Vec<&str> = writers(registry).map(|format| format.description.id.as_str()).collect();
     Error::usage("the output's name does not say its format: say which with --to")
         .file(output)
         .expected(format!("--to with one of {}", ids.join(", ")))

@@ -1,9 +1,9 @@
 //! Verifying reads the staged output back and compares every tensor's content with the source's.
 
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::models::Model;
 use crate::publish::stage::Stage;
-use crate::read::context::Errand;
+use crate::read::context::ReadContext;
 use crate::read::input;
 use crate::read::source::FileSource;
 use crate::tensors::content::{Algorithm, ContentDigest, digests};
@@ -25,11 +25,11 @@ pub fn verify(
     source: &Logical<'_>,
     layout: &Layout,
     known: Option<&[ContentDigest]>,
-    run: &Run,
+    session: &Session,
 ) -> Result<u64> {
     let written = FileSource::at(stage.path(&model.folder), entry(&target.target, layout));
-    let written = input::read(&written, target.format, &[], &Errand::new(run, Purpose::SHOW))?;
-    let stored = Stored::new(&written, &written.catalog, run, target.spill());
+    let written = input::read(&written, target.format, &[], &ReadContext::new(session, Purpose::SHOW))?;
+    let stored = Stored::new(&written, &written.catalog, session, target.spill());
     let logical = Logical::new(&written.catalog, &stored);
     let expected = match known {
         Some(known) => known.to_vec(),

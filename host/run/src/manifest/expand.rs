@@ -13,7 +13,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
-use tensorferry::engine::formats::registry::{LoadedFormat, Plugins};
+use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
 use tensorferry::engine::steps;
 use tensorferry::engine::write::target;
 use tensorferry_sdk::{Entry, LossKind, OptionKind, OptionSpec, Options, Side};
@@ -22,12 +22,17 @@ use toml::Spanned;
 type OptionTexts = BTreeMap<Spanned<String>, OptionText>;
 
 /// The jobs, as far as they could be made out.
-pub(super) fn expand(manifest: &Manifest, path: &Path, plugins: &Plugins, mistakes: &mut Mistakes) -> Loaded {
+pub(super) fn expand(
+    manifest: &Manifest,
+    path: &Path,
+    registry: &Registry,
+    mistakes: &mut Mistakes,
+) -> Loaded {
     let base = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let base = base.parent().unwrap_or(Path::new("/")).to_owned();
     let mut expansion = Expansion {
         base: &base,
-        plugins,
+        registry,
         mistakes,
         jobs: Vec::new(),
         datasets: BTreeSet::new(),
@@ -55,7 +60,7 @@ pub(super) fn expand(manifest: &Manifest, path: &Path, plugins: &Plugins, mistak
 
 struct Expansion<'a> {
     base: &'a Path,
-    plugins: &'a Plugins,
+    registry: &'a Registry,
     mistakes: &'a mut Mistakes,
     /// With the place of what says their output.
     jobs: Vec<(Job, Range<usize>)>,
@@ -90,7 +95,7 @@ impl Expansion<'_> {
             self.mistakes.add(&own.root.span(), message, nearby(root));
             return;
         }
-        let found = Names::of(self.plugins).and_then(|names| find(root, &names, own.models));
+        let found = Names::of(self.registry).and_then(|names| find(root, &names, own.models));
         let models = match found {
             Ok(models) => models,
             Err(error) => return self.mistakes.add(&own.root.span(), error.to_string(), None),
@@ -159,7 +164,7 @@ impl Expansion<'_> {
 
     /// An option's value; one that is another input's path is relative to the manifest, as all paths are.
     fn value(&self, key: &str, value: &str, side: Side) -> String {
-        let mut declared = self.plugins.formats().iter().flat_map(|format| &format.description.options);
+        let mut declared = self.registry.formats().iter().flat_map(|format| &format.description.options);
         let is_path = |option: &OptionSpec| {
             option.key == key && option.side == side && option.kind == OptionKind::Source
         };
@@ -238,8 +243,8 @@ impl Expansion<'_> {
             [(&settings.from, Side::Reader, "reads"), (&settings.to, Side::Writer, "writes")]
         {
             let Some(id) = id else { continue };
-            if self.plugins.format(id.get_ref(), side).is_err() {
-                let able = self.plugins.formats().iter().filter(|f| f.description.has(side));
+            if self.registry.format(id.get_ref(), side).is_err() {
+                let able = self.registry.formats().iter().filter(|f| f.description.has(side));
                 let suggestion = suggest(id.get_ref(), able.map(|format| format.description.id.as_str()));
                 self.mistakes.add(&id.span(), format!("no format {verb} {:?}", id.get_ref()), suggestion);
             }
@@ -263,12 +268,12 @@ impl Expansion<'_> {
     fn check_sides(&mut self, conversion: &Conversion, settings: &Settings, at: &Range<usize>) {
         let input =
             if Path::new(&conversion.input).is_dir() { Entry::Folder } else { Entry::File(String::new()) };
-        let (plugins, to) = (self.plugins, conversion.to.as_deref());
+        let (registry, to) = (self.registry, conversion.to.as_deref());
         let is_known = |id: &Option<Spanned<String>>, side| {
-            id.as_ref().is_none_or(|id| plugins.format(id.get_ref(), side).is_ok())
+            id.as_ref().is_none_or(|id| registry.format(id.get_ref(), side).is_ok())
         };
         if is_known(&settings.to, Side::Writer) {
-            match target::resolve(plugins, Path::new(&conversion.output), to, &input) {
+            match target::resolve(registry, Path::new(&conversion.output), to, &input) {
                 Ok(resolved) => {
                     self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer);
                 }
@@ -285,16 +290,16 @@ impl Expansion<'_> {
             }
         }
         if is_known(&settings.from, Side::Reader) {
-            let readers: Vec<&LoadedFormat> = match &settings.from {
-                Some(id) => plugins.format(id.get_ref(), Side::Reader).into_iter().collect(),
-                None => plugins.formats().iter().collect(),
+            let readers: Vec<&RegisteredFormat> = match &settings.from {
+                Some(id) => registry.format(id.get_ref(), Side::Reader).into_iter().collect(),
+                None => registry.formats().iter().collect(),
             };
             self.options(settings.reader.as_ref(), &readers, Side::Reader);
         }
     }
 
     /// Each option must be one of some of the formats, and its value one that such a format takes.
-    fn options(&mut self, given: Option<&OptionTexts>, formats: &[&LoadedFormat], side: Side) {
+    fn options(&mut self, given: Option<&OptionTexts>, formats: &[&RegisteredFormat], side: Side) {
         for (key, value) in given.into_iter().flatten() {
             let specs = || formats.iter().flat_map(|f| &f.description.options).filter(|o| o.side == side);
             let named: Vec<&OptionSpec> = specs().filter(|option| option.key == *key.get_ref()).collect();

@@ -11,7 +11,7 @@ use globset::GlobSet;
 use std::collections::BTreeSet;
 use std::path::Path;
 use tensorferry::engine::convert::sidecars::globs;
-use tensorferry::engine::formats::registry::Plugins;
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry_sdk::{Capabilities, Description, Error, Result};
 
 /// What makes a folder with weights in it a model, together with everything that lies there: the files that
@@ -84,13 +84,13 @@ pub(super) struct Names {
 
 impl Names {
     /// Those of all formats of models.
-    pub(super) fn of(plugins: &Plugins) -> Result<Self> {
-        Self::of_those(plugins, |description| description.capabilities.has(Capabilities::READ))
+    pub(super) fn of(registry: &Registry) -> Result<Self> {
+        Self::of_those(registry, |description| description.capabilities.has(Capabilities::READ))
     }
 
     /// Those of the formats that read what is wanted.
-    pub(super) fn of_those(plugins: &Plugins, is_wanted: impl Fn(&Description) -> bool) -> Result<Self> {
-        let readers = || plugins.formats().iter().map(|f| &f.description).filter(|d| is_wanted(d));
+    pub(super) fn of_those(registry: &Registry, is_wanted: impl Fn(&Description) -> bool) -> Result<Self> {
+        let readers = || registry.formats().iter().map(|f| &f.description).filter(|d| is_wanted(d));
         let is_literal = |name: &String| !name.contains(['*', '?', '[', '{']);
         let of_folders = readers().flat_map(|description| {
             let only_folders = description.suffixes.is_empty();

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 use super::super::chain::chains;
 use super::*;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::tensors::stored::Spill;
 use arrow_array::types::{Float32Type, Int8Type, Int64Type};
 use arrow_array::{DictionaryArray, FixedSizeListArray, Int32Array, ListArray, StringArray, StructArray};
@@ -15,7 +15,7 @@ fn tensors(array: &dyn Array, splits_strings: bool) -> Vec<(String, Vec<u64>, Ve
     let schema = Schema::new(vec![Field::new("x", array.data_type().clone(), true)]);
     let (chains, _) = chains(&schema, splits_strings);
     let spill: Spill = Box::new(|| Ok(tempfile::tempfile()?));
-    let spools = Spools::new(&spill, 8, &Run::default());
+    let spools = Spools::new(&spill, 8, &Session::default());
     let mut made = Vec::new();
     for chain in &chains {
         let mut column = Column::new(chain, &spools).unwrap();

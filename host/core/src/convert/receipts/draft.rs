@@ -3,12 +3,12 @@
 //! What tensors an output is to hold is taken from what was read, not from what was written: so that a
 //! receipt proves the writer too, the first time that it is verified.
 
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::models::Model;
 use crate::convert::report::{LossRecord, Report};
 use crate::convert::sidecars::Sidecars;
-use crate::formats::registry::{LoadedFormat, Plugins};
+use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::Stage;
 use crate::read::source::FileSource;
 use crate::receipt::{
@@ -28,7 +28,7 @@ pub struct Conversion<'a> {
     /// What the user asked for.
     pub request: &'a Request,
     /// The plugins.
-    pub plugins: &'a Plugins,
+    pub registry: &'a Registry,
     /// What is written where.
     pub target: &'a Resolved<'a>,
     /// What is read.
@@ -72,19 +72,19 @@ pub fn digests_of(logical: &Logical<'_>) -> Result<TensorDigests> {
 ///
 /// # Errors
 /// Whatever reading its files gives.
-pub fn draft(conversion: &Conversion<'_>, run: &Run) -> Result<Receipt> {
-    let Conversion { request, plugins, target, report, .. } = conversion;
+pub fn draft(conversion: &Conversion<'_>, session: &Session) -> Result<Receipt> {
+    let Conversion { request, registry, target, report, .. } = conversion;
     let models = conversion.models.iter().enumerate();
     Ok(Receipt {
         models: models.map(|(index, model)| model_record(conversion, index, model)).collect::<Result<_>>()?,
-        ..head(request, plugins, target, report, files(conversion, run)?)
+        ..head(request, registry, target, report, files(conversion, session)?)
     })
 }
 
 /// What the receipts of tensors and of records have in common: all but the tensors and the records.
 pub(super) fn head(
     request: &Request,
-    plugins: &Plugins,
+    registry: &Registry,
     target: &Resolved<'_>,
     report: &Report,
     (input, output): (InputRecord, Vec<FileRecord>),
@@ -97,7 +97,7 @@ pub(super) fn head(
         part: request.part.to_string(),
         steps: request.steps.clone(),
         output: OutputRecord {
-            format: format_record(plugins, target.format),
+            format: format_record(registry, target.format),
             options: request.writer_options.clone(),
             files: output,
         },
@@ -109,7 +109,7 @@ pub(super) fn head(
 }
 
 /// Hashes the files of the input and of the output, all in one go.
-fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<FileRecord>)> {
+fn files(conversion: &Conversion<'_>, session: &Session) -> Result<(InputRecord, Vec<FileRecord>)> {
     let Conversion { request, models, layouts, sidecars, stage, folder, .. } = conversion;
     let mut files = Files::default();
     let carried = FileSource::at((*folder).to_owned(), Entry::Folder);
@@ -125,7 +125,7 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
         files.add_source(&carried, name, name.to_owned())?;
         own += 1;
     }
-    let lent: Vec<_> = models.iter().flat_map(|model| model.errand.lent()).collect();
+    let lent: Vec<_> = models.iter().flat_map(|model| model.context.lent()).collect();
     for source in &lent {
         for name in source.opened() {
             files.add_source(source, name, name.to_owned())?;
@@ -135,7 +135,7 @@ fn files(conversion: &Conversion<'_>, run: &Run) -> Result<(InputRecord, Vec<Fil
     for name in written.chain(sidecars.names()) {
         files.add_path(stage.path(name), name.to_owned())?;
     }
-    let mut records = files.digest(run)?.into_iter();
+    let mut records = files.digest(session)?.into_iter();
     let mut of_input: Vec<FileRecord> = records.by_ref().take(own).collect();
     of_input.sort_by(|a, b| a.name.cmp(&b.name));
     let lent = lent.iter().map(|source| {
@@ -157,8 +157,8 @@ pub(super) fn absolute(path: &Path) -> Result<String> {
     Ok(absolute.display().to_string())
 }
 
-pub(super) fn format_record(plugins: &Plugins, format: &LoadedFormat) -> FormatRecord {
-    let identity = plugins.found()[format.plugin].outcome.as_ref().ok();
+pub(super) fn format_record(registry: &Registry, format: &RegisteredFormat) -> FormatRecord {
+    let identity = registry.found()[format.plugin].outcome.as_ref().ok();
     FormatRecord {
         id: format.description.id.clone(),
         plugin: identity.map(|identity| identity.name.clone()).unwrap_or_default(),
@@ -197,7 +197,7 @@ fn model_record(conversion: &Conversion<'_>, index: usize, model: &Model<'_>) ->
             Entry::File(name) | Entry::Prefix(name) => Some(name),
             Entry::Folder => None,
         },
-        from: format_record(conversion.plugins, model.input.format),
+        from: format_record(conversion.registry, model.input.format),
         content: hex(&content),
         tensors,
     })

@@ -2,11 +2,11 @@
 //! output is staged.
 
 use super::draft::{absolute, format_record, head};
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::report::Report;
 use crate::convert::watch::Used;
-use crate::formats::registry::Plugins;
+use crate::formats::registry::Registry;
 use crate::publish::stage::Stage;
 use crate::read::source::FileSource;
 use crate::receipt::{
@@ -26,7 +26,7 @@ pub struct RowsConversion<'a> {
     /// What the user asked for.
     pub request: &'a Request,
     /// The plugins.
-    pub plugins: &'a Plugins,
+    pub registry: &'a Registry,
     /// What is written where.
     pub target: &'a Resolved<'a>,
     /// The formats that it was read as.
@@ -51,16 +51,16 @@ pub struct RowsConversion<'a> {
 ///
 /// # Errors
 /// Whatever reading its files gives.
-pub fn draft_rows(conversion: &RowsConversion<'_>, run: &Run) -> Result<Receipt> {
-    let RowsConversion { request, plugins, target, report, .. } = conversion;
+pub fn draft_rows(conversion: &RowsConversion<'_>, session: &Session) -> Result<Receipt> {
+    let RowsConversion { request, registry, target, report, .. } = conversion;
     Ok(Receipt {
         records: Some(records(conversion)),
-        ..head(request, plugins, target, report, files(conversion, run)?)
+        ..head(request, registry, target, report, files(conversion, session)?)
     })
 }
 
 /// Hashes the files of the input and of the output, all in one go.
-fn files(conversion: &RowsConversion<'_>, run: &Run) -> Result<(InputRecord, Vec<FileRecord>)> {
+fn files(conversion: &RowsConversion<'_>, session: &Session) -> Result<(InputRecord, Vec<FileRecord>)> {
     let RowsConversion { request, source, lent, stage, .. } = *conversion;
     let mut files = Files::default();
     for name in source.opened() {
@@ -74,7 +74,7 @@ fn files(conversion: &RowsConversion<'_>, run: &Run) -> Result<(InputRecord, Vec
     for name in conversion.files {
         files.add_path(stage.path(name), name.clone())?;
     }
-    let mut records = files.digest(run)?.into_iter();
+    let mut records = files.digest(session)?.into_iter();
     let of_input = records.by_ref().take(source.opened().len()).collect();
     let lent = lent.iter().map(|source| {
         let files = records.by_ref().take(source.opened().len()).collect();
@@ -91,7 +91,7 @@ fn files(conversion: &RowsConversion<'_>, run: &Run) -> Result<(InputRecord, Vec
 }
 
 fn records(conversion: &RowsConversion<'_>) -> RecordsRecord {
-    let RowsConversion { plugins, readers, schema, hasher, files, report, .. } = conversion;
+    let RowsConversion { registry, readers, schema, hasher, files, report, .. } = conversion;
     let found = hasher.finish();
     // What is written of a column that a loss names is less than was read of it.
     let is_lost = |name: &str| report.losses.iter().any(|loss| loss.what == name);
@@ -110,7 +110,7 @@ fn records(conversion: &RowsConversion<'_>) -> RecordsRecord {
         (of.rows, columns.collect::<Vec<_>>())
     });
     RecordsRecord {
-        from: from(plugins, readers),
+        from: from(registry, readers),
         rows: found.iter().map(|of| of.rows).sum(),
         content: hex(&content(digests)),
         columns: schema.fields().iter().map(column).collect(),
@@ -123,12 +123,12 @@ fn column(field: &arrow_schema::FieldRef) -> ColumnRecord {
     ColumnRecord { name: field.name().clone(), word: word(field.data_type()), shape }
 }
 
-fn from(plugins: &Plugins, readers: &[Used]) -> FormatRecord {
+fn from(registry: &Registry, readers: &[Used]) -> FormatRecord {
     let used = readers.first();
     let format =
-        plugins.formats().iter().find(|format| used.is_some_and(|used| used.id == format.description.id));
+        registry.formats().iter().find(|format| used.is_some_and(|used| used.id == format.description.id));
     match format {
-        Some(format) => format_record(plugins, format),
+        Some(format) => format_record(registry, format),
         None => FormatRecord {
             id: String::new(),
             plugin: String::new(),

@@ -5,10 +5,10 @@
 //! unreadable, and what it claims is compared with what is there, never allocated.
 
 use super::draft::digests_of;
-use crate::context::session::Run;
+use crate::context::session::Session;
 use crate::convert::inspect::temporary;
-use crate::formats::registry::{LoadedFormat, Plugins};
-use crate::read::context::Errand;
+use crate::formats::registry::{RegisteredFormat, Registry};
+use crate::read::context::ReadContext;
 use crate::read::input;
 use crate::read::source::FileSource;
 use crate::receipt::digest::hash_path;
@@ -41,16 +41,16 @@ pub struct Depth {
 pub fn verify_all(
     receipts: &[PathBuf],
     depth: Depth,
-    plugins: &Plugins,
-    run: &Run,
+    registry: &Registry,
+    session: &Session,
     mut each: impl FnMut(Checked) -> Result<()>,
 ) -> Result<()> {
-    let share = run.share(run.threads as u64);
-    for together in receipts.chunks(run.threads) {
-        run.check_cancelled()?;
+    let share = session.share(session.threads as u64);
+    for together in receipts.chunks(session.threads) {
+        session.check_cancelled()?;
         let checked: Vec<Checked> =
-            together.par_iter().map(|path| verify(path, depth, plugins, &share)).collect();
-        run.check_cancelled()?;
+            together.par_iter().map(|path| verify(path, depth, registry, &share)).collect();
+        session.check_cancelled()?;
         checked.into_iter().try_for_each(&mut each)?;
     }
     Ok(())
@@ -58,7 +58,7 @@ pub fn verify_all(
 
 /// Holds an output against the receipt at this path.
 #[must_use]
-pub fn verify(path: &Path, depth: Depth, plugins: &Plugins, run: &Run) -> Checked {
+pub fn verify(path: &Path, depth: Depth, registry: &Registry, session: &Session) -> Checked {
     let mut checked = Checked {
         receipt: path.to_owned(),
         verdict: Verdict::Ok,
@@ -70,7 +70,7 @@ pub fn verify(path: &Path, depth: Depth, plugins: &Plugins, run: &Run) -> Checke
         left_out: Vec::new(),
         bytes: 0,
     };
-    let looked = checked.look(path, depth, plugins, run);
+    let looked = checked.look(path, depth, registry, session);
     let is_gone = |problem: &Problem| problem.subject != Subject::Tensor && problem.what == MISSING;
     checked.verdict = match &looked {
         _ if checked.problems.iter().any(|problem| !is_gone(problem)) => Verdict::Changed,
@@ -84,15 +84,15 @@ pub fn verify(path: &Path, depth: Depth, plugins: &Plugins, run: &Run) -> Checke
 
 impl Checked {
     /// Finds problems until there are none left to find; an error is why there may be more.
-    fn look(&mut self, path: &Path, depth: Depth, plugins: &Plugins, run: &Run) -> Result<()> {
-        let receipt = Receipt::read(path, &run.limits)?;
+    fn look(&mut self, path: &Path, depth: Depth, registry: &Registry, session: &Session) -> Result<()> {
+        let receipt = Receipt::read(path, &session.limits)?;
         self.bytes = receipt.bytes();
         let folder = path.parent().unwrap_or(Path::new(""));
-        let is_whole = self.files(folder, &receipt.output.files, Subject::File, run)?;
+        let is_whole = self.files(folder, &receipt.output.files, Subject::File, session)?;
         if depth.source {
-            self.files(Path::new(&receipt.input.folder), &receipt.input.files, Subject::Source, run)?;
+            self.files(Path::new(&receipt.input.folder), &receipt.input.files, Subject::Source, session)?;
             for lent in &receipt.input.lent {
-                self.files(Path::new(&lent.folder), &lent.files, Subject::Source, run)?;
+                self.files(Path::new(&lent.folder), &lent.files, Subject::Source, session)?;
             }
         }
         if depth.quick {
@@ -101,23 +101,29 @@ impl Checked {
         for model in &receipt.models {
             self.receipt_agrees(model);
             if is_whole {
-                self.tensors(folder, &receipt.output.format.id, model, plugins, run)?;
+                self.tensors(folder, &receipt.output.format.id, model, registry, session)?;
             }
         }
         if let Some(records) = &receipt.records {
             let names = receipt.output.files.iter().map(|file| file.name.clone()).collect();
             self.rows_agree(records);
             if is_whole {
-                let format = reader(plugins, &receipt.output.format.id)?;
-                self.rows(&FileSource::of_files(folder.to_owned(), names), records, format, run)?;
+                let format = reader(registry, &receipt.output.format.id)?;
+                self.rows(&FileSource::of_files(folder.to_owned(), names), records, format, session)?;
             }
         }
         Ok(())
     }
 
     /// Compares files; whether all are there.
-    fn files(&mut self, folder: &Path, files: &[FileRecord], subject: Subject, run: &Run) -> Result<bool> {
-        let compare = |file: &FileRecord| compare_file(folder, file, subject, run);
+    fn files(
+        &mut self,
+        folder: &Path,
+        files: &[FileRecord],
+        subject: Subject,
+        session: &Session,
+    ) -> Result<bool> {
+        let compare = |file: &FileRecord| compare_file(folder, file, subject, session);
         let problems = files.par_iter().map(compare).collect::<Result<Vec<_>>>()?;
         self.files += files.len() as u64;
         let problems: Vec<Problem> = problems.into_iter().flatten().collect();
@@ -146,8 +152,8 @@ impl Checked {
         folder: &Path,
         format: &str,
         model: &ModelRecord,
-        plugins: &Plugins,
-        run: &Run,
+        registry: &Registry,
+        session: &Session,
     ) -> Result<()> {
         if !model.folder.is_empty() {
             check_name(&model.folder)?;
@@ -156,11 +162,11 @@ impl Checked {
             Some(name) => Entry::File(name.clone()),
             None => Entry::Folder,
         };
-        let format = reader(plugins, format)?;
+        let format = reader(registry, format)?;
         let source = FileSource::at(folder.join(&model.folder), entry);
-        let found = input::read(&source, format, &[], &Errand::new(run, Purpose::SHOW))?;
+        let found = input::read(&source, format, &[], &ReadContext::new(session, Purpose::SHOW))?;
         {
-            let stored = Stored::new(&found, &found.catalog, run, temporary());
+            let stored = Stored::new(&found, &found.catalog, session, temporary());
             let logical = Logical::new(&found.catalog, &stored);
             self.compare_tensors(&logical, model)?;
         }
@@ -194,14 +200,19 @@ impl Checked {
     }
 }
 
-fn reader<'a>(plugins: &'a Plugins, format: &str) -> Result<&'a LoadedFormat> {
-    plugins.format(format, Side::Reader).map_err(|error| {
+fn reader<'a>(registry: &'a Registry, format: &str) -> Result<&'a RegisteredFormat> {
+    registry.format(format, Side::Reader).map_err(|error| {
         // Not the user's mistake: it is the receipt that names it.
         Error::new(ErrorKind::Plugin, error.message()).context("the output cannot be read here")
     })
 }
 
-fn compare_file(folder: &Path, file: &FileRecord, subject: Subject, run: &Run) -> Result<Option<Problem>> {
+fn compare_file(
+    folder: &Path,
+    file: &FileRecord,
+    subject: Subject,
+    session: &Session,
+) -> Result<Option<Problem>> {
     check_name(&file.name).map_err(|error| error.context("the receipt names a file elsewhere"))?;
     let problem = |what| Problem::new(subject, &file.name, what);
     let path = folder.join(&file.name);
@@ -220,7 +231,7 @@ fn compare_file(folder: &Path, file: &FileRecord, subject: Subject, run: &Run) -
     if metadata.len() != file.bytes {
         return Ok(Some(problem("has another length").differs(file.bytes, metadata.len())));
     }
-    let (blake3, sha256) = hash_path(&path, metadata.len(), run).map_err(failed)?;
+    let (blake3, sha256) = hash_path(&path, metadata.len(), session).map_err(failed)?;
     let differs = |expected: &str, found: &str| problem("has another digest").differs(expected, found);
     Ok(if blake3 != file.blake3 {
         Some(differs(&file.blake3, &blake3))

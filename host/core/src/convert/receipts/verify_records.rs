@@ -1,9 +1,9 @@
 //! Verifying records: the rows of each file of an output, as ferry's own reader reads them back, against
 //! the digests of those that were sent.
 
-use crate::context::session::Run;
-use crate::formats::registry::LoadedFormat;
-use crate::read::context::Errand;
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
+use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use crate::read::unit::files_alone;
 use crate::receipt::{Checked, Problem, RecordsRecord, RowsRecord, Subject};
@@ -34,11 +34,11 @@ impl Checked {
         &mut self,
         source: &FileSource,
         records: &RecordsRecord,
-        format: &LoadedFormat,
-        run: &Run,
+        format: &RegisteredFormat,
+        session: &Session,
     ) -> Result<()> {
-        let errand = Errand::new(run, Purpose::SHOW);
-        let rows = rows::open(source, format, &files_alone(format, &[]), &errand)?;
+        let context = ReadContext::new(session, Purpose::SHOW);
+        let rows = rows::open(source, format, &files_alone(format, &[]), &context)?;
         let schema = rows.set.schema();
         for field in schema.fields() {
             if !records.columns.iter().any(|column| column.name == *field.name()) {
@@ -66,7 +66,7 @@ impl Checked {
             self.left_out.push(format!("column {:?}: {why}", column.name));
         }
         for file in &records.files {
-            let found = hash(&rows, file, hashed.iter().flatten().cloned().collect(), run)?;
+            let found = hash(&rows, file, hashed.iter().flatten().cloned().collect(), session)?;
             let problem = |subject, name: &str, what| Problem::new(subject, name, what);
             if found.0 != file.rows {
                 let problem = problem(Subject::File, &file.name, "has another number of records");
@@ -95,13 +95,13 @@ fn hash(
     rows: &Rows<'_>,
     file: &RowsRecord,
     columns: Vec<Hashed>,
-    run: &Run,
+    session: &Session,
 ) -> Result<(u64, Vec<crate::tensors::content::ContentDigest>)> {
     let splits = rows.set.splits().iter().enumerate();
     let of_file = splits.filter(|(_, split)| split.file == file.name).map(|(index, _)| index).collect();
     let mut hasher = RowHasher::new(columns, 1);
     std::thread::scope(|scope| {
-        let mut flow = read(scope, rows, of_file, run);
+        let mut flow = read(scope, rows, of_file, session);
         while let Some(batch) = flow.next()? {
             hasher.add(0, &batch)?;
         }

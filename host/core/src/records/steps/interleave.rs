@@ -69,8 +69,8 @@ impl RecordStep for Interleave {
             }
             last = Some(&split.file);
         }
-        let (scope, run) = (upstream.scope(), upstream.run());
-        let read = move |splits| Box::new(flow::read(scope, rows, splits, run)) as Box<dyn Flow + 'scope>;
+        let (scope, session) = (upstream.scope(), upstream.session());
+        let read = move |splits| Box::new(flow::read(scope, rows, splits, session)) as Box<dyn Flow + 'scope>;
         Ok(Box::new(self.interleaved(rows.set.schema(), files, Box::new(read))))
     }
 

@@ -40,7 +40,8 @@ impl RecordStep for Prefetch {
         upstream: Upstream<'scope, 'env>,
     ) -> Result<Box<dyn Flow + 'scope>> {
         let mut flow = upstream.flow()?;
-        let queue = Arc::new(Queue { most: self.bytes.min(upstream.run().held_bytes()), ..Queue::default() });
+        let queue =
+            Arc::new(Queue { most: self.bytes.min(upstream.session().held_bytes()), ..Queue::default() });
         let schema = flow.schema();
         Ok(Box::new(Prefetched {
             schema,

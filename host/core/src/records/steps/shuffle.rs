@@ -68,7 +68,7 @@ impl RecordStep for Shuffle {
             flow: upstream.flow()?,
             step: self,
             random: random(self.seed, 0),
-            most_bytes: upstream.run().held_bytes(),
+            most_bytes: upstream.session().held_bytes(),
             kept: Vec::new(),
             kept_bytes: 0,
             buffer: Vec::new(),

@@ -130,7 +130,7 @@ fn count(logical: &Logical<'_>, id: TensorId) -> Result<Lost> {
                 let end = from + len;
                 let mut at = from;
                 while at < end {
-                    stored.run().check_cancelled()?;
+                    stored.session().check_cancelled()?;
                     buffer.resize(size(end - at).min(WINDOW_BYTES), 0);
                     let owned = at..at + buffer.len() as u64;
                     at = owned.end;
@@ -141,8 +141,8 @@ fn count(logical: &Logical<'_>, id: TensorId) -> Result<Lost> {
             }
             Piece::Gather { copy, storage, .. } => {
                 let Some(chain) = stored.chain(storage)? else { continue };
-                for tile in chain.rescaled(&copy).tiles(stored.run().gather_bytes()) {
-                    stored.run().check_cancelled()?;
+                for tile in chain.rescaled(&copy).tiles(stored.session().gather_bytes()) {
+                    stored.session().check_cancelled()?;
                     let buffers = (&mut scratch, &mut buffer);
                     lost += chain.copy_tile(stored, &tile, 1, buffers, |_, _| Ok(()))?;
                 }

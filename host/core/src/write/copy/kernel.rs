@@ -4,7 +4,7 @@
 
 use super::ranges::RangeSums;
 use super::{Fill, Placement, Read, size};
-use crate::context::session::{Run, WINDOW_BYTES};
+use crate::context::session::{Session, WINDOW_BYTES};
 use crate::tensors::stored::Stored;
 use rustix::fs::{copy_file_range, fstat, fstatfs};
 use std::fs::File;
@@ -133,19 +133,19 @@ impl Extent {
         &self,
         stored: &Stored<'_>,
         files: &[File],
-        run: &Run,
+        session: &Session,
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
         let mut done = 0;
         if let Some((source, start)) = stored.in_file(self.storage) {
             while done < self.len {
-                run.check_cancelled()?;
+                session.check_cancelled()?;
                 let (mut from, mut to) = (start + self.from + done, self.to + done);
                 let len = size(self.len - done).min(64 << 20);
                 match copy_file_range(&*source, Some(&mut from), &files[self.file], Some(&mut to), len) {
                     Ok(copied) if copied > 0 => {
                         done += copied as u64;
-                        run.count(copied as u64);
+                        session.count(copied as u64);
                     }
                     _ => break,
                 }
@@ -153,12 +153,12 @@ impl Extent {
         }
         buffer.resize(WINDOW_BYTES, 0);
         while done < self.len {
-            run.check_cancelled()?;
+            session.check_cancelled()?;
             let part = &mut buffer[..size(self.len - done).min(WINDOW_BYTES)];
             stored.read(self.storage, self.from + done, part)?;
             files[self.file].write_all_at(part, self.to + done)?;
             done += part.len() as u64;
-            run.count(part.len() as u64);
+            session.count(part.len() as u64);
         }
         Ok(())
     }

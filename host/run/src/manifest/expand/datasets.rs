@@ -27,7 +27,7 @@ impl Expansion<'_> {
         let reads = |of: &Description| {
             of.capabilities.has(Capabilities::READ_RECORDS) && from.is_none_or(|id| id == of.id)
         };
-        let names = Names::of_those(self.plugins, reads);
+        let names = Names::of_those(self.registry, reads);
         let (names, files) = match names.and_then(|names| Ok((names, datasets::files(root)?))) {
             Ok(found) => found,
             Err(error) => return self.mistakes.add(&at, error.to_string(), None),
@@ -86,9 +86,9 @@ impl Expansion<'_> {
         ];
         for (id, side, capability) in sides {
             let Some(id) = id else { continue };
-            let format = self.plugins.format(id.get_ref(), side).ok();
+            let format = self.registry.format(id.get_ref(), side).ok();
             if format.is_some_and(|format| !format.description.capabilities.has(capability)) {
-                let able = self.plugins.formats().iter().map(|format| &format.description);
+                let able = self.registry.formats().iter().map(|format| &format.description);
                 let able: Vec<&str> =
                     able.filter(|of| of.capabilities.has(capability)).map(|of| of.id.as_str()).collect();
                 let message = format!("{} holds no records, of which data sets are made", id.get_ref());
