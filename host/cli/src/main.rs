@@ -1,4 +1,4 @@
-//! `ferry` moves tensors and records from one file format to another. The command line: what the user types, and what the program answers.
+//! The program `ferry`: its command line, and what it prints.
 
 #![deny(unsafe_code)]
 
@@ -8,11 +8,9 @@ mod cat;
 mod check;
 mod convert;
 mod diff;
-mod diff_records;
 mod formats;
 mod index;
 mod inspect;
-mod inspect_records;
 mod plugin;
 mod process;
 mod run;
@@ -28,7 +26,7 @@ use tensorferry::engine::formats::registry::{Registry, folders};
 use tensorferry_run::exit::exit_code;
 use tensorferry_sdk::{Error, Result};
 
-/// Bytes of buffers, if nobody says how many.
+/// Bytes of buffers, if the user does not say.
 const MEMORY: u64 = 256 << 20;
 /// The exit code of `diff` and `check` where there are differences.
 const DIFFERENT: u8 = 1;
@@ -44,13 +42,11 @@ fn main() -> ExitCode {
     );
     let answered = process::prepare(&session).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
-            // It makes threads as each job wants them.
+            // It starts threads for each job.
             let registry = Registry::load(&folders(&arguments.plugin_dir));
-            return tensorferry_run::work(&registry, &session, *runner).map(|()| 0);
+            return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
         }
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(session.threads).build();
-        let pool = pool.map_err(|e| Error::io(format!("cannot start threads: {e}")))?;
-        pool.install(|| answer(&arguments, &session))
+        with_threads(&session, || answer(&arguments, &session))
     });
     match answered {
         Ok(code) => ExitCode::from(code),
@@ -59,6 +55,12 @@ fn main() -> ExitCode {
             ExitCode::from(exit_code(error.kind()))
         }
     }
+}
+
+/// Runs `work` on a thread pool of the session's size.
+fn with_threads(session: &Session, work: impl FnOnce() -> Result<u8> + Send) -> Result<u8> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(session.threads).build();
+    pool.map_err(|e| Error::io(format!("cannot start threads: {e}")))?.install(work)
 }
 
 fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
