@@ -128,7 +128,7 @@ impl Flows for Through<'_> {
     }
 
     fn readers(&self) -> Vec<Used> {
-        vec![Used::of(self.model.input.format)]
+        vec![Used::of(&self.model.input.format)]
     }
 
     fn rows(&self) -> Option<u64> {
