@@ -55,6 +55,14 @@ impl OpenOptions {
     pub fn part(self, part: &str) -> Self {
         Self { part: Part::parse(part), ..self }
     }
+
+    pub(crate) fn format(&self) -> Option<&str> {
+        self.from.as_deref()
+    }
+
+    pub(crate) fn given(&self) -> &[(String, String)] {
+        &self.options
+    }
 }
 
 impl Registry {
