@@ -4,8 +4,8 @@
 mod common;
 
 use common::{batches, file, folder, open, read, rows, write};
-use ferry_parquet::Parquet;
 use std::sync::Arc;
+use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::builder::{
     Float32Builder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder, StringDictionaryBuilder,
 };

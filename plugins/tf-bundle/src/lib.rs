@@ -134,4 +134,8 @@ impl Format for TfGraph {
     }
 }
 
-tensorferry_sdk::export_plugin!(TfBundle, SavedModel, TfGraph);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(TfBundle), Box::new(SavedModel), Box::new(TfGraph)]
+}

@@ -70,4 +70,8 @@ impl Format for TorchDcp {
     }
 }
 
-tensorferry_sdk::export_plugin!(TorchDcp);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(TorchDcp)]
+}

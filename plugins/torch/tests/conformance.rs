@@ -2,13 +2,13 @@
 //! those of other writers are in the fixtures.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_torch::Torch;
 use tensorferry_sdk::conformance::{Sample, check};
 use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::{
     Block, Capabilities, CatalogSink, Context, Description, Dtype, Format, MemoryContext, MemorySource, Node,
     Options, Region, Result, Source, Storage, Target, TensorReader,
 };
+use tensorferry_torch::Torch;
 
 /// A model with tied and transposed tensors and some state.
 struct Model;

@@ -2,13 +2,13 @@
 //! index.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_torch::Torch;
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::{
     CatalogSink, CatalogView, Context, Description, Dtype, Entry, ErrorKind, Format, LossKind, MemoryContext,
     MemorySource, Node, Options, Result, Score, Source, Storage, Target, TensorReader,
 };
+use tensorferry_torch::Torch;
 
 /// Four tensors of 16 bytes, of which two are tied.
 struct Model {

@@ -1,9 +1,9 @@
 //! Rows read and written by the format in memory, the way a host does it.
 #![allow(dead_code, clippy::unwrap_used, reason = "tests; not every test file uses all of it")]
 
-use ferry_jsonl::JsonLines;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tensorferry_jsonl::JsonLines;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::memory::records;
 use tensorferry_sdk::records::{Batches, RecordSet};

@@ -1,8 +1,8 @@
 //! Rows read and written by the format in memory, the way a host does it.
 #![allow(dead_code, clippy::unwrap_used, reason = "tests; not every test file uses all of it")]
 
-use ferry_parquet::Parquet;
 use std::sync::Arc;
+use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::memory::records::{self, RecordOutput};

@@ -2,7 +2,6 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "tests; not every test file uses all of it")]
 
 use arrow_array::RecordBatch;
-use ferry_tfrecord::TfRecord;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use tensorferry_sdk::{
     Context, Entry, Error, Format, Limits, Loss, MemoryContext, MemorySource, Options, Purpose, Result, Side,
     Source, Target,
 };
+use tensorferry_tfrecord::TfRecord;
 
 /// A context in memory that grants threads.
 #[derive(Default)]
