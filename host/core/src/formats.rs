@@ -4,3 +4,4 @@ pub mod library;
 pub mod probe;
 pub mod registry;
 pub mod search;
+pub mod used;
