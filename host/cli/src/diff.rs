@@ -57,7 +57,7 @@ fn open<'a>(
     options: &[(String, String)],
     registry: &'a Registry,
     session: &Session,
-) -> Result<Inspected<'a>> {
+) -> Result<Inspected> {
     let format = probe(registry, &FileSource::open(path)?, None, session)?;
     let options = options_of(&format.description, options);
     let look = |part| Look { from: None, options: &options, part, purpose: Purpose::COMPARE };
@@ -76,7 +76,7 @@ fn open<'a>(
 }
 
 /// An option that neither input has is a mistake.
-fn check_options(options: &[(String, String)], inputs: &[&Inspected<'_>]) -> Result<()> {
+fn check_options(options: &[(String, String)], inputs: &[&Inspected]) -> Result<()> {
     for option in options {
         let one = std::slice::from_ref(option);
         if inputs.iter().all(|seen| options_of(&seen.input.format.description, one).is_empty()) {

@@ -3,7 +3,7 @@
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use tensorferry::engine::formats::registry::{Identity, RegisteredFormat, Registry};
+use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, OptionKind, OptionSpec, Result, Side};
 
 pub(super) fn run(registry: &Registry, as_json: bool) -> Result<()> {
@@ -16,10 +16,6 @@ pub(super) fn run(registry: &Registry, as_json: bool) -> Result<()> {
     }
     let texts: Vec<String> = formats.iter().map(|format| text(registry, format)).collect();
     terminal::print(&texts.join("\n"))
-}
-
-fn identity<'a>(registry: &'a Registry, format: &RegisteredFormat) -> Option<&'a Identity> {
-    registry.found()[format.plugin].outcome.as_ref().ok()
 }
 
 fn kind(option: &OptionSpec) -> String {
@@ -62,8 +58,8 @@ fn record(registry: &Registry, format: &RegisteredFormat) -> Value {
         "members": d.members,
         "output_revision": d.output_revision,
         "options": d.options.iter().map(option).collect::<Vec<_>>(),
-        "plugin": identity(registry, format).map(|i| json!({ "name": i.name, "version": i.version })),
-        "library": registry.found()[format.plugin].path,
+        "plugin": registry.plugin_of(format).map(|i| json!({ "name": i.name, "version": i.version })),
+        "library": format.library().map(|index| &registry.libraries()[index].path),
     })
 }
 
@@ -79,7 +75,7 @@ fn text(registry: &Registry, format: &RegisteredFormat) -> String {
     .into_iter()
     .filter_map(|(word, capability)| d.capabilities.has(capability).then_some(word))
     .collect();
-    let plugin = identity(registry, format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
+    let plugin = registry.plugin_of(format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
     let mut text = String::new();
     let _ = writeln!(text, "{}  {}", d.id, printable(&d.title));
     let _ =

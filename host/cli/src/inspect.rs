@@ -126,7 +126,7 @@ impl Digest {
     }
 }
 
-fn document<'a>(seen: &'a Inspected<'_>, hashed: Option<&Hashed>) -> Document<'a> {
+fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
     let catalog = &seen.catalog;
     let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
     let record = |(index, (tensor, tie)): (usize, (&'a Tensor, TensorId))| TensorRecord {
@@ -161,7 +161,7 @@ fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest
     content::catalog(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
 }
 
-fn text(seen: &Inspected<'_>, all: bool, hashed: Option<&Hashed>) -> String {
+fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
     let catalog = &seen.catalog;
     let mut text = String::new();
     let total: u64 = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();

@@ -14,6 +14,7 @@ mod index;
 mod inspect;
 mod inspect_records;
 mod plugin;
+mod plugin_folders;
 mod process;
 mod run;
 mod steps;
@@ -22,11 +23,12 @@ mod verify;
 
 use args::{Arguments, Command, PluginCommand};
 use clap::{CommandFactory, Parser};
+use plugin_folders::folders;
 use std::process::ExitCode;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::{Registry, folders};
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::exit::exit_code;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::Result;
 
 /// Bytes of buffers, if nobody says how many.
 const MEMORY: u64 = 256 << 20;
@@ -45,12 +47,10 @@ fn main() -> ExitCode {
     let answered = process::prepare(&session).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
             // It makes threads as each job wants them.
-            let registry = Registry::load(&folders(&arguments.plugin_dir));
+            let registry = Registry::load(folders(&arguments.plugin_dir));
             return tensorferry_run::work(&registry, &session, *runner).map(|()| 0);
         }
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(session.threads).build();
-        let pool = pool.map_err(|e| Error::io(format!("cannot start threads: {e}")))?;
-        pool.install(|| answer(&arguments, &session))
+        session.install(|| answer(&arguments, &session))
     });
     match answered {
         Ok(code) => ExitCode::from(code),
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 }
 
 fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
-    let load = || Registry::load(&folders(&arguments.plugin_dir));
+    let load = || Registry::load(folders(&arguments.plugin_dir));
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load(), session).map(|()| 0),
         Command::Inspect(command) => inspect::run(command, &load(), session).map(|()| 0),

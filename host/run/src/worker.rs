@@ -44,18 +44,15 @@ pub fn work(registry: &Registry, session: &Session, runner: u32) -> Result<()> {
     // Should the memory end, the kernel takes a job and not the runner.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     let channel = Channel::take()?;
-    let mut pool: Option<rayon::ThreadPool> = None;
+    // Jobs that want as many threads as the one before take them over.
+    let mut threads = session.below(session.threads, session.memory, None);
     while let Some(task) = channel.receive::<Task>()? {
-        if pool.as_ref().is_none_or(|pool| pool.current_num_threads() != task.threads) {
-            let new = rayon::ThreadPoolBuilder::new().num_threads(task.threads).build();
-            pool = Some(new.map_err(|e| Error::io(format!("cannot start threads: {e}")))?);
+        if threads.threads != task.threads {
+            threads = session.below(task.threads, session.memory, None);
         }
         limit_memory(task.limit);
-        let of_job = session.below(task.threads, task.memory, task.rate);
-        let done = match &pool {
-            Some(pool) => pool.install(|| perform(&task, registry, &of_job, &channel)),
-            None => perform(&task, registry, &of_job, &channel),
-        };
+        let of_job = threads.below(task.threads, task.memory, task.rate);
+        let done = of_job.install(|| perform(&task, registry, &of_job, &channel));
         channel.send(&done.unwrap_or_else(|error| Said::Failed {
             failure: Failure::of(&error, exit_code(error.kind())),
         }))?;

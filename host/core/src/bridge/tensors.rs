@@ -62,13 +62,13 @@ pub(super) struct Placed {
 /// # Errors
 /// Usage: options that the reader does not have, columns that become tensors of one name; whatever is wrong
 /// with the records; i/o.
-pub fn read<'a>(
+pub fn read(
     source: &FileSource,
-    format: &'a RegisteredFormat,
+    format: &RegisteredFormat,
     wanted: Wanted<'_>,
     context: &ReadContext<'_>,
     session: &Session,
-) -> Result<Input<'a>> {
+) -> Result<Input> {
     let rows = rows::open(source, format, wanted.options, context)?;
     let mut spooled = spool(&rows, &wanted.divided.records, wanted, session)?;
     spooled.losses.splice(0..0, rows.losses());

@@ -14,9 +14,9 @@ use std::path::Path;
 use tensorferry_sdk::{Catalog, Error, Loss, Purpose, Result};
 
 /// An input, and the part of it that is looked at.
-pub struct Inspected<'a> {
+pub struct Inspected {
     /// The input.
-    pub input: Input<'a>,
+    pub input: Input,
     /// The part of its catalog.
     pub catalog: Catalog,
     /// What the reader cannot say in a catalog, and what `--part auto` left out.
@@ -45,7 +45,7 @@ pub fn inspect<'a>(
     look: Look<'_>,
     registry: &'a Registry,
     session: &Session,
-) -> Result<Inspected<'a>> {
+) -> Result<Inspected> {
     let source = FileSource::open(path)?;
     let format = probe(registry, &source, look.from, session)?;
     let context = ReadContext::new(session, look.purpose);

@@ -29,7 +29,7 @@ use arrow_schema::SchemaRef;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Instant;
-use tensorferry_sdk::{Context, Entry, Error, Format, Loss, Options, Purpose, Result, Side, arrow_schema};
+use tensorferry_sdk::{Context, Entry, Error, Loss, Options, Purpose, Result, Side, arrow_schema};
 
 /// Converts an input of records to a target of records. `watch` is told how many bytes there are to read,
 /// before the first one moves, and asked before the output becomes visible.
@@ -247,7 +247,7 @@ impl Destined<'_> {
         }
         drop(plan);
         drop(writer);
-        target.format.format.faults().check()?;
+        target.format.check_faults()?;
         flows.check_unchanged()?;
         self.context.check_lent()?;
         session.check_cancelled()?;

@@ -157,7 +157,7 @@ pub fn convert(
     report.notes.extend(selected.iter().flat_map(|selected| selected.notes.iter().cloned()));
     report.notes.extend_from_slice(sidecars.notes());
     report.notes.extend(bridge::advice(&models, &planned, &logical));
-    report.readers = UsedFormat::all(models.iter().map(|model| model.input.format));
+    report.readers = UsedFormat::all(models.iter().map(|model| &model.input.format));
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
         report.notes.extend(tally::foresee(&logical)?);
@@ -222,7 +222,7 @@ pub fn convert(
         staged.push(StagedFile { path: receipt, index: true });
     }
     drop(planned);
-    target.format.format.faults().check()?;
+    target.format.check_faults()?;
     drop(stored);
     let mut inputs: Vec<(PathBuf, FileIdentity)> = models.iter().flat_map(Model::files).collect();
     inputs.extend(sidecars.files(&folder)?);

@@ -129,7 +129,7 @@ impl Flows for Through<'_> {
     }
 
     fn readers(&self) -> Vec<UsedFormat> {
-        vec![UsedFormat::of(self.model.input.format)]
+        vec![UsedFormat::of(&self.model.input.format)]
     }
 
     fn rows(&self) -> Option<u64> {

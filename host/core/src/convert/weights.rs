@@ -15,7 +15,7 @@ impl Weights {
     /// Those of all plugins.
     pub(crate) fn of(registry: &Registry) -> Result<Self> {
         // Records beside a model are no weights of it.
-        let formats = registry.formats().iter().map(|format| &format.description);
+        let formats = registry.formats().iter().map(|format| &*format.description);
         formats.filter(|format| !holds_records(format)).map(of_format).collect::<Result<_>>().map(Self)
     }
 

@@ -6,15 +6,15 @@ use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, Catalog, CatalogBuilder, Context, Error, Format, Options, Result, Side, TensorReader,
+    ByteSink, Catalog, CatalogBuilder, Context, Error, Options, Result, Side, TensorReader,
 };
 
 /// A source, its reader, and what it holds.
-pub struct Input<'a> {
+pub struct Input {
     /// The files.
     pub source: Arc<FileSource>,
     /// Whose input it is.
-    pub format: &'a RegisteredFormat,
+    pub format: RegisteredFormat,
     /// What it holds.
     pub catalog: Catalog,
     /// `None`: the host made the tensors, of records.
@@ -25,12 +25,12 @@ pub struct Input<'a> {
 ///
 /// # Errors
 /// Usage, for options that the reader does not have; else whatever is wrong with the input.
-pub fn read<'a>(
+pub fn read(
     source: &FileSource,
-    format: &'a RegisteredFormat,
+    format: &RegisteredFormat,
     given: &[(String, String)],
     context: &ReadContext<'_>,
-) -> Result<Input<'a>> {
+) -> Result<Input> {
     let description = &format.description;
     let options = Options::check(&description.options, Side::Reader, given)?;
     let reader = format.format.reader(&options)?;
@@ -40,17 +40,13 @@ pub fn read<'a>(
         .read(&*source, &mut builder, context)
         .map_err(|e| e.file(source.entry_path().display().to_string()))?;
     let catalog = builder.finish()?;
-    Ok(Input { source, format, catalog, reader: Some(reader) })
+    Ok(Input { source, format: format.clone(), catalog, reader: Some(reader) })
 }
 
-impl<'a> Input<'a> {
+impl Input {
     /// Tensors that were made of the records of a source.
-    pub(crate) fn of_records(
-        source: Arc<FileSource>,
-        format: &'a RegisteredFormat,
-        catalog: Catalog,
-    ) -> Self {
-        Self { source, format, catalog, reader: None }
+    pub(crate) fn of_records(source: Arc<FileSource>, format: &RegisteredFormat, catalog: Catalog) -> Self {
+        Self { source, format: format.clone(), catalog, reader: None }
     }
 
     /// Whether they were.
@@ -74,6 +70,6 @@ impl<'a> Input<'a> {
         self.source.check_unchanged()?;
         let Self { format, reader, .. } = self;
         drop(reader);
-        format.format.faults().check()
+        format.check_faults()
     }
 }

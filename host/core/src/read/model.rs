@@ -12,7 +12,7 @@ pub struct Model<'a> {
     /// The folder that it lies in, relative to the input's; empty for the input itself.
     pub folder: String,
     /// What it holds.
-    pub input: Input<'a>,
+    pub input: Input,
     /// What its plugins are told.
     pub context: ReadContext<'a>,
 }

@@ -14,7 +14,7 @@ use crate::read::source::FileSource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Format, OptionKind, Options, Side};
+use tensorferry_sdk::{OptionKind, Options, Side};
 
 /// The option that takes a schema.
 pub const SCHEMA: &str = "schema";

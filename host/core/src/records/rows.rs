@@ -7,7 +7,7 @@ use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::records::{RecordReader, RecordSet, Skipped};
 use tensorferry_sdk::{
-    Capabilities, Description, Error, ErrorKind, Format, Loss, LossKind, Options, Purpose, Result, Side,
+    Capabilities, Description, Error, ErrorKind, Loss, LossKind, Options, Purpose, Result, Side,
 };
 
 /// An opened input of records.
@@ -107,7 +107,7 @@ impl Rows<'_> {
         let Self { format, set, reader, .. } = self;
         drop(set);
         drop(reader);
-        format.format.faults().check()
+        format.check_faults()
     }
 }
 

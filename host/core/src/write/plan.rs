@@ -5,7 +5,7 @@ use crate::read::model::Model;
 use crate::tensors::logical::Logical;
 use crate::write::naming;
 use crate::write::target::Resolved;
-use tensorferry_sdk::{Format, Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
+use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
 
 /// What a writer promised, and what it still has to say.
 pub struct Planned {
@@ -32,7 +32,7 @@ pub fn plan(
     let writer = target.format.format.writer(&options)?;
     let mut builder = LayoutBuilder::new(logical);
     let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
-    let layout = builder.finish().map_err(|e| target.format.format.faults().blame(e))?;
+    let layout = builder.finish().map_err(|e| target.format.blame(e))?;
     let mut losses = layout.losses().to_vec();
     losses.extend(losses::of_ties(logical, &layout, description.capabilities));
     let layout = if model.folder.is_empty() { layout } else { layout.below(&model.folder) };

@@ -159,7 +159,7 @@ pub(super) fn absolute(path: &Path) -> Result<String> {
 }
 
 pub(super) fn format_record(registry: &Registry, format: &RegisteredFormat) -> FormatRecord {
-    let identity = registry.found()[format.plugin].outcome.as_ref().ok();
+    let identity = registry.plugin_of(format);
     FormatRecord {
         id: format.description.id.clone(),
         plugin: identity.map(|identity| identity.name.clone()).unwrap_or_default(),
@@ -198,7 +198,7 @@ fn model_record(conversion: &Conversion<'_>, index: usize, model: &Model<'_>) ->
             Entry::File(name) | Entry::Prefix(name) => Some(name),
             Entry::Folder => None,
         },
-        from: format_record(conversion.registry, model.input.format),
+        from: format_record(conversion.registry, &model.input.format),
         content: hex(&content),
         tensors,
     })
