@@ -4,6 +4,7 @@
 mod compress;
 mod encode;
 mod layout;
+mod losses;
 mod shapes;
 mod view;
 
@@ -17,6 +18,7 @@ use arrow_schema::SchemaRef;
 use compress::Compressor;
 use encode::Encoder;
 use layout::Layout;
+use losses::Losses;
 use shapes::Shapes;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::records::{Encoded, PlacedPiece, RecordPlan, RecordWriter};
@@ -92,7 +94,7 @@ impl RecordPlan for TfRecordPlan {
     fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
         let is_plain = self.compressor.codec == Codec::None;
         let mut frames = Vec::new();
-        let mut losses = encode::Losses::default();
+        let mut losses = Losses::default();
         let mut record = Vec::new();
         let mut shapes = Shapes::default();
         for batch in batches {

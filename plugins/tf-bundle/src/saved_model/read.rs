@@ -6,8 +6,8 @@ use super::document::Document;
 use super::meta_graph::{Graphs, MetaGraph};
 use super::{fingerprint, outline, saved_variables, tags};
 use crate::bundle::{INDEX_SUFFIX, StringTensors};
+use crate::bundle_tensors::read_bundle;
 use crate::options::ReadOptions;
-use crate::read::read_bundle;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
     ByteSink, CatalogSink, Context, Error, Loss, LossKind, Options, Purpose, Result, Source, TensorReader,
