@@ -24,7 +24,7 @@ pub(super) fn run(command: &Cat, plugins: &Plugins, run: &Run) -> Result<()> {
     let written = write_lines(&rows, command.limit, &mut output, run);
     // What was read before an error is shown.
     let flushed = output.flush().map_err(Error::from);
-    terminal::report(&rows.losses(), &run.take_notes(), false);
+    terminal::report(&rows.losses()?, &run.take_notes(), false);
     match written.map(|_| ()).and(flushed) {
         // Whoever reads the lines has seen enough: `ferry cat ... | head`.
         Err(error) if error.message().contains("Broken pipe") => Ok(()),

@@ -29,7 +29,7 @@ pub(super) fn run(command: &Diff, formats: [&LoadedFormat; 2], run: &Run) -> Res
         let mut b = steps::make(scope, Origin::Rows(&b), &[], run)?;
         diff(&mut *a, &mut *b)
     })?;
-    let losses: Vec<_> = a.losses().into_iter().chain(b.losses()).collect();
+    let losses = [a.losses()?, b.losses()?].concat();
     terminal::report(&losses, &run.take_notes(), false);
     a.close()?;
     b.close()?;

@@ -21,7 +21,7 @@ pub(super) fn run(command: &Inspect, source: &FileSource, format: &LoadedFormat,
     let open = |purpose| rows::open(source, format, &command.reader.options, &Errand::new(run, purpose));
     if command.schema {
         let rows = open(Purpose::SHOW)?;
-        terminal::report(&rows.losses(), &run.take_notes(), false);
+        terminal::report(&rows.losses()?, &run.take_notes(), false);
         terminal::print_json(&schema_file(&rows.set.schema()))?;
         return rows.close();
     }
@@ -30,7 +30,7 @@ pub(super) fn run(command: &Inspect, source: &FileSource, format: &LoadedFormat,
         let survey = survey(&rows, run)?;
         Ok((rows, survey))
     })?;
-    let losses = rows.losses();
+    let losses = rows.losses()?;
     terminal::report(&losses, &run.take_notes(), false);
     if command.json {
         terminal::print_json(&document(&rows, &survey, &losses))?;

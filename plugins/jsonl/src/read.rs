@@ -17,7 +17,7 @@ use std::sync::Arc;
 use stretch::Stretch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
-use tensorferry_sdk::{Context, Entry, Error, Limits, Loss, Options, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Options, Result, Source};
 
 /// Reads files and folders of files.
 pub(crate) struct Reader(ReadOptions);
@@ -29,22 +29,28 @@ impl Reader {
 }
 
 impl RecordReader for Reader {
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
         let mut stretches = Vec::new();
         for name in file_names(source.as_ref())? {
             context.check_cancelled()?;
             stretches.extend(stretch::of_file(&source, &name, context.limits())?);
         }
-        let (schema, losses) = match &self.0.schema {
-            Some(path) => (schema_file::read(path, context)?, Vec::new()),
+        let schema = match &self.0.schema {
+            Some(path) => schema_file::read(path, context)?,
             None => {
                 let found = infer::infer(&mut stretches, self.0.infer, context)?;
-                (found.schema, found.losses)
+                found.losses.into_iter().try_for_each(|loss| losses.loss(loss))?;
+                found.schema
             }
         };
         let splits = stretches.iter().map(Stretch::split).collect();
         let (is_given, limits) = (self.0.schema.is_some(), context.limits().clone());
-        Ok(Box::new(Set { schema, is_given, losses, stretches, splits, limits }))
+        Ok(Box::new(Set { schema, is_given, stretches, splits, limits }))
     }
 }
 
@@ -52,7 +58,6 @@ struct Set {
     schema: SchemaRef,
     /// Whether the user gave it: then other keys are left out, and no loss.
     is_given: bool,
-    losses: Vec<Loss>,
     stretches: Vec<Stretch>,
     splits: Vec<Split>,
     limits: Limits,
@@ -72,10 +77,6 @@ impl RecordSet for Set {
         // A key that the schema lacks would be lost; one that nobody asked for is not.
         let is_strict = !self.is_given && request.columns.is_none();
         stream::open(stretch, &self.schema, request, is_strict, &self.limits)
-    }
-
-    fn losses(&self) -> Vec<Loss> {
-        self.losses.clone()
     }
 }
 

@@ -20,7 +20,7 @@ impl Format for Graphs {
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(GraphReader::default()))
+        Ok(Box::new(GraphReader))
     }
 }
 

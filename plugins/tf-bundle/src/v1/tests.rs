@@ -4,7 +4,6 @@ use super::*;
 use crate::slice_key;
 use crate::table::testing::table;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use tensorferry_proto::tensor_slice_proto::{Extent, extent::HasLength};
 use tensorferry_proto::{
     DataType, Message as _, SavedSlice, SavedSliceMeta, SavedTensorSliceMeta, SavedTensorSlices, TensorProto,
@@ -12,13 +11,12 @@ use tensorferry_proto::{
 };
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{
-    ByteSink, CatalogSink, Context, Description, Entry, Error, Format, MemoryContext, MemorySource, Options,
-    Result, Source, TensorReader,
+    CatalogSink, Context, Description, Entry, Error, Format, MemoryContext, MemorySource, Options, Result,
+    Source, TensorDecoder, TensorReader,
 };
 
 /// Reads all files of a source as one checkpoint.
-#[derive(Debug, Default)]
-struct V1(Mutex<V1Storages>);
+struct V1;
 
 impl Format for V1 {
     fn describe(&self) -> Description {
@@ -26,24 +24,18 @@ impl Format for V1 {
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(Self::default()))
+        Ok(Box::new(Self))
     }
 }
 
 impl TensorReader for V1 {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
-        *self.0.lock().unwrap() = read_v1(source, &source.list("")?, catalog, context)?;
-        Ok(())
-    }
-
-    fn decode(
+    fn read(
         &self,
         source: &dyn Source,
-        handle: u64,
-        output: &mut dyn ByteSink,
+        catalog: &mut dyn CatalogSink,
         context: &dyn Context,
-    ) -> Result<()> {
-        self.0.lock().unwrap().decode(source, handle, output, context)
+    ) -> Result<Box<dyn TensorDecoder>> {
+        Ok(Box::new(read_v1(source, &source.list("")?, catalog, context)?))
     }
 }
 
@@ -96,7 +88,7 @@ fn reading<T>(files: &[Vec<u8>], look: impl FnOnce(&MemoryView<'_>) -> Result<T>
     let names = (0..).map(|number| format!("model-{number:05}-of-{:05}", files.len()));
     let source = MemorySource::new(Entry::Folder, names.zip(files.iter().cloned()).collect());
     let context = MemoryContext::default();
-    look(&MemoryView::read(&V1::default(), &[], &source, &context)?)
+    look(&MemoryView::read(&V1, &[], &source, &context)?)
 }
 
 fn error(files: &[Vec<u8>]) -> Error {

@@ -11,7 +11,7 @@ use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message};
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::*;
 
-/// A format whose inputs hold these tensors, and whose writer is one of ours.
+/// Tensors, and as a format one of our writers.
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
     pub(crate) tensors: Vec<(&'static str, Dtype, Vec<u64>, Vec<u8>)>,
@@ -28,10 +28,6 @@ impl Format for Sample {
         Description { id: "sample".to_owned(), options, ..Description::default() }
     }
 
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(self.clone()))
-    }
-
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
         if self.is_saved_model {
             return Ok(Box::new(SavedModelWriter::new(options)?));
@@ -40,8 +36,8 @@ impl Format for Sample {
     }
 }
 
-impl TensorReader for Sample {
-    fn read(&self, _: &dyn Source, catalog: &mut dyn CatalogSink, _: &dyn Context) -> Result<()> {
+impl Sample {
+    fn fill(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let mut storages = Vec::new();
         for (name, dtype, shape, bytes) in &self.tensors {
             let storage = catalog.storage(Storage::inline(bytes.clone()))?;
@@ -57,9 +53,7 @@ impl TensorReader for Sample {
         }
         Ok(())
     }
-}
 
-impl Sample {
     pub(crate) fn write(
         &self,
         given: &[(&str, &str)],
@@ -67,7 +61,7 @@ impl Sample {
         context: &MemoryContext,
     ) -> Result<MemoryOutput> {
         let source = MemorySource::file("sample", Vec::new());
-        let view = MemoryView::read(self, &[], &source, context)?;
+        let view = MemoryView::made("sample", &source, context, |catalog| self.fill(catalog))?;
         let given: Vec<_> = given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         memory::write(self, &given, &view, target, context)
     }
