@@ -27,7 +27,7 @@ pub(super) fn run(
         |purpose| rows::open(source, format, &command.reader.options, &ReadContext::new(session, purpose));
     if command.schema {
         let rows = open(Purpose::SHOW)?;
-        terminal::report(&rows.losses(), &session.take_notes(), false);
+        terminal::report(&rows.losses()?, &session.take_notes(), false);
         terminal::print_json(&schema_file(&rows.set.schema()))?;
         return rows.close();
     }
@@ -36,7 +36,7 @@ pub(super) fn run(
         let survey = survey(&rows, session)?;
         Ok((rows, survey))
     })?;
-    let losses = rows.losses();
+    let losses = rows.losses()?;
     terminal::report(&losses, &session.take_notes(), false);
     if command.json {
         terminal::print_json(&document(&rows, &survey, &losses))?;

@@ -133,7 +133,7 @@ impl Format for TfGraph {
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(graph_def::GraphReader::default()))
+        Ok(Box::new(graph_def::GraphReader))
     }
 }
 

@@ -66,7 +66,7 @@ impl Format for TorchDcp {
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::Reader::default()))
+        Ok(Box::new(read::Reader))
     }
 }
 

@@ -87,7 +87,10 @@ pub trait Flows {
     fn rows(&self) -> Option<u64>;
 
     /// What is lost on the way; it grows while the flow is pulled.
-    fn losses(&self) -> Vec<Loss>;
+    ///
+    /// # Errors
+    /// A plugin error, if a reader cannot tell.
+    fn losses(&self) -> Result<Vec<Loss>>;
 
     /// The files that it comes from, and what they were when they were opened.
     fn files(&self) -> Vec<(PathBuf, FileIdentity)>;
@@ -124,7 +127,7 @@ impl Flows for Through<'_> {
         steps::count(self.steps, self.rows.known_records())
     }
 
-    fn losses(&self) -> Vec<Loss> {
+    fn losses(&self) -> Result<Vec<Loss>> {
         self.rows.losses()
     }
 
@@ -176,12 +179,13 @@ impl Destined<'_> {
             Options::check(&target.format.description.options, Side::Writer, &request.writer_options)?;
         let writer = target.format.format.record_writer(&options)?;
         let schema = schema(flows)?;
-        let plan = writer.plan(&schema, flows.rows(), &target.target, self.context)?;
+        let mut planned = Vec::new();
+        let plan = writer.plan(&schema, flows.rows(), &target.target, &mut planned, self.context)?;
         if self.context.purpose() == Purpose::ONCE && flows.rows().is_none() && plan.files().len() > 1 {
             return Err(Error::unsupported("rows that are not counted, where each file gets as many"));
         }
-        let lost = || flows.losses().into_iter().chain(plan.losses());
-        let mut report = Report::of_records(request, target, lost().collect());
+        let lost = || Ok::<_, Error>([flows.losses()?, planned.clone()].concat());
+        let mut report = Report::of_records(request, target, lost()?);
         report.readers = flows.readers();
         losses::check(&report.losses, request.strict, &request.allowed)?;
         if request.dry_run {
@@ -215,7 +219,7 @@ impl Destined<'_> {
             Ok(())
         })?;
         fault::reach("copied")?;
-        report.losses = lost().chain(written.losses).collect();
+        report.losses = [lost()?, written.losses].concat();
         report.notes.extend(plan.notes());
         losses::check(&report.losses, request.strict, &request.allowed)?;
         fault::reach("sealed")?;

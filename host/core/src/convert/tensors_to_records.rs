@@ -136,8 +136,8 @@ impl Flows for Through<'_> {
         steps::count(self.steps, self.rows)
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        self.lost.clone()
+    fn losses(&self) -> Result<Vec<Loss>> {
+        Ok(self.lost.clone())
     }
 
     fn files(&self) -> Vec<(PathBuf, FileIdentity)> {

@@ -30,7 +30,12 @@ impl Format for Sample {
 }
 
 impl TensorReader for Sample {
-    fn read(&self, _: &dyn Source, catalog: &mut dyn CatalogSink, _: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        _: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        _: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let mut storages = Vec::new();
         for (name, dtype, shape, bytes) in &self.tensors {
             let storage = catalog.storage(Storage::inline(bytes.clone()))?;
@@ -44,7 +49,7 @@ impl TensorReader for Sample {
         for (key, value) in &self.metadata {
             catalog.metadata(key, value)?;
         }
-        Ok(())
+        Ok(Box::new(NothingEncoded))
     }
 }
 

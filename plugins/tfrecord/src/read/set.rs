@@ -1,9 +1,9 @@
 //! An opened input: its schema, its splits, and what is told of it afterwards.
 
+use super::Table;
 use super::pieces::Piece;
 use super::shared::Shared;
 use super::stream::RowStream;
-use super::{Decoding, Table};
 use crate::files::InputFile;
 use crate::frame::Checks;
 use crate::json;
@@ -12,7 +12,7 @@ use crate::profile::{WITHOUT_KIND, null};
 use arrow_schema::SchemaRef;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::records::{Batched, Batches, RecordSet, Skipped, Split};
-use tensorferry_sdk::{ByteSink, Error, Limits, Loss, Result, Source};
+use tensorferry_sdk::{ByteSink, Error, Limits, LossSink, Result, Source};
 
 /// An opened input.
 pub(super) struct TfRecordSet {
@@ -89,15 +89,10 @@ impl RecordSet for TfRecordSet {
         self.shared.policy.skipped()
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        let Table { losses, decoding, .. } = &self.shared.table;
-        let mut losses = losses.clone();
-        let unset = self.shared.unset.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Decoding { columns, .. }) = decoding {
-            for (column, &count) in columns.iter().zip(&*unset).filter(|(_, count)| **count > 0) {
-                losses.push(null(&column.name, count, WITHOUT_KIND));
-            }
-        }
-        losses
+    fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
+        let unset = self.shared.unset.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let columns = self.shared.table.decoding.iter().flat_map(|decoding| &*decoding.columns);
+        let mut lost = columns.zip(unset).filter(|(_, count)| *count > 0);
+        lost.try_for_each(|(column, count)| losses.loss(null(&column.name, count, WITHOUT_KIND)))
     }
 }
