@@ -16,6 +16,7 @@ mod read;
 mod write;
 
 mod bundle;
+mod bundle_tensors;
 mod checksum;
 mod dtype;
 mod graph_def;
@@ -29,6 +30,8 @@ mod slice_key;
 mod state_file;
 mod table;
 mod tensor_proto;
+#[cfg(test)]
+mod testing;
 mod text;
 mod v1;
 mod varint;

@@ -3,6 +3,7 @@
 mod guess;
 mod pieces;
 mod set;
+mod shared;
 mod sniff_message;
 mod stream;
 

@@ -4,6 +4,7 @@
 mod compress;
 mod encode;
 mod layout;
+mod losses;
 mod shapes;
 mod view;
 
@@ -17,6 +18,7 @@ use arrow_schema::SchemaRef;
 use compress::Compressor;
 use encode::Encoder;
 use layout::Layout;
+use losses::Losses;
 use shapes::Shapes;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter};
@@ -96,7 +98,7 @@ impl RecordPlan for TfRecordPlan {
     ) -> Result<Vec<u8>> {
         let is_plain = self.compressor.codec == Codec::None;
         let mut frames = Vec::new();
-        let mut lost = encode::Losses::default();
+        let mut lost = Losses::default();
         let mut record = Vec::new();
         let mut shapes = Shapes::default();
         for batch in batches {

@@ -6,8 +6,8 @@ use super::document::Document;
 use super::meta_graph::{Graphs, MetaGraph};
 use super::{fingerprint, outline, saved_variables, tags};
 use crate::bundle::INDEX_SUFFIX;
+use crate::bundle_tensors::read_bundle;
 use crate::options::ReadOptions;
-use crate::read::read_bundle;
 use tensorferry_sdk::{
     CatalogSink, Context, Error, Loss, LossKind, NothingEncoded, Options, Purpose, Result, Source,
     TensorDecoder, TensorReader,

@@ -2,9 +2,10 @@
 
 use super::Table;
 use super::pieces::Piece;
+use super::shared::Shared;
 use super::stream::RowStream;
 use crate::files::InputFile;
-use crate::frame::{Checks, Walk};
+use crate::frame::Checks;
 use crate::json;
 use crate::policy::Policy;
 use crate::profile::{WITHOUT_KIND, null};
@@ -17,19 +18,6 @@ use tensorferry_sdk::{ByteSink, Error, Limits, LossSink, Result, Source};
 pub(super) struct TfRecordSet {
     shared: Arc<Shared>,
     splits: Vec<Split>,
-}
-
-/// What streams need of it, which outlive the calls that made them.
-pub(super) struct Shared {
-    pub(super) source: Arc<dyn Source>,
-    pub(super) files: Vec<InputFile>,
-    pub(super) table: Table,
-    pub(super) policy: Policy,
-    pub(super) checks: Checks,
-    pub(super) limits: Limits,
-    /// By column, how many features had no kind, where nobody has counted them before.
-    unset: Mutex<Vec<u64>>,
-    pieces: Vec<Piece>,
 }
 
 impl TfRecordSet {
@@ -53,22 +41,6 @@ impl TfRecordSet {
     fn piece(&self, split: usize) -> Result<&Piece> {
         let piece = self.shared.pieces.get(split);
         piece.ok_or_else(|| Error::plugin(format!("there is no split {split}")))
-    }
-}
-
-impl Shared {
-    /// A walk over the records of a piece.
-    pub(super) fn walk(&self, piece: &Piece) -> Walk<Box<dyn crate::bytes::Window + Send>> {
-        let file = &self.files[piece.file];
-        Walk::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
-    }
-
-    /// Adds what a stream has counted of some columns.
-    pub(super) fn count_unset(&self, columns: &[usize], counts: impl Iterator<Item = u64>) {
-        let mut unset = self.unset.lock().unwrap_or_else(PoisonError::into_inner);
-        for (&column, count) in columns.iter().zip(counts) {
-            unset[column] += count;
-        }
     }
 }
 
