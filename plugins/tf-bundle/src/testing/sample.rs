@@ -8,7 +8,7 @@ use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message};
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::*;
 
-/// A format whose every input holds these tensors.
+/// A catalog of these tensors.
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
     pub(crate) tensors: Vec<(&'static str, Dtype, Vec<u64>, Vec<u8>)>,
@@ -19,23 +19,13 @@ pub(crate) struct Sample {
     pub(crate) is_saved_model: bool,
 }
 
-impl Format for Sample {
-    fn describe(&self) -> Description {
-        Description { id: "sample".to_owned(), ..Description::default() }
+impl Sample {
+    /// These tensors.
+    pub(crate) fn of(tensors: &[(&'static str, Dtype, Vec<u64>, Vec<u8>)]) -> Self {
+        Self { tensors: tensors.to_vec(), ..Self::default() }
     }
 
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(self.clone()))
-    }
-}
-
-impl TensorReader for Sample {
-    fn read(
-        &self,
-        _: &dyn Source,
-        catalog: &mut dyn CatalogSink,
-        _: &dyn Context,
-    ) -> Result<Box<dyn TensorDecoder>> {
+    fn fill(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let mut storages = Vec::new();
         for (name, dtype, shape, bytes) in &self.tensors {
             let storage = catalog.storage(Storage::inline(bytes.clone()))?;
@@ -49,14 +39,7 @@ impl TensorReader for Sample {
         for (key, value) in &self.metadata {
             catalog.metadata(key, value)?;
         }
-        Ok(Box::new(NothingEncoded))
-    }
-}
-
-impl Sample {
-    /// These tensors.
-    pub(crate) fn of(tensors: &[(&'static str, Dtype, Vec<u64>, Vec<u8>)]) -> Self {
-        Self { tensors: tensors.to_vec(), ..Self::default() }
+        Ok(())
     }
 
     pub(crate) fn write(
@@ -66,7 +49,7 @@ impl Sample {
         context: &MemoryContext,
     ) -> Result<MemoryOutput> {
         let source = MemorySource::file("sample", Vec::new());
-        let view = MemoryView::read(self, &[], &source, context)?;
+        let view = MemoryView::made("sample", &source, context, |catalog| self.fill(catalog))?;
         let format: &dyn Format = if self.is_saved_model { &SavedModel } else { &TfBundle };
         memory::write(format, &options(given), &view, target, context)
     }
