@@ -29,7 +29,7 @@ pub(super) fn run(command: &Diff, formats: [&RegisteredFormat; 2], session: &Ses
         let mut b = steps::make(scope, Origin::Rows(&b), &[], session)?;
         diff(&mut *a, &mut *b)
     })?;
-    let losses: Vec<_> = a.losses().into_iter().chain(b.losses()).collect();
+    let losses = [a.losses()?, b.losses()?].concat();
     terminal::report(&losses, &session.take_notes(), false);
     a.close()?;
     b.close()?;

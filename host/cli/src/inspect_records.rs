@@ -4,8 +4,8 @@ use super::args::Inspect;
 use super::terminal::{self, counted, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::report::LossRecord;
 use tensorferry::engine::formats::registry::RegisteredFormat;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::source::FileSource;
@@ -27,7 +27,7 @@ pub(super) fn run(
         |purpose| rows::open(source, format, &command.reader.options, &ReadContext::new(session, purpose));
     if command.schema {
         let rows = open(Purpose::SHOW)?;
-        terminal::report(&rows.losses(), &session.take_notes(), false);
+        terminal::report(&rows.losses()?, &session.take_notes(), false);
         terminal::print_json(&schema_file(&rows.set.schema()))?;
         return rows.close();
     }
@@ -36,7 +36,7 @@ pub(super) fn run(
         let survey = survey(&rows, session)?;
         Ok((rows, survey))
     })?;
-    let losses = rows.losses();
+    let losses = rows.losses()?;
     terminal::report(&losses, &session.take_notes(), false);
     if command.json {
         terminal::print_json(&document(&rows, &survey, &losses))?;

@@ -36,7 +36,7 @@ pub mod whole;
 
 pub use tensors::{Wanted, read};
 
-use crate::convert::models::Model;
+use crate::read::model::Model;
 use crate::tensors::logical::Logical;
 use crate::write::plan::Planned;
 use tensorferry_sdk::{CatalogView, Dtype, TensorId};

@@ -10,5 +10,6 @@ pub mod sides;
 pub mod tensors;
 pub mod tensors_to_records;
 pub mod watch;
+pub mod weights;
 
 pub use tensors::{Request, convert};

@@ -6,3 +6,4 @@ pub mod probe;
 pub mod registry;
 #[cfg(feature = "dynamic")]
 pub mod search;
+pub mod used;

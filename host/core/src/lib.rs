@@ -13,6 +13,28 @@ mod steps;
 mod tensors;
 mod write;
 
+#[cfg(feature = "records")]
+mod c_stream;
+mod conversion;
+#[cfg(feature = "mmap")]
+mod mapped;
+mod model;
+#[cfg(feature = "records")]
+mod scan;
+
+#[cfg(feature = "records")]
+pub use c_stream::ArrowArrayStream;
+pub use context::session::Session;
+pub use conversion::Conversion;
+pub use convert::report::Report;
+pub use formats::registry::{PluginIdentity, PluginLibrary, RegisteredFormat, Registry};
+#[cfg(feature = "mmap")]
+pub use mapped::Mapped;
+pub use model::{Model, OpenOptions, Tensor};
+#[cfg(feature = "records")]
+pub use scan::Scan;
+pub use tensorferry_sdk::{Dtype, Error, ErrorKind, Format, Limits, Loss, LossKind, Result};
+
 /// The rooms of the engine, for `ferry` itself. They are no part of the promise that versions make.
 #[doc(hidden)]
 pub mod engine {

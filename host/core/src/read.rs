@@ -2,8 +2,10 @@
 
 pub mod attributes;
 pub mod context;
+pub mod identity;
 pub mod input;
 pub mod losses;
+pub mod model;
 pub mod outline;
 pub mod part;
 pub mod source;

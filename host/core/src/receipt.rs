@@ -15,7 +15,7 @@ pub use digest::{FileRecord, Files};
 pub use find::{Found, find};
 pub use verdict::{Checked, Problem, Subject, Verdict};
 
-use crate::convert::report::LossRecord;
+use crate::context::loss::LossRecord;
 use crate::publish::stage::{Destination, Kind};
 use crate::records::digest::content;
 use crate::tensors::content::ContentDigest;

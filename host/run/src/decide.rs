@@ -7,8 +7,8 @@ use super::journal::{Commit, History};
 use super::protocol::Made;
 use std::collections::HashSet;
 use std::path::Path;
-use tensorferry::engine::convert::watch::Used;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::formats::used::UsedFormat;
 use tensorferry::engine::publish::commit::recover;
 
 /// Whether a job must run, and why.
@@ -76,7 +76,7 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
 }
 
 /// A format that is not here any more could not make the output anew: what stands is left.
-fn check_revision(used: &Used, registry: &Registry) -> Result<(), String> {
+fn check_revision(used: &UsedFormat, registry: &Registry) -> Result<(), String> {
     let format = registry.formats().iter().find(|format| format.description.id == used.id);
     match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {
         Some(now) => {

@@ -66,7 +66,7 @@ pub struct PlannedSummary {
     /// Records, where it holds them and how many is known.
     pub records: Option<u64>,
     /// What would be lost.
-    pub losses: Vec<tensorferry::engine::convert::report::LossRecord<'static>>,
+    pub losses: Vec<tensorferry::engine::context::loss::LossRecord<'static>>,
 }
 
 /// A file system.

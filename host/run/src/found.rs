@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::publish::commit::Identity;
+use tensorferry::engine::read::identity::FileIdentity;
 
 /// How the names of ferry's own temporary folders start; see [`tensorferry::engine::publish::stage`].
 const HIDDEN: char = '.';
@@ -16,28 +16,28 @@ pub struct Placed {
     pub path: PathBuf,
     /// What.
     #[serde(flatten)]
-    pub identity: Identity,
+    pub identity: FileIdentity,
 }
 
 impl Placed {
     /// Whether an input file is still what it was; in words, what it is now if not. Links are followed.
     pub(super) fn check_input(&self) -> Result<(), String> {
         match fs::metadata(&self.path) {
-            Ok(meta) => self.compare(Identity::of(&meta), "changed"),
+            Ok(meta) => self.compare(FileIdentity::of(&meta), "changed"),
             Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
         }
     }
 
     /// The same of an output file, which is no link.
     pub(super) fn check_output(&self) -> Result<(), String> {
-        match tensorferry::engine::publish::commit::disk::identity(&self.path) {
+        match tensorferry::engine::publish::disk::identity(&self.path) {
             Ok(Some(identity)) => self.compare(identity, "is not what was written"),
             Ok(None) => Err(format!("{} is gone", self.path.display())),
             Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
         }
     }
 
-    fn compare(&self, now: Identity, verb: &str) -> Result<(), String> {
+    fn compare(&self, now: FileIdentity, verb: &str) -> Result<(), String> {
         let old = self.identity;
         let what = if now.len != old.len {
             format!("{} bytes, were {}", now.len, old.len)
@@ -110,7 +110,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a");
         fs::write(&path, "abc").unwrap();
-        let placed = Placed { identity: Identity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
+        let placed = Placed { identity: FileIdentity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
         placed.check_output().unwrap();
         fs::write(&path, "abcd").unwrap();
         assert!(placed.check_output().unwrap_err().contains("4 bytes, were 3"));

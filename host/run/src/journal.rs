@@ -260,7 +260,7 @@ impl Journal {
             (&file).write_all(b"\n").map_err(failed)?;
         }
         if bytes.is_empty() {
-            tensorferry::engine::publish::commit::disk::sync(
+            tensorferry::engine::publish::disk::sync(
                 path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")),
             )
             .map_err(failed)?;

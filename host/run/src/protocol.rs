@@ -7,7 +7,7 @@ use super::scan::Scan;
 use super::summary::{Failure, JobSummary};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use tensorferry::engine::convert::watch::Used;
+use tensorferry::engine::formats::used::UsedFormat;
 use tensorferry::engine::publish::stage::{Destination, Kind};
 
 /// A job to do.
@@ -70,9 +70,9 @@ pub struct Made {
     /// The output's name among others in the folder; none if the folder is its own.
     pub name: Option<String>,
     /// The formats that the input was read as.
-    pub readers: Vec<Used>,
+    pub readers: Vec<UsedFormat>,
     /// The format that was written.
-    pub writer: Used,
+    pub writer: UsedFormat,
     /// Every file that was read.
     pub inputs: Vec<Placed>,
     /// Of an input folder, a digest of the names in it.

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::watch::Used;
 use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::formats::used::UsedFormat;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::unit::{Unit, files_alone, takes_schema};
 use tensorferry::engine::records::rows::{self, holds_records};
@@ -19,7 +19,7 @@ use tensorferry_sdk::{Error, Purpose, Result};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Scan {
     /// The format that they were read as.
-    pub reader: Used,
+    pub reader: UsedFormat,
     /// The files, and what they were then.
     pub inputs: Vec<Placed>,
     /// The schema, as a file of it is.
@@ -41,7 +41,7 @@ impl Scan {
     /// Whether the files, and the format that reads them, are still what they were.
     pub(super) fn is_valid(&self, registry: &Registry) -> bool {
         let mut formats = registry.formats().iter();
-        let is_same = formats.any(|format| Used::of(format) == self.reader);
+        let is_same = formats.any(|format| UsedFormat::of(format) == self.reader);
         is_same && self.inputs.iter().all(|placed| placed.check_input().is_ok())
     }
 }
@@ -64,5 +64,5 @@ pub(super) fn scan(job: &Job, unit: &Unit, registry: &Registry, session: &Sessio
     inputs.extend(lent.map(|(path, identity): (PathBuf, _)| Placed { path, identity }));
     rows.close()?;
     context.check_lent()?;
-    Ok(Scan { reader: Used::of(format), inputs, schema, takes_schema: takes_schema(format, given) })
+    Ok(Scan { reader: UsedFormat::of(format), inputs, schema, takes_schema: takes_schema(format, given) })
 }

@@ -5,7 +5,7 @@
 //! fields that they do not know; [`VERSION`] changes when a field changes its meaning.
 
 use serde::{Deserialize, Serialize};
-use tensorferry::engine::convert::report::LossRecord;
+use tensorferry::engine::context::loss::LossRecord;
 use tensorferry_sdk::{Error, ErrorKind};
 
 /// The layout of the document.

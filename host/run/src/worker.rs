@@ -17,9 +17,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::convert;
-use tensorferry::engine::convert::report::{LossRecord, Report};
+use tensorferry::engine::convert::report::Report;
 use tensorferry::engine::convert::watch::{Ready, Watch};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::stage::Kind;
@@ -192,7 +193,7 @@ impl Watch for Observer<'_> {
 }
 
 fn made(task: &Task, ready: &Ready<'_>) -> Result<Made> {
-    let placed = |list: &[(std::path::PathBuf, tensorferry::engine::publish::commit::Identity)]| -> Result<Vec<Placed>> {
+    let placed = |list: &[(std::path::PathBuf, tensorferry::engine::read::identity::FileIdentity)]| -> Result<Vec<Placed>> {
         let of = |(path, identity): &(std::path::PathBuf, _)| -> Result<Placed> {
             let path = std::path::absolute(path)?;
             Ok(Placed { path, identity: *identity })

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Run;
-use ferry_deepspeed::DeepSpeed;
+use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{Sample, check};
 

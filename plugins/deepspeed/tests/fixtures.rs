@@ -4,9 +4,9 @@
 mod common;
 
 use common::Files;
-use ferry_deepspeed::DeepSpeed;
 use sha2::{Digest, Sha256};
 use std::path::Path;
+use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::MemoryContext;
 use tensorferry_sdk::memory::MemoryView;
 

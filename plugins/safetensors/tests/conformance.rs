@@ -3,8 +3,8 @@
 mod common;
 
 use common::{bytes_file, file};
-use ferry_safetensors::Safetensors;
 use std::collections::BTreeMap;
+use tensorferry_safetensors::Safetensors;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{Sample, check};
 

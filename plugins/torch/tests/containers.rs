@@ -8,13 +8,13 @@ use common::python::{call, dict, global, int, ints, list, pickle, storage, tenso
 use common::tar::tar;
 use common::zip::Zip;
 use common::{catalog, read_all};
-use ferry_torch::Torch;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{CatalogView, LossKind, MemoryContext, MemorySource};
+use tensorferry_torch::Torch;
 
 fn file(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name)).unwrap()

@@ -6,9 +6,9 @@ mod common;
 use common::python::{int, pickle};
 use common::tar::tar;
 use common::zip::Zip;
-use ferry_torch::Torch;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Entry, Format, MemoryContext, MemorySource, Score};
+use tensorferry_torch::Torch;
 
 fn score(name: &str, bytes: &[u8]) -> Score {
     let source = MemorySource::file(name, bytes);

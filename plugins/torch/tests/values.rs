@@ -4,7 +4,6 @@
 
 mod common;
 
-use ferry_torch::Torch;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -12,6 +11,7 @@ use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::{MemoryView, write};
 use tensorferry_sdk::{Catalog, CatalogView, LossKind, MemoryContext, MemorySource, Node, NodeKind, Target};
+use tensorferry_torch::Torch;
 
 fn file(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values").join(name)).unwrap()

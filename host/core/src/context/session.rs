@@ -27,6 +27,8 @@ pub struct Session {
     notes: Mutex<Vec<String>>,
     /// Bytes that have been copied, for the progress bar.
     pub moved: AtomicU64,
+    /// Bytes that will have been copied when all that was begun is done.
+    expected: AtomicU64,
     /// Started when they are first needed; shared with sessions that have as many.
     pool: Arc<OnceLock<Result<ThreadPool, String>>>,
 }
@@ -44,6 +46,7 @@ impl Session {
             cancelled: Arc::default(),
             notes: Mutex::default(),
             moved: AtomicU64::new(0),
+            expected: AtomicU64::new(0),
             pool: Arc::default(),
         }
     }
@@ -117,6 +120,23 @@ impl Session {
         if self.rate.is_none() {
             self.moved.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Says that so many bytes more will be copied.
+    pub(crate) fn expect(&self, bytes: u64) {
+        self.expected.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How far the conversions of this session are: bytes that have been copied, and those that are to be
+    /// copied in all, as far as conversions have begun.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        (self.moved.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
+    }
+
+    /// Cancels everything that is done in this session: it ends with an error, and leaves nothing half-written.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 
     /// Counts copied bytes, and waits where they come faster than they may.

@@ -6,12 +6,14 @@ use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::report::Report;
 use crate::convert::sides::check_sides;
-use crate::convert::watch::{Ready, Used, Watch};
+use crate::convert::watch::{Ready, Watch};
 use crate::formats::registry::{RegisteredFormat, Registry};
-use crate::publish::commit::{Identity, Recovered, StagedFile, check_free, recover};
-use crate::publish::stage::Stage;
+use crate::formats::used::UsedFormat;
+use crate::publish::commit::{Recovered, check_free, recover};
+use crate::publish::stage::{Stage, StagedFile};
 use crate::publish::stale;
 use crate::read::context::{ReadContext, purpose};
+use crate::read::identity::FileIdentity;
 use crate::read::losses;
 use crate::read::source::FileSource;
 use crate::receipt;
@@ -79,16 +81,19 @@ pub trait Flows {
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()>;
 
     /// The formats that it is read as.
-    fn readers(&self) -> Vec<Used>;
+    fn readers(&self) -> Vec<UsedFormat>;
 
     /// How many rows there will be, where that is known.
     fn rows(&self) -> Option<u64>;
 
     /// What is lost on the way; it grows while the flow is pulled.
-    fn losses(&self) -> Vec<Loss>;
+    ///
+    /// # Errors
+    /// A plugin error, if a reader cannot tell.
+    fn losses(&self) -> Result<Vec<Loss>>;
 
     /// The files that it comes from, and what they were when they were opened.
-    fn files(&self) -> Vec<(PathBuf, Identity)>;
+    fn files(&self) -> Vec<(PathBuf, FileIdentity)>;
 
     /// The input that they are of, to be read again.
     fn source(&self) -> &FileSource;
@@ -114,19 +119,19 @@ impl Flows for Through<'_> {
         })
     }
 
-    fn readers(&self) -> Vec<Used> {
-        vec![Used::of(self.rows.format)]
+    fn readers(&self) -> Vec<UsedFormat> {
+        vec![UsedFormat::of(self.rows.format)]
     }
 
     fn rows(&self) -> Option<u64> {
         steps::count(self.steps, self.rows.known_records())
     }
 
-    fn losses(&self) -> Vec<Loss> {
+    fn losses(&self) -> Result<Vec<Loss>> {
         self.rows.losses()
     }
 
-    fn files(&self) -> Vec<(PathBuf, Identity)> {
+    fn files(&self) -> Vec<(PathBuf, FileIdentity)> {
         self.rows.source.stamped().map(|(path, identity)| (path.to_owned(), identity)).collect()
     }
 
@@ -174,12 +179,13 @@ impl Destined<'_> {
             Options::check(&target.format.description.options, Side::Writer, &request.writer_options)?;
         let writer = target.format.format.record_writer(&options)?;
         let schema = schema(flows)?;
-        let plan = writer.plan(&schema, flows.rows(), &target.target, self.context)?;
+        let mut planned = Vec::new();
+        let plan = writer.plan(&schema, flows.rows(), &target.target, &mut planned, self.context)?;
         if self.context.purpose() == Purpose::ONCE && flows.rows().is_none() && plan.files().len() > 1 {
             return Err(Error::unsupported("rows that are not counted, where each file gets as many"));
         }
-        let lost = || flows.losses().into_iter().chain(plan.losses());
-        let mut report = Report::of_records(request, target, lost().collect());
+        let lost = || Ok::<_, Error>([flows.losses()?, planned.clone()].concat());
+        let mut report = Report::of_records(request, target, lost()?);
         report.readers = flows.readers();
         losses::check(&report.losses, request.strict, &request.allowed)?;
         if request.dry_run {
@@ -194,10 +200,15 @@ impl Destined<'_> {
         let names = plan.files().iter().map(String::as_str);
         let names = names.chain(request.receipt.then_some(receipt.as_str()));
         check_free(&target.destination, names, request.commit.force)?;
-        let older = (!request.receipt).then(|| receipt.clone());
-        let stale = stale::Search::new(&target.destination.folder, &[])?;
-        let stale = stale.find(&recovered, &[], older, request.commit.force, session)?;
-        let mut stage = Stage::begin_after(recovered, &target.destination)?;
+        let older = super::tensors::older_receipt(
+            request,
+            &target.destination.folder.join(&receipt),
+            &receipt,
+            session,
+        );
+        let stale = stale::Search::new(&target.destination.folder, [], &[])?;
+        let stale = stale.find(&recovered, older, request.commit.force, |_| false, session)?;
+        let mut stage = Stage::begin(&target.destination)?;
         stage.supersede(stale)?;
         let columns = hashed(&schema).into_iter().flatten().collect();
         let mut hasher = request.receipt.then(|| RowHasher::new(columns, plan.files().len()));
@@ -208,7 +219,7 @@ impl Destined<'_> {
             Ok(())
         })?;
         fault::reach("copied")?;
-        report.losses = lost().chain(written.losses).collect();
+        report.losses = [lost()?, written.losses].concat();
         report.notes.extend(plan.notes());
         losses::check(&report.losses, request.strict, &request.allowed)?;
         fault::reach("sealed")?;
@@ -246,7 +257,7 @@ impl Destined<'_> {
         session.check_cancelled()?;
         watch.before_commit(&Ready {
             destination: &target.destination,
-            writer: Used::of(target.format),
+            writer: UsedFormat::of(target.format),
             report: &report,
             inputs: flows.files().into_iter().chain(self.context.lent_files()).collect(),
             outputs: stage.ready(&staged)?,

@@ -1,13 +1,12 @@
 //! A report is what was done, how fast, and everything that could not be carried.
 
+use crate::context::loss::LossRecord;
 use crate::context::session::Session;
 use crate::convert::Request;
-use crate::convert::watch::Used;
+use crate::formats::used::UsedFormat;
 use crate::publish::commit::{Committed, Recovered};
 use crate::tensors::logical::Logical;
 use crate::write::target::Resolved;
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Instant;
 use tensorferry_sdk::{CatalogView, Layout, Loss, Target};
@@ -20,7 +19,7 @@ pub struct Report {
     /// OUTPUT.
     pub output: PathBuf,
     /// The formats that the input was read as.
-    pub readers: Vec<Used>,
+    pub readers: Vec<UsedFormat>,
     /// The target's format.
     pub format: String,
     /// Tensors in the output.
@@ -182,33 +181,6 @@ impl Report {
             "notes": self.notes,
             "dry_run": self.dry_run,
         })
-    }
-}
-
-/// A loss as JSON has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LossRecord<'a> {
-    /// The kind's word.
-    pub kind: Cow<'a, str>,
-    /// What is not there.
-    pub what: Cow<'a, str>,
-    /// Why.
-    pub why: Cow<'a, str>,
-}
-
-impl<'a> LossRecord<'a> {
-    /// The record of a loss.
-    #[must_use]
-    pub fn of(loss: &'a Loss) -> Self {
-        Self { kind: loss.kind.word().into(), what: (&loss.what).into(), why: (&loss.why).into() }
-    }
-
-    /// The record, on its own.
-    #[must_use]
-    pub fn into_owned(self) -> LossRecord<'static> {
-        let Self { kind, what, why } = self;
-        let [kind, what, why] = [kind, what, why].map(|text| Cow::Owned(text.into_owned()));
-        LossRecord { kind, what, why }
     }
 }
 

@@ -2,25 +2,19 @@
 //! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
 
 use crate::context::session::{Session, WINDOW_BYTES};
-use crate::convert::models::Model;
+use crate::convert::weights::{MOST_FOLDERS, Weights, globs};
 use crate::formats::registry::Registry;
-use crate::publish::commit::Identity;
 use crate::publish::stage::Stage;
+use crate::read::identity::FileIdentity;
+use crate::read::model::Model;
 use crate::read::source::FileSource;
 use crate::receipt;
-use crate::records::rows::holds_records;
 use crate::write::config_dtype::{self, Edit};
 use crate::write::target::Resolved;
-use globset::{Glob, GlobSet, GlobSetBuilder};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{
-    Catalog, Context, Description, Entry, Error, Layout, Loss, LossKind, Result, Source, Target,
-};
-
-/// How deep sub-folders are entered.
-pub(crate) const MOST_FOLDERS: usize = 32;
+use tensorferry_sdk::{Catalog, Context, Entry, Error, Layout, Loss, LossKind, Result, Source, Target};
 
 /// The files that go along, and those that do not.
 #[derive(Default)]
@@ -109,50 +103,6 @@ fn beside(folder: &Path, models: &[Model<'_>], carry: &[String]) -> Result<Vec<S
     Ok(names)
 }
 
-/// A set of patterns of names.
-pub fn globs(patterns: &[String]) -> Result<GlobSet> {
-    let mut set = GlobSetBuilder::new();
-    for pattern in patterns {
-        set.add(Glob::new(pattern).map_err(|e| Error::usage(e.to_string()))?);
-    }
-    set.build().map_err(|e| Error::usage(e.to_string()))
-}
-
-/// The names under which formats know their own files.
-pub(crate) struct Weights(Vec<(String, GlobSet)>);
-
-impl Weights {
-    /// Those of all plugins.
-    pub(crate) fn of(registry: &Registry) -> Result<Self> {
-        // Records beside a model are no weights of it.
-        let formats = registry.formats().iter().map(|format| &*format.description);
-        formats.filter(|format| !holds_records(format)).map(of_format).collect::<Result<_>>().map(Self)
-    }
-
-    /// Whether some format knows a file by its name.
-    pub(crate) fn is_match(&self, file: &str) -> bool {
-        self.0.iter().any(|(_, names)| names.is_match(file))
-    }
-
-    /// Whether formats know it, and this one does not.
-    fn are_of_another(&self, file: &str, format: &Description) -> bool {
-        self.is_match(file) && !self.0.iter().any(|(id, names)| *id == format.id && names.is_match(file))
-    }
-}
-
-fn of_format(description: &Description) -> Result<(String, GlobSet)> {
-    let mut patterns = GlobSetBuilder::new();
-    let suffixes = description.suffixes.iter().map(|suffix| format!("*{suffix}"));
-    for pattern in suffixes.chain(description.members.iter().cloned()) {
-        // A plugin's pattern that is none matches nothing.
-        if let Ok(glob) = Glob::new(&pattern) {
-            patterns.add(glob);
-        }
-    }
-    let names = patterns.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))?;
-    Ok((description.id.clone(), names))
-}
-
 fn entries(root: &Path, folder: &str) -> Result<Vec<(String, std::path::PathBuf)>> {
     let path = root.join(folder);
     let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
@@ -178,12 +128,12 @@ impl Sidecars {
     ///
     /// # Errors
     /// Transient, if one has gone.
-    pub fn files(&self, input: &Path) -> Result<Vec<(PathBuf, Identity)>> {
+    pub fn files(&self, input: &Path) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let of = |name: &String| {
             let path = input.join(name);
             let meta = std::fs::metadata(&path)
                 .map_err(|e| Error::transient("the source changed while it was read").file(name).found(e))?;
-            Ok((path, Identity::of(&meta)))
+            Ok((path, FileIdentity::of(&meta)))
         };
         self.names.iter().map(of).collect()
     }

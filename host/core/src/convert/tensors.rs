@@ -11,16 +11,19 @@ use super::tensors_to_records;
 use crate::bridge;
 use crate::context::fault;
 use crate::context::session::Session;
-use crate::convert::models::{self, Model};
+use crate::convert::models;
 use crate::convert::report::Report;
 use crate::convert::sidecars::{self, Sidecars};
-use crate::convert::watch::{Ready, Used, Watch};
+use crate::convert::watch::{Ready, Watch};
 use crate::formats::probe::probe;
 use crate::formats::registry::Registry;
-use crate::publish::commit::{CommitOptions, Identity, StagedFile, check_free, recover_seeing};
-use crate::publish::stage::Stage;
+use crate::formats::used::UsedFormat;
+use crate::publish::commit::{CommitOptions, check_free, recover_seeing};
+use crate::publish::stage::{Stage, StagedFile};
 use crate::publish::stale;
+use crate::read::identity::FileIdentity;
 use crate::read::losses;
+use crate::read::model::Model;
 use crate::read::part::Part;
 use crate::read::source::FileSource;
 use crate::read::unit::Unit;
@@ -28,9 +31,9 @@ use crate::receipt;
 use crate::records::rows::holds_records;
 use crate::steps;
 use crate::steps::adapt::{Selected, select};
-use crate::tensors::cast::tally;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
+use crate::tensors::tally;
 use crate::write::copy::copy;
 use crate::write::plan::{Planned, plan};
 use crate::write::seal::seal;
@@ -38,7 +41,7 @@ use crate::write::space::check_space;
 use crate::write::target;
 use crate::write::verify::verify;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tensorferry_sdk::{Content, Context, Entry, Layout, LossKind, Result, Role, Source};
 
@@ -154,14 +157,17 @@ pub fn convert(
     report.notes.extend(selected.iter().flat_map(|selected| selected.notes.iter().cloned()));
     report.notes.extend_from_slice(sidecars.notes());
     report.notes.extend(bridge::advice(&models, &planned, &logical));
-    report.readers = Used::all(models.iter().map(|model| &model.input.format));
+    report.readers = UsedFormat::all(models.iter().map(|model| &model.input.format));
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
         report.notes.extend(tally::foresee(&logical)?);
         return Ok(report.planned(&target.target, &layouts, started, session));
     }
 
-    let mut stale = stale::Search::new(&target.destination.folder, &layouts)?;
+    let mut staged = staged_files(&layouts, &sidecars);
+    let patterns = layouts.iter().flat_map(|layout| layout.superseded());
+    let patterns = patterns.map(|(pattern, role)| (pattern.as_str(), *role));
+    let mut stale = stale::Search::new(&target.destination.folder, patterns, &staged)?;
     let recovered = recover_seeing(&target.destination, &mut |folder, name| stale.see(folder, name))?;
     report.recovered(recovered.clone());
     let names = layouts.iter().flat_map(|layout| layout.files()).map(|file| file.path.as_str());
@@ -170,9 +176,10 @@ pub fn convert(
     check_free(&target.destination, names, request.commit.force)?;
     let bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
     check_space(&target.destination.folder, bytes)?;
-    let older = (!request.receipt).then(|| receipt.clone());
-    let stale = stale.find(&recovered, &models, older, request.commit.force, session)?;
-    let mut stage = Stage::begin_after(recovered, &target.destination)?;
+    let older = older_receipt(request, &target.destination.folder.join(&receipt), &receipt, session);
+    let is_input = |path: &Path| models.iter().any(|model| model.input.source.has_opened(path));
+    let stale = stale.find(&recovered, older, request.commit.force, is_input, session)?;
+    let mut stage = Stage::begin(&target.destination)?;
     stage.supersede(stale)?;
     watch.begun(bytes);
     let mut lens = Vec::new();
@@ -196,7 +203,6 @@ pub fn convert(
         }
         fault::reach("verified")?;
     }
-    let mut staged = staged_files(&layouts, &sidecars);
     if request.receipt {
         let conversion = Conversion {
             request,
@@ -218,19 +224,31 @@ pub fn convert(
     drop(planned);
     target.format.check_faults()?;
     drop(stored);
-    let mut inputs: Vec<(PathBuf, Identity)> = models.iter().flat_map(Model::files).collect();
+    let mut inputs: Vec<(PathBuf, FileIdentity)> = models.iter().flat_map(Model::files).collect();
     inputs.extend(sidecars.files(&folder)?);
     models.into_iter().try_for_each(Model::close)?;
     session.check_cancelled()?;
     watch.before_commit(&Ready {
         destination: &target.destination,
-        writer: Used::of(target.format),
+        writer: UsedFormat::of(target.format),
         report: &report,
         inputs,
         outputs: stage.ready(&staged)?,
     })?;
     let committed = stage.commit(&staged, request.commit)?;
     Ok(report.done(&lens, committed, started, session))
+}
+
+/// An older output's receipt that goes, since the new output gets none. What is no receipt is somebody else's
+/// file.
+pub(crate) fn older_receipt(
+    request: &Request,
+    path: &Path,
+    name: &str,
+    session: &Session,
+) -> Option<StagedFile> {
+    let is_stale = !request.receipt && receipt::Receipt::is_at(path, &session.limits);
+    is_stale.then(|| StagedFile { path: name.to_owned(), index: true })
 }
 
 fn create_files(stage: &Stage, layout: &Layout) -> Result<Vec<File>> {

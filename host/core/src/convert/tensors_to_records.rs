@@ -6,13 +6,14 @@ use crate::bridge::rows::EachRow;
 use crate::bridge::steps::{Divided, Each};
 use crate::context::session::Session;
 use crate::convert::Request;
-use crate::convert::models::Model;
 use crate::convert::records::{Destined, Flows};
 use crate::convert::report::Report;
 use crate::convert::sidecars;
-use crate::convert::watch::{Used, Watch};
+use crate::convert::watch::Watch;
 use crate::formats::registry::Registry;
-use crate::publish::commit::Identity;
+use crate::formats::used::UsedFormat;
+use crate::read::identity::FileIdentity;
+use crate::read::model::Model;
 use crate::read::source::FileSource;
 use crate::records::flow::Flow;
 use crate::records::steps::{self, Beginning, Origin};
@@ -127,19 +128,19 @@ impl Flows for Through<'_> {
         })
     }
 
-    fn readers(&self) -> Vec<Used> {
-        vec![Used::of(&self.model.input.format)]
+    fn readers(&self) -> Vec<UsedFormat> {
+        vec![UsedFormat::of(&self.model.input.format)]
     }
 
     fn rows(&self) -> Option<u64> {
         steps::count(self.steps, self.rows)
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        self.lost.clone()
+    fn losses(&self) -> Result<Vec<Loss>> {
+        Ok(self.lost.clone())
     }
 
-    fn files(&self) -> Vec<(PathBuf, Identity)> {
+    fn files(&self) -> Vec<(PathBuf, FileIdentity)> {
         self.model.files()
     }
 

@@ -2,7 +2,7 @@
 //! and the other inputs that it has been lent.
 
 use crate::context::session::Session;
-use crate::publish::commit::Identity;
+use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ impl<'a> ReadContext<'a> {
 
     /// The files of the inputs that were lent, as [`FileSource::stamped`].
     #[must_use]
-    pub fn lent_files(&self) -> Vec<(PathBuf, Identity)> {
+    pub fn lent_files(&self) -> Vec<(PathBuf, FileIdentity)> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         lent.iter().flat_map(|source| source.stamped()).map(|(path, id)| (path.to_owned(), id)).collect()
     }

@@ -7,7 +7,7 @@ use crate::tensors::stored::{Stored, lying};
 use rayon::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tensorferry_sdk::{
     Block, ByteOrder, Catalog, CatalogView, Context, Data, Dtype, DtypeInfo, Error, Node, NodeId, Result,
     StorageId, StorageView, TensorId, TensorPart, TensorView, check_range,
@@ -17,7 +17,7 @@ use tensorferry_sdk::{
 pub struct Logical<'a> {
     catalog: &'a Catalog,
     stored: &'a Stored<'a>,
-    ties: Vec<TensorId>,
+    ties: OnceLock<Vec<TensorId>>,
     /// Tensors that had to be gathered and are being read now, the latest last.
     gathered: Mutex<Vec<(TensorId, Arc<Gathered>)>>,
 }
@@ -31,7 +31,7 @@ impl<'a> Logical<'a> {
     /// The bytes of `catalog`, through `stored`.
     #[must_use]
     pub fn new(catalog: &'a Catalog, stored: &'a Stored<'a>) -> Self {
-        Self { catalog, stored, ties: catalog.ties(), gathered: Mutex::default() }
+        Self { catalog, stored, ties: OnceLock::new(), gathered: Mutex::default() }
     }
 
     /// The catalog.
@@ -93,14 +93,7 @@ impl<'a> Logical<'a> {
         let session = self.stored.session();
         if tensor.bytes <= session.held_bytes() / (session.threads as u64 + 1) {
             let mut bytes = vec![0; usize::try_from(tensor.bytes).unwrap_or(usize::MAX)];
-            let mut scratch = Scratch::default();
-            for piece in &pieces {
-                self.place(piece, &mut scratch, &mut |to, part| {
-                    let to = usize::try_from(to).unwrap_or(usize::MAX);
-                    bytes[to..to + part.len()].copy_from_slice(part);
-                    Ok(())
-                })?;
-            }
+            self.place_all(&pieces, &mut bytes)?;
             return Ok(Gathered::Memory(bytes));
         }
         let file = self.stored.spill()?;
@@ -109,6 +102,30 @@ impl<'a> Logical<'a> {
             self.place(piece, scratch, &mut |to, part| file.write_all_at(part, to).map_err(Error::from))
         })?;
         Ok(Gathered::Spilled(file))
+    }
+
+    /// Fills `buffer` with a part of a tensor.
+    ///
+    /// # Errors
+    /// A plugin error, if the part is not there or of another length; whatever reading gives.
+    pub fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        let pieces = pieces(self.catalog, part)?;
+        self.place_all(&pieces, buffer).map_err(|e| match self.catalog.tensor(part.tensor) {
+            Some(tensor) => e.tensor(&tensor.name),
+            None => e,
+        })
+    }
+
+    fn place_all(&self, pieces: &[Piece], buffer: &mut [u8]) -> Result<()> {
+        let mut scratch = Scratch::default();
+        for piece in pieces {
+            self.place(piece, &mut scratch, &mut |to, part| {
+                let to = usize::try_from(to).unwrap_or(usize::MAX);
+                buffer[to..to + part.len()].copy_from_slice(part);
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     fn place(
@@ -189,7 +206,7 @@ impl CatalogView for Logical<'_> {
     }
 
     fn tied_to(&self, id: TensorId) -> TensorId {
-        self.ties.get(id.0 as usize).copied().unwrap_or(id)
+        self.ties.get_or_init(|| self.catalog.ties()).get(id.0 as usize).copied().unwrap_or(id)
     }
 
     fn blocks(&self, id: TensorId) -> Vec<Block> {

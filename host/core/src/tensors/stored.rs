@@ -124,7 +124,7 @@ impl<'a> Stored<'a> {
     ) -> Result<Lost> {
         if let Some(chain) = self.chain(id)? {
             check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
-            return chain.read(self, offset, buffer, seen);
+            return chain.read(|from, lying| self.read(chain.of, from, lying), offset, buffer, seen);
         }
         self.read(id, offset, buffer)?;
         let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);

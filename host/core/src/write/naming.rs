@@ -2,7 +2,7 @@
 //! (`model.safetensors`, `pytorch_model.bin`); a model that goes by another keeps it, since the library
 //! that it is of looks for it there: `diffusion_pytorch_model`, `adapter_model`.
 
-use crate::convert::models::Model;
+use crate::read::model::Model;
 use crate::write::target::Resolved;
 use tensorferry_sdk::{Description, Entry, Source, Target};
 

@@ -1,7 +1,7 @@
 //! Planning has the target's writer lay a catalog out.
 
-use crate::convert::models::Model;
 use crate::read::losses;
+use crate::read::model::Model;
 use crate::tensors::logical::Logical;
 use crate::write::naming;
 use crate::write::target::Resolved;

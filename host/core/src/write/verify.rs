@@ -1,10 +1,10 @@
 //! Verifying reads the staged output back and compares every tensor's content with the source's.
 
 use crate::context::session::Session;
-use crate::convert::models::Model;
 use crate::publish::stage::Stage;
 use crate::read::context::ReadContext;
 use crate::read::input;
+use crate::read::model::Model;
 use crate::read::source::FileSource;
 use crate::tensors::content::{Algorithm, ContentDigest, digests};
 use crate::tensors::logical::Logical;

@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_deepspeed::DeepSpeed;
 use std::collections::BTreeMap;
+use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Entry, MemoryContext, MemorySource, Result};
 

@@ -1,8 +1,8 @@
 //! Sources made of bytes, read and written by the format in memory.
 #![allow(dead_code, clippy::unwrap_used, reason = "tests; not every test file uses all of it")]
 
-use ferry_safetensors::Safetensors;
 use std::collections::BTreeMap;
+use tensorferry_safetensors::Safetensors;
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{CatalogView, Entry, MemoryContext, MemorySource, Result, Source, Target};
 

@@ -2,10 +2,10 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_torch_dcp::TorchDcp;
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Context, Entry, MemoryContext, MemorySource, Result};
+use tensorferry_torch_dcp::TorchDcp;
 
 #[path = "../../../torch-file/tests/common/python.rs"]
 pub(crate) mod python;

@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_torch::Torch;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
+use tensorferry_torch::Torch;
 
 #[path = "../../../torch-file/tests/common/python.rs"]
 pub(crate) mod python;

@@ -3,13 +3,14 @@
 //! What tensors an output is to hold is taken from what was read, not from what was written: so that a
 //! receipt proves the writer too, the first time that it is verified.
 
+use crate::context::loss::LossRecord;
 use crate::context::session::Session;
 use crate::convert::Request;
-use crate::convert::models::Model;
-use crate::convert::report::{LossRecord, Report};
+use crate::convert::report::Report;
 use crate::convert::sidecars::Sidecars;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::Stage;
+use crate::read::model::Model;
 use crate::read::source::FileSource;
 use crate::receipt::{
     FileRecord, Files, FormatRecord, InputRecord, LentRecord, ModelRecord, OutputRecord, Receipt,

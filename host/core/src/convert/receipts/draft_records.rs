@@ -5,8 +5,9 @@ use super::draft::{absolute, format_record, head};
 use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::report::Report;
-use crate::convert::watch::Used;
+
 use crate::formats::registry::Registry;
+use crate::formats::used::UsedFormat;
 use crate::publish::stage::Stage;
 use crate::read::source::FileSource;
 use crate::receipt::{
@@ -30,7 +31,7 @@ pub struct RowsConversion<'a> {
     /// What is written where.
     pub target: &'a Resolved<'a>,
     /// The formats that it was read as.
-    pub readers: &'a [Used],
+    pub readers: &'a [UsedFormat],
     /// What was read.
     pub source: &'a FileSource,
     /// The inputs that options of the reader name.
@@ -123,7 +124,7 @@ fn column(field: &arrow_schema::FieldRef) -> ColumnRecord {
     ColumnRecord { name: field.name().clone(), word: word(field.data_type()), shape }
 }
 
-fn from(registry: &Registry, readers: &[Used]) -> FormatRecord {
+fn from(registry: &Registry, readers: &[UsedFormat]) -> FormatRecord {
     let used = readers.first();
     let format =
         registry.formats().iter().find(|format| used.is_some_and(|used| used.id == format.description.id));

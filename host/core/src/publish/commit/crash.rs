@@ -5,10 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::disk::Disk;
 use super::tests::{beside, fill, home, spawning, tree, whole, write};
 use super::*;
 use crate::context::fault::STAGES;
+use crate::publish::disk::Disk;
 use crate::publish::stage::Destination;
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -77,6 +77,7 @@ impl Job {
 
     fn run(&self, home: &Path, sync: bool) -> Result<Committed> {
         let disk = Disk { noreplace: self.able, exchange: self.able, links: self.able };
+        recover(&self.destination(home))?;
         let mut stage = Stage::begin_on(&self.destination(home), disk)?;
         let files = fill(&stage, self.files, "new");
         let stale = self.old.iter().filter(|name| !self.files.contains(name));

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::disk::{Disk, identity};
 use super::*;
+use crate::publish::disk::{Disk, identity};
 use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -2,9 +2,8 @@
 //! wrote without knowing whose bytes they were (storages with several views, streamed files) are read
 //! once more. Each element that the output has is counted once, however often it is read.
 
-use super::read::size;
-use super::{Lost, Seen};
 use crate::context::session::WINDOW_BYTES;
+use crate::tensors::cast::{Lost, Seen};
 use crate::tensors::copy_plan::{Piece, pieces, tensor_of};
 use crate::tensors::gather::Scratch;
 use crate::tensors::logical::Logical;
@@ -131,7 +130,7 @@ fn count(logical: &Logical<'_>, id: TensorId) -> Result<Lost> {
                 let mut at = from;
                 while at < end {
                     stored.session().check_cancelled()?;
-                    buffer.resize(size(end - at).min(WINDOW_BYTES), 0);
+                    buffer.resize(usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES), 0);
                     let owned = at..at + buffer.len() as u64;
                     at = owned.end;
                     let mut seen = Seen { owned, see: &mut |_, _, _| Ok(()) };
@@ -144,7 +143,8 @@ fn count(logical: &Logical<'_>, id: TensorId) -> Result<Lost> {
                 for tile in chain.rescaled(&copy).tiles(stored.session().gather_bytes()) {
                     stored.session().check_cancelled()?;
                     let buffers = (&mut scratch, &mut buffer);
-                    lost += chain.copy_tile(stored, &tile, 1, buffers, |_, _| Ok(()))?;
+                    let read = |from, lying: &mut [u8]| stored.read(chain.of, from, lying);
+                    lost += chain.copy_tile(&tile, 1, buffers, read, |_, _| Ok(()))?;
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A kind is what is known of a column's values so far.
+//! The type of a column's JSON values, as far as they were read.
 
 use super::numbers::Numbers;
 use indexmap::IndexMap;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use tensorferry_sdk::Loss;
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef};
 
-/// What values were. Its depth is that of `serde_json`, which refuses text of more than 127 levels.
+/// The type that values had. Its depth is that of `serde_json`, which refuses text of more than 127 levels.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ValueType {
     /// Nulls, or nothing.
     #[default]
     Null,
@@ -22,17 +22,17 @@ pub(super) enum Kind {
     /// Strings; `are_words` if each was the word for a float that is no number.
     Text { are_words: bool },
     /// Lists of this.
-    List(Box<Kind>),
+    List(Box<ValueType>),
     /// Objects with these keys, in the order in which they came.
-    Object(IndexMap<String, Kind>),
+    Object(IndexMap<String, ValueType>),
 }
 
-/// What was noted while a line was looked at.
+/// What the visitor notes beside the types of a line.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct LineNotes {
     /// Why the line does not fit, if that is why it was given up.
     pub(super) conflict: Option<Conflict>,
-    /// Whether a number in it has to be looked at in its text.
+    /// Whether only the text of a number in it tells its type.
     pub(super) has_long_number: bool,
     /// How many more keys there may be.
     pub(super) keys_left: u64,
@@ -64,7 +64,7 @@ fn is_word(text: &str) -> bool {
     matches!(text, "NaN" | "Infinity" | "-Infinity")
 }
 
-impl Kind {
+impl ValueType {
     /// In words.
     fn name(&self) -> &'static str {
         match self {
@@ -154,14 +154,14 @@ impl Kind {
     }
 }
 
-/// Puts the value that is read into a kind.
-pub(super) struct Seen<'a> {
-    pub(super) kind: &'a mut Kind,
-    pub(super) notes: &'a mut Notes,
+/// Adds the type of the value that is read.
+pub(super) struct TypeSeed<'a> {
+    pub(super) kind: &'a mut ValueType,
+    pub(super) notes: &'a mut LineNotes,
 }
 
-impl Seen<'_> {
-    fn take<E: serde::de::Error>(self, other: Kind) -> Result<(), E> {
+impl TypeSeed<'_> {
+    fn take<E: serde::de::Error>(self, other: ValueType) -> Result<(), E> {
         self.kind.take(other).map_err(|conflict| {
             let error = E::custom("another kind of value than before");
             self.notes.conflict = Some(conflict);
@@ -170,7 +170,7 @@ impl Seen<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seen<'_> {
+impl<'de> DeserializeSeed<'de> for TypeSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -178,7 +178,7 @@ impl<'de> DeserializeSeed<'de> for Seen<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seen<'_> {
+impl<'de> Visitor<'de> for TypeSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -190,55 +190,57 @@ impl<'de> Visitor<'de> for Seen<'_> {
     }
 
     fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<(), E> {
-        self.take(Kind::Bool)
+        self.take(ValueType::Bool)
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
-        self.take(Kind::Number(Numbers::of_u64(value)))
+        self.take(ValueType::Number(Numbers::of_u64(value)))
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<(), E> {
-        self.take(Kind::Number(Numbers::of_i64(value)))
+        self.take(ValueType::Number(Numbers::of_i64(value)))
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
         if value.abs() >= Numbers::LONG {
             // A float, or an integer that u64 does not hold: only the text tells.
             self.notes.has_long_number = true;
-            return self.take(Kind::Number(Numbers::default()));
+            return self.take(ValueType::Number(Numbers::default()));
         }
-        self.take(Kind::Number(Numbers::FLOAT))
+        self.take(ValueType::Number(Numbers::FLOAT))
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<(), E> {
-        self.take(Kind::Text { are_words: is_word(value) })
+        self.take(ValueType::Text { are_words: is_word(value) })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<(), A::Error> {
         let Self { kind, notes } = self;
-        if *kind == Kind::Null {
-            *kind = Kind::List(Box::default());
+        if *kind == ValueType::Null {
+            *kind = ValueType::List(Box::default());
         }
-        let Kind::List(item) = kind else {
-            let list = Kind::List(Box::default());
-            return Seen { kind, notes }.take(list);
+        let ValueType::List(item) = kind else {
+            let list = ValueType::List(Box::default());
+            return TypeSeed { kind, notes }.take(list);
         };
-        while values.next_element_seed(Seen { kind: item, notes })?.is_some() {}
+        while values.next_element_seed(TypeSeed { kind: item, notes })?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let Self { kind, notes } = self;
-        if *kind == Kind::Null {
-            *kind = Kind::Object(IndexMap::new());
+        if *kind == ValueType::Null {
+            *kind = ValueType::Object(IndexMap::new());
         }
-        let Kind::Object(keys) = kind else {
-            let object = Kind::Object(IndexMap::new());
-            return Seen { kind, notes }.take(object);
+        let ValueType::Object(keys) = kind else {
+            let object = ValueType::Object(IndexMap::new());
+            return TypeSeed { kind, notes }.take(object);
         };
         let mut expected = 0;
-        while let Some(index) = entries.next_key_seed(Key { keys, expected, left: &mut notes.keys_left })? {
-            let read = entries.next_value_seed(Seen { kind: &mut keys[index], notes });
+        while let Some(index) =
+            entries.next_key_seed(KeySeed { keys, expected, left: &mut notes.keys_left })?
+        {
+            let read = entries.next_value_seed(TypeSeed { kind: &mut keys[index], notes });
             if read.is_err() {
                 if let (Some(conflict), Some((key, _))) = (&mut notes.conflict, keys.get_index(index)) {
                     conflict.path.push(key.clone());
@@ -252,13 +254,13 @@ impl<'de> Visitor<'de> for Seen<'_> {
 }
 
 /// Finds a key's place among those of an object. Keys mostly come in the same order.
-struct Key<'a> {
-    keys: &'a mut IndexMap<String, Kind>,
+struct KeySeed<'a> {
+    keys: &'a mut IndexMap<String, ValueType>,
     expected: usize,
     left: &'a mut u64,
 }
 
-impl<'de> DeserializeSeed<'de> for Key<'_> {
+impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
     type Value = usize;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
@@ -266,7 +268,7 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
     }
 }
 
-impl Visitor<'_> for Key<'_> {
+impl Visitor<'_> for KeySeed<'_> {
     type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -281,6 +283,6 @@ impl Visitor<'_> for Key<'_> {
             return Ok(index);
         }
         *self.left = self.left.checked_sub(1).ok_or_else(|| E::custom(TOO_MANY_KEYS))?;
-        Ok(self.keys.insert_full(key.to_owned(), Kind::Null).0)
+        Ok(self.keys.insert_full(key.to_owned(), ValueType::Null).0)
     }
 }

@@ -1,25 +1,24 @@
-//! A stretch is a run of whole lines of one file, about even in length: a newline in JSON text is always
-//! the end of a line.
+//! A range of whole lines of one file. Ranges are about even in length, so that threads can share a file: a
+//! newline in JSON text is always the end of a line.
 
-use super::blocks::Blocks;
 use crate::codec::{self, Codec};
 use std::io::{self, Read};
 use std::sync::Arc;
 use tensorferry_sdk::records::Split;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
-/// Bytes of a stretch: enough that one costs little, few enough that small files are shared out.
-const STRETCH: u64 = 16 << 20;
+/// Bytes of a range: enough that one costs little, few enough that small files are shared out.
+const RANGE_BYTES: u64 = 16 << 20;
 /// Bytes that are read in search of a line's end.
 const SEARCH: usize = 64 << 10;
 
 /// A run of whole lines.
 #[derive(Clone)]
-pub(super) struct Stretch {
+pub(super) struct LineRange {
     source: Arc<dyn Source>,
     file: FileId,
     codec: Codec,
-    start: u64,
+    pub(super) start: u64,
     end: u64,
     /// The number of its first line in the file, from 0, where that is known.
     pub(super) first_line: Option<u64>,
@@ -27,16 +26,16 @@ pub(super) struct Stretch {
     pub(super) rows: Option<u64>,
 }
 
-/// Cuts a file into stretches, an empty one into one as well: each file has a place among the splits. A
+/// Cuts a file into ranges, an empty one into one as well: each file has a place among the splits. A
 /// compressed one is one.
 ///
 /// # Errors
 /// I/o; over a limit, for a line that is too long to hold in memory.
-pub(super) fn of_file(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> Result<Vec<Stretch>> {
+pub(super) fn of_file(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> Result<Vec<LineRange>> {
     let file = source.open(name)?;
     let codec = codec::of_file(source.as_ref(), name)?;
     let len = source.len(file);
-    let stretch = |start: u64, end| Stretch {
+    let range = |start: u64, end| LineRange {
         source: source.clone(),
         file,
         codec,
@@ -46,17 +45,17 @@ pub(super) fn of_file(source: &Arc<dyn Source>, name: &str, limits: &Limits) -> 
         rows: None,
     };
     if codec != Codec::Plain || len == 0 {
-        return Ok(vec![stretch(0, len)]);
+        return Ok(vec![range(0, len)]);
     }
-    let mut stretches = Vec::new();
+    let mut ranges = Vec::new();
     let mut start = 0;
     while start < len {
-        let aim = start.saturating_add(STRETCH);
+        let aim = start.saturating_add(RANGE_BYTES);
         let end = if aim < len { after_newline(source.as_ref(), file, aim - 1, limits)? } else { len };
-        stretches.push(stretch(start, end));
+        ranges.push(range(start, end));
         start = end;
     }
-    Ok(stretches)
+    Ok(ranges)
 }
 
 /// The place after the first newline at or behind `from`.
@@ -83,7 +82,7 @@ pub(super) fn too_long(most: u64) -> Error {
     Error::limit("a line is too long").expected(format!("at most {most} bytes"))
 }
 
-impl Stretch {
+impl LineRange {
     /// The file's name.
     pub(super) fn file(&self) -> &str {
         self.source.name(self.file)
@@ -99,18 +98,17 @@ impl Stretch {
         }
     }
 
-    /// Its lines, in blocks.
+    /// Its bytes, decompressed.
     ///
     /// # Errors
     /// I/o.
-    pub(super) fn blocks(&self, limits: &Limits) -> Result<Blocks> {
+    pub(super) fn bytes(&self) -> Result<Box<dyn Read + Send>> {
         let input =
             SourceRead { source: self.source.clone(), file: self.file, at: self.start, end: self.end };
-        let input = codec::decompressed(self.codec, input).map_err(|error| self.failed(error))?;
-        Ok(Blocks::new(self, input, self.start, limits.header_bytes))
+        codec::decompressed(self.codec, input).map_err(|error| self.failed(error))
     }
 
-    /// How many lines the file has before this stretch, counted if need be: for messages.
+    /// How many lines the file has before this range, counted if need be: for messages.
     pub(super) fn lines_before(&self) -> Option<u64> {
         if self.first_line.is_some() {
             return self.first_line;

@@ -1,8 +1,8 @@
 //! The calls that a commit makes on the file system, with what stands in where one is not supported.
 
+use crate::read::identity::FileIdentity;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, RenameFlags, open, renameat_with};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
@@ -69,28 +69,9 @@ impl Disk {
     }
 }
 
-/// What tells a file from another of the same name. Without the device, whose number may be another after
-/// a restart; with length and time, since inode numbers are used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// The inode's number.
-    pub inode: u64,
-    /// In bytes.
-    pub len: u64,
-    /// Seconds and nanoseconds.
-    pub modified: (i64, i64),
-}
-
-impl Identity {
-    /// That of a file with this metadata.
-    pub fn of(meta: &Metadata) -> Self {
-        Self { inode: meta.ino(), len: meta.len(), modified: (meta.mtime(), meta.mtime_nsec()) }
-    }
-}
-
 /// The identity of what stands at `path`, symbolic links not followed; none if nothing does.
-pub fn identity(path: &Path) -> io::Result<Option<Identity>> {
-    Ok(stat(path)?.as_ref().map(Identity::of))
+pub fn identity(path: &Path) -> io::Result<Option<FileIdentity>> {
+    Ok(stat(path)?.as_ref().map(FileIdentity::of))
 }
 
 /// The metadata of what stands at `path`, symbolic links not followed; none if nothing does.

@@ -1,8 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::bundle::OBJECT_GRAPH_KEY;
-use crate::write::testing::{Sample, context_with, f32s, index, strings};
-use std::collections::BTreeMap;
+use crate::testing::{Sample, context_with, f32s, index, strings};
 use tensorferry_sdk::memory::MemoryOutput;
 use tensorferry_sdk::*;
 
@@ -13,18 +12,14 @@ const TEXT: &str = "text/.ATTRIBUTES/VARIABLE_VALUE";
 
 /// A SavedModel with a variable, an optimizer and a string.
 fn like() -> MemoryContext {
-    let bundle = Sample {
-        tensors: vec![
-            (W, Dtype::F32, vec![2], f32s(&[1.0, 2.0])),
-            (RATE, Dtype::F32, vec![], f32s(&[0.5])),
-            (BETA, Dtype::F32, vec![0], vec![]),
-            (TEXT, Dtype::STR, vec![2], strings(&[b"a", b"b"])),
-        ],
-        ..Sample::default()
-    };
+    let bundle = Sample::of(&[
+        (W, Dtype::F32, vec![2], f32s(&[1.0, 2.0])),
+        (RATE, Dtype::F32, vec![], f32s(&[0.5])),
+        (BETA, Dtype::F32, vec![0], vec![]),
+        (TEXT, Dtype::STR, vec![2], strings(&["a", "b"])),
+    ]);
     let prefix = Target::File("variables/variables".to_owned());
-    let bundle = bundle.write(&[], &prefix, &MemoryContext::default()).unwrap();
-    let mut files: BTreeMap<String, Vec<u8>> = bundle.files;
+    let mut files = bundle.write(&[], &prefix, &MemoryContext::default()).unwrap().files;
     // saved_model_schema_version = 1, and a graph that nothing is said of.
     files.insert("saved_model.pb".to_owned(), vec![8, 1, 0x12, 0]);
     files.insert("fingerprint.pb".to_owned(), vec![8, 1]);
@@ -36,7 +31,7 @@ fn write(
     tensors: &[(&'static str, Dtype, Vec<u64>, Vec<u8>)],
     context: &MemoryContext,
 ) -> Result<MemoryOutput> {
-    let sample = Sample { tensors: tensors.to_vec(), is_saved_model: true, ..Sample::default() };
+    let sample = Sample { is_saved_model: true, ..Sample::of(tensors) };
     sample.write(&[("like", "like")], &Target::Folder, context)
 }
 

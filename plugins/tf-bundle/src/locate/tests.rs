@@ -1,8 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::table::testing::TableBytes;
-use std::collections::BTreeMap;
+use crate::testing::{Files, TableBytes, file, source};
 use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
 
 fn found(entry: Entry, names: &[&str]) -> Result<Checkpoint> {
@@ -12,16 +11,11 @@ fn found(entry: Entry, names: &[&str]) -> Result<Checkpoint> {
 /// All files are tables; a state file has this text.
 fn with_state(entry: Entry, names: &[&str], state: &str) -> Result<Checkpoint> {
     let table = TableBytes::default().finish();
-    let mut files: BTreeMap<String, Vec<u8>> =
-        names.iter().map(|&name| (name.to_owned(), table.clone())).collect();
+    let mut files: Files = names.iter().map(|&name| (name.to_owned(), table.clone())).collect();
     if !state.is_empty() {
         files.insert(STATE_FILE.to_owned(), state.as_bytes().to_vec());
     }
     locate(&MemorySource::new(entry, files), &MemoryContext::default())
-}
-
-fn file(name: &str) -> Entry {
-    Entry::File(name.to_owned())
 }
 
 fn v2(prefix: &str) -> Checkpoint {
@@ -90,15 +84,11 @@ fn what_is_not_there_is_said() {
         (file(BUNDLE[0]), &BUNDLE[..2]),
         (file(SHARDS[0]), &SHARDS[..1]),
     ] {
-        let source = names.iter().map(|&name| (name.to_owned(), vec![0; 64])).collect();
-        let error = locate(&MemorySource::new(entry, source), &MemoryContext::default()).unwrap_err();
+        let files: Vec<_> = names.iter().map(|&name| (name, [0; 64])).collect();
+        let error = locate(&source(entry, &files), &MemoryContext::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
     }
-    assert!(
-        with_state(Entry::Folder, &[], "model_checkpoint_path: \"x\"")
-            .unwrap_err()
-            .to_string()
-            .contains("\"x\"")
-    );
+    let gone = with_state(Entry::Folder, &[], "model_checkpoint_path: \"x\"").unwrap_err();
+    assert!(gone.to_string().contains("\"x\""));
     assert!(with_state(Entry::Folder, &BUNDLE, "all_model_checkpoint_paths: \"x\"").is_err());
 }

@@ -1,6 +1,6 @@
-//! Object graphs for the tests, built by hand as TensorFlow builds them.
+//! Object graphs built by hand, as TensorFlow builds them.
 
-use super::naming::Variable;
+use crate::names::naming::Variable;
 use tensorferry_proto::TrackableObjectGraph;
 use tensorferry_proto::trackable_object_graph::TrackableObject;
 use tensorferry_proto::trackable_object_graph::trackable_object::{

@@ -1,9 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::super::testing::{Sample, context_with, index};
 use crate::bundle::{BundleIndex, OBJECT_GRAPH_KEY};
 use crate::names::key_map::KeyMap;
 use crate::names::rebuild::from_keys;
+use crate::testing::{Sample, context_with, index};
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::memory::MemoryOutput;
 use tensorferry_sdk::*;
@@ -15,7 +15,7 @@ const CONFIG: &str = "model/.ATTRIBUTES/OBJECT_CONFIG_JSON";
 
 fn sample(names: &[&'static str]) -> Sample {
     let tensors = names.iter().zip(1..).map(|(&name, value)| (name, Dtype::U8, vec![1], vec![value]));
-    Sample { tensors: tensors.collect(), ..Sample::default() }
+    Sample::of(&tensors.collect::<Vec<_>>())
 }
 
 fn keys(output: &MemoryOutput) -> Vec<String> {

@@ -1,17 +1,14 @@
 //! Catalogs for the tests of the writers, and what they made of them.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::BundleWriter;
-use crate::options;
-use crate::saved_model::SavedModelWriter;
+use super::{Files, options};
 use crate::table::Table;
-use std::collections::BTreeMap;
+use crate::{SavedModel, TfBundle};
 use std::sync::Arc;
 use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message};
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::*;
 
-/// A format whose inputs hold these tensors, and whose writer is one of ours.
+/// A catalog of these tensors.
 #[derive(Clone, Default)]
 pub(crate) struct Sample {
     pub(crate) tensors: Vec<(&'static str, Dtype, Vec<u64>, Vec<u8>)>,
@@ -22,26 +19,13 @@ pub(crate) struct Sample {
     pub(crate) is_saved_model: bool,
 }
 
-impl Format for Sample {
-    fn describe(&self) -> Description {
-        let options = if self.is_saved_model { options::of_saved_models() } else { options::of_bundles() };
-        Description { id: "sample".to_owned(), options, ..Description::default() }
+impl Sample {
+    /// These tensors.
+    pub(crate) fn of(tensors: &[(&'static str, Dtype, Vec<u64>, Vec<u8>)]) -> Self {
+        Self { tensors: tensors.to_vec(), ..Self::default() }
     }
 
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(self.clone()))
-    }
-
-    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        if self.is_saved_model {
-            return Ok(Box::new(SavedModelWriter::new(options)?));
-        }
-        Ok(Box::new(BundleWriter::new(options)?))
-    }
-}
-
-impl TensorReader for Sample {
-    fn read(&self, _: &dyn Source, catalog: &mut dyn CatalogSink, _: &dyn Context) -> Result<()> {
+    fn fill(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
         let mut storages = Vec::new();
         for (name, dtype, shape, bytes) in &self.tensors {
             let storage = catalog.storage(Storage::inline(bytes.clone()))?;
@@ -57,9 +41,7 @@ impl TensorReader for Sample {
         }
         Ok(())
     }
-}
 
-impl Sample {
     pub(crate) fn write(
         &self,
         given: &[(&str, &str)],
@@ -67,18 +49,14 @@ impl Sample {
         context: &MemoryContext,
     ) -> Result<MemoryOutput> {
         let source = MemorySource::file("sample", Vec::new());
-        let view = MemoryView::read(self, &[], &source, context)?;
-        let given: Vec<_> = given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        memory::write(self, &given, &view, target, context)
+        let view = MemoryView::made("sample", &source, context, |catalog| self.fill(catalog))?;
+        let format: &dyn Format = if self.is_saved_model { &SavedModel } else { &TfBundle };
+        memory::write(format, &options(given), &view, target, context)
     }
 
     pub(crate) fn write_file(&self, given: &[(&str, &str)]) -> MemoryOutput {
         self.write(given, &Target::File("m".to_owned()), &MemoryContext::default()).unwrap()
     }
-}
-
-pub(crate) fn strings(elements: &[&[u8]]) -> Vec<u8> {
-    elements.iter().flat_map(|s| [&(s.len() as u64).to_le_bytes()[..], s].concat()).collect()
 }
 
 /// The header and the entries of the index.
@@ -103,12 +81,8 @@ pub(crate) fn index(
     (header.unwrap(), entries)
 }
 
-pub(crate) fn f32s(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-/// A context that finds what was written, or these files, under a path.
-pub(crate) fn context_with(path: &str, entry: Entry, files: BTreeMap<String, Vec<u8>>) -> MemoryContext {
+/// A context that finds these files under a path.
+pub(crate) fn context_with(path: &str, entry: Entry, files: Files) -> MemoryContext {
     let mut context = MemoryContext::default();
     let source: Arc<dyn Source> = Arc::new(MemorySource::new(entry, files));
     context.sources.insert(path.to_owned(), source);

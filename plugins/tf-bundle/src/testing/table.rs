@@ -1,7 +1,7 @@
-//! Tables put together byte by byte, for tests: by the byte table of this module's parent, and with
-//! knobs for what TensorFlow does not write.
+//! Tables put together byte by byte, by the layout in `table/mod.rs`, with knobs for what TensorFlow
+//! does not write.
 
-use crate::{checksum, varint};
+use crate::{checksum, table, varint};
 
 /// A block's entries under construction.
 #[derive(Default)]
@@ -85,7 +85,7 @@ impl TableBytes {
         let mut footer = [metaindex, index].concat();
         footer.resize(40, 0);
         self.bytes.extend(footer);
-        self.bytes.extend(super::MAGIC.to_le_bytes());
+        self.bytes.extend(table::MAGIC.to_le_bytes());
         self.bytes
     }
 }

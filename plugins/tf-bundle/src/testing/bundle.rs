@@ -1,20 +1,17 @@
-//! Bundles put together byte by byte, for tests.
+//! Bundles put together byte by byte.
 
-use crate::table::testing::table;
-use crate::{checksum, slice_key, varint};
+use super::{Files, file, shape as shape_proto, table};
+use crate::{checksum, varint};
 use std::collections::BTreeMap;
-use tensorferry_proto::tensor_shape_proto::Dim;
-use tensorferry_proto::tensor_slice_proto::Extent;
-use tensorferry_proto::tensor_slice_proto::extent::HasLength;
-use tensorferry_proto::{BundleEntryProto, DataType, Message, TensorShapeProto, TensorSliceProto};
-use tensorferry_sdk::{Entry, MemorySource};
+use tensorferry_proto::{BundleEntryProto, DataType, Message, TensorSliceProto};
+use tensorferry_sdk::MemorySource;
 
 /// The header that TensorFlow writes for one little-endian data file.
-pub(super) const HEADER: [u8; 6] = [0x08, 0x01, 0x1a, 0x02, 0x08, 0x01];
+pub(crate) const HEADER: [u8; 6] = [0x08, 0x01, 0x1a, 0x02, 0x08, 0x01];
 /// The same for two big-endian ones.
-pub(super) const BIG_HEADER: [u8; 8] = [0x08, 0x02, 0x10, 0x01, 0x1a, 0x02, 0x08, 0x01];
+pub(crate) const BIG_HEADER: [u8; 8] = [0x08, 0x02, 0x10, 0x01, 0x1a, 0x02, 0x08, 0x01];
 
-/// A bundle under construction, with the prefix `b`.
+/// A bundle under construction.
 pub(crate) struct BundleBytes {
     pub(crate) entries: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The data files.
@@ -99,34 +96,20 @@ impl BundleBytes {
         self.insert(key, &proto);
     }
 
-    /// The files.
-    pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
+    /// The files of a prefix.
+    pub(crate) fn files(&self, prefix: &str) -> Files {
         let entries: Vec<(Vec<u8>, Vec<u8>)> = self.entries.clone().into_iter().collect();
-        let data = self.data.iter().enumerate();
-        let mut files: BTreeMap<String, Vec<u8>> = data
-            .map(|(shard, bytes)| (format!("b.data-{shard:05}-of-{:05}", self.count), bytes.clone()))
-            .collect();
-        files.insert("b.index".to_owned(), table(&entries, 16, 0));
+        let name = |shard: usize| format!("{prefix}.data-{shard:05}-of-{:05}", self.count);
+        let mut files: Files =
+            self.data.iter().enumerate().map(|(shard, bytes)| (name(shard), bytes.clone())).collect();
+        files.insert(format!("{prefix}.index"), table(&entries, 16, 0));
         files
     }
 
-    /// The files, with the index as the entry.
+    /// The files of the prefix `b`, with the index as the entry.
     pub(crate) fn source(&self) -> MemorySource {
-        MemorySource::new(Entry::File("b.index".to_owned()), self.files())
+        MemorySource::new(file("b.index"), self.files("b"))
     }
-}
-
-pub(crate) fn slice_key_of(name: &str, slice: &TensorSliceProto) -> Vec<u8> {
-    slice_key::encode(name.as_bytes(), slice)
-}
-
-/// A slice of these starts and lengths; a length of -1 is left out.
-pub(crate) fn slice(extents: &[(i64, i64)]) -> TensorSliceProto {
-    let extent = |&(start, length): &(i64, i64)| Extent {
-        start,
-        has_length: (length != -1).then_some(HasLength::Length(length)),
-    };
-    TensorSliceProto { extent: extents.iter().map(extent).collect() }
 }
 
 /// An entry's bytes for strings, and their checksum.
@@ -144,9 +127,4 @@ pub(crate) fn string_bytes(strings: &[&[u8]], is_big: bool) -> (Vec<u8>, u32) {
         strings.iter().for_each(|string| place.extend(*string));
     }
     (bytes, crc32c::crc32c(&summed))
-}
-
-fn shape_proto(shape: &[i64]) -> TensorShapeProto {
-    let dim = shape.iter().map(|&size| Dim { size, name: String::new() }).collect();
-    TensorShapeProto { dim, unknown_rank: false }
 }
