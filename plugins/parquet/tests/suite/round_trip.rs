@@ -1,8 +1,8 @@
 //! What is written is read again, whatever the codec, the pieces and the batches.
 
 use crate::common::{batches, file, folder, open, read, rows, write};
-use tensorferry_parquet::Parquet;
 use std::sync::Arc;
+use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::builder::{
     Float32Builder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder, StringDictionaryBuilder,
 };
