@@ -1,27 +1,25 @@
-//! What is found on the disk is compared with what a run found or left there.
+//! A stamped file is a file as a run read or wrote it, to be compared with what is on the disk later.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::read::identity::FileIdentity;
+use tensorferry::engine::{publish::disk, read::identity::FileIdentity};
 
 /// How the names of ferry's own temporary folders start; see [`tensorferry::engine::publish::stage`].
 const HIDDEN: char = '.';
 
-/// A file, and what told it from any other.
+/// A file: its path, and the length, time and inode that tell it from any other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placed {
-    /// Where.
-    pub path: PathBuf,
-    /// What.
+pub(crate) struct StampedFile {
+    pub(crate) path: PathBuf,
     #[serde(flatten)]
-    pub identity: FileIdentity,
+    pub(crate) identity: FileIdentity,
 }
 
-impl Placed {
-    /// Whether an input file is still what it was; in words, what it is now if not. Links are followed.
-    pub(super) fn check_input(&self) -> Result<(), String> {
+impl StampedFile {
+    /// Checks that an input file is still the same; the error says what changed. Links are followed.
+    pub(crate) fn check_input(&self) -> Result<(), String> {
         match fs::metadata(&self.path) {
             Ok(meta) => self.compare(FileIdentity::of(&meta), "changed"),
             Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
@@ -29,8 +27,8 @@ impl Placed {
     }
 
     /// The same of an output file, which is no link.
-    pub(super) fn check_output(&self) -> Result<(), String> {
-        match tensorferry::engine::publish::disk::identity(&self.path) {
+    pub(crate) fn check_output(&self) -> Result<(), String> {
+        match disk::identity(&self.path) {
             Ok(Some(identity)) => self.compare(identity, "is not what was written"),
             Ok(None) => Err(format!("{} is gone", self.path.display())),
             Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
@@ -52,8 +50,8 @@ impl Placed {
     }
 }
 
-/// A digest of the names below a folder, hidden ones and `without` left out; none if it is no folder.
-pub(super) fn listing(folder: &Path, without: &HashSet<&Path>) -> Option<String> {
+/// A digest of the names below a folder, without hidden ones and those in `without`; none if it is no folder.
+pub(crate) fn list_names(folder: &Path, without: &HashSet<&Path>) -> Option<String> {
     if !folder.is_dir() {
         return None;
     }
@@ -93,16 +91,16 @@ mod tests {
         let folder = home.path();
         fs::create_dir(folder.join("sub")).unwrap();
         fs::write(folder.join("sub/a"), "x").unwrap();
-        let before = listing(folder, &HashSet::new()).unwrap();
+        let before = list_names(folder, &HashSet::new()).unwrap();
         fs::write(folder.join("sub/a"), "other").unwrap();
         fs::create_dir(folder.join(".ferry-stage-x")).unwrap();
-        assert_eq!(listing(folder, &HashSet::new()).unwrap(), before);
+        assert_eq!(list_names(folder, &HashSet::new()).unwrap(), before);
         let output = folder.join("out/b");
         fs::create_dir(folder.join("out")).unwrap();
         fs::write(&output, "x").unwrap();
-        assert_ne!(listing(folder, &HashSet::new()).unwrap(), before);
-        assert_eq!(listing(folder, &HashSet::from([&*output])).unwrap(), before);
-        assert_eq!(listing(&output, &HashSet::new()), None);
+        assert_ne!(list_names(folder, &HashSet::new()).unwrap(), before);
+        assert_eq!(list_names(folder, &HashSet::from([&*output])).unwrap(), before);
+        assert_eq!(list_names(&output, &HashSet::new()), None);
     }
 
     #[test]
@@ -110,12 +108,13 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a");
         fs::write(&path, "abc").unwrap();
-        let placed = Placed { identity: FileIdentity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
-        placed.check_output().unwrap();
+        let file =
+            StampedFile { identity: FileIdentity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
+        file.check_output().unwrap();
         fs::write(&path, "abcd").unwrap();
-        assert!(placed.check_output().unwrap_err().contains("4 bytes, were 3"));
-        assert!(placed.check_input().unwrap_err().contains("changed"));
+        assert!(file.check_output().unwrap_err().contains("4 bytes, were 3"));
+        assert!(file.check_input().unwrap_err().contains("changed"));
         fs::remove_file(&path).unwrap();
-        assert!(placed.check_output().unwrap_err().contains("is gone"));
+        assert!(file.check_output().unwrap_err().contains("is gone"));
     }
 }

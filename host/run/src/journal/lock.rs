@@ -1,5 +1,6 @@
-//! A lock on a journal: held by the run and by every process that it starts, since they inherit the
-//! open file. So who gets it knows that no process of an earlier run can still commit.
+//! The lock on a journal is held by the run and by every process that it starts, since they inherit the file.
+//!
+//! So whoever gets it knows that no process of an earlier run can still commit.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs::{File, TryLockError};
@@ -7,18 +8,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Error, Result};
 
-/// How long a run waits for the processes of one that was killed: they are dying, and may be held up
-/// by a slow disk.
+/// How long a run waits for the processes of a run that was killed: a slow disk may delay their end.
 const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };
-/// How long it waits where another run is alive: that one may just be ending.
+/// How long it waits while another run is alive, which may be about to end.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Who else may have it.
+/// Whether others may hold the lock at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Nobody.
-    Own,
-    /// Others of this kind.
+pub(super) enum LockMode {
+    Exclusive,
     Shared,
 }
 
@@ -26,15 +24,15 @@ pub(super) enum Kind {
 ///
 /// # Errors
 /// Transient, if another run has it.
-pub(super) fn take(file: File, path: &Path, kind: Kind) -> Result<File> {
+pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
     let failed = |e: std::io::Error| Error::from(e).context("cannot lock the journal").file(shown(path));
     let start = Instant::now();
     let holder = holder(path);
     let patience = if holder.is_some() { SHORT } else { PATIENCE };
     loop {
-        let locked = match kind {
-            Kind::Own => file.try_lock(),
-            Kind::Shared => file.try_lock_shared(),
+        let locked = match mode {
+            LockMode::Exclusive => file.try_lock(),
+            LockMode::Shared => file.try_lock_shared(),
         };
         match locked {
             Ok(()) => break,

@@ -1,8 +1,8 @@
 //! The table of all jobs: readable as it is; a script makes it sortable and lets it be filtered.
 
-use super::super::summary::{JobSummary, State, Summary};
+use super::super::{JobState, JobSummary, Summary};
 use super::class;
-use super::text::{plural, text};
+use super::markup::{Column, close_table, escape, open_table, plural};
 use crate::human::{bytes, count, seconds};
 use std::fmt::Write;
 
@@ -12,30 +12,17 @@ const MOST_LISTED: usize = 20;
 pub(super) fn section(page: &mut String, summary: &Summary) {
     page.push_str("<section aria-labelledby=\"jobs\">\n<h2 id=\"jobs\" tabindex=\"-1\">Jobs</h2>\n");
     controls(page, summary);
-    page.push_str(
-        "<div class=\"scroll\" role=\"region\" aria-labelledby=\"jobs\" tabindex=\"0\">\n<table id=\"table\">\n\
-         <caption class=\"hidden\">Every job of the run</caption>\n<thead><tr>",
-    );
-    for (name, number) in [
-        ("Job", false),
-        ("State", false),
-        ("From", false),
-        ("To", false),
-        ("Read", true),
-        ("Written", true),
-        ("Tensors", true),
-        ("Began", true),
-        ("Took", true),
-        ("Losses", true),
-    ] {
-        let number = if number { " class=\"n\"" } else { "" };
-        let _ = write!(page, "<th scope=\"col\"{number}>{name}</th>");
-    }
-    page.push_str("</tr></thead>\n<tbody>\n");
+    let texts = ["Job", "State", "From", "To"].map(|name| (name, Column::Text));
+    let numbers =
+        ["Read", "Written", "Tensors", "Began", "Took", "Losses"].map(|name| (name, Column::Number));
+    let columns = [&texts[..], &numbers[..]].concat();
+    let table = " id=\"table\">\n<caption class=\"hidden\">Every job of the run</caption>";
+    open_table(page, "jobs", table, &columns);
     for (index, job) in summary.jobs.iter().enumerate() {
         row(page, index, job);
     }
-    page.push_str("</tbody>\n</table>\n</div>\n</section>\n");
+    close_table(page);
+    page.push_str("</section>\n");
 }
 
 /// Hidden until the script is there.
@@ -45,7 +32,7 @@ fn controls(page: &mut String, summary: &Summary) {
          <label>Filter <input type=\"search\" id=\"filter\" placeholder=\"name, path, format, reason\" autocomplete=\"off\"></label>\n\
          <fieldset><legend class=\"hidden\">States</legend>\n",
     );
-    for state in State::ALL {
+    for state in JobState::ALL {
         let there = summary.totals.count(state);
         if there > 0 {
             let _ = writeln!(
@@ -66,7 +53,7 @@ fn row(page: &mut String, index: usize, job: &JobSummary) {
     details(page, job);
     let _ = write!(page, "</th><td><span class=\"state\">{}</span></td>", job.state.word());
     for format in [&job.from, &job.to] {
-        let _ = write!(page, "<td>{}</td>", text(format.as_deref().unwrap_or("")));
+        let _ = write!(page, "<td>{}</td>", escape(format.as_deref().unwrap_or("")));
     }
     let mut number = |value: Option<f64>, shown: &str| {
         let value = value.filter(|value| value.is_finite());
@@ -87,9 +74,9 @@ fn row(page: &mut String, index: usize, job: &JobSummary) {
 
 /// The job's name, and what does not fit into cells.
 fn details(page: &mut String, job: &JobSummary) {
-    let _ = write!(page, "<details><summary>{}</summary><dl class=\"facts\">", text(&job.name));
+    let _ = write!(page, "<details><summary>{}</summary><dl class=\"facts\">", escape(&job.name));
     let mut fact = |name: &str, value: &str| {
-        let _ = write!(page, "<div><dt>{name}</dt><dd>{}</dd></div>", text(value));
+        let _ = write!(page, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(value));
     };
     fact("input", &job.input);
     fact("output", &job.output);
@@ -124,7 +111,7 @@ fn list(page: &mut String, title: &str, lines: impl ExactSizeIterator<Item = Str
     }
     let _ = write!(page, "<p>{title}</p><ul>");
     for line in lines.take(MOST_LISTED) {
-        let _ = write!(page, "<li>{}</li>", text(&line));
+        let _ = write!(page, "<li>{}</li>", escape(&line));
     }
     if total > MOST_LISTED {
         let _ = write!(page, "<li>{} more in report.json</li>", count((total - MOST_LISTED) as u64));

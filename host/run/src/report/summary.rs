@@ -1,17 +1,18 @@
-//! A summary is what a run of a manifest came to: the document of `report.json`, from which
-//! `report.html` is drawn and which `check.py` reads.
+//! A summary is the result of a run: the document `report.json`, from which `report.html` is drawn.
 //!
-//! Paths are absolute, and shown as text: what is not UTF-8 in them is replaced. Readers pass over
+//! Paths are absolute, and shown as text: what is not UTF-8 in them is replaced. Readers ignore
 //! fields that they do not know; [`VERSION`] changes when a field changes its meaning.
 
+use crate::exit::{REFUSED, TRANSIENT, exit_code};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry_sdk::{Error, ErrorKind};
 
 /// The layout of the document.
 pub const VERSION: u32 = 1;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
@@ -30,7 +31,7 @@ pub struct Summary {
     /// Sums over the jobs.
     pub totals: Totals,
     /// What the jobs shared.
-    pub budget: Budget,
+    pub budget: BudgetSummary,
     /// Every job, in the manifest's order.
     pub jobs: Vec<JobSummary>,
 }
@@ -64,7 +65,7 @@ pub struct Totals {
 /// What the jobs of a run shared.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Budget {
+pub struct BudgetSummary {
     /// Jobs at the same time, at most.
     pub jobs: u64,
     /// The same, where all of them are small.
@@ -75,7 +76,7 @@ pub struct Budget {
     pub memory: u64,
 }
 
-/// What one job came to.
+/// The result of one job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct JobSummary {
@@ -90,7 +91,7 @@ pub struct JobSummary {
     /// The output's format.
     pub to: Option<String>,
     /// How it ended.
-    pub state: State,
+    pub state: JobState,
     /// Why it ran, or did not.
     pub reason: Option<String>,
     /// Why it failed, and what to do.
@@ -122,7 +123,7 @@ pub struct JobSummary {
 /// How a job ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum JobState {
     /// This run did it.
     Done,
     /// An earlier run did it, and nothing has changed since.
@@ -136,7 +137,7 @@ pub enum State {
     LeftOut,
 }
 
-impl State {
+impl JobState {
     /// Every state, those first that a person should look at.
     pub const ALL: [Self; 5] = [Self::Failed, Self::Cancelled, Self::Done, Self::Unchanged, Self::LeftOut];
 
@@ -171,12 +172,29 @@ pub struct Failure {
     pub retry: Option<String>,
 }
 
+impl fmt::Display for Failure {
+    /// In one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let details: String = self.details.iter().map(|(name, text)| format!(", {name} {text}")).collect();
+        f.write_str(&format!("{}: {}{details}", self.kind, self.message).replace('\n', " "))
+    }
+}
+
 impl Failure {
-    /// The failure that an error is.
-    #[must_use]
-    pub fn of(error: &Error, exit_code: u8) -> Self {
+    /// Whether the same run may succeed later.
+    pub(crate) fn is_passing(&self) -> bool {
+        self.exit_code == Some(i32::from(TRANSIENT))
+    }
+
+    /// Whether the input is at fault.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.exit_code == Some(i32::from(REFUSED))
+    }
+
+    /// An error as a failure, with its exit code.
+    pub(crate) fn of(error: &Error) -> Self {
         Self {
-            exit_code: Some(i32::from(exit_code)),
+            exit_code: Some(i32::from(exit_code(error.kind()))),
             kind: ErrorKind::word(error.kind()).to_owned(),
             message: error.message().to_owned(),
             details: error.details().map(|(name, text)| (name.to_owned(), text)).collect(),
@@ -192,15 +210,15 @@ impl Totals {
         let mut totals = Self::default();
         for job in jobs {
             let count = match job.state {
-                State::Done => &mut totals.done,
-                State::Unchanged => &mut totals.unchanged,
-                State::Failed => &mut totals.failed,
-                State::Cancelled => &mut totals.cancelled,
-                State::LeftOut => &mut totals.left_out,
+                JobState::Done => &mut totals.done,
+                JobState::Unchanged => &mut totals.unchanged,
+                JobState::Failed => &mut totals.failed,
+                JobState::Cancelled => &mut totals.cancelled,
+                JobState::LeftOut => &mut totals.left_out,
             };
             *count += 1;
             totals.losses += job.losses.len() as u64;
-            if job.state == State::Done {
+            if job.state == JobState::Done {
                 for (sum, part) in [
                     (&mut totals.bytes_in, job.bytes_in),
                     (&mut totals.bytes_out, job.bytes_out),
@@ -216,13 +234,13 @@ impl Totals {
 
     /// Jobs of a state.
     #[must_use]
-    pub fn count(&self, state: State) -> u64 {
+    pub fn count(&self, state: JobState) -> u64 {
         match state {
-            State::Done => self.done,
-            State::Unchanged => self.unchanged,
-            State::Failed => self.failed,
-            State::Cancelled => self.cancelled,
-            State::LeftOut => self.left_out,
+            JobState::Done => self.done,
+            JobState::Unchanged => self.unchanged,
+            JobState::Failed => self.failed,
+            JobState::Cancelled => self.cancelled,
+            JobState::LeftOut => self.left_out,
         }
     }
 }

@@ -1,7 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::summary::{Budget, Totals};
+use crate::report::Totals;
 use tensorferry::engine::context::loss::LossRecord;
 
 const HOSTILE: &str =
@@ -11,8 +11,8 @@ const HOSTILE: &str =
 fn summary(count: usize, hostile: bool) -> Summary {
     let name = |text: &str| if hostile { format!("{text}{HOSTILE}") } else { text.to_owned() };
     let job = |index: usize| {
-        let state = State::ALL[index % State::ALL.len()];
-        let ran = matches!(state, State::Done | State::Failed);
+        let state = JobState::ALL[index % JobState::ALL.len()];
+        let ran = matches!(state, JobState::Done | JobState::Failed);
         JobSummary {
             name: name(&format!("zoo/model-{index:05}")),
             input: name("/zoo/in"),
@@ -21,7 +21,7 @@ fn summary(count: usize, hostile: bool) -> Summary {
             to: Some(name("safetensors")),
             state,
             reason: Some(name("its input changed")),
-            failure: (state == State::Failed).then(|| Failure {
+            failure: (state == JobState::Failed).then(|| Failure {
                 exit_code: Some(3),
                 kind: name("malformed"),
                 message: name("the pickle ends early"),
@@ -56,7 +56,7 @@ fn summary(count: usize, hostile: bool) -> Summary {
         started: name("2026-11-21T17:20:00Z"),
         seconds: count as f64 * 0.1 + 0.25,
         totals: Totals::of(&jobs),
-        budget: Budget { jobs: 4, small_jobs: 32, threads: 4, memory: 1 << 30 },
+        budget: BudgetSummary { jobs: 4, small_jobs: 32, threads: 4, memory: 1 << 30 },
         jobs,
         ..Summary::default()
     }
@@ -146,7 +146,7 @@ fn names_are_no_markup() {
 fn numbers_that_are_none_do_no_harm() {
     let mut summary = summary(5, false);
     for (job, seconds) in summary.jobs.iter_mut().zip([f64::NAN, f64::INFINITY, -1.0, 1e300, 0.0]) {
-        job.state = State::Done;
+        job.state = JobState::Done;
         job.started = Some(seconds);
         job.seconds = seconds;
         job.bytes_in = u64::MAX;

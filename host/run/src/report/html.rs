@@ -1,23 +1,24 @@
 //! `report.html` is a summary for people: one file that needs no network, no other file and no script.
 //!
-//! What stands in it was named by files, which may be hostile: everything goes through `text`, and
-//! the page's own policy lets nothing but its one script and its style in.
+//! Its texts come from files, which may be hostile: each is escaped, and the page's own security policy
+//! allows nothing but its one script and its style.
 
 mod jobs;
-mod text;
+mod markup;
 mod timeline;
 
-use super::summary::{Budget, Failure, JobSummary, State, Summary};
+use super::{BudgetSummary, Failure, JobState, JobSummary, Summary};
 use crate::human::{bytes, count, seconds};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use markup::Column::{Number, Text};
+use markup::{close_table, escape, open_section, open_table, plural};
 use sha2::Digest as _;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use text::{plural, text};
 
-const STYLE: &str = include_str!("report_html/style.css");
-const SCRIPT: &str = include_str!("report_html/script.js");
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/script.js");
 
 /// Failures that are shown at once; the rest can be opened.
 const MOST_FAILURES: usize = 12;
@@ -68,17 +69,17 @@ fn head(page: &mut String, summary: &Summary) {
         capital(&verdict),
         time(&summary.started),
         seconds(summary.seconds),
-        text(&summary.ferry),
+        escape(&summary.ferry),
         plural(summary.budget.jobs, "job"),
         small_jobs(&summary.budget),
         plural(summary.budget.threads, "thread"),
         bytes(summary.budget.memory),
-        manifest = text(&summary.manifest),
+        manifest = escape(&summary.manifest),
     );
 }
 
 /// How many jobs run at once where they are small, if those are more.
-fn small_jobs(budget: &Budget) -> String {
+fn small_jobs(budget: &BudgetSummary) -> String {
     let more = budget.small_jobs > budget.jobs;
     if more { format!(" ({} where they are small)", budget.small_jobs) } else { String::new() }
 }
@@ -91,12 +92,12 @@ fn capital(sentence: &str) -> String {
 /// A time for people and for machines: `2026-11-21 17:20:00 UTC`.
 fn time(rfc3339: &str) -> String {
     let shown = rfc3339.replace('T', " ").replace('Z', " UTC");
-    format!("<time datetime=\"{}\">{}</time>", text(rfc3339), text(&shown))
+    format!("<time datetime=\"{}\">{}</time>", escape(rfc3339), escape(&shown))
 }
 
 fn totals(page: &mut String, summary: &Summary) {
     let totals = &summary.totals;
-    page.push_str("<section aria-labelledby=\"totals\">\n<h2 id=\"totals\">Totals</h2>\n");
+    open_section(page, "totals", "Totals");
     shares(page, summary);
     page.push_str("<dl class=\"tiles\">\n");
     let mut tile = |name: &str, value: &str, note: &str| {
@@ -128,7 +129,7 @@ fn totals(page: &mut String, summary: &Summary) {
 /// How many jobs ended how, as a bar and as its key.
 fn shares(page: &mut String, summary: &Summary) {
     let total = summary.jobs.len().max(1) as f64;
-    let there = || State::ALL.into_iter().filter(|state| summary.totals.count(*state) > 0);
+    let there = || JobState::ALL.into_iter().filter(|state| summary.totals.count(*state) > 0);
     page.push_str("<div class=\"shares\" aria-hidden=\"true\">");
     for state in there() {
         let percent = summary.totals.count(state) as f64 * 100.0 / total;
@@ -144,24 +145,21 @@ fn shares(page: &mut String, summary: &Summary) {
 }
 
 /// The state's class in the style sheet.
-fn class(state: State) -> &'static str {
+fn class(state: JobState) -> &'static str {
     match state {
-        State::LeftOut => "left-out",
+        JobState::LeftOut => "left-out",
         state => state.word(),
     }
 }
 
 fn failures(page: &mut String, summary: &Summary) {
     let failed: Vec<(usize, &JobSummary)> =
-        summary.jobs.iter().enumerate().filter(|(_, job)| job.state == State::Failed).collect();
+        summary.jobs.iter().enumerate().filter(|(_, job)| job.state == JobState::Failed).collect();
     if failed.is_empty() {
         return;
     }
-    let _ = writeln!(
-        page,
-        "<section aria-labelledby=\"failures\">\n<h2 id=\"failures\">Failures <span class=\"count\">{}</span></h2>",
-        count(failed.len() as u64)
-    );
+    let number = count(failed.len() as u64);
+    open_section(page, "failures", &format!("Failures <span class=\"count\">{number}</span>"));
     let (shown, rest) = failed.split_at(failed.len().min(MOST_FAILURES));
     for (index, job) in shown {
         failure(page, *index, job);
@@ -182,14 +180,14 @@ fn failure(page: &mut String, index: usize, job: &JobSummary) {
     let _ = write!(
         page,
         "<article class=\"failure\">\n<h3><a href=\"#job-{index}\">{}</a></h3>\n<p class=\"why\">",
-        text(&job.name)
+        escape(&job.name)
     );
     if !failure.kind.is_empty() {
-        let _ = write!(page, "<strong>{}</strong>: ", text(&failure.kind));
+        let _ = write!(page, "<strong>{}</strong>: ", escape(&failure.kind));
     }
-    let _ = write!(page, "{}</p>\n<dl class=\"facts\">\n", text(&failure.message));
+    let _ = write!(page, "{}</p>\n<dl class=\"facts\">\n", escape(&failure.message));
     let mut fact = |name: &str, value: &str| {
-        let _ = writeln!(page, "<div><dt>{}</dt><dd>{}</dd></div>", text(name), text(value));
+        let _ = writeln!(page, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
     };
     failure.details.iter().for_each(|(name, value)| fact(name, value));
     fact("input", &job.input);
@@ -204,7 +202,7 @@ fn failure(page: &mut String, index: usize, job: &JobSummary) {
     }
     page.push_str("</dl>\n");
     if let Some(retry) = &failure.retry {
-        let _ = writeln!(page, "<p class=\"retry\">Try it again: <code>{}</code></p>", text(retry));
+        let _ = writeln!(page, "<p class=\"retry\">Try it again: <code>{}</code></p>", escape(retry));
     }
     page.push_str("</article>\n");
 }
@@ -238,28 +236,28 @@ fn losses(page: &mut String, summary: &Summary) {
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.losses));
+    open_section(page, "losses", "Losses");
     page.push_str(
-        "<section aria-labelledby=\"losses\">\n<h2 id=\"losses\">Losses</h2>\n\
-         <p>What the outputs do not have of their inputs, by reason; the table of jobs has it by job.</p>\n\
-         <div class=\"scroll\" role=\"region\" aria-labelledby=\"losses\" tabindex=\"0\">\n<table>\n\
-         <thead><tr><th scope=\"col\">Kind</th><th scope=\"col\">Why</th><th scope=\"col\" class=\"n\">Losses</th>\
-         <th scope=\"col\" class=\"n\">Jobs</th><th scope=\"col\">Such as</th></tr></thead>\n<tbody>\n",
+        "<p>What the outputs do not have of their inputs, by reason; the table of jobs has it by job.</p>\n",
     );
+    let columns = [("Kind", Text), ("Why", Text), ("Losses", Number), ("Jobs", Number), ("Such as", Text)];
+    open_table(page, "losses", ">", &columns);
     for ((kind, why), group) in groups.iter().take(MOST_LOSSES) {
-        let such =
-            |(job, what): &(&str, &str)| format!("<li>{} <small>in {}</small></li>", text(what), text(job));
+        let such = |(job, what): &(&str, &str)| {
+            format!("<li>{} <small>in {}</small></li>", escape(what), escape(job))
+        };
         let _ = writeln!(
             page,
             "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td><ul class=\"such\">{}</ul></td></tr>",
-            text(kind),
-            text(why),
+            escape(kind),
+            escape(why),
             count(group.losses),
             count(group.jobs),
             group.named.iter().map(such).collect::<String>(),
         );
     }
-    page.push_str("</tbody>\n</table>\n</div>\n");
+    close_table(page);
     if groups.len() > MOST_LOSSES {
         let _ = writeln!(page, "<p>{} more reasons are in report.json.</p>", groups.len() - MOST_LOSSES);
     }
@@ -269,7 +267,7 @@ fn losses(page: &mut String, summary: &Summary) {
 /// Bytes before and after, by formats.
 fn sizes(page: &mut String, summary: &Summary) {
     let mut by_formats: BTreeMap<(&str, &str), (u64, u64, u64)> = BTreeMap::new();
-    for job in summary.jobs.iter().filter(|job| matches!(job.state, State::Done | State::Unchanged)) {
+    for job in summary.jobs.iter().filter(|job| matches!(job.state, JobState::Done | JobState::Unchanged)) {
         let formats = (job.from.as_deref().unwrap_or("?"), job.to.as_deref().unwrap_or("?"));
         let (jobs, before, after) = by_formats.entry(formats).or_default();
         *jobs += 1;
@@ -278,21 +276,25 @@ fn sizes(page: &mut String, summary: &Summary) {
     }
     let Some(widest) = by_formats.values().map(|(_, before, after)| *before.max(after)).max() else { return };
     let widest = widest.max(1) as f64;
-    page.push_str(
-        "<section aria-labelledby=\"sizes\">\n<h2 id=\"sizes\">Sizes before and after</h2>\n\
-         <div class=\"scroll\" role=\"region\" aria-labelledby=\"sizes\" tabindex=\"0\">\n<table class=\"sizes\">\n\
-         <thead><tr><th scope=\"col\">From</th><th scope=\"col\">To</th><th scope=\"col\" class=\"n\">Jobs</th>\
-         <th scope=\"col\" class=\"n\">Before</th><th scope=\"col\" class=\"n\">After</th>\
-         <th scope=\"col\" class=\"n\">Change</th><th scope=\"col\"><span class=\"hidden\">As bars</span></th></tr></thead>\n<tbody>\n",
-    );
+    open_section(page, "sizes", "Sizes before and after");
+    let columns = [
+        ("From", Text),
+        ("To", Text),
+        ("Jobs", Number),
+        ("Before", Number),
+        ("After", Number),
+        ("Change", Number),
+        ("<span class=\"hidden\">As bars</span>", Text),
+    ];
+    open_table(page, "sizes", " class=\"sizes\">", &columns);
     for ((from, to), (jobs, before, after)) in &by_formats {
         let _ = writeln!(
             page,
             "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"bars\" aria-hidden=\"true\">\
              <span class=\"before\" style=\"width:{:.2}%\"></span><span class=\"after\" style=\"width:{:.2}%\"></span></td></tr>",
-            text(from),
-            text(to),
+            escape(from),
+            escape(to),
             count(*jobs),
             bytes(*before),
             bytes(*after),
@@ -301,7 +303,8 @@ fn sizes(page: &mut String, summary: &Summary) {
             *after as f64 * 100.0 / widest,
         );
     }
-    page.push_str("</tbody>\n</table>\n</div>\n</section>\n");
+    close_table(page);
+    page.push_str("</section>\n");
 }
 
 fn change(before: u64, after: u64) -> String {
@@ -319,7 +322,7 @@ fn foot(page: &mut String, summary: &Summary) {
          Outputs against their receipts: <code>ferry verify OUTPUT</code>. \
          With the frameworks' own readers and none of ferry's code: <code>python check.py</code>.</p>\n\
          <p>Written by ferry {}.</p>\n</footer>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
-        text(&summary.ferry),
+        escape(&summary.ferry),
     );
 }
 

@@ -1,13 +1,14 @@
 //! `ferry inspect` of records.
 
-use super::args::Inspect;
-use super::terminal::{self, counted, printable};
+use crate::args::Inspect;
+use crate::terminal::{self, counted, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::RegisteredFormat;
 use tensorferry::engine::read::context::ReadContext;
+use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::schema_file::{column, schema_file, type_and_shape};
@@ -20,11 +21,12 @@ pub(super) fn run(
     format: &RegisteredFormat,
     session: &Session,
 ) -> Result<()> {
-    if command.digest.is_some() || command.part != "." {
+    if command.digest.is_some() || command.reader.part != Part::Whole {
         return Err(Error::usage("--digest and --part are for tensors: this input holds records"));
     }
-    let open =
-        |purpose| rows::open(source, format, &command.reader.options, &ReadContext::new(session, purpose));
+    let open = |purpose| {
+        rows::open(source, format, &command.reader.reader.options, &ReadContext::new(session, purpose))
+    };
     if command.schema {
         let rows = open(Purpose::SHOW)?;
         terminal::report(&rows.losses()?, &session.take_notes(), false);
@@ -38,11 +40,7 @@ pub(super) fn run(
     })?;
     let losses = rows.losses()?;
     terminal::report(&losses, &session.take_notes(), false);
-    if command.json {
-        terminal::print_json(&document(&rows, &survey, &losses))?;
-    } else {
-        terminal::print(&text(&rows, &survey))?;
-    }
+    terminal::answer(command.json, || document(&rows, &survey, &losses), || text(&rows, &survey))?;
     rows.close()
 }
 
@@ -99,12 +97,8 @@ fn extremes(range: &Range) -> Option<(Value, Value)> {
 
 fn text(rows: &Rows<'_>, survey: &Survey) -> String {
     let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{} ({})",
-        printable(&rows.source.entry_path().display().to_string()),
-        rows.format.description.title
-    );
+    let _ =
+        writeln!(text, "{} ({})", terminal::shown(&rows.source.entry_path()), rows.format.description.title);
     let mut files: Vec<&str> = rows.set.splits().iter().map(|split| split.file.as_str()).collect();
     files.dedup();
     let _ = writeln!(
@@ -118,9 +112,9 @@ fn text(rows: &Rows<'_>, survey: &Survey) -> String {
         text.push('\n');
     }
     let names: Vec<String> = survey.columns.iter().map(|column| printable(column.field.name())).collect();
-    let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(60);
+    let width = terminal::width(&names);
     for (found, name) in survey.columns.iter().zip(&names) {
-        let _ = writeln!(text, "  {name:widest$}  {}", facts(found).join(", "));
+        let _ = writeln!(text, "  {name:width$}  {}", facts(found).join(", "));
     }
     text
 }

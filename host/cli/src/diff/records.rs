@@ -1,7 +1,7 @@
 //! `ferry diff` of records.
 
-use super::args::Diff;
-use super::terminal::{self, counted};
+use crate::args::Diff;
+use crate::terminal::{self, counted};
 use serde_json::{Value, json};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::sides::options_of;
@@ -33,11 +33,7 @@ pub(super) fn run(command: &Diff, formats: [&RegisteredFormat; 2], session: &Ses
     terminal::report(&losses, &session.take_notes(), false);
     a.close()?;
     b.close()?;
-    if command.json {
-        terminal::print_json(&document(&found))?;
-    } else {
-        terminal::print(&text(&found))?;
-    }
+    terminal::answer(command.json, || document(&found), || text(&found))?;
     Ok(found.is_equal())
 }
 

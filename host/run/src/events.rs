@@ -1,110 +1,86 @@
-//! Events are what a run tells as it goes: the lines of `--json`, and what progress is drawn from.
+//! Events are what a run reports as it goes: the lines of `--json`, and what progress is drawn from.
 
-use super::summary::{Failure, JobSummary, Totals};
+use crate::report::{Failure, JobSummary, Totals};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Something has happened.
+/// Something that happened in a run. `job` is the job's name where it is a text.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the fields are described by their variant")]
 pub enum Event<'a> {
-    /// A run begins.
-    RunBegan {
-        /// Jobs that it was asked for.
-        jobs: usize,
-        /// Those of them that must run.
-        to_run: usize,
-        /// Bytes of their inputs, as far as that can be told.
-        bytes: u64,
-        /// Its journal.
-        journal: PathBuf,
-    },
-    /// A unit of a data set was looked at, for the data set's schema.
+    /// A run begins: how many jobs were asked for, how many must run, and about how many bytes these read.
+    RunBegan { jobs: usize, to_run: usize, bytes: u64, journal: PathBuf },
+    /// A file group was scanned for its data set's schema: the `scanned`-th of those that have to be.
     Scanned {
-        /// Which.
         #[serde(rename = "name")]
         job: &'a str,
-        /// How many of those that had to be looked at have been.
         scanned: usize,
-        /// All of those.
         of: usize,
     },
     /// Why a job runs, or does not: with `--explain`.
     Decided {
-        /// Which.
         #[serde(rename = "name")]
         job: &'a str,
-        /// Whether it runs.
         runs: bool,
-        /// Why.
         reason: &'a str,
     },
-    /// A job begins, or is tried again.
+    /// A job begins, or is tried again; attempts count from 1.
     JobBegan {
-        /// Which.
         #[serde(rename = "name")]
         job: &'a str,
-        /// From 1.
         attempt: u32,
     },
     /// How many bytes a job will copy.
     JobBytes {
-        /// Which.
         #[serde(rename = "name")]
         job: &'a str,
-        /// So many.
         bytes: u64,
     },
     /// How many bytes it has copied.
     JobMoved {
-        /// Which.
         #[serde(rename = "name")]
         job: &'a str,
-        /// So many.
         bytes: u64,
     },
     /// A job is done.
     JobDone {
-        /// What it came to.
         #[serde(flatten)]
         job: &'a JobSummary,
     },
-    /// A job met a passing fault and is tried again.
+    /// A job met a passing fault and is tried again in so many seconds.
     JobWaits {
-        /// Which.
         #[serde(rename = "name")]
         job: &'a str,
-        /// When.
         seconds: f64,
-        /// Why.
         failure: &'a Failure,
     },
     /// A job failed for good.
     JobFailed {
-        /// What it came to.
         #[serde(flatten)]
         job: &'a JobSummary,
     },
     /// A job was stopped before it was done.
     JobCancelled {
-        /// Which.
         #[serde(rename = "name")]
         job: &'a str,
     },
-    /// A run ends.
+    /// A run ends, after so many seconds.
     RunEnded {
-        /// Sums over the jobs.
         #[serde(flatten)]
         totals: &'a Totals,
-        /// Whether the user ended it.
         interrupted: bool,
-        /// From its begin.
         seconds: f64,
     },
 }
 
-/// Who is told. Called from many threads.
-pub trait Listener: Sync {
+/// Receives the events of a run, from many threads.
+pub trait EventListener: Sync {
     /// Something has happened.
-    fn hear(&self, event: &Event<'_>);
+    fn on_event(&self, event: &Event<'_>);
+}
+
+/// For those who want no events.
+impl EventListener for () {
+    fn on_event(&self, _: &Event<'_>) {}
 }

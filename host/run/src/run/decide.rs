@@ -1,10 +1,7 @@
-//! To decide is to compare a job with what the journal knows and what the disk holds: it must run, or
-//! what it would make is there.
+//! A decision whether a job must run: it compares the job with what the journal knows and the disk holds.
 
-use super::found::listing;
-use super::job::Job;
-use super::journal::{Commit, History};
-use super::protocol::Made;
+use crate::job::Job;
+use crate::journal::{Commit, History, OutputRecord, list_names};
 use std::collections::HashSet;
 use std::path::Path;
 use tensorferry::engine::formats::registry::Registry;
@@ -13,23 +10,25 @@ use tensorferry::engine::publish::commit::recover;
 
 /// Whether a job must run, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It must.
+pub(super) enum Decision {
+    /// It must, for this reason.
     Run(String),
-    /// Its output is there, and is what it would make.
+    /// Its output is there, and is what it would write.
     Unchanged {
         /// Since when.
         at: String,
-        /// Whether the journal does not say yet that it was committed: the run that did it was killed
-        /// between the two.
-        is_news: bool,
+        /// Whether the journal does not say yet that it was committed: the run was killed before it could.
+        lacks_record: bool,
     },
 }
 
-impl Verdict {
+impl Decision {
+    pub(super) fn runs(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+
     /// In words.
-    #[must_use]
-    pub fn reason(&self) -> String {
+    pub(super) fn reason(&self) -> String {
         match self {
             Self::Run(why) => why.clone(),
             Self::Unchanged { at, .. } => format!("unchanged since it was done at {at}"),
@@ -38,11 +37,10 @@ impl Verdict {
 }
 
 /// Decides. `may_finish`: whether a commit that was begun may be finished first, which changes the disk.
-#[must_use]
-pub fn decide(job: &Job, history: &History, registry: &Registry, may_finish: bool) -> Verdict {
+pub(super) fn decide(job: &Job, history: &History, registry: &Registry, may_finish: bool) -> Decision {
     let known = history.of(&job.conversion.output);
     let Some(commit) = known.and_then(|known| known.commit.as_ref()) else {
-        return Verdict::Run(match known.and_then(|known| known.failure.as_ref()) {
+        return Decision::Run(match known.and_then(|known| known.failure.as_ref()) {
             Some(failure) => format!("it failed before: {failure}"),
             None => "it has not been done".to_owned(),
         });
@@ -52,30 +50,31 @@ pub fn decide(job: &Job, history: &History, registry: &Registry, may_finish: boo
         let _ = recover(&commit.made.destination());
     }
     match check(job, commit, registry) {
-        Ok(()) => Verdict::Unchanged { at: commit.at.clone(), is_news: !commit.done },
-        Err(why) if commit.done => Verdict::Run(why),
-        Err(why) => Verdict::Run(format!("an earlier run was ended before it was done: {why}")),
+        Ok(()) => Decision::Unchanged { at: commit.at.clone(), lacks_record: !commit.done },
+        Err(why) if commit.done => Decision::Run(why),
+        Err(why) => Decision::Run(format!("an earlier run was ended before it was done: {why}")),
     }
 }
 
+/// Checks that the output is still what the job would write; the error says what changed.
 fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> {
     if let Some(why) = job.conversion.differs_from(&commit.conversion) {
         return Err(why);
     }
-    let Made { readers, writer, inputs, outputs, listing: names, .. } = &commit.made;
+    let OutputRecord { readers, writer, inputs, outputs, listing: names, .. } = &commit.made;
     readers.iter().chain([writer]).try_for_each(|used| check_revision(used, registry))?;
-    inputs.iter().try_for_each(|placed| placed.check_input())?;
-    outputs.iter().try_for_each(|placed| placed.check_output())?;
+    inputs.iter().try_for_each(|file| file.check_input())?;
+    outputs.iter().try_for_each(|file| file.check_output())?;
     if names.is_some() {
-        let without: HashSet<&Path> = outputs.iter().map(|placed| &*placed.path).collect();
-        if listing(Path::new(&job.conversion.input), &without) != *names {
+        let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
+        if list_names(Path::new(&job.conversion.input), &without) != *names {
             return Err(format!("other files are in {}", job.conversion.input));
         }
     }
     Ok(())
 }
 
-/// A format that is not here any more could not make the output anew: what stands is left.
+/// A format that is not loaded any more could not write the output again: the output stays as it is.
 fn check_revision(used: &UsedFormat, registry: &Registry) -> Result<(), String> {
     let format = registry.formats().iter().find(|format| format.description.id == used.id);
     match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {

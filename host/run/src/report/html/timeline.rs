@@ -1,9 +1,10 @@
-//! The time line: when each job ran, in as many lanes as jobs ran at once, and how many bytes a second
-//! that came to. Drawn as SVG in the page; the table of jobs has the same as numbers.
+//! The time line: when each job ran, in as many lanes as jobs ran at once, and the bytes a second.
+//!
+//! It is drawn as SVG in the page; the table of jobs has the same as numbers.
 
-use super::super::summary::{JobSummary, State, Summary};
+use super::super::{JobState, JobSummary, Summary};
 use super::class;
-use super::text::{plural, text};
+use super::markup::{escape, plural};
 use crate::human::{bytes, seconds};
 use std::fmt::Write;
 
@@ -11,14 +12,14 @@ use std::fmt::Write;
 const WIDTH: f64 = 1000.0;
 const LANE: f64 = 14.0;
 const GAP: f64 = 2.0;
-/// What lanes may take in all: of hundreds of jobs at once, each is thinner.
+/// The height of all lanes at most: of hundreds of jobs at once, each is thinner.
 const MOST_HEIGHT: f64 = 480.0;
 const CURVE: f64 = 90.0;
-/// So many points has the curve.
+/// The points of the curve.
 const STEPS: usize = 100;
 
 /// A job that ran, and when.
-struct Span<'a> {
+struct JobSpan<'a> {
     job: &'a JobSummary,
     start: f64,
     end: f64,
@@ -51,7 +52,7 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
              <title>{}: {}, {}</title></rect>",
             class(span.job.state),
             *lane as f64 * step,
-            text(&span.job.name),
+            escape(&span.job.name),
             span.job.state.word(),
             seconds(span.job.seconds),
         );
@@ -64,14 +65,15 @@ pub(super) fn section(page: &mut String, summary: &Summary) {
 }
 
 /// What ran, by its begin.
-fn spans(summary: &Summary) -> Vec<Span<'_>> {
-    let ran = |job: &&JobSummary| matches!(job.state, State::Done | State::Failed | State::Cancelled);
-    let mut spans: Vec<Span<'_>> = summary.jobs.iter().filter(ran).filter_map(Span::of).collect();
+fn spans(summary: &Summary) -> Vec<JobSpan<'_>> {
+    let ran =
+        |job: &&JobSummary| matches!(job.state, JobState::Done | JobState::Failed | JobState::Cancelled);
+    let mut spans: Vec<JobSpan<'_>> = summary.jobs.iter().filter(ran).filter_map(JobSpan::of).collect();
     spans.sort_by(|a, b| a.start.total_cmp(&b.start));
     spans
 }
 
-impl<'a> Span<'a> {
+impl<'a> JobSpan<'a> {
     fn of(job: &'a JobSummary) -> Option<Self> {
         let start = job.started.filter(|start| start.is_finite() && *start >= 0.0)?;
         let took = if job.seconds.is_finite() { job.seconds.max(0.0) } else { 0.0 };
@@ -80,7 +82,7 @@ impl<'a> Span<'a> {
 }
 
 /// For each span the first lane that is free, and how many lanes there are.
-fn lanes(spans: &[Span<'_>]) -> (Vec<usize>, usize) {
+fn lanes(spans: &[JobSpan<'_>]) -> (Vec<usize>, usize) {
     let mut free_at: Vec<f64> = Vec::new();
     let mut lanes = Vec::with_capacity(spans.len());
     for span in spans {
@@ -137,10 +139,10 @@ fn mark(at: f64, step: f64) -> String {
 }
 
 /// Bytes read in each step of time; a job's are spread evenly over its time.
-fn curve(page: &mut String, spans: &[Span<'_>], total: f64) {
+fn curve(page: &mut String, spans: &[JobSpan<'_>], total: f64) {
     let width = total / STEPS as f64;
     let mut steps = [0.0_f64; STEPS];
-    for span in spans.iter().filter(|span| span.job.state == State::Done) {
+    for span in spans.iter().filter(|span| span.job.state == JobState::Done) {
         let took = (span.end - span.start).max(1e-6);
         for (step, sum) in steps.iter_mut().enumerate() {
             let (from, to) = (step as f64 * width, (step + 1) as f64 * width);
