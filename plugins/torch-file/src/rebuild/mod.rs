@@ -14,7 +14,7 @@ mod quantized;
 mod sparse;
 mod view;
 
-pub use quantized::{Numbers, Quantized, Scheme};
+pub use quantized::{ChannelNumbers, Quantized, Scheme};
 pub use sparse::{Layout, Sparse};
 pub use view::View;
 

@@ -15,9 +15,9 @@ use tensorferry_torch_file::TorchDtype;
 type Fill = fn(&mut dyn CatalogSink) -> Result<()>;
 
 /// A format whose inputs hold what a function says.
-struct Made(Fill);
+struct FunctionFormat(Fill);
 
-impl Format for Made {
+impl Format for FunctionFormat {
     fn describe(&self) -> Description {
         Description { id: OWN_ID.to_owned(), ..Description::default() }
     }
@@ -31,7 +31,7 @@ impl Format for Made {
     }
 }
 
-impl TensorReader for Made {
+impl TensorReader for FunctionFormat {
     fn read(&self, _: &dyn Source, catalog: &mut dyn CatalogSink, _: &dyn Context) -> Result<()> {
         self.0(catalog)
     }
@@ -39,8 +39,8 @@ impl TensorReader for Made {
 
 fn write_to(target: &Target, fill: Fill) -> Result<MemoryOutput> {
     let (source, context) = (MemorySource::file("in", []), MemoryContext::default());
-    let view = MemoryView::read(&Made(fill), &[], &source, &context)?;
-    write(&Made(fill), &[], &view, target, &context)
+    let view = MemoryView::read(&FunctionFormat(fill), &[], &source, &context)?;
+    write(&FunctionFormat(fill), &[], &view, target, &context)
 }
 
 /// The records of what is written, and the layout.
@@ -516,7 +516,7 @@ fn round_trip(format: &str, metadata_losses: usize) {
         c.origin("safetensors")
     };
     let (none, context) = (MemorySource::file("in", []), MemoryContext::default());
-    let before = MemoryView::read(&Made(fill), &[], &none, &context).unwrap();
+    let before = MemoryView::read(&FunctionFormat(fill), &[], &none, &context).unwrap();
     let target = Target::File("model.pt".to_owned());
     let output = write(&crate::Torch, &options, &before, &target, &context).unwrap();
     assert_eq!(losses(&output.layout).len(), metadata_losses, "{format}");
