@@ -1,5 +1,5 @@
-//! An opened object is one of a class that torch refuses, and that holds tensors: a dict of what it held,
-//! under the names that its tensors have. So one object of a script's own does not cost the whole tree.
+//! Unpacks objects of classes that torch refuses and that hold tensors into dicts of what they held, under the
+//! names that their tensors have. So one object of a script's own does not cost the whole tree.
 
 use super::tree::{StateTree, Step};
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use tensorferry_sdk::{Node, NodeId, NodeKind};
 
 /// A key of the dict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum MemberKey {
     /// Of an attribute or an item.
     Node(NodeId, Step),
     /// Of an argument, or of what was appended.
@@ -15,22 +15,22 @@ pub(super) enum Key {
 }
 
 /// A key, what is under it, and the way there.
-pub(super) type Entry = (Key, NodeId, Step);
+pub(super) type Member = (MemberKey, NodeId, Step);
 
 /// What an object held: its arguments by their place, its attributes, items and appended values by
 /// theirs. `None`, if it is no object, or if two of them have one name.
-pub(super) fn entries(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Entry>> {
+pub(super) fn members(tree: &StateTree<'_>, object: NodeId) -> Option<Vec<Member>> {
     let node = tree.node(object).filter(|node| node.kind == NodeKind::OBJECT)?;
-    let mut entries = Vec::new();
+    let mut members = Vec::new();
     for &part in &node.children {
-        add(tree, part, &mut entries)?;
+        add(tree, part, &mut members)?;
     }
     let mut names = HashSet::new();
-    entries.iter().all(|(key, ..)| names.insert(name(tree, *key))).then_some(entries)
+    members.iter().all(|(key, ..)| names.insert(name(tree, *key))).then_some(members)
 }
 
 /// Adds the members of an object's part; a pair of mappings is a state with slots.
-fn add(tree: &StateTree<'_>, part: NodeId, entries: &mut Vec<Entry>) -> Option<()> {
+fn add(tree: &StateTree<'_>, part: NodeId, members: &mut Vec<Member>) -> Option<()> {
     let node = tree.node(part)?;
     let is_attributes =
         |id: &NodeId| tree.node(*id).is_some_and(|node| matches!(node.kind, NodeKind::MAP | NodeKind::NONE));
@@ -38,18 +38,18 @@ fn add(tree: &StateTree<'_>, part: NodeId, entries: &mut Vec<Entry>) -> Option<(
         NodeKind::NONE => {}
         NodeKind::MAP => {
             let of_map = node.entries().enumerate().map(|(index, (key, value))| {
-                (Key::Node(key, (part, 2 * index)), value, (part, 2 * index + 1))
+                (MemberKey::Node(key, (part, 2 * index)), value, (part, 2 * index + 1))
             });
-            entries.extend(of_map);
+            members.extend(of_map);
         }
         NodeKind::TUPLE if node.children.len() == 2 && node.children.iter().all(is_attributes) => {
             for &half in &node.children {
-                add(tree, half, entries)?;
+                add(tree, half, members)?;
             }
         }
         NodeKind::TUPLE | NodeKind::LIST => {
-            let members = node.children.iter().enumerate();
-            entries.extend(members.map(|(index, &value)| (Key::Index(index), value, (part, index))));
+            let values = node.children.iter().enumerate();
+            members.extend(values.map(|(index, &value)| (MemberKey::Index(index), value, (part, index))));
         }
         // A state that is one value has no name of its own.
         _ => return None,
@@ -57,10 +57,10 @@ fn add(tree: &StateTree<'_>, part: NodeId, entries: &mut Vec<Entry>) -> Option<(
     Some(())
 }
 
-fn name(tree: &StateTree<'_>, key: Key) -> String {
+fn name(tree: &StateTree<'_>, key: MemberKey) -> String {
     match key {
-        Key::Index(index) => index.to_string(),
-        Key::Node(id, _) => {
+        MemberKey::Index(index) => index.to_string(),
+        MemberKey::Node(id, _) => {
             let node = tree.node(id);
             let text = node.and_then(Node::as_text).map(str::to_owned);
             let number = || node.and_then(Node::as_int).map(|number| number.to_string());
