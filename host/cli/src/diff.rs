@@ -38,12 +38,12 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     terminal::report(&said.losses, &said.notes, false);
     check_options(&command.options, &[&a, &b])?;
     let (of_a, of_b) = (
-        Stored::new(&a.input, &a.catalog, session, temporary()),
-        Stored::new(&b.input, &b.catalog, session, temporary()),
+        Logical::new(Stored::new(&a.input, &a.catalog, session, temporary())),
+        Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
     );
     let tolerance = (command.atol.is_some() || command.rtol.is_some())
         .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
-    let differences = diff(&Logical::new(&a.catalog, &of_a), &Logical::new(&b.catalog, &of_b), tolerance)?;
+    let differences = diff(&of_a, &of_b, tolerance)?;
     let tensors = a.catalog.tensors().len();
     drop((of_a, of_b));
     a.input.close()?;

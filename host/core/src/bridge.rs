@@ -36,19 +36,6 @@ pub mod whole;
 
 pub use tensors::{Wanted, read};
 
-use crate::read::model::Model;
-use crate::tensors::logical::Logical;
-use crate::write::plan::Planned;
-use tensorferry_sdk::{CatalogView, Dtype, TensorId};
-
 /// What a person should know where a target has taken no strings that were columns.
-#[must_use]
-pub fn advice(models: &[Model<'_>], planned: &[Planned], logical: &[Logical<'_>]) -> Option<String> {
-    let is_lost = models.iter().zip(planned).zip(logical).any(|((model, planned), logical)| {
-        let is_text = |&id: &TensorId| logical.tensor(id).dtype == Dtype::STR;
-        model.input.is_of_records() && planned.layout.omitted().iter().any(is_text)
-    });
-    is_lost.then(|| {
-        "--step tensors:column,strings=bytes carries strings as their bytes and where each ends".to_owned()
-    })
-}
+pub const STRINGS_ADVICE: &str =
+    "--step tensors:column,strings=bytes carries strings as their bytes and where each ends";

@@ -40,12 +40,7 @@ pub struct Look<'a> {
 ///
 /// # Errors
 /// Whatever is wrong with it, or with the part.
-pub fn inspect<'a>(
-    path: &Path,
-    look: Look<'_>,
-    registry: &'a Registry,
-    session: &Session,
-) -> Result<Inspected> {
+pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Session) -> Result<Inspected> {
     let source = FileSource::open(path)?;
     let format = probe(registry, &source, look.from, session)?;
     let context = ReadContext::new(session, look.purpose);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use tensorferry_sdk::{Loss, Result};
 
 /// A model of the input, read.
-pub struct Model<'a> {
+pub struct InputModel<'a> {
     /// The folder that it lies in, relative to the input's; empty for the input itself.
     pub folder: String,
     /// What it holds.
@@ -17,7 +17,7 @@ pub struct Model<'a> {
     pub context: ReadContext<'a>,
 }
 
-impl Model<'_> {
+impl InputModel<'_> {
     /// Where a name of this model lies in the input.
     #[must_use]
     pub fn path_of(&self, name: &str) -> String {
