@@ -288,10 +288,6 @@ pub(crate) struct Steps {
     /// A step, a recipe, or `@` and the path of a file that holds a recipe
     pub(crate) name: Option<String>,
 
-    /// Print the steps that undo this one; of several, in the order in which they undo them
-    #[arg(long, value_name = "SPEC", conflicts_with = "name")]
-    pub(crate) inverse: Vec<String>,
-
     /// One JSON document
     #[arg(long)]
     pub(crate) json: bool,

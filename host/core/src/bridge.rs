@@ -22,6 +22,7 @@
 pub mod chain;
 pub mod column;
 pub mod columns;
+pub mod crossing;
 pub mod each;
 pub mod leaf;
 pub mod names;
@@ -30,25 +31,11 @@ pub mod row_column;
 pub mod row_values;
 pub mod rows;
 pub mod spool;
-pub mod steps;
 pub mod tensors;
 pub mod whole;
 
-pub use tensors::{Wanted, read};
-
-use crate::convert::models::Model;
-use crate::tensors::logical::Logical;
-use crate::write::plan::Planned;
-use tensorferry_sdk::{CatalogView, Dtype, TensorId};
+pub use tensors::{RecordsAsTensors, read};
 
 /// What a person should know where a target has taken no strings that were columns.
-#[must_use]
-pub fn advice(models: &[Model<'_>], planned: &[Planned], logical: &[Logical<'_>]) -> Option<String> {
-    let is_lost = models.iter().zip(planned).zip(logical).any(|((model, planned), logical)| {
-        let is_text = |&id: &TensorId| logical.tensor(id).dtype == Dtype::STR;
-        model.input.is_of_records() && planned.layout.omitted().iter().any(is_text)
-    });
-    is_lost.then(|| {
-        "--step tensors:column,strings=bytes carries strings as their bytes and where each ends".to_owned()
-    })
-}
+pub const STRINGS_ADVICE: &str =
+    "--step tensors:column,strings=bytes carries strings as their bytes and where each ends";

@@ -7,6 +7,7 @@ pub mod records;
 pub mod report;
 pub mod sidecars;
 pub mod sides;
+pub mod steps;
 pub mod tensors;
 pub mod tensors_to_records;
 pub mod watch;

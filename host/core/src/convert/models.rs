@@ -1,14 +1,13 @@
 //! A model is what one reader reads of the input. Most inputs are one; a folder may hold more in its
 //! sub-folders (a pipeline of diffusers has one for each of its parts), and each is converted in place.
 
-use crate::bridge::{
-    self,
-    steps::{Divided, Made},
-};
+use crate::bridge;
+use crate::bridge::crossing::TensorOf;
 use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::sidecars::{MOST_FOLDERS, Weights};
 use crate::convert::sides::{check_sides, options_of};
+use crate::convert::steps::divide::CrossingSteps;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::Identity;
@@ -114,7 +113,7 @@ pub fn read<'a>(
 pub fn of_records<'a>(
     source: &FileSource,
     format: &'a RegisteredFormat,
-    divided: &Divided<Made>,
+    divided: &CrossingSteps<TensorOf>,
     target: &Resolved<'_>,
     request: &Request,
     session: &'a Session,
@@ -125,13 +124,14 @@ pub fn of_records<'a>(
     Options::check(&description.options, Side::Writer, &request.writer_options)?;
     let context = ReadContext::new(session, purpose(&format.description, description))
         .with_new_output(target.is_new_folder());
-    let wanted = bridge::Wanted {
+    let how = bridge::RecordsAsTensors {
         options: &request.reader_options,
-        divided,
+        steps: &divided.records,
+        tensor_of: divided.crossing,
         keeps_metadata: description.capabilities.has(Capabilities::METADATA),
         spill: &target.spill(),
     };
-    let input = bridge::read(source, format, wanted, &context, session)?;
+    let input = bridge::read(source, format, how, &context, session)?;
     Ok(Model { folder: String::new(), input, context })
 }
 

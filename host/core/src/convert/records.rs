@@ -6,6 +6,7 @@ use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::report::Report;
 use crate::convert::sides::check_sides;
+use crate::convert::steps::{on_records, parse};
 use crate::convert::watch::{Ready, Used, Watch};
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::{Identity, Recovered, StagedFile, check_free, recover};
@@ -15,13 +16,13 @@ use crate::read::context::{ReadContext, purpose};
 use crate::read::losses;
 use crate::read::source::FileSource;
 use crate::receipt;
-use crate::records::content::{self, Content};
+use crate::records::checksum::{RowsChecksum, checksum, compared_types};
 use crate::records::digest::{RowHasher, hashed};
 use crate::records::flow::Flow;
 use crate::records::rows::{self, Rows};
-use crate::records::steps::{self, Origin};
+use crate::records::steps::{self, Origin, RecordAction};
 use crate::records::write::{Written, write};
-use crate::steps::{Step, parse};
+use crate::steps::Step;
 use crate::write::target::Resolved;
 use arrow_schema::SchemaRef;
 use std::cell::RefCell;
@@ -48,8 +49,7 @@ pub fn convert(
     let given = &request.reader_options;
     let options =
         request.unit.as_ref().map_or_else(|| given.clone(), |unit| unit.reader_options(format, given));
-    let steps = parse(&request.steps)?;
-    steps::check(&steps)?;
+    let steps = on_records(parse(&request.steps)?)?;
     let recovered = RefCell::default();
     let read = |purpose| {
         let context = ReadContext::new(session, purpose).with_new_output(target.is_new_folder());
@@ -64,7 +64,7 @@ pub fn convert(
     };
     let purpose = purpose(&format.description, &target.format.description);
     // Steps that leave rows unread would leave a guess unproven.
-    if request.dry_run || !steps.iter().all(|step| steps::check_row_wise(step).is_ok()) {
+    if request.dry_run || !steps.iter().all(|step| step.action.is_row_wise()) {
         return read(purpose);
     }
     rows::read_once(purpose, session, read)
@@ -103,7 +103,7 @@ pub trait Flows {
 /// All rows of an input, through steps.
 struct Through<'a> {
     rows: &'a Rows<'a>,
-    steps: &'a [Step],
+    steps: &'a [Step<RecordAction>],
     session: &'a Session,
 }
 
@@ -271,21 +271,21 @@ impl Destined<'_> {
         let written = FileSource::at(stage.path(""), entry);
         let written = rows::open(&written, target.format, &[], &ReadContext::new(session, Purpose::COMPARE))?;
         let sent = schema(flows)?;
-        let (compared, left_out) = content::compared(&sent, &written.set.schema());
+        let (compared, left_out) = compared_types(&sent, &written.set.schema());
         let not_compared =
             |name| format!("column {name:?} was not verified: it is read back as another type");
         notes.extend(left_out.iter().map(not_compared));
         // Rows that are dealt over several files come back in another order.
         let ordered = files.len() == 1;
-        let mut contents = [Content::default(); 2];
+        let mut checksums = [RowsChecksum::default(); 2];
         let back = Through { rows: &written, steps: &[], session };
-        for (content, flows) in contents.iter_mut().zip([flows, &back]) {
+        for (sum, flows) in checksums.iter_mut().zip([flows, &back]) {
             flows.flow(&mut |flow| {
-                *content = content::content(flow, &compared, ordered)?;
+                *sum = checksum(flow, &compared, ordered)?;
                 Ok(())
             })?;
         }
-        let [sent, found] = contents;
+        let [sent, found] = checksums;
         if sent.rows != found.rows {
             let error = Error::verification("what was written has another number of records");
             return Err(error.expected(sent.rows).found(found.rows));

@@ -8,12 +8,13 @@
 
 use super::receipts::draft::{Conversion, TensorDigests, digests_of, draft};
 use super::tensors_to_records;
-use crate::bridge;
+use crate::bridge::STRINGS_ADVICE;
 use crate::context::fault;
 use crate::context::session::Session;
 use crate::convert::models::{self, Model};
 use crate::convert::report::Report;
 use crate::convert::sidecars::{self, Sidecars};
+use crate::convert::steps::{self, divide};
 use crate::convert::watch::{Ready, Used, Watch};
 use crate::formats::probe::probe;
 use crate::formats::registry::Registry;
@@ -26,7 +27,6 @@ use crate::read::source::FileSource;
 use crate::read::unit::Unit;
 use crate::receipt;
 use crate::records::rows::holds_records;
-use crate::steps;
 use crate::steps::adapt::{Selected, select};
 use crate::tensors::cast::tally;
 use crate::tensors::logical::Logical;
@@ -40,7 +40,9 @@ use crate::write::verify::verify;
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
-use tensorferry_sdk::{Content, Context, Entry, Layout, LossKind, Result, Role, Source};
+use tensorferry_sdk::{
+    CatalogView, Content, Context, Dtype, Entry, Layout, LossKind, Result, Role, Source, TensorId,
+};
 
 /// What the user asked for.
 #[derive(Debug, Clone, Default)]
@@ -111,18 +113,20 @@ pub fn convert(
             return super::records::convert(&source, format, &target, request, registry, session, watch);
         }
         Ok(format) if holds_records(&format.description) => {
-            let divided = bridge::steps::to_tensors(steps)?;
+            let divided = divide::to_tensors(steps)?;
             (vec![models::of_records(&source, format, &divided, &target, request, session)?], divided.tensors)
         }
         // Whatever probing finds wrong, reading says of the models that there are.
         probed if writes_records => {
-            let divided = bridge::steps::to_records(steps)?;
+            let divided = divide::to_records(steps)?;
             let models = models::read(&source, probed, registry, &target, request, session)?;
             let asked =
                 tensors_to_records::Asked { request, divided: &divided, folder: &folder, target: &target };
             return tensors_to_records::convert(models, &asked, registry, session, watch, started);
         }
-        probed => (models::read(&source, probed, registry, &target, request, session)?, steps),
+        probed => {
+            (models::read(&source, probed, registry, &target, request, session)?, steps::on_tensors(steps)?)
+        }
     };
     let selected: Vec<Selected> = models
         .iter()
@@ -153,7 +157,7 @@ pub fn convert(
     let mut report = Report::new(request, &target, lost, &logical, &layouts);
     report.notes.extend(selected.iter().flat_map(|selected| selected.notes.iter().cloned()));
     report.notes.extend_from_slice(sidecars.notes());
-    report.notes.extend(bridge::advice(&models, &planned, &logical));
+    report.notes.extend(strings_advice(&models, &planned, &logical));
     report.readers = Used::all(models.iter().map(|model| model.input.format));
     losses::check(&report.losses, request.strict, &request.allowed)?;
     if request.dry_run {
@@ -231,6 +235,16 @@ pub fn convert(
     })?;
     let committed = stage.commit(&staged, request.commit)?;
     Ok(report.done(&lens, committed, started, session))
+}
+
+/// What a person should know where a target has taken no strings that were columns.
+fn strings_advice(models: &[Model<'_>], planned: &[Planned], logical: &[Logical<'_>]) -> Option<String> {
+    let mut all = models.iter().zip(planned).zip(logical);
+    let are_lost = all.any(|((model, planned), logical)| {
+        let is_text = |&id: &TensorId| logical.tensor(id).dtype == Dtype::STR;
+        model.input.is_of_records() && planned.layout.omitted().iter().any(is_text)
+    });
+    are_lost.then(|| STRINGS_ADVICE.to_owned())
 }
 
 fn create_files(stage: &Stage, layout: &Layout) -> Result<Vec<File>> {

@@ -1,21 +1,23 @@
 //! A conversion of tensors to records: models that have been read become a flow, and that is written.
 
 use crate::bridge::columns::{Columns, KEY};
+use crate::bridge::crossing::RecordOf;
 use crate::bridge::each::EachTensor;
 use crate::bridge::rows::EachRow;
-use crate::bridge::steps::{Divided, Each};
 use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::models::Model;
 use crate::convert::records::{Destined, Flows};
 use crate::convert::report::Report;
 use crate::convert::sidecars;
+use crate::convert::steps::divide::CrossingSteps;
 use crate::convert::watch::{Used, Watch};
 use crate::formats::registry::Registry;
 use crate::publish::commit::Identity;
 use crate::read::source::FileSource;
 use crate::records::flow::Flow;
-use crate::records::steps::{self, Beginning, Origin};
+use crate::records::steps::{self, FlowSource, Origin, RecordAction};
+use crate::steps::Step;
 use crate::steps::adapt::{Selected, select};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
@@ -30,7 +32,7 @@ pub struct Asked<'a> {
     /// What the user asked for.
     pub request: &'a Request,
     /// The steps, and what becomes a record.
-    pub divided: &'a Divided<Each>,
+    pub divided: &'a CrossingSteps<RecordOf>,
     /// The input's folder.
     pub folder: &'a Path,
     /// What is written where.
@@ -69,14 +71,14 @@ pub fn convert(
     let stored = Stored::new(&model.input, &catalog, session, target.spill());
     let logical = Logical::new(&catalog, &stored);
     lost.extend(of_ties(&logical));
-    let made = match divided.crossing {
-        Each::Row => {
+    let (records, flow): (u64, Box<dyn FlowSource + '_>) = match divided.crossing {
+        RecordOf::Row => {
             let rows = EachRow::new(&logical, &kept)?;
-            (Some(rows.records()), Box::new(rows) as Box<dyn Beginning + '_>)
+            (rows.records(), Box::new(rows))
         }
-        Each::Tensor => {
+        RecordOf::Tensor => {
             let tensors = EachTensor::new(&logical)?;
-            (Some(tensors.records()), Box::new(tensors) as Box<dyn Beginning + '_>)
+            (tensors.records(), Box::new(tensors))
         }
     };
     let one = std::slice::from_ref(&model);
@@ -87,13 +89,13 @@ pub fn convert(
     sidecars.notes().iter().for_each(|note| session.note(note));
     let bytes = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
     let through =
-        Through { model: &model, made: &*made.1, rows: made.0, steps: &divided.records, lost, session };
+        TensorRecords { model: &model, flow: &*flow, records, steps: &divided.records, lost, session };
     let recovered = RefCell::default();
     let destined =
         Destined { target, request, registry, context: &model.context, session, recovered: &recovered };
     let report = destined.write(&through, bytes, watch, started)?;
     drop(through);
-    drop(made);
+    drop(flow);
     drop(logical);
     drop(stored);
     model.close()?;
@@ -111,19 +113,19 @@ fn of_ties(logical: &Logical<'_>) -> Vec<Loss> {
 }
 
 /// What tensors have become, through steps on records.
-struct Through<'a> {
+struct TensorRecords<'a> {
     model: &'a Model<'a>,
-    made: &'a dyn Beginning,
-    rows: Option<u64>,
-    steps: &'a [crate::steps::Step],
+    flow: &'a dyn FlowSource,
+    records: u64,
+    steps: &'a [Step<RecordAction>],
     lost: Vec<Loss>,
     session: &'a Session,
 }
 
-impl Flows for Through<'_> {
+impl Flows for TensorRecords<'_> {
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()> {
         std::thread::scope(|scope| {
-            body(&mut *steps::make(scope, Origin::Made(self.made), self.steps, self.session)?)
+            body(&mut *steps::make(scope, Origin::Other(self.flow), self.steps, self.session)?)
         })
     }
 
@@ -132,7 +134,7 @@ impl Flows for Through<'_> {
     }
 
     fn rows(&self) -> Option<u64> {
-        steps::count(self.steps, self.rows)
+        steps::count(self.steps, Some(self.records))
     }
 
     fn losses(&self) -> Vec<Loss> {

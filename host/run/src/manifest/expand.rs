@@ -13,8 +13,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
+use tensorferry::engine::convert::steps::parse;
 use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
-use tensorferry::engine::steps;
 use tensorferry::engine::write::target;
 use tensorferry_sdk::{Entry, LossKind, OptionKind, OptionSpec, Options, Side};
 use toml::Spanned;
@@ -250,7 +250,7 @@ impl Expansion<'_> {
             }
         }
         for step in settings.steps.iter().flatten() {
-            if let Err(error) = steps::parse(std::slice::from_ref(&step.get_ref().0)) {
+            if let Err(error) = parse(std::slice::from_ref(&step.get_ref().0)) {
                 let message = error.message();
                 let message = message.strip_prefix("step 1 ").unwrap_or(message);
                 self.mistakes.add(&step.span(), format!("the step {message}"), None);

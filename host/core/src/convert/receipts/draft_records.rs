@@ -9,11 +9,12 @@ use crate::convert::watch::Used;
 use crate::formats::registry::Registry;
 use crate::publish::stage::Stage;
 use crate::read::source::FileSource;
+use crate::receipt::rows::rows_digest;
 use crate::receipt::{
     ColumnRecord, FileRecord, Files, FormatRecord, InputRecord, LentRecord, Receipt, RecordsRecord,
     RowsRecord,
 };
-use crate::records::digest::{FileRows, RowHasher, content, word};
+use crate::records::digest::{FileRows, RowHasher, word};
 use crate::records::schema_file::type_and_shape;
 use crate::tensors::stored::hex;
 use crate::write::target::Resolved;
@@ -112,7 +113,7 @@ fn records(conversion: &RowsConversion<'_>) -> RecordsRecord {
     RecordsRecord {
         from: from(registry, readers),
         rows: found.iter().map(|of| of.rows).sum(),
-        content: hex(&content(digests)),
+        content: hex(&rows_digest(digests)),
         columns: schema.fields().iter().map(column).collect(),
         files: files.iter().zip(&found).map(of_file).collect(),
     }
