@@ -7,7 +7,7 @@ use crate::convert::report::Report;
 use crate::convert::sides::check_sides;
 use crate::formats::registry::RegisteredFormat;
 use crate::records::rows;
-use crate::records::steps;
+use crate::records::steps::RecordAction;
 use crate::steps::Step;
 use tensorferry_sdk::Result;
 
@@ -18,11 +18,10 @@ use tensorferry_sdk::Result;
 pub(crate) fn convert(
     context: &ConversionContext<'_>,
     format: &RegisteredFormat,
-    steps: &[Step],
+    steps: &[Step<RecordAction>],
 ) -> Result<Report> {
     let (request, session) = (context.request, context.session);
     check_sides(request, &format.description, &context.target.format.description)?;
-    steps::check(steps)?;
     let given = &request.input.options;
     let unit = request.input.unit.as_ref();
     let options = unit.map_or_else(|| given.clone(), |unit| unit.reader_options(format, given));
@@ -36,7 +35,7 @@ pub(crate) fn convert(
     };
     let purpose = context.purpose(format);
     // Steps that leave rows unread would leave a guess unproven.
-    if request.dry_run || !steps.iter().all(|step| steps::check_row_wise(step).is_ok()) {
+    if request.dry_run || !steps.iter().all(|step| step.action.is_row_wise()) {
         return read(purpose);
     }
     rows::read_once(purpose, session, read)

@@ -9,7 +9,7 @@ use crate::manifest::types::Settings;
 use std::ops::Range;
 use std::path::Path;
 use tensorferry::engine::formats::registry::RegisteredFormat;
-use tensorferry::engine::steps;
+use tensorferry::engine::convert::steps;
 use tensorferry::engine::write::target;
 use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 use toml::Spanned;
