@@ -71,7 +71,7 @@ mod stages {
     use super::*;
     use std::cell::RefCell;
     use std::collections::BTreeSet;
-    use tensorferry_host::fault::STAGES;
+    use tensorferry::engine::context::fault::STAGES;
     use tensorferry_tests::Outcome;
     use tensorferry_tests::ferry::run;
 

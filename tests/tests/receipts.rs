@@ -471,7 +471,7 @@ fn killed_at_every_stage_of_the_commit() {
         ("work/out/", &["--to", "torch"]),
     ] {
         for with_old in [false, true] {
-            for stage in tensorferry_host::fault::STAGES {
+            for stage in tensorferry::engine::context::fault::STAGES {
                 for time in 1..=3 {
                     let folder = tempdir().unwrap();
                     let at = |name: &str| folder.path().join(name);

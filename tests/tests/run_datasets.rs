@@ -220,7 +220,7 @@ fn killed_at_random_moments() {
 #[cfg(debug_assertions)]
 #[test]
 fn killed_at_every_stage() {
-    use tensorferry_host::fault::{RUN_STAGES, STAGES};
+    use tensorferry::engine::context::fault::{RUN_STAGES, STAGES};
     let zoo = dataset();
     let mut reached = Vec::new();
     for stage in RUN_STAGES.iter().chain(&STAGES) {

@@ -136,7 +136,7 @@ fn killed_at_random_moments() {
 #[cfg(debug_assertions)]
 #[test]
 fn killed_at_every_stage() {
-    use tensorferry_host::fault::{RUN_STAGES, STAGES};
+    use tensorferry::engine::context::fault::{RUN_STAGES, STAGES};
     let scene = Scene::new(3, 0, 0);
     let mut reached = 0;
     for stage in RUN_STAGES.iter().chain(&STAGES) {

@@ -18,7 +18,7 @@ use line_range::LineRange;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
-use tensorferry_sdk::{Context, Entry, Error, Limits, Loss, Options, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Options, Result, Source};
 
 /// Reads files and folders of files.
 pub(crate) struct Reader(ReadOptions);
@@ -30,22 +30,28 @@ impl Reader {
 }
 
 impl RecordReader for Reader {
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
         let mut ranges = Vec::new();
         for name in file_names(source.as_ref())? {
             context.check_cancelled()?;
             ranges.extend(line_range::of_file(&source, &name, context.limits())?);
         }
-        let (schema, losses) = match &self.0.schema {
-            Some(path) => (schema_file::read(path, context)?, Vec::new()),
+        let schema = match &self.0.schema {
+            Some(path) => schema_file::read(path, context)?,
             None => {
                 let inferred = infer::infer(&mut ranges, self.0.infer, context)?;
-                (inferred.schema, inferred.losses)
+                inferred.losses.into_iter().try_for_each(|loss| losses.loss(loss))?;
+                inferred.schema
             }
         };
         let splits = ranges.iter().map(LineRange::split).collect();
         let (is_given, limits) = (self.0.schema.is_some(), context.limits().clone());
-        Ok(Box::new(Set { schema, is_given, losses, ranges, splits, limits }))
+        Ok(Box::new(Set { schema, is_given, ranges, splits, limits }))
     }
 }
 
@@ -53,7 +59,6 @@ struct Set {
     schema: SchemaRef,
     /// Whether the user gave it: then other keys are left out, and no loss.
     is_given: bool,
-    losses: Vec<Loss>,
     ranges: Vec<LineRange>,
     splits: Vec<Split>,
     limits: Limits,
@@ -73,10 +78,6 @@ impl RecordSet for Set {
         // A key that the schema lacks would be lost; one that nobody asked for is not.
         let is_strict = !self.is_given && request.columns.is_none();
         stream::open(range, &self.schema, request, is_strict, &self.limits)
-    }
-
-    fn losses(&self) -> Vec<Loss> {
-        self.losses.clone()
     }
 }
 

@@ -19,13 +19,18 @@ use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
-use tensorferry_sdk::{Context, Entry, Error, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, LossSink, Result, Source};
 
 /// Reads files and folders of files.
 pub(crate) struct Reader;
 
 impl RecordReader for Reader {
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        _losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
         let mut files = Vec::new();
         let members = members(source.as_ref(), context)?;
         for DataFile { name, .. } in &members {

@@ -15,8 +15,8 @@ use parquet::file::properties::WriterProperties;
 use stored::StoredSchema;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Encoded, Group, PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Error, Loss, Options, Result, Target};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -33,9 +33,11 @@ impl RecordWriter for Writer {
         schema: &SchemaRef,
         _rows: Option<u64>,
         target: &Target,
+        losses: &mut dyn LossSink,
         _context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
-        let (stored, losses) = stored::stored(schema)?;
+        let (stored, lost) = stored::stored(schema)?;
+        lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         let properties = encode::properties(&stored, &self.0)?;
         let empty = encode::empty_file(&stored, &properties)?;
         let dense = match (self.0.compression, self.0.dictionary) {
@@ -51,7 +53,6 @@ impl RecordWriter for Writer {
             stored,
             properties,
             empty,
-            losses,
         }))
     }
 }
@@ -65,7 +66,6 @@ struct Plan {
     dense: Option<DenseWriter>,
     /// What the footer of a file without rows says.
     empty: ParquetMetaData,
-    losses: Vec<Loss>,
 }
 
 impl RecordPlan for Plan {
@@ -77,21 +77,21 @@ impl RecordPlan for Plan {
         self.group
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        self.losses.clone()
-    }
-
     fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
         output.write(MAGIC)
     }
 
-    fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+    fn encode(
+        &self,
+        _file: usize,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        _losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
         if self.stored.schema.fields().is_empty() && batches.iter().any(|batch| batch.num_rows() > 0) {
             return Err(Error::unsupported("rows without columns: nothing of them would be in the file"));
         }
-        let note =
-            encode::row_group(&self.stored, &self.properties, self.dense, &self.empty, batches, output)?;
-        Ok(Encoded { note, losses: Vec::new() })
+        encode::row_group(&self.stored, &self.properties, self.dense, &self.empty, batches, output)
     }
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {

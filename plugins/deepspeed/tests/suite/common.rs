@@ -1,7 +1,7 @@
 //! Checkpoints built by hand, and read through the in-memory host.
 
-use ferry_deepspeed::DeepSpeed;
 use std::collections::BTreeMap;
+use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Entry, MemoryContext, MemorySource, Result};
 

@@ -1,7 +1,7 @@
 //! The SDK's conformance suite over the stages.
 
 use crate::common::Run;
-use ferry_deepspeed::DeepSpeed;
+use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{Sample, check};
 

@@ -1,9 +1,9 @@
 //! Checkpoints that DeepSpeed's engine wrote: what its own `zero_to_fp32.py` gives, to the byte.
 
 use crate::common::Files;
-use ferry_deepspeed::DeepSpeed;
 use sha2::{Digest, Sha256};
 use std::path::Path;
+use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::MemoryContext;
 use tensorferry_sdk::memory::MemoryView;
 

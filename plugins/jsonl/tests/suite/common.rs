@@ -1,19 +1,15 @@
 //! Rows read and written by the format in memory, the way a host does it.
 
-use ferry_jsonl::JsonLines;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tensorferry_jsonl::JsonLines;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
-use tensorferry_sdk::memory::records;
+use tensorferry_sdk::memory::records::{self, Opened};
 use tensorferry_sdk::records::{Batches, RecordSet};
 use tensorferry_sdk::{Limits, Loss, MemoryContext, MemorySource, Result, Source, Target};
 
 /// Opens a source under these options of the reader.
-pub(crate) fn open(
-    source: impl Source + 'static,
-    given: &[(&str, &str)],
-    limits: Limits,
-) -> Result<Box<dyn RecordSet>> {
+pub(crate) fn open(source: impl Source + 'static, given: &[(&str, &str)], limits: Limits) -> Result<Opened> {
     open_beside(source, given, &MemoryContext::new(limits))
 }
 
@@ -22,7 +18,7 @@ pub(crate) fn open_beside(
     source: impl Source + 'static,
     given: &[(&str, &str)],
     context: &MemoryContext,
-) -> Result<Box<dyn RecordSet>> {
+) -> Result<Opened> {
     records::open(&JsonLines, &pairs(given), Arc::new(source), context)
 }
 
@@ -34,7 +30,7 @@ pub(crate) fn batches(set: &dyn RecordSet, request: &Batches) -> Result<Vec<Reco
 /// The one batch of a short text.
 pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
     let set = open(MemorySource::file("in.jsonl", text.as_ref()), &[], Limits::default())?;
-    let mut all = batches(set.as_ref(), &Batches::default())?;
+    let mut all = batches(&*set, &Batches::default())?;
     assert_eq!(all.len(), 1);
     Ok(all.remove(0))
 }
@@ -42,7 +38,7 @@ pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
 /// The message with which a text is refused, when it is opened or when it is read.
 pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)]) -> String {
     let read = open(MemorySource::file("in.jsonl", text.as_ref()), given, Limits::default())
-        .and_then(|set| batches(set.as_ref(), &Batches::default()));
+        .and_then(|set| batches(&*set, &Batches::default()));
     read.unwrap_err().to_string()
 }
 

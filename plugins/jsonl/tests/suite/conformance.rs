@@ -1,7 +1,7 @@
 //! The SDK's conformance suite.
 
-use ferry_jsonl::JsonLines;
 use std::collections::BTreeMap;
+use tensorferry_jsonl::JsonLines;
 use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::{Entry, Side};
 

@@ -62,7 +62,7 @@ fn an_integer_that_a_float_does_not_hold_is_a_loss() {
         &[],
         Limits::default(),
     );
-    let losses = set.unwrap().losses();
+    let losses = set.unwrap().losses().unwrap();
     assert_eq!((losses.len(), losses[0].kind, losses[0].what.as_str()), (1, LossKind::Precision, "a.x"));
 }
 
@@ -121,11 +121,11 @@ fn a_batch_is_about_as_long_as_is_asked_for() {
     let set =
         open(MemorySource::file("in.jsonl", "{\"a\":1}\n".repeat(1000)), &[], Limits::default()).unwrap();
     let request = Batches { bytes: 80, ..Batches::default() };
-    let all = batches(set.as_ref(), &request).unwrap();
+    let all = batches(&*set, &request).unwrap();
     assert!(all.iter().all(|batch| batch.num_rows() <= 10), "{}", all.len());
     assert_eq!(all.iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
     let none = Batches { columns: Some(Vec::new()), ..Batches::default() };
-    let all = batches(set.as_ref(), &none).unwrap();
+    let all = batches(&*set, &none).unwrap();
     assert_eq!((all[0].num_columns(), all.iter().map(RecordBatch::num_rows).sum::<usize>()), (0, 1000));
 }
 
@@ -142,7 +142,7 @@ fn compressed_files_are_read_as_one() {
         [("a.jsonl.gz", twice, 4), ("a.jsonl", gzip.clone(), 2), ("a.jsonl.zst", zstd, 2)]
     {
         let set = open(MemorySource::file(name, bytes), &[], Limits::default()).unwrap();
-        let rows = batches(set.as_ref(), &Batches::default()).unwrap();
+        let rows = batches(&*set, &Batches::default()).unwrap();
         assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), count, "{name}");
     }
     for len in 4..gzip.len() {
@@ -164,7 +164,7 @@ fn a_folder_is_one_table() {
     let set = open(MemorySource::new(Entry::Folder, files), &[], Limits::default()).unwrap();
     let names: Vec<_> = set.splits().iter().map(|split| split.file.clone()).collect();
     assert_eq!(names, ["a.jsonl", "b.ndjson"]);
-    let rows = batches(set.as_ref(), &Batches::default()).unwrap();
+    let rows = batches(&*set, &Batches::default()).unwrap();
     assert_eq!(rows[0].schema(), rows[1].schema());
     assert_eq!(rows[0].num_columns(), 2);
 }
@@ -233,7 +233,7 @@ fn a_schema_says_what_is_read() {
         let mut context = MemoryContext::default();
         context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
         let set = open_beside(MemorySource::file("in.jsonl", text), &[("schema", "schema.json")], &context)?;
-        batches(set.as_ref(), &Batches::default())
+        batches(&*set, &Batches::default())
     };
     let rows = with_schema(
         r#"{"bin": "/wBh", "at": "1970-01-01T00:00:00.001Z", "box": [1, "NaN"], "price": 1.25, "other": {}}
@@ -276,9 +276,9 @@ fn limits_hold() {
 #[test]
 fn an_empty_file_has_no_rows() {
     let set = open(MemorySource::file("in.jsonl", ""), &[], Limits::default()).unwrap();
-    assert_eq!(batches(set.as_ref(), &Batches::default()).unwrap(), []);
+    assert_eq!(batches(&*set, &Batches::default()).unwrap(), []);
     let set = open(MemorySource::file("in.jsonl", "\n\n"), &[], Limits::default()).unwrap();
-    assert_eq!(batches(set.as_ref(), &Batches::default()).unwrap(), []);
+    assert_eq!(batches(&*set, &Batches::default()).unwrap(), []);
     let rows = read("{}\n{}\n").unwrap();
     assert_eq!((rows.num_rows(), rows.num_columns()), (2, 0));
 }

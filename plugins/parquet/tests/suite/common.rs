@@ -1,10 +1,10 @@
 //! Rows read and written by the format in memory, the way a host does it.
 
-use ferry_parquet::Parquet;
 use std::sync::Arc;
+use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::memory::records::{self, RecordOutput};
+use tensorferry_sdk::memory::records::{self, Opened, RecordOutput};
 use tensorferry_sdk::records::{Batches, RecordSet};
 use tensorferry_sdk::{Entry, Limits, MemoryContext, MemorySource, Result, Source, Target};
 
@@ -28,7 +28,7 @@ pub(crate) fn file(pieces: &[RecordBatch], options: &[(&str, &str)]) -> Vec<u8> 
 }
 
 /// Opens a source.
-pub(crate) fn open(source: impl Source + 'static, limits: Limits) -> Result<Box<dyn RecordSet>> {
+pub(crate) fn open(source: impl Source + 'static, limits: Limits) -> Result<Opened> {
     records::open(&Parquet, &[], Arc::new(source), &MemoryContext::new(limits))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<RecordBatch>> {
 
 /// All rows of a file, under these limits.
 pub(crate) fn read_within(bytes: &[u8], limits: Limits) -> Result<Vec<RecordBatch>> {
-    batches(open(MemorySource::file("in.parquet", bytes), limits)?.as_ref(), &Batches::default())
+    batches(&*open(MemorySource::file("in.parquet", bytes), limits)?, &Batches::default())
 }
 
 /// A folder of these files.

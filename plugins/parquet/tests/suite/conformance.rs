@@ -1,9 +1,9 @@
 //! The SDK's conformance suite.
 
 use crate::common::{file, rows};
-use ferry_parquet::Parquet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::{Entry, Side};

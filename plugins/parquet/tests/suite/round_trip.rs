@@ -1,8 +1,8 @@
 //! What is written is read again, whatever the codec, the pieces and the batches.
 
 use crate::common::{batches, file, folder, open, read, rows, write};
-use ferry_parquet::Parquet;
 use std::sync::Arc;
+use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::builder::{
     Float32Builder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder, StringDictionaryBuilder,
 };
@@ -117,7 +117,7 @@ fn a_split_is_a_row_group() {
     assert!(end < bytes.len() as u64);
     let within = |rows, bytes| {
         let request = Batches { columns: None, rows, bytes };
-        batches(set.as_ref(), &request).unwrap()
+        batches(&*set, &request).unwrap()
     };
     assert_eq!(
         within(100, 1 << 20).iter().map(RecordBatch::num_rows).collect::<Vec<_>>(),
@@ -135,7 +135,7 @@ fn only_what_is_asked_for_is_read() {
     let set = open(MemorySource::file("in.parquet", &bytes[..]), Limits::default()).unwrap();
     let with = |columns: &[usize]| {
         let request = Batches { columns: Some(columns.to_vec()), ..Batches::default() };
-        batches(set.as_ref(), &request).unwrap()
+        batches(&*set, &request).unwrap()
     };
     assert_eq!(with(&[1]), [all.project(&[1]).unwrap()]);
     assert_eq!(with(&[0, 1]), std::slice::from_ref(&all));
@@ -170,7 +170,7 @@ fn shards_are_read_as_one() {
     // Summaries and hidden files are none of the data.
     files.extend([("_metadata", &b"x"[..]), ("_a.parquet", b"x"), (".b.parquet", b"x"), ("README.md", b"x")]);
     let set = open(folder(&files), Limits::default()).unwrap();
-    let back = batches(set.as_ref(), &Batches::default()).unwrap();
+    let back = batches(&*set, &Batches::default()).unwrap();
     assert_eq!(back, [all.slice(0, 4), all.slice(8, 2), all.slice(4, 4)]);
 }
 
@@ -216,7 +216,7 @@ fn the_same_columns_under_another_arrow_type_are_read_as_the_first() {
     let second = file(&[rows(vec![("s", large)])], &[]);
     let set = open(folder(&[("a.parquet", &first), ("b.parquet", &second)]), Limits::default()).unwrap();
     assert_eq!(set.schema().field(0), &Field::new("s", DataType::Utf8, true));
-    let back = batches(set.as_ref(), &Batches::default()).unwrap();
+    let back = batches(&*set, &Batches::default()).unwrap();
     assert_eq!(back[1].column(0).as_ref(), &StringArray::from(vec!["b"]) as &dyn Array);
 }
 
@@ -233,7 +233,7 @@ fn folders_say_columns() {
     let reader = Parquet.record_reader(&Options::defaults(&[], Side::Reader)).unwrap();
     let others = [("other/a.parquet", &b"not read"[..]), ("_hidden=1/a.parquet", b"not read")];
     let all: Vec<_> = files.iter().chain(&others).copied().collect();
-    let set = reader.open(Arc::new(folder(&all)), &context).unwrap();
+    let set = reader.open(Arc::new(folder(&all)), &mut Vec::new(), &context).unwrap();
     assert!(context.notes().concat().contains("[\"other\"]"), "{:?}", context.notes());
     let types: Vec<_> =
         set.schema().fields().iter().map(|f| (f.name().clone(), f.data_type().clone())).collect();
@@ -241,7 +241,7 @@ fn folders_say_columns() {
     assert_eq!(types, expected.map(|(name, data_type)| (name.to_owned(), data_type)));
     let request = Batches { columns: Some(vec![0, 1, 2]), ..Batches::default() };
     for request in [request, Batches::default()] {
-        let shown: Vec<String> = batches(set.as_ref(), &request)
+        let shown: Vec<String> = batches(&*set, &request)
             .unwrap()
             .iter()
             .map(|batch| {
@@ -255,7 +255,7 @@ fn folders_say_columns() {
         // In the order of the paths.
         assert_eq!(shown, ["2 Some(-2) None", "1 Some(1) Some(\"x\")", "3 None None"]);
     }
-    let one = batches(set.as_ref(), &Batches { columns: Some(vec![1]), ..Batches::default() }).unwrap();
+    let one = batches(&*set, &Batches { columns: Some(vec![1]), ..Batches::default() }).unwrap();
     assert_eq!(
         one.iter().map(|batch| (batch.num_columns(), batch.num_rows())).collect::<Vec<_>>(),
         [(1, 2); 3]

@@ -1,7 +1,7 @@
 //! Sources made of bytes, read and written by the format in memory.
 
-use ferry_safetensors::Safetensors;
 use std::collections::BTreeMap;
+use tensorferry_safetensors::Safetensors;
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{CatalogView, Entry, MemoryContext, MemorySource, Result, Source, Target};
 

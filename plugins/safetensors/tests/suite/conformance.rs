@@ -1,8 +1,8 @@
 //! The SDK's conformance suite over this format.
 
 use crate::common::{bytes_file, file};
-use ferry_safetensors::Safetensors;
 use std::collections::BTreeMap;
+use tensorferry_safetensors::Safetensors;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{Sample, check};
 

@@ -33,7 +33,9 @@ fn a_file_cut_anywhere_is_malformed() {
 fn assert_no_laxer_than_the_library(bytes: &[u8]) {
     let source = MemorySource::file("m.safetensors", bytes);
     let context = MemoryContext::default();
-    let Ok(view) = MemoryView::read(&ferry_safetensors::Safetensors, &[], &source, &context) else { return };
+    let Ok(view) = MemoryView::read(&tensorferry_safetensors::Safetensors, &[], &source, &context) else {
+        return;
+    };
     let library = SafeTensors::deserialize(bytes).unwrap();
     let expected: BTreeMap<_, _> = library
         .iter()
@@ -89,7 +91,7 @@ fn limits_hold() {
         set(&mut limits);
         let source = MemorySource::file("m.safetensors", bytes);
         let context = MemoryContext::new(limits);
-        MemoryView::read(&ferry_safetensors::Safetensors, &[], &source, &context).map(drop)
+        MemoryView::read(&tensorferry_safetensors::Safetensors, &[], &source, &context).map(drop)
     };
     let limited = |bytes, set| assert_eq!(read(bytes, set).unwrap_err().kind(), ErrorKind::Limit);
     limited(good(), |limits| limits.header_bytes = 100);

@@ -4,8 +4,7 @@ use crate::common::{bytes_file, contents, convert, folder, refusal, reopen, with
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::{MemoryOutput, MemoryView};
 use tensorferry_sdk::{
-    CatalogSink, Context, Description, Dtype, Entry, Format, LossKind, MemoryContext, MemorySource, Options,
-    Result, Role, Source, Storage, Target, TensorReader,
+    CatalogSink, Dtype, Entry, LossKind, MemoryContext, MemorySource, Result, Role, Storage, Target,
 };
 
 const INDEX: &str = "model.safetensors.index.json";
@@ -176,25 +175,7 @@ fn ties_live_in_sets() {
     assert_eq!(with_view(&set, |view, _| contents(view).len()).unwrap(), 2);
 }
 
-/// A format whose reader makes a catalog by hand, as other formats would.
-struct Made(fn(&mut dyn CatalogSink) -> Result<()>);
-
-impl Format for Made {
-    fn describe(&self) -> Description {
-        Description { id: "torch".to_owned(), ..Description::default() }
-    }
-
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(Made(self.0)))
-    }
-}
-
-impl TensorReader for Made {
-    fn read(&self, _: &dyn Source, catalog: &mut dyn CatalogSink, _: &dyn Context) -> Result<()> {
-        (self.0)(catalog)
-    }
-}
-
+/// Writes a catalog that a reader of another format made.
 fn write_made(
     make: fn(&mut dyn CatalogSink) -> Result<()>,
     options: &[(&str, &str)],
@@ -202,7 +183,7 @@ fn write_made(
 ) -> MemoryOutput {
     let source = MemorySource::file("x", []);
     let context = MemoryContext::default();
-    let view = MemoryView::read(&Made(make), &[], &source, &context).unwrap();
+    let view = MemoryView::made("torch", &source, &context, make).unwrap();
     write(&view, options, target).unwrap()
 }
 

@@ -2,10 +2,10 @@
 
 use crate::common::python::{call, global, int, list, text};
 use crate::common::{At, CHUNKS, NONE, Sample, archive, catalog, error, object, saved, values, with_context};
-use ferry_torch_dcp::TorchDcp;
 use tensorferry_sdk::{
     Data, Entry, ErrorKind, Format, Limits, LossKind, MemoryContext, MemorySource, NodeKind, Score,
 };
+use tensorferry_torch_dcp::TorchDcp;
 
 #[test]
 fn chunks_of_two_ranks_are_one_tensor() {

@@ -1,9 +1,9 @@
 //! Checkpoints built by hand, and read through the in-memory host.
 
-use ferry_torch_dcp::TorchDcp;
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Context, Entry, MemoryContext, MemorySource, Result};
+use tensorferry_torch_dcp::TorchDcp;
 
 #[allow(dead_code, reason = "other crates' tests use the rest")]
 #[path = "../../../torch-file/tests/common/python.rs"]

@@ -1,9 +1,9 @@
 //! The SDK's conformance suite over both variants.
 
 use crate::common::{Files, Sample};
-use ferry_torch_dcp::TorchDcp;
 use tensorferry_sdk::Entry;
 use tensorferry_sdk::conformance::{self, check};
+use tensorferry_torch_dcp::TorchDcp;
 
 #[test]
 fn torch_dcp_conforms() {

@@ -1,10 +1,10 @@
 //! The checkpoint that real torch wrote: exact names, dtypes, shapes and digests.
 
-use ferry_torch_dcp::TorchDcp;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use tensorferry_sdk::MemoryContext;
 use tensorferry_sdk::memory::MemoryView;
+use tensorferry_torch_dcp::TorchDcp;
 
 #[test]
 fn dcp_single_is_exact() {

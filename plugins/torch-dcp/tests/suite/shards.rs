@@ -1,8 +1,8 @@
 //! The variant in safetensors files.
 
 use crate::common::{Files, catalog, error, values};
-use ferry_torch_dcp::TorchDcp;
 use tensorferry_sdk::{Entry, Format, MemoryContext, MemorySource, Score};
+use tensorferry_torch_dcp::TorchDcp;
 
 fn shard(tensors: &str, metadata: &str, values: &[f32]) -> Vec<u8> {
     let header = format!("{{\"__metadata__\":{{{metadata}}},{tensors}}}");

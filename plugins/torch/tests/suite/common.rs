@@ -1,8 +1,8 @@
 //! Archives and pickles built by hand, byte by byte, and read through the in-memory host.
 
-use ferry_torch::Torch;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
+use tensorferry_torch::Torch;
 
 #[allow(dead_code, reason = "other crates' tests use the rest")]
 #[path = "../../../torch-file/tests/common/python.rs"]

@@ -1,51 +1,36 @@
 //! The SDK's conformance suite over this format. Its samples are files that the format wrote itself:
 //! those of other writers are in the fixtures.
 
-use ferry_torch::Torch;
 use tensorferry_sdk::conformance::{Sample, check};
 use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::{
-    Block, Capabilities, CatalogSink, Context, Description, Dtype, Format, MemoryContext, MemorySource, Node,
-    Options, Region, Result, Source, Storage, Target, TensorReader,
+    Block, CatalogSink, Dtype, MemoryContext, MemorySource, Node, Region, Result, Storage, Target,
 };
+use tensorferry_torch::Torch;
 
 /// A model with tied and transposed tensors and some state.
-struct Model;
-
-impl Format for Model {
-    fn describe(&self) -> Description {
-        Description { id: "model".to_owned(), capabilities: Capabilities::READ, ..Description::default() }
-    }
-
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(Self))
-    }
-}
-
-impl TensorReader for Model {
-    fn read(&self, _: &dyn Source, catalog: &mut dyn CatalogSink, _: &dyn Context) -> Result<()> {
-        let storage = catalog.storage(Storage::inline([5; 24]))?;
-        let wte = catalog.tensor("model.wte", Dtype::F32, &[2, 3], storage, 0)?;
-        let head = catalog.tensor("model.head", Dtype::F32, &[2, 3], storage, 0)?;
-        let block = Block { region: Region::whole(&[3, 2]), storage, offset: 0, strides: vec![1, 3] };
-        let turned = catalog.tensor_of_blocks("turned", Dtype::F32, &[3, 2], vec![block])?;
-        let mut map = |entries: Vec<(&str, Node)>| -> Result<Node> {
-            let mut nodes = Vec::new();
-            for (key, value) in entries {
-                nodes.push((catalog.node(Node::text(key))?, catalog.node(value)?));
-            }
-            Ok(Node::map("", &nodes))
-        };
-        let model = map(vec![("wte", Node::tensor(wte)), ("head", Node::tensor(head))])?;
-        let root = map(vec![("model", model), ("turned", Node::tensor(turned)), ("step", Node::int(1000))])?;
-        let root = catalog.node(root)?;
-        catalog.root(root)
-    }
+fn model(catalog: &mut dyn CatalogSink) -> Result<()> {
+    let storage = catalog.storage(Storage::inline([5; 24]))?;
+    let wte = catalog.tensor("model.wte", Dtype::F32, &[2, 3], storage, 0)?;
+    let head = catalog.tensor("model.head", Dtype::F32, &[2, 3], storage, 0)?;
+    let block = Block { region: Region::whole(&[3, 2]), storage, offset: 0, strides: vec![1, 3] };
+    let turned = catalog.tensor_of_blocks("turned", Dtype::F32, &[3, 2], vec![block])?;
+    let mut map = |entries: Vec<(&str, Node)>| -> Result<Node> {
+        let mut nodes = Vec::new();
+        for (key, value) in entries {
+            nodes.push((catalog.node(Node::text(key))?, catalog.node(value)?));
+        }
+        Ok(Node::map("", &nodes))
+    };
+    let model = map(vec![("wte", Node::tensor(wte)), ("head", Node::tensor(head))])?;
+    let root = map(vec![("model", model), ("turned", Node::tensor(turned)), ("step", Node::int(1000))])?;
+    let root = catalog.node(root)?;
+    catalog.root(root)
 }
 
 fn file() -> Vec<u8> {
     let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
-    let view = MemoryView::read(&Model, &[], &source, &context).unwrap();
+    let view = MemoryView::made("model", &source, &context, model).unwrap();
     let output = memory::write(&Torch, &[], &view, &Target::File("m.pt".to_owned()), &context).unwrap();
     output.files["m.pt"].clone()
 }

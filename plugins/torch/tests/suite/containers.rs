@@ -5,13 +5,13 @@ use crate::common::python::{call, dict, global, int, ints, list, pickle, storage
 use crate::common::tar::tar;
 use crate::common::zip::Zip;
 use crate::common::{catalog, read_all};
-use ferry_torch::Torch;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{CatalogView, LossKind, MemoryContext, MemorySource};
+use tensorferry_torch::Torch;
 
 fn file(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files").join(name)).unwrap()

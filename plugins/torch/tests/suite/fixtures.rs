@@ -1,6 +1,5 @@
 //! Every `zip_*`, `legacy_*` and `bad_zip_*` file that real torch wrote: exact names, dtypes, shapes and digests.
 
-use ferry_torch::Torch;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -8,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{CatalogView, LossKind, MemoryContext, MemorySource};
+use tensorferry_torch::Torch;
 
 fn cases(prefix: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/torch");

@@ -3,9 +3,9 @@
 use crate::common::python::{int, pickle};
 use crate::common::tar::tar;
 use crate::common::zip::Zip;
-use ferry_torch::Torch;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Entry, Format, MemoryContext, MemorySource, Score};
+use tensorferry_torch::Torch;
 
 fn score(name: &str, bytes: &[u8]) -> Score {
     let source = MemorySource::file(name, bytes);

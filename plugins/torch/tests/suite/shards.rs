@@ -1,53 +1,37 @@
 //! A model in several files: written as the Hub splits it, read as one catalog, and held against its
 //! index.
 
-use ferry_torch::Torch;
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::{
-    CatalogSink, CatalogView, Context, Description, Dtype, Entry, ErrorKind, Format, LossKind, MemoryContext,
-    MemorySource, Node, Options, Result, Score, Source, Storage, Target, TensorReader,
+    CatalogSink, CatalogView, Dtype, Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, Node,
+    Result, Score, Storage, Target,
 };
+use tensorferry_torch::Torch;
 
 /// Four tensors of 16 bytes, of which two are tied.
-struct Model {
-    nested: bool,
-}
-
-impl Format for Model {
-    fn describe(&self) -> Description {
-        Description { id: "model".to_owned(), ..Description::default() }
+fn model(catalog: &mut dyn CatalogSink, nested: bool) -> Result<()> {
+    let mut first = None;
+    for (name, byte) in [("a", 1), ("b", 2), ("c", 3), ("tied", 1)] {
+        let storage = match first.filter(|_| name == "tied") {
+            Some(first) => first,
+            None => catalog.storage(Storage::inline([byte; 16]))?,
+        };
+        first.get_or_insert(storage);
+        catalog.tensor(name, Dtype::F32, &[4], storage, 0)?;
     }
-
-    fn reader(&self, _: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(Self { nested: self.nested }))
+    catalog.metadata("who", "me")?;
+    if nested {
+        let root = catalog.node(Node::text("more than tensors"))?;
+        catalog.root(root)?;
     }
-}
-
-impl TensorReader for Model {
-    fn read(&self, _: &dyn Source, catalog: &mut dyn CatalogSink, _: &dyn Context) -> Result<()> {
-        let mut first = None;
-        for (name, byte) in [("a", 1), ("b", 2), ("c", 3), ("tied", 1)] {
-            let storage = match first.filter(|_| name == "tied") {
-                Some(first) => first,
-                None => catalog.storage(Storage::inline([byte; 16]))?,
-            };
-            first.get_or_insert(storage);
-            catalog.tensor(name, Dtype::F32, &[4], storage, 0)?;
-        }
-        catalog.metadata("who", "me")?;
-        if self.nested {
-            let root = catalog.node(Node::text("more than tensors"))?;
-            catalog.root(root)?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn write(options: &[(&str, &str)], target: &Target, nested: bool) -> memory::MemoryOutput {
     let options: Vec<_> = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
-    let view = MemoryView::read(&Model { nested }, &[], &source, &context).unwrap();
+    let view = MemoryView::made("model", &source, &context, |catalog| model(catalog, nested)).unwrap();
     memory::write(&Torch, &options, &view, target, &context).unwrap()
 }
 

@@ -1,7 +1,6 @@
 //! Tensors that are more than elements, objects of other libraries, and whole modules: files of real
 //! torch (`tests/values/make.py`), read exactly, under each of the reader's options.
 
-use ferry_torch::Torch;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -9,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::{MemoryView, write};
 use tensorferry_sdk::{Catalog, CatalogView, LossKind, MemoryContext, MemorySource, Node, NodeKind, Target};
+use tensorferry_torch::Torch;
 
 fn file(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/values").join(name)).unwrap()

@@ -3,10 +3,10 @@
 
 use crate::common::python::{call, dict, global, int, ints, list, pickle, storage, tensor, text, tuple};
 use crate::common::zip::Zip;
-use ferry_torch::Torch;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result};
+use tensorferry_torch::Torch;
 
 const FLOATS: &str = "dequantize";
 const DENSE: &str = "densify";
