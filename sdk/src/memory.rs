@@ -1,8 +1,11 @@
 //! A host in memory, for a plugin's unit tests: it reads an input, and assembles what a writer
 //! plans, element by element, in the plainest way. The real host's copy is tested against it.
 
+mod formats;
 #[cfg(feature = "records")]
 pub mod records;
+
+pub use formats::{MemoryTensors, formats};
 
 use crate::{
     Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogSink, CatalogView, Content, Context,
