@@ -17,7 +17,6 @@ mod write;
 
 mod bundle;
 mod bundle_tensors;
-mod checksum;
 mod dtype;
 mod graph_def;
 mod locate;
@@ -34,7 +33,6 @@ mod tensor_proto;
 mod testing;
 mod text;
 mod v1;
-mod varint;
 mod wire;
 
 use tensorferry_sdk::{

@@ -6,8 +6,8 @@
 use super::lexer::{Kind, Lexer, Token};
 use super::literal;
 use super::schema::{Field, Message, Schema};
-use crate::varint;
 use prost_types::field_descriptor_proto::Type;
+use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Reads one text.
@@ -153,7 +153,7 @@ impl<'a> Encoder<'a> {
         let Some(open) = self.open.pop() else { return Ok(()) };
         if open.field.is_some() {
             let mut len = Vec::with_capacity(5);
-            varint::push((self.wire.len() - open.start) as u64, &mut len);
+            put_varint(&mut len, (self.wire.len() - open.start) as u64);
             self.wire.splice(open.start - 1..open.start, len);
         }
         if !open.in_list {
@@ -204,7 +204,7 @@ impl<'a> Encoder<'a> {
                 .map_err(|what| self.lexer.error(&token, what))?;
         }
         self.tag(field, 2);
-        varint::push(text.len() as u64, &mut self.wire);
+        put_varint(&mut self.wire, text.len() as u64);
         self.wire.append(&mut text);
         Ok(())
     }
@@ -220,7 +220,7 @@ impl<'a> Encoder<'a> {
         };
         let value = value.ok_or_else(|| self.lexer.error(&token, "no value of this enumeration"))?;
         self.tag(field, 0);
-        varint::push(i64::from(value).cast_unsigned(), &mut self.wire);
+        put_varint(&mut self.wire, i64::from(value).cast_unsigned());
         Ok(())
     }
 
@@ -243,7 +243,7 @@ impl<'a> Encoder<'a> {
     }
 
     fn tag(&mut self, field: &Field, wire_type: u32) {
-        varint::push(u64::from(field.number) << 3 | u64::from(wire_type), &mut self.wire);
+        put_varint(&mut self.wire, u64::from(field.number) << 3 | u64::from(wire_type));
     }
 }
 
@@ -264,7 +264,7 @@ fn number_bytes(kind: Type, negative: bool, text: &[u8]) -> Option<(u32, Vec<u8>
             1
         }
         Type::Bool => {
-            varint::push(boolean(negative, text)?.into(), &mut bytes);
+            put_varint(&mut bytes, boolean(negative, text)?.into());
             0
         }
         Type::Fixed32 => {
@@ -293,7 +293,7 @@ fn number_bytes(kind: Type, negative: bool, text: &[u8]) -> Option<(u32, Vec<u8>
                 Type::Sint64 => zigzag(i64::try_from(signed()?).ok()?),
                 _ => return None,
             };
-            varint::push(value, &mut bytes);
+            put_varint(&mut bytes, value);
             0
         }
     };

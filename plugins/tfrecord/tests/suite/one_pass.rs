@@ -1,10 +1,9 @@
 //! An input that is read once is read on a guess: it is right, or a stream says that it is not.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
+use crate::common::{
+    Threaded, all_rows, bytes, example, file, floats, frames, ints, open, rows, source, threads,
+};
 use arrow_array::RecordBatch;
-use common::{Threaded, all_rows, bytes, example, file, floats, frames, ints, open, rows, source, threads};
 use tensorferry_proto::{Example, Feature, Message};
 use tensorferry_sdk::memory::records::Opened;
 use tensorferry_sdk::records::{Batches, RecordSet};

@@ -1,8 +1,6 @@
 //! Rows that are written come back: through every codec, shards, schemas and both messages.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
+use crate::common::{self, Output, all_rows, open, threads, write};
 use arrow_array::builder::{Int64Builder, ListBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
@@ -12,7 +10,6 @@ use arrow_array::{
     TimestampMicrosecondArray, UInt64Array,
 };
 use arrow_schema::{DataType, Field};
-use common::{Output, all_rows, open, threads, write};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -1,14 +1,13 @@
 //! What is decoded is what prost decodes, whatever way the messages are written.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
+use crate::common::{
+    self, all_rows, bytes, example, file, floats, frames, ints, lines, open_file, rows, sequence,
+};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::{all_rows, bytes, example, file, floats, frames, ints, lines, open_file, rows, sequence};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Value, json};

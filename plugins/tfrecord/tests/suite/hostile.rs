@@ -1,10 +1,7 @@
 //! Damaged and hostile files give typed errors with their place, and take no memory by what they claim.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{
-    Threaded, all_rows, bytes, example, file, floats, frames, ints, lines, masked, open, open_file,
+use crate::common::{
+    self, Threaded, all_rows, bytes, example, file, floats, frames, ints, lines, masked, open, open_file,
     open_lines, rows, threads,
 };
 use std::io::Write;

@@ -1,9 +1,6 @@
 //! The SDK's conformance suite.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::{bytes, example, file, floats, frames, ints, sequence};
+use crate::common::{bytes, example, file, floats, frames, ints, sequence};
 use std::collections::BTreeMap;
 use tensorferry_proto::{Example, SequenceExample};
 use tensorferry_sdk::conformance::{Preset, Sample, check};

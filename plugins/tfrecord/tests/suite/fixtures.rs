@@ -1,12 +1,9 @@
 //! Every file that TensorFlow wrote gives what `expected.json` says of it.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
+use crate::common::{self, all_rows, fixtures, folder, lines, open, open_lines, threads};
 use arrow_array::{Array, RecordBatch};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use common::{all_rows, fixtures, folder, lines, open, open_lines, threads};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;

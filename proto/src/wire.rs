@@ -9,24 +9,31 @@
 //!   5 fixed32   4 bytes, little-endian
 //! ```
 //!
-//! Source: <https://protobuf.dev/programming-guides/encoding/>. As protobuf's own readers do, a field
-//! whose wire type is not that of its declaration is an unknown one, and a tenth byte of a varint
-//! loses the bits that do not fit.
+//! [`Fields`] walks a message in memory; of one that is not, a reader takes tags and numbers from the
+//! bytes that it holds. A message inside another is a field's content: how deep to go is the caller's.
+//!
+//! Source: <https://protobuf.dev/programming-guides/encoding/>. As protobuf's own readers do, `Fields`
+//! takes a field whose wire type is not that of its declaration for an unknown one, and drops the bits
+//! of a varint's tenth byte that do not fit.
 
 use std::fmt;
 
 /// How deep groups may lie in each other, as in protobuf's own readers.
 const MOST_GROUPS: usize = 100;
+/// The longest varint: 64 bits.
+pub const MOST_VARINT_BYTES: usize = 10;
+/// The most bytes that a field has before its content: a tag, and a varint or a length.
+pub const MOST_HEAD_BYTES: usize = 2 * MOST_VARINT_BYTES;
 
 /// What is wrong with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Broken {
+pub enum Broken {
     /// A length or a number goes past the end.
     Cut,
-    /// A varint has more than ten bytes.
+    /// A varint has more than ten bytes, or more bits than are read.
     Varint,
-    /// A tag with no number, or a wire type that there is not.
-    Tag,
+    /// A tag with a number, or a wire type, that there is not.
+    Tag(u64),
     /// The end of a group that has not begun, or groups that are too deep.
     Group,
     /// A name that is not UTF-8.
@@ -38,16 +45,32 @@ impl fmt::Display for Broken {
         f.write_str(match self {
             Self::Cut => "a field goes past the end",
             Self::Varint => "a varint of more than ten bytes",
-            Self::Tag => "a field that cannot be",
+            Self::Tag(_) => "a field that cannot be",
             Self::Group => "a group that does not match",
             Self::Text => "a name that is not UTF-8",
         })
     }
 }
 
+/// Takes a tag from the front: a field's number and its wire type. `take` reads the varint:
+/// [`take_varint`], or [`take_exact_varint`].
+///
+/// # Errors
+/// A tag that is not whole, or has a number or a wire type that there is not.
+#[inline]
+pub fn take_tag(
+    bytes: &mut &[u8],
+    take: impl FnOnce(&mut &[u8]) -> Result<u64, Broken>,
+) -> Result<(u32, u32), Broken> {
+    let long = take(bytes)?;
+    // Protobuf's tags have 32 bits.
+    let tag = u32::try_from(long).map_err(|_| Broken::Tag(long))?;
+    if tag >> 3 == 0 { Err(Broken::Tag(long)) } else { Ok((tag >> 3, tag & 7)) }
+}
+
 /// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
     /// A varint.
     Varint(u64),
     /// Eight bytes.
@@ -62,70 +85,68 @@ pub(crate) enum Value<'a> {
 
 /// The fields of a message, in order.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The next field's number and value.
+    /// The next field's number and value; `None` at the end.
+    ///
+    /// # Errors
+    /// Bytes that are no field.
+    #[expect(clippy::should_implement_trait, reason = "an error ends the walk, which no iterator says")]
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Broken> {
+    pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Broken> {
         if self.0.is_empty() {
             return Ok(None);
         }
-        let (number, kind) = self.tag()?;
-        self.value(number, kind).map(|value| Some((number, value)))
+        let (number, wire_type) = take_tag(&mut self.0, take_varint)?;
+        self.value(number, wire_type).map(|value| Some((number, value)))
     }
 
     #[inline]
-    fn tag(&mut self) -> Result<(u32, u32), Broken> {
-        let tag = take_varint(&mut self.0)?;
-        // Protobuf's tags have 32 bits.
-        let tag = u32::try_from(tag).map_err(|_| Broken::Tag)?;
-        if tag >> 3 == 0 { Err(Broken::Tag) } else { Ok((tag >> 3, tag & 7)) }
-    }
-
-    #[inline]
-    fn value(&mut self, number: u32, kind: u32) -> Result<Value<'a>, Broken> {
-        match kind {
+    fn value(&mut self, number: u32, wire_type: u32) -> Result<Value<'a>, Broken> {
+        match wire_type {
             0 => take_varint(&mut self.0).map(Value::Varint),
-            1 => self.take(8).map(|_| Value::Fixed64),
+            1 => take_array::<8>(&mut self.0).map(|_| Value::Fixed64),
             2 => take_len(&mut self.0).map(Value::Len),
             3 => self.skip_group(number).map(|()| Value::Group),
-            5 => {
-                let bytes = self.take(4)?;
-                Ok(Value::Fixed32([bytes[0], bytes[1], bytes[2], bytes[3]]))
-            }
+            5 => take_array(&mut self.0).map(Value::Fixed32),
             4 => Err(Broken::Group),
-            _ => Err(Broken::Tag),
+            _ => Err(Broken::Tag((number << 3 | wire_type).into())),
         }
-    }
-
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Broken> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Broken::Cut)?;
-        self.0 = rest;
-        Ok(taken)
     }
 
     #[cold]
     fn skip_group(&mut self, number: u32) -> Result<(), Broken> {
         let mut open = vec![number];
         while let Some(&innermost) = open.last() {
-            if self.0.is_empty() {
-                return Err(Broken::Cut);
-            }
-            match self.tag()? {
+            match take_tag(&mut self.0, take_varint)? {
                 (number, 3) if open.len() < MOST_GROUPS => open.push(number),
                 (_, 3) => return Err(Broken::Group),
                 (number, 4) if number == innermost => drop(open.pop()),
-                (number, kind) => drop(self.value(number, kind)?),
+                (number, wire_type) => drop(self.value(number, wire_type)?),
             }
         }
         Ok(())
     }
 }
 
-/// Takes a varint from the front.
+/// Takes so many bytes from the front.
+///
+/// # Errors
+/// There are fewer.
 #[inline]
-pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
+pub fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Broken> {
+    let (array, rest) = bytes.split_first_chunk().ok_or(Broken::Cut)?;
+    *bytes = rest;
+    Ok(*array)
+}
+
+/// Takes a varint from the front. A tenth byte loses the bits that do not fit.
+///
+/// # Errors
+/// Bytes that end before the varint does, or one of more than ten bytes.
+#[inline]
+pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     match **bytes {
         [byte, ref rest @ ..] if byte < 0x80 => {
             *bytes = rest;
@@ -139,9 +160,28 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     }
 }
 
-/// Takes varints one after the other, up to the end.
+/// Takes a varint from the front, as [`take_varint`], but none of more than 64 bits.
+///
+/// # Errors
+/// As [`take_varint`]; a tenth byte with bits that do not fit.
 #[inline]
-pub(crate) fn take_varints(mut bytes: &[u8], mut visit: impl FnMut(u64)) -> Result<(), Broken> {
+pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
+    let mut rest = *bytes;
+    let value = take_varint(&mut rest)?;
+    let taken = bytes.len() - rest.len();
+    if taken == MOST_VARINT_BYTES && bytes[taken - 1] > 1 {
+        return Err(Broken::Varint);
+    }
+    *bytes = rest;
+    Ok(value)
+}
+
+/// Takes varints one after the other, up to the end.
+///
+/// # Errors
+/// As [`take_varint`].
+#[inline]
+pub fn take_varints(mut bytes: &[u8], mut visit: impl FnMut(u64)) -> Result<(), Broken> {
     const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
     // Eight bytes at once: how long each varint is cannot be foreseen, and hardly a branch asks.
     while let Some(eight) = bytes.first_chunk::<8>() {
@@ -183,19 +223,22 @@ fn joined(word: u64) -> u64 {
 
 fn take_long_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     let mut value = 0;
-    for (index, &byte) in bytes.iter().enumerate().take(10) {
+    for (index, &byte) in bytes.iter().enumerate().take(MOST_VARINT_BYTES) {
         value |= u64::from(byte & 0x7f) << (7 * index);
         if byte < 0x80 {
             *bytes = &bytes[index + 1..];
             return Ok(value);
         }
     }
-    Err(if bytes.len() < 10 { Broken::Cut } else { Broken::Varint })
+    Err(if bytes.len() < MOST_VARINT_BYTES { Broken::Cut } else { Broken::Varint })
 }
 
 /// Takes a length and as many bytes from the front.
+///
+/// # Errors
+/// As [`take_varint`]; fewer bytes than the length says.
 #[inline]
-pub(crate) fn take_len<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
+pub fn take_len<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
     let len = usize::try_from(take_varint(bytes)?).map_err(|_| Broken::Cut)?;
     let (taken, rest) = bytes.split_at_checked(len).ok_or(Broken::Cut)?;
     *bytes = rest;
@@ -204,7 +247,7 @@ pub(crate) fn take_len<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
 
 /// Appends a varint.
 #[inline]
-pub(crate) fn put_varint(output: &mut Vec<u8>, mut value: u64) {
+pub fn put_varint(output: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         output.push(value.to_le_bytes()[0] | 0x80);
         value >>= 7;
@@ -213,8 +256,9 @@ pub(crate) fn put_varint(output: &mut Vec<u8>, mut value: u64) {
 }
 
 /// How many bytes a varint takes.
+#[must_use]
 #[inline]
-pub(crate) fn varint_len(value: u64) -> usize {
+pub fn varint_len(value: u64) -> usize {
     // One byte for each seven bits, and one for zero.
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
@@ -232,11 +276,18 @@ mod tests {
                 let mut bytes = Vec::new();
                 put_varint(&mut bytes, value);
                 assert_eq!(bytes.len(), varint_len(value), "{value}");
-                assert_eq!(take_varint(&mut bytes.as_slice()), Ok(value));
+                for take in [take_varint, take_exact_varint] {
+                    let mut rest = &[&bytes[..], &[7]].concat()[..];
+                    assert_eq!((take(&mut rest), rest), (Ok(value), &[7][..]));
+                }
                 assert_eq!(take_varint(&mut &bytes[..bytes.len() - 1]), Err(Broken::Cut));
             }
         }
-        assert_eq!(take_varint(&mut [0x80; 11].as_slice()), Err(Broken::Varint));
+        for take in [take_varint, take_exact_varint] {
+            assert_eq!(take(&mut [].as_slice()), Err(Broken::Cut));
+            assert_eq!(take(&mut [0x80, 0x80].as_slice()), Err(Broken::Cut));
+            assert_eq!(take(&mut [0x80; 11].as_slice()), Err(Broken::Varint));
+        }
     }
 
     #[test]
@@ -265,6 +316,9 @@ mod tests {
         take_varints(&[0xff; 9].into_iter().chain([0x7f]).collect::<Vec<_>>(), |value| found.push(value))
             .unwrap();
         assert_eq!(found, [u64::MAX]);
+        let mut over = [0xff; 10];
+        over[9] = 2;
+        assert_eq!(take_exact_varint(&mut over.as_slice()), Err(Broken::Varint));
     }
 
     #[test]
@@ -291,8 +345,8 @@ mod tests {
         ] {
             assert_eq!(Fields(bytes).next(), Err(Broken::Cut), "{bytes:?}");
         }
-        assert_eq!(Fields(&[0x00]).next(), Err(Broken::Tag));
-        assert_eq!(Fields(&[0x0e]).next(), Err(Broken::Tag));
-        assert_eq!(Fields(&[0xff, 0xff, 0xff, 0xff, 0x7f]).next().unwrap_err(), Broken::Tag);
+        assert_eq!(Fields(&[0x00]).next(), Err(Broken::Tag(0)));
+        assert_eq!(Fields(&[0x0e]).next(), Err(Broken::Tag(0x0e)));
+        assert_eq!(Fields(&[0xff, 0xff, 0xff, 0xff, 0x7f]).next(), Err(Broken::Tag(0x7_ffff_ffff)));
     }
 }

@@ -1,5 +1,4 @@
 //! Inputs made of bytes, read and written by the format in memory.
-#![allow(dead_code, clippy::unwrap_used, reason = "tests; not every test file uses all of it")]
 
 use arrow_array::RecordBatch;
 use std::collections::BTreeMap;

@@ -1,11 +1,8 @@
 //! Whatever the number of threads, and whatever lies in the records: the same records in the same order.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
+use crate::common::{self, Threaded, all_rows, example, file, frames, ints, open, threads};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
-use common::{Threaded, all_rows, example, file, frames, ints, open, threads};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tensorferry_proto::Example;

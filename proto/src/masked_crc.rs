@@ -6,12 +6,16 @@
 const MASK_DELTA: u32 = 0xa282_ead8;
 
 /// A CRC-32C as TensorFlow stores it.
-pub(crate) fn mask(crc: u32) -> u32 {
+#[must_use]
+#[inline]
+pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(MASK_DELTA)
 }
 
 /// The CRC-32C that is stored as `masked`.
-pub(crate) fn unmask(masked: u32) -> u32 {
+#[must_use]
+#[inline]
+pub fn unmask(masked: u32) -> u32 {
     masked.wrapping_sub(MASK_DELTA).rotate_left(15)
 }
 
@@ -29,7 +33,8 @@ mod tests {
     #[test]
     fn no_bytes_have_the_masked_checksum_that_tensorflow_writes() {
         assert_eq!(mask(crc32c::crc32c(b"")), 0xa282_ead8);
-        // The checksum of "abc" in a TFRecord's frame, as TensorFlow wrote it.
+        // The checksums of "abc" and of its length in a TFRecord's frame, as TensorFlow wrote them.
         assert_eq!(mask(crc32c::crc32c(b"abc")).to_le_bytes(), [0x6e, 0x57, 0xf1, 0x21]);
+        assert_eq!(mask(crc32c::crc32c(&3_u64.to_le_bytes())).to_le_bytes(), [0xb0, 0x99, 0x49, 0x0e]);
     }
 }
