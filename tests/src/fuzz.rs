@@ -28,7 +28,7 @@ pub fn read_records(format: &dyn Format, name: &str, bytes: &[u8]) -> bool {
     let source = Arc::new(MemorySource::file(name, bytes));
     let context = MemoryContext::new(limits());
     let _ = format.probe(source.as_ref(), &context);
-    tensorferry::engine::records::read(format, source, &context).is_ok()
+    crate::records::read(format, source, &context).is_ok()
 }
 
 /// What a hostile file of a few kilobytes may have.

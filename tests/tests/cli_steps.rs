@@ -88,7 +88,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn steps_and_recipes_are_listed_shown_and_turned_round() {
+fn steps_and_recipes_are_listed_and_shown() {
     let ferry = Ferry::new();
     let all = run(&ferry, &[&"steps", &"--json"]).expect(0).json();
     let text = run(&ferry, &[&"steps"]).expect(0).stdout;
@@ -105,11 +105,6 @@ fn steps_and_recipes_are_listed_shown_and_turned_round() {
         }
     }
     assert!(seen >= 20, "{text}");
-    let inverse = ["split:^qkv$,to=q,to=k,axis=1", "strip-prefix,prefix=net."];
-    let shown =
-        run(&ferry, &[&"steps", &"--inverse", &inverse[0], &"--inverse", &inverse[1]]).expect(0).stdout;
-    assert_eq!(shown, "add-prefix,prefix=net.\nconcat:^q$,with=k,to=qkv,axis=1\n");
-    run(&ferry, &[&"steps", &"--inverse", &"drop:x"]).expect(2).says(&["no inverse"]);
     run(&ferry, &[&"steps", &"renam"]).expect(2).says(&["did you mean \"rename\""]);
 }
 

@@ -1,7 +1,7 @@
 //! The reader of ZeRO checkpoints comes back from whatever bytes one of the ranks' files has.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_deepspeed::DeepSpeed;
+use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_tests::fuzz;
 use tensorferry_tests::zip::{bare, members};
 

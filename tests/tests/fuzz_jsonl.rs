@@ -1,6 +1,6 @@
 //! The reader of JSON lines comes back from whatever bytes it is given.
 
-use ferry_jsonl::JsonLines;
+use tensorferry_jsonl::JsonLines;
 use tensorferry_tests::fuzz;
 
 /// Lines with a column of every kind.

@@ -1,8 +1,8 @@
 //! The Parquet reader comes back from whatever bytes it is given.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_parquet::Parquet;
 use tempfile::tempdir;
+use tensorferry_parquet::Parquet;
 use tensorferry_tests::{Ferry, fuzz};
 
 /// Lines with a column of every kind.

@@ -1,7 +1,7 @@
 //! The safetensors reader comes back from whatever bytes it is given.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_safetensors::Safetensors;
+use tensorferry_safetensors::Safetensors;
 use tensorferry_tests::fixtures::cases;
 use tensorferry_tests::fuzz;
 

@@ -2,12 +2,12 @@
 //! behind its checksums; graphs, saved models, and their text forms.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
 use std::path::Path;
 use tensorferry_tests::bundle::Bundle;
 use tensorferry_tests::fixtures::folder;
 use tensorferry_tests::fuzz;
 use tensorferry_tests::table::{self, Style, contents};
+use tensorferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
 
 fn fixture(path: &str) -> Vec<u8> {
     let path = folder().join("tf").join(Path::new(path));

@@ -2,9 +2,9 @@
 //! checksums, and compressed streams.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_tfrecord::TfRecord;
 use tensorferry_tests::fixtures::folder;
 use tensorferry_tests::{fuzz, fuzz_records};
+use tensorferry_tfrecord::TfRecord;
 
 fn fixture(path: &str) -> Vec<u8> {
     let path = folder().join("tfrecord").join(path);

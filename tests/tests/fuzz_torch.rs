@@ -1,12 +1,12 @@
 //! The torch reader comes back from whatever bytes it is given: each container, and the pickles in it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_torch::Torch;
 use tensorferry_sdk::Format;
 use tensorferry_tests::fixtures::cases;
 use tensorferry_tests::fuzz;
 use tensorferry_tests::workspace::root;
 use tensorferry_tests::zip::{Members, bare, members};
+use tensorferry_torch::Torch;
 
 /// Archives that torch wrote, each whole and in parts.
 fn archives() -> Vec<(Vec<u8>, Members)> {

@@ -1,7 +1,7 @@
 //! The reader of distributed checkpoints comes back from whatever bytes one of the files has.
 
-use ferry_torch_dcp::TorchDcp;
 use tensorferry_tests::fuzz;
+use tensorferry_torch_dcp::TorchDcp;
 
 #[test]
 fn survives_mutated_distributed_checkpoints() {

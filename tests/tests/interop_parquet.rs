@@ -1,12 +1,12 @@
 //! pyarrow reads the Parquet files that are written here, and those that it wrote are read.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use ferry_parquet::Parquet;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::{TempDir, tempdir};
+use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::{MemoryContext, MemorySource, Target};
 use tensorferry_tests::records::{self, Rows};

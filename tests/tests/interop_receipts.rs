@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::{TempDir, tempdir};
 use tensorferry::engine::receipt;
-use tensorferry_run::report;
-use tensorferry_run::summary::{JobSummary, State, Summary, Totals};
+use tensorferry_run::report::{self, JobState, JobSummary, Summary, Totals};
 use tensorferry_tests::fixtures::{self, cases};
 use tensorferry_tests::model::Model;
 use tensorferry_tests::{Ferry, Outcome, python};
@@ -41,7 +40,7 @@ impl Zoo {
         assert!(receipt.is_file(), "{}", receipt.display());
         self.jobs.push(JobSummary {
             name: output.to_owned(),
-            state: State::Done,
+            state: JobState::Done,
             receipt: Some(receipt.display().to_string()),
             ..JobSummary::default()
         });
@@ -52,7 +51,7 @@ impl Zoo {
     fn check(&self, options: &[&str]) -> Outcome {
         let summary =
             Summary { totals: Totals::of(&self.jobs), jobs: self.jobs.clone(), ..Summary::default() };
-        report::write(&self.at("report"), &summary).unwrap();
+        report::write(&self.at("report"), &summary, tensorferry_check::SCRIPT).unwrap();
         let mut command = Command::new(python::interpreter());
         command.arg("-B").arg(self.at("report/check.py")).args(options);
         command.env("TF_CPP_MIN_LOG_LEVEL", "3").env("CUDA_VISIBLE_DEVICES", "");

@@ -1,4 +1,4 @@
-//! `ferry convert`.
+//! `ferry convert`: converts one input.
 
 use super::args::Convert;
 use super::terminal;
@@ -8,16 +8,15 @@ use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
 use tensorferry::engine::read::losses::LossPolicy;
-use tensorferry::engine::read::part::Part;
 use tensorferry_sdk::Result;
 
 pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> Result<()> {
     let request = Request {
         input: InputRequest {
             path: command.input.clone(),
-            format: command.from.clone(),
+            format: command.reader.from.clone(),
             options: command.reader.options.clone(),
-            part: Part::parse(&command.part),
+            part: command.part.clone(),
             ..InputRequest::default()
         },
         steps: command.step.clone(),
@@ -36,7 +35,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
         convert(&request, registry, session, &begun)
     })?;
     terminal::report(&report.losses, &report.notes, command.quiet);
-    if command.json { terminal::print_json(&report.json()) } else { terminal::print(&text(&report)) }
+    terminal::answer(command.json, || report.json(), || text(&report))
 }
 
 fn text(report: &Report) -> String {
@@ -44,7 +43,7 @@ fn text(report: &Report) -> String {
     let verified = if report.verified.is_some() { ", verified" } else { "" };
     let mut text = format!(
         "{verb} {}: {}, {}, {} in {:.2} s{verified}\n",
-        terminal::printable(&report.output.display().to_string()),
+        terminal::shown(&report.output),
         report.format,
         match report.records {
             Some(records) => format!("{records} records"),
@@ -56,11 +55,7 @@ fn text(report: &Report) -> String {
     );
     if report.dry_run {
         for (path, len) in &report.files {
-            text += &format!(
-                "  {} ({})\n",
-                terminal::printable(&path.display().to_string()),
-                terminal::bytes(*len)
-            );
+            text += &format!("  {} ({})\n", terminal::shown(path), terminal::bytes(*len));
         }
     }
     text

@@ -34,10 +34,11 @@ impl Registry {
         let format = probe(self, &source, options.format(), &*session)?.clone();
         let reader = reader(&format, options.given())?;
         let source = Arc::new(source.afresh());
+        let mut losses = Vec::new();
         let set = reader
-            .open(source.clone(), &ReadContext::new(&session, Purpose::FLAT))
+            .open(source.clone(), &mut losses, &ReadContext::new(&session, Purpose::FLAT))
             .map_err(|error| error.file(source.entry_path().display().to_string()))?;
-        Ok(Scan(Arc::new(Opened { set, _reader: reader, source, format, session })))
+        Ok(Scan(Arc::new(Opened { set, losses, _reader: reader, source, format, session })))
     }
 }
 
@@ -48,6 +49,8 @@ pub struct Scan(Arc<Opened>);
 /// Fields are dropped in this order: what the reader made goes before the reader.
 struct Opened {
     set: Box<dyn RecordSet>,
+    /// What was lost as it was opened.
+    losses: Vec<Loss>,
     _reader: Box<dyn RecordReader>,
     source: Arc<FileSource>,
     format: RegisteredFormat,
@@ -79,10 +82,14 @@ impl Scan {
         self.0.set.splits().len()
     }
 
-    /// What batches of these columns cannot say of the input.
-    #[must_use]
-    pub fn losses(&self) -> Vec<Loss> {
-        self.0.set.losses()
+    /// What batches of these columns cannot say of the input, as far as it has been read.
+    ///
+    /// # Errors
+    /// A plugin error, if the reader cannot tell.
+    pub fn losses(&self) -> Result<Vec<Loss>> {
+        let mut losses = self.0.losses.clone();
+        self.0.set.losses(&mut losses)?;
+        Ok(losses)
     }
 
     /// All records in order, as a C data stream.

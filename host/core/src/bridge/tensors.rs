@@ -21,8 +21,8 @@ use arrow_schema::SchemaRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use tensorferry_sdk::{
-    Catalog, CatalogBuilder, CatalogSink, Context, Dtype, Error, FileId, Loss, LossKind, Result, Storage,
-    arrow_schema,
+    Catalog, CatalogBuilder, CatalogSink, Context, Dtype, Error, FileId, Loss, LossKind, LossSink, Result,
+    Storage, arrow_schema,
 };
 
 /// How records are to become tensors.
@@ -71,7 +71,7 @@ pub fn read(
 ) -> Result<Input> {
     let rows = rows::open(source, format, wanted.options, context)?;
     let mut spooled = spool(&rows, &wanted.divided.records, wanted, session)?;
-    spooled.losses.splice(0..0, rows.losses());
+    spooled.losses.splice(0..0, rows.losses()?);
     let source = rows.source.clone();
     rows.close()?;
     let catalog = catalog(spooled, &source, &format.description.id, context)?;

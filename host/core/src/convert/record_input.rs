@@ -64,10 +64,13 @@ impl<'a> RecordInput<'a> {
     }
 
     /// What is lost on the way; it grows while records are read.
-    pub(crate) fn losses(&self) -> Vec<Loss> {
+    ///
+    /// # Errors
+    /// A plugin error, if a reader cannot tell.
+    pub(crate) fn losses(&self) -> Result<Vec<Loss>> {
         match self.origin {
             Origin::Rows(rows) => rows.losses(),
-            Origin::Made(_) => self.losses.clone(),
+            Origin::Made(_) => Ok(self.losses.clone()),
         }
     }
 }

@@ -50,6 +50,8 @@ struct RecordOutput<'a> {
     schema: SchemaRef,
     /// Dropped before the writer that made it.
     plan: Box<dyn RecordPlan>,
+    /// What the writer cannot carry.
+    planned_losses: Vec<Loss>,
     _writer: Box<dyn RecordWriter>,
     /// The digests of what is written, where there is to be a receipt.
     hasher: Option<RowHasher>,
@@ -67,18 +69,19 @@ impl<'a> RecordOutput<'a> {
         let options = Options::check(&target.format.description.options, Side::Writer, &asked.options)?;
         let writer = target.format.format.record_writer(&options)?;
         let schema = input.schema()?;
-        let plan = writer.plan(&schema, input.count(), &target.target, reading)?;
+        let mut planned_losses = Vec::new();
+        let plan = writer.plan(&schema, input.count(), &target.target, &mut planned_losses, reading)?;
         if reading.purpose() == Purpose::ONCE && input.count().is_none() && plan.files().len() > 1 {
             return Err(Error::unsupported("rows that are not counted, where each file gets as many"));
         }
         let columns = hashed(&schema).into_iter().flatten().collect();
         let hasher = asked.receipt.then(|| RowHasher::new(columns, plan.files().len()));
-        Ok(Self { context, reading, input, bytes, schema, plan, _writer: writer, hasher })
+        Ok(Self { context, reading, input, bytes, schema, plan, planned_losses, _writer: writer, hasher })
     }
 
     /// What is known before anything is written.
     fn report(&self) -> Result<Report> {
-        let mut report = Report::new(self.context.request, &self.context.target, self.losses());
+        let mut report = Report::new(self.context.request, &self.context.target, self.losses()?);
         report.holds_records = true;
         report.records = Some(0);
         report.readers = vec![UsedFormat::of(self.input.format)];
@@ -93,8 +96,8 @@ impl<'a> RecordOutput<'a> {
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        self.input.losses().into_iter().chain(self.plan.losses()).collect()
+    fn losses(&self) -> Result<Vec<Loss>> {
+        Ok([self.input.losses()?, self.planned_losses.clone()].concat())
     }
 
     /// Lets the writer go, and checks that the input is still what it was; gives every file that was read, and
@@ -138,7 +141,7 @@ impl PlannedOutput for RecordOutput<'_> {
         let hasher = self.hasher.as_mut();
         let written = self.input.flow(|flow| write(flow, plan, count, hasher, stage, session))?;
         fault::reach("copied")?;
-        report.losses = self.losses().into_iter().chain(written.losses).collect();
+        report.losses = [self.losses()?, written.losses].concat();
         report.notes.extend(self.plan.notes());
         report.records = Some(written.records);
         self.context.request.losses.check(&report.losses)?;
