@@ -75,9 +75,9 @@ fn scan_group(
     let schema = schema_file(&rows.set.schema());
     let stamped = |(path, identity): (PathBuf, FileIdentity)| StampedFile { path, identity };
     let read = rows.source.stamped().map(|(path, identity)| stamped((path.to_owned(), identity)));
-    let inputs = read.chain(context.lent_files().into_iter().map(stamped)).collect();
+    let inputs = read.chain(context.additional_files().into_iter().map(stamped)).collect();
     rows.close()?;
-    context.check_lent()?;
+    context.check_additional_inputs()?;
     Ok(GroupScan {
         reader: UsedFormat::of(format),
         inputs,
