@@ -54,11 +54,11 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
 }
 
 /// A part is taken where there is one: what was converted from a part has only that.
-fn open<'a>(
+fn open(
     path: &Path,
     part: &Part,
     options: &[(String, String)],
-    registry: &'a Registry,
+    registry: &Registry,
     session: &Session,
 ) -> Result<Inspected> {
     let format = probe(registry, &FileSource::open(path)?, None, session)?;

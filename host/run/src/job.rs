@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tensorferry::engine::convert::{InputRequest, OutputRequest, Request};
 use tensorferry::engine::publish::commit::CommitOptions;
+use tensorferry::engine::read::file_group::{FileGroup, SCHEMA};
 use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry::engine::read::part::Part;
-use tensorferry::engine::read::unit::{SCHEMA, Unit as FileGroup};
 use tensorferry_sdk::LossKind;
 
 /// One conversion of a manifest.
@@ -144,7 +144,7 @@ impl Job {
                 format: c.from.clone(),
                 options: c.reader_options.clone(),
                 part: Part::parse(&c.part),
-                unit: c.file_group.clone(),
+                file_group: c.file_group.clone(),
                 carry: c.carry.clone(),
             },
             steps: c.steps.clone(),

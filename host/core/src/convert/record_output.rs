@@ -108,9 +108,9 @@ impl<'a> RecordOutput<'a> {
         drop(self._writer);
         context.target.format.check_faults()?;
         input.source.check_unchanged()?;
-        reading.check_lent()?;
+        reading.check_additional_inputs()?;
         let own = input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
-        Ok(own.chain(reading.lent_files()).collect())
+        Ok(own.chain(reading.additional_files()).collect())
     }
 }
 
@@ -186,7 +186,7 @@ impl PlannedOutput for RecordOutput<'_> {
         let written = WrittenRecords {
             format: self.input.format,
             source: self.input.source,
-            additional: &self.reading.lent(),
+            additional: &self.reading.additional_inputs(),
             files: self.plan.files(),
             schema: &self.schema,
             hasher: self.hasher.as_ref(),

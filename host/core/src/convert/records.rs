@@ -23,8 +23,8 @@ pub(crate) fn convert(
     let (request, session) = (context.request, context.session);
     check_sides(request, &format.description, &context.target.format.description)?;
     let given = &request.input.options;
-    let unit = request.input.unit.as_ref();
-    let options = unit.map_or_else(|| given.clone(), |unit| unit.reader_options(format, given));
+    let group = request.input.file_group.as_ref();
+    let options = group.map_or_else(|| given.clone(), |group| group.reader_options(format, given));
     let read = |purpose| {
         let reading = context.reading(purpose);
         let rows = rows::open(&context.source, format, &options, &reading)?;

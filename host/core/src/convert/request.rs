@@ -1,10 +1,10 @@
 //! What a conversion is asked to do, in the parts that its stages take.
 
 use crate::publish::commit::CommitOptions;
+use crate::read::file_group::FileGroup;
 use crate::read::losses::LossPolicy;
 use crate::read::part::Part;
 use crate::read::source::FileSource;
-use crate::read::unit::Unit;
 use std::path::PathBuf;
 use tensorferry_sdk::{Entry, Result, Source};
 
@@ -35,7 +35,7 @@ pub struct InputRequest {
     /// `--part`.
     pub part: Part,
     /// Of a data set, the files that are the input.
-    pub unit: Option<Unit>,
+    pub file_group: Option<FileGroup>,
     /// Names beside an input file that go along with it: globs.
     pub carry: Vec<String>,
 }
@@ -63,14 +63,14 @@ impl InputRequest {
     /// # Errors
     /// Usage, if there is nothing of that name; i/o.
     pub fn open(&self) -> Result<FileSource> {
-        self.unit.as_ref().map_or_else(|| FileSource::open(&self.path), |unit| Ok(unit.source()))
+        self.file_group.as_ref().map_or_else(|| FileSource::open(&self.path), |group| Ok(group.source()))
     }
 
     /// What the output goes by where its name leaves open whether it is a folder. A data set's template says
-    /// it, however many files a unit has.
+    /// it, however many files a group has.
     #[must_use]
     pub fn entry<'a>(&self, source: &'a FileSource) -> &'a Entry {
         static FILE: Entry = Entry::File(String::new());
-        if self.unit.is_some() { &FILE } else { source.entry() }
+        if self.file_group.is_some() { &FILE } else { source.entry() }
     }
 }

@@ -34,7 +34,7 @@ impl InputModel<'_> {
     #[must_use]
     pub fn files(&self) -> Vec<(PathBuf, FileIdentity)> {
         let own = self.input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
-        own.chain(self.context.lent_files()).collect()
+        own.chain(self.context.additional_files()).collect()
     }
 
     /// Checks that everything it was read from is still what it was.
@@ -43,7 +43,7 @@ impl InputModel<'_> {
     /// Transient, if a file changed; a plugin error, if the reader's destructor panicked.
     pub fn close(self) -> Result<()> {
         self.input.close()?;
-        self.context.check_lent()
+        self.context.check_additional_inputs()
     }
 
     /// Whether its reader has opened the file of this name of the input.

@@ -7,7 +7,7 @@ use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::Stage;
 use crate::read::source::FileSource;
 use crate::receipt::{
-    FileRecord, Files, FormatRecord, InputRecord, LentRecord, OutputRecord, Receipt, VERSION, now,
+    AdditionalInput, FileRecord, Files, FormatRecord, InputRecord, OutputRecord, Receipt, VERSION, now,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -73,14 +73,14 @@ fn hash(
     of_input.sort_by(|a, b| a.name.cmp(&b.name));
     let additional = files.additional.iter().map(|source| {
         let files = records.by_ref().take(source.opened().len()).collect();
-        Ok(LentRecord { folder: absolute(source.folder())?, files })
+        Ok(AdditionalInput { folder: absolute(source.folder())?, files })
     });
     let input = InputRecord {
         path: absolute(&context.request.input.path)?,
         folder: absolute(context.input_folder())?,
         options: context.request.input.options.clone(),
         files: of_input,
-        lent: additional.collect::<Result<_>>()?,
+        additional_inputs: additional.collect::<Result<_>>()?,
     };
     Ok((input, records.collect()))
 }

@@ -32,7 +32,8 @@ pub(crate) fn draft_tensors(
         let source = &*model.input.source;
         source.opened().into_iter().map(move |name| (source, name, model.path_of(name)))
     });
-    let additional: Vec<_> = models.iter().flat_map(|model| model.model.context.lent()).collect();
+    let additional: Vec<_> =
+        models.iter().flat_map(|model| model.model.context.additional_inputs()).collect();
     let written = models.iter().flat_map(|model| model.planned.layout.files());
     let files = ReceiptFiles {
         input: read.chain(sidecars.names().map(|name| (&carried, name, name.to_owned()))).collect(),

@@ -90,8 +90,8 @@ impl Checked {
         let is_whole = self.files(folder, &receipt.output.files, Subject::File, session)?;
         if depth.source {
             self.files(Path::new(&receipt.input.folder), &receipt.input.files, Subject::Source, session)?;
-            for lent in &receipt.input.lent {
-                self.files(Path::new(&lent.folder), &lent.files, Subject::Source, session)?;
+            for input in &receipt.input.additional_inputs {
+                self.files(Path::new(&input.folder), &input.files, Subject::Source, session)?;
             }
         }
         if depth.quick {

@@ -7,8 +7,8 @@ use crate::manifest::template::of_group;
 use crate::manifest::types::{DatasetKeys, Entry, Settings};
 use crate::manifest::zoo_files::NamePatterns;
 use std::path::Path;
-use tensorferry::engine::read::unit::Unit as FileGroup;
 use tensorferry::engine::convert::steps::{check_row_wise, parse};
+use tensorferry::engine::read::file_group::FileGroup;
 use tensorferry_sdk::{Capabilities, Description, Side};
 
 impl Expansion<'_> {

@@ -1,6 +1,6 @@
-//! A unit is the files of a data set that are converted together: one output, one entry of the journal.
+//! A file group is the files of a data set that are converted together, into one output.
 //!
-//! All units of a data set are read with one schema. The host gives it, and the unit's files, to any
+//! All groups of a data set are read with one schema. The host gives it, and the group's files, to any
 //! reader that declares options for them; it knows those by their names alone:
 //!
 //! | Option | Kind | What the host says with it |
@@ -24,19 +24,19 @@ const EVERY_FILE: &str = "**";
 
 /// Files of a data set that are converted together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unit {
+pub struct FileGroup {
     /// The data set's name.
     pub dataset: String,
     /// Its folder, absolute.
     pub folder: PathBuf,
     /// The files, relative to the folder, sorted.
     pub files: Vec<String>,
-    /// The file with the schema that all units are read with, once it is known. Its name holds its digest.
+    /// The file with the schema that all groups are read with, once it is known. Its name holds its digest.
     pub schema: Option<PathBuf>,
 }
 
-impl Unit {
-    /// The unit's files, as one input.
+impl FileGroup {
+    /// The group's files, as one input.
     #[must_use]
     pub fn source(&self) -> FileSource {
         FileSource::of_files(self.folder.clone(), self.files.clone())
@@ -64,7 +64,7 @@ impl Unit {
         options
     }
 
-    /// What it has otherwise than it had, in words.
+    /// What has changed of it since `old`, in words.
     #[must_use]
     pub fn differs_from(&self, old: &Self) -> Option<String> {
         let lacks = |of: &Self, name: &String| !of.files.contains(name);
@@ -180,20 +180,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_unit_has_otherwise() {
-        let unit = |files: &[&str], schema: Option<&str>| Unit {
+    fn what_a_group_has_otherwise() {
+        let group = |files: &[&str], schema: Option<&str>| FileGroup {
             dataset: "d".to_owned(),
             folder: "/in".into(),
             files: files.iter().map(|&file| file.to_owned()).collect(),
             schema: schema.map(Into::into),
         };
-        let old = unit(&["a", "b"], Some("/x.json"));
+        let old = group(&["a", "b"], Some("/x.json"));
         assert_eq!(old.differs_from(&old), None);
         for (new, said) in [
-            (unit(&["a", "b", "c"], Some("/x.json")), "another file, \"c\""),
-            (unit(&["a"], Some("/x.json")), "a file less, \"b\""),
-            (unit(&["a", "b"], Some("/y.json")), "the schema of the data set changed"),
-            (unit(&["a", "b"], None), "has to be found again"),
+            (group(&["a", "b", "c"], Some("/x.json")), "another file, \"c\""),
+            (group(&["a"], Some("/x.json")), "a file less, \"b\""),
+            (group(&["a", "b"], Some("/y.json")), "the schema of the data set changed"),
+            (group(&["a", "b"], None), "has to be found again"),
         ] {
             let text = new.differs_from(&old).unwrap();
             assert!(text.contains(said), "{text}");
