@@ -4,11 +4,11 @@
 //! Key `""` is the header, every other key a tensor or a slice of one; the facts are those of
 //! `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` and `core/protobuf/tensor_bundle.proto`.
 
+use crate::digest::sha256;
 use crate::fixtures::Facts;
 use crate::random::Random;
 use crate::table::{self, Style, mask, masked_crc};
 use crate::wire::{Wire, varint};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -199,8 +199,7 @@ pub fn string_bytes(strings: &[&[u8]]) -> Vec<u8> {
 /// What a reader must find.
 #[must_use]
 pub fn facts(dtype: &str, shape: &[i64], logical: &[u8]) -> Facts {
-    let digest = Sha256::digest(logical).iter().map(|byte| format!("{byte:02x}")).collect();
-    (dtype.to_owned(), shape.iter().map(|dim| dim.unsigned_abs()).collect(), digest)
+    (dtype.to_owned(), shape.iter().map(|dim| dim.unsigned_abs()).collect(), sha256(logical))
 }
 
 /// A bundle under construction.

@@ -45,6 +45,23 @@ pub fn cases(section: &str, prefix: &str) -> Vec<Case> {
         .collect()
 }
 
+/// The case of this name.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+#[track_caller]
+pub fn case(section: &str, name: &str) -> Case {
+    let case = cases(section, name).into_iter().find(|case| case.name == name);
+    case.unwrap_or_else(|| panic!("no case {name} in {section}"))
+}
+
+/// The cases of a section that must be read, and those that must be refused.
+#[must_use]
+pub fn good_and_bad(section: &str) -> (Vec<Case>, Vec<Case>) {
+    cases(section, "").into_iter().partition(|case| !case.is_error())
+}
+
 impl Case {
     /// Whether it must be refused.
     #[must_use]
@@ -62,6 +79,12 @@ impl Case {
             self.expected["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let index = files.iter().find(|file| file.ends_with(".index.json"));
         self.folder.join(index.or(files.first()).expect("a case has a file"))
+    }
+
+    /// All of its tensors, by name.
+    #[must_use]
+    pub fn all(&self) -> BTreeMap<String, Facts> {
+        self.tensors(|_, _| true)
     }
 
     /// The tensors that `keep` wants, by name.

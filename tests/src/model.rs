@@ -8,9 +8,12 @@ use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
-/// A small file of these tensors: name, dtype, shape, bytes.
+/// Tensors: name, dtype, shape, bytes.
+pub type Tensors<'a> = &'a [(&'a str, &'a str, &'a [u64], &'a [u8])];
+
+/// A small file of these tensors.
 #[must_use]
-pub fn safetensors(tensors: &[(&str, &str, &[u64], &[u8])]) -> Vec<u8> {
+pub fn safetensors(tensors: Tensors<'_>) -> Vec<u8> {
     let mut entries = Vec::new();
     let mut data = Vec::new();
     for (name, dtype, shape, bytes) in tensors {

@@ -1,6 +1,14 @@
 //! Random numbers that are the same in every run: xorshift64* (Vigna, "An experimental exploration
 //! of Marsaglia's xorshift generators, scrambled").
 
+/// So many random bytes.
+#[must_use]
+pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    Random::new(seed).fill(&mut bytes);
+    bytes
+}
+
 /// A generator.
 #[derive(Debug, Clone)]
 pub struct Random(u64);

@@ -5,7 +5,6 @@ use crate::fixtures::{self, Facts};
 use crate::{Ferry, python};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::path::Path;
 
 /// The tensors, and which of them are one.
@@ -75,13 +74,29 @@ pub fn tensors(document: &Value) -> BTreeMap<String, Facts> {
     serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("no facts: {error}: {document}"))
 }
 
+/// What a report or a description lists as lost.
+///
+/// # Panics
+/// If it has no such list.
+#[must_use]
+pub fn losses(document: &Value) -> &[Value] {
+    document["losses"].as_array().unwrap()
+}
+
+/// The names of what is lost, of one kind.
+///
+/// # Panics
+/// If a loss has none.
+#[must_use]
+pub fn lost(document: &Value, kind: &str) -> BTreeSet<String> {
+    let losses = losses(document).iter().filter(|loss| loss["kind"] == kind);
+    losses.map(|loss| loss["what"].as_str().unwrap().to_owned()).collect()
+}
+
 /// Has ferry inspect an input, with these options of its reader.
 #[must_use]
 pub fn inspect(ferry: &Ferry, input: &Path, options: &[&str]) -> Outcome {
-    let mut command: Vec<&OsStr> = vec!["inspect".as_ref(), input.as_ref()];
-    command.extend(["--json", "--digest", "sha256"].map(OsStr::new));
-    for option in options {
-        command.extend(["-i".as_ref(), OsStr::new(option)]);
-    }
-    ferry.run(command)
+    let options = options.iter().flat_map(|option| ["-i", option]);
+    let options: Vec<&str> = ["--json", "--digest", "sha256"].into_iter().chain(options).collect();
+    ferry.on("inspect", input, &options)
 }

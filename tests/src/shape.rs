@@ -1,15 +1,14 @@
 //! A shape is how an output lies on disk: one file, a folder of its own, or a set among other files.
 //! A scene is a place where such an output is written, killed, and looked at.
 
-use crate::ferry::{Outcome, files_below, run};
+use crate::Ferry;
+use crate::ferry::{Outcome, copy_below, files_below, run};
 use crate::model::Model;
-use crate::{Ferry, workspace};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
 
 /// How an output lies on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +61,6 @@ pub struct Scene {
     /// The program.
     pub ferry: Ferry,
     shape: Shape,
-    folder: TempDir,
     new_tensor_bytes: u64,
 }
 
@@ -75,11 +73,7 @@ impl Scene {
     /// If it cannot be made.
     #[must_use]
     pub fn new(shape: Shape, bytes: u64) -> Self {
-        // Not in /tmp, which may be in memory.
-        let parent = workspace::workspace().target.join("tmp");
-        std::fs::create_dir_all(&parent).unwrap();
-        let folder = tempfile::Builder::new().prefix("scene-").tempdir_in(parent).unwrap();
-        let scene = Self { ferry: Ferry::new(), shape, folder, new_tensor_bytes: bytes / TENSORS };
+        let scene = Self { ferry: Ferry::on_disk(), shape, new_tensor_bytes: bytes / TENSORS };
         for (which, tensor_bytes) in [(State::Old, OLD_TENSOR_BYTES), (State::New, scene.new_tensor_bytes)] {
             let input = scene.input(which);
             let model = Model::uniform(TENSORS, tensor_bytes, tensor_bytes);
@@ -101,14 +95,14 @@ impl Scene {
     /// Where outputs are written.
     #[must_use]
     pub fn work(&self) -> PathBuf {
-        self.folder.path().join("work")
+        self.ferry.at("work")
     }
 
     /// The input that becomes this state.
     #[must_use]
     pub fn input(&self, which: State) -> PathBuf {
         let suffix = if self.shape == Shape::Folder { "" } else { ".safetensors" };
-        self.folder.path().join(format!("{which:?}{suffix}"))
+        self.ferry.at(format!("{which:?}{suffix}"))
     }
 
     /// The files that an output consists of.
@@ -117,7 +111,7 @@ impl Scene {
     }
 
     fn reference(&self, which: State) -> PathBuf {
-        self.folder.path().join(format!("reference-{which:?}"))
+        self.ferry.at(format!("reference-{which:?}"))
     }
 
     /// The conversion that makes this state, with more options.
@@ -159,12 +153,7 @@ impl Scene {
         std::fs::create_dir(&work).unwrap();
         std::fs::write(work.join(BYSTANDER), "mine").unwrap();
         if with_old {
-            let reference = self.reference(State::Old);
-            for file in files_below(&reference) {
-                let to = work.join(&file);
-                std::fs::create_dir_all(to.parent().expect("it lies in the work folder")).unwrap();
-                std::fs::copy(reference.join(&file), to).unwrap();
-            }
+            copy_below(&self.reference(State::Old), &work);
         }
     }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use tempfile::TempDir;
 
 /// Where the build left things.
 #[derive(Debug)]
@@ -17,6 +18,19 @@ pub struct Workspace {
     pub plugins: Vec<PathBuf>,
     /// Cargo's target folder.
     pub target: PathBuf,
+}
+
+impl Workspace {
+    /// A temporary folder in the target folder: on a disk, as `/tmp` may not be.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn folder(&self, prefix: &str) -> TempDir {
+        let parent = self.target.join("tmp");
+        std::fs::create_dir_all(&parent).unwrap();
+        tempfile::Builder::new().prefix(prefix).tempdir_in(parent).unwrap()
+    }
 }
 
 /// The root of the repository.
