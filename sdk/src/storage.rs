@@ -39,7 +39,7 @@ pub enum Place {
         /// Its first byte in the file.
         offset: u64,
     },
-    /// Bytes that the reader makes on request ([`TensorReader::decode`](crate::TensorReader::decode)).
+    /// Bytes that are decoded on request ([`TensorDecoder::decode`](crate::TensorDecoder::decode)).
     Encoded {
         /// The reader's own name for it.
         handle: u64,

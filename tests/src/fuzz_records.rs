@@ -72,7 +72,7 @@ fn read(format: &dyn Format, source: &MemorySource, given: &[(&str, &str)]) -> b
 /// How many rows there are, if all could be read.
 fn read_to_end(format: &dyn Format, source: &MemorySource, given: &[(&str, &str)]) -> Option<usize> {
     let reader = format.record_reader(&options(format, given)).ok()?;
-    let set = reader.open(Arc::new(source.clone()), &context()).ok()?;
+    let set = reader.open(Arc::new(source.clone()), &mut Vec::new(), &context()).ok()?;
     shown(&*set);
     let mut rows = 0;
     for split in 0..set.splits().len() {
@@ -83,7 +83,7 @@ fn read_to_end(format: &dyn Format, source: &MemorySource, given: &[(&str, &str)
             rows += batch.num_rows();
         }
     }
-    let _ = (set.losses(), set.skipped());
+    let _ = (set.losses(&mut Vec::new()), set.skipped());
     Some(rows)
 }
 

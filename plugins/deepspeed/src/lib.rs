@@ -99,4 +99,8 @@ impl Format for DeepSpeed {
     }
 }
 
-tensorferry_sdk::export_plugin!(DeepSpeed);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(DeepSpeed)]
+}

@@ -2,10 +2,8 @@
 
 use crate::found::Found;
 use crate::rank_files::{self, RankFiles};
-use crate::widened::Widened;
 use crate::{output, stages, universal};
-use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{ByteSink, CatalogSink, Context, Error, Options, Result, Source, TensorReader};
+use tensorferry_sdk::{CatalogSink, Context, Options, Result, Source, TensorDecoder, TensorReader};
 
 /// What the user wants of a checkpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,18 +35,12 @@ impl What {
 pub(crate) struct Reader {
     what: What,
     tag: Option<String>,
-    /// What the encoded storages' handles stand for.
-    widened: Mutex<Arc<[Widened]>>,
 }
 
 impl Reader {
     pub(crate) fn new(options: &Options) -> Self {
         let what = What::ALL.into_iter().find(|what| options.text("what") == Some(what.word()));
-        Self {
-            what: what.unwrap_or_default(),
-            tag: options.text("tag").map(str::to_owned),
-            widened: Mutex::default(),
-        }
+        Self { what: what.unwrap_or_default(), tag: options.text("tag").map(str::to_owned) }
     }
 
     fn answer(&self, found: &mut Found<'_>, files: &RankFiles) -> Result<crate::answer::Answer> {
@@ -63,7 +55,12 @@ impl Reader {
 }
 
 impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let files = rank_files::find(source, self.tag.as_deref())?;
         let mut found = Found::new(source, context);
         let answer = self.answer(&mut found, &files)?;
@@ -73,21 +70,6 @@ impl TensorReader for Reader {
         globals.iter().try_for_each(|global| catalog.global(global))?;
         calls.report(catalog)?;
         let widened = output::write(&answer, &storages, self.what == What::Fp32, catalog, context)?;
-        *self.widened.lock().unwrap_or_else(PoisonError::into_inner) = widened.into();
-        Ok(())
-    }
-
-    fn decode(
-        &self,
-        source: &dyn Source,
-        handle: u64,
-        output: &mut dyn ByteSink,
-        context: &dyn Context,
-    ) -> Result<()> {
-        let widened = Arc::clone(&self.widened.lock().unwrap_or_else(PoisonError::into_inner));
-        let widened = usize::try_from(handle).ok().and_then(|index| widened.get(index));
-        widened
-            .ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?
-            .decode(source, output, context)
+        Ok(Box::new(widened))
     }
 }

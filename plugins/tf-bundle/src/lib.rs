@@ -16,6 +16,7 @@ mod read;
 mod write;
 
 mod bundle;
+mod bundle_tensors;
 mod checksum;
 mod dtype;
 mod graph_def;
@@ -29,6 +30,8 @@ mod slice_key;
 mod state_file;
 mod table;
 mod tensor_proto;
+#[cfg(test)]
+mod testing;
 mod text;
 mod v1;
 mod varint;
@@ -130,8 +133,12 @@ impl Format for TfGraph {
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(graph_def::GraphReader::default()))
+        Ok(Box::new(graph_def::GraphReader))
     }
 }
 
-tensorferry_sdk::export_plugin!(TfBundle, SavedModel, TfGraph);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(TfBundle), Box::new(SavedModel), Box::new(TfGraph)]
+}

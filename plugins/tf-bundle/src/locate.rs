@@ -252,5 +252,4 @@ fn nothing(name: &str) -> Error {
 }
 
 #[cfg(test)]
-#[path = "locate_tests.rs"]
 mod tests;

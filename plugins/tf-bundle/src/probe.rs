@@ -44,20 +44,16 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::table::testing::TableBytes;
-    use std::collections::BTreeMap;
-    use tensorferry_sdk::{MemoryContext, MemorySource};
+    use crate::testing::{TableBytes, file, source};
+    use tensorferry_sdk::MemoryContext;
 
     fn score(entry: Entry, files: &[(&str, &[u8])]) -> Score {
-        let files: BTreeMap<_, _> =
-            files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
-        checkpoint(&MemorySource::new(entry, files), &MemoryContext::default()).unwrap()
+        checkpoint(&source(entry, files), &MemoryContext::default()).unwrap()
     }
 
     #[test]
     fn the_end_of_a_table_decides() {
         let table = TableBytes::default().finish();
-        let file = |name: &str| Entry::File(name.to_owned());
         assert_eq!(score(file("m.index"), &[("m.index", &table)]), Score::CERTAIN);
         let set = [("m.data-00000-of-00001", &b""[..]), ("m.index", &table)];
         assert_eq!(score(file("m.data-00000-of-00001"), &set), Score::CERTAIN);
@@ -71,7 +67,7 @@ mod tests {
     #[test]
     fn a_broken_index_is_left_to_the_reader() {
         let set = [("m.data-00000-of-00001", &b""[..]), ("m.index", b"cut")];
-        assert_eq!(score(Entry::File("m.index".into()), &set), Score::MAYBE);
+        assert_eq!(score(file("m.index"), &set), Score::MAYBE);
         assert_eq!(score(Entry::Folder, &set), IN_A_FOLDER);
         let table = TableBytes::default().finish();
         assert_eq!(score(Entry::Folder, &[("a.index", &table), ("b.index", &table)]), IN_A_FOLDER);

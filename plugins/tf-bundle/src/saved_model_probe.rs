@@ -34,7 +34,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use std::collections::BTreeMap;
+    use crate::testing::source;
     use tensorferry_sdk::MemorySource;
 
     #[test]
@@ -44,10 +44,7 @@ mod tests {
         assert_eq!(file("any.pbtxt", b"meta_graphs {"), Score::CERTAIN);
         assert_eq!(file("saved_model.pb", b""), Score::LIKELY);
         assert_eq!(file("any.pb", b""), Score::NO);
-        let folder = |name: &str| {
-            let files = BTreeMap::from([(name.to_owned(), Vec::new())]);
-            score(&MemorySource::new(Entry::Folder, files)).unwrap()
-        };
+        let folder = |name: &str| score(&source(Entry::Folder, &[(name, b"")])).unwrap();
         assert_eq!(folder("saved_model.pbtxt"), IN_A_FOLDER);
         assert_eq!(folder("frozen.pb"), Score::NO);
     }

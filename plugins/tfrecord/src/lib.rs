@@ -68,4 +68,8 @@ impl Format for TfRecord {
     }
 }
 
-tensorferry_sdk::export_plugin!(TfRecord);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(TfRecord)]
+}

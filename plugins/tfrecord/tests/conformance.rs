@@ -4,11 +4,11 @@
 mod common;
 
 use common::{bytes, example, file, floats, frames, ints, sequence};
-use ferry_tfrecord::TfRecord;
 use std::collections::BTreeMap;
 use tensorferry_proto::{Example, SequenceExample};
 use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::{Entry, Side};
+use tensorferry_tfrecord::TfRecord;
 
 fn examples() -> Vec<Example> {
     vec![

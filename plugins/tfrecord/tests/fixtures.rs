@@ -153,7 +153,7 @@ fn states_of_a_feature_are_told_apart() {
     assert_eq!(nulls(2), [true, true, true, true, false, true, true]);
     let a = arrow_array::cast::as_list_array(batch.column(0));
     assert_eq!(a.value_offsets(), [0, 1, 1, 1, 1, 51, 51, 51]);
-    let losses = set.losses();
+    let losses = set.losses().unwrap();
     assert_eq!(losses.len(), 1, "{losses:?}");
     assert_eq!(losses[0].what, "d");
 }

@@ -6,6 +6,7 @@ mod common;
 use arrow_array::RecordBatch;
 use common::{Threaded, all_rows, bytes, example, file, floats, frames, ints, open, rows, source, threads};
 use tensorferry_proto::{Example, Feature, Message};
+use tensorferry_sdk::memory::records::Opened;
 use tensorferry_sdk::records::{Batches, RecordSet};
 use tensorferry_sdk::{Entry, MemorySource, Purpose};
 
@@ -15,7 +16,7 @@ fn once() -> Threaded {
     context
 }
 
-fn guessed(source: MemorySource) -> Box<dyn RecordSet> {
+fn guessed(source: MemorySource) -> Opened {
     let set = open(source, &[], &once()).unwrap();
     assert!(is_guess(&*set), "all records have been looked at");
     set
@@ -80,7 +81,7 @@ fn what_contradicts_the_guess_is_an_error_of_a_stream() {
 fn a_feature_without_a_kind_is_counted() {
     let set = guessed(MemorySource::file("f", alike_and(example(&[("n", Feature { kind: None })]))));
     assert_eq!(count(&all_rows(&*set)), 201);
-    let losses = set.losses();
+    let losses = set.losses().unwrap();
     assert!(losses.len() == 1 && losses[0].why.contains("without a kind"), "{losses:?}");
 }
 

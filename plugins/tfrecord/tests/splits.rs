@@ -6,12 +6,12 @@ mod common;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use common::{Threaded, all_rows, example, file, frames, ints, open, threads};
-use ferry_tfrecord::TfRecord;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use tensorferry_proto::Example;
 use tensorferry_sdk::records::Indexed;
 use tensorferry_sdk::{Entry, Format, MemorySource, Side};
+use tensorferry_tfrecord::TfRecord;
 
 /// Pseudo-random numbers: the same each time.
 struct Random(u64);

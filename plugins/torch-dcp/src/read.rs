@@ -7,24 +7,27 @@ use crate::merged::{self, Merged};
 use crate::shards;
 use crate::table::{Content, Item, Stored};
 use crate::tree::Tree;
-use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteSink, CatalogSink, Context, Error, Limits, Loss, LossKind, Node, NodeId, Result, Source, TensorReader,
+    CatalogSink, Context, Error, Limits, Loss, LossKind, Node, NodeId, NothingEncoded, Result, Source,
+    TensorDecoder, TensorReader,
 };
 use tensorferry_torch_file::{Destination, Extent, LazyView, Names, Storages, flatten};
 
 /// Reads distributed checkpoints.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
-    /// What the encoded storages' handles stand for.
-    lazy: Mutex<Arc<[LazyView]>>,
-}
+pub(crate) struct Reader;
 
 impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let Members { tables, shards, has_data } = members(source)?;
         if tables.is_empty() && !shards.is_empty() {
-            return shards::read(source, &shards, catalog, context);
+            shards::read(source, &shards, catalog, context)?;
+            return Ok(Box::new(NothingEncoded));
         }
         if tables.is_empty() {
             let found = if has_data { "data without a table" } else { "neither a table nor shards" };
@@ -32,22 +35,7 @@ impl TensorReader for Reader {
             return Err(error.expected(format!("{TABLE} or __<rank>{TABLE}")).found(found));
         }
         let merged = merged::read(source, &tables, context)?;
-        let lazy = describe(source, merged, catalog, context)?;
-        *self.lazy.lock().unwrap_or_else(PoisonError::into_inner) = lazy.into();
-        Ok(())
-    }
-
-    fn decode(
-        &self,
-        source: &dyn Source,
-        handle: u64,
-        output: &mut dyn ByteSink,
-        context: &dyn Context,
-    ) -> Result<()> {
-        let lazy = Arc::clone(&self.lazy.lock().unwrap_or_else(PoisonError::into_inner));
-        let view = usize::try_from(handle).ok().and_then(|index| lazy.get(index));
-        view.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?
-            .decode(source, output, context)
+        Ok(Box::new(describe(source, merged, catalog, context)?))
     }
 }
 

@@ -4,14 +4,14 @@
 
 /// The readers: nothing else here names their crates.
 mod formats {
-    pub(crate) use ferry_deepspeed::DeepSpeed;
-    pub(crate) use ferry_jsonl::JsonLines;
-    pub(crate) use ferry_parquet::Parquet;
-    pub(crate) use ferry_safetensors::Safetensors;
-    pub(crate) use ferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
-    pub(crate) use ferry_tfrecord::TfRecord;
-    pub(crate) use ferry_torch::Torch;
-    pub(crate) use ferry_torch_dcp::TorchDcp;
+    pub(crate) use tensorferry_deepspeed::DeepSpeed;
+    pub(crate) use tensorferry_jsonl::JsonLines;
+    pub(crate) use tensorferry_parquet::Parquet;
+    pub(crate) use tensorferry_safetensors::Safetensors;
+    pub(crate) use tensorferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
+    pub(crate) use tensorferry_tfrecord::TfRecord;
+    pub(crate) use tensorferry_torch::Torch;
+    pub(crate) use tensorferry_torch_dcp::TorchDcp;
 }
 
 mod deepspeed;

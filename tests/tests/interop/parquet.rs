@@ -1,11 +1,11 @@
 //! pyarrow reads the Parquet files that are written here, and those that it wrote are read.
 
-use ferry_parquet::Parquet;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::{TempDir, tempdir};
+use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::{MemoryContext, MemorySource, Target};
 use tensorferry_tests::{Ferry, Outcome, args, python, records};

@@ -2,11 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use tensorferry_host::receipt;
-use tensorferry_host::runner::report;
-use tensorferry_host::runner::summary::{JobSummary, State, Summary, Totals};
 use tensorferry_tests::digest::sha256;
 use tensorferry_tests::fixtures::case;
+use tensorferry_tests::host::{JobSummary, State, Summary, Totals, receipt, report};
 use tensorferry_tests::json::edit;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::{Ferry, Outcome, fixtures, python};

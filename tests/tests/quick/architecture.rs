@@ -74,7 +74,9 @@ fn no_modules_use_each_other_in_circles() {
     for (folder, _) in crates() {
         // The mirror of the ABI's tables goes with the next revision of the ABI.
         let is_known = |circle: &[String]| folder == Path::new("sdk") && circle == ["mirror"];
-        for circle in circles_in(&root().join(&folder).join("src")) {
+        // A library that exports a format is three lines, and has no such folder.
+        let sources = root().join(&folder).join("src");
+        for circle in if sources.is_dir() { circles_in(&sources) } else { Vec::new() } {
             if !is_known(&circle.folder) {
                 let arrows = circle.arrows.iter().map(|arrow| format!("\n    {arrow}")).collect::<String>();
                 let of = circle.folder.join("::");

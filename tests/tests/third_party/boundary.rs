@@ -50,7 +50,7 @@ fn a_library_that_is_no_plugin_is_refused() {
 #[ignore = "builds crates out of the workspace"]
 fn another_revision_is_refused_with_both_numbers() {
     let ours = copies::version();
-    for (name, version, found) in [("older_revision", "0.9.0", "0.9"), ("newer_revision", "2.0.0", "2.0")] {
+    for (name, version, found) in [("older_revision", "1.2.0", "1.2"), ("newer_revision", "3.0.0", "3.0")] {
         let library = Copy::of_sdk(name).version(version).plugin();
         refused(&library, "", &["revision", found, &ours]);
     }

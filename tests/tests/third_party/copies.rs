@@ -47,7 +47,7 @@ impl Copy {
 
     /// A copy of the SDK and the host.
     pub(crate) fn with_host(name: &str) -> Self {
-        Self { members: &["host", "sdk", "sdk/abi"], ..Self::of_sdk(name) }
+        Self { members: &["host/core", "host/run", "host/cli", "sdk", "sdk/abi"], ..Self::of_sdk(name) }
     }
 
     /// With another version of the ABI's crate.
@@ -80,7 +80,7 @@ impl Copy {
     /// where everything that it depends on has been built already.
     pub(crate) fn program(&self) -> PathBuf {
         self.write();
-        let options = ["--package", "tensorferry-host", "--bin", &format!("ferry_{}", self.name)];
+        let options = ["--package", "tensorferry-cli", "--bin", &format!("ferry_{}", self.name)];
         outside::build(&self.folder(), &workspace().target, &options)
     }
 
@@ -97,7 +97,7 @@ impl Copy {
         let manifest = format!("[workspace]\nresolver = \"3\"\n{members}\n\n[workspace.package]{shared}");
         self.put("Cargo.toml", &manifest);
         self.put_file(root(), "Cargo.lock", "Cargo.lock");
-        for folder in self.members.iter().filter(|member| !member.contains('/')) {
+        for folder in self.members.iter().filter(|member| **member != "sdk/abi") {
             self.put_folder(&root().join(folder), folder);
         }
         self.put_folder(&outside::folder().join("npy"), "npy");
@@ -125,7 +125,7 @@ impl Copy {
         let fixed = [
             ("npy/Cargo.toml", "name = \"ferry_npy\"", format!("name = \"ferry_npy_{}\"", self.name)),
             ("npy/Cargo.toml", "path = \"../../../sdk\"", "path = \"../sdk\"".to_owned()),
-            ("host/Cargo.toml", "name = \"ferry\"", format!("name = \"ferry_{}\"", self.name)),
+            ("host/cli/Cargo.toml", "name = \"ferry\"", format!("name = \"ferry_{}\"", self.name)),
         ];
         let fixed = fixed.map(|(file, before, after)| (file.to_owned(), before.to_owned(), after));
         for (_, before, after) in fixed.iter().chain(&self.patches).filter(|(file, ..)| file == name) {

@@ -1,9 +1,8 @@
 //! The index of a bundle: its header and its entries, held in memory.
 
+use super::INDEX_SUFFIX;
 use super::entry::{BundleEntry, DataRange};
 use super::shards::Shards;
-use super::{INDEX_SUFFIX, slices};
-use crate::names::key_text::key_text;
 use crate::table::Table;
 use crate::{checksum, slice_key};
 use std::collections::{BTreeMap, HashSet};
@@ -73,7 +72,7 @@ impl BundleIndex {
             .flat_map(|entry| entry.proto.slices.iter().map(|slice| slice_key::encode(&entry.key, slice)))
             .collect();
         let unnamed = self.slices.iter().filter(|slice| !named.contains(&slice.key));
-        unnamed.map(|slice| slice_text(&slice.key)).collect()
+        unnamed.map(|slice| slice_key::describe(&slice.key)).collect()
     }
 
     /// Bytes of all data files that entries need.
@@ -194,15 +193,7 @@ fn data_files_used(entries: &[BundleEntry], slices: &[BundleEntry]) -> BTreeMap<
     let mut used = BTreeMap::new();
     let whole = entries.iter().filter(|entry| !entry.is_sliced());
     for entry in whole.chain(slices).filter(|entry| entry.proto.size > 0) {
-        used.entry(entry.proto.shard_id).or_insert_with(|| slice_text(&entry.key));
+        used.entry(entry.proto.shard_id).or_insert_with(|| slice_key::describe(&entry.key));
     }
     used
-}
-
-/// A key as text; a slice's as `name 0,2:-`.
-fn slice_text(key: &[u8]) -> String {
-    match slice_key::decode(key) {
-        Some(slice) => format!("{} {}", key_text(&slice.name), slices::text(&slice.slice)),
-        None => key_text(key).into_owned(),
-    }
 }

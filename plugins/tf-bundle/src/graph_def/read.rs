@@ -9,22 +9,16 @@ use crate::message_kind::{self, Form, MessageKind};
 use crate::tensor_proto::{Header, Values};
 use crate::text;
 use crate::wire::Wire;
-use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
     Block, ByteSink, CatalogSink, Context, Dtype, Entry, Error, FileId, Limits, Loss, LossKind, Region,
-    Result, Source, Storage, TensorReader, element_count,
+    Result, Source, Storage, TensorDecoder, TensorReader, element_count,
 };
 
 /// Reads graphs.
-#[derive(Debug, Default)]
-pub(crate) struct GraphReader {
-    /// What the encoded storages' handles stand for.
-    held: Mutex<Option<Arc<Held>>>,
-}
+pub(crate) struct GraphReader;
 
-/// What decoding needs.
-#[derive(Debug)]
-struct Held {
+/// Decodes constants: a handle is an index into `values`.
+struct Constants {
     graph: Graph,
     values: Vec<Values>,
 }
@@ -48,7 +42,12 @@ impl Graph {
 }
 
 impl TensorReader for GraphReader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let Entry::File(name) = source.entry() else {
             return Err(Error::usage("a graph is one file: name it").file(source.entry().name()));
         };
@@ -72,10 +71,11 @@ impl TensorReader for GraphReader {
             );
             catalog.loss(Loss::new(LossKind::Graph, name, why))?;
         }
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(Held { graph, values }));
-        Ok(())
+        Ok(Box::new(Constants { graph, values }))
     }
+}
 
+impl TensorDecoder for Constants {
     fn decode(
         &self,
         source: &dyn Source,
@@ -83,11 +83,9 @@ impl TensorReader for GraphReader {
         output: &mut dyn ByteSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let unknown = || Error::plugin(format!("no encoded storage {handle}"));
-        let held = held.ok_or_else(unknown)?;
-        let values = usize::try_from(handle).ok().and_then(|index| held.values.get(index));
-        values.ok_or_else(unknown)?.write(&mut held.graph.wire(source), output, context.limits())
+        let values = usize::try_from(handle).ok().and_then(|index| self.values.get(index));
+        let values = values.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?;
+        values.write(&mut self.graph.wire(source), output, context.limits())
     }
 }
 

@@ -30,7 +30,6 @@ mod tags;
 mod tests;
 
 pub(crate) use read::SavedModelReader;
-pub(crate) use saved_variables::Labels;
 pub(crate) use substitute::SavedModelWriter;
 
 /// The prefix of the bundle, in the folder.

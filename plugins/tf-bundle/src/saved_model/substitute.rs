@@ -245,5 +245,4 @@ impl TensorPlan for Substitution {
 }
 
 #[cfg(test)]
-#[path = "substitute_tests.rs"]
 mod tests;

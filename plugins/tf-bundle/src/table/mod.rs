@@ -22,7 +22,7 @@
 mod block;
 mod read;
 #[cfg(test)]
-pub(crate) mod testing;
+mod tests;
 mod write;
 
 pub(crate) use read::{EntryPlace, Table, has_magic};

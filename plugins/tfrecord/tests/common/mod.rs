@@ -2,7 +2,6 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "tests; not every test file uses all of it")]
 
 use arrow_array::RecordBatch;
-use ferry_tfrecord::TfRecord;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,12 +10,13 @@ use tensorferry_proto::{
     BytesList, Example, Feature, FeatureList, FeatureLists, Features, FloatList, Int64List, Message,
     SequenceExample,
 };
-use tensorferry_sdk::memory::records;
+use tensorferry_sdk::memory::records::{self, Opened};
 use tensorferry_sdk::records::{Batches, RecordSet, from_stream};
 use tensorferry_sdk::{
     Context, Entry, Error, Format, Limits, Loss, MemoryContext, MemorySource, Options, Purpose, Result, Side,
     Source, Target,
 };
+use tensorferry_tfrecord::TfRecord;
 
 /// A context in memory that grants threads.
 #[derive(Default)]
@@ -65,21 +65,17 @@ pub(crate) fn source(entry: Entry, files: &[(&str, Vec<u8>)]) -> MemorySource {
 }
 
 /// Opens files.
-pub(crate) fn open(
-    source: MemorySource,
-    given: &[(&str, &str)],
-    context: &dyn Context,
-) -> Result<Box<dyn RecordSet>> {
+pub(crate) fn open(source: MemorySource, given: &[(&str, &str)], context: &dyn Context) -> Result<Opened> {
     records::open(&TfRecord, &pairs(given), Arc::new(source), context)
 }
 
 /// Opens one file.
-pub(crate) fn open_file(bytes: &[u8], given: &[(&str, &str)]) -> Result<Box<dyn RecordSet>> {
+pub(crate) fn open_file(bytes: &[u8], given: &[(&str, &str)]) -> Result<Opened> {
     open(MemorySource::file("f.tfrecord", bytes), given, &threads(2))
 }
 
 /// Opens a source to show its records.
-pub(crate) fn open_lines(source: MemorySource, given: &[(&str, &str)]) -> Result<Box<dyn RecordSet>> {
+pub(crate) fn open_lines(source: MemorySource, given: &[(&str, &str)]) -> Result<Opened> {
     let mut context = threads(1);
     context.inner.purpose = Purpose::LINES;
     open(source, given, &context)

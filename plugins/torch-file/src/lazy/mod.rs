@@ -20,7 +20,7 @@ pub(crate) use signs::Signs;
 pub(crate) use stored::StoredView;
 
 use sum::Sum;
-use tensorferry_sdk::{ByteSink, Context, Error, Result, Source};
+use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source};
 
 /// Bytes that are read at once, and made at once.
 const CHUNK: u64 = 1 << 20;
@@ -36,18 +36,13 @@ enum Recipe {
     Dense(Dense),
 }
 
-impl LazyView {
+impl EncodedStorage for LazyView {
     /// Pushes the values: row-major, little-endian.
     ///
     /// # Errors
     /// Malformed, if a storage does not have the CRC that the archive gives for it, or if its bytes
     /// cannot be what they are read as; i/o.
-    pub fn decode(
-        &self,
-        source: &dyn Source,
-        output: &mut dyn ByteSink,
-        context: &dyn Context,
-    ) -> Result<()> {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         match &self.0 {
             Recipe::Signs(signs) => signs.decode(source, output, context),
             Recipe::Dequantized(dequantized) => dequantized.decode(source, output, context),

@@ -1,0 +1,27 @@
+//! How the C library allocates, for ferry and for its plugins, which share it.
+//!
+//! Batches of records are some mebibytes long, made on one thread and dropped on another, thousands of times.
+//! Unless it is told otherwise, the C library gives such memory back to the system each time, which clears
+//! it again page by page.
+
+#![expect(unsafe_code, reason = "the C library's settings are a foreign function")]
+
+/// From this length on, memory is taken from the system and given back by itself: the most that there may be.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const MAPPED_FROM: i32 = 32 << 20;
+/// As much free memory at an end of the heap is kept.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const KEPT: i32 = 512 << 20;
+
+/// Has freed memory kept for the next one who asks. Called once, before there are threads.
+pub(crate) fn keep_freed_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: `mallopt` takes two numbers, and no other thread allocates yet. A setting that it does not
+        // know is ignored.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+        }
+    }
+}

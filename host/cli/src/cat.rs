@@ -1,0 +1,35 @@
+//! `ferry cat`.
+
+use super::args::Cat;
+use super::terminal;
+use std::io::{BufWriter, Write};
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::probe::probe;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::context::ReadContext;
+use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::records::lines::write_lines;
+use tensorferry::engine::records::rows::{self, holds_records};
+use tensorferry_sdk::{Error, Purpose, Result};
+
+pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {
+    let source = FileSource::open(&command.input)?;
+    let format = probe(registry, &source, command.from.as_deref(), session)?;
+    if !holds_records(&format.description) {
+        let input = command.input.display().to_string();
+        return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
+    }
+    let rows =
+        rows::open(&source, format, &command.reader.options, &ReadContext::new(session, Purpose::LINES))?;
+    let mut output = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let written = write_lines(&rows, command.limit, &mut output, session);
+    // What was read before an error is shown.
+    let flushed = output.flush().map_err(Error::from);
+    terminal::report(&rows.losses()?, &session.take_notes(), false);
+    match written.map(|_| ()).and(flushed) {
+        // Whoever reads the lines has seen enough: `ferry cat ... | head`.
+        Err(error) if error.message().contains("Broken pipe") => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => rows.close(),
+    }
+}

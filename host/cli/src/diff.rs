@@ -1,0 +1,122 @@
+//! `ferry diff`.
+
+use super::args::Diff;
+use super::{diff_records, terminal};
+use serde_json::{Value, json};
+use std::path::Path;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::inspect::{Inspected, Look, inspect, temporary};
+use tensorferry::engine::convert::sides::options_of;
+use tensorferry::engine::formats::probe::probe;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::part::Part;
+use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::records::rows::holds_records;
+use tensorferry::engine::steps::{self, Stepped};
+use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, Tolerance, diff};
+use tensorferry::engine::tensors::logical::Logical;
+use tensorferry::engine::tensors::stored::Stored;
+use tensorferry_sdk::{Error, Purpose, Result};
+
+/// Whether they are the same.
+pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Result<bool> {
+    let probed = |path: &Path| probe(registry, &FileSource::open(path)?, None, session);
+    let formats = [probed(&command.a)?, probed(&command.b)?];
+    // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
+    let as_tensors = command.part != "." || command.atol.is_some() || command.rtol.is_some();
+    if !as_tensors && formats.iter().all(|format| holds_records(&format.description)) {
+        return diff_records::run(command, formats, session);
+    }
+    let part = Part::parse(&command.part);
+    let steps = steps::parse(&command.step)?;
+    let [a, b] = [&command.a, &command.b].map(|path| open(path, &part, &command.options, registry, session));
+    let (mut a, b) = (a?, b?);
+    let Stepped { catalog, said } = steps::apply(a.catalog, &steps)?;
+    a.catalog = catalog;
+    terminal::report(&said.losses, &said.notes, false);
+    check_options(&command.options, &[&a, &b])?;
+    let (of_a, of_b) = (
+        Stored::new(&a.input, &a.catalog, session, temporary()),
+        Stored::new(&b.input, &b.catalog, session, temporary()),
+    );
+    let tolerance = (command.atol.is_some() || command.rtol.is_some())
+        .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
+    let differences = diff(&Logical::new(&a.catalog, &of_a), &Logical::new(&b.catalog, &of_b), tolerance)?;
+    let tensors = a.catalog.tensors().len();
+    drop((of_a, of_b));
+    a.input.close()?;
+    b.input.close()?;
+    print(&differences, tensors, command.json)?;
+    Ok(differences.is_empty())
+}
+
+/// A part is taken where there is one: what was converted from a part has only that.
+fn open<'a>(
+    path: &Path,
+    part: &Part,
+    options: &[(String, String)],
+    registry: &'a Registry,
+    session: &Session,
+) -> Result<Inspected> {
+    let format = probe(registry, &FileSource::open(path)?, None, session)?;
+    let options = options_of(&format.description, options);
+    let look = |part| Look { from: None, options: &options, part, purpose: Purpose::COMPARE };
+    let whole = inspect(path, look(&Part::Whole), registry, session)?;
+    let has_tree = whole.catalog.tree().root().is_some();
+    let starts = |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    match part {
+        Part::Path(prefix)
+            if !has_tree && !whole.catalog.tensors().iter().any(|t| starts(&t.name, prefix)) =>
+        {
+            Ok(whole)
+        }
+        Part::Whole => Ok(whole),
+        part => inspect(path, look(part), registry, session),
+    }
+}
+
+/// An option that neither input has is a mistake.
+fn check_options(options: &[(String, String)], inputs: &[&Inspected]) -> Result<()> {
+    for option in options {
+        let one = std::slice::from_ref(option);
+        if inputs.iter().all(|seen| options_of(&seen.input.format.description, one).is_empty()) {
+            return Err(Error::usage(format!("neither input has an option -i {}", option.0)));
+        }
+    }
+    Ok(())
+}
+
+/// Prints the verdict, then each difference.
+pub(super) fn print(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
+    if as_json {
+        let list: Vec<Value> = differences.iter().map(record).collect();
+        return terminal::print_json(
+            &json!({ "equal": differences.is_empty(), "tensors": tensors, "differences": list }),
+        );
+    }
+    if differences.is_empty() {
+        return terminal::print(&format!("equal: {tensors} tensors\n"));
+    }
+    let lines: String = differences.iter().map(|difference| format!("  {difference}\n")).collect();
+    terminal::print(&format!("different: {} differences\n{lines}", differences.len()))
+}
+
+fn record(difference: &Difference) -> Value {
+    let mut record = json!({ "kind": difference.kind.word(), "name": difference.name });
+    match &difference.kind {
+        DifferenceKind::Missing | DifferenceKind::Unexpected | DifferenceKind::Content(None) => {}
+        DifferenceKind::Dtype(a, b) => {
+            record["a"] = json!(a);
+            record["b"] = json!(b);
+        }
+        DifferenceKind::Shape(a, b) => {
+            record["a"] = json!(a);
+            record["b"] = json!(b);
+        }
+        DifferenceKind::Content(Some((count, distance))) => {
+            record["elements"] = json!(count);
+            record["largest"] = json!(distance);
+        }
+    }
+    record
+}

@@ -1,0 +1,285 @@
+//! `ferry inspect`.
+
+use super::args::{DigestName, Inspect};
+use super::inspect_records;
+use super::terminal::{self, printable};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::inspect::{Inspected, Look, inspect, temporary};
+use tensorferry::engine::formats::probe::probe;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::read::losses;
+use tensorferry::engine::read::outline;
+use tensorferry::engine::read::part::{self, Part};
+use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::records::rows::holds_records;
+use tensorferry::engine::tensors::content::{self, Algorithm, ContentDigest, digests};
+use tensorferry::engine::tensors::logical::Logical;
+use tensorferry::engine::tensors::stored::{Stored, hex};
+use tensorferry_sdk::{Catalog, Error, Purpose, Result, Tensor, TensorId};
+
+/// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.
+const SCREEN: usize = 48;
+/// Tensors that the text shows before it counts the rest, as far as the screen has room; `--all` and
+/// `--json` have all of them.
+const SHOWN: std::ops::RangeInclusive<usize> = 5..=20;
+/// Dtypes that have a line each.
+const MOST_DTYPES: usize = 6;
+/// Characters and lines of a list that is wrapped.
+const WIDTH: usize = 100;
+const MOST_WRAPPED: usize = 3;
+
+pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> Result<()> {
+    let source = FileSource::open(&command.input)?;
+    let format = probe(registry, &source, command.from.as_deref(), session)?;
+    if holds_records(&format.description) {
+        return inspect_records::run(command, &source, format, session);
+    }
+    if command.schema {
+        return Err(Error::usage("--schema is for records: this input holds tensors"));
+    }
+    let part = Part::parse(&command.part);
+    let look = Look {
+        from: command.from.as_deref(),
+        options: &command.reader.options,
+        part: &part,
+        purpose: Purpose::SHOW,
+    };
+    let seen = inspect(&command.input, look, registry, session)?;
+    let algorithm = command.digest.map(|name| match name {
+        DigestName::Sha256 => Algorithm::Sha256,
+        DigestName::Blake3 => Algorithm::Blake3,
+    });
+    let hashed = match algorithm {
+        Some(algorithm) => {
+            let stored = Stored::new(&seen.input, &seen.catalog, session, temporary());
+            Some((algorithm, digests(&Logical::new(&seen.catalog, &stored), algorithm)?))
+        }
+        None => None,
+    };
+    let notes = session.take_notes();
+    terminal::report(&seen.losses, &notes, false);
+    if command.json {
+        terminal::print_json(&document(&seen, hashed.as_ref()))?;
+    } else {
+        terminal::print(&text(&seen, command.all, hashed.as_ref()))?;
+    }
+    seen.input.close()
+}
+
+fn dtype_name<'a>(catalog: &'a Catalog, tensor: &Tensor) -> &'a str {
+    catalog.dtype_info(tensor.dtype).map_or("?", |info| info.name())
+}
+
+type Hashed = (Algorithm, Vec<ContentDigest>);
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    format: &'a str,
+    origin: &'a str,
+    tensors: Vec<TensorRecord<'a>>,
+    metadata: &'a BTreeMap<String, String>,
+    /// The tree of what is no tensor: a checkpoint's step, a model's signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<serde_json::Value>,
+    losses: Vec<LossRecord<'a>>,
+    /// Of a pickle: every function or class that it would have called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    globals: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<Digest>,
+}
+
+#[derive(Serialize)]
+struct TensorRecord<'a> {
+    name: &'a str,
+    dtype: &'a str,
+    shape: &'a [u64],
+    bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tied_to: Option<&'a str>,
+    /// What else is known of it: another name, say.
+    #[serde(flatten)]
+    labels: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<Digest>,
+}
+
+/// A digest in hexadecimal, under its algorithm's name.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Digest {
+    Sha256(String),
+    Blake3(String),
+}
+
+impl Digest {
+    fn new(algorithm: Algorithm, digest: &ContentDigest) -> Self {
+        match algorithm {
+            Algorithm::Sha256 => Self::Sha256(hex(digest)),
+            Algorithm::Blake3 => Self::Blake3(hex(digest)),
+        }
+    }
+}
+
+fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
+    let catalog = &seen.catalog;
+    let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
+    let record = |(index, (tensor, tie)): (usize, (&'a Tensor, TensorId))| TensorRecord {
+        name: &tensor.name,
+        dtype: dtype_name(catalog, tensor),
+        shape: &tensor.shape,
+        bytes: tensor.bytes,
+        tied_to: catalog.tensor(tie).filter(|_| tie.0 as usize != index).map(|first| first.name.as_str()),
+        labels: &tensor.labels,
+        digest: hashed.map(|(algorithm, digests)| Digest::new(*algorithm, &digests[index])),
+    };
+    Document {
+        format: &seen.input.format.description.id,
+        origin: catalog.origin(),
+        tensors: tensors.map(record).collect(),
+        metadata: catalog.metadata(),
+        state: outline::json(catalog),
+        losses: seen.losses.iter().map(LossRecord::of).collect(),
+        // DeepSpeed's files are pickles, but their catalog has no tree.
+        globals: (catalog.tree().root().is_some() || !catalog.globals().is_empty())
+            .then(|| catalog.globals()),
+        content: match hashed {
+            Some((Algorithm::Blake3, digests)) => {
+                Some(Digest::new(Algorithm::Blake3, &content_digest(catalog, digests)))
+            }
+            _ => None,
+        },
+    }
+}
+
+fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest {
+    content::catalog(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
+}
+
+fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
+    let catalog = &seen.catalog;
+    let mut text = String::new();
+    let total: u64 = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
+    let _ = writeln!(
+        text,
+        "{} ({})",
+        printable(&seen.input.source.entry_path().display().to_string()),
+        seen.input.format.description.title
+    );
+    let _ = writeln!(text, "{} tensors, {}", catalog.tensors().len(), terminal::bytes(total));
+    let mut by_dtype: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for tensor in catalog.tensors() {
+        let (count, bytes) = by_dtype.entry(dtype_name(catalog, tensor)).or_default();
+        *count += 1;
+        *bytes += tensor.bytes;
+    }
+    for (dtype, (count, bytes)) in by_dtype.iter().take(if all { usize::MAX } else { MOST_DTYPES }) {
+        let _ = writeln!(text, "  {dtype}: {count}, {}", terminal::bytes(*bytes));
+    }
+    if by_dtype.len() > MOST_DTYPES && !all {
+        let _ = writeln!(text, "  ... and {} more", by_dtype.len() - MOST_DTYPES);
+    }
+    section(&mut text, "state", outline::lines(catalog).iter().map(outline_line));
+    section(&mut text, "as a flat list of tensors", flat(catalog, all).into_iter());
+    let mut rest = String::new();
+    section(&mut rest, "metadata", catalog.metadata().iter().map(|(key, value)| format!("{key} = {value}")));
+    let globals = catalog.globals();
+    let lines = if all { globals.to_vec() } else { wrapped(globals, MOST_WRAPPED) };
+    section(&mut rest, "globals (none is ever called)", lines.into_iter());
+    let taken = [&text, &rest].map(|part| part.lines().count()).iter().sum::<usize>() + seen.losses.len() + 2;
+    let room = SCREEN.saturating_sub(taken).clamp(*SHOWN.start(), *SHOWN.end());
+    text += &table(catalog, if all { usize::MAX } else { room }, hashed);
+    text += &rest;
+    if let Some((Algorithm::Blake3, digests)) = hashed {
+        let _ = writeln!(text, "\ncontent {}", hex(&content_digest(catalog, digests)));
+    }
+    text
+}
+
+fn outline_line(line: &outline::Line) -> String {
+    let indent = "  ".repeat(line.level);
+    let count = match line.tensors {
+        0 => String::new(),
+        1 => format!("1 tensor, {}", terminal::bytes(line.bytes)),
+        count => format!("{count} tensors, {}", terminal::bytes(line.bytes)),
+    };
+    let facts: Vec<&str> =
+        [line.value.as_str(), &count].into_iter().filter(|fact| !fact.is_empty()).collect();
+    let separator = if facts.is_empty() { "" } else { ": " };
+    format!("{indent}{}{separator}{}", line.key, facts.join(", "))
+}
+
+/// What a format that holds a flat list of tensors would take of a nested checkpoint, and what not.
+fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
+    if outline::lines(catalog).iter().all(|line| line.tensors == 0) {
+        return Vec::new();
+    }
+    let (part, mut left_out) = match part::take(catalog.clone(), &Part::Auto, true) {
+        Ok(taken) => taken,
+        Err(error) => return vec![error.message().to_owned()],
+    };
+    left_out.extend(losses::of_state(&part, false));
+    let left_out: Vec<String> = left_out.into_iter().map(|loss| loss.what).collect();
+    let mut lines = vec![format!("{} tensors go along; left out:", part.tensors().len())];
+    let most = if all { usize::MAX } else { MOST_WRAPPED };
+    lines.extend(wrapped(&left_out, most).iter().map(|line| format!("  {line}")));
+    lines
+}
+
+/// Items side by side, on a few lines; how many more there are.
+fn wrapped(items: &[String], most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for (index, item) in items.iter().enumerate() {
+        let item = if index + 1 < items.len() { format!("{item}, ") } else { item.clone() };
+        let has_room = lines.len() < most;
+        let Some(line) = lines.last_mut() else { break };
+        if line.is_empty() || line.chars().count() + item.chars().count() <= WIDTH {
+            line.push_str(&item);
+        } else if has_room {
+            lines.push(item);
+        } else {
+            line.push_str(&format!("... and {} more (--all shows them)", items.len() - index));
+            break;
+        }
+    }
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = String>) {
+    if lines.len() > 0 {
+        let _ = writeln!(text, "\n{title}");
+        for line in lines {
+            let shown: String = printable(&line).chars().take(200).collect();
+            let _ = writeln!(text, "  {shown}");
+        }
+    }
+}
+
+fn table(catalog: &Catalog, most: usize, hashed: Option<&Hashed>) -> String {
+    let shown: Vec<&Tensor> = catalog.tensors().iter().take(most).collect();
+    let names: Vec<String> = shown.iter().map(|tensor| printable(&tensor.name)).collect();
+    let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(60);
+    let mut text = String::from("\n");
+    for (index, (tensor, name)) in shown.iter().zip(&names).enumerate() {
+        let shape: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
+        let facts = format!("{} [{}]", dtype_name(catalog, tensor), shape.join(", "));
+        let _ = write!(text, "  {name:widest$}  {facts:24}  {}", terminal::bytes(tensor.bytes));
+        if let Some((_, digests)) = hashed {
+            let _ = write!(text, "  {}", hex(&digests[index]));
+        }
+        for (key, value) in &tensor.labels {
+            let _ = write!(text, "  {}={}", printable(key), printable(value));
+        }
+        text.push('\n');
+    }
+    if catalog.tensors().len() > shown.len() {
+        let _ = writeln!(text, "  ... and {} more (--all shows them)", catalog.tensors().len() - shown.len());
+    }
+    text
+}

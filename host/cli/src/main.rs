@@ -1,0 +1,91 @@
+//! `ferry` moves tensors and records from one file format to another. The command line: what the user types, and what the program answers.
+
+#![deny(unsafe_code)]
+
+mod allocator;
+mod args;
+mod cat;
+mod check;
+mod convert;
+mod diff;
+mod diff_records;
+mod formats;
+mod index;
+mod inspect;
+mod inspect_records;
+mod plugin;
+mod plugin_folders;
+mod process;
+mod run;
+mod steps;
+mod terminal;
+mod verify;
+
+use args::{Arguments, Command, PluginCommand};
+use clap::{CommandFactory, Parser};
+use plugin_folders::folders;
+use std::process::ExitCode;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry_run::exit::exit_code;
+use tensorferry_sdk::Result;
+
+/// Bytes of buffers, if nobody says how many.
+const MEMORY: u64 = 256 << 20;
+/// The exit code of `diff` and `check` where there are differences.
+const DIFFERENT: u8 = 1;
+
+/// Runs the program; gives its exit code.
+fn main() -> ExitCode {
+    crate::allocator::keep_freed_memory();
+    // clap prints help to stdout, and mistakes to stderr with exit code 2.
+    let arguments = Arguments::parse();
+    let session = Session::new(
+        arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
+        arguments.memory.unwrap_or(MEMORY),
+    );
+    let answered = process::prepare(&session).and_then(|()| {
+        if let Command::Job { runner } = &arguments.command {
+            // It makes threads as each job wants them.
+            let registry = Registry::load(folders(&arguments.plugin_dir));
+            return tensorferry_run::work(&registry, &session, *runner).map(|()| 0);
+        }
+        session.install(|| answer(&arguments, &session))
+    });
+    match answered {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            terminal::message("error", &error);
+            ExitCode::from(exit_code(error.kind()))
+        }
+    }
+}
+
+fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
+    let load = || Registry::load(folders(&arguments.plugin_dir));
+    match &arguments.command {
+        Command::Convert(command) => convert::run(command, &load(), session).map(|()| 0),
+        Command::Inspect(command) => inspect::run(command, &load(), session).map(|()| 0),
+        Command::Cat(command) => cat::run(command, &load(), session).map(|()| 0),
+        Command::Index(command) => index::run(command, &load(), session).map(|()| 0),
+        Command::Diff(command) => diff::run(command, &load(), session).map(verdict),
+        Command::Check(command) => check::run(command, &load(), session).map(verdict),
+        Command::Run(command) => run::run(command, arguments, &load, session),
+        Command::Job { .. } => Ok(0),
+        Command::Verify(command) => verify::run(command, &load(), session).map(|()| 0),
+        Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
+        Command::Steps(command) => steps::run(command).map(|()| 0),
+        Command::Plugin(PluginCommand::List { json }) => {
+            plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)
+        }
+        Command::Plugin(PluginCommand::Check { path, json }) => plugin::check(path, *json).map(|()| 0),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Arguments::command(), "ferry", &mut std::io::stdout());
+            Ok(0)
+        }
+    }
+}
+
+fn verdict(same: bool) -> u8 {
+    if same { 0 } else { DIFFERENT }
+}

@@ -1,0 +1,235 @@
+//! Progress of a run: bars on a terminal, a line now and then elsewhere, JSON lines for programs.
+
+use super::super::terminal::{self, printable};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tensorferry_run::event::{Event, Listener};
+use tensorferry_run::in_one_line;
+
+/// How often a line is written where there is no terminal.
+const EVERY: Duration = Duration::from_secs(10);
+/// Jobs that have a bar at the same time.
+const MOST_BARS: usize = 16;
+/// Smaller ones are over before a bar can be read.
+const LEAST: u64 = 4 << 20;
+
+/// Shows how a run goes.
+pub(super) struct Progress {
+    json: bool,
+    quiet: bool,
+    explain: bool,
+    bars: Option<MultiProgress>,
+    state: Mutex<State>,
+}
+
+struct State {
+    begun: Instant,
+    told: Instant,
+    overall: Option<ProgressBar>,
+    running: HashMap<String, Running>,
+    jobs: usize,
+    ended: usize,
+    failed: usize,
+    /// Bytes of jobs that have ended.
+    bytes: u64,
+}
+
+#[derive(Default)]
+struct Running {
+    bar: Option<ProgressBar>,
+    moved: u64,
+}
+
+impl Progress {
+    pub(super) fn new(json: bool, quiet: bool, explain: bool) -> Self {
+        let on_terminal = !json && !quiet && std::io::stderr().is_terminal();
+        let state = State {
+            begun: Instant::now(),
+            told: Instant::now(),
+            overall: None,
+            running: HashMap::new(),
+            jobs: 0,
+            ended: 0,
+            failed: 0,
+            bytes: 0,
+        };
+        Self {
+            json,
+            quiet,
+            explain,
+            bars: on_terminal.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr())),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Takes the bars away.
+    pub(super) fn finish(&self) {
+        if let Some(bars) = &self.bars {
+            // Nobody reads them if the terminal is gone.
+            let _ = bars.clear();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A line on stderr, above the bars.
+    fn say(&self, word: &str, text: &str) {
+        let text = printable(text);
+        match &self.bars {
+            Some(bars) => bars.suspend(|| terminal::message(word, &text)),
+            None => terminal::message(word, &text),
+        }
+    }
+
+    fn begin(&self, to_run: usize) {
+        let mut state = self.state();
+        state.jobs = to_run;
+        state.begun = Instant::now();
+        state.overall = self.bars.as_ref().filter(|_| to_run > 0).map(|bars| {
+            let bar = bars.add(ProgressBar::new(to_run as u64));
+            bar.set_style(style("{bar:30} {pos}/{len} jobs  {elapsed}  {eta} left  {msg}"));
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+    }
+
+    /// Units that were looked at, now and then and at the end.
+    fn scanned(&self, scanned: usize, of: usize) {
+        let mut state = self.state();
+        if self.json || self.quiet || (scanned < of && state.told.elapsed() < EVERY) {
+            return;
+        }
+        state.told = Instant::now();
+        drop(state);
+        self.say("progress", &format!("schemas: {scanned} of {of} units looked at"));
+    }
+
+    fn job_begins(&self, job: &str) {
+        self.state().running.insert(job.to_owned(), Running::default());
+    }
+
+    fn job_has(&self, job: &str, bytes: u64) {
+        let mut state = self.state();
+        let shown = state.running.values().filter(|running| running.bar.is_some()).count();
+        let Some(running) = state.running.get_mut(job) else { return };
+        if let Some(bars) = self.bars.as_ref().filter(|_| shown < MOST_BARS && bytes >= LEAST) {
+            let bar = bars.add(ProgressBar::new(bytes));
+            bar.set_style(style("  {bar:20} {bytes}/{total_bytes}  {bytes_per_sec}  {wide_msg}"));
+            bar.set_message(printable(job));
+            running.bar = Some(bar);
+        }
+    }
+
+    fn job_moved(&self, job: &str, bytes: u64) {
+        let mut state = self.state();
+        if let Some(running) = state.running.get_mut(job) {
+            running.moved = bytes;
+            if let Some(bar) = &running.bar {
+                bar.set_position(bytes);
+            }
+        }
+        self.tell(&mut state);
+    }
+
+    fn job_ends(&self, job: &str, bytes: u64, failed: bool) {
+        let mut state = self.state();
+        if let Some(Running { bar: Some(bar), .. }) = state.running.remove(job) {
+            bar.finish_and_clear();
+        }
+        state.ended += 1;
+        state.failed += usize::from(failed);
+        state.bytes += bytes;
+        if let Some(bar) = &state.overall {
+            bar.set_position(state.ended as u64);
+            if state.failed > 0 {
+                bar.set_message(format!("{} failed", state.failed));
+            }
+        }
+        self.tell(&mut state);
+    }
+
+    /// The line now and then.
+    fn tell(&self, state: &mut State) {
+        if self.json || self.quiet || self.bars.is_some() || state.told.elapsed() < EVERY {
+            return;
+        }
+        state.told = Instant::now();
+        let elapsed = state.begun.elapsed().as_secs_f64();
+        let moved = state.bytes + state.running.values().map(|running| running.moved).sum::<u64>();
+        let left = elapsed / state.ended.max(1) as f64 * (state.jobs.saturating_sub(state.ended)) as f64;
+        let text = format!(
+            "{}/{} jobs, {} failed, {} running, {} at {}/s, about {left:.0} s left",
+            state.ended,
+            state.jobs,
+            state.failed,
+            state.running.len(),
+            terminal::bytes(moved),
+            terminal::bytes(rate(moved, elapsed)),
+        );
+        terminal::message("progress", &text);
+    }
+}
+
+impl Listener for Progress {
+    fn hear(&self, event: &Event<'_>) {
+        if self.json {
+            // A reader that has gone is no reason to end the run.
+            let _ = serde_json::to_string(event).map(|line| terminal::print(&format!("{line}\n")));
+        }
+        match event {
+            Event::RunBegan { to_run, .. } => self.begin(*to_run),
+            Event::Decided { job, runs, reason } => {
+                if self.explain && !self.json {
+                    self.say(if *runs { "runs" } else { "stays" }, &format!("{job}: {reason}"));
+                }
+            }
+            Event::JobBegan { job, .. } => self.job_begins(job),
+            Event::JobBytes { job, bytes } => self.job_has(job, *bytes),
+            Event::JobMoved { job, bytes } => self.job_moved(job, *bytes),
+            Event::JobDone { job } => {
+                for loss in job.losses.iter().take(terminal::MOST_LOSSES) {
+                    self.say("loss", &format!("{}: {} {:?}: {}", job.name, loss.kind, loss.what, loss.why));
+                }
+                if let Some(more @ 1..) = job.losses.len().checked_sub(terminal::MOST_LOSSES) {
+                    self.say("loss", &format!("{}: and {more} more; report.json lists all", job.name));
+                }
+                for note in job.notes.iter().filter(|_| !self.quiet) {
+                    self.say("note", &format!("{}: {note}", job.name));
+                }
+                self.job_ends(&job.name, job.bytes_out, false);
+            }
+            Event::JobWaits { job, seconds, failure } => {
+                if !self.quiet {
+                    let why = in_one_line(failure);
+                    self.say("note", &format!("{job}: is tried again in {seconds} s: {why}"));
+                }
+            }
+            Event::JobFailed { job } => {
+                let why = job.failure.as_ref().map(in_one_line).unwrap_or_default();
+                self.say("failed", &format!("{}: {why}", job.name));
+                self.job_ends(&job.name, 0, true);
+            }
+            Event::JobCancelled { job } => self.job_ends(job, 0, false),
+            Event::Scanned { scanned, of, .. } => self.scanned(*scanned, *of),
+            Event::RunEnded { .. } => {}
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate for people, never negative"
+)]
+fn rate(bytes: u64, seconds: f64) -> u64 {
+    (bytes as f64 / seconds.max(0.001)) as u64
+}

@@ -1,0 +1,184 @@
+//! `ferry steps`.
+
+use super::args::Steps;
+use super::terminal;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use tensorferry::engine::context::suggest::or_which;
+use tensorferry::engine::steps::kind::{Argument, Count, Key, Kind, kinds};
+use tensorferry::engine::steps::recipe::{self, Recipe};
+use tensorferry::engine::steps::selector;
+use tensorferry::engine::steps::{inverse, parse};
+use tensorferry_sdk::{Error, Result};
+
+pub(super) fn run(command: &Steps) -> Result<()> {
+    if !command.inverse.is_empty() {
+        let specs = inverse(&parse(&command.inverse)?)?;
+        let texts: Vec<String> = specs.iter().map(ToString::to_string).collect();
+        if command.json {
+            return terminal::print_json(&json!({ "inverse": texts }));
+        }
+        return terminal::print(&texts.iter().map(|text| format!("{text}\n")).collect::<String>());
+    }
+    match &command.name {
+        None if command.json => terminal::print_json(&everything()?),
+        None => terminal::print(&overview()?),
+        Some(name) => {
+            if let Some(kind) = kinds().find(|kind| kind.name == name) {
+                let text = || text_of_kind(kind);
+                return if command.json {
+                    terminal::print_json(&kind_record(kind))
+                } else {
+                    terminal::print(&text())
+                };
+            }
+            let names: Vec<&str> = kinds().map(|kind| kind.name).chain(recipe::names()).collect();
+            let unknown =
+                || Error::usage(format!("there is no step or recipe {name:?}{}", or_which(name, names)));
+            let recipe = recipe::find(name)?.ok_or_else(unknown)?;
+            if command.json {
+                terminal::print_json(&recipe_record(name, &recipe))
+            } else {
+                terminal::print(&text_of_recipe(name, &recipe))
+            }
+        }
+    }
+}
+
+/// One line for each.
+fn overview() -> Result<String> {
+    let mut text = "Steps (ferry steps NAME shows one):\n".to_owned();
+    for kind in kinds() {
+        let _ = writeln!(text, "  {:16} {}", kind.name, kind.summary);
+        if let Some(example) = kind.examples.first() {
+            let _ = writeln!(text, "  {:16} --step {}", "", quoted(example));
+        }
+    }
+    text += "\nRecipes:\n";
+    for name in recipe::names() {
+        let summary = recipe::find(name)?.map(|recipe| recipe.summary).unwrap_or_default();
+        let _ = writeln!(text, "  {name:16} {summary}");
+    }
+    text += "\nMost steps take keys that select tensors; all that are given must hold:\n";
+    text += &text_of_keys(selector::KEYS.iter());
+    text += "\nA step is NAME[:ARG][,KEY=VALUE]...; a field with a comma in it stands in double quotes as a whole.\n";
+    Ok(text)
+}
+
+fn text_of_keys<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
+    let line = |key: &Key| {
+        let many = if matches!(key.count, Count::Any | Count::Some) { " (repeatable)" } else { "" };
+        let spelled = format!("{}={}", key.name, key.value);
+        format!("  {spelled:24} {}{many}\n", key.help)
+    };
+    keys.map(line).collect()
+}
+
+fn text_of_kind(kind: &Kind) -> String {
+    let argument = match kind.argument {
+        Argument::None => String::new(),
+        Argument::Optional(word, _) => format!("[:{word}]"),
+        Argument::Required(word, _) => format!(":{word}"),
+    };
+    let keys = if kind.keys.is_empty() && !kind.selects { "" } else { "[,KEY=VALUE]..." };
+    let mut text = format!("{}{argument}{keys}\n  {}\n", kind.name, kind.summary);
+    for line in kind.details.lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+    if let Argument::Optional(word, help) | Argument::Required(word, help) = kind.argument {
+        let _ = writeln!(text, "\n  {word:24} {help}");
+    }
+    if !kind.keys.is_empty() {
+        let _ = write!(text, "\n{}", text_of_keys(kind.keys.iter()));
+    }
+    if kind.selects {
+        let _ = write!(text, "\nOnly tensors:\n{}", text_of_keys(selector::KEYS.iter()));
+    }
+    text += "\nExamples:\n";
+    for example in kind.examples {
+        let _ = writeln!(text, "  --step {}", quoted(example));
+    }
+    text
+}
+
+fn text_of_recipe(name: &str, recipe: &Recipe) -> String {
+    let mut text = format!("{name}\n  {}\n", recipe.summary);
+    for line in recipe.details.trim().lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+    if let Some(inverse) = &recipe.inverse {
+        let _ = writeln!(text, "  The way back: {inverse}");
+    }
+    if !recipe.parameters.is_empty() {
+        text.push('\n');
+    }
+    for (name, parameter) in &recipe.parameters {
+        let default =
+            parameter.default.as_ref().map(|value| format!(" [default: {value}]")).unwrap_or_default();
+        let _ = writeln!(text, "  {:24} {}{default}", format!("{name}=TEXT"), parameter.help);
+    }
+    text += "\nSteps:\n";
+    for step in &recipe.steps {
+        let _ = writeln!(text, "  {step}");
+    }
+    text
+}
+
+/// As a shell takes it.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:=/@+".contains(c);
+    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+fn everything() -> Result<Value> {
+    let recipes = recipe::names().map(|name| {
+        let recipe = recipe::find(name)?;
+        Ok(recipe.map(|recipe| recipe_record(name, &recipe)))
+    });
+    let recipes: Vec<Option<Value>> = recipes.collect::<Result<_>>()?;
+    let selectors: Vec<Value> = selector::KEYS.iter().map(key_record).collect();
+    Ok(json!({
+        "steps": kinds().map(kind_record).collect::<Vec<_>>(),
+        "recipes": recipes.into_iter().flatten().collect::<Vec<_>>(),
+        "selectors": selectors,
+    }))
+}
+
+fn kind_record(kind: &Kind) -> Value {
+    let argument = match kind.argument {
+        Argument::None => Value::Null,
+        Argument::Optional(word, help) => json!({ "value": word, "help": help, "required": false }),
+        Argument::Required(word, help) => json!({ "value": word, "help": help, "required": true }),
+    };
+    json!({
+        "name": kind.name,
+        "summary": kind.summary,
+        "details": kind.details,
+        "argument": argument,
+        "keys": kind.keys.iter().map(key_record).collect::<Vec<_>>(),
+        "selects": kind.selects,
+        "examples": kind.examples,
+    })
+}
+
+fn key_record(key: &Key) -> Value {
+    json!({
+        "key": key.name,
+        "value": key.value,
+        "help": key.help,
+        "required": matches!(key.count, Count::One | Count::Some),
+        "repeats": matches!(key.count, Count::Any | Count::Some),
+    })
+}
+
+fn recipe_record(name: &str, recipe: &Recipe) -> Value {
+    let parameter = |(name, parameter): (&String, &recipe::Parameter)| json!({ "key": name, "default": parameter.default, "help": parameter.help });
+    json!({
+        "name": name,
+        "summary": recipe.summary,
+        "details": recipe.details.trim(),
+        "inverse": recipe.inverse,
+        "parameters": recipe.parameters.iter().map(parameter).collect::<Vec<_>>(),
+        "steps": recipe.steps,
+    })
+}

@@ -1,0 +1,77 @@
+//! Writing to the user: the answer on stdout, everything else on stderr.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tensorferry::engine::context::session::Session;
+pub(super) use tensorferry_run::human::{bytes, counted};
+use tensorferry_sdk::{Error, Loss, Result};
+
+/// A line on stderr: `error: ...`, `note: ...`.
+pub(super) fn message(word: &str, text: &dyn Display) {
+    // Nobody reads it if stderr is gone.
+    let _ = writeln!(std::io::stderr(), "{word}: {text}");
+}
+
+/// Losses that are shown one a line before the rest is counted: about a screen.
+pub(super) const MOST_LOSSES: usize = 40;
+
+/// Losses and notes, one a line; of very many losses the first, and how many more there are.
+pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
+    losses.iter().take(MOST_LOSSES).for_each(|loss| message("loss", loss));
+    if losses.len() > MOST_LOSSES {
+        message("loss", &format!("and {} more; --json lists all", losses.len() - MOST_LOSSES));
+    }
+    if !quiet {
+        notes.iter().for_each(|note| message("note", &printable(note)));
+    }
+}
+
+/// The answer, as text.
+pub(super) fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
+        // `ferry inspect ... | head`
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(Error::from),
+    }
+}
+
+/// The answer, as one JSON document.
+pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(document).map_err(|e| Error::io(e.to_string()))?;
+    print(&format!("{text}\n"))
+}
+
+/// Names come from files: what is not printable is escaped, so that it cannot steer the terminal.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+/// Shows bytes, rate and time left while `work` runs, on a terminal only. `work` gets a function that
+/// takes the number of bytes there will be.
+pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
+    if quiet || !std::io::stderr().is_terminal() {
+        return work(&|_| ());
+    }
+    let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left");
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if bar.length().is_some() {
+                    bar.set_position(session.moved.load(Ordering::Relaxed));
+                }
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+            bar.finish_and_clear();
+        });
+        let result = work(&|total| bar.set_length(total));
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}

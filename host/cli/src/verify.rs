@@ -1,0 +1,140 @@
+//! `ferry verify`.
+
+use super::args::Verify;
+use super::terminal::{self, printable};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::Path;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::receipt::{Checked, Problem, Verdict, find, output_of};
+use tensorferry_sdk::{Error, Result};
+
+/// Problems of one output that the text shows before it counts the rest; `--json` has all of them.
+const MOST_SHOWN: usize = 10;
+
+/// Prints a verdict for each output.
+///
+/// # Errors
+/// Verification, where an output is not what its receipt says or has none; else what kept one from
+/// being looked at.
+pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> Result<()> {
+    let found = find(&command.outputs, &session.limits)?;
+    let depth = Depth { quick: command.quick, source: command.source };
+    let mut answer = Answer { json: command.json, ..Answer::default() };
+    for path in &found.without {
+        answer.without(path)?;
+    }
+    verify_all(&found.receipts, depth, registry, session, |checked| answer.take(checked))?;
+    answer.end()
+}
+
+#[derive(Default)]
+struct Answer {
+    json: bool,
+    records: Vec<Value>,
+    counts: [u64; Verdict::ALL.len()],
+    unreadable: Option<Error>,
+}
+
+impl Answer {
+    fn count(&mut self, verdict: Verdict) {
+        self.counts[verdict as usize] += 1;
+    }
+
+    fn of(&self, verdict: Verdict) -> u64 {
+        self.counts[verdict as usize]
+    }
+
+    fn without(&mut self, path: &Path) -> Result<()> {
+        self.count(Verdict::NoReceipt);
+        if self.json {
+            self.records.push(json!({ "verdict": Verdict::NoReceipt.words(), "output": path }));
+            return Ok(());
+        }
+        terminal::print(&line(Verdict::NoReceipt, path))
+    }
+
+    fn take(&mut self, checked: Checked) -> Result<()> {
+        self.count(checked.verdict);
+        if self.json {
+            self.records.push(record(&checked));
+        } else {
+            terminal::print(&text(&checked))?;
+        }
+        if checked.verdict == Verdict::Unreadable {
+            self.unreadable = self.unreadable.take().or(checked.error);
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<()> {
+        let total: u64 = self.counts.iter().sum();
+        let counts = Verdict::ALL.map(|verdict| (verdict.words(), self.of(verdict)));
+        if self.json {
+            let counts: serde_json::Map<String, Value> =
+                counts.into_iter().map(|(words, count)| (words.to_owned(), count.into())).collect();
+            let is_ok = self.of(Verdict::Ok) == total;
+            terminal::print_json(&json!({ "ok": is_ok, "counts": counts, "outputs": self.records }))?;
+        } else {
+            let parts = counts.iter().filter(|(_, count)| *count > 0);
+            let parts: Vec<String> = parts.map(|(words, count)| format!("{count} {words}")).collect();
+            let plural = if total == 1 { "" } else { "s" };
+            let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
+            terminal::print(&format!("{total} output{plural}{parts}\n"))?;
+        }
+        let failed = [Verdict::NoReceipt, Verdict::Missing, Verdict::Changed];
+        match (failed.iter().map(|verdict| self.of(*verdict)).sum(), self.unreadable) {
+            (0, None) => Ok(()),
+            (0, Some(error)) => Err(error),
+            (failed, _) => Err(Error::verification(format!("{failed} of {total} outputs are not proved"))),
+        }
+    }
+}
+
+fn line(verdict: Verdict, path: &Path) -> String {
+    format!("{:10}  {}\n", verdict.words(), printable(&path.display().to_string()))
+}
+
+fn text(checked: &Checked) -> String {
+    let mut text = line(checked.verdict, &output_of(&checked.receipt));
+    for problem in checked.problems.iter().take(MOST_SHOWN) {
+        let _ = writeln!(text, "  {}", printable(&problem.to_string()));
+    }
+    if checked.problems.len() > MOST_SHOWN {
+        let _ =
+            writeln!(text, "  ... and {} more (--json has them all)", checked.problems.len() - MOST_SHOWN);
+    }
+    for column in &checked.left_out {
+        let _ = writeln!(text, "  not compared: {}", printable(column));
+    }
+    if let Some(error) = &checked.error {
+        let _ = writeln!(text, "  {}", printable(&error.to_string()));
+    }
+    text
+}
+
+fn record(checked: &Checked) -> Value {
+    let problem = |problem: &Problem| {
+        json!({
+            "subject": problem.subject.word(),
+            "name": problem.name,
+            "what": problem.what,
+            "expected": problem.expected,
+            "found": problem.found,
+        })
+    };
+    json!({
+        "verdict": checked.verdict.words(),
+        "output": output_of(&checked.receipt),
+        "receipt": checked.receipt,
+        "files": checked.files,
+        "tensors": checked.tensors,
+        "records": checked.rows,
+        "not_compared": checked.left_out,
+        "bytes": checked.bytes,
+        "problems": checked.problems.iter().map(problem).collect::<Vec<_>>(),
+        "error": checked.error.as_ref().map(ToString::to_string),
+    })
+}

@@ -1,0 +1,179 @@
+//! A session is what conversions may use and must obey: threads, memory, limits, a cancel token, and a
+//! place for notes and progress.
+
+use rayon::ThreadPool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tensorferry_sdk::{Context, Error, Limits, Result};
+
+/// The bytes that one thread fills, digests and writes at a time. Trial on two cores: 1 MiB stays in
+/// the L2 cache, and larger buffers were slower.
+pub const WINDOW_BYTES: usize = 1 << 20;
+
+/// The resources and limits of one or several conversions.
+#[derive(Debug)]
+pub struct Session {
+    /// What bounds hostile input.
+    pub limits: Limits,
+    /// Threads that copy.
+    pub threads: usize,
+    /// Bytes of buffers, all threads together.
+    pub memory: u64,
+    /// Bytes a second, at most.
+    pub rate: Option<u64>,
+    started: Instant,
+    cancelled: Arc<AtomicBool>,
+    notes: Mutex<Vec<String>>,
+    /// Bytes that have been copied, for the progress bar.
+    pub moved: AtomicU64,
+    /// Bytes that will have been copied when all that was begun is done.
+    expected: AtomicU64,
+    /// Started when they are first needed; shared with sessions that have as many.
+    pool: Arc<OnceLock<Result<ThreadPool, String>>>,
+}
+
+impl Session {
+    /// A session with `threads` threads and `memory` bytes of buffers.
+    #[must_use]
+    pub fn new(threads: usize, memory: u64) -> Self {
+        Self {
+            limits: Limits::default(),
+            threads: threads.max(1),
+            memory,
+            rate: None,
+            started: Instant::now(),
+            cancelled: Arc::default(),
+            notes: Mutex::default(),
+            moved: AtomicU64::new(0),
+            expected: AtomicU64::new(0),
+            pool: Arc::default(),
+        }
+    }
+
+    /// A session of its own that is cancelled with this one.
+    #[must_use]
+    pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
+        let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
+        Self { rate, cancelled: self.cancelled.clone(), pool, ..Self::new(threads, memory) }
+    }
+
+    /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
+    #[must_use]
+    pub fn share(&self, of: u64) -> Self {
+        Self {
+            limits: self.limits.clone(),
+            cancelled: self.cancelled.clone(),
+            pool: self.pool.clone(),
+            ..Self::new(self.threads, self.memory / of.max(1))
+        }
+    }
+
+    /// Does `work` on the threads of this session, whatever it does in parallel; a process's global threads
+    /// are left alone.
+    ///
+    /// # Errors
+    /// I/o, if the threads cannot be started; what `work` gives.
+    pub fn install<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let start = || rayon::ThreadPoolBuilder::new().num_threads(self.threads).build();
+        let pool = self.pool.get_or_init(|| start().map_err(|error| error.to_string()));
+        match pool {
+            Ok(pool) => pool.install(work),
+            Err(error) => Err(Error::io(format!("cannot start threads: {error}"))),
+        }
+    }
+
+    /// The flag that cancels the session once it is set, from a signal handler say.
+    #[must_use]
+    pub fn cancel_flag(&self) -> Arc<AtomicBool> {
+        self.cancelled.clone()
+    }
+
+    /// Bytes that one thread may hold beside its window, for gathers.
+    #[must_use]
+    pub fn gather_bytes(&self) -> usize {
+        let share = self.memory / (4 * self.threads as u64);
+        usize::try_from(share).unwrap_or(usize::MAX).clamp(256 << 10, 8 << 20)
+    }
+
+    /// Bytes of decoded or gathered tensors that are held in memory; more goes to a temporary file.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.memory / 4
+    }
+
+    /// What was noted, once.
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many notes there are.
+    #[must_use]
+    pub fn noted(&self) -> usize {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Forgets an attempt that is made again: its notes, which are those after the first `noted`, and what it
+    /// has moved, unless that counts for how fast the whole may go.
+    pub fn start_over(&self, noted: usize) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).truncate(noted);
+        if self.rate.is_none() {
+            self.moved.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Says that so many bytes more will be copied.
+    pub(crate) fn expect(&self, bytes: u64) {
+        self.expected.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How far the conversions of this session are: bytes that have been copied, and those that are to be
+    /// copied in all, as far as conversions have begun.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        (self.moved.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
+    }
+
+    /// Cancels everything that is done in this session: it ends with an error, and leaves nothing half-written.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts copied bytes, and waits where they come faster than they may.
+    pub fn count(&self, bytes: u64) {
+        let moved = self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if let Some(rate) = self.rate {
+            let due = Duration::try_from_secs_f64(moved as f64 / rate as f64).unwrap_or_default();
+            std::thread::sleep(due.saturating_sub(self.started.elapsed()));
+        }
+    }
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self::new(threads, 256 << 20)
+    }
+}
+
+impl Context for Session {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn note(&self, message: &str) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        // A plugin cannot fill the memory, or the user's terminal, with notes.
+        if notes.len() < 1000 {
+            notes.push(message.to_owned());
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Inspecting opens an input and selects a part of it, for the commands that only look.
+
+use crate::bridge;
+use crate::context::session::Session;
+use crate::formats::probe::probe;
+use crate::formats::registry::Registry;
+use crate::read::context::ReadContext;
+use crate::read::input::{self, Input};
+use crate::read::part::{self, Part};
+use crate::read::source::FileSource;
+use crate::records::rows::holds_records;
+use crate::tensors::stored::Spill;
+use std::path::Path;
+use tensorferry_sdk::{Catalog, Error, Loss, Purpose, Result};
+
+/// An input, and the part of it that is looked at.
+pub struct Inspected {
+    /// The input.
+    pub input: Input,
+    /// The part of its catalog.
+    pub catalog: Catalog,
+    /// What the reader cannot say in a catalog, and what `--part auto` left out.
+    pub losses: Vec<Loss>,
+}
+
+/// How an input is looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// `--from`.
+    pub from: Option<&'a str>,
+    /// `-i`.
+    pub options: &'a [(String, String)],
+    /// `--part`.
+    pub part: &'a Part,
+    /// What for.
+    pub purpose: Purpose,
+}
+
+/// Opens and reads an input; records as the tensors that they become.
+///
+/// # Errors
+/// Whatever is wrong with it, or with the part.
+pub fn inspect<'a>(
+    path: &Path,
+    look: Look<'_>,
+    registry: &'a Registry,
+    session: &Session,
+) -> Result<Inspected> {
+    let source = FileSource::open(path)?;
+    let format = probe(registry, &source, look.from, session)?;
+    let context = ReadContext::new(session, look.purpose);
+    let input = if holds_records(&format.description) {
+        let divided = bridge::steps::to_tensors(Vec::new())?;
+        let wanted = bridge::Wanted {
+            options: look.options,
+            divided: &divided,
+            keeps_metadata: true,
+            spill: &temporary(),
+        };
+        bridge::read(&source, format, wanted, &context, session)?
+    } else {
+        input::read(&source, format, look.options, &context)?
+    };
+    let (catalog, left_out) = part::take(input.catalog.clone(), look.part, true)?;
+    let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();
+    Ok(Inspected { input, catalog, losses })
+}
+
+/// Temporary files where the system keeps them: commands that only look have no output to be beside.
+#[must_use]
+pub fn temporary() -> Spill {
+    Box::new(|| tempfile::tempfile().map_err(Error::from))
+}

@@ -1,0 +1,279 @@
+//! Verifying an output holds it against its receipt: its files by length and digest, then each tensor
+//! as ferry's own reader reads it, and if that is asked for the files that it was made from.
+//!
+//! A receipt is a file like any other and may say anything: names that leave its folder make it
+//! unreadable, and what it claims is compared with what is there, never allocated.
+
+use super::draft::digests_of;
+use crate::context::session::Session;
+use crate::convert::inspect::temporary;
+use crate::formats::registry::{RegisteredFormat, Registry};
+use crate::read::context::ReadContext;
+use crate::read::input;
+use crate::read::source::FileSource;
+use crate::receipt::digest::hash_path;
+use crate::receipt::verdict::MISSING;
+use crate::receipt::{
+    Checked, FileRecord, ModelRecord, Problem, Receipt, Subject, TensorRecord, Verdict, from_hex,
+};
+use crate::tensors::content;
+use crate::tensors::logical::Logical;
+use crate::tensors::stored::{Stored, hex};
+use rayon::prelude::*;
+use std::collections::HashMap;
+use std::io::ErrorKind as Os;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{
+    CatalogView, Context, Entry, Error, ErrorKind, Purpose, Result, Side, Tensor, check_name,
+};
+
+/// How thoroughly to look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// The output's files only, and not what a reader makes of them.
+    pub quick: bool,
+    /// Also the files that it was made from.
+    pub source: bool,
+}
+
+/// Holds outputs against their receipts, in parallel; `each` is told of every one, in order. So many are
+/// under way at once as there are threads, and the budget of memory is divided among them.
+pub fn verify_all(
+    receipts: &[PathBuf],
+    depth: Depth,
+    registry: &Registry,
+    session: &Session,
+    mut each: impl FnMut(Checked) -> Result<()>,
+) -> Result<()> {
+    let share = session.share(session.threads as u64);
+    for together in receipts.chunks(session.threads) {
+        session.check_cancelled()?;
+        let checked: Vec<Checked> =
+            together.par_iter().map(|path| verify(path, depth, registry, &share)).collect();
+        session.check_cancelled()?;
+        checked.into_iter().try_for_each(&mut each)?;
+    }
+    Ok(())
+}
+
+/// Holds an output against the receipt at this path.
+#[must_use]
+pub fn verify(path: &Path, depth: Depth, registry: &Registry, session: &Session) -> Checked {
+    let mut checked = Checked {
+        receipt: path.to_owned(),
+        verdict: Verdict::Ok,
+        problems: Vec::new(),
+        error: None,
+        files: 0,
+        tensors: 0,
+        rows: 0,
+        left_out: Vec::new(),
+        bytes: 0,
+    };
+    let looked = checked.look(path, depth, registry, session);
+    let is_gone = |problem: &Problem| problem.subject != Subject::Tensor && problem.what == MISSING;
+    checked.verdict = match &looked {
+        _ if checked.problems.iter().any(|problem| !is_gone(problem)) => Verdict::Changed,
+        _ if !checked.problems.is_empty() => Verdict::Missing,
+        Err(_) => Verdict::Unreadable,
+        Ok(()) => Verdict::Ok,
+    };
+    checked.error = looked.err();
+    checked
+}
+
+impl Checked {
+    /// Finds problems until there are none left to find; an error is why there may be more.
+    fn look(&mut self, path: &Path, depth: Depth, registry: &Registry, session: &Session) -> Result<()> {
+        let receipt = Receipt::read(path, &session.limits)?;
+        self.bytes = receipt.bytes();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let is_whole = self.files(folder, &receipt.output.files, Subject::File, session)?;
+        if depth.source {
+            self.files(Path::new(&receipt.input.folder), &receipt.input.files, Subject::Source, session)?;
+            for lent in &receipt.input.lent {
+                self.files(Path::new(&lent.folder), &lent.files, Subject::Source, session)?;
+            }
+        }
+        if depth.quick {
+            return Ok(());
+        }
+        for model in &receipt.models {
+            self.receipt_agrees(model);
+            if is_whole {
+                self.tensors(folder, &receipt.output.format.id, model, registry, session)?;
+            }
+        }
+        if let Some(records) = &receipt.records {
+            let names = receipt.output.files.iter().map(|file| file.name.clone()).collect();
+            self.rows_agree(records);
+            if is_whole {
+                let format = reader(registry, &receipt.output.format.id)?;
+                self.rows(&FileSource::of_files(folder.to_owned(), names), records, format, session)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares files; whether all are there.
+    fn files(
+        &mut self,
+        folder: &Path,
+        files: &[FileRecord],
+        subject: Subject,
+        session: &Session,
+    ) -> Result<bool> {
+        let compare = |file: &FileRecord| compare_file(folder, file, subject, session);
+        let problems = files.par_iter().map(compare).collect::<Result<Vec<_>>>()?;
+        self.files += files.len() as u64;
+        let problems: Vec<Problem> = problems.into_iter().flatten().collect();
+        let is_whole = problems.iter().all(|problem| problem.what != MISSING);
+        self.problems.extend(problems);
+        Ok(is_whole)
+    }
+
+    /// The model's digest is made of those of its tensors.
+    fn receipt_agrees(&mut self, model: &ModelRecord) {
+        let digests = model.tensors.iter().map(|t| Some((t.name.as_str(), from_hex(&t.content)?)));
+        let of_tensors = digests.collect::<Option<Vec<_>>>().map(content::catalog);
+        let of_tensors = of_tensors.map_or_else(|| "no digests".to_owned(), |digest| hex(&digest));
+        if of_tensors != model.content {
+            let problem = Problem::new(
+                Subject::Receipt,
+                model.folder.as_str(),
+                "its content digest is not that of its tensors",
+            );
+            self.problems.push(problem.differs(&model.content, of_tensors));
+        }
+    }
+
+    fn tensors(
+        &mut self,
+        folder: &Path,
+        format: &str,
+        model: &ModelRecord,
+        registry: &Registry,
+        session: &Session,
+    ) -> Result<()> {
+        if !model.folder.is_empty() {
+            check_name(&model.folder)?;
+        }
+        let entry = match &model.entry {
+            Some(name) => Entry::File(name.clone()),
+            None => Entry::Folder,
+        };
+        let format = reader(registry, format)?;
+        let source = FileSource::at(folder.join(&model.folder), entry);
+        let found = input::read(&source, format, &[], &ReadContext::new(session, Purpose::SHOW))?;
+        {
+            let stored = Stored::new(&found, &found.catalog, session, temporary());
+            let logical = Logical::new(&found.catalog, &stored);
+            self.compare_tensors(&logical, model)?;
+        }
+        found.close()
+    }
+
+    fn compare_tensors(&mut self, logical: &Logical<'_>, model: &ModelRecord) -> Result<()> {
+        let digests = digests_of(logical)?;
+        let tensors = logical.catalog().tensors();
+        let mut there: HashMap<&str, usize> =
+            tensors.iter().enumerate().map(|(index, tensor)| (tensor.name.as_str(), index)).collect();
+        // A format without names gives its one tensor another.
+        let is_only = tensors.len() == 1 && model.tensors.len() == 1;
+        for expected in &model.tensors {
+            let index = there.remove(expected.name.as_str());
+            let Some(index) =
+                index.or_else(|| is_only.then(|| there.drain().next())?.map(|(_, index)| index))
+            else {
+                self.problems.push(Problem::new(Subject::Tensor, &expected.name, MISSING));
+                continue;
+            };
+            let facts = Facts::of(logical, &tensors[index], &digests.content[index], &digests.sha256[index])?;
+            self.problems.extend(facts.compare(expected));
+            self.tensors += 1;
+        }
+        let mut unexpected: Vec<&str> = there.into_keys().collect();
+        unexpected.sort_unstable();
+        let problem = |name| Problem::new(Subject::Tensor, name, "is not in the receipt");
+        self.problems.extend(unexpected.into_iter().map(problem));
+        Ok(())
+    }
+}
+
+fn reader<'a>(registry: &'a Registry, format: &str) -> Result<&'a RegisteredFormat> {
+    registry.format(format, Side::Reader).map_err(|error| {
+        // Not the user's mistake: it is the receipt that names it.
+        Error::new(ErrorKind::Plugin, error.message()).context("the output cannot be read here")
+    })
+}
+
+fn compare_file(
+    folder: &Path,
+    file: &FileRecord,
+    subject: Subject,
+    session: &Session,
+) -> Result<Option<Problem>> {
+    check_name(&file.name).map_err(|error| error.context("the receipt names a file elsewhere"))?;
+    let problem = |what| Problem::new(subject, &file.name, what);
+    let path = folder.join(&file.name);
+    let failed = |e: Error| e.file(path.display().to_string());
+    let metadata = match std::fs::metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) if matches!(error.kind(), Os::NotFound | Os::NotADirectory) => {
+            return Ok(Some(problem(MISSING)));
+        }
+        Err(error) => return Err(failed(error.into())),
+    };
+    // Not opened: a pipe would wait for a writer for ever.
+    if !metadata.is_file() {
+        return Ok(Some(problem("is not a regular file")));
+    }
+    if metadata.len() != file.bytes {
+        return Ok(Some(problem("has another length").differs(file.bytes, metadata.len())));
+    }
+    let (blake3, sha256) = hash_path(&path, metadata.len(), session).map_err(failed)?;
+    let differs = |expected: &str, found: &str| problem("has another digest").differs(expected, found);
+    Ok(if blake3 != file.blake3 {
+        Some(differs(&file.blake3, &blake3))
+    } else {
+        (sha256 != file.sha256).then(|| differs(&file.sha256, &sha256))
+    })
+}
+
+/// A tensor as it was read.
+struct Facts<'a> {
+    dtype: String,
+    tensor: &'a Tensor,
+    content: String,
+    sha256: String,
+}
+
+impl<'a> Facts<'a> {
+    fn of(
+        logical: &Logical<'_>,
+        tensor: &'a Tensor,
+        content: &content::ContentDigest,
+        sha256: &content::ContentDigest,
+    ) -> Result<Self> {
+        let dtype = logical.dtype_info(tensor.dtype)?.name().to_owned();
+        Ok(Self { dtype, tensor, content: hex(content), sha256: hex(sha256) })
+    }
+
+    fn compare(&self, expected: &TensorRecord) -> Option<Problem> {
+        let problem = |what| Problem::new(Subject::Tensor, &expected.name, what);
+        Some(if self.dtype != expected.dtype {
+            problem("has another dtype").differs(&expected.dtype, &self.dtype)
+        } else if *self.tensor.shape != *expected.shape {
+            problem("has another shape")
+                .differs(format!("{:?}", expected.shape), format!("{:?}", self.tensor.shape))
+        } else if self.tensor.bytes != expected.bytes {
+            problem("has another length").differs(expected.bytes, self.tensor.bytes)
+        } else if self.content != expected.content {
+            problem("has another content").differs(&expected.content, &self.content)
+        } else if self.sha256 != expected.sha256 {
+            problem("has another sha256").differs(&expected.sha256, &self.sha256)
+        } else {
+            return None;
+        })
+    }
+}

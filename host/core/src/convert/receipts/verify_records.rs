@@ -1,0 +1,112 @@
+//! Verifying records: the rows of each file of an output, as ferry's own reader reads them back, against
+//! the digests of those that were sent.
+
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
+use crate::read::context::ReadContext;
+use crate::read::source::FileSource;
+use crate::read::unit::files_alone;
+use crate::receipt::{Checked, Problem, RecordsRecord, RowsRecord, Subject};
+use crate::records::digest::{Hashed, RowHasher};
+use crate::records::flow::{Flow, read};
+use crate::records::rows::{self, Rows};
+use crate::tensors::stored::hex;
+use tensorferry_sdk::{Error, Purpose, Result};
+
+impl Checked {
+    /// The content digest of all records is made of those of their files.
+    pub(super) fn rows_agree(&mut self, records: &RecordsRecord) {
+        let of_files =
+            records.content_of_files().map_or_else(|| "no digests".to_owned(), |digest| hex(&digest));
+        let rows = records.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.rows));
+        if of_files != records.content {
+            let problem = Problem::new(Subject::Receipt, "", "its content digest is not that of its records");
+            self.problems.push(problem.differs(&records.content, of_files));
+        }
+        if rows != records.rows {
+            let problem = Problem::new(Subject::Receipt, "", "its files have another number of records");
+            self.problems.push(problem.differs(records.rows, rows));
+        }
+    }
+
+    /// Reads the records back, file by file, and compares them.
+    pub(super) fn rows(
+        &mut self,
+        source: &FileSource,
+        records: &RecordsRecord,
+        format: &RegisteredFormat,
+        session: &Session,
+    ) -> Result<()> {
+        let context = ReadContext::new(session, Purpose::SHOW);
+        let rows = rows::open(source, format, &files_alone(format, &[]), &context)?;
+        let schema = rows.set.schema();
+        for field in schema.fields() {
+            if !records.columns.iter().any(|column| column.name == *field.name()) {
+                self.problems.push(Problem::new(Subject::Column, field.name(), "is not in the receipt"));
+            }
+        }
+        // A column that is not there is one whose every value is missing.
+        let hashed: Vec<Option<Hashed>> = records
+            .columns
+            .iter()
+            .map(|column| {
+                let hashed = Hashed::new(&column.name, &column.word)?;
+                let found = schema.field_with_name(&column.name);
+                found.map_or(true, |found| hashed.takes(found.data_type())).then_some(hashed)
+            })
+            .collect();
+        for (place, column) in records.columns.iter().enumerate() {
+            let has_digest =
+                records.files.iter().any(|file| file.columns.get(place).is_some_and(Option::is_some));
+            let why = match (&hashed[place], has_digest) {
+                (Some(_), true) => continue,
+                (_, false) => "the receipt has no digest of it",
+                (None, true) => "it is read back as another type",
+            };
+            self.left_out.push(format!("column {:?}: {why}", column.name));
+        }
+        for file in &records.files {
+            let found = hash(&rows, file, hashed.iter().flatten().cloned().collect(), session)?;
+            let problem = |subject, name: &str, what| Problem::new(subject, name, what);
+            if found.0 != file.rows {
+                let problem = problem(Subject::File, &file.name, "has another number of records");
+                self.problems.push(problem.differs(file.rows, found.0));
+                continue;
+            }
+            self.rows += found.0;
+            let digests = hashed
+                .iter()
+                .zip(&file.columns)
+                .filter_map(|(hashed, expected)| Some((hashed.as_ref()?, expected.as_ref())));
+            // Those that are not compared have been hashed all the same.
+            for ((column, expected), found) in digests.zip(&found.1) {
+                if let Some(expected) = expected.filter(|expected| **expected != hex(found)) {
+                    let problem = problem(Subject::Column, &column.name, "has another content");
+                    self.problems.push(problem.differs(expected, hex(found)));
+                }
+            }
+        }
+        rows.close()
+    }
+}
+
+/// How many records a file has, and the digests of their columns.
+fn hash(
+    rows: &Rows<'_>,
+    file: &RowsRecord,
+    columns: Vec<Hashed>,
+    session: &Session,
+) -> Result<(u64, Vec<crate::tensors::content::ContentDigest>)> {
+    let splits = rows.set.splits().iter().enumerate();
+    let of_file = splits.filter(|(_, split)| split.file == file.name).map(|(index, _)| index).collect();
+    let mut hasher = RowHasher::new(columns, 1);
+    std::thread::scope(|scope| {
+        let mut flow = read(scope, rows, of_file, session);
+        while let Some(batch) = flow.next()? {
+            hasher.add(0, &batch)?;
+        }
+        Ok::<(), Error>(())
+    })?;
+    let found = hasher.finish().pop().unwrap_or_default();
+    Ok((found.rows, found.columns))
+}

@@ -1,0 +1,189 @@
+//! A report is what was done, how fast, and everything that could not be carried.
+
+use crate::context::loss::LossRecord;
+use crate::context::session::Session;
+use crate::convert::Request;
+use crate::formats::used::UsedFormat;
+use crate::publish::commit::{Committed, Recovered};
+use crate::tensors::logical::Logical;
+use crate::write::target::Resolved;
+use std::path::PathBuf;
+use std::time::Instant;
+use tensorferry_sdk::{CatalogView, Layout, Loss, Target};
+
+/// What a conversion came to.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// INPUT.
+    pub input: PathBuf,
+    /// OUTPUT.
+    pub output: PathBuf,
+    /// The formats that the input was read as.
+    pub readers: Vec<UsedFormat>,
+    /// The target's format.
+    pub format: String,
+    /// Tensors in the output.
+    pub tensors: u64,
+    /// Whether the output is one of records.
+    pub holds_records: bool,
+    /// Records in the output, where it is one of records and they have been counted.
+    pub records: Option<u64>,
+    /// Bytes of the output's files.
+    pub bytes: u64,
+    /// From the start to the commit.
+    pub seconds: f64,
+    /// Tensors whose content was compared, if that was asked for.
+    pub verified: Option<u64>,
+    /// What the output does not have.
+    pub losses: Vec<Loss>,
+    /// The files and their lengths; of a dry run, those that would be.
+    pub files: Vec<(PathBuf, u64)>,
+    /// Where the receipt lies, if one was asked for.
+    pub receipt: Option<PathBuf>,
+    /// What a person should know beside that.
+    pub notes: Vec<String>,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+}
+
+impl Report {
+    /// A report of what is planned.
+    #[must_use]
+    pub fn new(
+        request: &Request,
+        target: &Resolved<'_>,
+        losses: Vec<Loss>,
+        logical: &[Logical<'_>],
+        layouts: &[&Layout],
+    ) -> Self {
+        let read: u64 = logical.iter().map(|view| u64::from(view.tensor_count())).sum();
+        let omitted: usize = layouts.iter().map(|layout| layout.omitted().len()).sum();
+        Self {
+            input: request.input.clone(),
+            output: target.output.clone(),
+            readers: Vec::new(),
+            format: target.format.description.id.clone(),
+            tensors: read - omitted as u64,
+            holds_records: false,
+            records: None,
+            bytes: 0,
+            seconds: 0.0,
+            verified: None,
+            losses,
+            files: Vec::new(),
+            receipt: None,
+            notes: Vec::new(),
+            dry_run: request.dry_run,
+        }
+    }
+
+    /// A report of a conversion of records that is about to begin.
+    #[must_use]
+    pub fn of_records(request: &Request, target: &Resolved<'_>, losses: Vec<Loss>) -> Self {
+        Self {
+            input: request.input.clone(),
+            output: target.output.clone(),
+            readers: Vec::new(),
+            format: target.format.description.id.clone(),
+            tensors: 0,
+            holds_records: true,
+            records: Some(0),
+            bytes: 0,
+            seconds: 0.0,
+            verified: None,
+            losses,
+            files: Vec::new(),
+            receipt: None,
+            notes: Vec::new(),
+            dry_run: request.dry_run,
+        }
+    }
+
+    /// The end of a dry run of records: how long files will be is not known.
+    #[must_use]
+    pub fn planned_records(
+        mut self,
+        files: &[String],
+        records: Option<u64>,
+        started: Instant,
+        session: &Session,
+    ) -> Self {
+        let folder = if self.output.is_dir() { self.output.clone() } else { parent(&self.output) };
+        self.files = files.iter().map(|path| (folder.join(path), 0)).collect();
+        self.records = records;
+        self.end(started, session)
+    }
+
+    /// Notes what earlier runs had left beside the output, and what became of it.
+    pub fn recovered(&mut self, recovered: Recovered) {
+        let finished =
+            recovered.finished.iter().map(|path| format!("finished an earlier run's {}", path.display()));
+        self.notes.extend(finished.chain(recovered.notes));
+        if recovered.removed > 0 {
+            self.notes.push(format!("removed what {} earlier runs had left unfinished", recovered.removed));
+        }
+    }
+
+    /// The end of a dry run.
+    #[must_use]
+    pub fn planned(
+        mut self,
+        target: &Target,
+        layouts: &[&Layout],
+        started: Instant,
+        session: &Session,
+    ) -> Self {
+        let folder = if *target == Target::Folder { self.output.clone() } else { parent(&self.output) };
+        let files = layouts.iter().flat_map(|layout| layout.files());
+        self.files = files.map(|file| (folder.join(&file.path), file.len)).collect();
+        self.bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
+        self.end(started, session)
+    }
+
+    /// The end of a conversion: `lens` are the lengths of the committed files, by their place; a receipt
+    /// comes after them.
+    #[must_use]
+    pub fn done(
+        mut self,
+        lens: &[u64],
+        mut committed: Committed,
+        started: Instant,
+        session: &Session,
+    ) -> Self {
+        self.receipt = committed.files.drain(lens.len()..).next();
+        self.files = committed.files.into_iter().zip(lens.iter().copied()).collect();
+        self.bytes = lens.iter().sum();
+        self.notes.extend(committed.notes);
+        self.end(started, session)
+    }
+
+    fn end(mut self, started: Instant, session: &Session) -> Self {
+        self.notes.extend(session.take_notes());
+        self.seconds = started.elapsed().as_secs_f64();
+        self
+    }
+
+    /// The document of `--json`.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "input": self.input,
+            "output": self.output,
+            "format": self.format,
+            "tensors": self.tensors,
+            "records": self.records,
+            "bytes": self.bytes,
+            "seconds": self.seconds,
+            "verified": self.verified.is_some(),
+            "losses": self.losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
+            "files": self.files.iter().map(|(path, _)| path).collect::<Vec<_>>(),
+            "receipt": self.receipt,
+            "notes": self.notes,
+            "dry_run": self.dry_run,
+        })
+    }
+}
+
+fn parent(path: &std::path::Path) -> PathBuf {
+    path.parent().map(PathBuf::from).unwrap_or_default()
+}

@@ -1,0 +1,168 @@
+//! Recovery deals with the stages of runs that died: those whose lock is free.
+//!
+//! One without a record is removed: nothing of it was visible. A set's record is finished. An exchange's
+//! record is finished if the exchange has happened, else dropped: until then the old folder stands whole.
+//! A set is given up, not finished, when somebody else has written under its names since. Stages of other
+//! users, and those that another run holds, are left alone.
+
+use super::folder;
+use super::record::{Action, Exchange, Record, Set};
+use super::set::{self, Move};
+use crate::publish::disk::{Disk, each_name, failed, stat};
+use crate::publish::stage::{Destination, WithoutLocks, is_stage, lock, new_folder, places, remove};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{Error, Result};
+
+/// What dead runs had left beside an output, and what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// The outputs whose commit was finished: the folder of each.
+    pub finished: Vec<PathBuf>,
+    /// How many stages were removed without anything to finish.
+    pub removed: usize,
+    /// What could not be dealt with, or was given up, and why; one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Recovered {
+    /// Adds what was found later.
+    pub fn append(&mut self, later: Self) {
+        self.finished.extend(later.finished);
+        self.removed += later.removed;
+        self.notes.extend(later.notes);
+    }
+}
+
+/// Finishes or removes what dead runs left where this destination's stage would be.
+///
+/// # Errors
+/// Usage, where something else than a folder is in the way; i/o, where the folder cannot be read. What is
+/// wrong with one stage becomes a note, and the stage stays.
+pub fn recover(destination: &Destination) -> Result<Recovered> {
+    recover_seeing(destination, &mut |_, _| ())
+}
+
+/// As [`recover`]. `see` is told the folders that are looked through, links resolved, and each name in them:
+/// who needs the names too need not list a folder a second time. They are those from before anything was
+/// finished.
+///
+/// # Errors
+/// As [`recover`].
+pub fn recover_seeing(destination: &Destination, see: &mut dyn FnMut(&Path, &OsStr)) -> Result<Recovered> {
+    let mut recovered = Recovered::default();
+    for parent in places(destination)? {
+        recover_in(&parent, Disk::default(), &mut recovered, see)?;
+    }
+    Ok(recovered)
+}
+
+fn recover_in(
+    parent: &Path,
+    disk: Disk,
+    recovered: &mut Recovered,
+    see: &mut dyn FnMut(&Path, &OsStr),
+) -> Result<()> {
+    let mut stages = Vec::new();
+    let listed = each_name(parent, |name| {
+        if is_stage(name) {
+            stages.push(parent.join(name));
+        }
+        see(parent, name);
+    });
+    match listed {
+        // One may be allowed to write where one may not look.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            return Ok(());
+        }
+        listed => listed.map_err(failed("look for unfinished outputs in", parent))?,
+    }
+    for stage in stages.iter().filter(|stage| is_ours(stage)) {
+        if let Err(error) = recover_stage(stage, parent, disk, recovered) {
+            recovered.notes.push(format!("{} was left by an earlier run: {error}", stage.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Another user's record would be obeyed with our rights: in a shared folder it could name files of ours.
+fn is_ours(root: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    stat(root).ok().flatten().is_some_and(|meta| meta.is_dir() && meta.uid() == user)
+}
+
+fn recover_stage(root: &Path, parent: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()> {
+    let lock = lock(root, WithoutLocks::Leave).map_err(failed("lock an abandoned staging folder", root))?;
+    let Some(_lock) = lock else { return Ok(()) };
+    let end = match Record::read(root)? {
+        None => End::Nothing,
+        Some(Record { action: Action::Set(set), sync, .. }) => finish_set(&set, root, parent, disk, sync)?,
+        Some(Record { action: Action::Exchange(exchange), sync, .. }) => {
+            finish_exchange(&exchange, root, parent, disk, sync)?
+        }
+    };
+    remove(root).map_err(failed("remove an abandoned staging folder", root))?;
+    match end {
+        End::Nothing => recovered.removed += 1,
+        End::Finished(folder) => recovered.finished.push(folder),
+        End::GivenUp(folder) => recovered.notes.push(format!(
+            "an earlier run's unfinished output in {} was given up: somebody else has changed it since",
+            folder.display()
+        )),
+    }
+    Ok(())
+}
+
+enum End {
+    Nothing,
+    Finished(PathBuf),
+    GivenUp(PathBuf),
+}
+
+fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<End> {
+    let folder = set.folder.as_ref().map_or_else(|| parent.to_owned(), |name| parent.join(name));
+    let at = Move { staged: new_folder(root), folder, disk, sync };
+    if at.folder.is_dir() && !set::is_superseded(set, &at)? {
+        match set::finish(set, &at) {
+            Ok(()) => return Ok(End::Finished(at.folder)),
+            Err(_) if set::is_superseded(set, &at)? => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if !set.force {
+        set::roll_back(set, &at);
+    }
+    Ok(End::GivenUp(at.folder))
+}
+
+fn finish_exchange(exchange: &Exchange, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<End> {
+    let (staged, target) = (new_folder(root), parent.join(&exchange.folder));
+    let inode = |path: &Path| {
+        Ok::<_, Error>(
+            stat(path).map_err(failed("look at the replaced folder", path))?.map(|meta| meta.ino()),
+        )
+    };
+    match (inode(&staged)?, inode(&target)?) {
+        (None, _) => Ok(End::Finished(target)),
+        (Some(staged), _) if staged == exchange.new_inode => Ok(End::Nothing),
+        (Some(old), Some(new)) if (old, new) == (exchange.old_inode, exchange.new_inode) => {
+            exchange.drain(&staged, &target, disk, sync)?;
+            Ok(End::Finished(target))
+        }
+        _ => Err(Error::io(
+            "its output has been moved, and it may hold other files: look at it, then remove it",
+        )
+        .file(staged.display().to_string())),
+    }
+}
+
+impl Exchange {
+    /// Empties and removes the old folder once it has been exchanged; see [`folder::drain`].
+    pub(super) fn drain(&self, old: &Path, new: &Path, disk: Disk, sync: bool) -> Result<()> {
+        let output: HashSet<&Path> = self.files.iter().map(Path::new).collect();
+        folder::drain(old, new, &output, disk, sync)
+    }
+}

@@ -1,0 +1,211 @@
+//! What the next run makes of stages that it finds.
+
+use super::folders::{REPLACED, older_folder};
+use super::*;
+use crate::publish::commit::folder::carry;
+use crate::publish::commit::record::{Exchange, Set, SetFile};
+use crate::publish::stage::{PREFIX, WithoutLocks, lock};
+use std::collections::HashSet;
+
+#[test]
+fn only_stages_that_nobody_holds_are_removed() {
+    let home = home();
+    let destination = beside(home.path());
+    let running = Stage::begin(&destination).unwrap();
+    fill(&running, &["model"], "theirs");
+    for abandoned in ["1/lock", "1/new/model", "2/new/sub/model", "2/commit.json.part"] {
+        write(home.path(), &format!("{PREFIX}{abandoned}"), "");
+    }
+    fs::create_dir(home.path().join(format!("{PREFIX}3"))).unwrap();
+    write(home.path(), &format!("{PREFIX}file"), "not a stage");
+    symlink("/", home.path().join(format!("{PREFIX}link"))).unwrap();
+    let recovered = recover(&destination).unwrap();
+    assert_eq!(recovered, Recovered { removed: 3, ..Recovered::default() });
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 3);
+    assert_eq!(recover(&destination).unwrap(), Recovered::default());
+    let second = Stage::begin(&destination).unwrap();
+    running.commit(&[StagedFile { path: "model".to_owned(), index: false }], KEEP).unwrap();
+    drop(second);
+    assert_eq!(fs::read_to_string(home.path().join("model")).unwrap(), "theirs");
+}
+
+#[test]
+fn a_lock_is_had_once_and_only_while_it_is_linked() {
+    let _calm = nothing_spawns();
+    let home = home();
+    let first = lock(home.path(), WithoutLocks::Leave).unwrap();
+    assert!(first.is_some());
+    assert!(lock(home.path(), WithoutLocks::Own).unwrap().is_none());
+    drop(first);
+    let again = lock(home.path(), WithoutLocks::Leave).unwrap();
+    assert!(again.is_some());
+    fs::remove_file(home.path().join("lock")).unwrap();
+    assert!(lock(home.path(), WithoutLocks::Own).unwrap().is_some());
+    assert!(lock(&home.path().join("removed"), WithoutLocks::Own).unwrap().is_none());
+}
+
+#[test]
+fn many_runs_begin_and_recover_at_once() {
+    let home = home();
+    std::thread::scope(|scope| {
+        for run in 0..8 {
+            let folder = home.path();
+            scope.spawn(move || {
+                for round in 0..20 {
+                    recover(&beside(folder)).unwrap();
+                    let stage = Stage::begin(&beside(folder)).unwrap();
+                    let name = format!("{run}-{round}");
+                    let files = fill(&stage, &[&name], &name);
+                    if round % 2 == 0 {
+                        stage.commit(&files, KEEP).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let left = tree(home.path());
+    assert_eq!(left.len(), 80);
+    assert!(left.iter().all(|(name, text)| name == text));
+}
+
+/// A stage as a dead run would leave it: a set's record, its files staged.
+fn abandoned_set(folder: &Path, force: bool, old: Option<&str>) -> Set {
+    let _calm = nothing_spawns();
+    let mut stage = Stage::begin(&beside(folder)).unwrap();
+    for name in SET.iter().filter(|_| old.is_some()) {
+        write(folder, name, old.unwrap());
+    }
+    let files = fill(&stage, &SET, "new");
+    let at = Move { staged: stage.new_folder(), folder: folder.to_owned(), disk: ALL, sync: false };
+    let set = set::plan(&files, &[], &at, None, force).unwrap();
+    Record::new(Action::Set(set.clone()), false).write(&stage.root).unwrap();
+    stage.keep = true;
+    set
+}
+
+fn stage_in(folder: &Path) -> PathBuf {
+    let mut names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    names.find(|path| is_stage(path.file_name().unwrap())).unwrap()
+}
+
+#[test]
+fn a_set_is_finished_from_each_step() {
+    for old in [None, Some("old")] {
+        for steps in 0..=SET.len() {
+            let home = home();
+            let set = abandoned_set(home.path(), old.is_some(), old);
+            let staged = stage_in(home.path()).join("new");
+            fs::create_dir_all(home.path().join("vars")).unwrap();
+            if old.is_some() && steps > 0 {
+                fs::remove_file(home.path().join("m.index.json")).unwrap();
+            }
+            for file in &set.files[..steps] {
+                fs::rename(staged.join(&file.name), home.path().join(&file.name)).unwrap();
+            }
+            let recovered = recover(&beside(home.path())).unwrap();
+            assert_eq!(recovered.finished.len(), 1, "{recovered:?}");
+            assert_eq!(tree(home.path()).len(), SET.len());
+            assert!(tree(home.path()).iter().all(|(_, text)| text == "new"));
+        }
+    }
+}
+
+#[test]
+fn a_link_that_stood_in_for_a_rename_is_recognised() {
+    let home = home();
+    abandoned_set(home.path(), false, None);
+    fs::hard_link(stage_in(home.path()).join("new/m-1"), home.path().join("m-1")).unwrap();
+    assert_eq!(recover(&beside(home.path())).unwrap().finished.len(), 1);
+    assert_eq!(tree(home.path()).len(), SET.len());
+}
+
+#[test]
+fn a_set_is_given_up_when_others_have_written_there() {
+    for (force, old) in [(false, None), (true, Some("old"))] {
+        let home = home();
+        abandoned_set(home.path(), force, old);
+        fs::rename(stage_in(home.path()).join("new/m-1"), home.path().join("m-1")).unwrap();
+        write(home.path(), "m-2", "somebody else's");
+        let recovered = recover(&beside(home.path())).unwrap();
+        assert_eq!((recovered.finished.len(), recovered.notes.len()), (0, 1), "{recovered:?}");
+        let left = tree(home.path());
+        assert!(left.contains(&("m-2".to_owned(), "somebody else's".to_owned())));
+        assert_eq!(left.len(), if force { 4 } else { 1 }, "{left:?}");
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_followed_stays_with_a_note() {
+    let _calm = nothing_spawns();
+    let home = home();
+    let set = Set {
+        folder: None,
+        force: true,
+        removes_index: false,
+        missing_folders: Vec::new(),
+        files: vec![SetFile {
+            name: "../outside".to_owned(),
+            index: false,
+            new: identity(home.path()).unwrap().unwrap(),
+            old: None,
+        }],
+        stale: Vec::new(),
+    };
+    let root = home.path().join(format!("{PREFIX}x"));
+    write(&root, "new/f", "x");
+    Record::new(Action::Set(set), false).write(&root).unwrap();
+    let recovered = recover(&beside(home.path())).unwrap();
+    assert_eq!((recovered.removed, recovered.notes.len()), (0, 1));
+    assert!(root.join("new/f").exists());
+    // It is no obstacle to other runs.
+    assert_eq!(recover(&beside(home.path())).unwrap().notes.len(), 1);
+    Stage::begin(&beside(home.path())).unwrap();
+}
+
+#[test]
+fn an_exchange_is_drained_if_it_has_happened_and_else_dropped() {
+    for exchanged in [false, true] {
+        for moved_away in [false, true] {
+            let home = home();
+            let out = home.path().join("out");
+            older_folder(&out);
+            let root = home.path().join(format!("{PREFIX}x"));
+            let new = root.join("new");
+            for name in ["a", "sub/b", "c", "index.json"] {
+                write(&new, name, "new");
+            }
+            carry(&out, &new, &HashSet::new(), ALL).unwrap();
+            let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+            let exchange = Exchange {
+                folder: "out".into(),
+                new_inode: inode(&new),
+                old_inode: inode(&out),
+                files: ["a", "sub/b", "c", "index.json"].map(str::to_owned).to_vec(),
+            };
+            Record::new(Action::Exchange(exchange), true).write(&root).unwrap();
+            if exchanged {
+                ALL.exchange(&new, &out).unwrap();
+                write(&new, "late", "foreign");
+            }
+            if moved_away {
+                fs::rename(&out, home.path().join("elsewhere")).unwrap();
+            }
+            let recovered = recover(&whole(&out)).unwrap();
+            match (exchanged, moved_away) {
+                (true, true) => {
+                    assert_eq!(recovered.notes.len(), 1);
+                    assert_eq!(fs::read_to_string(new.join("late")).unwrap(), "foreign");
+                    continue;
+                }
+                (true, false) => {
+                    assert_eq!(recovered.finished, [out.canonicalize().unwrap()]);
+                    let mut expected = REPLACED.to_vec();
+                    expected.insert(3, ("late", "foreign"));
+                    assert_tree(&out, &expected);
+                }
+                (false, _) => assert_eq!(recovered.removed, 1),
+            }
+            assert!(!root.exists());
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! A lock tells the stage of a run that lives from one that was left behind.
+
+use crate::context::fault;
+use crate::publish::disk::{failed, remove_if_there, remove_tree, stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{Error, Result};
+
+/// How the name of every stage starts.
+pub(crate) const PREFIX: &str = ".ferry-stage-";
+const LOCK: &str = "lock";
+
+/// Makes a stage and locks it. A recovering run may take the new folder for an abandoned one in the moment
+/// before it is locked, and remove it: then another is made.
+pub(super) fn claim(parent: &Path) -> Result<(PathBuf, File)> {
+    const ATTEMPTS: usize = 64;
+    let cannot = || failed("create a staging folder in", parent);
+    for _ in 0..ATTEMPTS {
+        let root = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .rand_bytes(12)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(parent)
+            .map_err(cannot())?
+            .keep();
+        fault::reach("stage-created").inspect_err(|_| drop(remove(&root)))?;
+        match lock(&root, WithoutLocks::Own) {
+            Ok(None) => continue,
+            Ok(Some(lock)) => {
+                fault::reach("stage-locked").inspect_err(|_| drop(remove(&root)))?;
+                return Ok((root, lock));
+            }
+            Err(error) => {
+                let _ = remove(&root);
+                return Err(cannot()(error));
+            }
+        }
+    }
+    Err(Error::transient("other runs keep removing the staging folder").file(parent.display().to_string()))
+}
+
+/// What an attempt to lock means on a file system that has no locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithoutLocks {
+    /// The stage is our own new one: go on.
+    Own,
+    /// It may be anyone's: leave it.
+    Leave,
+}
+
+/// Takes the lock of a stage; none if another run has it, or has removed the stage meanwhile.
+///
+/// What counts is the file that is linked as `lock` *after* it has been locked: a run that removes a stage
+/// unlinks its lock file last of all, while it holds it.
+pub(crate) fn lock(root: &Path, without: WithoutLocks) -> io::Result<Option<File>> {
+    let path = root.join(LOCK);
+    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits();
+    let open = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(nofollow.cast_signed())
+        .open(&path);
+    let file = match open {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) if lacks_locks(&error) => {
+            return Ok((without == WithoutLocks::Own).then_some(file));
+        }
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let held = file.metadata()?;
+    let linked = stat(&path)?;
+    let same = linked.is_some_and(|linked| (linked.dev(), linked.ino()) == (held.dev(), held.ino()));
+    Ok(same.then_some(file))
+}
+
+fn lacks_locks(error: &io::Error) -> bool {
+    let codes = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL];
+    codes.iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
+}
+
+/// Removes a stage whose lock is held. Its record goes first: nobody may finish a commit from files that are
+/// half removed. The lock file goes last, so that it protects the rest to the end. A run that locks the empty
+/// folder in the moment before it goes keeps it: a folder with a file in it stays.
+pub(crate) fn remove(root: &Path) -> io::Result<()> {
+    remove_if_there(&root.join(super::RECORD))?;
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK {
+            continue;
+        }
+        if entry.file_type()?.is_dir() { remove_tree(&entry.path())? } else { fs::remove_file(entry.path())? }
+    }
+    remove_if_there(&root.join(LOCK))?;
+    match fs::remove_dir(root) {
+        Err(error) if error.kind() != ErrorKind::NotFound && error.kind() != ErrorKind::DirectoryNotEmpty => {
+            Err(error)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a folder entry is a stage, by its name.
+pub(crate) fn is_stage(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+}

@@ -1,0 +1,148 @@
+//! A site is where a stage stands: beside the output, or within the output's folder.
+
+use super::{Destination, Kind};
+use crate::publish::disk::{failed, in_the_way, stat};
+use rustix::fs::{Access, AtFlags, CWD, StatxFlags, accessat, statx};
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::Result;
+
+/// Where a stage stands, and what of its parent the output will be.
+#[derive(Debug)]
+pub(crate) struct Site {
+    /// The folder that holds the stage.
+    pub(crate) parent: PathBuf,
+    /// The output folder's name in `parent`, to be renamed as a whole; none if the files go to `parent`.
+    pub(crate) whole: Option<OsString>,
+    /// The output's folder as the user named it, for messages.
+    pub(crate) shown: PathBuf,
+    /// The parent folders that were missing.
+    pub(crate) made: Made,
+}
+
+impl Site {
+    pub(super) fn make(destination: &Destination) -> Result<Self> {
+        let (parent, whole) = locate(destination)?;
+        let made = make_folders(&parent)?;
+        Ok(Self { parent, whole, shown: destination.folder.clone(), made })
+    }
+}
+
+/// The folder for the stage, links resolved as far as it exists, and the name of an output folder in it.
+///
+/// An output folder gets its stage beside it, so that one rename commits it. It gets it inside, and its
+/// files are renamed one by one, where the folder cannot be renamed (another file system is mounted
+/// there; its parent is not ours to write to) or should not be: a shell that stands in a folder would be
+/// left in one that is gone.
+fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
+    let given = &destination.folder;
+    let folder = match fs::canonicalize(given) {
+        Ok(folder) if folder.is_dir() => folder,
+        Ok(_) => return Err(in_the_way(given, "not a folder", "one")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if stat(given).map_err(failed("look at the output's folder", given))?.is_some() {
+                return Err(in_the_way(given, "a symbolic link to nothing", "a folder"));
+            }
+            return match (&destination.kind, given.parent(), given.file_name()) {
+                (Kind::Folder, Some(parent), Some(name)) => Ok((resolved(parent), Some(name.to_owned()))),
+                _ => Ok((given.clone(), None)),
+            };
+        }
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            return Err(in_the_way(given, "below a file", "a folder"));
+        }
+        Err(error) => return Err(failed("look at the output's folder", given)(error)),
+    };
+    let own = destination.kind == Kind::Folder;
+    match (folder.parent(), folder.file_name()) {
+        (Some(parent), Some(name)) if own && can_be_renamed(&folder, parent) => {
+            Ok((parent.to_owned(), Some(name.to_owned())))
+        }
+        _ => Ok((folder, None)),
+    }
+}
+
+fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn can_be_renamed(folder: &Path, parent: &Path) -> bool {
+    let stands_inside = std::env::current_dir().is_ok_and(|current| current.starts_with(folder));
+    let writable = accessat(CWD, parent, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok();
+    !stands_inside && writable && mount(folder) == mount(parent)
+}
+
+/// What tells mounts apart: the mount's number, which a bind mount has to itself; else the device.
+fn mount(path: &Path) -> Option<u64> {
+    match statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID) {
+        Ok(found) if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 => Some(found.stx_mnt_id),
+        _ => fs::metadata(path).ok().map(|meta| meta.dev()),
+    }
+}
+
+/// Creates a folder and its missing parents.
+fn make_folders(folder: &Path) -> Result<Made> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.is_dir()).collect();
+    let mut made = Made::default();
+    for path in missing.into_iter().rev() {
+        match fs::create_dir(path) {
+            Ok(()) => made.0.push(path.to_owned()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
+            Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
+                return Err(in_the_way(path, "not a folder", "one"));
+            }
+            Err(error) => return Err(failed("create the output's folder", path)(error)),
+        }
+    }
+    Ok(made)
+}
+
+/// The folders that may hold stages of earlier runs into the same destination.
+pub(crate) fn places(destination: &Destination) -> Result<Vec<PathBuf>> {
+    let (parent, whole) = locate(destination)?;
+    let inside = whole.map(|name| parent.join(name));
+    let outside = parent.parent().filter(|_| inside.is_none() && destination.kind == Kind::Folder);
+    let outside = outside.map(Path::to_owned);
+    Ok([Some(parent), inside, outside].into_iter().flatten().filter(|path| path.is_dir()).collect())
+}
+
+/// Folders made on the way, outermost first. Dropping them removes those that stayed empty.
+#[derive(Debug, Default)]
+pub(crate) struct Made(pub(crate) Vec<PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            // Fails, as it should, where something has come to lie in it.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn site(folder: &Path, kind: Kind) -> (PathBuf, Option<OsString>) {
+        locate(&Destination { folder: folder.to_owned(), kind }).unwrap()
+    }
+
+    #[test]
+    fn the_stage_is_beside_the_output_or_within_a_folder_that_cannot_be_renamed() {
+        let home = tempfile::tempdir().unwrap();
+        let home = home.path().canonicalize().unwrap();
+        let named = || Kind::Beside { name: "model".to_owned() };
+        assert_eq!(site(&home, named()), (home.clone(), None));
+        assert_eq!(site(&home.join("a/b"), named()), (home.join("a/b"), None));
+        assert_eq!(site(&home.join("a/b"), Kind::Folder), (home.join("a"), Some("b".into())));
+        fs::create_dir(home.join("here")).unwrap();
+        assert_eq!(site(&home.join("here"), Kind::Folder), (home.clone(), Some("here".into())));
+        // A mount of its own, on every system that the tests run on.
+        assert_eq!(site(Path::new("/proc"), Kind::Folder), ("/proc".into(), None));
+        assert_eq!(site(Path::new("/"), Kind::Folder), ("/".into(), None));
+    }
+}

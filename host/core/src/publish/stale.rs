@@ -1,0 +1,218 @@
+//! Stale files are those of an older output that the new one replaces under other names: shards of
+//! another number, the index of a model that is one file now. Writers give patterns of their names.
+
+use crate::publish::commit::Recovered;
+use crate::publish::disk::{each_name, failed, stat};
+use crate::publish::stage::StagedFile;
+use globset::{Glob, GlobBuilder, GlobMatcher};
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{Context, Error, Result, Role};
+
+/// A search for the stale files in the output's folder, by patterns of their names. It takes the names of the
+/// files there from who lists that folder anyway, so that it is listed once.
+pub struct Search<'a> {
+    folder: &'a Path,
+    /// What the new output brings itself.
+    outputs: &'a [StagedFile],
+    patterns: Vec<Pattern<'a>>,
+    /// The folder without links in its path, if names in it have to be seen.
+    resolved: Option<PathBuf>,
+    /// Whether names in it have been.
+    has_seen: bool,
+}
+
+/// A pattern of names in one folder.
+struct Pattern<'a> {
+    /// Relative to the output's folder.
+    parent: &'a str,
+    name: &'a str,
+    role: Role,
+    /// None, if it is the name of one file.
+    glob: Option<Glob>,
+    /// Compiled when a name begins as it does: most folders hold none.
+    matcher: OnceCell<GlobMatcher>,
+    found: BTreeSet<String>,
+}
+
+impl<'a> Search<'a> {
+    /// Searches `folder` for names that match one of the patterns and are none of the `outputs`.
+    ///
+    /// # Errors
+    /// A plugin error, for a pattern that is none.
+    pub fn new(
+        folder: &'a Path,
+        patterns: impl IntoIterator<Item = (&'a str, Role)>,
+        outputs: &'a [StagedFile],
+    ) -> Result<Self> {
+        let patterns = patterns.into_iter().map(|(pattern, role)| Pattern::parse(pattern, role));
+        let patterns: Vec<Pattern<'_>> = patterns.collect::<Result<_>>()?;
+        let has_globs = patterns.iter().any(|pattern| pattern.parent.is_empty() && pattern.glob.is_some());
+        let resolved = has_globs.then(|| std::fs::canonicalize(folder).ok()).flatten();
+        Ok(Self { folder, outputs, patterns, resolved, has_seen: false })
+    }
+
+    /// Takes in a name in a folder that has no links in its path.
+    pub fn see(&mut self, folder: &Path, name: &OsStr) {
+        if self.resolved.as_deref() == Some(folder) {
+            self.has_seen = true;
+            self.patterns.iter_mut().filter(|pattern| pattern.parent.is_empty()).for_each(|p| p.see(name));
+        }
+    }
+
+    /// The stale files: with `force` those that go. `recovered` is what became of dead runs after the names
+    /// were seen, `more` another stale file that is there. Without `force`, and where `is_input` says that
+    /// they are being read, they stay, with a note.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn find(
+        mut self,
+        recovered: &Recovered,
+        more: Option<StagedFile>,
+        force: bool,
+        is_input: impl Fn(&Path) -> bool,
+        context: &dyn Context,
+    ) -> Result<Vec<StagedFile>> {
+        if !recovered.finished.is_empty() || !recovered.notes.is_empty() {
+            self.has_seen = false;
+        }
+        let folder = self.folder;
+        let (mut gone, mut kept) = (Vec::new(), Vec::new());
+        for file in self.matching()?.into_iter().chain(more) {
+            let may_go = force && !is_input(&folder.join(&file.path));
+            if may_go { gone.push(file) } else { kept.push(file.path) }
+        }
+        if let Some(first) = kept.first() {
+            let more = if kept.len() == 1 { String::new() } else { format!(" and {} more", kept.len() - 1) };
+            context.note(&format!("{first:?}{more} beside the output may be taken for a part of it"));
+        }
+        Ok(gone)
+    }
+
+    fn matching(mut self) -> Result<Vec<StagedFile>> {
+        self.list()?;
+        let is_output = |name: &str| self.outputs.iter().any(|file| file.path == name);
+        let mut found: Vec<StagedFile> = Vec::new();
+        for pattern in &self.patterns {
+            for name in &pattern.found {
+                let path = match pattern.parent {
+                    "" => name.clone(),
+                    parent => format!("{parent}/{name}"),
+                };
+                let full = self.folder.join(&path);
+                let there = stat(&full).map_err(failed("look at an older output's file", &full))?;
+                let is_file = there.is_some_and(|meta| !meta.is_dir());
+                if is_file && !is_output(&path) && !found.iter().any(|file| file.path == path) {
+                    found.push(StagedFile { path, index: pattern.role == Role::Index });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Lists those folders whose names have not been seen, each once.
+    fn list(&mut self) -> Result<()> {
+        let globs = self.patterns.iter().filter(|pattern| pattern.glob.is_some());
+        let parents: BTreeSet<&str> = globs.map(|pattern| pattern.parent).collect();
+        for parent in parents.into_iter().filter(|parent| !(parent.is_empty() && self.has_seen)) {
+            let path = self.folder.join(parent);
+            let mut own: Vec<_> = self.patterns.iter_mut().filter(|p| p.parent == parent).collect();
+            match each_name(&path, |name| own.iter_mut().for_each(|pattern| pattern.see(name))) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                listed => listed.map_err(failed("look for an older output's files in", &path))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Pattern<'a> {
+    const SIGNS: [char; 7] = ['*', '?', '[', ']', '{', '}', '\\'];
+
+    fn parse(pattern: &'a str, role: Role) -> Result<Self> {
+        let (parent, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+        let glob = GlobBuilder::new(name).literal_separator(true).build();
+        let glob = glob.map_err(|e| Error::plugin(format!("not a pattern: {e}")))?;
+        let is_glob = name.contains(Self::SIGNS);
+        let found = if is_glob { BTreeSet::new() } else { BTreeSet::from([name.to_owned()]) };
+        Ok(Self { parent, name, role, glob: is_glob.then_some(glob), matcher: OnceCell::new(), found })
+    }
+
+    /// Keeps a name that matches.
+    fn see(&mut self, name: &OsStr) {
+        let Some(glob) = &self.glob else { return };
+        let start = self.name.find(Self::SIGNS).unwrap_or(self.name.len());
+        if !name.as_encoded_bytes().starts_with(&self.name.as_bytes()[..start]) {
+            return;
+        }
+        let matcher = self.matcher.get_or_init(|| glob.compile_matcher());
+        if let Some(name) = name.to_str().filter(|name| matcher.is_match(name)) {
+            self.found.insert(name.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::publish::commit::recover_seeing;
+    use crate::publish::stage::{Destination, Kind};
+
+    fn patterns() -> Vec<Pattern<'static>> {
+        [
+            ("m.index.json", Role::Index),
+            ("m-[0-9][0-9]-of-[0-9][0-9].st", Role::Data),
+            ("sub/m.?", Role::Data),
+            ("sub/n", Role::Data),
+        ]
+        .into_iter()
+        .map(|(pattern, role)| Pattern::parse(pattern, role).unwrap())
+        .collect()
+    }
+
+    /// What is found of the files in `home`, and whether the names that recovery sees were enough.
+    fn found(home: &Path) -> (Vec<String>, bool) {
+        let search =
+            |resolved| Search { folder: home, outputs: &[], patterns: patterns(), resolved, has_seen: false };
+        let mut search_seeing = search(std::fs::canonicalize(home).ok());
+        let kind = Kind::Beside { name: "m".to_owned() };
+        let destination = Destination { folder: home.to_owned(), kind };
+        recover_seeing(&destination, &mut |folder, name| search_seeing.see(folder, name)).unwrap();
+        let has_seen = search_seeing.has_seen;
+        let seen: Vec<_> = search_seeing.matching().unwrap();
+        // The same without having seen anything.
+        assert_eq!(search(None).matching().unwrap(), seen);
+        (seen.into_iter().map(|file| file.path).collect(), has_seen)
+    }
+
+    #[test]
+    fn names_are_found_in_the_output_s_folder_and_below() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path();
+        assert_eq!(found(&folder.join("none")), (Vec::new(), false));
+        for name in ["sub", "m-03-of-03.st"] {
+            std::fs::create_dir(folder.join(name)).unwrap();
+        }
+        for name in
+            ["m.index.json", "m-01-of-02.st", "m-1-of-2.st", "m-02-of-02.st", "sub/m.1", "sub/n", "m.1"]
+        {
+            std::fs::write(folder.join(name), "x").unwrap();
+        }
+        let expected = ["m.index.json", "m-01-of-02.st", "m-02-of-02.st", "sub/m.1", "sub/n"];
+        assert_eq!(found(folder), (expected.map(str::to_owned).to_vec(), true));
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(".", &link).unwrap();
+        assert_eq!(found(&link), (expected.map(str::to_owned).to_vec(), true));
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_a_plugin_s_error() {
+        let error = Pattern::parse("m[", Role::Data).err().unwrap();
+        assert_eq!(error.kind(), tensorferry_sdk::ErrorKind::Plugin);
+    }
+}

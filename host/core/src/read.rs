@@ -1,0 +1,12 @@
+//! An input: its files, the catalog that its reader makes of them, and the parts that can be taken.
+
+pub mod attributes;
+pub mod context;
+pub mod identity;
+pub mod input;
+pub mod losses;
+pub mod model;
+pub mod outline;
+pub mod part;
+pub mod source;
+pub mod unit;

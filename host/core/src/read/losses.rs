@@ -1,0 +1,101 @@
+//! Losses that the host sees: what a target's format has no place for, whatever its writer says.
+
+use crate::read::part::{Walk, join};
+use std::collections::BTreeMap;
+use tensorferry_sdk::{
+    Capabilities, Catalog, CatalogView, Content, Error, ErrorKind, Layout, Loss, LossKind, NodeId, Result,
+    Segment,
+};
+
+/// Losses of one kind that are listed one by one; the rest is counted.
+const MOST_LISTED: usize = 200;
+
+/// The non-tensor state below the root, for a target that has no tree: each branch without tensors
+/// is one loss. `folded`: the root's attributes went into the metadata.
+#[must_use]
+pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
+    let tree = catalog.tree();
+    let Some(root) = tree.root() else { return Vec::new() };
+    let walk = Walk::new(catalog);
+    let mut paths = Vec::new();
+    let mut marked = 0_u64;
+    let mut open: Vec<(String, NodeId)> = vec![(String::new(), root)];
+    while let Some((path, id)) = open.pop() {
+        if walk.is_leaf(id) {
+            // Attributes or a wrapper around a tensor: that it is a parameter, that it wants a gradient.
+            marked += u64::from(tree.get(id).is_some_and(|node| node.as_tensor().is_none()));
+            continue;
+        }
+        if walk.value(id) != id && !(folded && id == root) {
+            paths.push(join(&path, "(attributes)"));
+        }
+        if walk.tensors_below(id) == 0 && !(id == root && walk.is_container(id)) {
+            paths.push(path);
+            continue;
+        }
+        let children = walk.children(id);
+        open.extend(children.into_iter().rev().map(|(key, child)| (join(&path, &key), child)));
+    }
+    let why = "the target holds tensors alone";
+    let listed = paths.iter().take(MOST_LISTED).map(|path| Loss::new(LossKind::State, path, why));
+    let mut losses: Vec<Loss> = listed.collect();
+    if paths.len() > MOST_LISTED {
+        let rest = paths.len() - MOST_LISTED;
+        losses.push(Loss::new(LossKind::State, format!("{rest} more values"), why));
+    }
+    if marked > 0 {
+        let why = "the target cannot say that a tensor is a parameter or requires a gradient";
+        losses.push(Loss::new(LossKind::State, format!("marks of {marked} tensors"), why));
+    }
+    losses
+}
+
+/// Metadata, for a target that has none.
+#[must_use]
+pub fn of_metadata(catalog: &Catalog) -> Vec<Loss> {
+    let lose = |key: &String| Loss::new(LossKind::Metadata, key, "the target has no place for metadata");
+    catalog.metadata().keys().take(MOST_LISTED).map(lose).collect()
+}
+
+/// Tied tensors that a layout writes more than once.
+#[must_use]
+pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabilities) -> Vec<Loss> {
+    if capabilities.has(Capabilities::TIES) {
+        return Vec::new();
+    }
+    let mut written: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for file in layout.files() {
+        let Content::Copied(segments) = &file.content else { continue };
+        for placed in segments {
+            if let Segment::Tensor(part) = &placed.segment {
+                written.entry(view.tied_to(part.tensor)).or_default().push(part.tensor);
+            }
+        }
+    }
+    let mut losses = Vec::new();
+    for (first, mut members) in written {
+        members.sort_unstable();
+        members.dedup();
+        for member in members.into_iter().filter(|&member| member != first) {
+            let why = format!("tied to {:?} and written again", view.tensor(first).name);
+            losses.push(Loss::new(LossKind::Alias, view.tensor(member).name, why));
+        }
+    }
+    losses
+}
+
+/// Ends a `--strict` run at the first loss that is not allowed.
+///
+/// # Errors
+/// Unsupported: what would be lost, and the flag that allows it.
+pub fn check(losses: &[Loss], strict: bool, allowed: &[LossKind]) -> Result<()> {
+    let mut refused = losses.iter().filter(|loss| strict && !allowed.contains(&loss.kind));
+    let Some(first) = refused.next() else { return Ok(()) };
+    let more = refused.count();
+    let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+    let kind = first.kind.word();
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("--strict: {first}{more}; --allow-loss {kind} lets losses of this kind pass"),
+    ))
+}

@@ -1,0 +1,312 @@
+//! An outline is a catalog's tree as a person reads it: what state there is, and which parts hold
+//! how many tensors; the tensors themselves are listed elsewhere.
+
+use crate::read::part::Walk;
+use serde_json::{Map, Number, Value};
+use std::collections::VecDeque;
+use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
+
+/// Lines of one outline.
+const MOST_LINES: usize = 20;
+/// Children of one node that are shown before the rest is counted.
+const MOST_CHILDREN: usize = 10;
+/// Characters of one value.
+const MOST_CHARACTERS: usize = 100;
+/// Items of a list that are shown in a line.
+const MOST_ITEMS: usize = 4;
+/// Values that are looked at for one line: a pickle has a long list once, and refers to it often.
+const MOST_LOOKED_AT: usize = 256;
+
+/// A line of an outline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// How deep it stands.
+    pub level: usize,
+    /// The key; it may hold anything.
+    pub key: String,
+    /// The value of a leaf; a class.
+    pub value: String,
+    /// How many tensors are below.
+    pub tensors: u64,
+    /// The bytes of those tensors.
+    pub bytes: u64,
+}
+
+impl Line {
+    fn new(level: usize, key: &str, value: &str) -> Self {
+        Self { level, key: key.to_owned(), value: value.to_owned(), tensors: 0, bytes: 0 }
+    }
+}
+
+/// The lines of a catalog's tree; none where it has none. What is near the root comes first: a node is
+/// opened if all that is as near as it has been, and there is room for its children.
+#[must_use]
+pub fn lines(catalog: &Catalog) -> Vec<Line> {
+    let Some(root) = catalog.tree().root() else { return Vec::new() };
+    let walk = Walk::new(catalog);
+    let mut shown: Vec<(Line, Vec<usize>)> = Vec::new();
+    let mut top = Vec::new();
+    let mut open = VecDeque::from([(None, root, 0)]);
+    while let Some((parent, node, level)) = open.pop_front() {
+        let mut children = walk.children(node);
+        children.retain(|(_, child)| !walk.is_leaf(*child));
+        let count = children.len();
+        let places = if level == 0 { MOST_LINES } else { MOST_CHILDREN };
+        // Its line has said all of it; of many like one another, that there are so many.
+        let is_said = in_one_line(catalog, &walk, node).is_some();
+        if level > 0 && (is_said || (count > MOST_CHILDREN && walk.tensors_below(node) > 0)) {
+            continue;
+        }
+        if shown.len() + count.min(places) > MOST_LINES && level > 0 {
+            continue;
+        }
+        let mut places_of: Vec<usize> = Vec::new();
+        for (key, child) in children.into_iter().take(places) {
+            places_of.push(shown.len());
+            open.push_back((Some(shown.len()), child, level + 1));
+            shown.push((line(catalog, &walk, level, &key, child), Vec::new()));
+        }
+        if count > places {
+            places_of.push(shown.len());
+            shown.push((Line::new(level, "...", &format!("and {} more", count - places)), Vec::new()));
+        }
+        match parent {
+            Some(parent) => shown[parent].1 = places_of,
+            None => top = places_of,
+        }
+    }
+    in_order(&shown, &top)
+}
+
+/// Parents before their children.
+fn in_order(shown: &[(Line, Vec<usize>)], top: &[usize]) -> Vec<Line> {
+    let mut lines = Vec::with_capacity(shown.len());
+    let mut open: Vec<usize> = top.iter().rev().copied().collect();
+    while let Some(place) = open.pop() {
+        let (line, children) = &shown[place];
+        lines.push(line.clone());
+        open.extend(children.iter().rev());
+    }
+    lines
+}
+
+fn line(catalog: &Catalog, walk: &Walk<'_>, level: usize, key: &str, node: NodeId) -> Line {
+    let below = walk.tensors(node, &[]).into_iter().filter_map(|id| catalog.tensor(id));
+    Line {
+        tensors: walk.tensors_below(node),
+        bytes: below.map(|tensor| tensor.bytes).sum(),
+        ..Line::new(level, key, &summary(catalog, walk, node))
+    }
+}
+
+/// A mapping of values, as `lr=0.001, betas=[0.9, 0.999]`, a list of scalars, or the first of a list of
+/// such mappings; `None` for nodes that hold more.
+fn in_one_line(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
+    let node = catalog.tree().get(walk.value(id))?;
+    if node.kind == NodeKind::MAP {
+        let class = if node.class.is_empty() { String::new() } else { format!("{}: ", node.class) };
+        return Some(shortened(&format!("{class}{}", pairs(catalog, walk, id, true)?)));
+    }
+    items(catalog, walk, id).or_else(|| {
+        // An optimizer's groups of parameters are like one another.
+        if node.kind != NodeKind::LIST || node.children.len() > MOST_CHILDREN {
+            return None;
+        }
+        let mappings = node.children.iter();
+        let lines: Vec<String> =
+            mappings.map(|&child| pairs(catalog, walk, child, false)).collect::<Option<_>>()?;
+        match &*lines {
+            [] => None,
+            [only] => Some(shortened(only)),
+            [first, ..] => Some(shortened(&format!("[{} values], the first {first}", lines.len()))),
+        }
+    })
+}
+
+/// The values of a mapping; inside of it another one, if it is as short as a list has to be.
+fn pairs(catalog: &Catalog, walk: &Walk<'_>, id: NodeId, may_nest: bool) -> Option<String> {
+    let value = |id: NodeId| {
+        let node = catalog.tree().get(walk.value(id))?;
+        match node.kind {
+            NodeKind::OBJECT if walk.tensors_below(id) == 0 => Some(node.class.to_string()),
+            NodeKind::MAP if may_nest && node.children.len() <= 2 * MOST_ITEMS => {
+                pairs(catalog, walk, id, false).map(|pairs| format!("{{{pairs}}}"))
+            }
+            _ => scalar(node).map(|value| value.to_string()).or_else(|| items(catalog, walk, id)),
+        }
+    };
+    let node = catalog.tree().get(walk.value(id))?;
+    if node.kind != NodeKind::MAP || node.children.len() > 2 * MOST_LOOKED_AT {
+        return None;
+    }
+    let children = walk.children(id);
+    let pairs: Option<Vec<String>> =
+        children.iter().map(|(key, child)| Some(format!("{key}={}", value(*child)?))).collect();
+    pairs.filter(|pairs| !pairs.is_empty()).map(|pairs| pairs.join(", "))
+}
+
+/// A list of scalars, if it is short; else how many they are.
+fn items(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
+    let node = catalog.tree().get(walk.value(id))?;
+    if !matches!(node.kind, NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET) || node.children.is_empty() {
+        return None;
+    }
+    let item = |id: &NodeId| scalar(catalog.tree().get(*id)?).map(|value| value.to_string());
+    let looked_at = node.children.iter().take(MOST_LOOKED_AT);
+    let items: Vec<String> = looked_at.map(item).collect::<Option<_>>()?;
+    let all = format!("[{}]", items.join(", "));
+    let is_short = items.len() <= MOST_ITEMS && all.chars().count() <= MOST_CHARACTERS;
+    let count = node.children.len();
+    let is_known = count <= MOST_LOOKED_AT || walk.tensors_below(id) == 0;
+    if is_short { Some(all) } else { is_known.then(|| format!("[{count} values]")) }
+}
+
+/// The value of a node, shortened, or what it is.
+fn summary(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> String {
+    if let Some(line) = in_one_line(catalog, walk, id) {
+        return line;
+    }
+    let Some(node) = catalog.tree().get(walk.value(id)) else { return String::new() };
+    match scalar(node) {
+        Some(Value::String(text)) => shortened(&text),
+        Some(value) => value.to_string(),
+        None if node.kind == NodeKind::OBJECT => node.class.to_string(),
+        None if walk.is_container(id) && walk.children(id).is_empty() => "(empty)".to_owned(),
+        None => String::new(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}
+
+/// The tree as JSON: mappings and lists as they are, tensors by their names, objects by their class.
+/// `None` where there is no tree.
+#[must_use]
+pub fn json(catalog: &Catalog) -> Option<Value> {
+    let tree = catalog.tree();
+    let root = tree.root()?;
+    // Children stand before their parents. Nodes may be shared by many parents, so that what is
+    // copied is bounded.
+    let mut budget = tree.len().saturating_mul(4) + 1000;
+    let mut values: Vec<(Value, usize)> = Vec::with_capacity(tree.len());
+    for node in &tree.nodes()[..=root.0 as usize] {
+        let size = 1 + node.children.iter().map(|child| values[child.0 as usize].1).sum::<usize>();
+        if size > budget {
+            values.push((Value::String("(too large to show)".to_owned()), 1));
+            continue;
+        }
+        budget -= size.min(budget);
+        let child = |id: &NodeId| values[id.0 as usize].0.clone();
+        let value = match node.kind {
+            NodeKind::TENSOR => {
+                let tensor = node.as_tensor().and_then(|id| catalog.tensor(id));
+                Value::Object(Map::from_iter([(
+                    "tensor".to_owned(),
+                    tensor.map_or(Value::Null, |tensor| Value::String(tensor.name.clone())),
+                )]))
+            }
+            NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET => node.children.iter().map(child).collect(),
+            NodeKind::MAP => {
+                let key = |id: NodeId| match &values[id.0 as usize].0 {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                Value::Object(node.entries().map(|(k, v)| (key(k), child(&v))).collect())
+            }
+            NodeKind::ATTRIBUTED => child(&node.children[0]),
+            NodeKind::OBJECT => {
+                let parts: Vec<Value> = node.children.iter().map(child).collect();
+                Value::Object(Map::from_iter([
+                    ("class".to_owned(), Value::String(node.class.to_string())),
+                    ("parts".to_owned(), Value::Array(parts)),
+                ]))
+            }
+            _ => scalar(node).unwrap_or(Value::Null),
+        };
+        values.push((value, size));
+    }
+    values.pop().map(|(value, _)| value)
+}
+
+/// The value of a node that is no container.
+fn scalar(node: &Node) -> Option<Value> {
+    match node.kind {
+        NodeKind::NONE => Some(Value::Null),
+        NodeKind::BOOL => node.as_bool().map(Value::Bool),
+        NodeKind::INT => Some(match node.as_int() {
+            Some(number) => Value::Number(number.into()),
+            None => Value::String(format!("(an integer of {} bytes)", node.bytes.len())),
+        }),
+        NodeKind::FLOAT => {
+            let number = node.as_float()?;
+            Some(Number::from_f64(number).map_or_else(|| Value::String(number.to_string()), Value::Number))
+        }
+        NodeKind::TEXT => node.as_text().map(|text| Value::String(text.to_owned())),
+        NodeKind::BYTES | NodeKind::COMPLEX => Some(Value::String(format!("({} bytes)", node.bytes.len()))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::{Limits, Tree};
+
+    fn catalog(build: impl FnOnce(&mut dyn FnMut(Node) -> NodeId) -> NodeId) -> Catalog {
+        let limits = Limits::default();
+        let mut tree = Tree::default();
+        let root = build(&mut |node| tree.push(node, &limits).unwrap());
+        tree.set_root(root).unwrap();
+        Catalog::default().with_tree(tree).unwrap()
+    }
+
+    #[test]
+    fn state_is_shown_by_key() {
+        let catalog = catalog(|push| {
+            let (step, three) = (push(Node::text("step")), push(Node::int(3)));
+            let (rates, list) = (push(Node::text("rates")), push(Node::float(0.5)));
+            let list = push(Node::container(NodeKind::LIST, "", [list]));
+            push(Node::map("", &[(step, three), (rates, list)]))
+        });
+        let shown: Vec<String> = lines(&catalog)
+            .iter()
+            .map(|line| format!("{} {} {}", line.level, line.key, line.value))
+            .collect();
+        assert_eq!(shown, ["0 step 3", "0 rates [0.5]"]);
+        assert_eq!(json(&catalog).unwrap(), serde_json::json!({"step": 3, "rates": [0.5]}));
+    }
+
+    #[test]
+    fn settings_are_shown_in_a_line() {
+        let catalog = catalog(|push| {
+            let (rate, half) = (push(Node::text("lr")), push(Node::float(0.5)));
+            let group = push(Node::map("", &[(rate, half)]));
+            let groups = push(Node::container(NodeKind::LIST, "", [group, group]));
+            let (nested, name) = (push(Node::text("nested")), push(Node::text("n")));
+            let settings = push(Node::map("C", &[(name, half), (nested, group)]));
+            let (groups_key, settings_key) = (push(Node::text("groups")), push(Node::text("settings")));
+            push(Node::map("", &[(groups_key, groups), (settings_key, settings)]))
+        });
+        let shown: Vec<String> = lines(&catalog).iter().map(|line| line.value.clone()).collect();
+        assert_eq!(shown, ["[2 values], the first lr=0.5", "C: n=0.5, nested={lr=0.5}"]);
+    }
+
+    #[test]
+    fn what_is_shared_many_times_is_bounded() {
+        let catalog = catalog(|push| {
+            let mut id = push(Node::int(1));
+            for _ in 0..100 {
+                id = push(Node::container(NodeKind::LIST, "", [id, id]));
+            }
+            id
+        });
+        assert!(json(&catalog).unwrap().to_string().len() < 100_000);
+        assert!(lines(&catalog).len() <= MOST_LINES + 1);
+    }
+}

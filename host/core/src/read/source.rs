@@ -1,0 +1,395 @@
+//! A source is what the user named, and its neighbours: files opened by relative name, stamped when
+//! they are first opened, and read by position.
+
+use crate::read::identity::FileIdentity;
+use std::collections::{HashMap, VecDeque};
+use std::fs::{DirEntry, File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tensorferry_sdk::{Entry, Error, FileId, Limits, Result, Source, check_name, check_range};
+
+/// Descriptors that a source keeps open at once; older ones are reopened when they are read again.
+const MOST_OPEN: usize = 256;
+
+/// Files of a folder of the local file system.
+pub struct FileSource {
+    folder: PathBuf,
+    entry: Entry,
+    /// All that there is to be listed, where that is not what the folder holds.
+    only: Option<Vec<String>>,
+    files: boxcar::Vec<SourceFile>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    by_name: HashMap<String, u32>,
+    open: HashMap<u32, Arc<File>>,
+    oldest: VecDeque<u32>,
+}
+
+struct SourceFile {
+    name: String,
+    path: PathBuf,
+    stamp: Stamp,
+    /// A file of ours that nobody else can reach, instead of one of the folder's.
+    unnamed: Option<Arc<File>>,
+}
+
+/// What tells whether a file is still the one that was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    len: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+impl FileSource {
+    /// Finds out what the user pointed at: a file, a folder, or the common start of several files.
+    ///
+    /// # Errors
+    /// Usage, if there is nothing of that name; else i/o.
+    pub fn open(input: &Path) -> Result<Self> {
+        let metadata = std::fs::metadata(input);
+        if metadata.as_ref().is_ok_and(Metadata::is_dir) {
+            return Ok(Self::at(input.to_owned(), Entry::Folder));
+        }
+        let nothing = || Error::usage("no such file or folder").file(input.display().to_string());
+        let name = input.file_name().ok_or_else(nothing)?;
+        let name =
+            name.to_str().ok_or_else(|| Error::unsupported("a file name that is not UTF-8"))?.to_owned();
+        let folder = match input.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        match metadata {
+            Ok(_) => Ok(Self::at(folder, Entry::File(name))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let source = Self::at(folder, Entry::Prefix(name.clone()));
+                let members = source.list(&name).map_err(|_| nothing())?;
+                if members.is_empty() { Err(nothing()) } else { Ok(source) }
+            }
+            Err(error) => Err(Error::from(error).file(input.display().to_string())),
+        }
+    }
+
+    /// A source of the files in `folder`.
+    #[must_use]
+    pub fn at(folder: PathBuf, entry: Entry) -> Self {
+        Self { folder, entry, only: None, files: boxcar::Vec::new(), state: Mutex::default() }
+    }
+
+    /// A source of these files alone, each a name relative to `folder`; one of them is the entry itself.
+    /// Others in the folder are not listed, and can be opened by name: an index beside a file.
+    #[must_use]
+    pub fn of_files(folder: PathBuf, names: Vec<String>) -> Self {
+        let entry = match &*names {
+            [one] => Entry::File(one.clone()),
+            _ => Entry::Folder,
+        };
+        Self { only: Some(names), ..Self::at(folder, entry) }
+    }
+
+    /// The same source with nothing opened yet: what probing looked into has not been read.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        Self { only: self.only.clone(), ..Self::at(self.folder.clone(), self.entry.clone()) }
+    }
+
+    /// The path of a name in this source.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// What the user named, as a path.
+    #[must_use]
+    pub fn entry_path(&self) -> PathBuf {
+        self.path(self.entry.name())
+    }
+
+    /// The folder that names are relative to.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether a name has been opened.
+    #[must_use]
+    pub fn is_open(&self, name: &str) -> bool {
+        self.state().by_name.contains_key(name)
+    }
+
+    /// The names of the files that have been opened, sorted.
+    #[must_use]
+    pub fn opened(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.named().map(|file| file.name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Whether a path is that of a file that has been opened, under whatever name.
+    #[must_use]
+    pub fn has_opened(&self, path: &Path) -> bool {
+        let Ok(metadata) = std::fs::metadata(path) else { return false };
+        let is_it =
+            |file: &SourceFile| (file.stamp.device, file.stamp.inode) == (metadata.dev(), metadata.ino());
+        self.named().any(is_it)
+    }
+
+    /// Every file that has been opened, and what it was then.
+    pub fn stamped(&self) -> impl Iterator<Item = (&Path, FileIdentity)> {
+        let identity = |s: &Stamp| FileIdentity { inode: s.inode, len: s.len, modified: s.modified };
+        self.named().map(move |file| (&*file.path, identity(&file.stamp)))
+    }
+
+    /// Whether every file that was opened is still the one that it was.
+    ///
+    /// # Errors
+    /// Transient, naming the file that changed.
+    pub fn check_unchanged(&self) -> Result<()> {
+        for file in self.named() {
+            let now = std::fs::metadata(&file.path).map_err(|e| changed(file).found(e))?;
+            if Stamp::of(&now) != file.stamp {
+                return Err(changed(file));
+            }
+        }
+        Ok(())
+    }
+
+    /// The descriptor of a file, and the offset past its end.
+    ///
+    /// # Errors
+    /// Transient, if it is not the same file any more; else i/o.
+    pub fn descriptor(&self, id: FileId) -> Result<Arc<File>> {
+        let file = self.get(id)?;
+        if let Some(unnamed) = &file.unnamed {
+            return Ok(unnamed.clone());
+        }
+        let mut state = self.state();
+        if let Some(open) = state.open.get(&id.0) {
+            return Ok(open.clone());
+        }
+        let open = File::open(&file.path).map_err(|e| Error::from(e).file(&file.name))?;
+        if Stamp::of(&open.metadata().map_err(|e| Error::from(e).file(&file.name))?) != file.stamp {
+            return Err(changed(file));
+        }
+        Ok(state.keep(id.0, open))
+    }
+
+    /// Takes in a file without a name, to be read as the others are: bytes that were made of theirs.
+    /// It is none of the files that have been opened.
+    ///
+    /// # Errors
+    /// I/o; a limit.
+    pub fn adopt(&self, name: &str, file: File) -> Result<FileId> {
+        let stamp = Stamp::of(&file.metadata().map_err(|e| Error::from(e).file(name))?);
+        let unnamed = Some(Arc::new(file));
+        let file = SourceFile { name: name.to_owned(), path: PathBuf::new(), stamp, unnamed };
+        u32::try_from(self.files.push(file)).map(FileId).map_err(|_| Error::limit("too many files"))
+    }
+
+    /// The files of the folder that have been opened.
+    fn named(&self) -> impl Iterator<Item = &SourceFile> {
+        self.files.iter().map(|(_, file)| file).filter(|file| file.unnamed.is_none())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The names of what `is_wanted` in a folder, sorted.
+    fn entries(&self, folder: &str, is_wanted: impl Fn(&str, &DirEntry) -> bool) -> Result<Vec<String>> {
+        if !folder.is_empty() {
+            check_name(folder)?;
+        }
+        let path = self.path(folder);
+        let failed = |e: std::io::Error| Error::from(e).file(path.display().to_string());
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+            if !is_wanted(&name, &entry) {
+                continue;
+            }
+            names.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
+            if names.len() as u64 > Limits::default().entries {
+                return Err(Error::limit("too many files in the folder").file(path.display().to_string()));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn get(&self, id: FileId) -> Result<&SourceFile> {
+        self.files.get(id.0 as usize).ok_or_else(|| Error::plugin(format!("no file {}", id.0)))
+    }
+}
+
+impl State {
+    fn keep(&mut self, id: u32, file: File) -> Arc<File> {
+        if self.oldest.len() >= MOST_OPEN
+            && let Some(oldest) = self.oldest.pop_front()
+        {
+            self.open.remove(&oldest);
+        }
+        let file = Arc::new(file);
+        self.open.insert(id, file.clone());
+        self.oldest.push_back(id);
+        file
+    }
+}
+
+fn changed(file: &SourceFile) -> Error {
+    Error::transient("the source changed while it was read").file(&file.name)
+}
+
+impl Source for FileSource {
+    fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    fn open(&self, name: &str) -> Result<FileId> {
+        check_name(name)?;
+        let mut state = self.state();
+        if let Some(&id) = state.by_name.get(name) {
+            return Ok(FileId(id));
+        }
+        let path = self.path(name);
+        let open = File::open(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Error::malformed("no such file").file(name),
+            _ => Error::from(e).file(name),
+        })?;
+        let metadata = open.metadata().map_err(|e| Error::from(e).file(name))?;
+        if !metadata.is_file() {
+            return Err(Error::malformed("not a regular file").file(name));
+        }
+        let stamp = Stamp::of(&metadata);
+        let id =
+            u32::try_from(self.files.push(SourceFile { name: name.to_owned(), path, stamp, unnamed: None }))
+                .map_err(|_| Error::limit("too many files"))?;
+        state.by_name.insert(name.to_owned(), id);
+        state.keep(id, open);
+        Ok(FileId(id))
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        check_name(name).is_ok() && self.path(name).is_file()
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        if let Some(names) = &self.only {
+            return Ok(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect());
+        }
+        let (folder, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
+        self.entries(folder, |name, entry| name.starts_with(start) && entry.path().is_file())
+    }
+
+    fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        if self.only.is_some() {
+            return Ok(Vec::new());
+        }
+        self.entries(folder, |_, entry| entry.path().is_dir())
+    }
+
+    fn name(&self, file: FileId) -> &str {
+        self.files.get(file.0 as usize).map_or("", |file| &file.name)
+    }
+
+    fn len(&self, file: FileId) -> u64 {
+        self.files.get(file.0 as usize).map_or(0, |file| file.stamp.len)
+    }
+
+    fn read_at(&self, id: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let file = self.get(id)?;
+        check_range(&file.name, file.stamp.len, offset, buffer.len() as u64)?;
+        self.descriptor(id)?.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
+            // The stamp said that these bytes are there.
+            std::io::ErrorKind::UnexpectedEof => changed(file).offset(offset),
+            _ => Error::from(error).file(&file.name).offset(offset),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+
+    #[test]
+    fn a_file_that_shrinks_is_a_changed_source() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let source = FileSource::open(&path).unwrap();
+        let id = source.open("a").unwrap();
+        source.check_unchanged().unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(4).unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(source.read_at(id, 0, &mut buffer).unwrap_err().kind(), ErrorKind::Transient);
+        assert_eq!(source.check_unchanged().unwrap_err().kind(), ErrorKind::Transient);
+    }
+
+    #[test]
+    fn what_a_person_points_at() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("model.index"), b"x").unwrap();
+        let open = |name: &str| FileSource::open(&folder.path().join(name));
+        assert_eq!(open("").unwrap().entry, Entry::Folder);
+        assert_eq!(open("model.index").unwrap().entry, Entry::File("model.index".into()));
+        assert_eq!(open("model").unwrap().entry, Entry::Prefix("model".into()));
+        assert_eq!(open("other").err().unwrap().kind(), ErrorKind::Usage);
+        assert!(open("model.index").unwrap().open("../x").is_err());
+    }
+
+    #[test]
+    fn files_of_several_folders_are_one_source() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        for name in ["a", "b", "sub/a"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let of = |names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            FileSource::of_files(folder.path().to_owned(), names).afresh()
+        };
+        let both = of(&["a", "sub/a"]);
+        assert_eq!(both.entry, Entry::Folder);
+        assert_eq!(both.list("").unwrap(), ["a", "sub/a"]);
+        assert!(both.folders("").unwrap().is_empty() && both.open("sub/a").is_ok());
+        assert_eq!(of(&["sub/a"]).entry, Entry::File("sub/a".to_owned()));
+        assert!(of(&["a"]).contains("b"));
+    }
+
+    #[test]
+    fn more_files_than_descriptors() {
+        let folder = tempfile::tempdir().unwrap();
+        for i in 0..MOST_OPEN + 10 {
+            std::fs::write(folder.path().join(format!("f{i}")), format!("f{i}")).unwrap();
+        }
+        let source = FileSource::open(folder.path()).unwrap();
+        let ids: Vec<FileId> = source.list("f").unwrap().iter().map(|n| source.open(n).unwrap()).collect();
+        for id in ids {
+            let mut content = vec![0; usize::try_from(source.len(id)).unwrap()];
+            source.read_at(id, 0, &mut content).unwrap();
+            assert_eq!(source.name(id).as_bytes(), content);
+        }
+        assert!(source.state().open.len() <= MOST_OPEN);
+    }
+}

@@ -1,0 +1,329 @@
+//! A receipt is what an output was made from and how, with the digests of all of it: a JSON document
+//! that is committed with the output, and that `ferry verify` holds the output against later.
+//!
+//! `host/docs/receipt.md` describes the document field by field, and the bytes that each digest is
+//! over. It lies where the output does: `NAME.ferry.json` beside a file or a set of files NAME, and
+//! `receipt.ferry.json` in a folder that is the output's own, so that it goes where the folder goes.
+//! File names in it are relative to the folder that it lies in. No format declares such names as its
+//! own, and a conversion of the folder does not carry it along.
+
+pub mod digest;
+pub mod find;
+pub mod verdict;
+
+pub use digest::{FileRecord, Files};
+pub use find::{Found, find};
+pub use verdict::{Checked, Problem, Subject, Verdict};
+
+use crate::context::loss::LossRecord;
+use crate::publish::stage::{Destination, Kind};
+use crate::records::digest::content;
+use crate::tensors::content::ContentDigest;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// The layout of the document. It changes when a field changes its meaning; a field more is no change.
+pub const VERSION: u32 = 1;
+
+/// What a receipt's name ends in.
+pub const SUFFIX: &str = ".ferry.json";
+
+/// A receipt's name in a folder that is the output's own.
+const IN_FOLDER: &str = "receipt.ferry.json";
+
+/// What an output was made from and how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// [`VERSION`].
+    pub receipt: u32,
+    /// The version of the program that wrote the output.
+    pub ferry: String,
+    /// When, UTC, as RFC 3339 has it: the one field in which two runs of the same conversion differ.
+    pub written: String,
+    /// What was read.
+    pub input: InputRecord,
+    /// `--part`.
+    pub part: String,
+    /// `--step`, in order.
+    #[serde(default)]
+    pub steps: Vec<String>,
+    /// What was written.
+    pub output: OutputRecord,
+    /// Tensors or records that were read back and compared before the commit, if that was asked for.
+    #[serde(default)]
+    pub verified: Option<u64>,
+    /// The records in the output, where it is one of records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<RecordsRecord>,
+    /// The models in the output; one, but of a folder that has more in its sub-folders; none for records.
+    #[serde(default)]
+    pub models: Vec<ModelRecord>,
+    /// What could not be carried.
+    #[serde(default)]
+    pub losses: Vec<LossRecord<'static>>,
+}
+
+/// What was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputRecord {
+    /// INPUT, made absolute.
+    pub path: String,
+    /// The folder that the names of its files are relative to, absolute.
+    pub folder: String,
+    /// `-i`, as given.
+    #[serde(default)]
+    pub options: Vec<(String, String)>,
+    /// Every file of it that was opened, sorted by name.
+    pub files: Vec<FileRecord>,
+    /// Other inputs that options of the reader name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lent: Vec<LentRecord>,
+}
+
+/// An input that an option of the reader names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LentRecord {
+    /// The folder that the names of its files are relative to, absolute.
+    pub folder: String,
+    /// Every file of it that was opened, sorted by name.
+    pub files: Vec<FileRecord>,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputRecord {
+    /// In what format.
+    pub format: FormatRecord,
+    /// `-o`, as given.
+    #[serde(default)]
+    pub options: Vec<(String, String)>,
+    /// Every file, relative to the receipt's folder, in the writer's order, sidecars last.
+    pub files: Vec<FileRecord>,
+}
+
+/// A format, and who read or wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormatRecord {
+    /// Its id, as in `--from` and `--to`.
+    pub id: String,
+    /// The plugin.
+    pub plugin: String,
+    /// The plugin's version.
+    pub version: String,
+    /// The format's output revision: another one may give other bytes for the same input.
+    pub output_revision: u32,
+}
+
+/// A model of the output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelRecord {
+    /// Its sub-folder, relative to the receipt's folder; empty for that folder itself.
+    pub folder: String,
+    /// The file that it is opened by, relative to that folder; none if it is the folder.
+    pub entry: Option<String>,
+    /// The format that it was read in.
+    pub from: FormatRecord,
+    /// Its content digest.
+    pub content: String,
+    /// Its tensors, in the input's order, under the output's names.
+    pub tensors: Vec<TensorRecord>,
+}
+
+/// A tensor of the output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorRecord {
+    /// Its name.
+    pub name: String,
+    /// Its dtype, as `ferry inspect` names it.
+    pub dtype: String,
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// The length of its logical bytes.
+    pub bytes: u64,
+    /// SHA-256 of its logical bytes.
+    pub sha256: String,
+    /// Its content digest.
+    pub content: String,
+}
+
+/// The records of an output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordsRecord {
+    /// The format that they were read in.
+    pub from: FormatRecord,
+    /// How many.
+    pub rows: u64,
+    /// The content digest of all of them.
+    pub content: String,
+    /// Their columns, in the schema's order.
+    pub columns: Vec<ColumnRecord>,
+    /// What each of the output's files holds of them.
+    pub files: Vec<RowsRecord>,
+}
+
+/// A column of records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnRecord {
+    /// Its name.
+    pub name: String,
+    /// What its values are, below all lists.
+    #[serde(rename = "type")]
+    pub word: String,
+    /// The lists that each row has of them: their lengths, null for any.
+    #[serde(default)]
+    pub shape: Vec<Option<u64>>,
+}
+
+/// The records of one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowsRecord {
+    /// The file's name.
+    pub name: String,
+    /// How many.
+    pub rows: u64,
+    /// Each column's content digest; null for one that has none.
+    pub columns: Vec<Option<String>>,
+}
+
+impl RecordsRecord {
+    /// The content digest of all records, made of those of their files; none, if one is no digest.
+    pub(crate) fn content_of_files(&self) -> Option<ContentDigest> {
+        let of_file = |file: &RowsRecord| {
+            let columns = self.columns.iter().zip(&file.columns);
+            let digests =
+                columns.filter_map(|(column, digest)| Some((column.name.as_str(), digest.as_ref()?)));
+            let digests = digests.map(|(name, digest)| Some((name, from_hex(digest)?)));
+            Some((file.rows, digests.collect::<Option<Vec<_>>>()?))
+        };
+        let files: Vec<(u64, Vec<(&str, ContentDigest)>)> =
+            self.files.iter().map(of_file).collect::<Option<_>>()?;
+        Some(content(files.into_iter()))
+    }
+}
+
+/// The receipt's name for an output, relative to the output's folder.
+#[must_use]
+pub fn name_for(destination: &Destination) -> String {
+    match &destination.kind {
+        Kind::Beside { name } => format!("{name}{SUFFIX}"),
+        Kind::Folder => IN_FOLDER.to_owned(),
+    }
+}
+
+/// Where the receipt of an output lies, if it has one.
+#[must_use]
+pub fn path_for(output: &Path) -> PathBuf {
+    if output.is_dir() { output.join(IN_FOLDER) } else { beside(output) }
+}
+
+fn beside(output: &Path) -> PathBuf {
+    let mut path = output.as_os_str().to_owned();
+    path.push(SUFFIX);
+    path.into()
+}
+
+/// The output that a receipt lies with.
+#[must_use]
+pub fn output_of(receipt: &Path) -> PathBuf {
+    match receipt.file_name().and_then(|name| name.to_str()) {
+        Some(IN_FOLDER) => receipt.parent().map(Path::to_owned).unwrap_or_default(),
+        Some(name) => receipt.with_file_name(name.strip_suffix(SUFFIX).unwrap_or(name)),
+        None => receipt.to_owned(),
+    }
+}
+
+/// Whether a file's name is that of a receipt.
+#[must_use]
+pub fn is_name(file: &str) -> bool {
+    file.ends_with(SUFFIX)
+}
+
+/// What every receipt has, of whatever version.
+#[derive(Deserialize)]
+struct Versioned {
+    receipt: u32,
+}
+
+impl Receipt {
+    /// Reads a receipt.
+    ///
+    /// # Errors
+    /// Malformed, if it is none; unsupported, if its layout is newer; limit, if it is longer than any
+    /// header may be; i/o.
+    pub fn read(path: &Path, limits: &Limits) -> Result<Self> {
+        let text = read_text(path, limits)?;
+        Self::parse(&text).map_err(|error| error.file(path.display().to_string()))
+    }
+
+    /// Whether there is a receipt, of whatever version.
+    #[must_use]
+    pub fn is_at(path: &Path, limits: &Limits) -> bool {
+        read_text(path, limits).is_ok_and(|text| serde_json::from_slice::<Versioned>(&text).is_ok())
+    }
+
+    fn parse(text: &[u8]) -> Result<Self> {
+        let malformed = |e: serde_json::Error| Error::malformed(format!("not a receipt: {e}"));
+        let Versioned { receipt: version } = serde_json::from_slice(text).map_err(malformed)?;
+        if version != VERSION {
+            return Err(Error::unsupported("a receipt of another version than this ferry knows")
+                .expected(VERSION)
+                .found(version));
+        }
+        serde_json::from_slice(text).map_err(malformed)
+    }
+
+    /// Writes it, with a line end.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn write(&self, file: &File) -> Result<()> {
+        let mut output = BufWriter::new(file);
+        serde_json::to_writer_pretty(&mut output, self).map_err(std::io::Error::from)?;
+        output.write_all(b"\n")?;
+        output.flush().map_err(Error::from)
+    }
+
+    /// Bytes of the output's files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.output.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
+    }
+}
+
+fn read_text(path: &Path, limits: &Limits) -> Result<Vec<u8>> {
+    let at = |error: Error| error.file(path.display().to_string());
+    let failed = |e: std::io::Error| at(e.into());
+    // Not opened: a pipe would wait for a writer for ever.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(at(Error::malformed("not a regular file")));
+    }
+    let mut text = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(limits.header_bytes.saturating_add(1)).read_to_end(&mut text).map_err(failed)?;
+    if text.len() as u64 > limits.header_bytes {
+        let most = format!("at most {} bytes", limits.header_bytes);
+        return Err(at(Error::limit("the receipt is too long").expected(most)));
+    }
+    Ok(text)
+}
+
+pub(crate) fn from_hex(text: &str) -> Option<ContentDigest> {
+    let mut digest = ContentDigest::default();
+    if text.len() != 2 * digest.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(digest)
+}
+
+/// Now, as receipts and reports have it.
+#[must_use]
+pub fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}

@@ -1,0 +1,120 @@
+//! The digests of files: BLAKE3 and SHA-256 of all their bytes, both in one pass.
+
+use crate::context::session::{Session, WINDOW_BYTES};
+use crate::read::source::FileSource;
+use crate::tensors::stored::hex;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sha2::Digest as _;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{Context, Error, FileId, Result, Source};
+
+/// A file, as a receipt has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Its name, with `/` between the parts.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// BLAKE3 of its bytes.
+    pub blake3: String,
+    /// SHA-256 of its bytes.
+    pub sha256: String,
+}
+
+/// Files that are to be hashed: each is a task, so that they are hashed in parallel, the longest first.
+#[derive(Default)]
+pub struct Files<'a> {
+    files: Vec<Task<'a>>,
+}
+
+struct Task<'a> {
+    place: usize,
+    name: String,
+    bytes: u64,
+    from: From<'a>,
+}
+
+enum From<'a> {
+    Source(&'a FileSource, FileId),
+    Path(PathBuf),
+}
+
+impl<'a> Files<'a> {
+    /// Adds a file of a source, to be recorded as `name`.
+    ///
+    /// # Errors
+    /// As opening gives.
+    pub fn add_source(&mut self, source: &'a FileSource, file: &str, name: String) -> Result<()> {
+        let id = source.open(file)?;
+        self.add(name, source.len(id), From::Source(source, id));
+        Ok(())
+    }
+
+    /// Adds the file at a path.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn add_path(&mut self, path: PathBuf, name: String) -> Result<()> {
+        let metadata = std::fs::metadata(&path).map_err(|e| Error::from(e).file(&name))?;
+        self.add(name, metadata.len(), From::Path(path));
+        Ok(())
+    }
+
+    fn add(&mut self, name: String, bytes: u64, from: From<'a>) {
+        self.files.push(Task { place: self.files.len(), name, bytes, from });
+    }
+
+    /// Hashes them; gives the records in the order in which the files were added.
+    ///
+    /// # Errors
+    /// Transient, where a source changed; else i/o.
+    pub fn digest(mut self, session: &Session) -> Result<Vec<FileRecord>> {
+        self.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
+        let hash = |task: Task<'_>| {
+            let digests = match &task.from {
+                From::Source(source, id) => {
+                    hash(task.bytes, session, |offset, buffer| source.read_at(*id, offset, buffer))
+                }
+                From::Path(path) => hash_path(path, task.bytes, session),
+            };
+            let (blake3, sha256) = digests.map_err(|error| error.file(&task.name))?;
+            Ok((task.place, FileRecord { name: task.name, bytes: task.bytes, blake3, sha256 }))
+        };
+        let mut records = self.files.into_par_iter().with_max_len(1).map(hash).collect::<Result<Vec<_>>>()?;
+        records.sort_by_key(|(place, _)| *place);
+        Ok(records.into_iter().map(|(_, record)| record).collect())
+    }
+}
+
+/// BLAKE3 and SHA-256 of the first `len` bytes of a file, in hexadecimal.
+pub(crate) fn hash_path(path: &Path, len: u64, session: &Session) -> Result<(String, String)> {
+    let file = File::open(path)?;
+    hash(len, session, |offset, buffer| file.read_exact_at(buffer, offset).map_err(Error::from))
+}
+
+fn hash(
+    len: u64,
+    session: &Session,
+    read: impl Fn(u64, &mut [u8]) -> Result<()>,
+) -> Result<(String, String)> {
+    let mut buffer = vec![0; window(len)];
+    let (mut blake3, mut sha256) = (blake3::Hasher::new(), sha2::Sha256::new());
+    let mut offset = 0;
+    while offset < len {
+        session.check_cancelled()?;
+        let part = &mut buffer[..window(len - offset)];
+        read(offset, part).map_err(|error| error.offset(offset))?;
+        blake3.update(part);
+        sha256.update(&*part);
+        offset += part.len() as u64;
+    }
+    Ok((blake3.finalize().to_hex().to_string(), hex(&sha256.finalize())))
+}
+
+/// What is read at once of so many bytes.
+fn window(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX).min(WINDOW_BYTES)
+}

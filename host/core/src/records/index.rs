@@ -1,0 +1,74 @@
+//! An index of records: its format checks every record's framing and says where each lies; the host puts
+//! that beside the input, whole or not at all.
+
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
+use crate::publish::commit::{CommitOptions, check_free, recover};
+use crate::publish::stage::{Destination, Kind, Stage, StagedFile};
+use crate::read::context::ReadContext;
+use crate::read::source::FileSource;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::records::Indexed;
+use tensorferry_sdk::{ByteSink, Capabilities, Error, Purpose, Result};
+
+use super::rows;
+
+/// Indexes a source into the file `output`.
+///
+/// # Errors
+/// Unsupported, where the format has no index; whatever is wrong with the input; usage, if `output` is
+/// there already.
+pub fn index(
+    source: &FileSource,
+    format: &RegisteredFormat,
+    given: &[(String, String)],
+    output: &Path,
+    options: CommitOptions,
+    session: &Session,
+) -> Result<Indexed> {
+    if !format.description.capabilities.has(Capabilities::INDEX) {
+        let id = &format.description.id;
+        return Err(Error::unsupported(format!("format {id} has no index"))
+            .file(source.entry_path().display().to_string()));
+    }
+    let reader = rows::reader(format, given)?;
+    let destination = destination(output)?;
+    let Kind::Beside { name } = &destination.kind else { return Err(Error::usage("an index is a file")) };
+    check_free(&destination, std::iter::once(name.as_str()), options.force)?;
+    recover(&destination)?;
+    let stage = Stage::begin(&destination)?;
+    let mut file = Output(BufWriter::new(stage.create(name, None)?));
+    let indexed = reader
+        .index(source, &mut file, &ReadContext::new(session, Purpose::SHOW))
+        .map_err(|e| e.file(source.entry_path().display().to_string()))?;
+    file.0.flush()?;
+    source.check_unchanged()?;
+    stage.commit(&[StagedFile { path: name.clone(), index: false }], options)?;
+    Ok(indexed)
+}
+
+/// Where the index of an input lies unless the user says otherwise: beside it.
+#[must_use]
+pub fn beside(input: &Path) -> PathBuf {
+    let mut name = input.file_name().unwrap_or_default().to_owned();
+    name.push(".idx");
+    input.with_file_name(name)
+}
+
+fn destination(output: &Path) -> Result<Destination> {
+    let shown = output.display().to_string();
+    let absolute = std::path::absolute(output).map_err(|e| Error::from(e).file(&shown))?;
+    let name = absolute.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Error::usage("the index has no file name").file(&shown))?.to_owned();
+    let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
+    Ok(Destination { folder, kind: Kind::Beside { name } })
+}
+
+struct Output(BufWriter<std::fs::File>);
+
+impl ByteSink for Output {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        Ok(self.0.write_all(bytes)?)
+    }
+}

@@ -1,0 +1,125 @@
+//! Rows are an input of records in the hands of its format's reader.
+
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
+use crate::read::context::ReadContext;
+use crate::read::source::FileSource;
+use std::sync::Arc;
+use tensorferry_sdk::records::{RecordReader, RecordSet, Skipped};
+use tensorferry_sdk::{
+    Capabilities, Description, Error, ErrorKind, Loss, LossKind, Options, Purpose, Result, Side,
+};
+
+/// An opened input of records.
+pub struct Rows<'a> {
+    /// The files.
+    pub source: Arc<FileSource>,
+    /// Whose input it is.
+    pub format: &'a RegisteredFormat,
+    /// Its schema and splits.
+    pub set: Box<dyn RecordSet>,
+    /// What was lost as it was opened.
+    opened: Vec<Loss>,
+    reader: Box<dyn RecordReader>,
+}
+
+/// Whether a format is one of records alone: its tensors, if any, are what its reader makes of them.
+#[must_use]
+pub fn holds_records(description: &Description) -> bool {
+    let has = |capability| description.capabilities.has(capability);
+    (has(Capabilities::READ_RECORDS) || has(Capabilities::WRITE_RECORDS))
+        && !has(Capabilities::READ)
+        && !has(Capabilities::WRITE)
+}
+
+/// A format's reader of records, with the options that the user gave.
+///
+/// # Errors
+/// Usage, for options that the reader does not have.
+pub fn reader(format: &RegisteredFormat, given: &[(String, String)]) -> Result<Box<dyn RecordReader>> {
+    let options = Options::check(&format.description.options, Side::Reader, given)?;
+    format.format.record_reader(&options)
+}
+
+/// Opens a source whose format is known.
+///
+/// # Errors
+/// Usage, for options that the reader does not have; else whatever is wrong with the input.
+pub fn open<'a>(
+    source: &FileSource,
+    format: &'a RegisteredFormat,
+    given: &[(String, String)],
+    context: &ReadContext<'_>,
+) -> Result<Rows<'a>> {
+    let reader = reader(format, given)?;
+    let source = Arc::new(source.afresh());
+    let mut opened = Vec::new();
+    let set = reader.open(source.clone(), &mut opened, context).map_err(|e| place(e, &source))?;
+    Ok(Rows { source, format, set, opened, reader })
+}
+
+/// Has `read` go over an input once, on a guess if its reader takes one. Where that fails it reads again for
+/// another purpose, without a guess: only then is an error what it says.
+///
+/// # Errors
+/// What `read` gives.
+pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
+    let noted = session.noted();
+    match read(Purpose::ONCE) {
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
+        {
+            session.start_over(noted);
+            read(otherwise)
+        }
+        read => read,
+    }
+}
+
+/// Names the input in an error that names no file.
+fn place(error: Error, source: &FileSource) -> Error {
+    error.file(source.entry_path().display().to_string())
+}
+
+impl Rows<'_> {
+    /// Names the input in an error of its streams that names no file.
+    #[must_use]
+    pub fn place(&self, error: Error) -> Error {
+        place(error, &self.source)
+    }
+
+    /// How many rows there are, where that is known without reading them.
+    #[must_use]
+    pub fn known_records(&self) -> Option<u64> {
+        self.set.splits().iter().map(|split| split.records).sum()
+    }
+
+    /// What the rows cannot say of the input, and the records that streams left out so far.
+    ///
+    /// # Errors
+    /// A plugin error, if the reader cannot tell.
+    pub fn losses(&self) -> Result<Vec<Loss>> {
+        let mut losses = self.opened.clone();
+        self.set.losses(&mut losses)?;
+        losses.extend(self.set.skipped().iter().map(left_out));
+        Ok(losses)
+    }
+
+    /// Checks that the source is still what it was, and lets the reader go.
+    ///
+    /// # Errors
+    /// Transient, if a file changed; a plugin error, if a destructor panicked.
+    pub fn close(self) -> Result<()> {
+        self.source.check_unchanged()?;
+        let Self { format, set, reader, .. } = self;
+        drop(set);
+        drop(reader);
+        format.check_faults()
+    }
+}
+
+fn left_out(skipped: &Skipped) -> Loss {
+    let record = skipped.record.map_or(String::new(), |number| format!(" record {number}"));
+    let what = format!("{}{record} at offset {}", skipped.file, skipped.offset);
+    Loss::new(LossKind::Record, what, skipped.why.clone())
+}

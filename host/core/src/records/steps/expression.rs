@@ -1,0 +1,438 @@
+//! An expression says of a record whether something is true of it.
+//!
+//! ```text
+//! or      = and { "or" and }
+//! and     = not { "and" not }
+//! not     = "not" not | "(" or ")" | test
+//! test    = operand ( "is" ["not"] "null" | OPERATOR operand ) | column
+//! operand = column | "len" "(" column ")" | number | 'text' | "true" | "false"
+//! column  = word | `any text`
+//! ```
+
+use super::filter::not_a_truth;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::{ArrowError, DataType, SortOptions};
+use std::cmp::Ordering;
+use std::sync::Arc;
+use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
+
+/// How deep parentheses and `not` may nest.
+const MOST_NESTED: usize = 64;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Expression {
+    Or(Vec<Expression>),
+    And(Vec<Expression>),
+    Not(Box<Expression>),
+    Compare(Operand, Operator, Operand),
+    IsNull(Operand),
+    Column(String),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Operand {
+    Column(String),
+    Length(String),
+    Integer(i64),
+    Float(f64),
+    Text(String),
+    Truth(bool),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operator {
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Expression {
+    /// Reads an expression.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let mut parser = Parser { tokens: tokens(text)?, place: 0 };
+        let expression = parser.or(0)?;
+        match parser.tokens.get(parser.place) {
+            None => Ok(expression),
+            Some(token) => Err(Error::usage(format!("expected the end, \"and\" or \"or\", found {token:?}"))),
+        }
+    }
+
+    /// For each row, whether it is true; a row for which that is not known counts as not.
+    pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let known = self.values(batch)?;
+        Ok(match known.nulls() {
+            Some(nulls) => BooleanArray::new(known.values() & nulls.inner(), None),
+            None => known,
+        })
+    }
+
+    fn values(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        match self {
+            Self::Or(parts) => join(parts, batch, true),
+            Self::And(parts) => join(parts, batch, false),
+            Self::Not(inner) => {
+                let inner = inner.values(batch)?;
+                Ok(BooleanArray::new(!inner.values(), inner.nulls().cloned()))
+            }
+            Self::IsNull(operand) => Ok(match operand.values(batch)?.0.logical_nulls() {
+                Some(nulls) => BooleanArray::new(!nulls.inner(), None),
+                None => BooleanArray::new(BooleanBuffer::new_unset(batch.num_rows()), None),
+            }),
+            Self::Compare(a, operator, b) => compare(a, *operator, b, batch),
+            Self::Column(name) => {
+                let column = column(batch, name)?;
+                let truths = column.as_boolean_opt().cloned();
+                truths.ok_or_else(|| not_a_truth(&column.data_type().to_string()).column(name))
+            }
+        }
+    }
+}
+
+/// Joins truths by `or`, where one that is true decides, or by `and`, where one that is false does. Where
+/// none decides, one that is unknown leaves it unknown.
+fn join(parts: &[Expression], batch: &RecordBatch, decisive: bool) -> Result<BooleanArray> {
+    let mut parts = parts.iter().map(|part| part.values(batch));
+    let first = parts.next().unwrap_or_else(|| Err(Error::usage("an empty expression")))?;
+    let joined = |(a, b): (Option<bool>, Option<bool>)| {
+        if a == Some(decisive) || b == Some(decisive) { Some(decisive) } else { a.and(b) }
+    };
+    parts.try_fold(first, |all, next| Ok(all.iter().zip(&next?).map(joined).collect()))
+}
+
+fn failed(error: &ArrowError) -> Error {
+    Error::usage(format!("values that cannot be compared: {error}"))
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
+    batch.column_by_name(name).ok_or_else(|| {
+        let schema = batch.schema();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        Error::usage("no such column").column(name).expected(names.join(", "))
+    })
+}
+
+impl Operand {
+    /// The values, and whether they are one for all rows.
+    fn values(&self, batch: &RecordBatch) -> Result<(ArrayRef, bool)> {
+        Ok(match self {
+            Self::Column(name) => (column(batch, name)?.clone(), false),
+            Self::Length(name) => {
+                let column = column(batch, name)?;
+                let lengths = lengths(column).map_err(|e| e.column(name))?;
+                (arrow_cast::cast(&lengths, &DataType::Int64).map_err(|e| failed(&e))?, false)
+            }
+            Self::Integer(number) => (Arc::new(Int64Array::from(vec![*number])), true),
+            Self::Float(number) => (Arc::new(Float64Array::from(vec![*number])), true),
+            Self::Text(text) => (Arc::new(StringArray::from(vec![text.as_str()])), true),
+            Self::Truth(truth) => (Arc::new(BooleanArray::from(vec![*truth])), true),
+        })
+    }
+}
+
+/// How many values or bytes each row of a column has.
+fn lengths(column: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(dictionary) = column.as_any_dictionary_opt() {
+        return Ok(dictionary.with_values(lengths(dictionary.values())?));
+    }
+    if let Some(runs) = column.as_any_ree_opt() {
+        return Ok(runs.with_values(lengths(runs.values())?));
+    }
+    let len = |len: usize| i64::try_from(len).unwrap_or(i64::MAX);
+    let each = |length: &dyn Fn(usize) -> i64| -> Result<ArrayRef> {
+        let lengths = (0..column.len()).map(length).collect();
+        Ok(Arc::new(Int64Array::new(lengths, column.nulls().cloned())))
+    };
+    match column.data_type() {
+        DataType::List(_) => each(&|row| column.as_list::<i32>().value_length(row).into()),
+        DataType::LargeList(_) => each(&|row| column.as_list::<i64>().value_length(row)),
+        DataType::ListView(_) => each(&|row| column.as_list_view::<i32>().value_size(row).into()),
+        DataType::LargeListView(_) => each(&|row| column.as_list_view::<i64>().value_size(row)),
+        DataType::Map(..) => each(&|row| column.as_map().value_length(row).into()),
+        DataType::Utf8 => each(&|row| column.as_string::<i32>().value_length(row).into()),
+        DataType::LargeUtf8 => each(&|row| column.as_string::<i64>().value_length(row)),
+        DataType::Binary => each(&|row| column.as_binary::<i32>().value_length(row).into()),
+        DataType::LargeBinary => each(&|row| column.as_binary::<i64>().value_length(row)),
+        DataType::Utf8View => each(&|row| len(column.as_string_view().value(row).len())),
+        DataType::BinaryView => each(&|row| len(column.as_binary_view().value(row).len())),
+        DataType::FixedSizeBinary(len) | DataType::FixedSizeList(_, len) => each(&|_| i64::from(*len)),
+        other => Err(failed(&ArrowError::ComputeError(format!("length not supported for {other:?}")))),
+    }
+}
+
+fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) -> Result<BooleanArray> {
+    let ((a, a_is_one), (b, b_is_one)) = (a.values(batch)?, b.values(batch)?);
+    if a_is_one && b_is_one {
+        return Err(Error::usage("a comparison without a column"));
+    }
+    let common = common_type(a.data_type(), b.data_type())?;
+    let cast = |array: &ArrayRef| arrow_cast::cast(array, &common).map_err(|e| failed(&e));
+    let (a, b) = (cast(&a)?, cast(&b)?);
+    let order = arrow_cmp::make_comparator(&a, &b, SortOptions::default()).map_err(|e| failed(&e))?;
+    let is_true = match operator {
+        Operator::Equal => Ordering::is_eq,
+        Operator::Unequal => Ordering::is_ne,
+        Operator::Less => Ordering::is_lt,
+        Operator::LessOrEqual => Ordering::is_le,
+        Operator::Greater => Ordering::is_gt,
+        Operator::GreaterOrEqual => Ordering::is_ge,
+    };
+    let place = |row: usize, is_one: bool| if is_one { 0 } else { row };
+    let truths = BooleanBuffer::collect_bool(batch.num_rows(), |row| {
+        is_true(order(place(row, a_is_one), place(row, b_is_one)))
+    });
+    // A value that is written in the expression is never null.
+    let nulls = |array: &ArrayRef, is_one: bool| if is_one { None } else { array.logical_nulls() };
+    Ok(BooleanArray::new(
+        truths,
+        NullBuffer::union(nulls(&a, a_is_one).as_ref(), nulls(&b, b_is_one).as_ref()),
+    ))
+}
+
+/// The type that both sides are compared as: whole numbers exactly, others as F64, texts bytewise.
+fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
+    let is_text = |t: &DataType| {
+        matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary)
+    };
+    if a == b && !a.is_nested() {
+        return Ok(a.clone());
+    }
+    if a.is_integer() && b.is_integer() {
+        // I64 and U64 have no common integer type but this one.
+        return Ok(DataType::Decimal128(38, 0));
+    }
+    if a.is_numeric() && b.is_numeric() {
+        return Ok(DataType::Float64);
+    }
+    if is_text(a) && is_text(b) {
+        return Ok(DataType::LargeBinary);
+    }
+    Err(Error::usage(format!("{a} cannot be compared with {b}")))
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Word(String),
+    Column(String),
+    Number(String),
+    Text(String),
+    Sign(&'static str),
+}
+
+/// The longer signs first.
+const SIGNS: [&str; 10] = ["<=", ">=", "!=", "==", "<>", "=", "<", ">", "(", ")"];
+
+fn tokens(text: &str) -> Result<Vec<Token>> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let token_len = if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
+            tokens.push(Token::Sign(sign));
+            sign.len()
+        } else if first == '\'' || first == '`' {
+            let inner = &rest[1..];
+            let end = inner.find(first).ok_or_else(|| Error::usage(format!("a {first} without its end")))?;
+            let inner = inner[..end].to_owned();
+            tokens.push(if first == '`' { Token::Column(inner) } else { Token::Text(inner) });
+            end + 2
+        } else {
+            let is_number = first.is_ascii_digit() || first == '-' || first == '.';
+            let belongs = |c: char| {
+                c.is_alphanumeric() || matches!(c, '_' | '.' | '/') || (is_number && matches!(c, '-' | '+'))
+            };
+            let end = rest.find(|c: char| !belongs(c)).unwrap_or(rest.len());
+            if end == 0 {
+                return Err(Error::usage(format!("a sign that means nothing here: {first:?}")));
+            }
+            let word = rest[..end].to_owned();
+            tokens.push(if is_number { Token::Number(word) } else { Token::Word(word) });
+            end
+        };
+        rest = rest[token_len..].trim_start();
+    }
+    Ok(tokens)
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    place: usize,
+}
+
+impl Parser {
+    fn word(&mut self, word: &str) -> bool {
+        let is = matches!(self.tokens.get(self.place), Some(Token::Word(found)) if found.eq_ignore_ascii_case(word));
+        self.place += usize::from(is);
+        is
+    }
+
+    fn sign(&mut self, sign: &str) -> bool {
+        let is = matches!(self.tokens.get(self.place), Some(Token::Sign(found)) if *found == sign);
+        self.place += usize::from(is);
+        is
+    }
+
+    fn or(&mut self, depth: usize) -> Result<Expression> {
+        let mut parts = vec![self.and(depth)?];
+        while self.word("or") {
+            parts.push(self.and(depth)?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Expression::Or(parts) })
+    }
+
+    fn and(&mut self, depth: usize) -> Result<Expression> {
+        let mut parts = vec![self.not(depth)?];
+        while self.word("and") {
+            parts.push(self.not(depth)?);
+        }
+        Ok(if parts.len() == 1 { parts.remove(0) } else { Expression::And(parts) })
+    }
+
+    fn not(&mut self, depth: usize) -> Result<Expression> {
+        if depth > MOST_NESTED {
+            return Err(Error::usage("an expression that nests too deep"));
+        }
+        if self.word("not") {
+            return Ok(Expression::Not(Box::new(self.not(depth + 1)?)));
+        }
+        if self.sign("(") {
+            let inner = self.or(depth + 1)?;
+            return if self.sign(")") {
+                Ok(inner)
+            } else {
+                Err(Error::usage("a parenthesis without its end"))
+            };
+        }
+        self.test()
+    }
+
+    fn test(&mut self) -> Result<Expression> {
+        let operand = self.operand()?;
+        if self.word("is") {
+            let negated = self.word("not");
+            if !self.word("null") {
+                return Err(Error::usage("expected null after is"));
+            }
+            let is_null = Expression::IsNull(operand);
+            return Ok(if negated { Expression::Not(Box::new(is_null)) } else { is_null });
+        }
+        let operators = [
+            ("<=", Operator::LessOrEqual),
+            (">=", Operator::GreaterOrEqual),
+            ("!=", Operator::Unequal),
+            ("<>", Operator::Unequal),
+            ("==", Operator::Equal),
+            ("=", Operator::Equal),
+            ("<", Operator::Less),
+            (">", Operator::Greater),
+        ];
+        if let Some((_, operator)) = operators.into_iter().find(|(sign, _)| self.sign(sign)) {
+            return Ok(Expression::Compare(operand, operator, self.operand()?));
+        }
+        match operand {
+            Operand::Column(name) => Ok(Expression::Column(name)),
+            other => Err(not_a_truth(&format!("{other:?}"))),
+        }
+    }
+
+    fn operand(&mut self) -> Result<Operand> {
+        let token = self.tokens.get(self.place).cloned();
+        self.place += 1;
+        match token {
+            Some(Token::Word(word)) if word.eq_ignore_ascii_case("true") => Ok(Operand::Truth(true)),
+            Some(Token::Word(word)) if word.eq_ignore_ascii_case("false") => Ok(Operand::Truth(false)),
+            Some(Token::Word(word)) if word.eq_ignore_ascii_case("len") && self.sign("(") => {
+                let inner = self.operand()?;
+                match (inner, self.sign(")")) {
+                    (Operand::Column(name), true) => Ok(Operand::Length(name)),
+                    _ => Err(Error::usage("expected len(COLUMN)")),
+                }
+            }
+            Some(Token::Word(name) | Token::Column(name)) => Ok(Operand::Column(name)),
+            Some(Token::Text(text)) => Ok(Operand::Text(text)),
+            Some(Token::Number(word)) => {
+                let integer = word.parse().ok().map(Operand::Integer);
+                integer
+                    .or_else(|| word.parse().ok().map(Operand::Float))
+                    .ok_or_else(|| Error::usage(format!("expected a number, found {word:?}")))
+            }
+            other => {
+                let found = other.map_or("the end".to_owned(), |token| format!("{token:?}"));
+                Err(Error::usage(format!("expected a column or a value, found {found}")))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use arrow_array::{Float32Array, ListArray, UInt64Array, types::Int32Type};
+
+    fn batch() -> RecordBatch {
+        let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(vec![
+            Some(vec![Some(1), Some(2)]),
+            None,
+            Some(vec![]),
+        ]);
+        RecordBatch::try_from_iter([
+            ("n", Arc::new(Int64Array::from(vec![Some(1), None, Some(-3)])) as ArrayRef),
+            ("u", Arc::new(UInt64Array::from(vec![u64::MAX, 2, 3]))),
+            ("f", Arc::new(Float32Array::from(vec![0.5, 1.5, f32::NAN]))),
+            ("t", Arc::new(StringArray::from(vec!["a", "b", "ab"]))),
+            ("b", Arc::new(BooleanArray::from(vec![true, false, true]))),
+            ("a b", Arc::new(lists)),
+        ])
+        .unwrap()
+    }
+
+    fn rows(text: &str) -> Vec<bool> {
+        Expression::parse(text).unwrap().evaluate(&batch()).unwrap().iter().flatten().collect()
+    }
+
+    #[test]
+    fn what_is_true_of_rows() {
+        let [yes, no] = [true, false];
+        assert_eq!(rows("n = 1"), [yes, no, no]);
+        assert_eq!(rows("not n = 1"), [no, no, yes]);
+        assert_eq!(rows("n is null or n<0"), [no, yes, yes]);
+        assert_eq!(rows("n is not null"), [yes, no, yes]);
+        assert_eq!(rows("u > n"), [yes, no, yes]);
+        assert_eq!(rows("u = 18446744073709551615.0"), [yes, no, no]);
+        assert_eq!(rows("f >= 0.5 and f < 2"), [yes, yes, no]);
+        assert_eq!(rows("t = 'ab' or (t != 'b' and b)"), [yes, no, yes]);
+        assert_eq!(rows("len(t) = 2"), [no, no, yes]);
+        assert_eq!(rows("len(`a b`) > 0"), [yes, no, no]);
+        assert_eq!(rows("`a b` is null"), [no, yes, no]);
+        assert_eq!(rows("b"), [yes, no, yes]);
+        assert_eq!(rows("b or n = 1"), [yes, no, yes]);
+        assert_eq!(rows("not (b and n = 1)"), [no, yes, yes]);
+        assert_eq!(rows("1 is null"), [no, no, no]);
+    }
+
+    #[test]
+    fn mistakes_are_said() {
+        for (text, said) in [
+            ("", "expected a column or a value, found the end"),
+            ("n =", "found the end"),
+            ("1 = 1", "without a column"),
+            ("m = 1", "no such column"),
+            ("n = 'x'", "cannot be compared"),
+            ("n", "expected a comparison"),
+            ("(n = 1", "parenthesis"),
+            ("t = 'x", "without its end"),
+            ("n = 1 n", "expected the end"),
+            ("n = 1-2", "expected a number"),
+            ("n # 1", "means nothing"),
+        ] {
+            let found = Expression::parse(text).and_then(|e| e.evaluate(&batch())).unwrap_err();
+            assert!(found.to_string().contains(said), "{text}: {found}");
+        }
+        let deep = "not ".repeat(10_000) + "b";
+        assert!(Expression::parse(&deep).unwrap_err().to_string().contains("too deep"));
+    }
+}

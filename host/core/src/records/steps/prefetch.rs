@@ -1,0 +1,167 @@
+//! `prefetch` runs ahead of whoever pulls it, within a budget of bytes.
+
+use super::{RecordStep, Upstream};
+use crate::records::flow::Flow;
+use crate::records::write::shown_bytes;
+use crate::steps::Action;
+use crate::steps::kind::{Argument, Given, Kind};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tensorferry_sdk::{Result, arrow_array, arrow_schema, parse_size};
+
+pub(super) static PREFETCH: Kind = Kind {
+    name: "prefetch",
+    summary: "let the steps before run ahead",
+    details: "Reading and writing run ahead of the steps in any case; this is for a step that takes its time.",
+    argument: Argument::Required("SIZE", "bytes of records that may wait"),
+    keys: &[],
+    selects: false,
+    examples: &["prefetch:16MiB"],
+    make,
+};
+
+#[derive(Debug)]
+struct Prefetch {
+    bytes: u64,
+}
+
+fn make(given: &Given<'_>) -> Result<Action> {
+    let field = given.required_argument()?;
+    let bytes = parse_size(&field.text)
+        .ok_or_else(|| field.error(format!("expected a size such as 16MiB, found {:?}", field.text)))?;
+    Ok(Action::Record(Box::new(Prefetch { bytes })))
+}
+
+impl RecordStep for Prefetch {
+    fn apply<'scope, 'env: 'scope>(
+        &'env self,
+        upstream: Upstream<'scope, 'env>,
+    ) -> Result<Box<dyn Flow + 'scope>> {
+        let mut flow = upstream.flow()?;
+        let queue =
+            Arc::new(Queue { most: self.bytes.min(upstream.session().held_bytes()), ..Queue::default() });
+        let schema = flow.schema();
+        Ok(Box::new(Prefetched {
+            schema,
+            start: Some(Box::new({
+                let (queue, scope) = (queue.clone(), upstream.scope());
+                move |epoch: u64| {
+                    scope.spawn(move || {
+                        flow.begin_epoch(epoch);
+                        loop {
+                            let next = flow.next();
+                            let is_last = !matches!(next, Ok(Some(_)));
+                            if !queue.push(next) || is_last {
+                                return;
+                            }
+                        }
+                    });
+                }
+            })),
+            queue,
+            epoch: 0,
+        }))
+    }
+
+    fn is_row_wise(&self) -> bool {
+        true
+    }
+
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows
+    }
+}
+
+/// Batches that wait.
+#[derive(Default)]
+struct Queue {
+    most: u64,
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    batches: VecDeque<(u64, Result<Option<RecordBatch>>)>,
+    bytes: u64,
+    is_closed: bool,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for room; false once nobody will take any more.
+    fn push(&self, next: Result<Option<RecordBatch>>) -> bool {
+        let bytes = match &next {
+            Ok(Some(batch)) => batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum(),
+            _ => 0,
+        };
+        let mut state = self.state();
+        while !state.is_closed && !state.batches.is_empty() && state.bytes + bytes > self.most {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.bytes += bytes;
+        state.batches.push_back((bytes, next));
+        self.changed.notify_all();
+        !state.is_closed
+    }
+
+    fn pop(&self) -> Result<Option<RecordBatch>> {
+        let mut state = self.state();
+        loop {
+            if let Some((bytes, next)) = state.batches.pop_front() {
+                state.bytes -= bytes;
+                self.changed.notify_all();
+                return next;
+            }
+            if state.is_closed {
+                return Ok(None);
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_all();
+    }
+}
+
+struct Prefetched<'a> {
+    schema: SchemaRef,
+    /// Starts the thread, once the epoch is known.
+    start: Option<Box<dyn FnOnce(u64) + Send + 'a>>,
+    queue: Arc<Queue>,
+    epoch: u64,
+}
+
+impl Flow for Prefetched<'_> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn begin_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(start) = self.start.take() {
+            start(self.epoch);
+        }
+        let next = self.queue.pop();
+        if !matches!(next, Ok(Some(_))) {
+            self.queue.close();
+        }
+        next
+    }
+}
+
+impl Drop for Prefetched<'_> {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}

@@ -1,0 +1,321 @@
+//! Writing collects a flow's batches into pieces, has the writer encode pieces on many threads, and puts
+//! them into the staged files in order.
+
+use super::digest::RowHasher;
+use super::flow::Flow;
+use crate::context::session::Session;
+use crate::publish::stage::Stage;
+use arrow_array::RecordBatch;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan};
+use tensorferry_sdk::{Context, Error, Loss, LossKind, Result, arrow_array};
+
+/// What was written.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Rows.
+    pub records: u64,
+    /// The length of each file.
+    pub lens: Vec<u64>,
+    /// What values lost.
+    pub losses: Vec<Loss>,
+}
+
+/// Writes all of a flow. `rows`: how many there are, where that is known: files then get runs of equal
+/// length, else pieces by turns. `hasher` is shown every row, with its file.
+///
+/// # Errors
+/// Whatever the flow, the writer or the disk gives.
+pub fn write(
+    flow: &mut dyn Flow,
+    plan: &dyn RecordPlan,
+    rows: Option<u64>,
+    hasher: Option<&mut RowHasher>,
+    stage: &Stage,
+    session: &Session,
+) -> Result<Written> {
+    let paths = plan.files();
+    if paths.is_empty() {
+        return Err(Error::plugin("a plan of no files"));
+    }
+    let files = paths.iter().map(|path| stage.create(path, None)).collect::<Result<Vec<File>>>()?;
+    let output =
+        Output { plan, session, files: &files, paths, state: Mutex::default(), turn: Condvar::new() };
+    {
+        let mut state = output.state();
+        state.ends = vec![0; files.len()];
+        state.pieces = vec![Vec::new(); files.len()];
+        for index in 0..files.len() {
+            let mut head = Vec::new();
+            plan.begin(index, &mut head)?;
+            output.put(index, 0, &head)?;
+            state.ends[index] = head.len() as u64;
+        }
+    }
+    let piece = piece_bytes(plan.group(), session.memory);
+    let mut deal = Deal::new(files.len(), rows, Group { bytes: piece, ..plan.group() });
+    let (send, receive) = sync_channel::<Task>(0);
+    let receive = &Mutex::new(receive);
+    let read = std::thread::scope(|scope| {
+        for _ in 0..encoders(piece, session) {
+            scope.spawn(|| output.encode_all(receive));
+        }
+        // Dropping the sender ends the encoders.
+        let sent = deal_all(flow, &mut deal, hasher, &output, &send);
+        drop(send);
+        if sent.is_err() {
+            output.stop();
+        }
+        sent
+    });
+    let mut state = output.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = state.error.take() {
+        return Err(error);
+    }
+    let records = read?;
+    let mut lens = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        let mut tail = Vec::new();
+        plan.finish(index, &state.pieces[index], &mut tail)?;
+        let named = |e: std::io::Error| Error::from(e).file(&paths[index]);
+        file.write_all_at(&tail, state.ends[index]).map_err(named)?;
+        lens.push(state.ends[index] + tail.len() as u64);
+    }
+    Ok(Written { records, lens, losses: state.losses.into_iter().map(Tally::loss).collect() })
+}
+
+/// Bytes of the rows of one piece: it depends on the budget, and not on the number of threads, since it
+/// decides where the pieces of the output end.
+fn piece_bytes(asked: Group, memory: u64) -> u64 {
+    asked.bytes.clamp(1, (memory / 16).max(64 << 10))
+}
+
+/// How many pieces are encoded at once. Each is there as rows and as bytes, and one more is being
+/// collected; half of the budget is for what reads.
+fn encoders(piece: u64, session: &Session) -> usize {
+    let fit = (session.memory / 2 / piece).saturating_sub(1) / 2;
+    usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, session.threads)
+}
+
+/// Rows that become one piece of one file.
+struct Task {
+    place: u64,
+    file: usize,
+    batches: Vec<RecordBatch>,
+}
+
+fn deal_all(
+    flow: &mut dyn Flow,
+    deal: &mut Deal,
+    mut hasher: Option<&mut RowHasher>,
+    output: &Output<'_>,
+    send: &SyncSender<Task>,
+) -> Result<u64> {
+    let mut records = 0;
+    let push = |task: Option<Task>| {
+        let Some(task) = task else { return Ok(()) };
+        // An encoder that failed has left its error.
+        if output.has_failed() || send.send(task).is_err() {
+            return Err(Error::cancelled("an encoder failed"));
+        }
+        Ok(())
+    };
+    while let Some(batch) = flow.next()? {
+        output.session.check_cancelled()?;
+        records += batch.num_rows() as u64;
+        let mut rest = batch;
+        while rest.num_rows() > 0 {
+            let taken = deal.room().min(rest.num_rows());
+            let first = rest.slice(0, taken);
+            rest = rest.slice(taken, rest.num_rows() - taken);
+            if let Some(hasher) = hasher.as_deref_mut() {
+                hasher.add(deal.file, &first)?;
+            }
+            push(deal.add(first))?;
+        }
+    }
+    push(deal.end())?;
+    Ok(records)
+}
+
+/// Deals rows over files, and says where a piece ends.
+struct Deal {
+    files: usize,
+    /// Rows of each file, where the whole is known; 0: pieces by turns.
+    run_of_rows: u64,
+    group: Group,
+    file: usize,
+    rows_in_file: u64,
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    bytes: u64,
+    place: u64,
+}
+
+impl Deal {
+    fn new(files: usize, rows: Option<u64>, asked: Group) -> Self {
+        let group = Group { rows: asked.rows.max(1), ..asked };
+        let run_of_rows =
+            if files > 1 { rows.map_or(0, |rows| rows.div_ceil(files as u64).max(1)) } else { 0 };
+        let group = if files > 1 && rows.is_none() {
+            // Dealt by turns: small enough that the files come out alike.
+            Group { rows: group.rows.min(1024), ..group }
+        } else {
+            group
+        };
+        let batches = Vec::new();
+        Self { files, run_of_rows, group, file: 0, rows_in_file: 0, batches, rows: 0, bytes: 0, place: 0 }
+    }
+
+    /// Rows that the current piece still takes.
+    fn room(&self) -> usize {
+        let in_file = match self.run_of_rows {
+            0 => u64::MAX,
+            run => run - self.rows_in_file,
+        };
+        (self.group.rows - self.rows).min(usize::try_from(in_file).unwrap_or(usize::MAX)).max(1)
+    }
+
+    fn add(&mut self, batch: RecordBatch) -> Option<Task> {
+        self.rows += batch.num_rows();
+        self.rows_in_file += batch.num_rows() as u64;
+        // A slice counts what it shows, not the buffers behind it.
+        self.bytes += batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum::<u64>();
+        self.batches.push(batch);
+        let file_is_full = self.run_of_rows > 0 && self.rows_in_file >= self.run_of_rows;
+        if self.rows >= self.group.rows || self.bytes >= self.group.bytes || file_is_full {
+            let task = self.end();
+            if file_is_full {
+                self.file = (self.file + 1).min(self.files - 1);
+                self.rows_in_file = 0;
+            } else if self.run_of_rows == 0 {
+                self.file = (self.file + 1) % self.files;
+            }
+            return task;
+        }
+        None
+    }
+
+    fn end(&mut self) -> Option<Task> {
+        if self.batches.is_empty() {
+            return None;
+        }
+        let task = Task { place: self.place, file: self.file, batches: std::mem::take(&mut self.batches) };
+        (self.rows, self.bytes) = (0, 0);
+        self.place += 1;
+        Some(task)
+    }
+}
+
+/// Bytes that a column's rows take.
+#[must_use]
+pub fn shown_bytes(column: &dyn arrow_array::Array) -> u64 {
+    column.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64)
+}
+
+struct Output<'a> {
+    plan: &'a dyn RecordPlan,
+    session: &'a Session,
+    files: &'a [File],
+    paths: &'a [String],
+    state: Mutex<State>,
+    turn: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    ends: Vec<u64>,
+    pieces: Vec<Vec<PlacedPiece>>,
+    losses: BTreeMap<(LossKind, String), (u64, String)>,
+    error: Option<Error>,
+    is_stopped: bool,
+}
+
+/// Losses of one kind in one column: how many pieces said so, and the first one's words.
+struct Tally;
+
+impl Tally {
+    fn loss(((kind, what), (pieces, why)): ((LossKind, String), (u64, String))) -> Loss {
+        let more = if pieces > 1 { format!(" (and in {} more pieces)", pieces - 1) } else { String::new() };
+        Loss::new(kind, what, why + &more)
+    }
+}
+
+impl Output<'_> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.state().error.is_some()
+    }
+
+    fn stop(&self) {
+        self.state().is_stopped = true;
+        self.turn.notify_all();
+    }
+
+    fn put(&self, file: usize, at: u64, bytes: &[u8]) -> Result<()> {
+        let named = |e: std::io::Error| Error::from(e).file(&self.paths[file]);
+        self.files[file].write_all_at(bytes, at).map_err(named)
+    }
+
+    fn encode_all(&self, tasks: &Mutex<Receiver<Task>>) {
+        let mut buffer = Vec::new();
+        loop {
+            let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(task) = task else { return };
+            if let Err(error) = self.encode(task, &mut buffer) {
+                self.state().error.get_or_insert(error);
+                self.stop();
+            }
+        }
+    }
+
+    fn encode(&self, task: Task, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.clear();
+        let Task { place, file, batches } = task;
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let mut losses = Vec::new();
+        let note = self.plan.encode(file, &batches, buffer, &mut losses);
+        drop(batches);
+        let encoded = note.map(|note| (note, losses));
+        let Some(at) = self.placed(place, file, rows, buffer.len() as u64, encoded)? else { return Ok(()) };
+        self.put(file, at, buffer)?;
+        self.session.count(buffer.len() as u64);
+        Ok(())
+    }
+
+    /// Waits for the pieces before this one, and takes its place after them.
+    fn placed(
+        &self,
+        place: u64,
+        file: usize,
+        rows: u64,
+        len: u64,
+        encoded: Result<(Vec<u8>, Vec<Loss>)>,
+    ) -> Result<Option<u64>> {
+        let mut state = self.state();
+        while state.next != place && !state.is_stopped {
+            state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_stopped {
+            return Ok(None);
+        }
+        let (note, losses) = encoded?;
+        let offset = state.ends[file];
+        state.ends[file] += len;
+        state.pieces[file].push(PlacedPiece { offset, len, rows, note });
+        for loss in losses {
+            state.losses.entry((loss.kind, loss.what)).or_insert((0, loss.why)).0 += 1;
+        }
+        state.next += 1;
+        self.turn.notify_all();
+        Ok(Some(offset))
+    }
+}

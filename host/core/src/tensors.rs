@@ -1,0 +1,12 @@
+//! Bytes of tensors, wherever they lie: read, gathered, cast, hashed and compared.
+
+pub mod cast;
+pub mod content;
+pub mod copy_plan;
+pub mod diff;
+pub mod expected;
+pub mod gather;
+pub mod logical;
+pub mod numbers;
+pub mod stored;
+pub mod tally;

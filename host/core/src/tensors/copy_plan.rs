@@ -1,0 +1,119 @@
+//! Pieces say how a tensor's part comes from its storages: contiguous reads where both sides allow
+//! it, gathers elsewhere.
+
+use crate::tensors::gather::Strided;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use tensorferry_sdk::{
+    Block, ByteOrder, Catalog, Data, Error, Order, Region, Result, StorageId, Tensor, TensorId, TensorPart,
+};
+
+/// A run at least this long is worth a read of its own.
+const LONG_RUN: u64 = 16 << 10;
+
+/// Runs of one block that become reads of their own, at most.
+const MOST_RUNS: u64 = 1 << 16;
+
+/// So many blocks of one storage are worth a look for a pattern; fewer are read as they are.
+const MANY_BLOCKS: usize = 16;
+
+/// How some bytes of a part come to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// They lie side by side in a storage.
+    Read {
+        /// The first byte in the part.
+        to: u64,
+        /// How many.
+        len: u64,
+        /// Where they are.
+        storage: StorageId,
+        /// The first byte in the storage.
+        from: u64,
+        /// Bytes to reverse together; 1: none.
+        swap_unit: u32,
+    },
+    /// They lie with strides.
+    Gather {
+        /// The strides.
+        copy: Strided,
+        /// Where they are.
+        storage: StorageId,
+        /// Bytes to reverse together; 1: none.
+        swap_unit: u32,
+    },
+}
+
+/// The tensor of a part.
+///
+/// # Errors
+/// A plugin error, if there is none.
+pub fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
+    catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))
+}
+
+/// The pieces of a part, in no order; together they are all its bytes.
+///
+/// # Errors
+/// A plugin error, if the catalog does not have what the part names.
+pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
+    let tensor = tensor_of(catalog, part.tensor)?;
+    let info = catalog
+        .dtype_info(tensor.dtype)
+        .ok_or_else(|| Error::plugin("no such dtype").tensor(&tensor.name))?;
+    let swap_unit = |storage: StorageId| {
+        let order = catalog.storage(storage).map_or(ByteOrder::Little, |s| s.byte_order);
+        if order == part.byte_order { 1 } else { info.swap_unit() }
+    };
+    let whole = part.region.as_ref().is_none_or(|region| region.is_whole(&tensor.shape));
+    let row_major = part.order == Order::C || tensor.shape.len() < 2;
+    if let (Data::Whole { storage, offset }, true, true) = (&tensor.data, whole, row_major) {
+        let swap_unit = swap_unit(*storage);
+        return Ok(vec![Piece::Read {
+            to: 0,
+            len: tensor.bytes,
+            storage: *storage,
+            from: *offset,
+            swap_unit,
+        }]);
+    }
+    let region = match &part.region {
+        Some(region) => Cow::Borrowed(region),
+        None => Cow::Owned(Region::whole(&tensor.shape)),
+    };
+    let mut pieces = Vec::new();
+    let mut copies: BTreeMap<StorageId, Vec<Strided>> = BTreeMap::new();
+    for block in catalog.blocks(tensor) {
+        let (storage, swap_unit) = (block.storage, swap_unit(block.storage));
+        let Some(width) = info.element_bytes() else {
+            // The layout's check lets packed elements through only whole and row-major.
+            let (to, len) = packed_run(&block, &tensor.shape, |elements| info.bytes_of(elements))?;
+            pieces.push(Piece::Read { to, len, storage, from: block.offset, swap_unit });
+            continue;
+        };
+        if let Some(copy) = Strided::new(&block, &region, part.order, width) {
+            copies.entry(storage).or_default().push(copy);
+        }
+    }
+    for (storage, copies) in copies {
+        let swap_unit = swap_unit(storage);
+        let copies = if copies.len() < MANY_BLOCKS { copies } else { Strided::joined(copies) };
+        for copy in copies {
+            if copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MOST_RUNS) {
+                let len = copy.run;
+                let read = |(from, to)| Piece::Read { to, len, storage, from, swap_unit };
+                pieces.extend(copy.each_run().map(read));
+            } else {
+                pieces.push(Piece::Gather { copy, storage, swap_unit });
+            }
+        }
+    }
+    Ok(pieces)
+}
+
+fn packed_run(block: &Block, shape: &[u64], bytes_of: impl Fn(u64) -> Result<u64>) -> Result<(u64, u64)> {
+    let run = block.region.row_major_run(shape);
+    let (first, count) =
+        run.ok_or_else(|| Error::plugin("packed elements in a block that is not contiguous"))?;
+    Ok((bytes_of(first)?, bytes_of(count)?))
+}

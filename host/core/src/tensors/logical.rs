@@ -1,0 +1,265 @@
+//! Logical bytes: a tensor's elements row-major and little-endian, whatever lies in the storages.
+
+use crate::context::session::WINDOW_BYTES;
+use crate::tensors::copy_plan::{Piece, pieces, tensor_of};
+use crate::tensors::gather::{Scratch, swap};
+use crate::tensors::stored::{Stored, lying};
+use rayon::prelude::*;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tensorferry_sdk::{
+    Block, ByteOrder, Catalog, CatalogView, Context, Data, Dtype, DtypeInfo, Error, Node, NodeId, Result,
+    StorageId, StorageView, TensorId, TensorPart, TensorView, check_range,
+};
+
+/// A catalog and the bytes behind it: what writers, digests and comparisons read.
+pub struct Logical<'a> {
+    catalog: &'a Catalog,
+    stored: &'a Stored<'a>,
+    ties: OnceLock<Vec<TensorId>>,
+    /// Tensors that had to be gathered and are being read now, the latest last.
+    gathered: Mutex<Vec<(TensorId, Arc<Gathered>)>>,
+}
+
+enum Gathered {
+    Memory(Vec<u8>),
+    Spilled(File),
+}
+
+impl<'a> Logical<'a> {
+    /// The bytes of `catalog`, through `stored`.
+    #[must_use]
+    pub fn new(catalog: &'a Catalog, stored: &'a Stored<'a>) -> Self {
+        Self { catalog, stored, ties: OnceLock::new(), gathered: Mutex::default() }
+    }
+
+    /// The catalog.
+    #[must_use]
+    pub fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
+    /// The storages behind it.
+    #[must_use]
+    pub fn stored(&self) -> &'a Stored<'a> {
+        self.stored
+    }
+
+    /// Gives all of a tensor's bytes to `each`, in order, in windows of [`WINDOW_BYTES`].
+    ///
+    /// # Errors
+    /// Whatever reading or `each` gives.
+    pub fn each_window(&self, id: TensorId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let tensor = tensor_of(self.catalog, id)?;
+        let len = usize::try_from(tensor.bytes).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+        let mut buffer = vec![0; len];
+        let mut offset = 0;
+        while offset < tensor.bytes {
+            self.stored.session().check_cancelled()?;
+            let len = usize::try_from(tensor.bytes - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+            self.read(id, offset, &mut buffer[..len])?;
+            each(&buffer[..len])?;
+            offset += len as u64;
+        }
+        Ok(())
+    }
+
+    /// The storages where a tensor's bytes lie, whatever they are cast to.
+    pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
+        let tensor = tensor_of(self.catalog, id)?;
+        Ok(tensor.storages().map(|storage| lying(self.catalog, storage)).collect())
+    }
+
+    fn gathered(&self, id: TensorId) -> Result<Arc<Gathered>> {
+        let keep = self.stored.session().threads + 1;
+        let lock = || self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = lock().iter().find(|(known, _)| *known == id) {
+            return Ok(found.clone());
+        }
+        let gathered = Arc::new(self.gather(id)?);
+        let mut known = lock();
+        if known.len() >= keep {
+            known.remove(0);
+        }
+        known.push((id, gathered.clone()));
+        Ok(gathered)
+    }
+
+    /// Brings a tensor in order: in memory if it is small, else in a temporary file.
+    fn gather(&self, id: TensorId) -> Result<Gathered> {
+        let tensor = tensor_of(self.catalog, id)?;
+        let pieces = pieces(self.catalog, &TensorPart::whole(id))?;
+        let session = self.stored.session();
+        if tensor.bytes <= session.held_bytes() / (session.threads as u64 + 1) {
+            let mut bytes = vec![0; usize::try_from(tensor.bytes).unwrap_or(usize::MAX)];
+            self.place_all(&pieces, &mut bytes)?;
+            return Ok(Gathered::Memory(bytes));
+        }
+        let file = self.stored.spill()?;
+        file.set_len(tensor.bytes)?;
+        pieces.par_iter().try_for_each_init(Scratch::default, |scratch, piece| {
+            self.place(piece, scratch, &mut |to, part| file.write_all_at(part, to).map_err(Error::from))
+        })?;
+        Ok(Gathered::Spilled(file))
+    }
+
+    /// Fills `buffer` with a part of a tensor.
+    ///
+    /// # Errors
+    /// A plugin error, if the part is not there or of another length; whatever reading gives.
+    pub fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        let pieces = pieces(self.catalog, part)?;
+        self.place_all(&pieces, buffer).map_err(|e| match self.catalog.tensor(part.tensor) {
+            Some(tensor) => e.tensor(&tensor.name),
+            None => e,
+        })
+    }
+
+    fn place_all(&self, pieces: &[Piece], buffer: &mut [u8]) -> Result<()> {
+        let mut scratch = Scratch::default();
+        for piece in pieces {
+            self.place(piece, &mut scratch, &mut |to, part| {
+                let to = usize::try_from(to).unwrap_or(usize::MAX);
+                buffer[to..to + part.len()].copy_from_slice(part);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn place(
+        &self,
+        piece: &Piece,
+        scratch: &mut Scratch,
+        write: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        match piece {
+            Piece::Gather { copy, storage, swap_unit } => {
+                for tile in copy.tiles(self.stored.session().gather_bytes()) {
+                    self.stored.session().check_cancelled()?;
+                    tile.copy(
+                        scratch,
+                        *swap_unit,
+                        |from, buffer| self.stored.read(*storage, from, buffer),
+                        &mut *write,
+                    )?;
+                }
+                Ok(())
+            }
+            Piece::Read { to, len, storage, from, swap_unit } => {
+                let mut buffer = vec![0; usize::try_from(*len).unwrap_or(usize::MAX).min(WINDOW_BYTES)];
+                let mut done = 0;
+                while done < *len {
+                    let part = usize::try_from(len - done).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+                    self.stored.read(*storage, from + done, &mut buffer[..part])?;
+                    swap(&mut buffer[..part], *swap_unit);
+                    write(to + done, &buffer[..part])?;
+                    done += part as u64;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Bytes that lie side by side; a number that the range cuts is read whole and swapped whole.
+    fn read_contiguous(
+        &self,
+        storage: StorageId,
+        at: u64,
+        offset: u64,
+        buffer: &mut [u8],
+        unit: u32,
+    ) -> Result<()> {
+        let unit_bytes = u64::from(unit);
+        let cut = offset % unit_bytes;
+        let end = offset + buffer.len() as u64;
+        if unit == 1 || (cut == 0 && end.is_multiple_of(unit_bytes)) {
+            self.stored.read(storage, at + offset, buffer)?;
+            swap(buffer, unit);
+            return Ok(());
+        }
+        let start = offset - cut;
+        let mut wide =
+            vec![0; usize::try_from(end.next_multiple_of(unit_bytes) - start).unwrap_or(usize::MAX)];
+        self.stored.read(storage, at + start, &mut wide)?;
+        swap(&mut wide, unit);
+        let cut = usize::try_from(cut).unwrap_or(usize::MAX);
+        buffer.copy_from_slice(&wide[cut..cut + buffer.len()]);
+        Ok(())
+    }
+}
+
+impl CatalogView for Logical<'_> {
+    fn tensor_count(&self) -> u32 {
+        u32::try_from(self.catalog.tensors().len()).unwrap_or(u32::MAX)
+    }
+
+    fn tensor(&self, id: TensorId) -> TensorView<'_> {
+        let tensor = &self.catalog.tensors()[id.0 as usize];
+        TensorView { name: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape, bytes: tensor.bytes }
+    }
+
+    fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo> {
+        let info = self.catalog.dtype_info(dtype).cloned();
+        info.ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())))
+    }
+
+    fn tied_to(&self, id: TensorId) -> TensorId {
+        self.ties.get_or_init(|| self.catalog.ties()).get(id.0 as usize).copied().unwrap_or(id)
+    }
+
+    fn blocks(&self, id: TensorId) -> Vec<Block> {
+        self.catalog.tensor(id).map(|tensor| self.catalog.blocks(tensor)).unwrap_or_default()
+    }
+
+    fn storage_count(&self) -> u32 {
+        u32::try_from(self.catalog.storages().len()).unwrap_or(u32::MAX)
+    }
+
+    fn storage(&self, id: StorageId) -> Result<StorageView> {
+        self.stored
+            .storage(id)
+            .map(|storage| StorageView { len: storage.len, byte_order: storage.byte_order })
+    }
+
+    fn metadata(&self) -> Vec<(String, String)> {
+        self.catalog.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn root(&self) -> Option<NodeId> {
+        self.catalog.tree().root()
+    }
+
+    fn node(&self, id: NodeId) -> Result<Node> {
+        self.catalog.tree().get(id).cloned().ok_or_else(|| Error::plugin(format!("no node {}", id.0)))
+    }
+
+    fn origin(&self) -> String {
+        self.catalog.origin().to_owned()
+    }
+
+    fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let tensor = tensor_of(self.catalog, id)?;
+        check_range("", tensor.bytes, offset, buffer.len() as u64)
+            .map_err(|e| Error::plugin(e.message()).tensor(&tensor.name).offset(offset))?;
+        let read = match &tensor.data {
+            Data::Empty => Ok(()),
+            Data::Whole { storage, offset: at } => {
+                let info = self.dtype_info(tensor.dtype)?;
+                let big = self.stored.storage(*storage)?.byte_order == ByteOrder::Big;
+                let unit = if big { info.swap_unit() } else { 1 };
+                self.read_contiguous(*storage, *at, offset, buffer, unit)
+            }
+            Data::Blocks(_) => match &*self.gathered(id)? {
+                Gathered::Memory(bytes) => {
+                    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                    buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
+                    Ok(())
+                }
+                Gathered::Spilled(file) => file.read_exact_at(buffer, offset).map_err(Error::from),
+            },
+        };
+        read.map_err(|e: Error| e.tensor(&tensor.name))
+    }
+}

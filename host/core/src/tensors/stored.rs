@@ -1,0 +1,313 @@
+//! Stored bytes: the storages of a catalog, read by position wherever they live, and checked
+//! against the digests that their format gives.
+
+use crate::context::session::{Session, WINDOW_BYTES};
+use crate::read::input::Input;
+use crate::tensors::cast::{Chain, Lost, Seen};
+use rayon::prelude::*;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use tensorferry_sdk::{
+    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, Place, Result, Source, Storage,
+    StorageId, Tensor, check_range,
+};
+
+/// Makes a temporary file that has no name: beside the output, or where temporary files go.
+pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
+
+/// The storages of an input's catalog, or of a part of it.
+pub struct Stored<'a> {
+    input: &'a Input,
+    session: &'a Session,
+    catalog: &'a Catalog,
+    decoded: Arc<DecodedStorages>,
+    spill: Spill,
+}
+
+/// What the encoded storages of one catalog have been decoded to so far. It may outlive the [`Stored`] that
+/// filled it, so that a model that stays open decodes each of them once.
+pub struct DecodedStorages {
+    by_storage: Vec<OnceLock<Result<Decoded>>>,
+    /// Bytes of them that are in memory.
+    held: AtomicU64,
+}
+
+impl DecodedStorages {
+    /// Nothing is decoded yet.
+    #[must_use]
+    pub fn new(catalog: &Catalog) -> Self {
+        let by_storage = catalog.storages().iter().map(|_| OnceLock::new()).collect();
+        Self { by_storage, held: AtomicU64::new(0) }
+    }
+}
+
+enum Decoded {
+    Memory(Vec<u8>),
+    Spilled(File),
+}
+
+impl<'a> Stored<'a> {
+    /// The storages of `catalog`, which is the input's or a part of it.
+    #[must_use]
+    pub fn new(input: &'a Input, catalog: &'a Catalog, session: &'a Session, spill: Spill) -> Self {
+        Self { input, session, catalog, decoded: Arc::new(DecodedStorages::new(catalog)), spill }
+    }
+
+    /// The same storages, of which some were decoded before.
+    #[must_use]
+    pub fn with_decoded(self, decoded: Arc<DecodedStorages>) -> Self {
+        Self { decoded, ..self }
+    }
+
+    /// The run that this belongs to.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        self.session
+    }
+
+    /// A temporary file without a name.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn spill(&self) -> Result<File> {
+        (self.spill)()
+    }
+
+    /// The storage's facts.
+    ///
+    /// # Errors
+    /// A plugin error, if there is none of this id.
+    pub fn storage(&self, id: StorageId) -> Result<&Storage> {
+        self.catalog.storage(id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))
+    }
+
+    /// Fills `buffer` from `offset` bytes into a storage.
+    ///
+    /// # Errors
+    /// As reading or decoding gives.
+    pub fn read(&self, id: StorageId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let storage = self.storage(id)?;
+        check_range("", storage.len, offset, buffer.len() as u64)?;
+        match &storage.place {
+            Place::Cast(_) => {
+                let mut seen = Seen { owned: 0..0, see: &mut |_, _, _| Ok(()) };
+                self.read_seen(id, offset, buffer, &mut seen).map(drop)
+            }
+            Place::File { file, offset: start } => self.input.source.read_at(*file, start + offset, buffer),
+            Place::Inline(bytes) => {
+                copy_from(bytes, offset, buffer);
+                Ok(())
+            }
+            Place::Encoded { handle } => match self.decoded(id, *handle, storage)? {
+                Decoded::Memory(bytes) => {
+                    copy_from(bytes, offset, buffer);
+                    Ok(())
+                }
+                Decoded::Spilled(file) => file.read_exact_at(buffer, offset).map_err(Error::from),
+            },
+        }
+    }
+
+    /// The same, for a reader that wants to know what comes by; says what a cast loses of it.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and what `seen` gives.
+    pub fn read_seen(
+        &self,
+        id: StorageId,
+        offset: u64,
+        buffer: &mut [u8],
+        seen: &mut Seen<'_>,
+    ) -> Result<Lost> {
+        if let Some(chain) = self.chain(id)? {
+            check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
+            return chain.read(|from, lying| self.read(chain.of, from, lying), offset, buffer, seen);
+        }
+        self.read(id, offset, buffer)?;
+        let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
+        let owned = inside(seen.owned.start)..inside(seen.owned.end);
+        let bytes = usize::try_from(owned.start).unwrap_or(usize::MAX)
+            ..usize::try_from(owned.end).unwrap_or(usize::MAX);
+        (seen.see)(id, offset + owned.start, &buffer[bytes])?;
+        Ok(Lost::default())
+    }
+
+    /// The way to a storage that casts; `None` for the others.
+    ///
+    /// # Errors
+    /// Unsupported, if a dtype on it has no numbers.
+    pub fn chain(&self, id: StorageId) -> Result<Option<Chain>> {
+        match &self.storage(id)?.place {
+            Place::Cast(cast) => Chain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The file and the offset at which a storage's bytes lie as they are, if they do.
+    #[must_use]
+    pub fn in_file(&self, id: StorageId) -> Option<(std::sync::Arc<File>, u64)> {
+        match &self.catalog.storage(id)?.place {
+            Place::File { file, offset } => Some((self.input.source.descriptor(*file).ok()?, *offset)),
+            _ => None,
+        }
+    }
+
+    /// The error for a storage whose bytes do not have their digest.
+    #[must_use]
+    pub fn mismatch(&self, id: StorageId, expected: &Digest, found: &Digest) -> Error {
+        let error =
+            Error::malformed(format!("the {} of the stored bytes is wrong", expected.algorithm.name()))
+                .expected(hex(&expected.value))
+                .found(hex(&found.value));
+        let error = match self.tensor_in(id) {
+            Some(name) => error.tensor(name),
+            None => error,
+        };
+        match self.catalog.storage(id).map(|storage| &storage.place) {
+            Some(Place::File { file, offset }) => error.file(self.input.source.name(*file)).offset(*offset),
+            _ => error,
+        }
+    }
+
+    /// The first tensor that has bytes in a storage.
+    fn tensor_in(&self, id: StorageId) -> Option<&str> {
+        let lies_in = |tensor: &&Tensor| tensor.storages().any(|storage| lying(self.catalog, storage) == id);
+        self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
+    }
+
+    /// Reads storages and compares them with the digests that their format gives.
+    ///
+    /// # Errors
+    /// Malformed, naming file, offset, and both values.
+    pub fn check_digests(&self, ids: &[StorageId]) -> Result<()> {
+        ids.par_iter().try_for_each(|&id| {
+            let storage = self.storage(id)?;
+            let Some(expected) = &storage.digest else { return Ok(()) };
+            let found = self.checksum(id, 0, storage.len, expected.algorithm)?.digest();
+            if found == *expected { Ok(()) } else { Err(self.mismatch(id, expected, &found)) }
+        })
+    }
+
+    fn checksum(&self, id: StorageId, start: u64, end: u64, algorithm: DigestAlgorithm) -> Result<Checksum> {
+        let mut sum = algorithm.start()?;
+        let mut buffer = vec![0; WINDOW_BYTES];
+        let mut offset = start;
+        while offset < end {
+            self.session.check_cancelled()?;
+            let len = usize::try_from(end - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+            self.read(id, offset, &mut buffer[..len])?;
+            sum.update(&buffer[..len]);
+            offset += len as u64;
+        }
+        Ok(sum)
+    }
+
+    fn decoded(&self, id: StorageId, handle: u64, storage: &Storage) -> Result<&Decoded> {
+        let slot = self.decoded.by_storage[id.0 as usize].get_or_init(|| {
+            let decoded = self.decode(handle, storage)?;
+            if let Some(expected) = &storage.digest {
+                let found = checksum_of(&decoded, storage.len, expected.algorithm)?.digest();
+                if found != *expected {
+                    return Err(self.mismatch(id, expected, &found));
+                }
+            }
+            Ok(decoded)
+        });
+        slot.as_ref().map_err(Clone::clone)
+    }
+
+    fn decode(&self, handle: u64, storage: &Storage) -> Result<Decoded> {
+        let before = self.decoded.held.fetch_add(storage.len, Ordering::Relaxed);
+        let mut sink = DecodeSink { expected: storage.len, taken: 0, memory: Vec::new(), file: None };
+        if before.saturating_add(storage.len) > self.session.held_bytes() {
+            self.decoded.held.fetch_sub(storage.len, Ordering::Relaxed);
+            sink.file = Some(self.spill()?);
+        }
+        self.input.decode(handle, &mut sink, self.session)?;
+        if sink.taken != storage.len {
+            let format = &self.input.format;
+            return Err(format
+                .blame(sink.wrong_length())
+                .file(self.input.source.entry_path().display().to_string()));
+        }
+        Ok(match sink.file {
+            Some(file) => Decoded::Spilled(file),
+            None => Decoded::Memory(sink.memory),
+        })
+    }
+}
+
+/// The storage where the bytes behind a storage lie: itself, unless it casts another one's.
+#[must_use]
+pub fn lying(catalog: &Catalog, id: StorageId) -> StorageId {
+    match catalog.storage(id).map(|storage| &storage.place) {
+        Some(Place::Cast(cast)) => cast.of,
+        _ => id,
+    }
+}
+
+struct DecodeSink {
+    expected: u64,
+    taken: u64,
+    memory: Vec<u8>,
+    file: Option<File>,
+}
+
+impl DecodeSink {
+    fn wrong_length(&self) -> Error {
+        Error::plugin("decode gave another number of bytes than the reader declared")
+            .expected(self.expected)
+            .found(format!("{}{}", self.taken, if self.taken > self.expected { " or more" } else { "" }))
+    }
+}
+
+impl ByteSink for DecodeSink {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.taken = self.taken.saturating_add(bytes.len() as u64);
+        if self.taken > self.expected {
+            return Err(self.wrong_length());
+        }
+        match &mut self.file {
+            Some(file) => file.write_all(bytes).map_err(Error::from),
+            None => {
+                self.memory.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn checksum_of(decoded: &Decoded, len: u64, algorithm: DigestAlgorithm) -> Result<Checksum> {
+    let mut sum = algorithm.start()?;
+    match decoded {
+        Decoded::Memory(bytes) => sum.update(bytes),
+        Decoded::Spilled(file) => {
+            let mut buffer = vec![0; WINDOW_BYTES];
+            while sum.len() < len {
+                let part = usize::try_from(len - sum.len()).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+                file.read_exact_at(&mut buffer[..part], sum.len()).map_err(Error::from)?;
+                sum.update(&buffer[..part]);
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// The caller has checked the range.
+fn copy_from(bytes: &[u8], offset: u64, buffer: &mut [u8]) {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
+}
+
+/// Lowercase hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

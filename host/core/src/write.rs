@@ -1,0 +1,10 @@
+//! A catalog becomes files: where they go, what lies where in them, and the copy.
+
+pub mod config_dtype;
+pub mod copy;
+pub mod naming;
+pub mod plan;
+pub mod seal;
+pub mod space;
+pub mod target;
+pub mod verify;

@@ -1,0 +1,419 @@
+//! The copy moves bytes from storages to staged files: windows of all files in parallel, each filled,
+//! digested and written once.
+//!
+//! A window is [`WINDOW_BYTES`] of one output file. What is contiguous is read straight into its
+//! place in the window, so that many small tensors cost one write. What needs a gather is left out
+//! of the windows and written by tiles; digests that cover it are taken from the file afterwards.
+
+mod kernel;
+mod ranges;
+mod writeback;
+
+use crate::context::session::{Session, WINDOW_BYTES};
+use crate::tensors::cast::{Chain, Seen};
+use crate::tensors::copy_plan::{Piece, pieces};
+use crate::tensors::gather::{Scratch, Strided, swap};
+use crate::tensors::logical::Logical;
+use crate::tensors::stored::Stored;
+use crate::tensors::tally::Tally;
+use ranges::{RangeSums, covered};
+use rayon::prelude::*;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
+use tensorferry_sdk::{
+    ByteSink, Content, Context, Digest, Error, Layout, Loss, OutputFile, OutputId, Result, Segment,
+    StorageId, TensorId, TensorPlan,
+};
+
+/// What is known once the bytes have moved.
+#[derive(Debug, Clone)]
+pub struct Copied {
+    /// The digests that the layout asked for, by their place.
+    pub digests: Vec<Digest>,
+    /// The length of each file, streamed ones included, by their place; 0 for late ones.
+    pub lens: Vec<u64>,
+    /// What casts have lost.
+    pub losses: Vec<Loss>,
+}
+
+/// Moves everything that a layout names into `files`, which has a file for each of the layout's.
+/// `sync`: they are to be on the disk soon, so that writing them back begins at once.
+///
+/// # Errors
+/// Malformed, where a storage's digest is wrong; transient, where the source changed; i/o.
+pub fn copy(
+    layout: &Layout,
+    plan: &dyn TensorPlan,
+    logical: &Logical<'_>,
+    files: &[File],
+    sync: bool,
+) -> Result<Copied> {
+    let stored = logical.stored();
+    let session = stored.session();
+    let sources = RangeSums::of_storages(logical);
+    let outputs = RangeSums::of_outputs(layout);
+    let tally = Tally::of(logical)?;
+    let mut filled = Filled::plan(layout, logical, &tally)?;
+    let mut extents = Vec::new();
+    for (index, placements) in filled.files.iter_mut().enumerate() {
+        extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
+    }
+    let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
+    let mut tasks = filled.tasks(layout, session);
+    tasks.extend(extents.into_iter().map(Task::Kernel));
+    let each = |buffers: &mut Buffers, task: &Task<'_>| {
+        session.check_cancelled()?;
+        match task {
+            Task::Window { file, start, end } => {
+                let copy =
+                    WindowCopy { session, stored, sources: &sources, outputs: &outputs, tally: &tally };
+                let placements = &filled.files[*file];
+                copy.window(*file, &files[*file], placements, *start, *end, &mut buffers.window)
+            }
+            Task::Kernel(extent) => extent.copy(stored, files, session, &mut buffers.window),
+            Task::Gather(gather) => gather.copy(stored, files, &tally, buffers),
+            Task::Stream { file } => {
+                let len = stream(*file, plan, logical, &files[*file])?;
+                *lens[*file].lock().unwrap_or_else(PoisonError::into_inner) = len;
+                Ok(())
+            }
+        }
+        .map_err(|error| in_output(error, layout, task))
+    };
+    let all = || tasks.par_iter().try_for_each_init(Buffers::default, each);
+    if sync {
+        writeback::alongside(files, all)?;
+    } else {
+        all()?;
+    }
+    sources.check_storages(stored)?;
+    let digests = outputs.finish(files)?;
+    let lens = lens.into_iter().map(|len| len.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+    Ok(Copied { digests, lens, losses: tally.finish(logical, layout)? })
+}
+
+/// Where bytes go in a file, and how they come to be.
+struct Placement<'a> {
+    to: u64,
+    len: u64,
+    fill: Fill<'a>,
+}
+
+enum Fill<'a> {
+    Bytes(&'a [u8]),
+    Zeros,
+    Read(Read),
+}
+
+/// Bytes of a storage.
+#[derive(Clone, Copy)]
+struct Read {
+    storage: StorageId,
+    from: u64,
+    swap_unit: u32,
+    /// The tensor that they are of, if a cast may change it.
+    tally: Option<TensorId>,
+}
+
+struct GatherTask {
+    file: usize,
+    base: u64,
+    /// Of elements as they lie, if they are cast.
+    copy: Strided,
+    storage: StorageId,
+    swap_unit: u32,
+    tensor: TensorId,
+    cast: Option<Chain>,
+}
+
+enum Task<'a> {
+    Window { file: usize, start: u64, end: u64 },
+    Kernel(kernel::Extent),
+    Gather(TileTask<'a>),
+    Stream { file: usize },
+}
+
+struct TileTask<'a> {
+    gather: &'a GatherTask,
+    tile: crate::tensors::gather::Tile<'a>,
+}
+
+#[derive(Default)]
+struct Buffers {
+    window: Vec<u8>,
+    scratch: Scratch,
+}
+
+/// Every copied file as placements in order, and what has to be gathered into them.
+struct Filled<'a> {
+    files: Vec<Vec<Placement<'a>>>,
+    gathers: Vec<GatherTask>,
+}
+
+impl<'a> Filled<'a> {
+    fn plan(layout: &'a Layout, logical: &Logical<'_>, tally: &Tally) -> Result<Self> {
+        let mut filled = Self { files: Vec::new(), gathers: Vec::new() };
+        for (index, file) in layout.files().iter().enumerate() {
+            let placements = filled.file(index, file, logical, tally)?;
+            filled.files.push(placements);
+        }
+        Ok(filled)
+    }
+
+    fn file(
+        &mut self,
+        index: usize,
+        file: &'a OutputFile,
+        logical: &Logical<'_>,
+        tally: &Tally,
+    ) -> Result<Vec<Placement<'a>>> {
+        let Content::Copied(segments) = &file.content else { return Ok(Vec::new()) };
+        let mut placements = Vec::with_capacity(segments.len());
+        for placed in segments {
+            let base = placed.offset;
+            let fill = match &placed.segment {
+                Segment::Bytes(bytes) => Fill::Bytes(bytes),
+                Segment::Pad | Segment::Deferred(_) => Fill::Zeros,
+                Segment::Storage { storage, offset, swap_unit } => {
+                    let (storage, from, swap_unit) = (*storage, *offset, *swap_unit);
+                    Fill::Read(Read { storage, from, swap_unit, tally: None })
+                }
+                Segment::Tensor(part) => {
+                    let first = placements.len();
+                    let tensor = part.tensor;
+                    let watched = tally.watches(tensor).then_some(tensor);
+                    for piece in pieces(logical.catalog(), part)? {
+                        match piece {
+                            Piece::Read { to, len, storage, from, swap_unit } => placements.push(Placement {
+                                to: base + to,
+                                len,
+                                fill: Fill::Read(Read { storage, from, swap_unit, tally: watched }),
+                            }),
+                            Piece::Gather { copy, storage, swap_unit } => {
+                                let cast = logical.stored().chain(storage)?;
+                                let copy = cast.as_ref().map_or(copy.clone(), |cast| cast.rescaled(&copy));
+                                let file = index;
+                                self.gathers.push(GatherTask {
+                                    file,
+                                    base,
+                                    copy,
+                                    storage,
+                                    swap_unit,
+                                    tensor,
+                                    cast,
+                                });
+                            }
+                        }
+                    }
+                    placements[first..].sort_by_key(|placement| placement.to);
+                    continue;
+                }
+            };
+            placements.push(Placement { to: base, len: placed.len, fill });
+        }
+        placements.retain(|placement| placement.len > 0);
+        Ok(placements)
+    }
+
+    fn tasks(&self, layout: &Layout, session: &Session) -> Vec<Task<'_>> {
+        let mut tasks = Vec::new();
+        for (file, output) in layout.files().iter().enumerate() {
+            match &output.content {
+                Content::Late => {}
+                Content::Streamed => tasks.push(Task::Stream { file }),
+                Content::Copied(_) => {
+                    let mut start = 0;
+                    while start < output.len {
+                        let end = (start + WINDOW_BYTES as u64).min(output.len);
+                        tasks.push(Task::Window { file, start, end });
+                        start = end;
+                    }
+                }
+            }
+        }
+        for gather in &self.gathers {
+            let tiles = gather.copy.tiles(session.gather_bytes());
+            tasks.extend(tiles.into_iter().map(|tile| Task::Gather(TileTask { gather, tile })));
+        }
+        tasks
+    }
+}
+
+struct WindowCopy<'a> {
+    session: &'a Session,
+    stored: &'a Stored<'a>,
+    sources: &'a RangeSums,
+    outputs: &'a RangeSums,
+    tally: &'a Tally,
+}
+
+impl WindowCopy<'_> {
+    /// Fills the bytes `start..end` of a file, takes what digests need of them, and writes them.
+    fn window(
+        &self,
+        index: usize,
+        file: &File,
+        placements: &[Placement<'_>],
+        start: u64,
+        end: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
+        let len = size(end - start);
+        // Of a small file not a whole window: clearing it would take longer than the copy.
+        buffer.resize(len.max(buffer.len()), 0);
+        let buffer = &mut buffer[..len];
+        let first = placements.partition_point(|p| p.to + p.len <= start);
+        let inside = || placements[first..].iter().take_while(|p| p.to < end);
+        let mut pending: Option<PendingRead> = None;
+        for placement in inside() {
+            let from = placement.to.max(start);
+            let to = (placement.to + placement.len).min(end);
+            let skipped = from - placement.to;
+            let range = size(from - start)..size(to - start);
+            match &placement.fill {
+                Fill::Bytes(bytes) => {
+                    buffer[range].copy_from_slice(&bytes[size(skipped)..size(skipped + (to - from))]);
+                }
+                Fill::Zeros => buffer[range].fill(0),
+                Fill::Read(read) if read.swap_unit == 1 => {
+                    let read = PendingRead { read: Read { from: read.from + skipped, ..*read }, range };
+                    match &mut pending {
+                        Some(before) if before.continues(&read) => before.range.end = read.range.end,
+                        before => {
+                            if let Some(before) = before.replace(read) {
+                                self.read(&before, buffer)?;
+                            }
+                        }
+                    }
+                }
+                Fill::Read(read) => {
+                    self.read_swapped(read, skipped, placement.len, &mut buffer[range])?;
+                }
+            }
+        }
+        if let Some(last) = pending {
+            self.read(&last, buffer)?;
+        }
+        let runs = covered(inside().map(|p| p.to.max(start)..(p.to + p.len).min(end)));
+        self.outputs.add_window(index, start, buffer, &runs)?;
+        for session in &runs {
+            let bytes = &buffer[size(session.start - start)..size(session.end - start)];
+            file.write_all_at(bytes, session.start)?;
+            self.session.count(bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn read(&self, pending: &PendingRead, buffer: &mut [u8]) -> Result<()> {
+        let bytes = &mut buffer[pending.range.clone()];
+        let from = pending.read.from;
+        self.fetch(&pending.read, from, bytes, from..from + bytes.len() as u64)
+    }
+
+    /// A number that the window's edge cuts is read whole, by both windows.
+    fn read_swapped(&self, read: &Read, skipped: u64, len: u64, out: &mut [u8]) -> Result<()> {
+        let wide = u64::from(read.swap_unit);
+        let end = skipped + out.len() as u64;
+        let start = skipped / wide * wide;
+        let mut bytes = vec![0; size(end.next_multiple_of(wide).min(len) - start)];
+        self.fetch(read, read.from + start, &mut bytes, read.from + skipped..read.from + end)?;
+        swap(&mut bytes, read.swap_unit);
+        let cut = size(skipped - start);
+        out.copy_from_slice(&bytes[cut..cut + out.len()]);
+        Ok(())
+    }
+
+    /// Reads, and counts of it what is `owned`: for the digests of the storages, and what a cast loses.
+    fn fetch(&self, read: &Read, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
+        let see = &mut |storage, from, bytes: &[u8]| self.sources.add_read(storage, from, bytes);
+        let lost = self.stored.read_seen(read.storage, from, bytes, &mut Seen { owned, see })?;
+        if let Some(tensor) = read.tally {
+            self.tally.add(tensor, lost);
+        }
+        Ok(())
+    }
+}
+
+/// A read that the next placement may continue.
+struct PendingRead {
+    read: Read,
+    range: Range<usize>,
+}
+
+impl PendingRead {
+    fn continues(&self, next: &Self) -> bool {
+        let (read, then) = (&self.read, &next.read);
+        read.storage == then.storage
+            && read.tally == then.tally
+            && self.range.end == next.range.start
+            && read.from + self.range.len() as u64 == then.from
+    }
+}
+
+impl TileTask<'_> {
+    fn copy(&self, stored: &Stored<'_>, files: &[File], tally: &Tally, buffers: &mut Buffers) -> Result<()> {
+        let GatherTask { file, base, storage, swap_unit, tensor, .. } = self.gather;
+        let write = |to: u64, bytes: &[u8]| {
+            stored.session().count(bytes.len() as u64);
+            files[*file].write_all_at(bytes, base + to).map_err(Error::from)
+        };
+        let Buffers { window, scratch } = buffers;
+        if let Some(cast) = &self.gather.cast {
+            let lost = cast.copy_tile(
+                &self.tile,
+                *swap_unit,
+                (scratch, window),
+                |from, lying: &mut [u8]| stored.read(cast.of, from, lying),
+                write,
+            )?;
+            tally.add(*tensor, lost);
+            return Ok(());
+        }
+        let read = |from: u64, buffer: &mut [u8]| stored.read(*storage, from, buffer);
+        self.tile.copy(scratch, *swap_unit, read, write)
+    }
+}
+
+fn stream(file: usize, plan: &dyn TensorPlan, logical: &Logical<'_>, output: &File) -> Result<u64> {
+    let mut sink = StreamSink {
+        output: BufWriter::with_capacity(WINDOW_BYTES, output),
+        len: 0,
+        session: logical.stored().session(),
+    };
+    plan.stream(OutputId(u32::try_from(file).unwrap_or(u32::MAX)), logical, &mut sink)?;
+    sink.output.flush()?;
+    Ok(sink.len)
+}
+
+struct StreamSink<'a> {
+    output: BufWriter<&'a File>,
+    len: u64,
+    session: &'a Session,
+}
+
+impl ByteSink for StreamSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.session.check_cancelled()?;
+        self.output.write_all(bytes)?;
+        self.len += bytes.len() as u64;
+        self.session.count(bytes.len() as u64);
+        Ok(())
+    }
+}
+
+fn in_output(error: Error, layout: &Layout, task: &Task<'_>) -> Error {
+    let file = match task {
+        Task::Window { file, .. } | Task::Stream { file } => *file,
+        Task::Kernel(extent) => extent.file,
+        Task::Gather(tile) => tile.gather.file,
+    };
+    error.file(layout.files()[file].path.clone())
+}
+
+/// An offset inside a buffer that is in memory.
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

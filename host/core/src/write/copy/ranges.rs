@@ -1,0 +1,199 @@
+//! Checksums of byte ranges, put together from the pieces that the copy happens to touch.
+
+use crate::context::session::WINDOW_BYTES;
+use crate::tensors::logical::Logical;
+use crate::tensors::stored::Stored;
+use rayon::prelude::*;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
+use tensorferry_sdk::{CatalogView, Checksum, Digest, DigestAlgorithm, Layout, Result, StorageId};
+
+/// A range of a file or a storage whose checksum is wanted.
+struct Wanted {
+    owner: usize,
+    range: Range<u64>,
+    algorithm: DigestAlgorithm,
+    parts: Mutex<Vec<(u64, Checksum)>>,
+}
+
+/// All ranges that are wanted: of the storages that have a digest, or of the outputs.
+pub(super) struct RangeSums {
+    wanted: Vec<Wanted>,
+    by_owner: Vec<OwnerRanges>,
+}
+
+/// The ranges of one file or storage, by where they begin.
+#[derive(Clone, Default)]
+struct OwnerRanges {
+    indices: Vec<usize>,
+    /// Whether two of them share bytes: then where one ends says nothing of the next.
+    overlap: bool,
+}
+
+impl RangeSums {
+    /// The storages that carry a digest and are used by a tensor. Decoded ones are checked where
+    /// they are decoded.
+    pub(super) fn of_storages(logical: &Logical<'_>) -> Self {
+        let storages = logical.catalog().storages();
+        let mut used = vec![false; storages.len()];
+        for id in logical.tensor_ids() {
+            for storage in logical.storages_of(id).unwrap_or_default() {
+                used[storage.0 as usize] = true;
+            }
+        }
+        let wanted = storages.iter().enumerate().filter(|(index, storage)| {
+            used[*index] && !matches!(storage.place, tensorferry_sdk::Place::Encoded { .. })
+        });
+        let wanted = wanted.filter_map(|(owner, storage)| {
+            let digest = storage.digest.as_ref()?;
+            Some((owner, 0..storage.len, digest.algorithm))
+        });
+        Self::new(storages.len(), wanted)
+    }
+
+    pub(super) fn of_outputs(layout: &Layout) -> Self {
+        let wanted = layout.digests().iter().map(|r| (r.file.0 as usize, r.range.clone(), r.algorithm));
+        Self::new(layout.files().len(), wanted)
+    }
+
+    fn new(owners: usize, wanted: impl Iterator<Item = (usize, Range<u64>, DigestAlgorithm)>) -> Self {
+        let wanted: Vec<Wanted> = wanted
+            .map(|(owner, range, algorithm)| Wanted { owner, range, algorithm, parts: Mutex::default() })
+            .collect();
+        let mut by_owner = vec![OwnerRanges::default(); owners];
+        for (index, want) in wanted.iter().enumerate() {
+            by_owner[want.owner].indices.push(index);
+        }
+        for ranges in &mut by_owner {
+            let range = |index: &usize| &wanted[*index].range;
+            ranges.indices.sort_by_key(|index| (range(index).start, range(index).end));
+            ranges.overlap =
+                ranges.indices.windows(2).any(|pair| range(&pair[0]).end > range(&pair[1]).start);
+        }
+        Self { wanted, by_owner }
+    }
+
+    /// Whether any checksum needs bytes of this range.
+    pub(super) fn touches(&self, owner: usize, range: &Range<u64>) -> bool {
+        self.overlapping(owner, range).next().is_some()
+    }
+
+    fn overlapping(&self, owner: usize, range: &Range<u64>) -> impl Iterator<Item = &Wanted> + '_ {
+        let OwnerRanges { indices, overlap } = &self.by_owner[owner];
+        let (start, end) = (range.start, range.end);
+        let first = if *overlap {
+            0
+        } else {
+            indices.partition_point(|&index| self.wanted[index].range.end <= start)
+        };
+        indices[first..]
+            .iter()
+            .map(|&index| &self.wanted[index])
+            .take_while(move |want| want.range.start < end)
+            .filter(move |want| want.range.end > start)
+    }
+
+    /// Takes bytes of a storage, as they lie.
+    pub(super) fn add_read(&self, storage: StorageId, from: u64, bytes: &[u8]) -> Result<()> {
+        self.add(storage.0 as usize, from, bytes, &(from..from + bytes.len() as u64))
+    }
+
+    /// Takes what a window has written: `runs` are the parts of it that were filled.
+    pub(super) fn add_window(
+        &self,
+        file: usize,
+        start: u64,
+        bytes: &[u8],
+        runs: &[Range<u64>],
+    ) -> Result<()> {
+        runs.iter().try_for_each(|run| self.add(file, start, bytes, run))
+    }
+
+    fn add(&self, owner: usize, start: u64, bytes: &[u8], filled: &Range<u64>) -> Result<()> {
+        for want in self.overlapping(owner, filled) {
+            let from = want.range.start.max(filled.start);
+            let to = want.range.end.min(filled.end);
+            let mut sum = want.algorithm.start()?;
+            sum.update(&bytes[super::size(from - start)..super::size(to - start)]);
+            want.parts.lock().unwrap_or_else(PoisonError::into_inner).push((from, sum));
+        }
+        Ok(())
+    }
+
+    /// The digests, by the place in which they were asked for. Ranges that were not seen whole are
+    /// read back.
+    pub(super) fn finish(&self, files: &[File]) -> Result<Vec<Digest>> {
+        self.wanted
+            .par_iter()
+            .map(|want| match want.joined()? {
+                Some(sum) => Ok(sum.digest()),
+                None => Ok(read_back(&files[want.owner], &want.range, want.algorithm)?.digest()),
+            })
+            .collect()
+    }
+
+    /// Compares what was read with the digests that the format gives. A storage that was not read
+    /// whole, since tensors use parts of it, is read now.
+    pub(super) fn check_storages(&self, stored: &Stored<'_>) -> Result<()> {
+        let mut unseen = Vec::new();
+        for want in &self.wanted {
+            let id = StorageId(u32::try_from(want.owner).unwrap_or(u32::MAX));
+            let Some(sum) = want.joined()? else {
+                unseen.push(id);
+                continue;
+            };
+            if let Some(expected) = &stored.storage(id)?.digest
+                && sum.digest() != *expected
+            {
+                return Err(stored.mismatch(id, expected, &sum.digest()));
+            }
+        }
+        stored.check_digests(&unseen)
+    }
+}
+
+impl Wanted {
+    /// The checksum of the whole range, if its parts are all there. A part that was seen twice (a
+    /// tensor and its tied one) counts once.
+    fn joined(&self) -> Result<Option<Checksum>> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.sort_by_key(|(from, sum)| (*from, sum.len()));
+        let mut whole = self.algorithm.start()?;
+        for (from, sum) in parts.iter() {
+            let end = self.range.start + whole.len();
+            if *from == end {
+                whole = whole.join(*sum);
+            } else if *from > end {
+                return Ok(None);
+            }
+        }
+        Ok((whole.len() == self.range.end - self.range.start).then_some(whole))
+    }
+}
+
+fn read_back(file: &File, range: &Range<u64>, algorithm: DigestAlgorithm) -> Result<Checksum> {
+    let mut sum = algorithm.start()?;
+    let mut buffer = vec![0; WINDOW_BYTES];
+    let mut offset = range.start;
+    while offset < range.end {
+        let len = super::size(range.end - offset).min(WINDOW_BYTES);
+        file.read_exact_at(&mut buffer[..len], offset)?;
+        sum.update(&buffer[..len]);
+        offset += len as u64;
+    }
+    Ok(sum)
+}
+
+/// Joins ranges that are in order and touch.
+pub(super) fn covered(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match runs.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => runs.push(range),
+        }
+    }
+    runs
+}

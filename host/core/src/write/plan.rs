@@ -1,0 +1,40 @@
+//! Planning has the target's writer lay a catalog out.
+
+use crate::read::losses;
+use crate::read::model::Model;
+use crate::tensors::logical::Logical;
+use crate::write::naming;
+use crate::write::target::Resolved;
+use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
+
+/// What a writer promised, and what it still has to say.
+pub struct Planned {
+    /// The files and their segments.
+    pub layout: Layout,
+    /// The plan in hand.
+    pub plan: Box<dyn TensorPlan>,
+    /// What the writer cannot carry, and tied tensors that it writes apart.
+    pub losses: Vec<Loss>,
+}
+
+/// Plans the output of a model, `logical`, in the folder where it lies in the input.
+///
+/// # Errors
+/// Usage, for options that the writer does not have; whatever the writer or the layout's checks say.
+pub fn plan(
+    target: &Resolved<'_>,
+    given: &[(String, String)],
+    model: &Model<'_>,
+    logical: &Logical<'_>,
+) -> Result<Planned> {
+    let description = &target.format.description;
+    let options = Options::check(&description.options, Side::Writer, given)?;
+    let writer = target.format.format.writer(&options)?;
+    let mut builder = LayoutBuilder::new(logical);
+    let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
+    let layout = builder.finish().map_err(|e| target.format.blame(e))?;
+    let mut losses = layout.losses().to_vec();
+    losses.extend(losses::of_ties(logical, &layout, description.capabilities));
+    let layout = if model.folder.is_empty() { layout } else { layout.below(&model.folder) };
+    Ok(Planned { layout, plan, losses })
+}

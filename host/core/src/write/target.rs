@@ -1,0 +1,96 @@
+//! A target is where the output goes and in what format, resolved from what the user typed.
+
+use crate::formats::registry::{RegisteredFormat, Registry};
+use crate::publish::stage::{Destination, Kind};
+use crate::tensors::stored::Spill;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{Entry, Error, Result, Side, Target};
+
+/// Endings that several formats of this field use: they say nothing, whichever plugins are there.
+const AMBIGUOUS: [&str; 3] = [".bin", ".ckpt", ".pb"];
+
+/// A format to write, and where.
+pub struct Resolved<'a> {
+    /// What writes it.
+    pub format: &'a RegisteredFormat,
+    /// What the writer is told.
+    pub target: Target,
+    /// Where the host puts it.
+    pub destination: Destination,
+    /// What the user typed.
+    pub output: PathBuf,
+}
+
+impl Resolved<'_> {
+    /// Whether the output is a folder, and there is none yet.
+    #[must_use]
+    pub fn is_new_folder(&self) -> bool {
+        self.target == Target::Folder && !self.destination.folder.exists()
+    }
+
+    /// Temporary files without a name, beside the output: the nearest folder that is there already.
+    #[must_use]
+    pub fn spill(&self) -> Spill {
+        let folder = self.destination.folder.ancestors().find(|folder| folder.is_dir());
+        let folder = folder.map_or_else(std::env::temp_dir, Path::to_owned);
+        Box::new(move || {
+            tempfile::tempfile_in(&folder).map_err(|e| Error::from(e).file(folder.display().to_string()))
+        })
+    }
+}
+
+/// Resolves OUTPUT: a folder if it ends in `/`, is one, or the input is a folder and OUTPUT has no
+/// ending that names a format, or the format has no file names of its own; else a file. Its format is
+/// the one that the user named, or its ending's.
+///
+/// # Errors
+/// Usage, where the ending does not decide, naming the candidates; i/o, for a path that cannot be.
+pub fn resolve<'a>(
+    registry: &'a Registry,
+    output: &Path,
+    named: Option<&str>,
+    input: &Entry,
+) -> Result<Resolved<'a>> {
+    let text = output.to_str().ok_or_else(|| Error::usage("an output path that is not UTF-8"))?;
+    let by_suffix = writers_of(registry, text);
+    let is_folder =
+        text.ends_with('/') || output.is_dir() || (*input == Entry::Folder && by_suffix.is_empty());
+    let format = match named {
+        Some(id) => registry.format(id, Side::Writer)?,
+        None => match &*by_suffix {
+            [one] if !is_folder && !AMBIGUOUS.iter().any(|suffix| text.ends_with(suffix)) => one,
+            _ => return Err(undecided(registry, text)),
+        },
+    };
+    let is_folder = is_folder || format.description.suffixes.is_empty();
+    let absolute = std::path::absolute(output).map_err(|e| Error::from(e).file(text))?;
+    let (target, destination) = if is_folder {
+        (Target::Folder, Destination { folder: absolute, kind: Kind::Folder })
+    } else {
+        let name = output.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| Error::usage("the output has no file name").file(text))?.to_owned();
+        let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
+        (Target::File(name.clone()), Destination { folder, kind: Kind::Beside { name } })
+    };
+    Ok(Resolved { format, target, destination, output: output.to_owned() })
+}
+
+fn writers(registry: &Registry) -> impl Iterator<Item = &RegisteredFormat> {
+    registry.formats().iter().filter(|format| format.description.writes())
+}
+
+fn writers_of<'a>(registry: &'a Registry, name: &str) -> Vec<&'a RegisteredFormat> {
+    writers(registry)
+        .filter(|format| format.description.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str())))
+        .collect()
+}
+
+fn undecided(registry: &Registry, output: &str) -> Error {
+    if let Err(none) = registry.check_any() {
+        return none;
+    }
+    let ids: Vec<&str> = writers(registry).map(|format| format.description.id.as_str()).collect();
+    Error::usage("the output's name does not say its format: say which with --to")
+        .file(output)
+        .expected(format!("--to with one of {}", ids.join(", ")))
+}

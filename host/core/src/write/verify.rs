@@ -1,0 +1,74 @@
+//! Verifying reads the staged output back and compares every tensor's content with the source's.
+
+use crate::context::session::Session;
+use crate::publish::stage::Stage;
+use crate::read::context::ReadContext;
+use crate::read::input;
+use crate::read::model::Model;
+use crate::read::source::FileSource;
+use crate::tensors::content::{Algorithm, ContentDigest, digests};
+use crate::tensors::logical::Logical;
+use crate::tensors::stored::{Stored, hex};
+use crate::write::target::Resolved;
+use std::collections::HashMap;
+use tensorferry_sdk::{CatalogView, Content, Entry, Error, Layout, Purpose, Result, Role, Target, TensorId};
+
+/// Compares; gives the number of tensors that were compared. `known`: the source's content digests,
+/// where somebody has them already.
+///
+/// # Errors
+/// Verification, naming the tensor; unsupported, if the target's format cannot be read.
+pub fn verify(
+    stage: &Stage,
+    target: &Resolved<'_>,
+    model: &Model<'_>,
+    source: &Logical<'_>,
+    layout: &Layout,
+    known: Option<&[ContentDigest]>,
+    session: &Session,
+) -> Result<u64> {
+    let written = FileSource::at(stage.path(&model.folder), entry(&target.target, layout));
+    let written = input::read(&written, target.format, &[], &ReadContext::new(session, Purpose::SHOW))?;
+    let stored = Stored::new(&written, &written.catalog, session, target.spill());
+    let logical = Logical::new(&written.catalog, &stored);
+    let expected = match known {
+        Some(known) => known.to_vec(),
+        None => digests(source, Algorithm::Blake3)?,
+    };
+    let found = digests(&logical, Algorithm::Blake3)?;
+    let by_name: HashMap<&str, &[u8; 32]> =
+        written.catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(&found).collect();
+    let expected_count = expected.len() - layout.omitted().len();
+    let mut compared = 0;
+    for (id, expected) in source.tensor_ids().zip(&expected) {
+        if layout.omitted().contains(&id) {
+            continue;
+        }
+        let name = source.tensor(TensorId(id.0)).name;
+        // A format without names gives its one tensor another: its writer says so as a loss.
+        let only = (found.len() == 1 && expected_count == 1).then(|| &found[0]);
+        let own = [name.to_owned()];
+        for written_as in layout.names(id).unwrap_or(&own) {
+            match by_name.get(written_as.as_str()).copied().or(only) {
+                Some(found) if found == expected => {}
+                Some(found) => {
+                    return Err(Error::verification("what was written is not what was read")
+                        .tensor(name)
+                        .expected(hex(expected))
+                        .found(hex(found)));
+                }
+                None => return Err(Error::verification("a tensor is missing from the output").tensor(name)),
+            }
+        }
+        compared += 1;
+    }
+    Ok(compared)
+}
+
+/// What an output is opened by: a set of files by its index, if it has one.
+pub(crate) fn entry(target: &Target, layout: &Layout) -> Entry {
+    let Target::File(name) = target else { return Entry::Folder };
+    let files = layout.files();
+    let index = files.iter().find(|file| file.role == Role::Index || file.content == Content::Late);
+    Entry::File(index.or(files.first()).map_or(name, |file| &file.path).clone())
+}

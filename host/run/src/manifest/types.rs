@@ -1,0 +1,402 @@
+//! What can be written in a manifest. The published schema is made from these types, doc comments included.
+
+use crate::job::Force;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use toml::Spanned;
+
+/// Conversions to run. Relative paths are relative to the manifest's folder. `${NAME}` in a text is the
+/// variable NAME.
+#[derive(Debug, Default, JsonSchema)]
+#[schemars(deny_unknown_fields, title = "A manifest of ferry run")]
+pub struct Manifest {
+    /// Values for variables that neither the command line (`--var NAME=VALUE`) nor the environment has.
+    #[schemars(default)]
+    pub vars: BTreeMap<String, String>,
+    /// What all jobs share. The command line's flags come before it.
+    #[schemars(default)]
+    pub run: RunTable,
+    /// What holds for every job that does not say otherwise.
+    #[schemars(default)]
+    pub defaults: Settings,
+    /// Conversions, one by one.
+    #[schemars(default)]
+    pub job: Vec<JobEntry>,
+    /// Folders of models: one job for each model in them.
+    #[schemars(default)]
+    pub zoo: Vec<ZooEntry>,
+    /// Folders of files of records: one job for each file, or for each group of them.
+    #[schemars(default)]
+    pub dataset: Vec<DatasetEntry>,
+}
+
+/// What all jobs share.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunTable {
+    /// Jobs at the same time. Without it: one for each thread, or more while they are small.
+    pub jobs: Option<u32>,
+    /// Threads that copy and hash, all jobs together.
+    pub threads: Option<u32>,
+    /// Memory for buffers, all jobs together: `512MiB`.
+    #[schemars(with = "Option<String>")]
+    pub memory: Option<Size>,
+    /// Bytes a second that are copied, all jobs together: `200MB`.
+    #[schemars(with = "Option<String>")]
+    pub rate: Option<Size>,
+    /// Whether the first job that fails for good ends the run.
+    pub fail_fast: Option<bool>,
+    /// The journal's path; else it is beside the manifest.
+    pub journal: Option<String>,
+    /// The folder of report.html and report.json; else it is beside the journal.
+    pub report: Option<String>,
+}
+
+/// What is said of a conversion.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The input's format; else it is told by its content.
+    #[schemars(with = "Option<String>")]
+    pub from: Option<Spanned<String>>,
+    /// The output's format; else it is told by its ending.
+    #[schemars(with = "Option<String>")]
+    pub to: Option<Spanned<String>>,
+    /// Options of the reader, as after `-i`.
+    #[serde(rename = "in")]
+    #[schemars(with = "Option<BTreeMap<String, OptionText>>")]
+    pub reader: Option<BTreeMap<Spanned<String>, OptionText>>,
+    /// Options of the writer, as after `-o`.
+    #[serde(rename = "out")]
+    #[schemars(with = "Option<BTreeMap<String, OptionText>>")]
+    pub writer: Option<BTreeMap<Spanned<String>, OptionText>>,
+    /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path.
+    pub part: Option<String>,
+    /// Steps, in order: as after `--step`, or a table `{ step = "rename", arg = "^a", to = "b" }`.
+    #[schemars(with = "Option<Vec<Step>>")]
+    pub steps: Option<Vec<Spanned<Step>>>,
+    /// Read the output back, and compare every tensor, before it becomes visible.
+    pub verify: Option<bool>,
+    /// Write a receipt with the output, for `ferry verify`; unless this is false.
+    pub receipt: Option<bool>,
+    /// Fail if anything cannot be carried.
+    pub strict: Option<bool>,
+    /// Kinds of losses that pass `strict`.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub allow_loss: Option<Vec<Spanned<String>>>,
+    /// What an output may replace.
+    pub force: Option<Force>,
+    /// How often a passing fault is tried again; 3 if not said.
+    pub retries: Option<u32>,
+    /// The wait before the first retry, each further one four times as long; `1s` if not said.
+    #[schemars(with = "Option<String>")]
+    pub retry_wait: Option<Span>,
+    /// Memory that the job's process may allocate: `4GiB`. Without it: its share of what the machine has.
+    #[schemars(with = "Option<String>")]
+    pub memory_limit: Option<Size>,
+    /// How long a job may take: `90s`, `10m`, `2h`, `none`. Without it: ten minutes, and one more for each GiB.
+    #[schemars(with = "Option<String>")]
+    pub timeout: Option<Span>,
+}
+
+/// One conversion.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct JobEntry {
+    /// What is its own.
+    #[schemars(flatten)]
+    pub own: JobOwn,
+    /// What may also stand under `[defaults]`.
+    #[schemars(flatten)]
+    pub settings: Settings,
+}
+
+/// What only a `[[job]]` has.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct JobOwn {
+    /// Its name, for `--only` and the report; else its output.
+    pub name: Option<String>,
+    /// A file, a folder, an index, or the common start of a set of files.
+    #[schemars(with = "String")]
+    pub input: Spanned<String>,
+    /// A file, or a folder if it ends in `/` or is one.
+    #[schemars(with = "String")]
+    pub output: Spanned<String>,
+}
+
+/// A folder of models: one job for each.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ZooEntry {
+    /// What is its own.
+    #[schemars(flatten)]
+    pub own: ZooOwn,
+    /// What may also stand under `[defaults]`.
+    #[schemars(flatten)]
+    pub settings: Settings,
+    /// What holds for some of the models; of several rules that match, the first.
+    #[schemars(default)]
+    pub rule: Vec<RuleEntry>,
+}
+
+/// What only a `[[zoo]]` has.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ZooOwn {
+    /// What its jobs' names start with; else the name of its root.
+    pub name: Option<String>,
+    /// The folder.
+    #[schemars(with = "String")]
+    pub root: Spanned<String>,
+    /// Globs of the models' paths below the root, or of files in a model's folder; everything if not said.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub include: Option<Vec<Spanned<String>>>,
+    /// Globs of what is left out.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub exclude: Option<Vec<Spanned<String>>>,
+    /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}` in it.
+    #[schemars(with = "String")]
+    pub output: Spanned<String>,
+    /// Globs of names beside a model's file that go along with it. A folder's go along anyway.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub sidecars: Vec<Spanned<String>>,
+    /// What is taken for a model.
+    #[serde(default)]
+    pub models: Take,
+}
+
+/// What is taken for a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Take {
+    /// A folder with a `config.json` or of a format that is a folder; else each file or set of files.
+    #[default]
+    Auto,
+    /// Every folder with weights in it.
+    Folders,
+    /// Each file or set of files; folders only of formats that are nothing else.
+    Files,
+}
+
+/// What holds for some models of a zoo.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct RuleEntry {
+    /// What is its own.
+    #[schemars(flatten)]
+    pub own: RuleOwn,
+    /// What may also stand under `[defaults]`.
+    #[schemars(flatten)]
+    pub settings: Settings,
+}
+
+/// What only a `[[zoo.rule]]` has.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct RuleOwn {
+    /// A glob of the models that it holds for.
+    #[serde(rename = "match")]
+    #[schemars(with = "String")]
+    pub matches: Spanned<String>,
+    /// Their outputs, if not the zoo's.
+    #[schemars(with = "Option<String>")]
+    pub output: Option<Spanned<String>>,
+}
+
+/// A folder of files of records, which are one table: one job for each file, or for each group of them.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct DatasetEntry {
+    /// What is its own.
+    #[schemars(flatten)]
+    pub own: DatasetOwn,
+    /// What may also stand under `[defaults]`.
+    #[schemars(flatten)]
+    pub settings: Settings,
+}
+
+/// What only a `[[dataset]]` has.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct DatasetOwn {
+    /// Its name, which its jobs' names start with; else the name of its root.
+    pub name: Option<String>,
+    /// The folder.
+    #[schemars(with = "String")]
+    pub root: Spanned<String>,
+    /// Globs of the files' paths below the root; if not said, all that are called as files of records are.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub include: Option<Vec<Spanned<String>>>,
+    /// Globs of what is left out.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub exclude: Option<Vec<Spanned<String>>>,
+    /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}`, `{group}` in it.
+    #[schemars(with = "String")]
+    pub output: Spanned<String>,
+    /// How many files of one folder become one output; one if not said.
+    #[schemars(with = "Option<u32>")]
+    pub group: Option<Spanned<u32>>,
+}
+
+/// A number of bytes: `64KiB`, `5GB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+/// A stretch of time: `90s`, `10m`, `2h`; none for `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub Option<std::time::Duration>);
+
+/// An option's value as `-i` and `-o` take it, written as a text, a number, `true` or `false`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionText(pub String);
+
+/// A step, as `--step` takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step(pub String);
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = OptionText::deserialize(deserializer)?.0;
+        let size = tensorferry_sdk::parse_size(&text);
+        size.map(Self)
+            .ok_or_else(|| de::Error::custom(format!("expected a size such as 512MiB, found {text:?}")))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = OptionText::deserialize(deserializer)?.0;
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let unit = match text[digits..].trim() {
+            "" | "s" => Some(1.0),
+            "ms" => Some(0.001),
+            "m" | "min" => Some(60.0),
+            "h" => Some(3600.0),
+            "d" => Some(86400.0),
+            _ => None,
+        };
+        let seconds = text[..digits].parse::<f64>().ok().zip(unit).map(|(number, unit)| number * unit);
+        let span = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+        span.map(|span| Self(Some(span))).ok_or_else(|| {
+            de::Error::custom(format!("expected a time such as 90s, 10m or none, found {text:?}"))
+        })
+    }
+}
+
+struct Texts;
+
+impl<'de> Visitor<'de> for Texts {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text, a number, true or false")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<String, E> {
+        Ok(value.to_string())
+    }
+}
+
+impl<'de> Deserialize<'de> for OptionText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Texts).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Step {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Steps;
+        impl<'de> Visitor<'de> for Steps {
+            type Value = Step;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a step's text, or a table with the key step")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Step, E> {
+                Ok(Step(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Step, A::Error> {
+                let mut values = BTreeMap::new();
+                while let Some((key, OptionText(value))) = map.next_entry::<String, OptionText>()? {
+                    values.insert(key, value);
+                }
+                let name = values.remove("step").ok_or_else(|| de::Error::missing_field("step"))?;
+                let first = values.remove("arg").map(|arg| format!(":{arg}")).unwrap_or_default();
+                let rest = values.iter().map(|(key, value)| quoted(&format!("{key}={value}")));
+                let fields: Vec<String> =
+                    std::iter::once(quoted(&format!("{name}{first}"))).chain(rest).collect();
+                Ok(Step(fields.join(",")))
+            }
+        }
+        deserializer.deserialize_any(Steps)
+    }
+}
+
+/// A field as CSV quotes it.
+fn quoted(field: &str) -> String {
+    if !field.contains([',', '"', '\n']) {
+        return field.to_owned();
+    }
+    format!("\"{}\"", field.replace('"', "\"\""))
+}
+
+impl JsonSchema for OptionText {
+    fn schema_name() -> Cow<'static, str> {
+        "OptionText".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "An option's value.",
+            "type": ["string", "boolean", "integer", "number"],
+        })
+    }
+}
+
+impl JsonSchema for Step {
+    fn schema_name() -> Cow<'static, str> {
+        "Step".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let value = json_schema!({ "type": ["string", "boolean", "integer", "number"] });
+        json_schema!({
+            "description": "A step: as after --step, or as a table.",
+            "anyOf": [
+                { "type": "string" },
+                {
+                    "type": "object",
+                    "properties": {
+                        "step": { "type": "string", "description": "The step's name." },
+                        "arg": { "type": ["string", "integer", "number"], "description": "What stands after its colon." },
+                    },
+                    "required": ["step"],
+                    "additionalProperties": value,
+                },
+            ],
+        })
+    }
+}

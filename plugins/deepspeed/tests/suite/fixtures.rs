@@ -1,0 +1,43 @@
+//! Checkpoints that DeepSpeed's engine wrote: what its own `zero_to_fp32.py` gives, to the byte.
+
+use crate::common::Files;
+use sha2::{Digest, Sha256};
+use std::path::Path;
+use tensorferry_deepspeed::DeepSpeed;
+use tensorferry_sdk::MemoryContext;
+use tensorferry_sdk::memory::MemoryView;
+
+#[test]
+fn every_case_is_exact() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/deepspeed");
+    let mut cases: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.sort();
+    let mut tensors = 0;
+    for case in &cases {
+        let expected: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(case.join("expected.json")).unwrap()).unwrap();
+        let files = expected["files"].as_array().unwrap().iter().map(|file| {
+            let name = file.as_str().unwrap();
+            (name.strip_prefix("ckpt/").unwrap().to_owned(), std::fs::read(case.join(name)).unwrap())
+        });
+        let (source, context) = (crate::common::source(files.collect::<Files>()), MemoryContext::default());
+        let view = MemoryView::read(&DeepSpeed, &[], &source, &context).unwrap();
+        let wanted = expected["tensors"].as_object().unwrap();
+        let catalog = view.catalog();
+        assert_eq!(catalog.tensors().len(), wanted.len(), "{}", case.display());
+        for (name, tensor) in wanted {
+            let (dtype, shape, bytes) = view.tensor_named(name).unwrap();
+            assert_eq!(dtype, tensor["dtype"].as_str().unwrap(), "{name}");
+            assert_eq!(serde_json::json!(shape), tensor["shape"], "{name}");
+            let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(digest, tensor["sha256"].as_str().unwrap(), "{}: {name}", case.display());
+            tensors += 1;
+        }
+        let tied = |name: &str| catalog.tensors().iter().position(|tensor| tensor.name == name).unwrap();
+        let ties = catalog.ties();
+        for (alias, source) in expected["shared_params"].as_object().unwrap() {
+            assert_eq!(ties[tied(alias)], ties[tied(source.as_str().unwrap())], "{alias}");
+        }
+    }
+    assert_eq!((cases.len(), tensors), (4, 62));
+}
