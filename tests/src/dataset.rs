@@ -18,13 +18,11 @@ pub const MANIFEST: &str = "[defaults]\nverify = true\n[[dataset]]\nname = \"d\"
                         output = \"out/{parent}/part-{group}.parquet\"\ngroup = 4\n";
 
 /// The name of a file.
-#[must_use]
 pub fn name(folder: i64, number: i64) -> String {
     format!("in/s{folder}/{number}.tfrecord")
 }
 
 /// The numbers of its rows.
-#[must_use]
 pub fn ids(folder: i64, number: i64) -> std::ops::Range<i64> {
     let first = (folder * FILES + number) * ROWS;
     first..first + ROWS
@@ -45,7 +43,6 @@ pub fn rows(ids: impl Iterator<Item = i64>, more: impl Fn(i64) -> Vec<(&'static 
 }
 
 /// Forty files in five folders; those of one folder have a feature that the others lack.
-#[must_use]
 pub fn dataset() -> Zoo {
     let zoo = Zoo::new();
     zoo.manifest(MANIFEST);
@@ -61,7 +58,6 @@ pub fn dataset() -> Zoo {
 }
 
 /// The rows of every output, by their numbers; none may be there twice.
-#[must_use]
 pub fn read_all(zoo: &Zoo) -> BTreeMap<i64, Value> {
     let mut found = BTreeMap::new();
     for output in zoo.outputs().keys() {
@@ -75,9 +71,6 @@ pub fn read_all(zoo: &Zoo) -> BTreeMap<i64, Value> {
 }
 
 /// Expects every row of [`dataset`], each once, with what it is made of.
-///
-/// # Panics
-/// If one is not there.
 pub fn check_rows(zoo: &Zoo) {
     let found = read_all(zoo);
     assert_eq!(found.len() as i64, FOLDERS * FILES * ROWS);

@@ -8,7 +8,6 @@ use std::process::Command;
 
 /// Says that a test is left out, if `FERRY_TEST_WITHOUT_MOUNTS` is set: for who may not mount a file
 /// system. Nothing else leaves such a test out.
-#[must_use]
 pub fn is_left_out() -> bool {
     let is_left_out = std::env::var_os("FERRY_TEST_WITHOUT_MOUNTS").is_some();
     if is_left_out {
@@ -19,10 +18,6 @@ pub fn is_left_out() -> bool {
 
 /// Runs `command` with a tmpfs at `folder`, mounted with `options`; lists what it left there after
 /// it.
-///
-/// # Panics
-/// If nothing can be mounted.
-#[must_use]
 pub fn on_tmpfs(folder: &Path, options: &str, command: &Command) -> (Outcome, Vec<String>) {
     const MARK: &str = "left in the folder:";
     let script = format!(

@@ -37,28 +37,16 @@ impl Default for Ferry {
 
 impl Ferry {
     /// With the workspace's plugins.
-    ///
-    /// # Panics
-    /// If they cannot be built or linked.
-    #[must_use]
     pub fn new() -> Self {
         Self::with_plugins(&workspace().plugins)
     }
 
     /// With the workspace's plugins, and its working folder on a disk: `/tmp` may be in memory.
-    ///
-    /// # Panics
-    /// If they cannot be built or linked.
-    #[must_use]
     pub fn on_disk() -> Self {
         Self { home: workspace().folder("home-"), ..Self::new() }
     }
 
     /// With these libraries, and no others.
-    ///
-    /// # Panics
-    /// If they cannot be linked.
-    #[must_use]
     pub fn with_plugins(libraries: &[impl AsRef<Path>]) -> Self {
         // In the target folder: hard links do not cross file systems, and nobody else writes there.
         let plugins = workspace().folder("plugins-");
@@ -70,9 +58,6 @@ impl Ferry {
     }
 
     /// Puts one more library into the plugin folder.
-    ///
-    /// # Panics
-    /// If it cannot be copied.
     pub fn add_plugin(&self, library: &Path) {
         let to = self.plugins.path().join(library.file_name().expect("a library has a name"));
         if std::fs::hard_link(library, &to).is_err() {
@@ -81,33 +66,26 @@ impl Ferry {
     }
 
     /// The plugin folder: nobody else may write to it.
-    #[must_use]
     pub fn plugin_folder(&self) -> &Path {
         self.plugins.path()
     }
 
     /// The working folder: it is empty, and goes with the ferry.
-    #[must_use]
     pub fn home(&self) -> &Path {
         self.home.path()
     }
 
     /// A path in the working folder.
-    #[must_use]
     pub fn at(&self, name: impl AsRef<Path>) -> PathBuf {
         self.home().join(name)
     }
 
     /// Paths in the working folder.
-    #[must_use]
     pub fn paths<const N: usize>(&self, names: [&str; N]) -> [PathBuf; N] {
         names.map(|name| self.at(name))
     }
 
     /// Writes a file in the working folder, and the folders that it lies in.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.at(name);
         std::fs::create_dir_all(path.parent().expect("it lies in the working folder")).unwrap();
@@ -116,17 +94,11 @@ impl Ferry {
     }
 
     /// Writes a safetensors file of these tensors: name, dtype, shape, bytes.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn safetensors(&self, name: &str, tensors: Tensors<'_>) -> PathBuf {
         self.write(name, crate::model::safetensors(tensors))
     }
 
     /// Writes a model as a safetensors file, and the folders that it lies in.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn model(&self, name: &str, model: &Model) -> PathBuf {
         let path = self.write(name, []);
         model.write(&path).unwrap();
@@ -134,7 +106,6 @@ impl Ferry {
     }
 
     /// Every entry of the working folder by name, sorted.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         names_in(self.home())
     }
@@ -149,9 +120,6 @@ impl Ferry {
     }
 
     /// Runs it to its end.
-    ///
-    /// # Panics
-    /// If it cannot be started.
     #[must_use]
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
         run(&mut self.command(arguments))
@@ -159,9 +127,6 @@ impl Ferry {
 
     /// Runs it to its end, with little address space and little of a processor's time: what hostile
     /// input may cost. A program that takes more ends by a signal.
-    ///
-    /// # Panics
-    /// If it cannot be started.
     #[must_use]
     pub fn run_bounded<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
         let limits = format!("ulimit -v {MOST_KIBIBYTES}; ulimit -t {MOST_SECONDS}");
@@ -169,57 +134,36 @@ impl Ferry {
     }
 
     /// A command on an input, with these options.
-    ///
-    /// # Panics
-    /// If it cannot be started.
     #[must_use]
     pub fn on(&self, command: &str, input: impl AsRef<OsStr>, options: &[&str]) -> Outcome {
         run(self.command([command]).arg(input).args(options))
     }
 
     /// Converts, whether it succeeds or not.
-    ///
-    /// # Panics
-    /// If it cannot be started.
     #[must_use]
     pub fn try_convert(&self, input: &Path, output: &Path, options: &[&str]) -> Outcome {
         run(self.command(args!["convert", input, output]).args(options))
     }
 
     /// Converts, and expects success.
-    ///
-    /// # Panics
-    /// If it does not succeed.
     #[track_caller]
     pub fn convert(&self, input: &Path, output: &Path, options: &[&str]) -> Outcome {
         self.try_convert(input, output, options).expect(0)
     }
 
     /// The document of `inspect --json --digest sha256`.
-    ///
-    /// # Panics
-    /// If it does not succeed.
-    #[must_use]
     #[track_caller]
     pub fn inspect(&self, input: &Path) -> Value {
         self.on("inspect", input, &["--json", "--digest", "sha256"]).expect(0).json()
     }
 
     /// The tensors that it finds in an input, by name.
-    ///
-    /// # Panics
-    /// If it does not read it.
-    #[must_use]
     #[track_caller]
     pub fn tensors(&self, input: &Path) -> BTreeMap<String, Facts> {
         fixtures::inspected(&self.inspect(input))
     }
 
     /// The dtype and shape of each tensor in an input, as a JSON object.
-    ///
-    /// # Panics
-    /// If it does not read it.
-    #[must_use]
     #[track_caller]
     pub fn shapes(&self, input: &Path) -> Value {
         self.tensors(input)
@@ -229,20 +173,12 @@ impl Ferry {
     }
 
     /// The lines of `cat`.
-    ///
-    /// # Panics
-    /// If it does not succeed.
-    #[must_use]
     #[track_caller]
     pub fn cat(&self, input: &Path) -> String {
         self.on("cat", input, &[]).expect(0).stdout
     }
 
     /// The records that `cat` shows.
-    ///
-    /// # Panics
-    /// If it does not succeed.
-    #[must_use]
     #[track_caller]
     pub fn rows(&self, input: &Path) -> Vec<Value> {
         self.cat(input).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -250,9 +186,6 @@ impl Ferry {
 
     /// Has it convert an input that must be refused with exit code 3, to a file and to a folder, and
     /// looks for what it left.
-    ///
-    /// # Panics
-    /// If it is not refused, does not name `named`, or leaves a file.
     pub fn refuses(&self, input: &Path, named: &str) {
         let folder = tempfile::tempdir().unwrap();
         for (output, format) in
@@ -265,19 +198,12 @@ impl Ferry {
     }
 
     /// What `diff` says of two inputs.
-    ///
-    /// # Panics
-    /// If it cannot be started.
     #[must_use]
     pub fn diff(&self, a: &Path, b: &Path, options: &[&str]) -> Outcome {
         run(self.command(args!["diff", a, b]).args(options))
     }
 
     /// Whether `diff` finds the same content in both.
-    ///
-    /// # Panics
-    /// If it gives no verdict.
-    #[must_use]
     pub fn equal(&self, a: &Path, b: &Path) -> bool {
         let outcome = self.diff(a, b, &[]);
         assert!(matches!(outcome.code, Some(0 | 1)) && !outcome.stdout.is_empty(), "no verdict: {outcome}");
@@ -286,9 +212,6 @@ impl Ferry {
 }
 
 /// Runs a command to its end.
-///
-/// # Panics
-/// If it cannot be started.
 #[must_use]
 pub fn run(command: &mut Command) -> Outcome {
     let mut output = command.output();
@@ -330,7 +253,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// From what a process left.
-    #[must_use]
     pub fn new(command: String, output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
@@ -342,22 +264,14 @@ impl Outcome {
     }
 
     /// Itself, if it ended with `code`.
-    ///
-    /// # Panics
-    /// If it did not.
     #[track_caller]
-    #[expect(clippy::return_self_not_must_use, reason = "the check is what it is called for")]
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self}");
         self
     }
 
     /// Itself, if its messages hold each of `parts`.
-    ///
-    /// # Panics
-    /// If they do not.
     #[track_caller]
-    #[expect(clippy::return_self_not_must_use, reason = "the check is what it is called for")]
     pub fn says(self, parts: &[&str]) -> Self {
         for part in parts {
             assert!(self.stderr.contains(part), "no {part:?} in the messages of {self}");
@@ -366,11 +280,7 @@ impl Outcome {
     }
 
     /// Itself, if its standard output holds each of `parts`.
-    ///
-    /// # Panics
-    /// If it does not.
     #[track_caller]
-    #[expect(clippy::return_self_not_must_use, reason = "the check is what it is called for")]
     pub fn prints(self, parts: &[&str]) -> Self {
         for part in parts {
             assert!(self.stdout.contains(part), "no {part:?} in the output of {self}");
@@ -379,16 +289,11 @@ impl Outcome {
     }
 
     /// All that it said.
-    #[must_use]
     pub fn said(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
 
     /// The standard output as one JSON document.
-    ///
-    /// # Panics
-    /// If it is none.
-    #[must_use]
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
@@ -404,10 +309,6 @@ impl std::fmt::Display for Outcome {
 }
 
 /// Every file below a folder, by its relative path, sorted.
-///
-/// # Panics
-/// If the folder cannot be read.
-#[must_use]
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -426,9 +327,6 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Copies every file below a folder.
-///
-/// # Panics
-/// If it cannot.
 pub fn copy_below(from: &Path, to: &Path) {
     for file in files_below(from) {
         let to = to.join(&file);
@@ -438,19 +336,11 @@ pub fn copy_below(from: &Path, to: &Path) {
 }
 
 /// The same as texts.
-///
-/// # Panics
-/// If the folder cannot be read.
-#[must_use]
 pub fn paths_below(folder: &Path) -> Vec<String> {
     files_below(folder).iter().map(|path| path.to_string_lossy().into_owned()).collect()
 }
 
 /// Every entry of a folder by name, sorted: also the folders in which output is staged.
-///
-/// # Panics
-/// If the folder cannot be read.
-#[must_use]
 pub fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<_> =

@@ -70,10 +70,6 @@ pub fn read_among(format: &dyn Format, files: &[(String, Vec<u8>)], name: &str, 
 }
 
 /// The files of a fixture's folder, by their names in it.
-///
-/// # Panics
-/// If there are none.
-#[must_use]
 pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
     let folder = crate::fixtures::folder().join(folder);
     let names = crate::ferry::files_below(&folder);
@@ -147,9 +143,6 @@ pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
 
 /// Runs `target` over mutations of `seeds` for `FERRY_FUZZ_SECONDS` (10 by default), in the order
 /// that `FERRY_FUZZ_SEED` gives.
-///
-/// # Panics
-/// If the target does, once the input is in the target folder's `fuzz-failures`.
 pub fn drive(name: &str, seeds: &[Vec<u8>], target: impl Fn(&[u8]) -> bool) {
     assert!(!seeds.is_empty(), "{name}: nothing to mutate");
     let seed = number("FERRY_FUZZ_SEED").unwrap_or(0x7e45_0f3a);

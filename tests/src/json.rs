@@ -4,10 +4,6 @@ use serde_json::Value;
 use std::path::Path;
 
 /// The document in a file.
-///
-/// # Panics
-/// If there is none.
-#[must_use]
 #[track_caller]
 pub fn read(path: &Path) -> Value {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -15,9 +11,6 @@ pub fn read(path: &Path) -> Value {
 }
 
 /// Writes the document in a file again, with a change.
-///
-/// # Panics
-/// If there is none, or it cannot be written.
 #[track_caller]
 pub fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
     let mut document = read(path);

@@ -24,10 +24,6 @@ pub struct Circle {
 }
 
 /// The circles of the crate whose sources are in this folder.
-///
-/// # Panics
-/// If there is no source.
-#[must_use]
 pub fn circles_in(folder: &Path) -> Vec<Circle> {
     let names = paths_below(folder);
     let sources = names.iter().filter(|name| name.ends_with(".rs") && !name.starts_with("bin/"));
@@ -38,7 +34,6 @@ pub fn circles_in(folder: &Path) -> Vec<Circle> {
 }
 
 /// The circles of a crate of these sources: the path of each below `src`, and its text.
-#[must_use]
 pub fn circles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Circle> {
     let modules = Modules::new(sources);
     // Of each folder: from which of its modules to which, and who does that.

@@ -19,9 +19,6 @@ const EDGES: [u64; 10] = [
 ];
 
 /// Flips a bit in a file, of the byte that `at` finds in it.
-///
-/// # Panics
-/// If the file cannot be read or written.
 pub fn flip(path: &Path, at: impl FnOnce(&[u8]) -> usize) {
     let mut bytes = std::fs::read(path).unwrap();
     let at = at(&bytes);
@@ -30,9 +27,6 @@ pub fn flip(path: &Path, at: impl FnOnce(&[u8]) -> usize) {
 }
 
 /// Flips a bit in the middle of a file.
-///
-/// # Panics
-/// If the file cannot be read or written.
 pub fn flip_middle(path: &Path) {
     flip(path, |bytes| bytes.len() / 2);
 }

@@ -15,18 +15,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 /// Runs one of the scripts in `tests/python`, and expects success.
-///
-/// # Panics
-/// If there are no frameworks, or the script fails.
 #[track_caller]
 pub fn script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Outcome {
     run(&scripts().join(name), arguments).expect(0)
 }
 
 /// Runs a script to its end, in a process that has imported its framework already.
-///
-/// # Panics
-/// If there are no frameworks, or the process ends in the middle.
 #[track_caller]
 pub fn run<S: AsRef<OsStr>>(script: &Path, arguments: impl IntoIterator<Item = S>) -> Outcome {
     let text = |text: &OsStr| text.to_str().expect("arguments of scripts are UTF-8").to_owned();
@@ -102,11 +96,6 @@ from importlib.util import find_spec
 assert all(map(find_spec, ['tensorflow', 'keras', 'deepspeed', 'transformers']))";
 
 /// The environment's interpreter.
-///
-/// # Panics
-/// If the frameworks cannot be imported or installed: a test that needs them fails, it is not
-/// skipped.
-#[must_use]
 pub fn interpreter() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {

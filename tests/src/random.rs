@@ -2,7 +2,6 @@
 //! of Marsaglia's xorshift generators, scrambled").
 
 /// So many random bytes.
-#[must_use]
 pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; len];
     Random::new(seed).fill(&mut bytes);
@@ -15,7 +14,6 @@ pub struct Random(u64);
 
 impl Random {
     /// From a seed; 0 would never leave 0, so it stands for another.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(if seed == 0 { 0x9e37_79b9_7f4a_7c15 } else { seed })
     }

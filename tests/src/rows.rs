@@ -39,10 +39,6 @@ pub fn files_of(ferry: &Ferry, folder: &str, lengths: &[i64]) -> PathBuf {
 }
 
 /// The rows that come out of steps.
-///
-/// # Panics
-/// If they are refused.
-#[must_use]
 #[track_caller]
 pub fn through(ferry: &Ferry, input: &Path, steps: &[&str], options: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
@@ -54,16 +50,11 @@ pub fn through(ferry: &Ferry, input: &Path, steps: &[&str], options: &[&str]) ->
 }
 
 /// The `id` of each row.
-///
-/// # Panics
-/// If a row has none.
-#[must_use]
 pub fn ids(rows: &[Value]) -> Vec<i64> {
     rows.iter().map(|row| row["id"].as_i64().unwrap()).collect()
 }
 
 /// The `id`s of what comes out of steps.
-#[must_use]
 #[track_caller]
 pub fn ids_through(ferry: &Ferry, input: &Path, steps: &[&str]) -> Vec<i64> {
     ids(&through(ferry, input, steps, &[]))

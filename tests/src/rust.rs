@@ -13,20 +13,17 @@ pub enum Token {
 
 impl Token {
     /// Whether it is this word.
-    #[must_use]
     pub fn is_word(&self, word: &str) -> bool {
         matches!(self, Self::Word(own) if own == word)
     }
 
     /// The word that it is.
-    #[must_use]
     pub fn word(&self) -> Option<&str> {
         if let Self::Word(word) = self { Some(word) } else { None }
     }
 }
 
 /// The tokens of a source.
-#[must_use]
 pub fn tokens(source: &str) -> Vec<Token> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -115,7 +112,6 @@ fn character_len(source: &str) -> usize {
 }
 
 /// The tokens without what stands under `#[cfg(test)]`, and the names of the modules among that.
-#[must_use]
 pub fn without_tests(tokens: &[Token]) -> (Vec<Token>, Vec<String>) {
     let (mut kept, mut modules) = (Vec::new(), Vec::new());
     let mut rest = tokens;

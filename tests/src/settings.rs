@@ -2,23 +2,17 @@
 //! `FERRY_TEST_KILLS` for how often it kills, `FERRY_FUZZ_SECONDS` and `FERRY_FUZZ_SEED`.
 
 /// The number in a variable, if it is set.
-///
-/// # Panics
-/// If it is no number.
-#[must_use]
 pub fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
 /// The size of a large file: `FERRY_TEST_GIB`, or so many bytes.
-#[must_use]
 pub fn large(bytes: u64) -> u64 {
     number("FERRY_TEST_GIB").map_or(bytes, |gib| gib << 30)
 }
 
 /// How often a test kills: `FERRY_TEST_KILLS`, or so often.
-#[must_use]
 pub fn kills(default: u64) -> u64 {
     number("FERRY_TEST_KILLS").unwrap_or(default)
 }

@@ -68,10 +68,6 @@ const OLD_TENSOR_BYTES: u64 = 8 << 10;
 
 impl Scene {
     /// The new input has `bytes`, the old one few. Both become outputs of the same names.
-    ///
-    /// # Panics
-    /// If it cannot be made.
-    #[must_use]
     pub fn new(shape: Shape, bytes: u64) -> Self {
         let scene = Self { ferry: Ferry::on_disk(), shape, new_tensor_bytes: bytes / TENSORS };
         for (which, tensor_bytes) in [(State::Old, OLD_TENSOR_BYTES), (State::New, scene.new_tensor_bytes)] {
@@ -93,13 +89,11 @@ impl Scene {
     }
 
     /// Where outputs are written.
-    #[must_use]
     pub fn work(&self) -> PathBuf {
         self.ferry.at("work")
     }
 
     /// The input that becomes this state.
-    #[must_use]
     pub fn input(&self, which: State) -> PathBuf {
         let suffix = if self.shape == Shape::Folder { "" } else { ".safetensors" };
         self.ferry.at(format!("{which:?}{suffix}"))
@@ -142,9 +136,6 @@ impl Scene {
     }
 
     /// Empties the place, or puts the old output there.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn reset(&self, with_old: bool) {
         let work = self.work();
         if work.exists() {
@@ -158,10 +149,6 @@ impl Scene {
     }
 
     /// What stands there now, staging folders aside.
-    ///
-    /// # Panics
-    /// If it is a mixture, or a part of a file, or if somebody else's file is not what it was.
-    #[must_use]
     pub fn state(&self) -> State {
         let work = self.work();
         assert_eq!(std::fs::read(work.join(BYSTANDER)).unwrap(), b"mine");
@@ -194,9 +181,6 @@ impl Scene {
     }
 
     /// What a killed run leaves is gone after the next one.
-    ///
-    /// # Panics
-    /// If it is not.
     pub fn next_run_cleans_up(&self) {
         let _ = run(&mut self.command(State::Old, &["--force"])).expect(0);
         assert_eq!(self.state(), State::Old);
@@ -204,9 +188,6 @@ impl Scene {
     }
 
     /// There is no staging folder, and no file of the output that does not stand.
-    ///
-    /// # Panics
-    /// If there is one.
     pub fn nothing_is_staged(&self) {
         let mut found = files_below(&self.work());
         found.retain(|file| file != Path::new(BYSTANDER));
@@ -226,9 +207,6 @@ impl Scene {
     }
 
     /// Whether `outcome` may have left `state`, where the old output stood before if `with_old`.
-    ///
-    /// # Panics
-    /// If it may not.
     pub fn may_stand(&self, state: State, with_old: bool, what: &str) {
         let allowed: &[State] = match (with_old, self.shape) {
             (false, _) => &[State::None, State::New],
@@ -243,10 +221,6 @@ impl Scene {
     }
 
     /// Starts the new conversion, for the caller to disturb.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     pub fn start(&self, options: &[&str]) -> Child {
         let mut command = self.command(State::New, options);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()

@@ -22,10 +22,6 @@ pub struct Workspace {
 
 impl Workspace {
     /// A temporary folder in the target folder: on a disk, as `/tmp` may not be.
-    ///
-    /// # Panics
-    /// If it cannot be made.
-    #[must_use]
     pub fn folder(&self, prefix: &str) -> TempDir {
         let parent = self.target.join("tmp");
         std::fs::create_dir_all(&parent).unwrap();
@@ -34,16 +30,11 @@ impl Workspace {
 }
 
 /// The root of the repository.
-#[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository")
 }
 
 /// The workspace, built once for each process.
-///
-/// # Panics
-/// If it does not build.
-#[must_use]
 pub fn workspace() -> &'static Workspace {
     static BUILT: OnceLock<Workspace> = OnceLock::new();
     BUILT.get_or_init(build)

@@ -29,10 +29,6 @@ impl Default for Zoo {
 
 impl Zoo {
     /// An empty one, whose manifest converts what comes to lie in `in/`, with verification.
-    ///
-    /// # Panics
-    /// If it cannot be made.
-    #[must_use]
     pub fn new() -> Self {
         let zoo = Self { ferry: Ferry::on_disk() };
         std::fs::create_dir(zoo.path("in")).unwrap();
@@ -44,37 +40,26 @@ impl Zoo {
     }
 
     /// Its folder.
-    #[must_use]
     pub fn home(&self) -> &Path {
         self.ferry.home()
     }
 
     /// A path in its folder.
-    #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.ferry.at(name)
     }
 
     /// Writes another manifest.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn manifest(&self, text: &str) {
         std::fs::write(self.path("zoo.toml"), text).unwrap();
     }
 
     /// Writes a file, and its folders.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn write(&self, name: &str, bytes: &[u8]) {
         self.ferry.write(name, bytes);
     }
 
     /// Puts a safetensors file of about `bytes` into `in/`.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn add_model(&self, name: &str, bytes: u64, seed: u64) {
         let path = self.path("in").join(name);
         std::fs::create_dir_all(path.parent().expect("it lies in the zoo")).unwrap();
@@ -83,9 +68,6 @@ impl Zoo {
 
     /// Puts every fixture that must be read into `in/`, `rounds` times under other names. Gives the cases,
     /// each with its first folder.
-    ///
-    /// # Panics
-    /// If there are none.
     pub fn add_fixtures(&self, rounds: usize) -> Vec<(Case, PathBuf)> {
         let mut added = Vec::new();
         for section in ["safetensors", "torch", "tf", "deepspeed"] {
@@ -118,38 +100,22 @@ impl Zoo {
     }
 
     /// Starts it, for the caller to disturb.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     pub fn start(&self, options: &[&str]) -> Child {
         self.command(options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// The `report.json` of the last run.
-    ///
-    /// # Panics
-    /// If there is none.
-    #[must_use]
     pub fn report(&self) -> Value {
         let bytes = std::fs::read(self.path("zoo.report/report.json")).unwrap();
         serde_json::from_slice(&bytes).unwrap()
     }
 
     /// One of the totals of the last run.
-    ///
-    /// # Panics
-    /// If there is no such total.
-    #[must_use]
     pub fn total(&self, name: &str) -> u64 {
         self.report()["totals"][name].as_u64().unwrap_or_else(|| panic!("no total {name}"))
     }
 
     /// The failure of a job of the last run.
-    ///
-    /// # Panics
-    /// If there is no such job.
-    #[must_use]
     pub fn failure(&self, name: &str) -> Value {
         let report = self.report();
         let job = report["jobs"].as_array().unwrap().iter().find(|job| job["name"] == name);
@@ -157,10 +123,6 @@ impl Zoo {
     }
 
     /// The names of the jobs that ended so, sorted.
-    ///
-    /// # Panics
-    /// If the report has none.
-    #[must_use]
     pub fn jobs(&self, state: &str) -> Vec<String> {
         let report = self.report();
         let jobs = report["jobs"].as_array().unwrap().iter().filter(|job| job["state"] == state);
@@ -170,7 +132,6 @@ impl Zoo {
     }
 
     /// Every output file, stages and receipts left out, and what tells it from one that was written later.
-    #[must_use]
     pub fn outputs(&self) -> Standing {
         let out = self.path("out");
         if !out.exists() {
@@ -188,9 +149,6 @@ impl Zoo {
     }
 
     /// There is no staging folder.
-    ///
-    /// # Panics
-    /// If there is one.
     pub fn nothing_is_staged(&self) {
         let mut open = vec![self.home().to_owned()];
         while let Some(folder) = open.pop() {
@@ -208,16 +166,12 @@ impl Zoo {
 pub type Standing = BTreeMap<PathBuf, (u64, u64, i64, i64)>;
 
 /// Kills a process, which may have ended.
-///
-/// # Panics
-/// If it is none.
 pub fn kill(process: u32) {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process id");
     let _ = kill_process(process, Signal::KILL);
 }
 
 /// The processes that a process has started.
-#[must_use]
 pub fn children(of: u32) -> Vec<u32> {
     let of = of.to_string();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
