@@ -2,5 +2,5 @@
 
 pub use tensorferry::engine::context::fault::{RUN_STAGES, STAGES};
 pub use tensorferry::engine::receipt;
-pub use tensorferry_run::report;
-pub use tensorferry_run::summary::{JobSummary, State, Summary, Totals};
+pub use tensorferry_check::SCRIPT as CHECK;
+pub use tensorferry_run::report::{self, JobState, JobSummary, Summary, Totals};

@@ -1,7 +1,9 @@
-//! `ferry diff`.
+//! `ferry diff`: tells whether two inputs hold the same tensors, or the same records.
+
+mod records;
 
 use super::args::Diff;
-use super::{diff_records, terminal};
+use super::terminal;
 use serde_json::{Value, json};
 use std::path::Path;
 use tensorferry::engine::context::session::Session;
@@ -23,13 +25,13 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     let probed = |path: &Path| probe(registry, &FileSource::open(path)?, None, session);
     let formats = [probed(&command.a)?, probed(&command.b)?];
     // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
-    let as_tensors = command.part != "." || command.atol.is_some() || command.rtol.is_some();
+    let as_tensors = command.part != Part::Whole || command.atol.is_some() || command.rtol.is_some();
     if !as_tensors && formats.iter().all(|format| holds_records(&format.description)) {
-        return diff_records::run(command, formats, session);
+        return records::run(command, formats, session);
     }
-    let part = Part::parse(&command.part);
     let steps = steps::parse(&command.step)?;
-    let [a, b] = [&command.a, &command.b].map(|path| open(path, &part, &command.options, registry, session));
+    let [a, b] =
+        [&command.a, &command.b].map(|path| open(path, &command.part, &command.options, registry, session));
     let (mut a, b) = (a?, b?);
     let Stepped { catalog, said } = steps::apply(a.catalog, &steps)?;
     a.catalog = catalog;
@@ -46,7 +48,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     drop((of_a, of_b));
     a.input.close()?;
     b.input.close()?;
-    print(&differences, tensors, command.json)?;
+    print_differences(&differences, tensors, command.json)?;
     Ok(differences.is_empty())
 }
 
@@ -87,18 +89,20 @@ fn check_options(options: &[(String, String)], inputs: &[&Inspected]) -> Result<
 }
 
 /// Prints the verdict, then each difference.
-pub(super) fn print(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
-    if as_json {
+pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
+    let is_equal = differences.is_empty();
+    let document = || {
         let list: Vec<Value> = differences.iter().map(record).collect();
-        return terminal::print_json(
-            &json!({ "equal": differences.is_empty(), "tensors": tensors, "differences": list }),
-        );
-    }
-    if differences.is_empty() {
-        return terminal::print(&format!("equal: {tensors} tensors\n"));
-    }
-    let lines: String = differences.iter().map(|difference| format!("  {difference}\n")).collect();
-    terminal::print(&format!("different: {} differences\n{lines}", differences.len()))
+        json!({ "equal": is_equal, "tensors": tensors, "differences": list })
+    };
+    let text = || {
+        if is_equal {
+            return format!("equal: {tensors} tensors\n");
+        }
+        let lines: String = differences.iter().map(|difference| format!("  {difference}\n")).collect();
+        format!("different: {} differences\n{lines}", differences.len())
+    };
+    terminal::answer(as_json, document, text)
 }
 
 fn record(difference: &Difference) -> Value {

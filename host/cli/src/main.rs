@@ -1,4 +1,4 @@
-//! `ferry` moves tensors and records from one file format to another. The command line: what the user types, and what the program answers.
+//! The program `ferry`: its command line, and what it prints.
 
 #![deny(unsafe_code)]
 
@@ -8,11 +8,9 @@ mod cat;
 mod check;
 mod convert;
 mod diff;
-mod diff_records;
 mod formats;
 mod index;
 mod inspect;
-mod inspect_records;
 mod plugin;
 mod plugin_folders;
 mod process;
@@ -30,7 +28,7 @@ use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::exit::exit_code;
 use tensorferry_sdk::Result;
 
-/// Bytes of buffers, if nobody says how many.
+/// Bytes of buffers, if the user does not say.
 const MEMORY: u64 = 256 << 20;
 /// The exit code of `diff` and `check` where there are differences.
 const DIFFERENT: u8 = 1;
@@ -46,9 +44,9 @@ fn main() -> ExitCode {
     );
     let answered = process::prepare(&session).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
-            // It makes threads as each job wants them.
+            // It starts threads for each job.
             let registry = Registry::load(folders(&arguments.plugin_dir));
-            return tensorferry_run::work(&registry, &session, *runner).map(|()| 0);
+            return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
         }
         session.install(|| answer(&arguments, &session))
     });

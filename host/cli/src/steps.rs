@@ -1,4 +1,4 @@
-//! `ferry steps`.
+//! `ferry steps`: lists the steps and recipes that `--step` takes, or shows one of them.
 
 use super::args::Steps;
 use super::terminal;
@@ -8,41 +8,23 @@ use tensorferry::engine::context::suggest::or_which;
 use tensorferry::engine::steps::kind::{Argument, Count, Key, Kind, kinds};
 use tensorferry::engine::steps::recipe::{self, Recipe};
 use tensorferry::engine::steps::selector;
-use tensorferry::engine::steps::{inverse, parse};
 use tensorferry_sdk::{Error, Result};
 
 pub(super) fn run(command: &Steps) -> Result<()> {
-    if !command.inverse.is_empty() {
-        let specs = inverse(&parse(&command.inverse)?)?;
-        let texts: Vec<String> = specs.iter().map(ToString::to_string).collect();
-        if command.json {
-            return terminal::print_json(&json!({ "inverse": texts }));
-        }
-        return terminal::print(&texts.iter().map(|text| format!("{text}\n")).collect::<String>());
+    let Some(name) = &command.name else {
+        return if command.json {
+            terminal::print_json(&everything()?)
+        } else {
+            terminal::print(&overview()?)
+        };
+    };
+    if let Some(kind) = kinds().find(|kind| kind.name == name) {
+        return terminal::answer(command.json, || kind_record(kind), || text_of_kind(kind));
     }
-    match &command.name {
-        None if command.json => terminal::print_json(&everything()?),
-        None => terminal::print(&overview()?),
-        Some(name) => {
-            if let Some(kind) = kinds().find(|kind| kind.name == name) {
-                let text = || text_of_kind(kind);
-                return if command.json {
-                    terminal::print_json(&kind_record(kind))
-                } else {
-                    terminal::print(&text())
-                };
-            }
-            let names: Vec<&str> = kinds().map(|kind| kind.name).chain(recipe::names()).collect();
-            let unknown =
-                || Error::usage(format!("there is no step or recipe {name:?}{}", or_which(name, names)));
-            let recipe = recipe::find(name)?.ok_or_else(unknown)?;
-            if command.json {
-                terminal::print_json(&recipe_record(name, &recipe))
-            } else {
-                terminal::print(&text_of_recipe(name, &recipe))
-            }
-        }
-    }
+    let names: Vec<&str> = kinds().map(|kind| kind.name).chain(recipe::names()).collect();
+    let unknown = || Error::usage(format!("there is no step or recipe {name:?}{}", or_which(name, names)));
+    let recipe = recipe::find(name)?.ok_or_else(unknown)?;
+    terminal::answer(command.json, || recipe_record(name, &recipe), || text_of_recipe(name, &recipe))
 }
 
 /// One line for each.
@@ -131,16 +113,14 @@ fn quoted(text: &str) -> String {
 }
 
 fn everything() -> Result<Value> {
-    let recipes = recipe::names().map(|name| {
-        let recipe = recipe::find(name)?;
-        Ok(recipe.map(|recipe| recipe_record(name, &recipe)))
+    let recipes = recipe::names().filter_map(|name| {
+        let recipe = recipe::find(name).transpose()?;
+        Some(recipe.map(|recipe| recipe_record(name, &recipe)))
     });
-    let recipes: Vec<Option<Value>> = recipes.collect::<Result<_>>()?;
-    let selectors: Vec<Value> = selector::KEYS.iter().map(key_record).collect();
     Ok(json!({
         "steps": kinds().map(kind_record).collect::<Vec<_>>(),
-        "recipes": recipes.into_iter().flatten().collect::<Vec<_>>(),
-        "selectors": selectors,
+        "recipes": recipes.collect::<Result<Vec<_>>>()?,
+        "selectors": selector::KEYS.iter().map(key_record).collect::<Vec<_>>(),
     }))
 }
 

@@ -53,9 +53,11 @@
 
 pub mod archive;
 mod budget;
+mod call_losses;
 mod calls;
 mod container;
 mod decoded;
+mod decoding;
 mod described;
 mod dtype;
 mod extent;
@@ -66,6 +68,7 @@ mod legacy;
 mod names;
 mod numpy;
 mod object_file;
+mod open;
 mod persistent_id;
 pub mod pickle;
 pub mod rebuild;
@@ -74,9 +77,9 @@ mod tar;
 mod window;
 
 pub use budget::Budget;
-pub use calls::Calls;
+pub use call_losses::Calls;
 pub use container::Container;
-pub use decoded::Decoding;
+pub use decoding::Decoding;
 pub use described::{DescribedStorage, DescribedTensor};
 pub use dtype::TorchDtype;
 pub use extent::Extent;

@@ -8,7 +8,8 @@ use tempfile::{TempDir, tempdir};
 use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::{MemoryContext, MemorySource, Target};
-use tensorferry_tests::{Ferry, Outcome, args, python, records};
+use tensorferry_tests::records::{self, Rows};
+use tensorferry_tests::{Ferry, Outcome, args, python};
 
 /// Files of pyarrow's, of every codec, page version, encoding and kind of column.
 fn pyarrow_files() -> (TempDir, Vec<PathBuf>) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tensorferry_tests::digest::sha256;
 use tensorferry_tests::fixtures::case;
-use tensorferry_tests::host::{JobSummary, State, Summary, Totals, receipt, report};
+use tensorferry_tests::host::{CHECK, JobState, JobSummary, Summary, Totals, receipt, report};
 use tensorferry_tests::json::edit;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::{Ferry, Outcome, fixtures, python};
@@ -35,7 +35,7 @@ impl Zoo {
         assert!(receipt.is_file(), "{}", receipt.display());
         self.jobs.push(JobSummary {
             name: output.to_owned(),
-            state: State::Done,
+            state: JobState::Done,
             receipt: Some(receipt.display().to_string()),
             ..JobSummary::default()
         });
@@ -46,7 +46,7 @@ impl Zoo {
     fn check(&self, options: &[&str]) -> Outcome {
         let summary =
             Summary { totals: Totals::of(&self.jobs), jobs: self.jobs.clone(), ..Summary::default() };
-        report::write(&self.at("report"), &summary).unwrap();
+        report::write(&self.at("report"), &summary, CHECK).unwrap();
         python::run(&self.at("report/check.py"), options)
     }
 }

@@ -2,12 +2,11 @@
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 use tensorferry_tests::bundle::Bundle;
 use tensorferry_tests::ferry::{files_below, names_in};
-use tensorferry_tests::fixtures::Facts;
+use tensorferry_tests::fixtures::{self, Facts, case, inspected};
 use tensorferry_tests::model::Model;
 use tensorferry_tests::table::Style;
 use tensorferry_tests::{Ferry, args, python};
@@ -36,8 +35,8 @@ fn split(seen: Seen) -> (BTreeMap<String, Facts>, Vec<String>) {
 }
 
 /// The checkpoint of a case of the fixtures.
-fn fixture(case: &str) -> (PathBuf, BTreeMap<String, Facts>) {
-    let case = case("tf", case);
+fn fixture(name: &str) -> (PathBuf, BTreeMap<String, Facts>) {
+    let case = case("tf", name);
     let names = names_in(&case.folder);
     let index = names.iter().find_map(|name| name.strip_suffix(".index"));
     (case.folder.join(index.unwrap_or("model.ckpt-42")), case.all())
@@ -133,7 +132,7 @@ fn tensorflow_reads_every_bit_of_what_ferry_writes() {
     for (section, case) in
         [("safetensors", "all_dtypes"), ("safetensors", "odd_names"), ("torch", "zip_module_state_dict")]
     {
-        let case = cases(section, case).pop().unwrap();
+        let case = fixtures::case(section, case);
         ferry.convert(&case.input(), &at(&case.name), &["--to", "tf-bundle"]);
         let expected = ferry.tensors(&at(&case.name));
         let mut source = case.all();
@@ -192,8 +191,8 @@ fn objects_consume_what_comes_back() {
         }
     }
     let wanted = ["copy:all", "all:all", "model:model", "like-key:all", "like-auto:all"];
-    let arguments = args!["check", ferry.home()].into_iter().chain(wanted.map(OsStr::new));
-    let said = python::script("tf_objects.py", arguments).stdout;
+    let folder = ferry.home().to_str().unwrap();
+    let said = python::script("tf_objects.py", ["check", folder].iter().chain(&wanted)).stdout;
     assert_eq!(said.lines().count(), cases.len() * wanted.len(), "{said}");
 }
 
@@ -219,13 +218,14 @@ fn a_saver_restores_name_based_checkpoints() {
         there_and_back(&ferry, &original, &back, &["--strict"]);
         ferry.convert(&original, &copy, &["--to", "tf-bundle", "--strict"]);
     }
-    let arguments = args!["check", ferry.home(), "back", "copy"];
-    assert_eq!(python::script("tf_saver.py", arguments).stdout.lines().count(), 10);
+    let checked = python::script("tf_saver.py", args!["check", ferry.home(), "back", "copy"]);
+    assert_eq!(checked.stdout.lines().count(), 10);
 }
 
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn a_saved_model_with_other_weights_computes_what_they_say() {
+    let ferry = Ferry::new();
     python::script("tf_saved_model.py", args!["make", ferry.home()]);
     for kind in ["tf1", "module", "keras"] {
         let here = |name: &str| ferry.at(kind).join(name);
@@ -243,11 +243,9 @@ fn a_saved_model_with_other_weights_computes_what_they_say() {
             assert_eq!(found, files, "{kind}: {output}");
         }
     }
-    let outputs = ["through-safetensors", "from-its-bundle"].map(OsStr::new);
-    let arguments = args!["check", ferry.home()].into_iter().chain(outputs);
+    let arguments = args!["check", ferry.home(), "through-safetensors", "from-its-bundle"];
     assert_eq!(python::script("tf_saved_model.py", arguments).stdout.lines().count(), 6);
     // A weight that the model has no place for, and a place that no weight is for.
-    let ferry = Ferry::new();
     let [strange, output] = ferry.paths(["strange.safetensors", "output"]);
     Model::of_size(1 << 16, 6, 1).write(&strange).unwrap();
     let like = format!("like={}", ferry.at("module/like").display());

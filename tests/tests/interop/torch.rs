@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
-use tensorferry_tests::fixtures::cases;
+use tensorferry_tests::fixtures::{case, cases};
 use tensorferry_tests::model::Model;
 use tensorferry_tests::seen::Seen;
 use tensorferry_tests::{Ferry, args, python};
@@ -99,7 +99,6 @@ fn the_bytes_are_the_librarys_own() {
 #[test]
 #[ignore = "installs torch and tensorflow from PyPI"]
 fn fixtures_on_the_way_back_are_the_librarys_own_bytes() {
-    let ferry = Ferry::new();
     let mut compared = 0;
     for case in cases("safetensors", "").iter().filter(|case| !case.is_error() && case.name != "sharded") {
         // The order in which the library writes several keys of metadata is random.

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tensorferry_tests::fixtures::{Facts, inspected};
-use tensorferry_tests::seen::{Seen, inspect};
+use tensorferry_tests::seen::{Seen, inspect, lost};
 use tensorferry_tests::workspace::root;
 use tensorferry_tests::{Ferry, args, json, python};
 
@@ -83,8 +83,8 @@ fn tensors_that_are_more_than_elements_are_read_as_torch_has_them() {
             assert_eq!(inspected(&document), truth, "{file} {options:?}");
             read += truth.len();
             if file == "classes.pt" {
-                let lost = BTreeSet::from(["meta", "wrapper"].map(str::to_owned));
-                assert_eq!(lost(&document, "tensor"), lost, "what has no data");
+                let without_data = BTreeSet::from(["meta", "wrapper"].map(str::to_owned));
+                assert_eq!(lost(&document, "tensor"), without_data);
             }
             // What an option makes of them is plain tensors.
             if let [option] = &*options {
@@ -105,14 +105,14 @@ fn quantized_and_sparse_tensors_come_back_as_what_they_were() {
     let (ferry, _) = made_by_plugin("values");
     // Packed elements that fill no whole byte have no place in a storage. Each is said to be left out,
     // and None stands where it was.
-    for (file, lost) in [("quantized.pt", &["quint2x4.3x3", "quint4x2.3x3"][..]), ("sparse.pt", &[])] {
+    for (file, gone) in [("quantized.pt", &["quint2x4.3x3", "quint4x2.3x3"][..]), ("sparse.pt", &[])] {
         let input = ferry.at(file);
-        let said: BTreeSet<String> = lost.iter().map(|&name| name.to_owned()).collect();
+        let said: BTreeSet<String> = gone.iter().map(|&name| name.to_owned()).collect();
         assert_eq!(lost(&inspect(&ferry, &input, &[]).expect(0).json(), "tensor"), said, "{file}");
         let copy = input.with_extension("copy.pt");
         ferry.convert(&input, &copy, &["--strict", "--allow-loss", "tensor", "--verify"]);
         let files = args![input, copy];
-        python::script("same_composed.py", files.into_iter().chain(lost.iter().map(OsStr::new)));
+        python::script("same_composed.py", files.into_iter().chain(gone.iter().map(OsStr::new)));
     }
 }
 

@@ -88,8 +88,6 @@ fn steps_stand_on_both_sides() {
         .says(&["both sides are tensors"]);
     assert!(!never.exists() && !lines.exists() && !other.exists());
     ferry.run(["steps"]).expect(0).prints(&["--step records:row", "--step tensors:column"]);
-    let inverse = ferry.run(["steps", "--inverse", "records:tensor"]).expect(0);
-    assert_eq!(inverse.stdout, "tensors:record\n");
 }
 
 /// Tensors of every kind that have no row in common.

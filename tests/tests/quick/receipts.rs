@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tensorferry_tests::digest::{hex, sha256};
-use tensorferry_tests::ferry::{files_below, names_in, run};
+use tensorferry_tests::ferry::{files_below, names_in};
 use tensorferry_tests::fixtures::{Facts, case};
 use tensorferry_tests::json::{edit, read};
 use tensorferry_tests::model::{Model, Tensors};
@@ -408,7 +408,7 @@ fn a_folders_receipt_is_replaced_and_not_carried() {
     fs::write(model.join("config.json"), "{ }").unwrap();
     ferry.convert(&model, &output, &["--to", "safetensors", "--receipt", "--force"]);
     assert_ne!(fs::read(output.join("receipt.ferry.json")).unwrap(), first);
-    ferry.on("verify", output, &[]).expect(0);
+    ferry.on("verify", &output, &[]).expect(0);
     ferry
         .convert(&output, &again, &["--to", "torch", "--receipt"])
         .says(&["receipt.ferry.json", "is the receipt of the input"]);

@@ -15,7 +15,7 @@ mod stored;
 mod sum;
 
 pub(crate) use dense::{Compressed, Dense, Indices};
-pub(crate) use dequantize::{Dequantized, Numbers, Parameters};
+pub(crate) use dequantize::{ChannelValues, Dequantized, Parameters};
 pub(crate) use signs::Signs;
 pub(crate) use stored::StoredView;
 
@@ -27,10 +27,10 @@ const CHUNK: u64 = 1 << 20;
 
 /// What a tensor's bytes are made from, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LazyView(Recipe);
+pub struct LazyView(pub(crate) Recipe);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Recipe {
+pub(crate) enum Recipe {
     Signs(Signs),
     Dequantized(Dequantized),
     Dense(Dense),
@@ -48,24 +48,6 @@ impl EncodedStorage for LazyView {
             Recipe::Dequantized(dequantized) => dequantized.decode(source, output, context),
             Recipe::Dense(dense) => dense.decode(source, output, context),
         }
-    }
-}
-
-impl From<Signs> for LazyView {
-    fn from(signs: Signs) -> Self {
-        Self(Recipe::Signs(signs))
-    }
-}
-
-impl From<Dequantized> for LazyView {
-    fn from(dequantized: Dequantized) -> Self {
-        Self(Recipe::Dequantized(dequantized))
-    }
-}
-
-impl From<Dense> for LazyView {
-    fn from(dense: Dense) -> Self {
-        Self(Recipe::Dense(dense))
     }
 }
 
