@@ -9,6 +9,7 @@ use tensorferry_tests::ferry::{files_below, run};
 use tensorferry_tests::host::STAGES;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::random::Random;
+use tensorferry_tests::settings::kills;
 use tensorferry_tests::settings::large;
 use tensorferry_tests::shape::{Scene, Shape, State};
 use tensorferry_tests::{Ferry, Outcome, args};

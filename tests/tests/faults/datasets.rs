@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
+use tensorferry_tests::dataset::{UNITS, check_rows, dataset};
 use tensorferry_tests::host::{RUN_STAGES, STAGES};
 use tensorferry_tests::random::Random;
+use tensorferry_tests::settings::kills;
 use tensorferry_tests::zoo::{Standing, Zoo, children, kill};
 
 /// What stands with its receipt, and has not been written since it was there `before`.
@@ -75,7 +77,6 @@ fn killed_at_random_moments() {
 #[test]
 #[ignore = "kills processes"]
 fn killed_at_every_stage() {
-    use tensorferry_tests::host::{RUN_STAGES, STAGES};
     let zoo = dataset();
     let mut reached = Vec::new();
     for stage in RUN_STAGES.iter().chain(&STAGES) {

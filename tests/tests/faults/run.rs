@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tensorferry_tests::digest::sha256;
 use tensorferry_tests::host::{RUN_STAGES, STAGES};
 use tensorferry_tests::random::Random;
+use tensorferry_tests::settings::kills;
 use tensorferry_tests::settings::large;
 use tensorferry_tests::zoo::{Standing, Zoo, children, kill};
 
@@ -125,7 +126,6 @@ fn killed_at_random_moments() {
 #[test]
 #[ignore = "kills processes"]
 fn killed_at_every_stage() {
-    use tensorferry_tests::host::{RUN_STAGES, STAGES};
     let scene = Scene::new(3, 0, 0);
     let mut reached = 0;
     for stage in RUN_STAGES.iter().chain(&STAGES) {

@@ -5,7 +5,7 @@ use crate::formats::{SavedModel, TfBundle, TfGraph};
 use std::path::Path;
 use tensorferry_tests::bundle::Bundle;
 use tensorferry_tests::fixtures::folder;
-use tensorferry_tests::table::Style;
+use tensorferry_tests::table::{Style, contents};
 use tensorferry_tests::{fuzz, table};
 
 fn fixture(path: &str) -> Vec<u8> {

@@ -2,9 +2,10 @@
 
 use crate::formats::Torch;
 use tensorferry_sdk::Format;
+use tensorferry_tests::fixtures::cases;
 use tensorferry_tests::fuzz;
 use tensorferry_tests::workspace::root;
-use tensorferry_tests::zip::members;
+use tensorferry_tests::zip::{Members, bare, members};
 
 /// Archives that torch wrote, each whole and in parts.
 fn archives() -> Vec<(Vec<u8>, Members)> {

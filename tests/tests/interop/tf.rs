@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 use tensorferry_tests::bundle::Bundle;
 use tensorferry_tests::ferry::{files_below, names_in};
-use tensorferry_tests::fixtures::{self, Facts, case, inspected};
+use tensorferry_tests::fixtures::{self, Facts, case};
 use tensorferry_tests::model::Model;
 use tensorferry_tests::table::Style;
 use tensorferry_tests::{Ferry, args, python};
@@ -243,8 +243,11 @@ fn a_saved_model_with_other_weights_computes_what_they_say() {
             assert_eq!(found, files, "{kind}: {output}");
         }
     }
-    let arguments = args!["check", ferry.home(), "through-safetensors", "from-its-bundle"];
-    assert_eq!(python::script("tf_saved_model.py", arguments).stdout.lines().count(), 6);
+    let checked = python::script(
+        "tf_saved_model.py",
+        args!["check", ferry.home(), "through-safetensors", "from-its-bundle"],
+    );
+    assert_eq!(checked.stdout.lines().count(), 6);
     // A weight that the model has no place for, and a place that no weight is for.
     let [strange, output] = ferry.paths(["strange.safetensors", "output"]);
     Model::of_size(1 << 16, 6, 1).write(&strange).unwrap();
