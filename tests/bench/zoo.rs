@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::{Request, convert};
+use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
 use tensorferry_tests::Ferry;
@@ -74,10 +74,13 @@ pub(crate) fn in_one_process(folders: &[String]) {
                 let session = Session::new(1, (256 << 20) / jobs as u64);
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let request = Request {
-                        input: models.join(name),
-                        output: outputs.join(name),
-                        receipt: true,
-                        commit: CommitOptions { force: false, sync: true },
+                        input: InputRequest { path: models.join(name), ..InputRequest::default() },
+                        output: OutputRequest {
+                            path: outputs.join(name),
+                            receipt: true,
+                            commit: CommitOptions { force: false, sync: true },
+                            ..OutputRequest::default()
+                        },
                         ..Request::default()
                     };
                     convert(&request, &registry, &session, &|_| ()).unwrap();

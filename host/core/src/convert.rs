@@ -41,14 +41,16 @@ pub use request::{InputRequest, OutputRequest, Request};
 use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::Registry;
+use crate::read::input::Input;
 use crate::read::model::InputModel;
+use crate::read::source::FileSource;
 use crate::records::rows::holds_records;
 use crate::steps::{Step, TensorAction};
 use context::ConversionContext;
 use report::Report;
 use std::time::Instant;
 use tensor_output::TensorOutput;
-use tensorferry_sdk::Result;
+use tensorferry_sdk::{Catalog, Result};
 use watch::Watch;
 
 /// Converts. `watch` is told how many bytes there will be, before the first one moves, and asked before the
@@ -86,6 +88,21 @@ pub fn convert(
             write_tensors(&context, models, &steps::on_tensors(steps)?)
         }
     }
+}
+
+/// Writes tensors that are in memory, described by `catalog` as the input's reader would.
+///
+/// # Errors
+/// Whatever is wrong; nothing of the output is left then.
+pub fn save(request: &Request, catalog: Catalog, registry: &Registry, session: &Session) -> Result<Report> {
+    let started = Instant::now();
+    let watch = |_| ();
+    // No file: nothing is opened, and nothing goes along.
+    let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
+    let context = ConversionContext::of(request, source.afresh(), registry, session, &watch, started)?;
+    let input = Input::in_memory(source, catalog);
+    let reading = context.reading(context.purpose(&input.format));
+    write_tensors(&context, vec![InputModel { folder: String::new(), input, context: reading }], &[])
 }
 
 /// The way of tensors, once they have been read.

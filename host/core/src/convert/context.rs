@@ -40,7 +40,18 @@ impl<'a> ConversionContext<'a> {
         watch: &'a dyn Watch,
         started: Instant,
     ) -> Result<Self> {
-        let source = request.input.open()?;
+        Self::of(request, request.input.open()?, registry, session, watch, started)
+    }
+
+    /// As [`open`](Self::open), for these files.
+    pub(crate) fn of(
+        request: &'a Request,
+        source: FileSource,
+        registry: &'a Registry,
+        session: &'a Session,
+        watch: &'a dyn Watch,
+        started: Instant,
+    ) -> Result<Self> {
         let output = &request.output;
         let entry = request.input.entry(&source);
         let target = target::resolve(registry, &output.path, output.format.as_deref(), entry)?;
