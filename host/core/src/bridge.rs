@@ -22,6 +22,7 @@
 pub mod chain;
 pub mod column;
 pub mod columns;
+pub mod crossing;
 pub mod each;
 pub mod leaf;
 pub mod names;
@@ -30,11 +31,10 @@ pub mod row_column;
 pub mod row_values;
 pub mod rows;
 pub mod spool;
-pub mod steps;
 pub mod tensors;
 pub mod whole;
 
-pub use tensors::{Wanted, read};
+pub use tensors::{RecordsAsTensors, read};
 
 /// What a person should know where a target has taken no strings that were columns.
 pub const STRINGS_ADVICE: &str =

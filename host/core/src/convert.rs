@@ -16,6 +16,7 @@ pub mod watch;
 
 mod context;
 pub mod sides;
+pub mod steps;
 pub mod weights;
 
 mod models;
@@ -37,13 +38,12 @@ pub mod inspect;
 
 pub use request::{InputRequest, OutputRequest, Request};
 
-use crate::bridge;
 use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::Registry;
 use crate::read::model::InputModel;
 use crate::records::rows::holds_records;
-use crate::steps::{self, Step};
+use crate::steps::{Step, TensorAction};
 use context::ConversionContext;
 use report::Report;
 use std::time::Instant;
@@ -69,21 +69,21 @@ pub fn convert(
     let writes_records = holds_records(&context.target.format.description);
     match format {
         Ok(format) if holds_records(&format.description) && writes_records => {
-            records::convert(&context, format, &steps)
+            records::convert(&context, format, steps)
         }
         Ok(format) if holds_records(&format.description) => {
-            let divided = bridge::steps::to_tensors(steps)?;
+            let divided = steps::divide::to_tensors(steps)?;
             let model = models::of_records(&context, format, &divided)?;
             write_tensors(&context, vec![model], &divided.tensors)
         }
         probed if writes_records => {
-            let divided = bridge::steps::to_records(steps)?;
+            let divided = steps::divide::to_records(steps)?;
             let models = models::read(&context, probed)?;
             tensors_to_records::convert(&context, models, &divided)
         }
         probed => {
             let models = models::read(&context, probed)?;
-            write_tensors(&context, models, &steps)
+            write_tensors(&context, models, &steps::on_tensors(steps)?)
         }
     }
 }
@@ -92,7 +92,7 @@ pub fn convert(
 fn write_tensors(
     context: &ConversionContext<'_>,
     models: Vec<InputModel<'_>>,
-    steps: &[Step],
+    steps: &[Step<TensorAction>],
 ) -> Result<Report> {
     let selected = tensors::select(context, &models, steps)?;
     let planned = tensors::plan(context, &selected)?;

@@ -9,6 +9,7 @@
 
 pub mod digest;
 pub mod find;
+pub mod rows;
 pub mod verdict;
 
 pub use digest::{FileRecord, Files};
@@ -17,7 +18,6 @@ pub use verdict::{Checked, Problem, Subject, Verdict};
 
 use crate::context::loss::LossRecord;
 use crate::publish::stage::{Destination, Kind};
-use crate::records::digest::content;
 use crate::tensors::content::ContentDigest;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -201,7 +201,7 @@ impl RecordsRecord {
         };
         let files: Vec<(u64, Vec<(&str, ContentDigest)>)> =
             self.files.iter().map(of_file).collect::<Option<_>>()?;
-        Some(content(files.into_iter()))
+        Some(rows::rows_digest(files.into_iter()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A record for each tensor: its name, dtype, shape, and data.
 
 use crate::records::flow::{BATCH_BYTES, Flow};
-use crate::records::steps::Beginning;
+use crate::records::steps::FlowSource;
 use crate::tensors::logical::Logical;
 use arrow_array::builder::{BinaryBuilder, Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -57,8 +57,8 @@ impl<'a> EachTensor<'a> {
     }
 }
 
-impl Beginning for EachTensor<'_> {
-    fn begin<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
+impl FlowSource for EachTensor<'_> {
+    fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
         Ok(Box::new(Records { of: self, next: 0 }))
     }
 }
@@ -72,8 +72,6 @@ impl Flow for Records<'_> {
     fn schema(&self) -> SchemaRef {
         self.of.schema.clone()
     }
-
-    fn begin_epoch(&mut self, _epoch: u64) {}
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         let logical = self.of.logical;

@@ -6,7 +6,7 @@ use super::reading::Reading;
 use super::row_column::{List, RowColumn};
 use super::row_values::{Cursor, are_utf8, offsets};
 use crate::records::flow::{BATCH_BYTES, BATCH_ROWS, Flow};
-use crate::records::steps::Beginning;
+use crate::records::steps::FlowSource;
 use crate::tensors::logical::Logical;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, RecordBatch};
 use arrow_buffer::OffsetBuffer;
@@ -140,8 +140,8 @@ fn check_empty(found: &[names::Column], tensors: &[Tensor], rows: u64) -> Result
     Err(Error::unsupported("rows without any value: records:tensor carries them").found(rows))
 }
 
-impl Beginning for EachRow<'_> {
-    fn begin<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
+impl FlowSource for EachRow<'_> {
+    fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
         Ok(Box::new(Rows { of: self, next: 0, cursors: vec![Cursor::default(); self.columns.len()] }))
     }
 }
@@ -156,8 +156,6 @@ impl Flow for Rows<'_> {
     fn schema(&self) -> SchemaRef {
         self.of.schema.clone()
     }
-
-    fn begin_epoch(&mut self, _epoch: u64) {}
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         let EachRow { reading, columns, schema, rows } = self.of;

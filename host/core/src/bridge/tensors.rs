@@ -3,9 +3,9 @@
 use super::chain::{self, Chain};
 use super::column::{Column, Made as Tensor};
 use super::columns::{self, Columns, KEY};
+use super::crossing::TensorOf;
 use super::leaf;
 use super::spool::Spools;
-use super::steps::{Divided, Made};
 use super::whole;
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
@@ -14,7 +14,7 @@ use crate::read::input::Input;
 use crate::read::source::FileSource;
 use crate::records::flow::Flow;
 use crate::records::rows::{self, Rows};
-use crate::records::steps::{self, Origin};
+use crate::records::steps::{self, Origin, RecordAction};
 use crate::steps::Step;
 use crate::tensors::stored::Spill;
 use arrow_schema::SchemaRef;
@@ -27,11 +27,13 @@ use tensorferry_sdk::{
 
 /// How records are to become tensors.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct RecordsAsTensors<'a> {
     /// `-i`.
     pub options: &'a [(String, String)],
-    /// The steps on records, and what becomes a tensor.
-    pub divided: &'a Divided<Made>,
+    /// The steps that they go through before.
+    pub steps: &'a [Step<RecordAction>],
+    /// What becomes a tensor.
+    pub tensor_of: TensorOf,
     /// Whether there is room for metadata.
     pub keeps_metadata: bool,
     /// Makes temporary files.
@@ -65,12 +67,12 @@ pub(super) struct Placed {
 pub fn read(
     source: &FileSource,
     format: &RegisteredFormat,
-    wanted: Wanted<'_>,
+    how: RecordsAsTensors<'_>,
     context: &ReadContext<'_>,
     session: &Session,
 ) -> Result<Input> {
-    let rows = rows::open(source, format, wanted.options, context)?;
-    let mut spooled = spool(&rows, &wanted.divided.records, wanted, session)?;
+    let rows = rows::open(source, format, how.options, context)?;
+    let mut spooled = spool(&rows, how, session)?;
     spooled.losses.splice(0..0, rows.losses()?);
     let source = rows.source.clone();
     rows.close()?;
@@ -78,12 +80,12 @@ pub fn read(
     Ok(Input::of_records(source, format, catalog))
 }
 
-fn spool(rows: &Rows<'_>, steps: &[Step], wanted: Wanted<'_>, session: &Session) -> Result<Spooled> {
+fn spool(rows: &Rows<'_>, how: RecordsAsTensors<'_>, session: &Session) -> Result<Spooled> {
     std::thread::scope(|scope| {
-        let mut flow = steps::make(scope, Origin::Rows(rows), steps, session)?;
-        match wanted.divided.crossing {
-            Made::Column { splits_strings } => of_columns(&mut *flow, splits_strings, wanted, session),
-            Made::Record => whole::tensors(&mut *flow, wanted.spill, session),
+        let mut flow = steps::make(scope, Origin::Rows(rows), how.steps, session)?;
+        match how.tensor_of {
+            TensorOf::Column { splits_strings } => of_columns(&mut *flow, splits_strings, how, session),
+            TensorOf::Record => whole::tensors(&mut *flow, how.spill, session),
         }
     })
 }
@@ -92,12 +94,12 @@ fn spool(rows: &Rows<'_>, steps: &[Step], wanted: Wanted<'_>, session: &Session)
 fn of_columns(
     flow: &mut dyn Flow,
     splits_strings: bool,
-    wanted: Wanted<'_>,
+    how: RecordsAsTensors<'_>,
     session: &Session,
 ) -> Result<Spooled> {
     let schema = flow.schema();
     let (chains, mut losses) = chain::chains(&schema, splits_strings);
-    let spools = Spools::new(wanted.spill, chains.iter().map(Column::spools_of).sum(), session);
+    let spools = Spools::new(how.spill, chains.iter().map(Column::spools_of).sum(), session);
     let mut columns: Vec<Column<'_>> =
         chains.iter().map(|chain| Column::new(chain, &spools)).collect::<Result<_>>()?;
     while let Some(batch) = flow.next()? {
@@ -115,7 +117,7 @@ fn of_columns(
     }
     check_names(&tensors)?;
     let mut metadata = BTreeMap::new();
-    if wanted.keeps_metadata {
+    if how.keeps_metadata {
         metadata.extend(schema.metadata().iter().map(|(key, value)| (key.clone(), value.clone())));
         metadata.retain(|key, _| !key.starts_with("ferry."));
         metadata.insert(KEY.to_owned(), kept(&schema, &chains).text()?);

@@ -1,6 +1,7 @@
 //! Inspecting opens an input and selects a part of it, for the commands that only look.
 
 use crate::bridge;
+use crate::bridge::crossing::TensorOf;
 use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::Registry;
@@ -45,14 +46,14 @@ pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Sessi
     let format = probe(registry, &source, look.from, session)?;
     let context = ReadContext::new(session, look.purpose);
     let input = if holds_records(&format.description) {
-        let divided = bridge::steps::to_tensors(Vec::new())?;
-        let wanted = bridge::Wanted {
+        let how = bridge::RecordsAsTensors {
             options: look.options,
-            divided: &divided,
+            steps: &[],
+            tensor_of: TensorOf::default(),
             keeps_metadata: true,
             spill: &temporary(),
         };
-        bridge::read(&source, format, wanted, &context, session)?
+        bridge::read(&source, format, how, &context, session)?
     } else {
         input::read(&source, format, look.options, &context)?
     };

@@ -1,12 +1,11 @@
 //! Opening the models of an input: one, or of a folder also those in its sub-folders, each of which is
 //! converted in place.
 
-use crate::bridge::{
-    self,
-    steps::{Divided, Made},
-};
+use crate::bridge;
+use crate::bridge::crossing::TensorOf;
 use crate::convert::context::ConversionContext;
 use crate::convert::sides::{check_sides, options_of};
+use crate::convert::steps::divide::CrossingSteps;
 use crate::convert::weights::{MOST_FOLDERS, Weights};
 use crate::formats::probe::probe;
 use crate::formats::registry::RegisteredFormat;
@@ -56,7 +55,7 @@ pub(crate) fn read<'a>(
 pub(crate) fn of_records<'a>(
     context: &ConversionContext<'a>,
     format: &RegisteredFormat,
-    divided: &Divided<Made>,
+    divided: &CrossingSteps<TensorOf>,
 ) -> Result<InputModel<'a>> {
     let (request, target) = (context.request, &context.target);
     let description = &target.format.description;
@@ -64,13 +63,14 @@ pub(crate) fn of_records<'a>(
     // Its writer would say so too, after all records have been read.
     Options::check(&description.options, Side::Writer, &request.output.options)?;
     let reading = context.reading(context.purpose(format));
-    let wanted = bridge::Wanted {
+    let how = bridge::RecordsAsTensors {
         options: &request.input.options,
-        divided,
+        steps: &divided.records,
+        tensor_of: divided.crossing,
         keeps_metadata: description.capabilities.has(Capabilities::METADATA),
         spill: &target.spill(),
     };
-    let input = bridge::read(&context.source, format, wanted, &reading, context.session)?;
+    let input = bridge::read(&context.source, format, how, &reading, context.session)?;
     Ok(InputModel { folder: String::new(), input, context: reading })
 }
 

@@ -5,7 +5,7 @@ use crate::formats::registry::RegisteredFormat;
 use crate::read::source::FileSource;
 use crate::records::flow::Flow;
 use crate::records::rows::Rows;
-use crate::records::steps::{self, Origin};
+use crate::records::steps::{self, Origin, RecordAction};
 use crate::steps::Step;
 use arrow_schema::SchemaRef;
 use tensorferry_sdk::{Loss, Result, arrow_schema};
@@ -17,7 +17,7 @@ pub(crate) struct RecordInput<'a> {
     /// How many there are before the steps, where that is known.
     pub(crate) records: Option<u64>,
     /// What changes them.
-    pub(crate) steps: &'a [Step],
+    pub(crate) steps: &'a [Step<RecordAction>],
     /// The format that they are read as.
     pub(crate) format: &'a RegisteredFormat,
     /// The files that they come from.
@@ -30,7 +30,7 @@ pub(crate) struct RecordInput<'a> {
 
 impl<'a> RecordInput<'a> {
     /// All records of an opened input.
-    pub(crate) fn of_rows(rows: &'a Rows<'a>, steps: &'a [Step], session: &'a Session) -> Self {
+    pub(crate) fn of_rows(rows: &'a Rows<'a>, steps: &'a [Step<RecordAction>], session: &'a Session) -> Self {
         Self {
             origin: Origin::Rows(rows),
             records: rows.known_records(),
@@ -66,11 +66,11 @@ impl<'a> RecordInput<'a> {
     /// What is lost on the way; it grows while records are read.
     ///
     /// # Errors
-    /// A plugin error, if a reader cannot tell.
+    /// A plugin error, if the reader cannot tell.
     pub(crate) fn losses(&self) -> Result<Vec<Loss>> {
         match self.origin {
             Origin::Rows(rows) => rows.losses(),
-            Origin::Made(_) => Ok(self.losses.clone()),
+            Origin::Other(_) => Ok(self.losses.clone()),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::read::context::ReadContext;
 use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use crate::receipt::Receipt;
-use crate::records::content::{self, Content};
+use crate::records::checksum::{RowsChecksum, checksum, compared_types};
 use crate::records::digest::{RowHasher, hashed};
 use crate::records::rows;
 use crate::records::write::write;
@@ -50,7 +50,7 @@ struct RecordOutput<'a> {
     schema: SchemaRef,
     /// Dropped before the writer that made it.
     plan: Box<dyn RecordPlan>,
-    /// What the writer cannot carry.
+    /// What the schema already shows that the target cannot hold.
     planned_losses: Vec<Loss>,
     _writer: Box<dyn RecordWriter>,
     /// The digests of what is written, where there is to be a receipt.
@@ -161,15 +161,15 @@ impl PlannedOutput for RecordOutput<'_> {
         let written = FileSource::at(stage.path(""), entry);
         let written = rows::open(&written, target.format, &[], &ReadContext::new(session, Purpose::COMPARE))?;
         let sent = self.input.schema()?;
-        let (compared, left_out) = content::compared(&sent, &written.set.schema());
+        let (compared, left_out) = compared_types(&sent, &written.set.schema());
         let not_compared =
             |name| format!("column {name:?} was not verified: it is read back as another type");
         report.notes.extend(left_out.iter().map(not_compared));
         // Rows that are dealt over several files come back in another order.
         let ordered = files.len() == 1;
-        let content = |input: &RecordInput<'_>| input.flow(|flow| content::content(flow, &compared, ordered));
+        let summed = |input: &RecordInput<'_>| input.flow(|flow| checksum(flow, &compared, ordered));
         let back = RecordInput::of_rows(&written, &[], session);
-        let [sent, found]: [Content; 2] = [content(self.input)?, content(&back)?];
+        let [sent, found]: [RowsChecksum; 2] = [summed(self.input)?, summed(&back)?];
         if sent.rows != found.rows {
             let error = Error::verification("what was written has another number of records");
             return Err(error.expected(sent.rows).found(found.rows));

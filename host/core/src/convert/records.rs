@@ -5,10 +5,9 @@ use crate::convert::record_input::RecordInput;
 use crate::convert::record_output::write_records;
 use crate::convert::report::Report;
 use crate::convert::sides::check_sides;
+use crate::convert::steps::{AnyStep, on_records};
 use crate::formats::registry::RegisteredFormat;
 use crate::records::rows;
-use crate::records::steps;
-use crate::steps::Step;
 use tensorferry_sdk::Result;
 
 /// Converts the records of the input, read as this format.
@@ -18,11 +17,11 @@ use tensorferry_sdk::Result;
 pub(crate) fn convert(
     context: &ConversionContext<'_>,
     format: &RegisteredFormat,
-    steps: &[Step],
+    steps: Vec<AnyStep>,
 ) -> Result<Report> {
     let (request, session) = (context.request, context.session);
     check_sides(request, &format.description, &context.target.format.description)?;
-    steps::check(steps)?;
+    let steps = on_records(steps)?;
     let given = &request.input.options;
     let group = request.input.file_group.as_ref();
     let options = group.map_or_else(|| given.clone(), |group| group.reader_options(format, given));
@@ -30,13 +29,13 @@ pub(crate) fn convert(
         let reading = context.reading(purpose);
         let rows = rows::open(&context.source, format, &options, &reading)?;
         let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
-        let report = write_records(context, &reading, &RecordInput::of_rows(&rows, steps, session), bytes)?;
+        let report = write_records(context, &reading, &RecordInput::of_rows(&rows, &steps, session), bytes)?;
         rows.close()?;
         Ok(report)
     };
     let purpose = context.purpose(format);
     // Steps that leave rows unread would leave a guess unproven.
-    if request.dry_run || !steps.iter().all(|step| steps::check_row_wise(step).is_ok()) {
+    if request.dry_run || !steps.iter().all(|step| step.action.is_row_wise()) {
         return read(purpose);
     }
     rows::read_once(purpose, session, read)

@@ -5,8 +5,8 @@ use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::publish::stage::Stage;
 use crate::read::model::InputModel;
-use crate::steps::Step;
 use crate::steps::adapt::{self, Selected};
+use crate::steps::{Step, TensorAction};
 use crate::tensors::content::TensorDigests;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
@@ -42,7 +42,7 @@ pub(crate) struct PlannedModel<'a> {
 pub(crate) fn select<'a>(
     context: &ConversionContext<'_>,
     models: &'a [InputModel<'a>],
-    steps: &[Step],
+    steps: &[Step<TensorAction>],
 ) -> Result<Vec<SelectedModel<'a>>> {
     let (part, target) = (&context.request.input.part, &context.target.format.description);
     let select = |model: &'a InputModel<'a>| {

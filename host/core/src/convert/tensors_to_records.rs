@@ -1,16 +1,17 @@
 //! A conversion of tensors to records: models that have been read become records, and these are written.
 
 use crate::bridge::columns::{Columns, KEY};
+use crate::bridge::crossing::RecordOf;
 use crate::bridge::each::EachTensor;
 use crate::bridge::rows::EachRow;
-use crate::bridge::steps::{Divided, Each};
 use crate::convert::context::ConversionContext;
 use crate::convert::record_input::RecordInput;
 use crate::convert::record_output::write_records;
 use crate::convert::report::Report;
 use crate::convert::sidecars;
+use crate::convert::steps::divide::CrossingSteps;
 use crate::read::model::InputModel;
-use crate::records::steps::{Beginning, Origin};
+use crate::records::steps::{FlowSource, Origin};
 use crate::steps::adapt::{Selected, select};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
@@ -23,7 +24,7 @@ use tensorferry_sdk::{CatalogView, Context, Error, Loss, LossKind, Result, Tenso
 pub(crate) fn convert(
     context: &ConversionContext<'_>,
     models: Vec<InputModel<'_>>,
-    divided: &Divided<Each>,
+    divided: &CrossingSteps<RecordOf>,
 ) -> Result<Report> {
     let model = only(models)?;
     let (session, target) = (context.session, &context.target);
@@ -36,12 +37,12 @@ pub(crate) fn convert(
     notes.iter().for_each(|note| session.note(note));
     let logical = Logical::new(Stored::new(&model.input, &catalog, session, target.spill()));
     losses.extend(of_ties(&logical));
-    let (records, made): (u64, Box<dyn Beginning + '_>) = match divided.crossing {
-        Each::Row => {
+    let (records, made): (u64, Box<dyn FlowSource + '_>) = match divided.crossing {
+        RecordOf::Row => {
             let rows = EachRow::new(&logical, &kept)?;
             (rows.records(), Box::new(rows))
         }
-        Each::Tensor => {
+        RecordOf::Tensor => {
             let tensors = EachTensor::new(&logical)?;
             (tensors.records(), Box::new(tensors))
         }
@@ -52,7 +53,7 @@ pub(crate) fn convert(
     losses.extend(sidecars.names().map(|name| Loss::new(LossKind::Sidecar, name, why)));
     sidecars.notes().iter().for_each(|note| session.note(note));
     let input = RecordInput {
-        origin: Origin::Made(&*made),
+        origin: Origin::Other(&*made),
         records: Some(records),
         steps: &divided.records,
         format: &model.input.format,

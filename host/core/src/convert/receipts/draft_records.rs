@@ -7,8 +7,9 @@ use crate::convert::report::Report;
 use crate::formats::registry::RegisteredFormat;
 use crate::publish::stage::Stage;
 use crate::read::source::FileSource;
+use crate::receipt::rows::rows_digest;
 use crate::receipt::{ColumnRecord, Receipt, RecordsRecord, RowsRecord};
-use crate::records::digest::{FileRows, RowHasher, content, word};
+use crate::records::digest::{FileRows, RowHasher, word};
 use crate::records::schema_file::type_and_shape;
 use crate::tensors::stored::hex;
 use arrow_schema::{FieldRef, Schema};
@@ -80,7 +81,7 @@ fn records(
     RecordsRecord {
         from: format_record(context.registry, format),
         rows: found.iter().map(|of| of.rows).sum(),
-        content: hex(&content(digests)),
+        content: hex(&rows_digest(digests)),
         columns: schema.fields().iter().map(column).collect(),
         files: files.iter().zip(&found).map(of_file).collect(),
     }

@@ -1,4 +1,4 @@
-//! Replanting has the tree of non-tensor state follow what steps make of the tensors that it names.
+//! The tree of non-tensor state after a step: it follows what the step makes of the tensors that it names.
 //!
 //! A tensor's name is its path in the tree, keys joined with dots. So that a format which writes the tree
 //! writes the tensors under their new names:
@@ -20,29 +20,29 @@ use tensorferry_sdk::{Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Res
 
 /// What becomes of a tensor of the old catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate<'a> {
+pub enum Change<'a> {
     /// It is left out.
-    Gone,
+    Removed,
     /// It is there under its name, at this place.
-    Stays(TensorId),
+    Kept(TensorId),
     /// It is there under another name.
-    Moves(TensorId, &'a str),
+    Renamed(TensorId, &'a str),
 }
 
-/// The tree after a step: `fates` are those of the old tensors by their place, `names` the old names;
+/// The tree after a step: `changes` are those of the old tensors by their place, `names` the old names;
 /// `added` are the tensors that are new.
 ///
 /// # Errors
 /// Usage, where a tensor would take the key of other state; a limit on nodes.
-pub fn replant(
+pub fn follow(
     tree: &Tree,
-    fates: &[Fate<'_>],
+    changes: &[Change<'_>],
     names: &[&str],
     added: &[(TensorId, &str)],
     limits: &Limits,
 ) -> Result<(Tree, Vec<Loss>)> {
     let Some(root) = tree.root() else { return Ok((Tree::default(), Vec::new())) };
-    let mut old = Old::of(tree, root, fates, names);
+    let mut old = OldTree::of(tree, root, changes, names);
     if old.mapping(root).is_none() {
         let why =
             "it is no mapping, so that other names have no place in it: the tensors are a flat list now";
@@ -51,13 +51,13 @@ pub fn replant(
     }
     old.keep(root);
     let losses = old.losses();
-    Ok((old.plant(root, added, limits)?, losses))
+    Ok((old.build(root, added, limits)?, losses))
 }
 
 /// The old tree, and what is to be kept of it.
-struct Old<'a> {
+struct OldTree<'a> {
     tree: &'a Tree,
-    fates: &'a [Fate<'a>],
+    changes: &'a [Change<'a>],
     names: &'a [&'a str],
     /// The first path of each node that holds others and is reached.
     paths: HashMap<NodeId, String>,
@@ -70,17 +70,17 @@ struct Old<'a> {
     marks: Vec<bool>,
 }
 
-impl<'a> Old<'a> {
-    fn of(tree: &'a Tree, root: NodeId, fates: &'a [Fate<'a>], names: &'a [&'a str]) -> Self {
+impl<'a> OldTree<'a> {
+    fn of(tree: &'a Tree, root: NodeId, changes: &'a [Change<'a>], names: &'a [&'a str]) -> Self {
         let (below, broken) = (Vec::with_capacity(tree.len()), Vec::with_capacity(tree.len()));
         let (kept, marks) = (vec![false; tree.len()], vec![false; tree.len()]);
-        let mut old = Self { tree, fates, names, paths: HashMap::new(), below, broken, kept, marks };
+        let mut old = Self { tree, changes, names, paths: HashMap::new(), below, broken, kept, marks };
         for node in tree.nodes() {
             let own = u64::from(node.kind == NodeKind::TENSOR);
             let add = |sum: u64, child: &NodeId| sum.saturating_add(old.below[child.0 as usize]);
             let below = node.children.iter().fold(own, add);
             let broken = match node.kind {
-                NodeKind::TENSOR => !matches!(old.fate(node), Some(Fate::Stays(_))),
+                NodeKind::TENSOR => !matches!(old.change(node), Some(Change::Kept(_))),
                 NodeKind::MAP | NodeKind::LIST | NodeKind::TUPLE => false,
                 NodeKind::ATTRIBUTED => old.is_broken(node.children[0]),
                 _ => node.children.iter().any(|child| old.is_broken(*child)),
@@ -90,8 +90,8 @@ impl<'a> Old<'a> {
         }
         old.walk(root);
         for (tensor, value) in old.marked() {
-            let fate = fates.get(tensor.0 as usize);
-            old.broken[value.0 as usize] |= !matches!(fate, Some(Fate::Stays(_)));
+            let change = changes.get(tensor.0 as usize);
+            old.broken[value.0 as usize] |= !matches!(change, Some(Change::Kept(_)));
         }
         old
     }
@@ -117,8 +117,8 @@ impl<'a> Old<'a> {
         self.below[id.0 as usize] == 1
     }
 
-    fn fate(&self, node: &Node) -> Option<Fate<'a>> {
-        self.fates.get(node.as_tensor()?.0 as usize).copied()
+    fn change(&self, node: &Node) -> Option<Change<'a>> {
+        self.changes.get(node.as_tensor()?.0 as usize).copied()
     }
 
     /// The mapping that a node is, attributes looked through.
@@ -176,7 +176,7 @@ impl<'a> Old<'a> {
     }
 
     /// The values of a mapping or a list, and the keys by which they are found there.
-    fn values(&self, node: &'a Node) -> impl Iterator<Item = (Place, NodeId)> {
+    fn values(&self, node: &'a Node) -> impl Iterator<Item = (Slot, NodeId)> {
         let step = match node.kind {
             NodeKind::MAP => 2,
             NodeKind::LIST | NodeKind::TUPLE => 1,
@@ -185,26 +185,26 @@ impl<'a> Old<'a> {
         };
         let entries = node.children.chunks_exact(step).enumerate();
         entries.map(|(index, entry)| match *entry {
-            [key, value] => (Place::Key(key), value),
-            _ => (Place::Index(index), entry[0]),
+            [key, value] => (Slot::Key(key), value),
+            _ => (Slot::Index(index), entry[0]),
         })
     }
 
-    fn place(&self, path: &str, place: Place) -> String {
-        match place {
-            Place::Key(key) => join(path, &self.key(key)),
-            Place::Index(index) => join(path, &index.to_string()),
+    fn place(&self, path: &str, slot: Slot) -> String {
+        match slot {
+            Slot::Key(key) => join(path, &self.key(key)),
+            Slot::Index(index) => join(path, &index.to_string()),
         }
     }
 
     /// The key of a mapping's value after the step; `None` if it leaves.
-    fn new_key(&self, path: &str, key: NodeId, value: NodeId) -> Option<Key<'a>> {
-        let leaf = self.leaf(value, || self.place(path, Place::Key(key)));
-        match leaf.and_then(|leaf| self.fate(leaf)) {
+    fn new_key(&self, path: &str, key: NodeId, value: NodeId) -> Option<NewKey<'a>> {
+        let leaf = self.leaf(value, || self.place(path, Slot::Key(key)));
+        match leaf.and_then(|leaf| self.change(leaf)) {
             _ if self.is_broken(key) => None,
-            Some(Fate::Moves(_, name)) => name_below(name, path).map(Key::New),
+            Some(Change::Renamed(_, name)) => name_below(name, path).map(NewKey::New),
             _ if self.is_broken(value) => None,
-            _ => Some(Key::Old(key)),
+            _ => Some(NewKey::Old(key)),
         }
     }
 
@@ -223,8 +223,8 @@ impl<'a> Old<'a> {
                     let path = self.paths.get(&id).map_or("", String::as_str);
                     let keys = node.entries().map(|(key, value)| (self.new_key(path, key, value), value));
                     keys.flat_map(|(key, value)| match key {
-                        Some(Key::Old(key)) => [Some(key), Some(value)],
-                        Some(Key::New(_)) => [None, Some(value)],
+                        Some(NewKey::Old(key)) => [Some(key), Some(value)],
+                        Some(NewKey::New(_)) => [None, Some(value)],
                         None => [None, None],
                     })
                     .flatten()
@@ -267,38 +267,38 @@ impl<'a> Old<'a> {
     }
 
     /// The new tree.
-    fn plant(&self, root: NodeId, added: &[(TensorId, &'a str)], limits: &Limits) -> Result<Tree> {
+    fn build(&self, root: NodeId, added: &[(TensorId, &'a str)], limits: &Limits) -> Result<Tree> {
         let mut coming = self.coming(root, added);
         let mut tree = Tree::default();
         let mut at = vec![NodeId(0); self.tree.len()];
         let mut marks = HashMap::new();
         for id in self.ids().filter(|id| self.kept[id.0 as usize]) {
             let node = self.node(id);
-            let planted = match (node.kind, self.fate(node)) {
+            let new = match (node.kind, self.change(node)) {
                 (NodeKind::MAP, _) => {
                     let path = self.paths.get(&id).map_or("", String::as_str);
                     let mut entries = Vec::with_capacity(node.children.len() / 2);
                     for (key, value) in node.entries() {
                         let key = match self.new_key(path, key, value) {
-                            Some(Key::Old(key)) => at[key.0 as usize],
-                            Some(Key::New(key)) => tree.push(Node::text(key), limits)?,
+                            Some(NewKey::Old(key)) => at[key.0 as usize],
+                            Some(NewKey::New(key)) => tree.push(Node::text(key), limits)?,
                             None => continue,
                         };
                         entries.push((key, at[value.0 as usize]));
                     }
                     let coming = coming.remove(&id).unwrap_or_default();
-                    for (key, comer) in coming {
+                    for (key, arrival) in coming {
                         let key = tree.push(Node::text(key), limits)?;
-                        let value = match comer {
-                            Comer::Plain(tensor) => tree.push(Node::tensor(tensor), limits)?,
-                            Comer::Marked(mark) => self.plant_mark(mark, &mut marks, &mut tree, limits)?,
+                        let value = match arrival {
+                            Arrival::Plain(tensor) => tree.push(Node::tensor(tensor), limits)?,
+                            Arrival::Marked(mark) => self.add_mark(mark, &mut marks, &mut tree, limits)?,
                         };
                         entries.push((key, value));
                     }
                     check_keys(&tree, &entries, path)?;
                     Node::map(&node.class, &entries)
                 }
-                (_, Some(Fate::Stays(tensor) | Fate::Moves(tensor, _))) => Node::tensor(tensor),
+                (_, Some(Change::Kept(tensor) | Change::Renamed(tensor, _))) => Node::tensor(tensor),
                 _ => {
                     let mut node = node.clone();
                     let leaves_holes =
@@ -311,37 +311,37 @@ impl<'a> Old<'a> {
                     node
                 }
             };
-            at[id.0 as usize] = tree.push(planted, limits)?;
+            at[id.0 as usize] = tree.push(new, limits)?;
         }
         tree.set_root(at[root.0 as usize])?;
         Ok(tree)
     }
 
-    /// Plants a tensor with its marks in a mapping that may stand before them. `planted` are the nodes that
-    /// were planted so: marks that have parts in common cost these once.
-    fn plant_mark(
+    /// Adds a tensor with its marks, for a mapping that may stand before them. `done` are the nodes that were
+    /// added so: marks that have parts in common cost these once.
+    fn add_mark(
         &self,
         mark: NodeId,
-        planted: &mut HashMap<NodeId, NodeId>,
+        done: &mut HashMap<NodeId, NodeId>,
         tree: &mut Tree,
         limits: &Limits,
     ) -> Result<NodeId> {
         let (mut open, mut parts) = (vec![mark], BTreeSet::new());
         while let Some(id) = open.pop() {
-            if !planted.contains_key(&id) && parts.insert(id.0) {
+            if !done.contains_key(&id) && parts.insert(id.0) {
                 open.extend_from_slice(&self.node(id).children);
             }
         }
         // Children stand before their parents.
         for id in parts.into_iter().map(NodeId) {
-            let mut node = match self.fate(self.node(id)) {
-                Some(Fate::Stays(tensor) | Fate::Moves(tensor, _)) => Node::tensor(tensor),
+            let mut node = match self.change(self.node(id)) {
+                Some(Change::Kept(tensor) | Change::Renamed(tensor, _)) => Node::tensor(tensor),
                 _ => self.node(id).clone(),
             };
-            node.children.iter_mut().for_each(|child| *child = planted[&*child]);
-            planted.insert(id, tree.push(node, limits)?);
+            node.children.iter_mut().for_each(|child| *child = done[&*child]);
+            done.insert(id, tree.push(node, limits)?);
         }
-        Ok(planted[&mark])
+        Ok(done[&mark])
     }
 
     /// The tensors that are marked, each with the value that it is of its mapping or list.
@@ -362,61 +362,66 @@ impl<'a> Old<'a> {
 
     /// The tensors that come into each mapping: those that are new, and those that the old tree names and
     /// whose place in it is not kept.
-    fn coming(&self, root: NodeId, added: &[(TensorId, &'a str)]) -> HashMap<NodeId, Vec<(&'a str, Comer)>> {
+    fn coming(
+        &self,
+        root: NodeId,
+        added: &[(TensorId, &'a str)],
+    ) -> HashMap<NodeId, Vec<(&'a str, Arrival)>> {
         let marked = self.marked();
         let mut mappings: HashMap<&str, NodeId> = HashMap::new();
         let mut has_place: HashSet<TensorId> = HashSet::new();
-        let mut homeless: Vec<TensorId> = Vec::new();
+        let mut without_place: Vec<TensorId> = Vec::new();
         for id in self.ids() {
             let (node, is_kept) = (self.node(id), self.kept[id.0 as usize]);
             match node.as_tensor() {
                 Some(tensor) if is_kept => drop(has_place.insert(tensor)),
-                Some(tensor) => homeless.push(tensor),
+                Some(tensor) => without_place.push(tensor),
                 None if is_kept && node.kind == NodeKind::MAP => {
                     mappings.entry(self.paths.get(&id).map_or("", String::as_str)).or_insert(id);
                 }
                 None => {}
             }
         }
-        let mut coming: HashMap<NodeId, Vec<(&'a str, Comer)>> = HashMap::new();
-        let mut send = |name: &'a str, comer: Comer| {
+        let mut coming: HashMap<NodeId, Vec<(&'a str, Arrival)>> = HashMap::new();
+        let mut put = |name: &'a str, arrival: Arrival| {
             // From the longest path to the shortest.
             let ends = name.rmatch_indices('.').map(|(end, _)| (&name[..end], &name[end + 1..]));
             let found = ends.filter_map(|(path, key)| Some((*mappings.get(path)?, key))).next();
             let (mapping, key) = found.or_else(|| Some((self.mapping(root)?, name))).unwrap_or((root, name));
-            coming.entry(mapping).or_default().push((key, comer));
+            coming.entry(mapping).or_default().push((key, arrival));
         };
-        for tensor in homeless {
+        for tensor in without_place {
             if !has_place.insert(tensor) {
                 continue;
             }
-            let comer = |place| marked.get(&tensor).map_or(Comer::Plain(place), |mark| Comer::Marked(*mark));
-            match self.fates.get(tensor.0 as usize) {
-                Some(&Fate::Stays(place)) => send(self.names[tensor.0 as usize], comer(place)),
-                Some(&Fate::Moves(place, name)) => send(name, comer(place)),
+            let arrival =
+                |place| marked.get(&tensor).map_or(Arrival::Plain(place), |mark| Arrival::Marked(*mark));
+            match self.changes.get(tensor.0 as usize) {
+                Some(&Change::Kept(place)) => put(self.names[tensor.0 as usize], arrival(place)),
+                Some(&Change::Renamed(place, name)) => put(name, arrival(place)),
                 _ => {}
             }
         }
-        added.iter().for_each(|&(tensor, name)| send(name, Comer::Plain(tensor)));
+        added.iter().for_each(|&(tensor, name)| put(name, Arrival::Plain(tensor)));
         coming
     }
 }
 
-/// What comes into a mapping: a tensor, as its place in the new catalog, or the old node that marks it.
-enum Comer {
+/// What is added to a mapping: a tensor, as its place in the new catalog, or the old node that marks it.
+enum Arrival {
     Plain(TensorId),
     Marked(NodeId),
 }
 
 /// Where a value is found in the mapping or the list that it is in.
 #[derive(Clone, Copy)]
-enum Place {
+enum Slot {
     Key(NodeId),
     Index(usize),
 }
 
 /// The key of a mapping's value after a step.
-enum Key<'a> {
+enum NewKey<'a> {
     Old(NodeId),
     New(&'a str),
 }

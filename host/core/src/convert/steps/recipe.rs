@@ -17,18 +17,15 @@
 //!
 //! Steps are texts or tables, as [`Spec`] has them, and may be other recipes. `{{NAME}}` in an argument or a
 //! value is a parameter, given as a key of the recipe (`strip-prefix,prefix=net.`); `{{re:NAME}}` is one as an
-//! expression that matches it. A parameter without a default must be given. `inverse` is a recipe that goes
-//! the other way, with those parameters that it has too. Recipes in `recipes/` come with the program; `@PATH`
-//! is a file of the user's.
+//! expression that matches it. A parameter without a default must be given. `inverse` names a recipe that goes
+//! the other way. Recipes in `recipes/` come with the program; `@PATH` is a file of the user's.
 
-use super::spec::{Field, Spec};
-use super::{Step, make_within};
 use crate::context::suggest::or_which;
+use crate::steps::spec::{Field, Spec};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
 /// The recipes that come with the program, by name.
@@ -45,10 +42,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 /// A user's file may be this long.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Recipes may name recipes so deep.
-const MOST_NESTED: usize = 8;
-
-/// A recipe, read.
+/// A list of steps under one name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
@@ -74,15 +68,6 @@ pub struct Parameter {
     pub default: Option<String>,
     /// One line.
     pub help: String,
-}
-
-/// The recipe that a step is of.
-#[derive(Debug)]
-pub struct Of {
-    /// How it was written.
-    pub spec: Spec,
-    /// What goes the other way, if the recipe says so.
-    pub inverse: Option<Spec>,
 }
 
 /// The names of the recipes that come with the program.
@@ -131,37 +116,21 @@ fn parse(text: &str) -> Result<Recipe> {
     })
 }
 
-/// The steps of a recipe; `None` if there is none of this name.
+/// The steps of a recipe, with its parameters filled in; `None` if there is none of this name.
 ///
 /// # Errors
-/// Usage: a parameter that is unknown or missing, a step of a file that is none.
-pub fn make(spec: &Spec, depth: usize) -> Result<Option<Vec<Step>>> {
+/// Usage: a file that is no recipe, a parameter that is unknown or missing.
+pub fn steps(spec: &Spec) -> Result<Option<Vec<Spec>>> {
     let Some(recipe) = find(&spec.name)? else { return Ok(None) };
-    if depth >= MOST_NESTED {
-        return Err(Error::usage(format!("recipes name each other more than {MOST_NESTED} deep")));
-    }
     if let Some(argument) = &spec.argument {
         return Err(argument.error("a recipe takes nothing after a colon; its parameters are KEY=VALUE"));
     }
     let parameters = recipe.fill(spec)?;
-    let inverse = recipe.inverse.as_ref().map(|name| inverse(name, spec)).transpose()?;
-    let of = Arc::new(Of { spec: spec.clone(), inverse });
-    let mut steps = Vec::new();
-    for (number, step) in (1..).zip(&recipe.steps) {
-        let made = substitute(step, &parameters).and_then(|step| make_within(&step, depth + 1));
-        let made = made.map_err(|error| error.context(format!("step {number} of {} ({step})", spec.name)))?;
-        steps.extend(made.into_iter().map(|step| Step { of: Some(of.clone()), ..step }));
-    }
-    Ok(Some(steps))
-}
-
-/// The inverse recipe, with the parameters that it has too.
-fn inverse(name: &str, spec: &Spec) -> Result<Spec> {
-    let recipe = find(name)?
-        .ok_or_else(|| Error::usage(format!("there is no recipe {name:?}, which inverse= names")))?;
-    let mut options = spec.options.clone();
-    options.retain(|(key, _)| recipe.parameters.contains_key(key));
-    Ok(Spec { name: name.to_owned(), argument: None, options })
+    let fill = |(number, step): (usize, &Spec)| {
+        let filled = substitute(step, &parameters);
+        filled.map_err(|error| error.context(format!("step {number} of {} ({step})", spec.name)))
+    };
+    (1..).zip(&recipe.steps).map(fill).collect::<Result<_>>().map(Some)
 }
 
 impl Recipe {

@@ -1,7 +1,7 @@
-//! An answer is what the user asked for: names, in DeepSpeed's order, and where their elements lie.
+//! The tensors that the user asked for: their names, in DeepSpeed's order, and where their elements lie.
 
-use crate::optimizer_states::Kept;
-use crate::spread::Run;
+use crate::optimizer_states::OptimizerValue;
+use crate::split_vector::Run;
 use std::rc::Rc;
 use tensorferry_sdk::{Dtype, Loss, LossKind};
 use tensorferry_torch_file::Location;
@@ -12,7 +12,7 @@ pub(crate) enum Elements {
     /// In one file.
     View(Location),
     /// In pieces of flat vectors, row-major.
-    Spread { dtype: Dtype, shape: Vec<u64>, runs: Vec<Run> },
+    Split { dtype: Dtype, shape: Vec<u64>, runs: Vec<Run> },
     /// In one file, for many parameters: each has it as its own, so that they do not count as tied.
     Shared(Location),
     /// Here: a number of Python's.
@@ -21,23 +21,23 @@ pub(crate) enum Elements {
 
 /// The tensors, and what they do not say.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct SelectedTensors {
     /// Tied names share their elements.
     pub(crate) tensors: Vec<(String, Rc<Elements>)>,
     pub(crate) losses: Vec<Loss>,
 }
 
-impl Answer {
+impl SelectedTensors {
     pub(crate) fn add(&mut self, name: &str, elements: Elements) {
         self.tensors.push((name.to_owned(), Rc::new(elements)));
     }
 
     /// Adds what an optimizer keeps for all parameters of a group.
-    pub(crate) fn add_kept(&mut self, name: &str, kept: &Kept) {
+    pub(crate) fn add_kept(&mut self, name: &str, kept: &OptimizerValue) {
         match kept {
-            Kept::Tensor(location) => self.add(name, Elements::Shared(location.clone())),
-            Kept::Number(dtype, bytes) => self.add(name, Elements::Number(*dtype, *bytes)),
-            Kept::Other => self.lose(LossKind::State, name, "neither a tensor nor a number"),
+            OptimizerValue::Tensor(location) => self.add(name, Elements::Shared(location.clone())),
+            OptimizerValue::Number(dtype, bytes) => self.add(name, Elements::Number(*dtype, *bytes)),
+            OptimizerValue::Other => self.lose(LossKind::State, name, "neither a tensor nor a number"),
         }
     }
 

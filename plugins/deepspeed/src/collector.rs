@@ -1,5 +1,5 @@
-//! What is found in the rank files, before it is known what of it the answer needs: each tensor's
-//! place. The files' pickles are dropped as soon as they are read, so that the ranks may be many.
+//! Collects each tensor's place from the rank files, before it is known which of them are asked for. The files'
+//! pickles are dropped as soon as they are read, so that the ranks may be many.
 
 use std::collections::BTreeSet;
 use tensorferry_sdk::{Catalog, CatalogBuilder, Context, Error, Limits, Result, Source};
@@ -14,7 +14,7 @@ const MOST_DIMENSIONS: usize = 64;
 const STAGE: &str = "deepspeed.runtime.zero.config.ZeroStageEnum";
 
 /// Collects from all files of a checkpoint.
-pub(crate) struct Found<'s> {
+pub(crate) struct Collector<'s> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
     pub(crate) budget: Budget,
@@ -27,7 +27,7 @@ pub(crate) struct Found<'s> {
     catalog: CatalogBuilder<'s>,
 }
 
-impl<'s> Found<'s> {
+impl<'s> Collector<'s> {
     pub(crate) fn new(source: &'s dyn Source, context: &'s dyn Context) -> Self {
         let limits: &'s Limits = context.limits();
         Self {

@@ -1,14 +1,13 @@
 //! `take`, `skip` and `shard` let some rows through by their number.
 
-use super::{RecordStep, Upstream};
+use super::{RecordAction, RecordStep, Upstream};
 use crate::records::flow::Flow;
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Count, Key, Kind};
+use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-pub(super) static TAKE: Kind = Kind {
+pub(super) static TAKE: Signature = Signature {
     name: "take",
     summary: "the first N records",
     details: "",
@@ -16,10 +15,9 @@ pub(super) static TAKE: Kind = Kind {
     keys: &[],
     selects: false,
     examples: &["take:1000"],
-    make: |given| Ok(Action::Record(Box::new(Take { rows: given.required_argument()?.number()? }))),
 };
 
-pub(super) static SKIP: Kind = Kind {
+pub(super) static SKIP: Signature = Signature {
     name: "skip",
     summary: "all but the first N records",
     details: "",
@@ -27,26 +25,34 @@ pub(super) static SKIP: Kind = Kind {
     keys: &[],
     selects: false,
     examples: &["skip:1000"],
-    make: |given| Ok(Action::Record(Box::new(Skip { rows: given.required_argument()?.number()? }))),
 };
 
-pub(super) static SHARD: Kind = Kind {
+pub(super) static SHARD: Signature = Signature {
     name: "shard",
     summary: "every N-th record, from record I on",
     details: "The N shards of one input are all of it, and none has a record of another.",
     argument: Argument::Required("N", "how many shards there are"),
-    keys: &[Key { name: "index", value: "I", count: Count::One, help: "which of them, from 0" }],
+    keys: &[Key::one("index", "I", "which of them, from 0")],
     selects: false,
     examples: &["shard:8,index=0"],
-    make: |given| {
-        let field = given.required_argument()?;
-        let (of, index): (u64, u64) = (field.number()?, given.required("index")?.number()?);
-        if of == 0 || index >= of {
-            return Err(field.error(format!("expected an index below {of}, found {index}")));
-        }
-        Ok(Action::Record(Box::new(Shard { of, index })))
-    },
 };
+
+pub(super) fn take(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    Ok(Box::new(Take { rows: spec.required_argument()?.number()? }))
+}
+
+pub(super) fn skip(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    Ok(Box::new(Skip { rows: spec.required_argument()?.number()? }))
+}
+
+pub(super) fn shard(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let field = spec.required_argument()?;
+    let (of, index): (u64, u64) = (field.number()?, spec.required("index")?.number()?);
+    if of == 0 || index >= of {
+        return Err(field.error(format!("expected an index below {of}, found {index}")));
+    }
+    Ok(Box::new(Shard { of, index }))
+}
 
 #[derive(Debug)]
 struct Take {
@@ -100,10 +106,6 @@ impl Flow for Window<'_> {
         self.flow.schema()
     }
 
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.flow.begin_epoch(epoch);
-    }
-
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         while self.take > 0 {
             let Some(batch) = self.flow.next()? else { break };
@@ -153,10 +155,6 @@ struct Sharded<'a> {
 impl Flow for Sharded<'_> {
     fn schema(&self) -> SchemaRef {
         self.flow.schema()
-    }
-
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.flow.begin_epoch(epoch);
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {

@@ -1,5 +1,5 @@
-//! A spread vector lies in runs, each of elements side by side in one storage; a tensor that is a
-//! range of it is made of blocks, a few for each run.
+//! A flat vector whose elements lie in several runs, each side by side in one storage. A tensor that is a range
+//! of it is made of blocks, a few for each run.
 
 use std::cmp::min;
 use tensorferry_sdk::{Error, Region, Result, StorageId};
@@ -17,7 +17,7 @@ pub(crate) struct Run {
 
 /// Runs that are one vector.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Spread {
+pub(crate) struct SplitVector {
     /// Bytes of an element.
     width: u64,
     runs: Vec<Run>,
@@ -26,7 +26,7 @@ pub(crate) struct Spread {
     len: u64,
 }
 
-impl Spread {
+impl SplitVector {
     /// A vector without elements, each of which would have `width` bytes.
     pub(crate) fn new(width: u32) -> Self {
         Self { width: width.into(), runs: Vec::new(), starts: Vec::new(), len: 0 }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_range_takes_the_runs_that_it_touches() {
-        let mut spread = Spread::new(4);
+        let mut spread = SplitVector::new(4);
         for (storage, len) in [(0, 5), (1, 0), (2, 3)] {
             spread.push(&vector(storage, len), len).unwrap();
         }
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(spread.range(8, 0).unwrap(), []);
         assert!(spread.range(8, 1).is_none() && spread.range(u64::MAX, 2).is_none());
         assert!(spread.push(&vector(3, 2), 3).is_err());
-        assert_eq!(Spread::new(4).range(0, 0).unwrap(), []);
+        assert_eq!(SplitVector::new(4).range(0, 0).unwrap(), []);
     }
 
     #[test]
