@@ -71,7 +71,7 @@ pub fn convert(
     let writes_records = holds_records(&context.target.format.description);
     match format {
         Ok(format) if holds_records(&format.description) && writes_records => {
-            records::convert(&context, format, &steps::on_records(steps)?)
+            records::convert(&context, format, steps)
         }
         Ok(format) if holds_records(&format.description) => {
             let divided = steps::divide::to_tensors(steps)?;

@@ -5,10 +5,9 @@ use crate::convert::record_input::RecordInput;
 use crate::convert::record_output::write_records;
 use crate::convert::report::Report;
 use crate::convert::sides::check_sides;
+use crate::convert::steps::{AnyStep, on_records};
 use crate::formats::registry::RegisteredFormat;
 use crate::records::rows;
-use crate::records::steps::RecordAction;
-use crate::steps::Step;
 use tensorferry_sdk::Result;
 
 /// Converts the records of the input, read as this format.
@@ -18,10 +17,11 @@ use tensorferry_sdk::Result;
 pub(crate) fn convert(
     context: &ConversionContext<'_>,
     format: &RegisteredFormat,
-    steps: &[Step<RecordAction>],
+    steps: Vec<AnyStep>,
 ) -> Result<Report> {
     let (request, session) = (context.request, context.session);
     check_sides(request, &format.description, &context.target.format.description)?;
+    let steps = on_records(steps)?;
     let given = &request.input.options;
     let group = request.input.file_group.as_ref();
     let options = group.map_or_else(|| given.clone(), |group| group.reader_options(format, given));
@@ -29,7 +29,7 @@ pub(crate) fn convert(
         let reading = context.reading(purpose);
         let rows = rows::open(&context.source, format, &options, &reading)?;
         let bytes = rows.set.splits().iter().map(|split| split.bytes).sum();
-        let report = write_records(context, &reading, &RecordInput::of_rows(&rows, steps, session), bytes)?;
+        let report = write_records(context, &reading, &RecordInput::of_rows(&rows, &steps, session), bytes)?;
         rows.close()?;
         Ok(report)
     };
