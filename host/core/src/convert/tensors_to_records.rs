@@ -1,9 +1,9 @@
 //! A conversion of tensors to records: models that have been read become a flow, and that is written.
 
-use crate::bridge::columns::{Columns, KEY};
+use crate::bridge::column_metadata::{ColumnsMetadata, KEY};
 use crate::bridge::crossing::RecordOf;
-use crate::bridge::each::EachTensor;
-use crate::bridge::rows::EachRow;
+use crate::bridge::row_records::RowRecords;
+use crate::bridge::tensor_records::TensorRecords;
 use crate::context::session::Session;
 use crate::convert::Request;
 use crate::convert::models::Model;
@@ -64,7 +64,7 @@ pub fn convert(
     let description = &target.format.description;
     let Selected { catalog, losses: mut lost, notes } =
         select(&model.input.catalog, &request.part, &divided.tensors, description)?;
-    let kept = catalog.metadata().get(KEY).map(|text| Columns::parse(text)).unwrap_or_default();
+    let kept = catalog.metadata().get(KEY).map(|text| ColumnsMetadata::parse(text)).unwrap_or_default();
     // It is what the columns are made by.
     lost.retain(|loss| !(loss.kind == LossKind::Metadata && loss.what == KEY));
     notes.iter().for_each(|note| session.note(note));
@@ -73,11 +73,11 @@ pub fn convert(
     lost.extend(of_ties(&logical));
     let (records, flow): (u64, Box<dyn FlowSource + '_>) = match divided.crossing {
         RecordOf::Row => {
-            let rows = EachRow::new(&logical, &kept)?;
+            let rows = RowRecords::new(&logical, &kept)?;
             (rows.records(), Box::new(rows))
         }
         RecordOf::Tensor => {
-            let tensors = EachTensor::new(&logical)?;
+            let tensors = TensorRecords::new(&logical)?;
             (tensors.records(), Box::new(tensors))
         }
     };
@@ -88,8 +88,7 @@ pub fn convert(
     lost.extend(sidecars.names().map(|name| Loss::new(LossKind::Sidecar, name, why)));
     sidecars.notes().iter().for_each(|note| session.note(note));
     let bytes = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
-    let through =
-        TensorRecords { model: &model, flow: &*flow, records, steps: &divided.records, lost, session };
+    let through = TensorFlow { model: &model, flow: &*flow, records, steps: &divided.records, lost, session };
     let recovered = RefCell::default();
     let destined =
         Destined { target, request, registry, context: &model.context, session, recovered: &recovered };
@@ -113,7 +112,7 @@ fn of_ties(logical: &Logical<'_>) -> Vec<Loss> {
 }
 
 /// What tensors have become, through steps on records.
-struct TensorRecords<'a> {
+struct TensorFlow<'a> {
     model: &'a Model<'a>,
     flow: &'a dyn FlowSource,
     records: u64,
@@ -122,7 +121,7 @@ struct TensorRecords<'a> {
     session: &'a Session,
 }
 
-impl Flows for TensorRecords<'_> {
+impl Flows for TensorFlow<'_> {
     fn flow(&self, body: &mut dyn FnMut(&mut dyn Flow) -> Result<()>) -> Result<()> {
         std::thread::scope(|scope| {
             body(&mut *steps::make(scope, Origin::Other(self.flow), self.steps, self.session)?)
