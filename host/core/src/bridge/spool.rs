@@ -218,7 +218,7 @@ mod tests {
         let spools = Spools::new(&spill, 1500, &Session::new(1, 1 << 20));
         let mut open: Vec<Spool<'_>> = (0..1500).map(|_| spools.open()).collect();
         // Some stay in their buffers, some end within one, some are as long as several.
-        let bytes = |spool: usize, round: usize| vec![(7 * spool + round) as u8; spool * 3 % 5000];
+        let bytes = |spool: usize, round: usize| vec![(7 * spool + round).to_le_bytes()[0]; spool * 3 % 5000];
         for round in 0..5 {
             for (number, spool) in open.iter_mut().enumerate() {
                 spool.push(&bytes(number, round)).unwrap();
