@@ -1,9 +1,9 @@
 //! A conversion of tensors to records: models that have been read become records, and these are written.
 
-use crate::bridge::columns::{Columns, KEY};
+use crate::bridge::column_metadata::{ColumnsMetadata, KEY};
 use crate::bridge::crossing::RecordOf;
-use crate::bridge::each::EachTensor;
-use crate::bridge::rows::EachRow;
+use crate::bridge::row_records::RowRecords;
+use crate::bridge::tensor_records::TensorRecords;
 use crate::convert::context::ConversionContext;
 use crate::convert::record_input::RecordInput;
 use crate::convert::record_output::write_records;
@@ -31,7 +31,7 @@ pub(crate) fn convert(
     let part = &context.request.input.part;
     let Selected { catalog, mut losses, notes } =
         select(&model.input.catalog, part, &divided.tensors, &target.format.description)?;
-    let kept = catalog.metadata().get(KEY).map(|text| Columns::parse(text)).unwrap_or_default();
+    let kept = catalog.metadata().get(KEY).map(|text| ColumnsMetadata::parse(text)).unwrap_or_default();
     // It is what the columns are made by.
     losses.retain(|loss| !(loss.kind == LossKind::Metadata && loss.what == KEY));
     notes.iter().for_each(|note| session.note(note));
@@ -39,11 +39,11 @@ pub(crate) fn convert(
     losses.extend(of_ties(&logical));
     let (records, made): (u64, Box<dyn FlowSource + '_>) = match divided.crossing {
         RecordOf::Row => {
-            let rows = EachRow::new(&logical, &kept)?;
+            let rows = RowRecords::new(&logical, &kept)?;
             (rows.records(), Box::new(rows))
         }
         RecordOf::Tensor => {
-            let tensors = EachTensor::new(&logical)?;
+            let tensors = TensorRecords::new(&logical)?;
             (tensors.records(), Box::new(tensors))
         }
     };

@@ -88,7 +88,7 @@ pub(super) fn leaf_type(data_type: &DataType) -> &DataType {
 }
 
 /// Whether a type is text or bytes, of any length.
-pub(super) fn is_text(data_type: &DataType) -> bool {
+pub(crate) fn is_text(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     matches!(data_type, Binary | LargeBinary | BinaryView | Utf8 | LargeUtf8 | Utf8View)
 }

@@ -84,7 +84,7 @@ impl Template {
             match piece {
                 TemplatePart::Text(literal) => text.push_str(literal),
                 TemplatePart::Group(group) => {
-                    text.push_str(captures.get(*group).map_or("", |found| found.as_str()))
+                    text.push_str(captures.get(*group).map_or("", |found| found.as_str()));
                 }
                 TemplatePart::Index => text.push_str(&number.to_string()),
             }

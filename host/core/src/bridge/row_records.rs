@@ -1,15 +1,14 @@
 //! A record for each row of the leading dimension, which all tensors share.
 
-use super::columns::Columns;
-use super::names;
-use super::reading::Reading;
-use super::row_column::{List, RowColumn};
-use super::row_values::{Cursor, are_utf8, offsets};
+use super::column_metadata::ColumnsMetadata;
+use super::column_names::{self, ColumnTensors};
+use super::row_column::RowColumn;
+use super::row_values::{Cursor, are_utf8};
+use super::tensor_windows::TensorWindows;
 use crate::records::flow::{BATCH_BYTES, BATCH_ROWS, Flow};
 use crate::records::steps::FlowSource;
 use crate::tensors::logical::Logical;
-use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, RecordBatch};
-use arrow_buffer::OffsetBuffer;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema, SchemaRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,41 +21,43 @@ const MOST_EMPTY_LISTS: u64 = 256;
 const MOST_EMPTY_ROWS: u64 = 1 << 20;
 
 /// Tensors whose rows are records.
-pub(crate) struct EachRow<'a> {
-    reading: Reading<'a>,
+pub(crate) struct RowRecords<'a> {
+    windows: TensorWindows<'a>,
     columns: Vec<RowColumn>,
     schema: SchemaRef,
     rows: u64,
 }
 
-impl<'a> EachRow<'a> {
+impl<'a> RowRecords<'a> {
     /// The tensors of a catalog. `kept`: what is known of the columns that they were.
     ///
     /// # Errors
     /// Usage, where they do not share their leading dimension; unsupported, for a dtype that no column has;
     /// malformed, for splits that are none.
-    pub(crate) fn new(logical: &'a Logical<'a>, kept: &Columns) -> Result<Self> {
+    pub(crate) fn new(logical: &'a Logical<'a>, kept: &ColumnsMetadata) -> Result<Self> {
         let tensors = logical.catalog().tensors();
-        let mut found = names::columns(tensors)?;
+        let mut found = column_names::columns(tensors)?;
         let rows = check_rows(&found, tensors)?;
         check_empty(&found, tensors, rows)?;
         let by_name = kept.by_name();
-        let known = |column: &names::Column| by_name.get(column.name.as_str()).copied();
+        let known = |column: &ColumnTensors| by_name.get(column.name.as_str()).copied();
         found.sort_by_key(|column| known(column).map_or(usize::MAX, |(place, _)| place));
-        let mut reading = Reading::new(logical);
+        let mut windows = TensorWindows::new(logical);
         let mut columns = Vec::with_capacity(found.len());
         for column in &found {
             let known = known(column).map(|(_, known)| known);
             let is_text = tensors[column.values].dtype == Dtype::STR;
-            let is_utf8 = is_text && known.is_none() && are_utf8(column.values, &reading)?;
+            let is_utf8 = is_text && known.is_none() && are_utf8(column.values, &windows)?;
             let column = RowColumn::new(column, tensors, known, is_utf8)?;
-            reading.hold(&column)?;
+            windows.hold(&column.tensors())?;
             columns.push(column);
         }
-        columns.iter().try_for_each(|column| reading.check_splits(column))?;
+        for (splits, inner) in columns.iter().flat_map(RowColumn::splits) {
+            windows.check_splits(splits, inner)?;
+        }
         let fields: Vec<Field> = columns.iter().map(|column| column.field.clone()).collect();
         let metadata: arrow_schema::Metadata = kept.metadata.clone().into();
-        Ok(Self { reading, columns, schema: Arc::new(Schema::new_with_metadata(fields, metadata)), rows })
+        Ok(Self { windows, columns, schema: Arc::new(Schema::new_with_metadata(fields, metadata)), rows })
     }
 
     /// How many records there are.
@@ -68,7 +69,7 @@ impl<'a> EachRow<'a> {
     fn batch(&self, begin: u64) -> Result<u64> {
         let bytes = |rows: u64| -> Result<u64> {
             let of = |column: &RowColumn| -> Result<u64> {
-                let before = |row| column.bytes_before(row, &self.reading);
+                let before = |row| column.bytes_before(row, &self.windows);
                 Ok(before(begin + rows)?.saturating_sub(before(begin)?))
             };
             self.columns.iter().map(of).try_fold(0_u64, |sum, bytes| Ok(sum.saturating_add(bytes?)))
@@ -78,7 +79,7 @@ impl<'a> EachRow<'a> {
             let middle = fits.midpoint(too_many);
             if bytes(middle)? <= BATCH_BYTES { fits = middle } else { too_many = middle }
         }
-        let most = self.reading.most_held();
+        let most = self.windows.most_held();
         match bytes(fits)? {
             held if held > most => Err(Error::limit(
                 "a row of all tensors is held in memory: raise --memory, or take records:tensor",
@@ -91,7 +92,7 @@ impl<'a> EachRow<'a> {
     }
 }
 
-fn check_rows(found: &[names::Column], tensors: &[Tensor]) -> Result<u64> {
+fn check_rows(found: &[ColumnTensors], tensors: &[Tensor]) -> Result<u64> {
     let mut sizes: BTreeMap<Option<u64>, Vec<&str>> = BTreeMap::new();
     for column in found {
         sizes.entry(column.rows).or_default().push(&tensors[column.values].name);
@@ -118,7 +119,7 @@ fn check_rows(found: &[names::Column], tensors: &[Tensor]) -> Result<u64> {
 }
 
 /// Shapes without elements cost a file nothing, whatever they claim; rows and lists of them do not.
-fn check_empty(found: &[names::Column], tensors: &[Tensor], rows: u64) -> Result<()> {
+fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result<()> {
     let mut has_values = false;
     for column in found {
         let tensor = &tensors[column.values];
@@ -140,92 +141,37 @@ fn check_empty(found: &[names::Column], tensors: &[Tensor], rows: u64) -> Result
     Err(Error::unsupported("rows without any value: records:tensor carries them").found(rows))
 }
 
-impl FlowSource for EachRow<'_> {
+impl FlowSource for RowRecords<'_> {
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
-        Ok(Box::new(Rows { of: self, next: 0, cursors: vec![Cursor::default(); self.columns.len()] }))
+        Ok(Box::new(RowFlow { of: self, next: 0, cursors: vec![Cursor::default(); self.columns.len()] }))
     }
 }
 
-struct Rows<'a> {
-    of: &'a EachRow<'a>,
+struct RowFlow<'a> {
+    of: &'a RowRecords<'a>,
     next: u64,
     cursors: Vec<Cursor>,
 }
 
-impl Flow for Rows<'_> {
+impl Flow for RowFlow<'_> {
     fn schema(&self) -> SchemaRef {
         self.of.schema.clone()
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let EachRow { reading, columns, schema, rows } = self.of;
+        let RowRecords { windows, columns, schema, rows } = self.of;
         if self.next >= *rows {
             return Ok(None);
         }
-        reading.check_cancelled()?;
+        windows.check_cancelled()?;
         let end = self.next + self.of.batch(self.next)?;
         let read = |(column, cursor): (&RowColumn, &mut Cursor)| {
-            let read = column.read(0, self.next, end, cursor, reading);
+            let read = column.read(0, self.next, end, cursor, windows);
             read.map_err(|error| error.column(column.field.name()))
         };
         let arrays = columns.iter().zip(&mut self.cursors).map(read).collect::<Result<Vec<ArrayRef>>>()?;
         self.next = end;
         let batch = RecordBatch::try_new(schema.clone(), arrays);
         batch.map(Some).map_err(|error| Error::unsupported(format!("rows that do not fit together: {error}")))
-    }
-}
-
-impl RowColumn {
-    /// How many bytes of values lie before a row, about.
-    fn bytes_before(&self, row: u64, reading: &Reading<'_>) -> Result<u64> {
-        let mut at = row;
-        for list in &self.lists {
-            at = match list {
-                List::Ragged { splits, inner, .. } => reading.split(*splits, at, *inner)?,
-                List::Dimension { len, .. } => at.saturating_mul(*len),
-            };
-        }
-        self.values.bytes_before(at, reading)
-    }
-
-    /// What lies in the lists from `depth` on, from `begin` to `end`.
-    fn read(
-        &self,
-        depth: usize,
-        begin: u64,
-        end: u64,
-        cursor: &mut Cursor,
-        reading: &Reading<'_>,
-    ) -> Result<ArrayRef> {
-        let Some(list) = self.lists.get(depth) else {
-            return self.values.read(begin, end, cursor, reading);
-        };
-        let nulls = |valid: &Option<usize>| valid.map(|valid| reading.nulls(valid, begin, end)).transpose();
-        let item = |inner: &ArrayRef| Arc::new(Field::new_list_field(inner.data_type().clone(), true));
-        let wrong = |error: arrow_schema::ArrowError| Error::unsupported(error.to_string());
-        Ok(match list {
-            List::Ragged { splits, inner, valid } => {
-                let ends = reading.splits(*splits, begin, end, *inner)?;
-                let (first, last) = (ends[0], ends[ends.len() - 1]);
-                let values = self.read(depth + 1, first, last, cursor, reading)?;
-                let made =
-                    ListArray::try_new(item(&values), offsets(&ends)?, values, nulls(valid)?.flatten());
-                Arc::new(made.map_err(wrong)?)
-            }
-            List::Dimension { len, is_fixed, valid } => {
-                let values = self.read(depth + 1, begin * len, end * len, cursor, reading)?;
-                let count = usize::try_from(end - begin).unwrap_or(usize::MAX);
-                let nulls = nulls(valid)?.flatten();
-                if *is_fixed {
-                    let size = i32::try_from(*len).unwrap_or(i32::MAX);
-                    Arc::new(FixedSizeListArray::try_new(item(&values), size, values, nulls).map_err(wrong)?)
-                } else {
-                    let len = usize::try_from(*len).unwrap_or(usize::MAX);
-                    let offsets = OffsetBuffer::try_from_repeated_length(len, count)
-                        .map_err(|_| Error::limit("one batch has more than 2^31 values in its lists"))?;
-                    Arc::new(ListArray::try_new(item(&values), offsets, values, nulls).map_err(wrong)?)
-                }
-            }
-        })
     }
 }

@@ -1,60 +1,50 @@
-//! A column on its way into spools: its values in one, where its lists end in one each, and what is missing
+//! A column is spooled in parts: its values in one spool, where its lists end in one each, and what is missing
 //! in one more where something is. What tensors it becomes is known when it has ended.
 
-use super::chain::{Chain, Hop};
-use super::leaf;
-use super::spool::{Spool, Spools};
+use super::column_path::{ColumnPath, Hop};
+use super::spool::{Spool, SpooledTensor, Spools};
+use crate::records::encoding;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
-use std::fs::File;
 use tensorferry_sdk::{Dtype, Error, Result, arrow_array, arrow_schema};
 
-/// A tensor whose bytes are those of a file.
-pub(super) struct Made {
-    pub(super) name: String,
-    pub(super) dtype: Dtype,
-    pub(super) shape: Vec<u64>,
-    pub(super) file: File,
-    pub(super) len: u64,
-}
-
 /// A column that takes rows.
-pub(super) struct Column<'a> {
+pub(super) struct ColumnSpooler<'a> {
     spools: &'a Spools<'a>,
-    chain: &'a Chain,
-    levels: Vec<Level>,
-    values: Spool,
+    path: &'a ColumnPath,
+    levels: Vec<ListLevel<'a>>,
+    values: Spool<'a>,
     /// Values, and which of them are there.
-    valid: Valid,
+    valid: Validity<'a>,
 }
 
-/// Lists, side by side.
-struct Level {
+/// The lists that lie in those of the level before.
+struct ListLevel<'a> {
     /// Their length, where the schema fixes it.
     fixed: Option<u64>,
     /// Where they end, where it does not.
-    splits: Option<Spool>,
+    splits: Option<Spool<'a>>,
     end: u64,
     /// Their length, as long as they all have one.
     same: Option<u64>,
     differ: bool,
-    valid: Valid,
+    valid: Validity<'a>,
 }
 
 /// How many places there are, and which of them hold something: written from the first that does not.
 #[derive(Default)]
-struct Valid {
+struct Validity<'a> {
     places: u64,
-    spool: Option<Spool>,
+    spool: Option<Spool<'a>>,
 }
 
-impl Valid {
-    fn push(&mut self, nulls: Option<&NullBuffer>, len: usize, spools: &Spools<'_>) -> Result<()> {
+impl<'a> Validity<'a> {
+    fn push(&mut self, nulls: Option<&NullBuffer>, len: usize, spools: &'a Spools<'_>) -> Result<()> {
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         if nulls.is_some() && self.spool.is_none() {
-            let mut spool = spools.open()?;
+            let mut spool = spools.open();
             spool.fill(&[1], self.places)?;
             self.spool = Some(spool);
         }
@@ -73,7 +63,7 @@ impl Valid {
     }
 }
 
-impl Level {
+impl ListLevel<'_> {
     fn push(&mut self, len: u64, times: u64) -> Result<()> {
         let Some(splits) = &mut self.splits else { return Ok(()) };
         for _ in 0..times {
@@ -91,30 +81,30 @@ impl Level {
     }
 }
 
-impl<'a> Column<'a> {
+impl<'a> ColumnSpooler<'a> {
     /// How many spools it opens, at most.
-    pub(super) fn spools_of(chain: &Chain) -> usize {
-        2 * chain.levels.len() + 2
+    pub(super) fn spools_of(path: &ColumnPath) -> usize {
+        2 * path.levels.len() + 2
     }
 
     /// A column without rows.
     ///
     /// # Errors
     /// I/o.
-    pub(super) fn new(chain: &'a Chain, spools: &'a Spools<'a>) -> Result<Self> {
+    pub(super) fn new(path: &'a ColumnPath, spools: &'a Spools<'a>) -> Result<Self> {
         let level = |&fixed: &Option<u64>| {
             let splits = match fixed {
                 Some(_) => None,
                 None => {
-                    let mut splits = spools.open()?;
+                    let mut splits = spools.open();
                     splits.push(&0_u64.to_le_bytes())?;
                     Some(splits)
                 }
             };
-            Ok(Level { fixed, splits, end: 0, same: None, differ: false, valid: Valid::default() })
+            Ok(ListLevel { fixed, splits, end: 0, same: None, differ: false, valid: Validity::default() })
         };
-        let levels = chain.levels.iter().map(level).collect::<Result<_>>()?;
-        Ok(Self { spools, chain, levels, values: spools.open()?, valid: Valid::default() })
+        let levels = path.levels.iter().map(level).collect::<Result<_>>()?;
+        Ok(Self { spools, path, levels, values: spools.open(), valid: Validity::default() })
     }
 
     /// Takes rows.
@@ -133,10 +123,10 @@ impl<'a> Column<'a> {
         array: &ArrayRef,
         above: Option<&NullBuffer>,
     ) -> Result<()> {
-        let chain = self.chain;
+        let path = self.path;
         let nulls = NullBuffer::union(above, array.logical_nulls().as_ref());
         let nulls = nulls.as_ref();
-        match chain.hops.get(hop) {
+        match path.hops.get(hop) {
             None => self.push_values(array, nulls),
             Some(Hop::Cast(to)) => {
                 let cast = arrow_cast::cast(array, to).map_err(|error| unsupported(&error))?;
@@ -159,7 +149,7 @@ impl<'a> Column<'a> {
                 })
             }
             Some(Hop::List) => {
-                let (offsets, values) = lists(array)?;
+                let (offsets, values) = encoding::lists(array).ok_or_else(|| unexpected(array))?;
                 self.push_lists(level, &offsets, nulls)?;
                 self.each_run(nulls, array.len(), |column, begin, end, is_valid| {
                     let (begin, end) = (offsets[begin], offsets[end]);
@@ -236,7 +226,7 @@ impl<'a> Column<'a> {
         let Some(lists) = self.levels.get_mut(level) else {
             self.valid.push(None, usize::try_from(times).unwrap_or(usize::MAX), self.spools)?;
             // Of strings, the length of an empty one.
-            let width = self.chain.dtype.info().and_then(|info| info.element_bytes()).unwrap_or(8);
+            let width = self.path.dtype.info().and_then(|info| info.element_bytes()).unwrap_or(8);
             return self.values.fill(&[0; 16][..width as usize], times);
         };
         lists.valid.push(None, usize::try_from(times).unwrap_or(usize::MAX), self.spools)?;
@@ -253,13 +243,13 @@ impl<'a> Column<'a> {
         if *array.data_type() == DataType::Null {
             return self.values.fill(&[0], array.len() as u64);
         }
-        if self.chain.dtype == Dtype::BOOL {
+        if self.path.dtype == Dtype::BOOL {
             let values = array.as_boolean_opt().ok_or_else(|| unexpected(array))?.values();
             return (0..array.len()).try_for_each(|row| {
                 self.values.push(&[u8::from(values.value(row) && !is_null(nulls, row))])
             });
         }
-        if leaf::is_text(array.data_type()) {
+        if encoding::is_text(array.data_type()) {
             let texts = texts(array)?;
             let texts = texts.as_binary::<i64>();
             return (0..array.len()).try_for_each(|row| {
@@ -268,7 +258,7 @@ impl<'a> Column<'a> {
                 self.values.push(bytes)
             });
         }
-        let width = self.chain.dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1) as usize;
+        let width = self.path.dtype.info().and_then(|info| info.element_bytes()).unwrap_or(1) as usize;
         let data = array.to_data();
         let buffer = data.buffers().first().ok_or_else(|| unexpected(array))?;
         let from = data.offset() * width;
@@ -286,8 +276,8 @@ impl<'a> Column<'a> {
     ///
     /// # Errors
     /// I/o.
-    pub(super) fn finish(self) -> Result<Vec<Made>> {
-        let Self { spools, chain, levels, values, valid } = self;
+    pub(super) fn finish(self) -> Result<Vec<SpooledTensor>> {
+        let Self { spools, path, levels, values, valid } = self;
         let mut dimensions = Vec::new();
         if !valid.has_nulls() {
             for level in levels.iter().rev() {
@@ -300,8 +290,8 @@ impl<'a> Column<'a> {
             dimensions.reverse();
         }
         let ragged = levels.len() - dimensions.len();
-        let mut made = Vec::new();
-        let mut name = chain.name.clone();
+        let mut tensors = Vec::new();
+        let mut name = path.name.clone();
         // The missing ones of what is named next.
         let mut missing = Some(valid);
         for (place, mut level) in levels.into_iter().enumerate() {
@@ -316,52 +306,35 @@ impl<'a> Column<'a> {
             let splits = match level.splits {
                 Some(splits) => splits,
                 None => {
-                    let mut splits = spools.open()?;
+                    let mut splits = spools.open();
                     let len = level.fixed.unwrap_or(0);
                     (0..=valid.places).try_for_each(|list| splits.push(&(list * len).to_le_bytes()))?;
                     splits
                 }
             };
             let shape = vec![valid.places + 1];
-            made.push(Made::new(format!("{name}.row_splits"), Dtype::I64, shape, splits)?);
-            made.extend(valid.finish(&name)?);
+            tensors.push(tensor(format!("{name}.row_splits"), Dtype::I64, shape, splits)?);
+            tensors.extend(valid.finish(&name)?);
             name += ".values";
         }
         let valid = missing.take().unwrap_or_default();
         let mut shape = vec![valid.places];
         shape.extend(dimensions);
-        made.push(Made::new(name.clone(), chain.dtype, shape, values)?);
-        made.extend(valid.finish(&name)?);
-        Ok(made)
+        tensors.push(tensor(name.clone(), path.dtype, shape, values)?);
+        tensors.extend(valid.finish(&name)?);
+        Ok(tensors)
     }
 }
 
-impl Valid {
-    fn finish(self, name: &str) -> Result<Option<Made>> {
+impl Validity<'_> {
+    fn finish(self, name: &str) -> Result<Option<SpooledTensor>> {
         let Some(spool) = self.spool else { return Ok(None) };
-        Made::new(format!("{name}.valid"), Dtype::BOOL, vec![self.places], spool).map(Some)
+        tensor(format!("{name}.valid"), Dtype::BOOL, vec![self.places], spool).map(Some)
     }
 }
 
-impl Made {
-    fn new(name: String, dtype: Dtype, shape: Vec<u64>, spool: Spool) -> Result<Self> {
-        Ok(Self { name, dtype, shape, len: spool.len(), file: spool.finish()? })
-    }
-}
-
-/// Where lists begin and end among their values.
-fn lists(array: &ArrayRef) -> Result<(Vec<usize>, ArrayRef)> {
-    fn places<T: Copy + TryInto<usize>>(offsets: &[T]) -> Vec<usize> {
-        offsets.iter().map(|&at| at.try_into().unwrap_or(0)).collect()
-    }
-    if let Some(lists) = array.as_list_opt::<i32>() {
-        return Ok((places(lists.value_offsets()), lists.values().clone()));
-    }
-    if let Some(lists) = array.as_list_opt::<i64>() {
-        return Ok((places(lists.value_offsets()), lists.values().clone()));
-    }
-    let maps = array.as_map_opt().ok_or_else(|| unexpected(array))?;
-    Ok((places(maps.value_offsets()), std::sync::Arc::new(maps.entries().clone())))
+fn tensor(name: String, dtype: Dtype, shape: Vec<u64>, spool: Spool<'_>) -> Result<SpooledTensor> {
+    Ok(SpooledTensor { name, dtype, shape, bytes: spool.finish()? })
 }
 
 /// Strings as bytes.

@@ -1,8 +1,7 @@
 //! Records that are a whole tensor each become those tensors again: what `records:tensor` made.
 
-use super::each::{DATA, DTYPE, NAME, SHAPE};
-use super::spool::Spools;
-use super::tensors::{Placed, Spooled};
+use super::spool::{Spooled, SpooledTensor, Spools};
+use super::tensor_records::{DATA, DTYPE, NAME, SHAPE};
 use crate::context::session::Session;
 use crate::records::flow::Flow;
 use crate::tensors::stored::Spill;
@@ -12,19 +11,25 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::CastOptions;
 use arrow_schema::DataType;
 use std::collections::HashSet;
+use std::fs::File;
 use tensorferry_sdk::{Context, Dtype, Error, Result, arrow_array, arrow_schema, element_count};
 
-/// The tensors of a flow's records, in one spool.
+/// The tensors of a flow's records, and the files that their bytes lie in.
 ///
 /// # Errors
 /// Usage, where a column is not there or of another type; malformed, for a record that says no tensor.
-pub(super) fn tensors(flow: &mut dyn Flow, spill: &Spill, session: &Session) -> Result<Spooled> {
-    let mut spool = Spools::new(spill, 1, session).open()?;
-    let mut tensors: Vec<Placed> = Vec::new();
+pub(super) fn tensors(
+    flow: &mut dyn Flow,
+    spill: &Spill,
+    session: &Session,
+) -> Result<(Vec<File>, Vec<SpooledTensor>)> {
+    let spools = Spools::new(spill, 1, session);
+    let mut spool = spools.open();
+    let mut tensors: Vec<SpooledTensor> = Vec::new();
     let mut names = HashSet::new();
     while let Some(batch) = flow.next()? {
         session.check_cancelled()?;
-        let records = Records::of(&batch)?;
+        let records = TensorColumns::of(&batch)?;
         for row in 0..batch.num_rows() {
             let record = tensors.len() as u64;
             let (mut tensor, data) = records.tensor(row).map_err(|error| error.record(record))?;
@@ -35,23 +40,27 @@ pub(super) fn tensors(flow: &mut dyn Flow, spill: &Spill, session: &Session) -> 
                 return Err(Error::limit("too many tensors")
                     .expected(format!("at most {}", session.limits().tensors)));
             }
-            tensor.offset = spool.len();
+            tensor.bytes.offset = spool.len();
             spool.push(data)?;
             tensors.push(tensor);
         }
     }
-    Ok(Spooled { files: vec![spool.finish()?], tensors, ..Spooled::default() })
+    let Spooled { file, offset, .. } = spool.finish()?;
+    for SpooledTensor { bytes, .. } in &mut tensors {
+        *bytes = Spooled { file, offset: offset + bytes.offset, ..*bytes };
+    }
+    Ok((spools.into_files(), tensors))
 }
 
 /// The columns of a batch.
-struct Records {
+struct TensorColumns {
     names: ArrayRef,
     dtypes: ArrayRef,
     shapes: ArrayRef,
     data: ArrayRef,
 }
 
-impl Records {
+impl TensorColumns {
     fn of(batch: &RecordBatch) -> Result<Self> {
         let bytes = as_type(batch, DATA, &DataType::LargeBinary)?;
         if matches!(
@@ -76,7 +85,7 @@ impl Records {
         })
     }
 
-    fn tensor(&self, row: usize) -> Result<(Placed, &[u8])> {
+    fn tensor(&self, row: usize) -> Result<(SpooledTensor, &[u8])> {
         let text = |column: &'static str, texts: &ArrayRef| {
             let bytes = if texts.is_null(row) { None } else { Some(texts.as_binary::<i64>().value(row)) };
             let text = bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned);
@@ -102,7 +111,8 @@ impl Records {
                 return Err(error.column(DATA).tensor(name).expected(expected).found(data.len()));
             }
         }
-        Ok((Placed { name, dtype, shape, file: 0, offset: 0, len: data.len() as u64 }, data))
+        let bytes = Spooled { file: 0, offset: 0, len: data.len() as u64 };
+        Ok((SpooledTensor { name, dtype, shape, bytes }, data))
     }
 
     /// No shape is that of one value: a format may not tell an empty list from none.

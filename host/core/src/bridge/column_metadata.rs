@@ -24,17 +24,17 @@ const MOST_TYPE_BYTES: usize = 128;
 
 /// What is kept of a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Columns {
+pub struct ColumnsMetadata {
     /// Its own hints.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// Its columns, in order.
-    pub columns: Vec<Column>,
+    pub columns: Vec<ColumnMetadata>,
 }
 
 /// What is kept of a column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub struct ColumnMetadata {
     /// Its name.
     pub name: String,
     /// The type below its lists.
@@ -51,7 +51,7 @@ pub struct Column {
     pub metadata: BTreeMap<String, String>,
 }
 
-impl Columns {
+impl ColumnsMetadata {
     /// The entry's text.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Columns {
 
     /// The columns by their names, each with its place.
     #[must_use]
-    pub fn by_name(&self) -> HashMap<&str, (usize, &Column)> {
+    pub fn by_name(&self) -> HashMap<&str, (usize, &ColumnMetadata)> {
         self.columns
             .iter()
             .enumerate()
@@ -77,7 +77,7 @@ impl Columns {
     }
 }
 
-impl Column {
+impl ColumnMetadata {
     /// The type below its lists, if Arrow knows it.
     #[must_use]
     pub fn leaf(&self) -> Option<DataType> {
@@ -109,21 +109,21 @@ mod tests {
             DataType::Null,
         ];
         for data_type in types {
-            let column = Column {
+            let column = ColumnMetadata {
                 name: "a\"b".to_owned(),
                 data_type: data_type.to_string(),
                 nullable: true,
                 shape: vec![None, Some(3)],
                 metadata: BTreeMap::new(),
             };
-            let columns = Columns { metadata: BTreeMap::new(), columns: vec![column] };
-            let back = Columns::parse(&columns.text().unwrap());
+            let columns = ColumnsMetadata { metadata: BTreeMap::new(), columns: vec![column] };
+            let back = ColumnsMetadata::parse(&columns.text().unwrap());
             assert_eq!(back, columns);
             assert_eq!(back.by_name()["a\"b"].1.leaf(), Some(data_type));
         }
-        assert_eq!(Columns::parse("[1, 2]"), Columns::default());
+        assert_eq!(ColumnsMetadata::parse("[1, 2]"), ColumnsMetadata::default());
         let deep = format!("{}Int8{}", "List(".repeat(1 << 20), ")".repeat(1 << 20));
-        let column = Column {
+        let column = ColumnMetadata {
             name: String::new(),
             data_type: deep,
             nullable: false,

@@ -1,21 +1,21 @@
-//! A chain is a column without structs: lists in lists, and values in the innermost. A struct is as many
-//! chains as it has fields, a list of structs as many lists.
+//! The path of a column leads from a field of a schema through lists and structs to values of one type. A
+//! struct is as many columns as it has fields, a list of structs as many lists.
 
-use super::leaf;
+use super::value_types;
 use arrow_schema::{DataType, Schema};
 use tensorferry_sdk::{Dtype, Loss, LossKind, arrow_schema};
 
 /// How deep types are followed; nobody has so many lists in lists.
 const MOST_HOPS: usize = 64;
 
-/// A column without structs.
+/// The way to the values of a column.
 #[derive(Debug, Clone)]
-pub(super) struct Chain {
+pub(super) struct ColumnPath {
     /// Its name; that of a struct's field has the struct's before it.
     pub(super) name: String,
     /// The field of the schema that it is of, or is in.
     pub(super) field: usize,
-    /// The way to its values.
+    /// Each step of the way.
     pub(super) hops: Vec<Hop>,
     /// The lists on it, outermost first: their length, where the schema fixes it.
     pub(super) levels: Vec<Option<u64>>,
@@ -42,22 +42,22 @@ pub(super) enum Hop {
     FixedBytes(u64),
 }
 
-/// The chains of a schema, and what no tensor can hold of it.
-pub(super) fn chains(schema: &Schema, splits_strings: bool) -> (Vec<Chain>, Vec<Loss>) {
-    let mut found = Found { chains: Vec::new(), losses: Vec::new(), splits_strings };
+/// The columns of a schema, and what no tensor can hold of it.
+pub(super) fn column_paths(schema: &Schema, splits_strings: bool) -> (Vec<ColumnPath>, Vec<Loss>) {
+    let mut found = SchemaColumns { paths: Vec::new(), losses: Vec::new(), splits_strings };
     for (place, field) in schema.fields().iter().enumerate() {
         found.add(place, field.name().clone(), field.data_type(), Vec::new());
     }
-    (found.chains, found.losses)
+    (found.paths, found.losses)
 }
 
-struct Found {
-    chains: Vec<Chain>,
+struct SchemaColumns {
+    paths: Vec<ColumnPath>,
     losses: Vec<Loss>,
     splits_strings: bool,
 }
 
-impl Found {
+impl SchemaColumns {
     fn add(&mut self, field: usize, name: String, data_type: &DataType, mut hops: Vec<Hop>) {
         if hops.len() >= MOST_HOPS {
             return self.lose(LossKind::Tensor, name, "a column of too many lists and structs in each other");
@@ -102,7 +102,7 @@ impl Found {
                 hops.push(Hop::FixedBytes(u64::try_from(*len).unwrap_or(0)));
                 self.end(field, name, data_type, Dtype::U8, hops);
             }
-            _ => match leaf::dtype(data_type) {
+            _ => match value_types::dtype(data_type) {
                 Some(Dtype::STR) if self.splits_strings => {
                     hops.push(Hop::Bytes);
                     self.end(field, name, data_type, Dtype::U8, hops);
@@ -125,7 +125,7 @@ impl Found {
             Hop::Field(_) | Hop::Cast(_) => None,
         };
         let levels = hops.iter().filter_map(level).collect();
-        self.chains.push(Chain { name, field, hops, levels, leaf: leaf.clone(), dtype });
+        self.paths.push(ColumnPath { name, field, hops, levels, leaf: leaf.clone(), dtype });
     }
 
     fn lose(&mut self, kind: LossKind, name: String, why: impl Into<String>) {
@@ -133,7 +133,7 @@ impl Found {
     }
 }
 
-impl Chain {
+impl ColumnPath {
     /// The lists that the schema has; strings that become lists are none of it.
     pub(super) fn shape(&self) -> Vec<Option<u64>> {
         let is_text = matches!(self.hops.last(), Some(Hop::Bytes | Hop::FixedBytes(_)));
@@ -158,7 +158,7 @@ mod tests {
         ];
         let list = DataType::List(item(DataType::Struct(fields.into())));
         let schema = Schema::new(vec![Field::new("x", list, true)]);
-        let (found, lost) = chains(&schema, false);
+        let (found, lost) = column_paths(&schema, false);
         let seen: Vec<_> = found.iter().map(|c| (c.name.as_str(), c.levels.clone(), c.dtype)).collect();
         let expected = [
             ("x.a", vec![None, Some(3)], Dtype::F32),
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(seen, expected);
         let kinds: Vec<LossKind> = lost.iter().map(|loss| loss.kind).collect();
         assert_eq!(kinds, [LossKind::Name, LossKind::Precision, LossKind::Tensor]);
-        let (found, _) = chains(&schema, true);
+        let (found, _) = column_paths(&schema, true);
         assert_eq!((found[1].levels.clone(), found[1].dtype), (vec![None, None], Dtype::U8));
         assert_eq!(found[1].shape(), [None]);
     }

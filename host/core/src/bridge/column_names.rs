@@ -6,7 +6,7 @@ use tensorferry_sdk::{Dtype, Error, Result, Tensor};
 
 /// The tensors of a column, by their places.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Column {
+pub(super) struct ColumnTensors {
     /// Its name.
     pub(super) name: String,
     /// Where its lists end, outermost first, and which of these are there.
@@ -23,8 +23,8 @@ pub(super) struct Column {
 ///
 /// # Errors
 /// Usage, where two columns have one name.
-pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<Column>> {
-    let named = Named {
+pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
+    let named = TensorsByName {
         places: tensors.iter().enumerate().map(|(place, tensor)| (tensor.name.as_str(), place)).collect(),
         tensors,
     };
@@ -53,9 +53,12 @@ pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<Column>> {
         let Tensor { name, shape, .. } = &tensors[place];
         let rows = shape.first().copied();
         let valid = rows.and_then(|rows| named.valid(name, rows)).filter(|valid| masks.contains(valid));
-        found.insert(place, Column { name: name.clone(), lists: Vec::new(), values: place, valid, rows });
+        found.insert(
+            place,
+            ColumnTensors { name: name.clone(), lists: Vec::new(), values: place, valid, rows },
+        );
     }
-    let columns: Vec<Column> = found.into_values().collect();
+    let columns: Vec<ColumnTensors> = found.into_values().collect();
     let mut seen = BTreeSet::new();
     let twice: BTreeSet<String> = columns
         .iter()
@@ -73,12 +76,12 @@ const SPLITS: &str = ".row_splits";
 const VALUES: &str = ".values";
 const VALID: &str = ".valid";
 
-struct Named<'a> {
+struct TensorsByName<'a> {
     tensors: &'a [Tensor],
     places: BTreeMap<&'a str, usize>,
 }
 
-impl Named<'_> {
+impl TensorsByName<'_> {
     /// Whether a tensor can say where lists end.
     fn splits(&self, place: usize) -> bool {
         let tensor = &self.tensors[place];
@@ -93,7 +96,7 @@ impl Named<'_> {
     }
 
     /// The column of lists of this name.
-    fn ragged(&self, name: &str) -> Option<Column> {
+    fn ragged(&self, name: &str) -> Option<ColumnTensors> {
         let mut lists = Vec::new();
         let mut part = name.to_owned();
         let mut all = None;
@@ -114,7 +117,7 @@ impl Named<'_> {
         }
         let values = *self.places.get(part.as_str()).filter(|_| !lists.is_empty())?;
         let valid = self.valid(&part, *self.tensors[values].shape.first()?);
-        Some(Column { name: name.to_owned(), lists, values, valid, rows: all })
+        Some(ColumnTensors { name: name.to_owned(), lists, values, valid, rows: all })
     }
 }
 

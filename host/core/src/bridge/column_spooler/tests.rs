@@ -1,35 +1,34 @@
 //! What tensors columns become.
 #![expect(clippy::unwrap_used, reason = "tests")]
-use super::super::chain::chains;
+use super::super::column_path::column_paths;
 use super::*;
 use crate::context::session::Session;
 use crate::tensors::stored::Spill;
 use arrow_array::types::{Float32Type, Int8Type, Int64Type};
 use arrow_array::{DictionaryArray, FixedSizeListArray, Int32Array, ListArray, StringArray, StructArray};
 use arrow_schema::{Field, Schema};
-use std::io::{Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// The tensors that come of a column in two batches: their names, shapes and bytes.
 fn tensors(array: &dyn Array, splits_strings: bool) -> Vec<(String, Vec<u64>, Vec<u8>)> {
     let schema = Schema::new(vec![Field::new("x", array.data_type().clone(), true)]);
-    let (chains, _) = chains(&schema, splits_strings);
+    let (paths, _) = column_paths(&schema, splits_strings);
     let spill: Spill = Box::new(|| Ok(tempfile::tempfile()?));
     let spools = Spools::new(&spill, 8, &Session::default());
     let mut made = Vec::new();
-    for chain in &chains {
-        let mut column = Column::new(chain, &spools).unwrap();
+    for path in &paths {
+        let mut column = ColumnSpooler::new(path, &spools).unwrap();
         let half = array.len() / 2;
         column.push(&array.slice(0, half)).unwrap();
         column.push(&array.slice(half, array.len() - half)).unwrap();
         made.extend(column.finish().unwrap());
     }
-    let bytes = |mut tensor: Made| {
-        let mut bytes = Vec::new();
-        tensor.file.rewind().unwrap();
-        tensor.file.read_to_end(&mut bytes).unwrap();
-        assert_eq!(bytes.len() as u64, tensor.len);
-        (tensor.name, tensor.shape, bytes)
+    let files = spools.into_files();
+    let bytes = |SpooledTensor { name, shape, bytes: at, .. }: SpooledTensor| {
+        let mut bytes = vec![0; usize::try_from(at.len).unwrap()];
+        files[at.file].read_exact_at(&mut bytes, at.offset).unwrap();
+        (name, shape, bytes)
     };
     made.into_iter().map(bytes).collect()
 }

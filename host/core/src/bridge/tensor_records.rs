@@ -16,12 +16,12 @@ pub(crate) const SHAPE: &str = "shape";
 pub(crate) const DATA: &str = "data";
 
 /// Tensors, each of which is a record.
-pub(crate) struct EachTensor<'a> {
+pub(crate) struct TensorRecords<'a> {
     logical: &'a Logical<'a>,
     schema: SchemaRef,
 }
 
-impl<'a> EachTensor<'a> {
+impl<'a> TensorRecords<'a> {
     /// The tensors of a catalog.
     ///
     /// # Errors
@@ -57,18 +57,18 @@ impl<'a> EachTensor<'a> {
     }
 }
 
-impl FlowSource for EachTensor<'_> {
+impl FlowSource for TensorRecords<'_> {
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
-        Ok(Box::new(Records { of: self, next: 0 }))
+        Ok(Box::new(TensorRecordFlow { of: self, next: 0 }))
     }
 }
 
-struct Records<'a> {
-    of: &'a EachTensor<'a>,
+struct TensorRecordFlow<'a> {
+    of: &'a TensorRecords<'a>,
     next: u32,
 }
 
-impl Flow for Records<'_> {
+impl Flow for TensorRecordFlow<'_> {
     fn schema(&self) -> SchemaRef {
         self.of.schema.clone()
     }

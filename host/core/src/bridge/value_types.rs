@@ -1,6 +1,7 @@
-//! A leaf is what a column holds below its lists: which dtype its values have as a tensor, and which
-//! Arrow type the values of a tensor have as a column.
+//! Types of values: which dtype those of a column have in a tensor, and which Arrow type those of a tensor
+//! have in a column.
 
+use crate::records::encoding::is_text;
 use arrow_schema::{DataType, IntervalUnit};
 use tensorferry_sdk::{Dtype, arrow_schema};
 
@@ -31,20 +32,6 @@ pub(super) fn dtype(leaf: &DataType) -> Option<Dtype> {
         _ if is_text(leaf) => Dtype::STR,
         _ => return None,
     })
-}
-
-/// Whether values are strings or bytes of any length.
-#[must_use]
-pub(super) fn is_text(leaf: &DataType) -> bool {
-    matches!(
-        leaf,
-        DataType::Binary
-            | DataType::LargeBinary
-            | DataType::BinaryView
-            | DataType::Utf8
-            | DataType::LargeUtf8
-            | DataType::Utf8View
-    )
 }
 
 /// Whether a tensor's dtype says nothing of what the values mean.

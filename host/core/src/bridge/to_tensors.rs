@@ -1,12 +1,12 @@
 //! Records become an input of tensors: read once, into spools.
 
-use super::chain::{self, Chain};
-use super::column::{Column, Made as Tensor};
-use super::columns::{self, Columns, KEY};
+use super::column_metadata::{ColumnMetadata, ColumnsMetadata, KEY, hints};
+use super::column_path::{ColumnPath, column_paths};
+use super::column_spooler::ColumnSpooler;
 use super::crossing::TensorOf;
-use super::leaf;
-use super::spool::Spools;
-use super::whole;
+use super::record_tensors;
+use super::spool::{Spooled, SpooledTensor, Spools};
+use super::value_types;
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::ReadContext;
@@ -21,8 +21,8 @@ use arrow_schema::SchemaRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use tensorferry_sdk::{
-    Catalog, CatalogBuilder, CatalogSink, Context, Dtype, Error, FileId, Loss, LossKind, LossSink, Result,
-    Storage, arrow_schema,
+    Catalog, CatalogBuilder, CatalogSink, Context, Error, FileId, Loss, LossKind, LossSink, Result, Storage,
+    arrow_schema,
 };
 
 /// How records are to become tensors.
@@ -40,23 +40,12 @@ pub struct RecordsAsTensors<'a> {
     pub spill: &'a Spill,
 }
 
-/// What is made of a flow.
-#[derive(Default)]
-pub(super) struct Spooled {
-    pub(super) files: Vec<File>,
-    pub(super) tensors: Vec<Placed>,
-    pub(super) metadata: BTreeMap<String, String>,
-    pub(super) losses: Vec<Loss>,
-}
-
-/// A tensor in one of the files.
-pub(super) struct Placed {
-    pub(super) name: String,
-    pub(super) dtype: Dtype,
-    pub(super) shape: Vec<u64>,
-    pub(super) file: usize,
-    pub(super) offset: u64,
-    pub(super) len: u64,
+/// What becomes of a flow.
+struct SpooledCatalog {
+    files: Vec<File>,
+    tensors: Vec<SpooledTensor>,
+    metadata: BTreeMap<String, String>,
+    losses: Vec<Loss>,
 }
 
 /// Reads all records of a source, through the steps on records.
@@ -80,12 +69,15 @@ pub fn read(
     Ok(Input::of_records(source, format, catalog))
 }
 
-fn spool(rows: &Rows<'_>, how: RecordsAsTensors<'_>, session: &Session) -> Result<Spooled> {
+fn spool(rows: &Rows<'_>, how: RecordsAsTensors<'_>, session: &Session) -> Result<SpooledCatalog> {
     std::thread::scope(|scope| {
         let mut flow = steps::make(scope, Origin::Rows(rows), how.steps, session)?;
         match how.tensor_of {
             TensorOf::Column { splits_strings } => of_columns(&mut *flow, splits_strings, how, session),
-            TensorOf::Record => whole::tensors(&mut *flow, how.spill, session),
+            TensorOf::Record => {
+                let (files, tensors) = record_tensors::tensors(&mut *flow, how.spill, session)?;
+                Ok(SpooledCatalog { files, tensors, metadata: BTreeMap::new(), losses: Vec::new() })
+            }
         }
     })
 }
@@ -96,57 +88,56 @@ fn of_columns(
     splits_strings: bool,
     how: RecordsAsTensors<'_>,
     session: &Session,
-) -> Result<Spooled> {
+) -> Result<SpooledCatalog> {
     let schema = flow.schema();
-    let (chains, mut losses) = chain::chains(&schema, splits_strings);
-    let spools = Spools::new(how.spill, chains.iter().map(Column::spools_of).sum(), session);
-    let mut columns: Vec<Column<'_>> =
-        chains.iter().map(|chain| Column::new(chain, &spools)).collect::<Result<_>>()?;
+    let (paths, mut losses) = column_paths(&schema, splits_strings);
+    let spools = Spools::new(how.spill, paths.iter().map(ColumnSpooler::spools_of).sum(), session);
+    let mut columns: Vec<ColumnSpooler<'_>> =
+        paths.iter().map(|path| ColumnSpooler::new(path, &spools)).collect::<Result<_>>()?;
     while let Some(batch) = flow.next()? {
         session.check_cancelled()?;
-        for (chain, column) in chains.iter().zip(&mut columns) {
-            column.push(batch.column(chain.field)).map_err(|error| error.column(&chain.name))?;
+        for (path, column) in paths.iter().zip(&mut columns) {
+            column.push(batch.column(path.field)).map_err(|error| error.column(&path.name))?;
         }
     }
-    let (mut files, mut tensors) = (Vec::new(), Vec::new());
+    let mut tensors = Vec::new();
     for column in columns {
-        for Tensor { name, dtype, shape, file, len } in column.finish()? {
-            tensors.push(Placed { name, dtype, shape, file: files.len(), offset: 0, len });
-            files.push(file);
-        }
+        tensors.extend(column.finish()?);
     }
     check_names(&tensors)?;
     let mut metadata = BTreeMap::new();
     if how.keeps_metadata {
         metadata.extend(schema.metadata().iter().map(|(key, value)| (key.clone(), value.clone())));
         metadata.retain(|key, _| !key.starts_with("ferry."));
-        metadata.insert(KEY.to_owned(), kept(&schema, &chains).text()?);
+        metadata.insert(KEY.to_owned(), kept(&schema, &paths).text()?);
     } else {
-        losses.extend(chains.iter().filter(|chain| leaf::is_more_than_its_dtype(&chain.leaf)).map(forgotten));
+        losses.extend(
+            paths.iter().filter(|path| value_types::is_more_than_its_dtype(&path.leaf)).map(forgotten),
+        );
     }
-    Ok(Spooled { files, tensors, metadata, losses })
+    Ok(SpooledCatalog { files: spools.into_files(), tensors, metadata, losses })
 }
 
-fn forgotten(chain: &Chain) -> Loss {
-    let why = format!("the target has no place for its type, {}", chain.leaf);
-    Loss::new(LossKind::Metadata, chain.name.clone(), why)
+fn forgotten(path: &ColumnPath) -> Loss {
+    let why = format!("the target has no place for its type, {}", path.leaf);
+    Loss::new(LossKind::Metadata, path.name.clone(), why)
 }
 
-fn kept(schema: &SchemaRef, chains: &[Chain]) -> Columns {
-    let column = |chain: &Chain| {
-        let field = schema.field(chain.field);
-        columns::Column {
-            name: chain.name.clone(),
-            data_type: chain.leaf.to_string(),
+fn kept(schema: &SchemaRef, paths: &[ColumnPath]) -> ColumnsMetadata {
+    let column = |path: &ColumnPath| {
+        let field = schema.field(path.field);
+        ColumnMetadata {
+            name: path.name.clone(),
+            data_type: path.leaf.to_string(),
             nullable: field.is_nullable(),
-            shape: chain.shape(),
-            metadata: columns::hints(field.metadata()),
+            shape: path.shape(),
+            metadata: hints(field.metadata()),
         }
     };
-    Columns { metadata: columns::hints(schema.metadata()), columns: chains.iter().map(column).collect() }
+    ColumnsMetadata { metadata: hints(schema.metadata()), columns: paths.iter().map(column).collect() }
 }
 
-fn check_names(tensors: &[Placed]) -> Result<()> {
+fn check_names(tensors: &[SpooledTensor]) -> Result<()> {
     let mut seen = BTreeSet::new();
     let twice: BTreeSet<&str> =
         tensors.iter().map(|tensor| tensor.name.as_str()).filter(|name| !seen.insert(*name)).collect();
@@ -160,7 +151,7 @@ fn check_names(tensors: &[Placed]) -> Result<()> {
 
 /// The catalog over spools, which the source takes in.
 fn catalog(
-    spooled: Spooled,
+    spooled: SpooledCatalog,
     source: &FileSource,
     format: &str,
     context: &ReadContext<'_>,
@@ -171,7 +162,7 @@ fn catalog(
         .map(|file| source.adopt("(what was made of the records)", file))
         .collect::<Result<_>>()?;
     let mut builder = CatalogBuilder::new(format, source, context.limits());
-    for Placed { name, dtype, shape, file, offset, len } in spooled.tensors {
+    for SpooledTensor { name, dtype, shape, bytes: Spooled { file, offset, len } } in spooled.tensors {
         let storage = builder.storage(Storage::file(files[file], offset, len))?;
         builder.tensor(&name, dtype, &shape, storage, 0)?;
     }

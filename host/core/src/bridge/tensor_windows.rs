@@ -1,6 +1,5 @@
-//! Reading the tensors of columns by position: their bytes, what is missing, and where lists end.
+//! Windows of tensors that are columns, read by position: bytes, what is missing, and where lists end.
 
-use super::row_column::{List, RowColumn};
 use crate::records::flow::BATCH_BYTES;
 use crate::tensors::logical::Logical;
 use arrow_buffer::{BooleanBuffer, MutableBuffer, NullBuffer};
@@ -10,16 +9,19 @@ use std::os::unix::fs::FileExt;
 use tensorferry_sdk::{CatalogView, Context, Data, Dtype, Error, Result, Tensor, TensorId};
 
 /// The tensors of a catalog, read by position.
-pub(super) struct Reading<'a> {
+pub(super) struct TensorWindows<'a> {
     logical: &'a Logical<'a>,
-    /// Tensors that lie in pieces, brought in order once: they are read in many windows.
-    files: BTreeMap<usize, File>,
+    /// Tensors that lie in pieces, brought in order once: they are read in many windows. Where each begins in
+    /// the file, and where the last one ends.
+    held: BTreeMap<usize, u64>,
+    file: Option<File>,
+    end: u64,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> TensorWindows<'a> {
     /// The tensors of a catalog.
     pub(super) fn new(logical: &'a Logical<'a>) -> Self {
-        Self { logical, files: BTreeMap::new() }
+        Self { logical, held: BTreeMap::new(), file: None, end: 0 }
     }
 
     /// Checks that the user has not ended the run.
@@ -53,33 +55,31 @@ impl<'a> Reading<'a> {
         Err(error.tensor(&self.tensor(place).name).expected(format!("at most {most} bytes")).found(bytes))
     }
 
-    /// Brings what a column's tensors have in pieces in order.
-    pub(super) fn hold(&mut self, column: &RowColumn) -> Result<()> {
-        let of_lists = column.lists.iter().flat_map(|list| match list {
-            List::Ragged { splits, valid, .. } => [Some(*splits), *valid],
-            List::Dimension { valid, .. } => [None, *valid],
-        });
-        let places: BTreeSet<usize> = of_lists.flatten().chain(column.values.tensors()).collect();
-        for place in places {
-            if !matches!(self.tensor(place).data, Data::Blocks(_)) {
+    /// Brings those of some tensors that lie in pieces in order.
+    pub(super) fn hold(&mut self, places: &BTreeSet<usize>) -> Result<()> {
+        for &place in places {
+            if !matches!(self.tensor(place).data, Data::Blocks(_)) || self.held.contains_key(&place) {
                 continue;
             }
-            let file = self.logical.stored().spill()?;
-            let mut at = 0;
+            if self.file.is_none() {
+                self.file = Some(self.logical.stored().spill()?);
+            }
+            let Some(file) = &self.file else { continue };
+            let begin = self.end;
             self.logical.each_window(id(place), |bytes| {
-                file.write_all_at(bytes, at)?;
-                at += bytes.len() as u64;
+                file.write_all_at(bytes, self.end)?;
+                self.end += bytes.len() as u64;
                 Ok(())
             })?;
-            self.files.insert(place, file);
+            self.held.insert(place, begin);
         }
         Ok(())
     }
 
     fn read(&self, place: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        match self.files.get(&place) {
-            Some(file) => file.read_exact_at(buffer, offset).map_err(Error::from),
-            None => self.logical.read(id(place), offset, buffer),
+        match (self.held.get(&place), &self.file) {
+            (Some(begin), Some(file)) => file.read_exact_at(buffer, begin + offset).map_err(Error::from),
+            _ => self.logical.read(id(place), offset, buffer),
         }
     }
 
@@ -133,23 +133,20 @@ impl<'a> Reading<'a> {
         (begin..).zip(bytes.chunks_exact(usize::try_from(width).unwrap_or(8))).map(check).collect()
     }
 
-    /// Whether the lists of a column begin with its first value and end with its last.
-    pub(super) fn check_splits(&self, column: &RowColumn) -> Result<()> {
-        let of_lists = column.lists.iter().filter_map(|list| match list {
-            List::Ragged { splits, inner, .. } => Some((*splits, *inner)),
-            List::Dimension { .. } => None,
-        });
-        for (place, inner) in of_lists.chain(column.values.splits()) {
-            let last = self.tensor(place).shape[0] - 1;
-            let (begin, end) = (self.split(place, 0, inner)?, self.split(place, last, inner)?);
-            if (begin, end) != (0, inner) {
-                return Err(Error::malformed("row splits do not cover their values")
-                    .tensor(&self.tensor(place).name)
-                    .expected(format!("0 to {inner}"))
-                    .found(format!("{begin} to {end}")));
-            }
+    /// Checks that lists begin with the first of their `inner` values and end with the last.
+    ///
+    /// # Errors
+    /// Malformed.
+    pub(super) fn check_splits(&self, place: usize, inner: u64) -> Result<()> {
+        let last = self.tensor(place).shape[0] - 1;
+        let (begin, end) = (self.split(place, 0, inner)?, self.split(place, last, inner)?);
+        if (begin, end) == (0, inner) {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::malformed("row splits do not cover their values")
+            .tensor(&self.tensor(place).name)
+            .expected(format!("0 to {inner}"))
+            .found(format!("{begin} to {end}")))
     }
 }
 
