@@ -25,7 +25,7 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
     let written = write_lines(&rows, command.limit, &mut output, session);
     // What was read before an error is shown.
     let flushed = output.flush().map_err(Error::from);
-    terminal::report(&rows.losses(), &session.take_notes(), false);
+    terminal::report(&rows.losses()?, &session.take_notes(), false);
     match written.map(|_| ()).and(flushed) {
         // Whoever reads the lines has seen enough: `ferry cat ... | head`.
         Err(error) if error.message().contains("Broken pipe") => Ok(()),

@@ -3,7 +3,7 @@
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use tensorferry::engine::formats::registry::{Identity, RegisteredFormat, Registry};
+use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, OptionKind, OptionSpec, Result, Side};
 
 pub(super) fn run(registry: &Registry, as_json: bool) -> Result<()> {
@@ -13,10 +13,6 @@ pub(super) fn run(registry: &Registry, as_json: bool) -> Result<()> {
     let records = || formats.iter().map(|format| record(registry, format)).collect::<Vec<_>>();
     let texts = || formats.iter().map(|format| text(registry, format)).collect::<Vec<_>>();
     terminal::answer(as_json, || json!({ "formats": records() }), || texts().join("\n"))
-}
-
-fn identity<'a>(registry: &'a Registry, format: &RegisteredFormat) -> Option<&'a Identity> {
-    registry.found()[format.plugin].outcome.as_ref().ok()
 }
 
 fn kind(option: &OptionSpec) -> String {
@@ -59,8 +55,8 @@ fn record(registry: &Registry, format: &RegisteredFormat) -> Value {
         "members": d.members,
         "output_revision": d.output_revision,
         "options": d.options.iter().map(option).collect::<Vec<_>>(),
-        "plugin": identity(registry, format).map(|i| json!({ "name": i.name, "version": i.version })),
-        "library": registry.found()[format.plugin].path,
+        "plugin": registry.plugin_of(format).map(|i| json!({ "name": i.name, "version": i.version })),
+        "library": format.library().map(|index| &registry.libraries()[index].path),
     })
 }
 
@@ -75,7 +71,7 @@ fn text(registry: &Registry, format: &RegisteredFormat) -> String {
     ];
     let abilities = abilities.into_iter().filter(|(_, capability)| d.capabilities.has(*capability));
     let abilities: Vec<&str> = abilities.map(|(word, _)| word).collect();
-    let plugin = identity(registry, format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
+    let plugin = registry.plugin_of(format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
     let mut text = String::new();
     let _ = writeln!(text, "{}  {}", d.id, printable(&d.title));
     let _ =

@@ -7,9 +7,9 @@ use super::terminal::{self, printable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, inspect, temporary};
-use tensorferry::engine::convert::report::LossRecord;
 use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::losses;
@@ -49,8 +49,8 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     });
     let hashed = match algorithm {
         Some(algorithm) => {
-            let stored = Stored::new(&seen.input, &seen.catalog, session, temporary());
-            Some((algorithm, digests(&Logical::new(&seen.catalog, &stored), algorithm)?))
+            let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
+            Some((algorithm, digests(&logical, algorithm)?))
         }
         None => None,
     };
@@ -116,7 +116,7 @@ impl Digest {
     }
 }
 
-fn document<'a>(seen: &'a Inspected<'_>, hashed: Option<&Hashed>) -> Document<'a> {
+fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
     let catalog = &seen.catalog;
     let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
     let record = |(index, (tensor, tie)): (usize, (&'a Tensor, TensorId))| TensorRecord {
@@ -151,7 +151,7 @@ fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest
     content::catalog(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
 }
 
-fn text(seen: &Inspected<'_>, all: bool, hashed: Option<&Hashed>) -> String {
+fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
     let catalog = &seen.catalog;
     let mut text = String::new();
     let total: u64 = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();

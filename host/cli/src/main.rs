@@ -12,6 +12,7 @@ mod formats;
 mod index;
 mod inspect;
 mod plugin;
+mod plugin_folders;
 mod process;
 mod run;
 mod steps;
@@ -20,11 +21,13 @@ mod verify;
 
 use args::{Arguments, Command, PluginCommand};
 use clap::{CommandFactory, Parser};
+use plugin_folders::folders;
 use std::process::ExitCode;
+use tensorferry::engine::context::fault;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::{Registry, folders};
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::exit::exit_code;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::Result;
 
 /// Bytes of buffers, if the user does not say.
 const MEMORY: u64 = 256 << 20;
@@ -40,13 +43,13 @@ fn main() -> ExitCode {
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         arguments.memory.unwrap_or(MEMORY),
     );
-    let answered = process::prepare(&session).and_then(|()| {
+    let answered = set_fault().and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
             // It starts threads for each job.
-            let registry = Registry::load(&folders(&arguments.plugin_dir));
+            let registry = Registry::load(folders(&arguments.plugin_dir));
             return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
         }
-        with_threads(&session, || answer(&arguments, &session))
+        session.install(|| answer(&arguments, &session))
     });
     match answered {
         Ok(code) => ExitCode::from(code),
@@ -57,14 +60,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs `work` on a thread pool of the session's size.
-fn with_threads(session: &Session, work: impl FnOnce() -> Result<u8> + Send) -> Result<u8> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(session.threads).build();
-    pool.map_err(|e| Error::io(format!("cannot start threads: {e}")))?.install(work)
+/// Has the process fail where a test says so; only builds for tests know of this.
+fn set_fault() -> Result<()> {
+    match std::env::var("FERRY_FAULT") {
+        Ok(wanted) if fault::ARE_KNOWN => fault::set(&wanted),
+        _ => Ok(()),
+    }
 }
 
 fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
-    let load = || Registry::load(&folders(&arguments.plugin_dir));
+    let load = || Registry::load(folders(&arguments.plugin_dir));
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load(), session).map(|()| 0),
         Command::Inspect(command) => inspect::run(command, &load(), session).map(|()| 0),

@@ -35,7 +35,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry::engine::context::fault;
-use tensorferry::engine::publish::commit::disk;
+use tensorferry::engine::publish::disk;
 use tensorferry_sdk::{Error, Result};
 
 /// A journal that this run appends to. It is locked as long as the run, or any process of a job that it

@@ -4,8 +4,8 @@ use crate::args::Inspect;
 use crate::terminal::{self, counted, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::report::LossRecord;
 use tensorferry::engine::formats::registry::RegisteredFormat;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::part::Part;
@@ -29,7 +29,7 @@ pub(super) fn run(
     };
     if command.schema {
         let rows = open(Purpose::SHOW)?;
-        terminal::report(&rows.losses(), &session.take_notes(), false);
+        terminal::report(&rows.losses()?, &session.take_notes(), false);
         terminal::print_json(&schema_file(&rows.set.schema()))?;
         return rows.close();
     }
@@ -38,7 +38,7 @@ pub(super) fn run(
         let survey = survey(&rows, session)?;
         Ok((rows, survey))
     })?;
-    let losses = rows.losses();
+    let losses = rows.losses()?;
     terminal::report(&losses, &session.take_notes(), false);
     terminal::answer(command.json, || document(&rows, &survey, &losses), || text(&rows, &survey))?;
     rows.close()

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tensorferry::engine::publish::commit::{Identity, disk};
+use tensorferry::engine::{publish::disk, read::identity::FileIdentity};
 
 /// How the names of ferry's own temporary folders start; see [`tensorferry::engine::publish::stage`].
 const HIDDEN: char = '.';
@@ -14,14 +14,14 @@ const HIDDEN: char = '.';
 pub(crate) struct StampedFile {
     pub(crate) path: PathBuf,
     #[serde(flatten)]
-    pub(crate) identity: Identity,
+    pub(crate) identity: FileIdentity,
 }
 
 impl StampedFile {
     /// Checks that an input file is still the same; the error says what changed. Links are followed.
     pub(crate) fn check_input(&self) -> Result<(), String> {
         match fs::metadata(&self.path) {
-            Ok(meta) => self.compare(Identity::of(&meta), "changed"),
+            Ok(meta) => self.compare(FileIdentity::of(&meta), "changed"),
             Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
         }
     }
@@ -35,7 +35,7 @@ impl StampedFile {
         }
     }
 
-    fn compare(&self, now: Identity, verb: &str) -> Result<(), String> {
+    fn compare(&self, now: FileIdentity, verb: &str) -> Result<(), String> {
         let old = self.identity;
         let what = if now.len != old.len {
             format!("{} bytes, were {}", now.len, old.len)
@@ -108,7 +108,8 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a");
         fs::write(&path, "abc").unwrap();
-        let file = StampedFile { identity: Identity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
+        let file =
+            StampedFile { identity: FileIdentity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
         file.check_output().unwrap();
         fs::write(&path, "abcd").unwrap();
         assert!(file.check_output().unwrap_err().contains("4 bytes, were 3"));

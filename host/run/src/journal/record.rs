@@ -6,7 +6,7 @@ use crate::job::Conversion;
 use crate::report::JobSummary;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use tensorferry::engine::convert::watch::Used;
+use tensorferry::engine::formats::used::UsedFormat;
 use tensorferry::engine::publish::stage::{Destination, Kind};
 use tensorferry_sdk::{Error, Result};
 
@@ -39,9 +39,9 @@ pub(crate) struct OutputRecord {
     /// The output's name among others in the folder; none if the folder is its own.
     pub(crate) name: Option<String>,
     /// The formats that the input was read as.
-    pub(crate) readers: Vec<Used>,
+    pub(crate) readers: Vec<UsedFormat>,
     /// The format that was written.
-    pub(crate) writer: Used,
+    pub(crate) writer: UsedFormat,
     /// Every file that was read.
     pub(crate) inputs: Vec<StampedFile>,
     /// Of an input folder, a digest of the names in it.

@@ -4,14 +4,14 @@ use super::files::StampedFile;
 use crate::job::Job;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tensorferry::engine::convert::watch::Used;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::formats::used::UsedFormat;
 
 /// What was found in the files of a group.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct GroupScan {
     /// The format that they were read as.
-    pub(crate) reader: Used,
+    pub(crate) reader: UsedFormat,
     /// The files, and what they were then.
     pub(crate) inputs: Vec<StampedFile>,
     /// The schema, as a file of it is.
@@ -34,7 +34,7 @@ impl GroupScan {
     /// Whether the files, and the format that reads them, are still what they were.
     pub(crate) fn is_valid(&self, registry: &Registry) -> bool {
         let mut formats = registry.formats().iter();
-        let is_same = formats.any(|format| Used::of(format) == self.reader);
+        let is_same = formats.any(|format| UsedFormat::of(format) == self.reader);
         is_same && self.inputs.iter().all(|file| file.check_input().is_ok())
     }
 }

@@ -12,7 +12,7 @@ use super::types::ModelDetection;
 use globset::GlobSet;
 use std::collections::BTreeSet;
 use std::path::Path;
-use tensorferry::engine::convert::sidecars::globs;
+use tensorferry::engine::convert::weights::globs;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry_sdk::{Capabilities, Description, Result};
 

@@ -6,7 +6,7 @@
 use crate::exit::{REFUSED, TRANSIENT, exit_code};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use tensorferry::engine::convert::report::LossRecord;
+use tensorferry::engine::context::loss::LossRecord;
 use tensorferry_sdk::{Error, ErrorKind};
 
 /// The layout of the document.

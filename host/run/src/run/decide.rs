@@ -4,8 +4,8 @@ use crate::job::Job;
 use crate::journal::{Commit, History, OutputRecord, list_names};
 use std::collections::HashSet;
 use std::path::Path;
-use tensorferry::engine::convert::watch::Used;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::formats::used::UsedFormat;
 use tensorferry::engine::publish::commit::recover;
 
 /// Whether a job must run, and why.
@@ -75,7 +75,7 @@ fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> 
 }
 
 /// A format that is not loaded any more could not write the output again: the output stays as it is.
-fn check_revision(used: &Used, registry: &Registry) -> Result<(), String> {
+fn check_revision(used: &UsedFormat, registry: &Registry) -> Result<(), String> {
     let format = registry.formats().iter().find(|format| format.description.id == used.id);
     match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {
         Some(now) => {

@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use tensorferry::engine::convert::report::LossRecord;
+use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::formats::registry::Registry;
 
 /// What a run would do.

@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::convert;
-use tensorferry::engine::convert::report::{LossRecord, Report};
-use tensorferry::engine::convert::watch::{Ready, Used, Watch};
+use tensorferry::engine::convert::watch::{Ready, Watch};
 use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::publish::commit::Identity;
 use tensorferry::engine::publish::stage::Kind;
 use tensorferry::engine::read::context::ReadContext;
-use tensorferry::engine::read::unit::{Unit as FileGroup, files_alone, takes_schema};
+use tensorferry::engine::read::file_group::{FileGroup, files_alone, takes_schema};
+use tensorferry::engine::read::identity::FileIdentity;
 use tensorferry::engine::records::rows::{self, holds_records};
 use tensorferry::engine::records::schema_file::schema_file;
+use tensorferry::engine::{context::loss::LossRecord, convert::report::Report, formats::used::UsedFormat};
 use tensorferry_sdk::{Error, Purpose, Result};
 
 /// How often a job reports how many bytes it has copied.
@@ -73,12 +73,17 @@ fn scan_group(
     let context = ReadContext::new(session, Purpose::SHOW);
     let rows = rows::open(&source, format, &files_alone(format, given), &context)?;
     let schema = schema_file(&rows.set.schema());
-    let stamped = |(path, identity): (PathBuf, Identity)| StampedFile { path, identity };
+    let stamped = |(path, identity): (PathBuf, FileIdentity)| StampedFile { path, identity };
     let read = rows.source.stamped().map(|(path, identity)| stamped((path.to_owned(), identity)));
-    let inputs = read.chain(context.lent_files().into_iter().map(stamped)).collect();
+    let inputs = read.chain(context.additional_files().into_iter().map(stamped)).collect();
     rows.close()?;
-    context.check_lent()?;
-    Ok(GroupScan { reader: Used::of(format), inputs, schema, takes_schema: takes_schema(format, given) })
+    context.check_additional_inputs()?;
+    Ok(GroupScan {
+        reader: UsedFormat::of(format),
+        inputs,
+        schema,
+        takes_schema: takes_schema(format, given),
+    })
 }
 
 fn summary(task: &WorkerTask, report: &Report) -> JobSummary {
@@ -148,7 +153,7 @@ impl Watch for RunnerWatch<'_> {
 }
 
 fn output_record(task: &WorkerTask, ready: &Ready<'_>) -> Result<OutputRecord> {
-    let stamped = |list: &[(PathBuf, Identity)]| -> Result<Vec<StampedFile>> {
+    let stamped = |list: &[(PathBuf, FileIdentity)]| -> Result<Vec<StampedFile>> {
         let file = |path, identity| Ok(StampedFile { path: std::path::absolute(path)?, identity });
         list.iter().map(|(path, identity)| file(path, *identity)).collect()
     };

@@ -26,19 +26,16 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
     // Should the memory end, the kernel takes a job and not the runner.
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     let pipe = RunnerPipe::take()?;
-    let mut pool: Option<rayon::ThreadPool> = None;
+    // A job that wants as many threads as the one before takes them over.
+    let mut threads = session.below(session.threads, session.memory, None);
     while let Some(task) = pipe.receive::<WorkerTask>()? {
         let share = &task.share;
-        if pool.as_ref().is_none_or(|pool| pool.current_num_threads() != share.threads) {
-            let new = rayon::ThreadPoolBuilder::new().num_threads(share.threads).build();
-            pool = Some(new.map_err(|e| Error::io(format!("cannot start threads: {e}")))?);
+        if threads.threads != share.threads {
+            threads = session.below(share.threads, session.memory, None);
         }
         limit_memory(task.limit);
-        let session = session.below(share.threads, share.memory, share.rate);
-        let done = match &pool {
-            Some(pool) => pool.install(|| perform(&task, registry, &session, &pipe)),
-            None => perform(&task, registry, &session, &pipe),
-        };
+        let session = threads.below(share.threads, share.memory, share.rate);
+        let done = session.install(|| perform(&task, registry, &session, &pipe));
         pipe.send(&done.unwrap_or_else(|error| WorkerEvent::Failed { failure: Failure::of(&error) }))?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! A view is a column as a writer of features needs it: the values of all rows one after the other, in
 //! the type of their list, and which of them are whose.
 
-use super::encode::Losses;
+use super::losses::Losses;
 use crate::message::Kind;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type};

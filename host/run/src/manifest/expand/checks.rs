@@ -6,8 +6,8 @@ use crate::manifest::mistakes::suggest;
 use crate::manifest::types::{OptionTexts, Placed, Settings};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use tensorferry::engine::convert::steps;
 use tensorferry::engine::formats::registry::RegisteredFormat;
-use tensorferry::engine::steps;
 use tensorferry::engine::write::target;
 use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
 

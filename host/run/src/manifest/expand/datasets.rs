@@ -6,9 +6,8 @@ use crate::manifest::dataset_files::{self, groups, incomplete_set};
 use crate::manifest::template::of_group;
 use crate::manifest::types::{DatasetKeys, Entry, Settings};
 use crate::manifest::zoo_files::NamePatterns;
-use tensorferry::engine::read::unit::Unit as FileGroup;
-use tensorferry::engine::records::steps::check_row_wise;
-use tensorferry::engine::steps;
+use tensorferry::engine::convert::steps::{check_row_wise, parse};
+use tensorferry::engine::read::file_group::FileGroup;
 use tensorferry_sdk::{Capabilities, Description, Side};
 
 impl Expansion<'_> {
@@ -94,7 +93,7 @@ impl Expansion<'_> {
             }
         }
         for step in settings.steps.iter().flatten() {
-            let Ok(parsed) = steps::parse(std::slice::from_ref(&step.get_ref().0)) else { continue };
+            let Ok(parsed) = parse(std::slice::from_ref(&step.get_ref().0)) else { continue };
             if let Some(Err(error)) = parsed.iter().map(check_row_wise).find(Result::is_err) {
                 let message = error.message();
                 let message = message.strip_prefix("step ").unwrap_or(message);
