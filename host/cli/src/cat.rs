@@ -1,4 +1,4 @@
-//! `ferry cat`.
+//! `ferry cat`: prints records, one JSON object a line.
 
 use super::args::Cat;
 use super::terminal;
@@ -14,7 +14,7 @@ use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {
     let source = FileSource::open(&command.input)?;
-    let format = probe(registry, &source, command.from.as_deref(), session)?;
+    let format = probe(registry, &source, command.reader.from.as_deref(), session)?;
     if !holds_records(&format.description) {
         let input = command.input.display().to_string();
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));

@@ -1,4 +1,4 @@
-//! `ferry formats`.
+//! `ferry formats`: lists the formats, the plugins they come from, and their options.
 
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
@@ -10,12 +10,9 @@ pub(super) fn run(registry: &Registry, as_json: bool) -> Result<()> {
     registry.check_any()?;
     let mut formats: Vec<&RegisteredFormat> = registry.formats().iter().collect();
     formats.sort_by(|a, b| a.description.id.cmp(&b.description.id));
-    if as_json {
-        let list: Vec<Value> = formats.iter().map(|format| record(registry, format)).collect();
-        return terminal::print_json(&json!({ "formats": list }));
-    }
-    let texts: Vec<String> = formats.iter().map(|format| text(registry, format)).collect();
-    terminal::print(&texts.join("\n"))
+    let records = || formats.iter().map(|format| record(registry, format)).collect::<Vec<_>>();
+    let texts = || formats.iter().map(|format| text(registry, format)).collect::<Vec<_>>();
+    terminal::answer(as_json, || json!({ "formats": records() }), || texts().join("\n"))
 }
 
 fn kind(option: &OptionSpec) -> String {
@@ -65,16 +62,15 @@ fn record(registry: &Registry, format: &RegisteredFormat) -> Value {
 
 fn text(registry: &Registry, format: &RegisteredFormat) -> String {
     let d = &format.description;
-    let abilities: Vec<&str> = [
+    let abilities = [
         ("reads", Capabilities::READ),
         ("writes", Capabilities::WRITE),
         ("reads records", Capabilities::READ_RECORDS),
         ("writes records", Capabilities::WRITE_RECORDS),
         ("indexes", Capabilities::INDEX),
-    ]
-    .into_iter()
-    .filter_map(|(word, capability)| d.capabilities.has(capability).then_some(word))
-    .collect();
+    ];
+    let abilities = abilities.into_iter().filter(|(_, capability)| d.capabilities.has(*capability));
+    let abilities: Vec<&str> = abilities.map(|(word, _)| word).collect();
     let plugin = registry.plugin_of(format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
     let mut text = String::new();
     let _ = writeln!(text, "{}  {}", d.id, printable(&d.title));

@@ -1,4 +1,4 @@
-//! `ferry plugin list` and `ferry plugin check`.
+//! `ferry plugin`: lists the libraries that were found, or checks some.
 
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) fn list(registry: &Registry, folders: &[PluginFolder], as_json: bool)
     let _ = writeln!(text, "looked in");
     for folder in folders {
         let absent = if folder.path.is_dir() { "" } else { " (not there)" };
-        let _ = writeln!(text, "  {}{absent}", printable(&folder.path.display().to_string()));
+        let _ = writeln!(text, "  {}{absent}", terminal::shown(&folder.path));
     }
     terminal::print(&text)
 }
@@ -28,11 +28,7 @@ pub(super) fn list(registry: &Registry, folders: &[PluginFolder], as_json: bool)
 pub(super) fn check(path: &Path, as_json: bool) -> Result<()> {
     let registry =
         if path.is_dir() { Registry::load([PluginFolder::new(path)]) } else { Registry::load_file(path) };
-    if as_json {
-        terminal::print_json(&document(&registry))?;
-    } else {
-        terminal::print(&text(&registry))?;
-    }
+    terminal::answer(as_json, || document(&registry), || text(&registry))?;
     let refused =
         registry.libraries().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
     if let Some((found, why)) = refused {
@@ -70,7 +66,7 @@ fn document(registry: &Registry) -> Value {
 fn text(registry: &Registry) -> String {
     let mut text = String::new();
     for (index, found) in registry.libraries().iter().enumerate() {
-        let path = printable(&found.path.display().to_string());
+        let path = terminal::shown(&found.path);
         let _ = match &found.outcome {
             Ok(identity) => writeln!(
                 text,

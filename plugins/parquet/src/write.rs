@@ -8,12 +8,12 @@ mod footer;
 mod stored;
 
 use crate::MAGIC;
-use crate::options::{Dictionary, WriteOptions};
-use dense::Dense;
+use crate::options::{DictionaryUse, WriteOptions};
+use dense::DenseWriter;
 use parquet::basic::Compression;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
-use stored::Stored;
+use stored::StoredSchema;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter};
@@ -42,13 +42,13 @@ impl RecordWriter for Writer {
         let properties = encode::properties(&stored, &self.0)?;
         let empty = encode::empty_file(&stored, &properties)?;
         let dense = match (self.0.compression, self.0.dictionary) {
-            (Compression::SNAPPY, Dictionary::Auto) => Some(true),
-            (Compression::UNCOMPRESSED, Dictionary::Auto) => Some(false),
+            (Compression::SNAPPY, DictionaryUse::Auto) => Some(true),
+            (Compression::UNCOMPRESSED, DictionaryUse::Auto) => Some(false),
             _ => None,
         };
         let has_statistics = self.0.statistics;
         Ok(Box::new(Plan {
-            dense: dense.map(|is_compressed| Dense { is_compressed, has_statistics }),
+            dense: dense.map(|is_compressed| DenseWriter { is_compressed, has_statistics }),
             files: file_names(target, self.0.shards),
             group: Group { rows: self.0.row_group_rows, bytes: self.0.row_group_size },
             stored,
@@ -61,10 +61,10 @@ impl RecordWriter for Writer {
 struct Plan {
     files: Vec<String>,
     group: Group,
-    stored: Stored,
+    stored: StoredSchema,
     properties: WriterProperties,
     /// How columns without holes are written, where the options leave that to this crate.
-    dense: Option<Dense>,
+    dense: Option<DenseWriter>,
     /// What the footer of a file without rows says.
     empty: ParquetMetaData,
 }

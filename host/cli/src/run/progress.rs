@@ -1,13 +1,12 @@
 //! Progress of a run: bars on a terminal, a line now and then elsewhere, JSON lines for programs.
 
-use super::super::terminal::{self, printable};
+use crate::terminal::{self, printable};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tensorferry_run::event::{Event, Listener};
-use tensorferry_run::in_one_line;
+use tensorferry_run::{Event, EventListener};
 
 /// How often a line is written where there is no terminal.
 const EVERY: Duration = Duration::from_secs(10);
@@ -98,7 +97,7 @@ impl Progress {
         });
     }
 
-    /// Units that were looked at, now and then and at the end.
+    /// How many file groups were scanned, now and then and at the end.
     fn scanned(&self, scanned: usize, of: usize) {
         let mut state = self.state();
         if self.json || self.quiet || (scanned < of && state.told.elapsed() < EVERY) {
@@ -106,7 +105,7 @@ impl Progress {
         }
         state.told = Instant::now();
         drop(state);
-        self.say("progress", &format!("schemas: {scanned} of {of} units looked at"));
+        self.say("progress", &format!("schemas: {scanned} of {of} file groups scanned"));
     }
 
     fn job_begins(&self, job: &str) {
@@ -175,8 +174,8 @@ impl Progress {
     }
 }
 
-impl Listener for Progress {
-    fn hear(&self, event: &Event<'_>) {
+impl EventListener for Progress {
+    fn on_event(&self, event: &Event<'_>) {
         if self.json {
             // A reader that has gone is no reason to end the run.
             let _ = serde_json::to_string(event).map(|line| terminal::print(&format!("{line}\n")));
@@ -205,12 +204,11 @@ impl Listener for Progress {
             }
             Event::JobWaits { job, seconds, failure } => {
                 if !self.quiet {
-                    let why = in_one_line(failure);
-                    self.say("note", &format!("{job}: is tried again in {seconds} s: {why}"));
+                    self.say("note", &format!("{job}: is tried again in {seconds} s: {failure}"));
                 }
             }
             Event::JobFailed { job } => {
-                let why = job.failure.as_ref().map(in_one_line).unwrap_or_default();
+                let why = job.failure.as_ref().map(ToString::to_string).unwrap_or_default();
                 self.say("failed", &format!("{}: {why}", job.name));
                 self.job_ends(&job.name, 0, true);
             }

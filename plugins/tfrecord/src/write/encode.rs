@@ -7,9 +7,9 @@ use super::shapes::Shapes;
 use super::view::View;
 use crate::columns::Shape;
 use crate::message::{MessageKind, Part};
-use crate::wire::{put_varint, varint_len};
 use arrow_array::RecordBatch;
 use std::ops::Range;
+use tensorferry_proto::wire::{put_varint, varint_len};
 use tensorferry_sdk::{Error, Result};
 
 /// The tags of fields 1 and 2 that hold messages, strings or packed numbers.
