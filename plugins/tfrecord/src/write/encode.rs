@@ -1,9 +1,10 @@
 //! Rows become messages. Lengths stand before what they are of, so each row is measured, then written.
 
 use super::layout::{Feature, Layout};
+use super::leaf::Leaf;
 use super::losses::Losses;
 use super::shapes::Shapes;
-use super::view::{Leaf, View};
+use super::view::View;
 use crate::columns::Shape;
 use crate::message::{MessageKind, Part};
 use arrow_array::RecordBatch;
