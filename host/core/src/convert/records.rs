@@ -21,7 +21,7 @@ use crate::records::digest::{RowHasher, hashed};
 use crate::records::flow::Flow;
 use crate::records::rows::{self, Rows};
 use crate::records::steps::{self, Origin, RecordAction};
-use crate::records::write::{Written, write};
+use crate::records::write::{RecordsWritten, write};
 use crate::steps::Step;
 use crate::write::target::Resolved;
 use arrow_schema::SchemaRef;
@@ -202,7 +202,7 @@ impl Destined<'_> {
         let columns = hashed(&schema).into_iter().flatten().collect();
         let mut hasher = request.receipt.then(|| RowHasher::new(columns, plan.files().len()));
         watch.begun(bytes);
-        let mut written = Written::default();
+        let mut written = RecordsWritten::default();
         flows.flow(&mut |flow| {
             written = write(flow, &*plan, flows.rows(), hasher.as_mut(), &stage, session)?;
             Ok(())
