@@ -45,9 +45,6 @@ pub(crate) fn locate(source: &dyn Source, context: &dyn Context) -> Result<Check
 }
 
 /// As [`locate`], with what there is to say about the choice.
-///
-/// # Errors
-/// As [`locate`].
 pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let checkpoint = match source.entry() {
         Entry::Folder => return in_folder(source, limits),

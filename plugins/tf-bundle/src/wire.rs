@@ -131,9 +131,6 @@ impl<'a> Wire<'a> {
 
     /// The content of the first field of this number in what is `rest` of a message, if it is one that has
     /// a length; `rest` begins behind it then.
-    ///
-    /// # Errors
-    /// As [`next`](Self::next).
     pub(crate) fn next_of(&mut self, rest: &mut Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         while let Some(field) = self.next(rest)? {
             match field.value {
@@ -170,17 +167,11 @@ impl<'a> Wire<'a> {
     }
 
     /// The `N` bytes at the beginning of `rest`.
-    ///
-    /// # Errors
-    /// Malformed, if there are fewer; i/o.
     pub(crate) fn fixed<const N: usize>(&mut self, rest: &mut Range<u64>) -> Result<[u8; N]> {
         self.take(rest, N, take_array)
     }
 
     /// Gives each of the varints that are packed in a range.
-    ///
-    /// # Errors
-    /// As [`varint`](Self::varint); what `visit` returns.
     pub(crate) fn each_varint(
         &mut self,
         range: &Range<u64>,
@@ -194,9 +185,6 @@ impl<'a> Wire<'a> {
     }
 
     /// A copy of the bytes of a field, once it is known that there are at most `most`.
-    ///
-    /// # Errors
-    /// A limit; i/o.
     pub(crate) fn bytes(&mut self, range: &Range<u64>, most: u64) -> Result<Vec<u8>> {
         let len = range.end.saturating_sub(range.start);
         if len > most {
@@ -227,9 +215,6 @@ impl<'a> Wire<'a> {
     }
 
     /// Gives the bytes of a range piece by piece, in order, however long it is.
-    ///
-    /// # Errors
-    /// Malformed past the end; i/o; what `visit` returns.
     pub(crate) fn each_chunk(
         &mut self,
         range: &Range<u64>,

@@ -67,9 +67,6 @@ pub(crate) struct Sniffed {
 }
 
 /// Finds out a file's codec.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) -> Result<Sniffed> {
     let starts = |codec: Codec| match codec.window(source, file, limits).at(0, LOOK) {
         Ok(bytes) => Ok(Start { is_sound: true, is_header: length(bytes).is_some() }),
@@ -91,9 +88,6 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
 }
 
 /// The codec that a file's first bytes look like: snappy's look like nothing.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn sniff_magic<S: Source + ?Sized>(source: &S, file: FileId) -> Result<Codec> {
     let mut first = [0; HEADER];
     let there = usize::try_from(source.len(file)).map_or(HEADER, |len| len.min(HEADER));

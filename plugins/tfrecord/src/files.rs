@@ -27,9 +27,6 @@ pub(crate) struct InputFile {
 }
 
 /// Opens the files of an input.
-///
-/// # Errors
-/// What [`find`] gives, and i/o.
 pub(crate) fn open<S: SharedSource>(
     source: &S,
     glob: Option<&str>,

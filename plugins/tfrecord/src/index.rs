@@ -58,9 +58,6 @@ pub(crate) enum Beside {
 }
 
 /// Looks for an index beside a file, and cuts the file into stretches after it.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn beside(source: &dyn Source, file: FileId, about: u64, limits: &Limits) -> Result<Beside> {
     let name = source.name(file).to_owned();
     let Some(index) =

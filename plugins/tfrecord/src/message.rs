@@ -111,9 +111,6 @@ impl<'a> Pieces<'a> {
 }
 
 /// Every entry of the maps of a record, in order.
-///
-/// # Errors
-/// Bytes that are not protobuf's, and what `visit` gives.
 #[inline]
 pub(crate) fn entries<'a, E: From<Broken>>(
     record: &'a [u8],

@@ -34,9 +34,6 @@ pub(crate) struct TfRecordReader {
 
 impl TfRecordReader {
     /// With these options.
-    ///
-    /// # Errors
-    /// Usage: options that contradict each other.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { options: ReadOptions::new(options)? })
     }

@@ -33,9 +33,6 @@ pub(crate) trait Tally: Send {
 
     /// A record at `offset`, `number` records after the first of its unit; its data are empty unless
     /// they were asked for. `whole` is the length of its frame.
-    ///
-    /// # Errors
-    /// What is wrong with the data.
     fn record(&mut self, number: u64, offset: u64, data: &[u8], whole: u64) -> Result<(), Refusal>;
 }
 

@@ -38,9 +38,6 @@ pub(crate) struct Counts {
 }
 
 /// Gives every constant of the graph that `wire` holds, in the file's order.
-///
-/// # Errors
-/// Malformed; i/o; what `visit` returns.
 pub(crate) fn each_constant(
     wire: &mut Wire<'_>,
     context: &dyn Context,

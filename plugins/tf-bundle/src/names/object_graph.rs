@@ -24,9 +24,6 @@ use tensorferry_sdk::{Error, Limits, Result};
 const MESSAGE_GROWTH: u64 = 64;
 
 /// Reads the message.
-///
-/// # Errors
-/// Malformed; a limit.
 pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGraph> {
     let most = limits.header_bytes / MESSAGE_GROWTH;
     if bytes.len() as u64 > most {

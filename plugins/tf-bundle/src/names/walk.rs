@@ -56,9 +56,6 @@ pub(super) struct Walk<'a> {
 }
 
 /// Walks a graph.
-///
-/// # Errors
-/// Malformed, if an object refers to one that is not there.
 pub(super) fn walk(nodes: &[TrackableObject]) -> Result<Walk<'_>> {
     check_references(nodes)?;
     let mut walk = Walk { steps: vec![None; nodes.len()], optimizers: Vec::new() };

@@ -19,9 +19,6 @@ pub(super) struct Listed {
 }
 
 /// Gives every tensor of the list that `value` holds; `file` is the one that errors name.
-///
-/// # Errors
-/// Malformed; over a limit; what `visit` returns.
 pub(super) fn each_listed(
     value: &[u8],
     file: &str,

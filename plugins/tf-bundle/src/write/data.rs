@@ -58,9 +58,6 @@ pub(super) enum Crc {
 }
 
 /// Lays out the bytes of entries, which are sorted by key, in files of this prefix.
-///
-/// # Errors
-/// Whatever the layout says.
 pub(super) fn lay_out(
     entries: Vec<Entry>,
     prefix: &Prefix,

@@ -22,9 +22,6 @@ pub(crate) struct Graph {
 
 impl Graph {
     /// Reads a graph.
-    ///
-    /// # Errors
-    /// Malformed; a limit.
     pub(crate) fn decode(bytes: Vec<u8>, limits: &Limits) -> Result<Self> {
         let proto = decode(&bytes, limits)?;
         Ok(Self { proto, bytes })
@@ -50,9 +47,6 @@ impl Graph {
     }
 
     /// What the graph does not know of the entries, as a loss; `None` if it knows all.
-    ///
-    /// # Errors
-    /// Malformed, a limit: as of [`ObjectGraph::new`].
     pub(crate) fn strangers(&self, entries: &[Entry], limits: &Limits) -> Result<Option<Loss>> {
         let graph = ObjectGraph::new(&self.proto, limits)?;
         let strangers: Vec<&Entry> =

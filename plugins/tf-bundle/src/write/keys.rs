@@ -92,9 +92,6 @@ fn loss(why: &str) -> Loss {
 }
 
 /// One entry for each key of each tensor.
-///
-/// # Errors
-/// Whatever the layout says.
 pub(crate) fn entries_of_tensors(
     tensors: &[Writable],
     keys: &[Vec<Vec<u8>>],

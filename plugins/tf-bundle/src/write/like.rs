@@ -42,9 +42,6 @@ impl Like {
     }
 
     /// Reads the bundle of a prefix.
-    ///
-    /// # Errors
-    /// Malformed, if it is broken; i/o.
     pub(crate) fn bundle(source: Arc<dyn Source>, prefix: &str, context: &dyn Context) -> Result<Self> {
         let index = BundleIndex::read(&*source, prefix, context)?;
         let graph = index.string_scalar(&*source, OBJECT_GRAPH_KEY.as_bytes(), context)?;

@@ -62,9 +62,6 @@ pub(super) fn write(
 }
 
 /// Writes one string that is in memory.
-///
-/// # Errors
-/// As [`write`].
 pub(super) fn write_scalar(text: &[u8], output: &mut dyn ByteSink) -> Result<Written> {
     let logical = [&(text.len() as u64).to_le_bytes()[..], text].concat();
     let read = |offset: u64, buffer: &mut [u8]| {

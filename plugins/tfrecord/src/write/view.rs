@@ -57,9 +57,6 @@ impl Level {
 
 impl View {
     /// A view on the column at a path.
-    ///
-    /// # Errors
-    /// A value that the list cannot hold.
     pub(super) fn new(
         batch: &RecordBatch,
         path: &[usize],
