@@ -1,4 +1,4 @@
-//! Locating: what the user pointed at becomes a checkpoint of one of the two versions.
+//! Finds the checkpoint that a user means by a file, a prefix or a folder.
 //!
 //! ```text
 //! V2    P.index, P.data-00000-of-00001, ...    P is the prefix: there is no file of that name

@@ -19,13 +19,13 @@ const CHUNK: u64 = 64 << 10;
 
 /// Walks messages in one file, or in one piece of memory.
 pub(crate) struct Wire<'a> {
-    place: Place<'a>,
+    input: Input<'a>,
     window: Vec<u8>,
     window_start: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum Input<'a> {
     File { source: &'a dyn Source, file: FileId },
     Memory { bytes: &'a [u8], name: &'a str },
 }
@@ -64,29 +64,29 @@ enum Head {
 impl<'a> Wire<'a> {
     /// A walker of a file's messages.
     pub(crate) fn of_file(source: &'a dyn Source, file: FileId) -> Self {
-        Self::new(Place::File { source, file })
+        Self::new(Input::File { source, file })
     }
 
     /// A walker of messages in memory; `name` is the file that errors name. Offsets are those in
     /// `bytes`, which errors do not show: they are no offsets of the file.
     pub(crate) fn of_memory(bytes: &'a [u8], name: &'a str) -> Self {
-        Self::new(Place::Memory { bytes, name })
+        Self::new(Input::Memory { bytes, name })
     }
 
-    fn new(place: Place<'a>) -> Self {
-        Self { place, window: Vec::new(), window_start: 0 }
+    fn new(input: Input<'a>) -> Self {
+        Self { input, window: Vec::new(), window_start: 0 }
     }
 
     /// Another walker of the same bytes, with a window of its own: for two places that are read in turn.
     pub(crate) fn again(&self) -> Self {
-        Self::new(self.place)
+        Self::new(self.input)
     }
 
     /// All bytes that there are.
     pub(crate) fn whole(&self) -> Range<u64> {
-        0..match self.place {
-            Place::File { source, file } => source.len(file),
-            Place::Memory { bytes, .. } => bytes.len() as u64,
+        0..match self.input {
+            Input::File { source, file } => source.len(file),
+            Input::Memory { bytes, .. } => bytes.len() as u64,
         }
     }
 
@@ -224,9 +224,9 @@ impl<'a> Wire<'a> {
         let mut buffer = Vec::new();
         while !rest.is_empty() {
             let left = rest.end - rest.start;
-            let chunk = match self.place {
+            let chunk = match self.input {
                 // What is long does not pass the window, by which the fields around it are read.
-                Place::File { source, file } if left > WINDOW => {
+                Input::File { source, file } if left > WINDOW => {
                     buffer.resize(usize::try_from(left.min(CHUNK)).unwrap_or(0), 0);
                     source.read_at(file, rest.start, &mut buffer)?;
                     &buffer[..]
@@ -256,9 +256,9 @@ impl<'a> Wire<'a> {
 
     /// The bytes at the beginning of `rest`, `least` of them or more.
     fn held(&mut self, rest: &Range<u64>, least: u64) -> Result<&[u8]> {
-        let (bytes, start) = match self.place {
-            Place::Memory { bytes, .. } => (bytes, 0),
-            Place::File { source, file } => {
+        let (bytes, start) = match self.input {
+            Input::Memory { bytes, .. } => (bytes, 0),
+            Input::File { source, file } => {
                 let end = self.window_start + self.window.len() as u64;
                 if rest.start < self.window_start || rest.start + least > end {
                     let len = WINDOW.min(source.len(file).saturating_sub(rest.start));
@@ -309,9 +309,9 @@ impl<'a> Wire<'a> {
 
     /// An error with its place.
     pub(crate) fn located(&self, error: Error, offset: u64) -> Error {
-        match self.place {
-            Place::File { source, file } => error.file(source.name(file)).offset(offset),
-            Place::Memory { name, .. } => error.file(name),
+        match self.input {
+            Input::File { source, file } => error.file(source.name(file)).offset(offset),
+            Input::Memory { name, .. } => error.file(name),
         }
     }
 }

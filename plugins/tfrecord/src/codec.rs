@@ -1,6 +1,6 @@
 //! A codec is what a whole file is compressed with.
 
-use crate::bytes::{Decoder, Inflated, Input, Plain, Sequential, Unsnapped, Window};
+use crate::bytes::{DecodedWindow, Decoder, DeflateDecoder, Input, PlainWindow, SnappyDecoder, Window};
 use crate::frame::{HEADER, length};
 use std::ops::Deref;
 use tensorferry_sdk::{ErrorKind, FileId, Limits, Result, Source};
@@ -40,14 +40,14 @@ impl Codec {
         limits: &Limits,
     ) -> Box<dyn Window + Send + 's> {
         fn boxed<'s, D: Decoder + 's>(decoder: D) -> Box<dyn Window + Send + 's> {
-            Box::new(Sequential::new(decoder))
+            Box::new(DecodedWindow::new(decoder))
         }
         let input = || Input::new(source.clone(), file);
         match self {
-            Self::None => Box::new(Plain::new(source.clone(), file, source.len(file))),
-            Self::Gzip => boxed(Inflated::gzip(input())),
-            Self::Zlib => boxed(Inflated::zlib(input())),
-            Self::Snappy => boxed(Unsnapped::new(input(), limits.header_bytes)),
+            Self::None => Box::new(PlainWindow::new(source.clone(), file, source.len(file))),
+            Self::Gzip => boxed(DeflateDecoder::gzip(input())),
+            Self::Zlib => boxed(DeflateDecoder::zlib(input())),
+            Self::Snappy => boxed(SnappyDecoder::new(input(), limits.header_bytes)),
         }
     }
 }

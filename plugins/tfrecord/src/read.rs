@@ -218,7 +218,7 @@ impl Opening<'_> {
     fn profiled(&self, message: MessageKind) -> Result<Opened> {
         let new = || Profile::new(message, self.policy.skips(), self.context.limits());
         let mut profile = new();
-        let mut pieces = pieces::Growing::default();
+        let mut pieces = pieces::PieceBuilder::default();
         self.scan(self.checks).run(new, |walked| {
             profile.append(&walked.tally, walked.file, walked.first);
             pieces.add(&walked);

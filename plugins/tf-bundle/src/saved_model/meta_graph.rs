@@ -1,5 +1,5 @@
-//! A meta graph is one graph of a SavedModel with what belongs to it. The graph is walked over, so that
-//! its nodes are counted; of the rest, what a person or a reader of variables asks for is held.
+//! A meta graph is one graph of a SavedModel with its signatures, assets and objects. These are read into
+//! memory; of the graph, nodes and functions are counted.
 
 use crate::wire::{Value, Wire};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! The streamed shard is the data file of the tensors of strings, and of bytes that are carried over
-//! from another bundle: the writer pushes them, and learns lengths and checksums as it does.
+//! Writes the data file of those tensors whose lengths and checksums are known only once they are written:
+//! tensors of strings. Bytes that are copied from another bundle come with them.
 
 use super::entry::Carried;
 use super::strings::{self, Written};
