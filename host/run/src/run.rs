@@ -74,7 +74,7 @@ pub fn run(
         if let Some(decision) = decision {
             let runs = decision.runs();
             if options.explain {
-                listener.on_event(&Event::Decided { job: &job.name, runs, reason: &decision.reason() });
+                listener.on_event(&Event::Decided { name: &job.name, runs, reason: &decision.reason() });
             }
             if let Decision::Unchanged { lacks_record: true, .. } = decision {
                 journal.append_done(&job.conversion.output)?;
@@ -191,7 +191,7 @@ fn scan_groups(groups: &[Job], pool: &WorkerPool<'_>, journal: &Journal) -> Resu
             results.0[finished.index] = Some(scanned);
             results.1 = std::mem::replace(&mut results.1, Ok(())).and(noted);
             let scanned = results.0.iter().flatten().count();
-            pool.listener.on_event(&Event::Scanned { job: &job.name, scanned, of: groups.len() });
+            pool.listener.on_event(&Event::Scanned { name: &job.name, scanned, of: groups.len() });
         }
     });
     let (results, noted) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -223,7 +223,7 @@ fn obsolete_outputs(jobs: &[Job], history: &History) -> Vec<String> {
             count => format!("{count} outputs are left"),
         };
         format!(
-            "{outputs} of the data set {dataset:?} that no unit makes any more: {first}; remove what is not wanted"
+            "{outputs} of the data set {dataset:?} that no file group makes any more: {first}; remove what is not wanted"
         )
     };
     obsolete.into_iter().map(note).collect()

@@ -1,5 +1,5 @@
 //! A model in several files, as the Hugging Face Hub names and splits it: shards, and an index that
-//! names the file of each tensor. The plugins `safetensors` and `torch` are made of it.
+//! names the file of each tensor. The plugins `safetensors` and `torch` use it.
 //!
 //! ```text
 //! model.safetensors                        pytorch_model.bin                        not split

@@ -1,6 +1,7 @@
 //! The writer: every row group is encoded on its own, as a small file in memory, and the footer puts
 //! them together.
 
+mod as_stored;
 mod dense;
 mod encode;
 mod footer;

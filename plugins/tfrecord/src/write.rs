@@ -4,6 +4,7 @@
 mod compress;
 mod encode;
 mod layout;
+mod leaf;
 mod losses;
 mod shapes;
 mod view;

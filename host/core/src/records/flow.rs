@@ -26,9 +26,6 @@ pub trait Flow: Send {
     /// # Errors
     /// Whatever is wrong with the input, or with the step.
     fn next(&mut self) -> Result<Option<RecordBatch>>;
-
-    /// Told before the first batch, where the flow is one of several epochs: which one, from 0.
-    fn begin_epoch(&mut self, epoch: u64);
 }
 
 /// How the host asks for batches.
@@ -125,8 +122,6 @@ impl Flow for Read<'_, '_> {
     fn schema(&self) -> SchemaRef {
         self.rows.set.schema()
     }
-
-    fn begin_epoch(&mut self, _epoch: u64) {}
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {

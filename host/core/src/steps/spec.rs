@@ -54,6 +54,24 @@ impl Field {
         Self { text: text.into(), column: None }
     }
 
+    /// The value as a number.
+    ///
+    /// # Errors
+    /// Usage.
+    pub fn number<T: std::str::FromStr>(&self) -> Result<T> {
+        self.text.parse().map_err(|_| self.error(format!("expected a number, found {:?}", self.text)))
+    }
+
+    /// The value's numbers, between `x`, spaces, or semicolons.
+    ///
+    /// # Errors
+    /// Usage.
+    pub fn numbers(&self) -> Result<Vec<u64>> {
+        let words = self.text.split(['x', ' ', ';']).filter(|word| !word.is_empty());
+        let numbers: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
+        numbers.ok_or_else(|| self.error(format!("expected numbers such as 8x4, found {:?}", self.text)))
+    }
+
     /// A usage error about this value.
     #[must_use]
     pub fn error(&self, message: impl fmt::Display) -> Error {

@@ -72,9 +72,9 @@ pub(super) fn after(
 
 pub(super) fn event(summary: &JobSummary) -> Event<'_> {
     match summary.state {
-        JobState::Failed => Event::JobFailed { job: summary },
-        JobState::Cancelled => Event::JobCancelled { job: &summary.name },
-        _ => Event::JobDone { job: summary },
+        JobState::Failed => Event::JobFailed(summary),
+        JobState::Cancelled => Event::JobCancelled { name: &summary.name },
+        _ => Event::JobDone(summary),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Encodes rows as messages. A length comes before the bytes that it counts, so each row is measured first.
 
 use super::layout::{Feature, Layout};
+use super::leaf::Leaf;
 use super::losses::Losses;
 use super::shapes::Shapes;
-use super::view::{Leaf, View};
+use super::view::View;
 use crate::columns::Shape;
 use crate::message::{MessageKind, Part};
 use arrow_array::RecordBatch;

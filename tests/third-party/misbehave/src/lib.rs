@@ -24,7 +24,7 @@ use request::{Misbehaving, is_requested, panic_if_requested, ruin};
 use tensorferry_sdk::{
     ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digests, Dtype,
     Entry, Error, Format, LayoutSink, Magic, Options, OutputId, Result, Role, Score, SealSink, Source,
-    Storage, Target, TensorId, TensorDecoder, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
 const MAGIC: &[u8; 9] = b"MISBEHAVE";

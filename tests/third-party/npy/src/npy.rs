@@ -4,8 +4,9 @@ use crate::array;
 use crate::header::{Header, MAGIC};
 use tensorferry_sdk::{
     ByteOrder, Capabilities, CatalogSink, CatalogView, Context, Description, Entry, Error, Format,
-    LayoutSink, Loss, LossKind, Magic, NothingEncoded, NothingToSeal, OptionKind, OptionSpec, Options, Order, Result, Role,
-    Source, Storage, Target, TensorId, TensorPart, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
+    LayoutSink, Loss, LossKind, Magic, NothingEncoded, NothingToSeal, OptionKind, OptionSpec, Options, Order,
+    Result, Role, Source, Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader,
+    TensorWriter,
 };
 
 /// The format `npy`.

@@ -5,8 +5,8 @@ use crate::index::{Index, Stored};
 use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
 use std::collections::HashMap;
 use tensorferry_sdk::{
-    ByteSink, CatalogSink, Context, Digest, Dtype, EncodedStorage, Entry, Error, FileId, Result, Source, Storage, StorageId,
-    TensorDecoder, TensorReader, check_range,
+    ByteSink, CatalogSink, Context, Digest, Dtype, EncodedStorage, Entry, Error, FileId, Result, Source,
+    Storage, StorageId, TensorDecoder, TensorReader, check_range,
 };
 
 const PIECE: u64 = 64 << 10;

@@ -1,16 +1,15 @@
 //! `filter` keeps the records for which an expression is true.
 
-use super::dealt::kept_rows;
+use super::by_number::kept_rows;
 use super::expression::Expression;
-use super::{RecordStep, Upstream};
+use super::{RecordAction, RecordStep, Upstream};
 use crate::records::flow::Flow;
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Given, Kind};
+use crate::steps::signature::{Argument, CheckedSpec, Signature};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
+use tensorferry_sdk::{Result, arrow_array, arrow_schema};
 
-pub(super) static FILTER: Kind = Kind {
+pub(super) static FILTER: Signature = Signature {
     name: "filter",
     summary: "the records for which an expression is true",
     details: "Comparisons (= != < <= > >=) of a column with a number, a 'text', true or false, or another column;\n\
@@ -21,7 +20,6 @@ pub(super) static FILTER: Kind = Kind {
     keys: &[],
     selects: false,
     examples: &["filter:label >= 0 and len(image) = 784", "filter:split = 'train' or caption is null"],
-    make,
 };
 
 #[derive(Debug)]
@@ -29,10 +27,10 @@ struct Filter {
     expression: Expression,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let field = given.required_argument()?;
+pub(super) fn filter(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let field = spec.required_argument()?;
     let expression = Expression::parse(&field.text).map_err(|e| field.error(e.message()))?;
-    Ok(Action::Record(Box::new(Filter { expression })))
+    Ok(Box::new(Filter { expression }))
 }
 
 impl RecordStep for Filter {
@@ -65,10 +63,6 @@ impl Flow for Filtered<'_> {
         self.flow.schema()
     }
 
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.flow.begin_epoch(epoch);
-    }
-
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(batch) = self.flow.next()? {
             let kept = self.expression.evaluate(&batch)?;
@@ -78,9 +72,4 @@ impl Flow for Filtered<'_> {
         }
         Ok(None)
     }
-}
-
-/// An expression that gives no truth values.
-pub(super) fn not_a_truth(found: &str) -> Error {
-    Error::usage("expected a comparison").found(found)
 }

@@ -1,10 +1,9 @@
 //! `map` changes the columns of every record: which there are, what they are called, their type or shape.
 
-use super::{RecordStep, Upstream};
+use super::{RecordAction, RecordStep, Upstream};
+use crate::records::encoding::leaf_type;
 use crate::records::flow::Flow;
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Count, Given, Key, Kind};
-use crate::steps::spec::Field as Text;
+use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
 use arrow_cast::CastOptions;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-pub(super) static MAP: Kind = Kind {
+pub(super) static MAP: Signature = Signature {
     name: "map",
     summary: "select, drop, rename, cast or reshape columns",
     details: "map:select and map:drop take columns=, several with spaces between; map:rename one column and\n\
@@ -22,14 +21,9 @@ pub(super) static MAP: Kind = Kind {
               shape=, for values of as many numbers in each record. Columns may be quoted names of CSV.",
     argument: Argument::Required("select|drop|rename|cast|reshape", "what to do"),
     keys: &[
-        Key {
-            name: "columns",
-            value: "NAMES",
-            count: Count::Some,
-            help: "the columns; may be there more than once",
-        },
-        Key { name: "to", value: "NAME|TYPE", count: Count::Optional, help: "of rename and cast" },
-        Key { name: "shape", value: "NxN", count: Count::Optional, help: "of reshape" },
+        Key::some("columns", "NAMES", "the columns; may be there more than once"),
+        Key::optional("to", "NAME|TYPE", "of rename and cast"),
+        Key::optional("shape", "NxN", "of reshape"),
     ],
     selects: false,
     examples: &[
@@ -38,7 +32,6 @@ pub(super) static MAP: Kind = Kind {
         "map:cast,columns=label,to=int32",
         "map:reshape,columns=image,shape=28x28",
     ],
-    make,
 };
 
 #[derive(Debug)]
@@ -56,22 +49,18 @@ struct Map {
     change: Change,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let what = given.required_argument()?;
+pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let what = spec.required_argument()?;
     let columns: Vec<String> =
-        given.all("columns").flat_map(|field| field.text.split_whitespace()).map(str::to_owned).collect();
-    let to = given.one("to");
-    let needed = |field: Option<&'_ Text>, key: &str| {
-        field.map(|field| field.text.clone()).ok_or_else(|| Error::usage(format!("expected {key}=")))
-    };
+        spec.all("columns").flat_map(|field| field.text.split_whitespace()).map(str::to_owned).collect();
     let change = match what.text.as_str() {
         "select" => Change::Select,
         "drop" => Change::Drop,
         "rename" if columns.len() != 1 => return Err(what.error("a rename is of one column")),
-        "rename" => Change::Rename(needed(to, "to")?),
-        "cast" => Change::Cast(data_type(&needed(to, "to")?)?),
+        "rename" => Change::Rename(spec.required("to")?.text.clone()),
+        "cast" => Change::Cast(data_type(&spec.required("to")?.text)?),
         "reshape" => {
-            let shape = given.required("shape")?;
+            let shape = spec.required("shape")?;
             let dims = shape.numbers()?.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>();
             Change::Reshape(dims.map_err(|_| shape.error("a dimension over 2^31"))?)
         }
@@ -81,7 +70,7 @@ fn make(given: &Given<'_>) -> Result<Action> {
             );
         }
     };
-    Ok(Action::Record(Box::new(Map { columns, change })))
+    Ok(Box::new(Map { columns, change }))
 }
 
 fn data_type(word: &str) -> Result<DataType> {
@@ -138,7 +127,7 @@ impl Map {
                     fields.push(field.with_data_type(to));
                 }
                 (Change::Reshape(shape), true) => {
-                    let data_type = shaped(leaf(field.data_type()), shape);
+                    let data_type = shaped(leaf_type(field.data_type()), shape);
                     fields.push(field.with_data_type(data_type));
                 }
                 _ => fields.push(field),
@@ -165,10 +154,6 @@ struct Mapped<'a> {
 impl Flow for Mapped<'_> {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
-    }
-
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.flow.begin_epoch(epoch);
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {
@@ -205,15 +190,6 @@ fn with_leaf(data_type: &DataType, to: &DataType) -> DataType {
         DataType::LargeList(field) => DataType::LargeList(item(field)),
         DataType::FixedSizeList(field, len) => DataType::FixedSizeList(item(field), *len),
         _ => to.clone(),
-    }
-}
-
-fn leaf(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            leaf(field.data_type())
-        }
-        other => other,
     }
 }
 

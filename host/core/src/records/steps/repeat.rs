@@ -1,14 +1,13 @@
 //! `repeat` goes through the records again and again.
 
-use super::{RecordStep, Upstream};
+use super::{RecordAction, RecordStep, Upstream};
 use crate::records::flow::Flow;
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Given, Kind};
+use crate::steps::signature::{Argument, CheckedSpec, Signature};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tensorferry_sdk::{Result, arrow_array, arrow_schema};
 
-pub(super) static REPEAT: Kind = Kind {
+pub(super) static REPEAT: Signature = Signature {
     name: "repeat",
     summary: "all records, COUNT times over",
     details: "Without a count, or with -1, without end: a take has to follow. What a shuffle before it does,\n\
@@ -17,7 +16,6 @@ pub(super) static REPEAT: Kind = Kind {
     keys: &[],
     selects: false,
     examples: &["repeat:3"],
-    make,
 };
 
 #[derive(Debug)]
@@ -26,13 +24,13 @@ struct Repeat {
     times: Option<u64>,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let times = match given.argument() {
+pub(super) fn repeat(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let times = match spec.argument() {
         None => None,
         Some(field) if field.text == "-1" => None,
         Some(field) => Some(field.number()?),
     };
-    Ok(Action::Record(Box::new(Repeat { times })))
+    Ok(Box::new(Repeat { times }))
 }
 
 impl RecordStep for Repeat {
@@ -75,10 +73,6 @@ impl Flow for Repeated<'_, '_> {
         self.schema.clone()
     }
 
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.flow.begin_epoch(epoch);
-    }
-
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         while self.times.is_none_or(|times| self.epoch < times) {
             if let Some(batch) = self.flow.next()? {
@@ -92,8 +86,7 @@ impl Flow for Repeated<'_, '_> {
             self.epoch += 1;
             self.is_empty = true;
             if self.times.is_none_or(|times| self.epoch < times) {
-                self.flow = self.upstream.flow()?;
-                self.flow.begin_epoch(self.epoch);
+                self.flow = Upstream { epoch: self.epoch, ..self.upstream }.flow()?;
             }
         }
         self.times = Some(0);
