@@ -1,4 +1,4 @@
-//! A policy says what a fault means for the run: an error, or a record left out and told of.
+//! Decides what a damaged record means: an error, or a record that is skipped and reported.
 
 use crate::frame::{Fault, FaultKind};
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ pub(crate) struct Policy {
     allows_tail: bool,
     most: u64,
     /// By file and offset: records are read more than once, and told of once.
-    met: Mutex<Met>,
+    met: Mutex<LetPass>,
 }
 
 #[derive(Debug, Default)]
-struct Met {
+struct LetPass {
     skipped: BTreeMap<(usize, u64), Skipped>,
     /// Those that count against the limit.
     damaged: u64,

@@ -154,9 +154,6 @@ impl Texts<'_> {
     }
 
     /// Holds what was given, all strings, against the entry's checksum.
-    ///
-    /// # Errors
-    /// Malformed, if they do not have it.
     pub(super) fn finish(self) -> Result<()> {
         self.strings.check_crc(self.source, self.crc)
     }

@@ -64,11 +64,11 @@ impl Layout {
         };
         let by_rows = if is_sequence { MessageKind::Sequence } else { MessageKind::Example };
         let message = message.or(file.as_ref().and_then(|file| file.message)).unwrap_or(by_rows);
-        let mut found = Found { message, has_parts, features: Vec::new(), losses: Vec::new() };
+        let mut found = FeatureCollector { message, has_parts, features: Vec::new(), losses: Vec::new() };
         for (place, field) in schema.fields().iter().enumerate() {
             found.add(field, &mut vec![place], "");
         }
-        let Found { mut features, mut losses, .. } = found;
+        let FeatureCollector { mut features, mut losses, .. } = found;
         if let Some(file) = file {
             // What the file leaves out is not lost: the user wants it so.
             losses.retain(|loss| file.columns.iter().any(|column| column.name == loss.what));
@@ -93,7 +93,7 @@ impl Feature {
     }
 }
 
-struct Found {
+struct FeatureCollector {
     message: MessageKind,
     /// Whether fields say which map they are of.
     has_parts: bool,
@@ -101,7 +101,7 @@ struct Found {
     losses: Vec<Loss>,
 }
 
-impl Found {
+impl FeatureCollector {
     /// Adds the features of a column. Structs nest as deep as the schema, which is no file's to choose
     /// without limit: Arrow's own checks walk it the same way.
     fn add(&mut self, field: &Field, path: &mut Vec<usize>, prefix: &str) {
