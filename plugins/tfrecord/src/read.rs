@@ -254,10 +254,9 @@ impl Opening<'_> {
                 match fault {
                     None => seen += 1,
                     Some(fault) => {
-                        let next = fault.next();
-                        self.policy.meet(number, &file.name, record - 1, fault)?;
-                        let Some(next) = next else { break };
-                        walk.go_to(next);
+                        if !self.policy.pass(&mut walk, number, &file.name, record - 1, fault)? {
+                            break;
+                        }
                     }
                 }
             }

@@ -163,18 +163,10 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
 fn data_type(word: &str) -> Option<(Option<Kind>, DataType)> {
     let leaf = type_named(word)?;
     let kind = match &leaf {
-        DataType::Int8
-        | DataType::Int16
-        | DataType::Int32
-        | DataType::Int64
-        | DataType::UInt8
-        | DataType::UInt16
-        | DataType::UInt32
-        | DataType::UInt64
-        | DataType::Boolean
-        | DataType::Date32
-        | DataType::Date64
-        | DataType::Timestamp(_, None) => Some(Kind::Int64),
+        DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None) => {
+            Some(Kind::Int64)
+        }
+        _ if leaf.is_integer() => Some(Kind::Int64),
         DataType::Float32 | DataType::Float64 => Some(Kind::Float),
         DataType::Binary | DataType::Utf8 => Some(Kind::Bytes),
         DataType::Null => None,

@@ -9,10 +9,11 @@
 //! The entry's CRC goes on from that of the lengths, over the four bytes and the elements. Source:
 //! `WriteStringTensor` in `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
 
+use crate::bundle::append_length;
 use crc32c::crc32c_append;
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
-use tensorferry_sdk::{ByteSink, Error, Result};
+use tensorferry_sdk::{ByteOrder, ByteSink, Error, Result};
 
 /// How much of a tensor is held at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -79,7 +80,7 @@ fn write_lengths(count: u64, strings: &mut LogicalStrings<'_>, output: &mut Gath
     for _ in 0..count {
         let len = strings.length_at(offset)?;
         offset += 8 + len;
-        crc = append_length(crc, len);
+        crc = append_length(crc, len, ByteOrder::Little);
         encoded.clear();
         put_varint(&mut encoded, len);
         output.append(&encoded)?;
@@ -90,13 +91,6 @@ fn write_lengths(count: u64, strings: &mut LogicalStrings<'_>, output: &mut Gath
     Err(Error::malformed("the strings of a tensor end elsewhere than the tensor")
         .expected(format!("{} bytes", strings.len))
         .found(offset))
-}
-
-fn append_length(crc: u32, len: u64) -> u32 {
-    match u32::try_from(len) {
-        Ok(len) => crc32c_append(crc, &len.to_le_bytes()),
-        Err(_) => crc32c_append(crc, &len.to_le_bytes()),
-    }
 }
 
 /// The logical bytes of a tensor of strings, a window of them at a time.
