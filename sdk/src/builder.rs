@@ -4,13 +4,14 @@
 use crate::proof::Proof;
 use crate::source::check_range;
 use crate::{
-    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Result, Source,
-    Storage, StorageId, Tensor, TensorId,
+    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, LossSink, Node, NodeId, Place, Result,
+    Source, Storage, StorageId, Tensor, TensorId,
 };
 use std::collections::BTreeMap;
 
-/// Takes what a reader finds. Each call is checked before it returns.
-pub trait CatalogSink {
+/// Takes what a reader finds; a [loss](LossSink::loss) is what the catalog cannot say of the input. Each
+/// call is checked before it returns.
+pub trait CatalogSink: LossSink {
     /// A place where bytes live.
     ///
     /// # Errors
@@ -66,12 +67,6 @@ pub trait CatalogSink {
     /// # Errors
     /// A plugin error, if there is no such node.
     fn root(&mut self, root: NodeId) -> Result<()>;
-
-    /// Something of the input that the catalog cannot say.
-    ///
-    /// # Errors
-    /// A limit.
-    fn loss(&mut self, loss: Loss) -> Result<()>;
 
     /// The format that the tensors came from before this file was made, where the file tells.
     ///
@@ -133,6 +128,14 @@ impl<'a> CatalogBuilder<'a> {
             return Err(Error::limit("the catalog holds too many bytes")
                 .expected(format!("at most {}", self.limits.header_bytes)));
         }
+        Ok(())
+    }
+}
+
+impl LossSink for CatalogBuilder<'_> {
+    fn loss(&mut self, loss: Loss) -> Result<()> {
+        self.hold(loss.what.len() + loss.why.len())?;
+        self.proof.catalog.losses.push(loss);
         Ok(())
     }
 }
@@ -221,12 +224,6 @@ impl CatalogSink for CatalogBuilder<'_> {
 
     fn root(&mut self, root: NodeId) -> Result<()> {
         self.proof.catalog.tree.set_root(root)
-    }
-
-    fn loss(&mut self, loss: Loss) -> Result<()> {
-        self.hold(loss.what.len() + loss.why.len())?;
-        self.proof.catalog.losses.push(loss);
-        Ok(())
     }
 
     fn origin(&mut self, format: &str) -> Result<()> {

@@ -53,11 +53,17 @@
 //! }
 //!
 //! impl TensorReader for Raw {
-//!     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, _context: &dyn Context) -> Result<()> {
+//!     fn read(
+//!         &self,
+//!         source: &dyn Source,
+//!         catalog: &mut dyn CatalogSink,
+//!         _context: &dyn Context,
+//!     ) -> Result<Box<dyn TensorDecoder>> {
 //!         let file = source.open(source.entry().name())?;
 //!         let len = source.len(file);
 //!         let storage = catalog.storage(Storage::file(file, 0, len))?;
-//!         catalog.tensor("bytes", Dtype::U8, &[len], storage, 0).map(drop)
+//!         catalog.tensor("bytes", Dtype::U8, &[len], storage, 0)?;
+//!         Ok(Box::new(NothingEncoded))
 //!     }
 //! }
 //!

@@ -31,11 +31,23 @@ extern "C" fn formats<E: Exported>() -> AbiResult<RVec<FormatBox>> {
 
 /// Makes a library (`crate-type = ["cdylib"]`) a plugin: exports its formats to the host.
 ///
-/// `export_plugin!(MyFormat, OtherFormat)`: each argument is an expression of a type that implements [`Format`]. Where making them can fail,
-/// `export_plugin!(try make_formats)` takes a `fn() -> Result<Vec<Box<dyn Format>>>`.
+/// | Form | What it exports |
+/// |---|---|
+/// | `export_plugin!(MyFormat, OtherFormat)` | each argument is an expression of a type that implements [`Format`] |
+/// | `export_plugin!(try make_formats)` | what a `fn() -> Result<Vec<Box<dyn Format>>>` returns, where that can fail |
+/// | `export_plugin!(named "my-formats", from my_formats::formats)` | what a `fn() -> Vec<Box<dyn Format>>` of another crate returns, shown to users under that crate's name |
+///
+/// The third form is for a crate that programs also link in: the exported symbols are in a crate of their
+/// own then, and several such formats can be in one program.
 #[macro_export]
 macro_rules! export_plugin {
     (try $make:expr) => {
+        $crate::export_plugin!(@export env!("CARGO_PKG_NAME"), $make);
+    };
+    (named $name:literal, from $make:path) => {
+        $crate::export_plugin!(@export $name, || ::std::result::Result::Ok($make()));
+    };
+    (@export $name:expr, $make:expr) => {
         // The host tells a plugin's panic from its own by catching it here, which an abort prevents.
         #[cfg(not(panic = "unwind"))]
         compile_error!("a ferry plugin must be built with panic = \"unwind\"");
@@ -51,7 +63,7 @@ macro_rules! export_plugin {
 
             #[unsafe(no_mangle)]
             pub static FERRY_PLUGIN_MANIFEST: $crate::export::Manifest = $crate::export::Manifest::new(
-                env!("CARGO_PKG_NAME"),
+                $name,
                 env!("CARGO_PKG_VERSION"),
                 $crate::VERSION,
             );

@@ -165,14 +165,23 @@ pub trait Format: Send + Sync {
 
 /// Describes what an input holds.
 pub trait TensorReader: Send + Sync {
-    /// Fills the catalog. Reads headers only; tensor bytes are the host's.
+    /// Fills the catalog, and returns what decodes its encoded storages: [`NothingEncoded`], if it has
+    /// none. Reads headers only; the host reads tensors.
     ///
     /// # Errors
     /// Whatever is wrong with the input, with its place.
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()>;
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>>;
+}
 
-    /// Pushes the bytes of an encoded storage, all of them, in order. It may be asked again, and
-    /// for several storages at once.
+/// Decodes the encoded storages of one input. The host calls it from many threads.
+pub trait TensorDecoder: Send + Sync {
+    /// Pushes all bytes of the storage that was declared with this handle, in order. The host may call
+    /// it again for the same storage, and for several storages at once.
     ///
     /// # Errors
     /// Whatever is wrong with the encoded bytes.
@@ -182,10 +191,44 @@ pub trait TensorReader: Send + Sync {
         handle: u64,
         output: &mut dyn ByteSink,
         context: &dyn Context,
-    ) -> Result<()> {
-        let _ = (source, handle, output, context);
-        Err(Error::plugin("this reader has no encoded storages"))
+    ) -> Result<()>;
+}
+
+/// The decoder of an input without encoded storages.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NothingEncoded;
+
+impl TensorDecoder for NothingEncoded {
+    fn decode(&self, _: &dyn Source, handle: u64, _: &mut dyn ByteSink, _: &dyn Context) -> Result<()> {
+        Err(no_encoded_storage(handle))
     }
+}
+
+/// An encoded storage that knows where its bytes are. A list of them is a [`TensorDecoder`]: a handle is
+/// an index into the list.
+pub trait EncodedStorage: Send + Sync {
+    /// Pushes all bytes, in order.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the encoded bytes.
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()>;
+}
+
+impl<S: EncodedStorage> TensorDecoder for Vec<S> {
+    fn decode(
+        &self,
+        source: &dyn Source,
+        handle: u64,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let storage = usize::try_from(handle).ok().and_then(|index| self.get(index));
+        storage.ok_or_else(|| no_encoded_storage(handle))?.decode(source, output, context)
+    }
+}
+
+fn no_encoded_storage(handle: u64) -> Error {
+    Error::plugin(format!("no encoded storage {handle}"))
 }
 
 /// Describes an output.

@@ -4,7 +4,7 @@
 //! [`Pad`](Segment::Pad). [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) proves that every tensor is written once, or
 //! named as an alias of one that is, or given up with a loss.
 
-use crate::{ByteOrder, DigestAlgorithm, Error, Loss, Region, Result, StorageId, TensorId};
+use crate::{ByteOrder, DigestAlgorithm, Error, Loss, LossSink, Region, Result, StorageId, TensorId};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -137,8 +137,9 @@ pub struct DigestRequest {
     pub algorithm: DigestAlgorithm,
 }
 
-/// Takes what a writer plans.
-pub trait LayoutSink {
+/// Takes what a writer plans; a [loss](LossSink::loss) is what the output will not have, other than a
+/// tensor ([`omit`](Self::omit)).
+pub trait LayoutSink: LossSink {
     /// A file that the host copies; segments are appended to it.
     ///
     /// # Errors
@@ -213,12 +214,6 @@ pub trait LayoutSink {
     /// # Errors
     /// A plugin error, if there is no such tensor.
     fn omit(&mut self, tensor: TensorId, why: &str) -> Result<()>;
-
-    /// Anything else that the output will not have.
-    ///
-    /// # Errors
-    /// None today.
-    fn loss(&mut self, loss: Loss) -> Result<()>;
 
     /// Says that this format's reader will show a tensor under another name ([`Purpose::SHOW`]), so
     /// that it can be verified. A tensor may get several such names.

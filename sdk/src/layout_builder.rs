@@ -4,8 +4,8 @@ use crate::region::check_tiling;
 use crate::source::check_name;
 use crate::{
     CatalogView, Content, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Error, Layout, LayoutSink,
-    Loss, LossKind, Order, OutputFile, OutputId, Placed, Region, Result, Role, Segment, StorageId, TensorId,
-    TensorPart, element_count,
+    Loss, LossKind, LossSink, Order, OutputFile, OutputId, Placed, Region, Result, Role, Segment, StorageId,
+    TensorId, TensorPart, element_count,
 };
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -172,6 +172,13 @@ fn merge(ranges: &mut Vec<Range<u64>>) {
     *ranges = merged;
 }
 
+impl LossSink for LayoutBuilder<'_> {
+    fn loss(&mut self, loss: Loss) -> Result<()> {
+        self.layout.losses.push(loss);
+        Ok(())
+    }
+}
+
 impl LayoutSink for LayoutBuilder<'_> {
     fn file(&mut self, path: &str, role: Role) -> Result<OutputId> {
         self.add_file(path, role, Content::Copied(Vec::new()))
@@ -273,11 +280,6 @@ impl LayoutSink for LayoutBuilder<'_> {
         self.settle(tensor)?;
         self.layout.omitted.push(tensor);
         self.loss(Loss::new(LossKind::Tensor, self.catalog.tensor(tensor).name, why))
-    }
-
-    fn loss(&mut self, loss: Loss) -> Result<()> {
-        self.layout.losses.push(loss);
-        Ok(())
     }
 
     fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {

@@ -42,7 +42,12 @@
 //! }
 //!
 //! impl TensorReader for Idx {
-//!     fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+//!     fn read(
+//!         &self,
+//!         source: &dyn Source,
+//!         catalog: &mut dyn CatalogSink,
+//!         context: &dyn Context,
+//!     ) -> Result<Box<dyn TensorDecoder>> {
 //!         let path = source.entry().name();
 //!         let file = source.open(path)?;
 //!         let start = source.read_vec(file, 0, 4, context.limits())?;
@@ -61,7 +66,7 @@
 //!         let data = Storage::file(file, begin, source.len(file) - begin).byte_order(ByteOrder::Big);
 //!         let storage = catalog.storage(data)?;
 //!         catalog.tensor("data", dtype, &shape, storage, 0)?;
-//!         Ok(())
+//!         Ok(Box::new(NothingEncoded))
 //!     }
 //! }
 //!
@@ -148,7 +153,7 @@
 //! - A **reader** describes: it reads headers and calls a [`CatalogSink`] with what is there, where its
 //!   bytes lie, and how. Each call is checked before it returns, so that a header cannot point outside
 //!   its file, claim a tensor twice, or exceed a limit; the reader passes the error on. Where bytes
-//!   are compressed, it also decodes them ([`TensorReader::decode`]).
+//!   are compressed, it also returns what decodes them ([`TensorDecoder`]).
 //! - A **writer** plans: it looks at a [`CatalogView`] and calls a [`LayoutSink`] with what is to lie
 //!   where. Every tensor is written once, named as the alias of one that is, or given up with a loss.
 //!   What depends on checksums comes last ([`TensorPlan::seal`]); a format whose lengths are not known
@@ -181,7 +186,7 @@
 //! - [`mirror`]: how the traits cross the boundary; hosts use it, plugins do not.
 //!
 //! The root's items by what they are for: declaring a format ([`Format`], [`Description`],
-//! [`Capabilities`], [`OptionSpec`], [`Options`]); reading ([`TensorReader`], [`Source`], [`CatalogSink`],
+//! [`Capabilities`], [`OptionSpec`], [`Options`]); reading ([`TensorReader`], [`TensorDecoder`], [`Source`], [`CatalogSink`],
 //! [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`]); writing ([`TensorWriter`],
 //! [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`], [`SealSink`]); both
 //! ([`Context`], [`Limits`], [`Error`], [`Loss`]); and what the sinks' checks make, which tests look
@@ -216,6 +221,7 @@ mod proof;
 #[cfg(feature = "records")]
 pub mod records;
 mod region;
+mod shard_name;
 mod source;
 mod storage;
 mod tree;
@@ -229,8 +235,8 @@ pub use digest::{Checksum, Digest, DigestAlgorithm};
 pub use dtype::{Dtype, DtypeInfo, element_count};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
-    ByteSink, Capabilities, Description, Digests, Format, Magic, NothingToSeal, Score, SealSink, TensorPlan,
-    TensorReader, TensorWriter,
+    ByteSink, Capabilities, Description, Digests, EncodedStorage, Format, Magic, NothingEncoded,
+    NothingToSeal, Score, SealSink, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
 };
 pub use layout::{
     Content, DeferredId, DigestId, DigestRequest, Layout, LayoutSink, Order, OutputFile, OutputId, Placed,
@@ -238,12 +244,13 @@ pub use layout::{
 };
 pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;
-pub use loss::{Loss, LossKind};
+pub use loss::{Loss, LossKind, LossSink};
 #[cfg(feature = "records")]
 pub use {arrow_array, arrow_schema};
 
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
+pub use shard_name::ShardName;
 pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
 pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
 pub use tree::{Node, NodeId, NodeKind, Tree};

@@ -1,5 +1,6 @@
 //! A loss is something of the input that the output does not have, said aloud.
 
+use crate::Result;
 use std::fmt;
 
 /// What sort of thing was lost; `--allow-loss` takes these words.
@@ -78,6 +79,23 @@ impl Loss {
     /// A loss of `what`, because of `why`.
     pub fn new(kind: LossKind, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { kind, what: what.into(), why: why.into() }
+    }
+}
+
+/// Takes losses, where they are found: a catalog while an input is read, a layout while an output is
+/// planned, and a list of them for records.
+pub trait LossSink {
+    /// Something of the input that the other side will not have.
+    ///
+    /// # Errors
+    /// A limit.
+    fn loss(&mut self, loss: Loss) -> Result<()>;
+}
+
+impl LossSink for Vec<Loss> {
+    fn loss(&mut self, loss: Loss) -> Result<()> {
+        self.push(loss);
+        Ok(())
     }
 }
 

@@ -1,14 +1,17 @@
 //! A host in memory, for a plugin's unit tests: it reads an input, and assembles what a writer
 //! plans, element by element, in the plainest way. The real host's copy is tested against it.
 
+mod formats;
 #[cfg(feature = "records")]
 pub mod records;
 
+pub use formats::{MemoryTensors, formats};
+
 use crate::{
-    Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogView, Content, Context, DeferredId, Digest,
-    DigestId, Digests, Dtype, DtypeInfo, Error, Format, Layout, LayoutBuilder, Node, NodeId, Options, Order,
-    OutputId, Place, Region, Result, SealSink, Segment, Side, Source, Storage, StorageId, StorageView,
-    Target, TensorId, TensorPart, TensorReader, TensorView,
+    Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogSink, CatalogView, Content, Context,
+    DeferredId, Digest, DigestId, Digests, Dtype, DtypeInfo, Error, Format, Layout, LayoutBuilder, Node,
+    NodeId, NothingEncoded, Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side, Source,
+    Storage, StorageId, StorageView, Target, TensorDecoder, TensorId, TensorPart, TensorView,
 };
 use std::collections::BTreeMap;
 
@@ -16,7 +19,7 @@ use std::collections::BTreeMap;
 pub struct MemoryView<'a> {
     source: &'a dyn Source,
     context: &'a dyn Context,
-    reader: Box<dyn TensorReader>,
+    decoder: Box<dyn TensorDecoder>,
     catalog: Catalog,
     ties: Vec<TensorId>,
 }
@@ -34,11 +37,37 @@ impl<'a> MemoryView<'a> {
     ) -> Result<Self> {
         let description = format.describe();
         let reader = format.reader(&Options::check(&description.options, Side::Reader, given)?)?;
-        let mut builder = CatalogBuilder::new(&description.id, source, context.limits());
-        reader.read(source, &mut builder, context)?;
+        Self::filled(&description.id, source, context, |catalog| reader.read(source, catalog, context))
+    }
+
+    /// A catalog that a test fills itself, as a reader of the format `origin` would: for tests of
+    /// writers.
+    ///
+    /// # Errors
+    /// Whatever `fill` or the catalog's checks say.
+    pub fn made(
+        origin: &str,
+        source: &'a dyn Source,
+        context: &'a dyn Context,
+        fill: impl FnOnce(&mut dyn CatalogSink) -> Result<()>,
+    ) -> Result<Self> {
+        Self::filled(origin, source, context, |catalog| {
+            fill(catalog)?;
+            Ok(Box::new(NothingEncoded))
+        })
+    }
+
+    pub(crate) fn filled(
+        origin: &str,
+        source: &'a dyn Source,
+        context: &'a dyn Context,
+        fill: impl FnOnce(&mut dyn CatalogSink) -> Result<Box<dyn TensorDecoder>>,
+    ) -> Result<Self> {
+        let mut builder = CatalogBuilder::new(origin, source, context.limits());
+        let decoder = fill(&mut builder)?;
         let catalog = builder.finish()?;
         let ties = catalog.ties();
-        Ok(Self { source, context, reader, catalog, ties })
+        Ok(Self { source, context, decoder, catalog, ties })
     }
 
     /// What the input holds.
@@ -63,7 +92,7 @@ impl<'a> MemoryView<'a> {
     fn storage_bytes(&self, storage: &Storage) -> Result<Vec<u8>> {
         let len = usize::try_from(storage.len).map_err(|_| Error::limit("too long for memory"))?;
         let bytes = match &storage.place {
-            Place::Inline(bytes) => bytes.clone(),
+            Place::Inline(bytes) => bytes.to_vec(),
             Place::Cast(_) => return Err(Error::unsupported("the host in memory casts nothing")),
             Place::File { file, offset } => {
                 let mut bytes = vec![0; len];
@@ -72,7 +101,7 @@ impl<'a> MemoryView<'a> {
             }
             Place::Encoded { handle } => {
                 let mut bytes = Vec::new();
-                self.reader.decode(self.source, *handle, &mut bytes, self.context)?;
+                self.decoder.decode(self.source, *handle, &mut bytes, self.context)?;
                 if bytes.len() != len {
                     return Err(Error::malformed("encoded bytes have another length")
                         .expected(len)

@@ -21,7 +21,7 @@ mod types;
 
 pub use types::{type_named, type_word};
 
-use crate::{ByteSink, Context, Loss, Result, Source, Target};
+use crate::{ByteSink, Context, LossSink, Result, Source, Target};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::sync::Arc;
@@ -32,12 +32,17 @@ pub type Batched = Box<dyn RecordBatchReader + Send>;
 
 /// Opens inputs of rows.
 pub trait RecordReader: Send + Sync {
-    /// Finds the schema and the splits. The source is the set's to keep. For [`Purpose::ONCE`](crate::Purpose::ONCE)
-    /// both may be guessed.
+    /// Finds the schema and the splits, and what rows of that schema cannot say of the input. The set may
+    /// keep the source. For [`Purpose::ONCE`](crate::Purpose::ONCE) schema and splits may be guessed.
     ///
     /// # Errors
     /// Whatever is wrong with the input, with its place.
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>>;
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>>;
 
     /// Checks the framing of every record, and pushes an index of them. A format that has one declares
     /// [`Capabilities::INDEX`](crate::Capabilities::INDEX).
@@ -93,9 +98,14 @@ pub trait RecordSet: Send + Sync {
         Vec::new()
     }
 
-    /// What rows of this schema cannot say of the input.
-    fn losses(&self) -> Vec<Loss> {
-        Vec::new()
+    /// What streams have found so far that their rows cannot say, beyond what [`RecordReader::open`] has
+    /// told.
+    ///
+    /// # Errors
+    /// Whatever `losses` gives.
+    fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
+        let _ = losses;
+        Ok(())
     }
 }
 
@@ -148,12 +158,13 @@ pub trait RecordWriter: Send + Sync {
     ///
     /// # Errors
     /// Usage or unsupported: rows that the format cannot hold at all. What it cannot hold in part is a
-    /// loss of the plan.
+    /// loss.
     fn plan(
         &self,
         schema: &SchemaRef,
         rows: Option<u64>,
         target: &Target,
+        losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>>;
 }
@@ -168,11 +179,6 @@ pub trait RecordPlan: Send + Sync {
         Group::default()
     }
 
-    /// What the schema already shows that the format cannot hold.
-    fn losses(&self) -> Vec<Loss> {
-        Vec::new()
-    }
-
     /// The head of a file.
     ///
     /// # Errors
@@ -183,11 +189,17 @@ pub trait RecordPlan: Send + Sync {
     }
 
     /// Encodes rows as a piece that depends on no other: many are encoded at once. The same rows give
-    /// the same bytes.
+    /// the same bytes and losses. Returns what [`finish`](Self::finish) has to know of the piece.
     ///
     /// # Errors
     /// Unsupported, for a value that the format cannot hold; whatever `output` gives.
-    fn encode(&self, file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded>;
+    fn encode(
+        &self,
+        file: usize,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>>;
 
     /// What the user should know of the rows that were encoded, and is no loss; asked once all are.
     fn notes(&self) -> Vec<String> {
@@ -219,15 +231,6 @@ impl Default for Group {
     }
 }
 
-/// What became of a piece.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Encoded {
-    /// What [`RecordPlan::finish`] will want to know of it.
-    pub note: Vec<u8>,
-    /// What the values lost.
-    pub losses: Vec<Loss>,
-}
-
 /// A piece where it lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedPiece {
@@ -237,7 +240,7 @@ pub struct PlacedPiece {
     pub len: u64,
     /// Its rows.
     pub rows: u64,
-    /// What the writer noted.
+    /// What [`RecordPlan::encode`] returned.
     pub note: Vec<u8>,
 }
 

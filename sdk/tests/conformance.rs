@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tensorferry_sdk::conformance::{Report, Sample, check};
 use tensorferry_sdk::{
     Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Error, Format, LayoutSink, Loss,
-    LossKind, NothingToSeal, Options, Result, Role, Score, Source, Storage, Target, TensorPart, TensorPlan,
-    TensorReader, TensorWriter,
+    LossKind, NothingEncoded, NothingToSeal, Options, Result, Role, Score, Source, Storage, Target,
+    TensorDecoder, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
 /// How a format is bad.
@@ -72,11 +72,17 @@ impl Format for Counted {
 }
 
 impl TensorReader for Counted {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let nothing = Ok(Box::new(NothingEncoded) as _);
         let file = source.open(source.entry().name())?;
         let mut count = [0];
         match source.read_at(file, 0, &mut count) {
-            Err(_) if self.0 == Fault::LosesTheCut => return Ok(()),
+            Err(_) if self.0 == Fault::LosesTheCut => return nothing,
             Err(_) if self.0 == Fault::BlamesItself => return Err(Error::plugin("no count")),
             result if self.0 == Fault::PanicsWhenCut => result.unwrap(),
             result => result?,
@@ -88,11 +94,11 @@ impl TensorReader for Counted {
         }
         source.read_vec(file, 0, 1, context.limits())?;
         if self.0 == Fault::DropsTensors {
-            return Ok(());
+            return nothing;
         }
         let storage = catalog.storage(Storage::file(file, u64::from(self.0 != Fault::OffByOne), len))?;
-        let added = catalog.tensor("bytes", Dtype::U8, &[len], storage, 0).map(drop);
-        if self.0 == Fault::SwallowsLimits { Ok(()) } else { added }
+        let added = catalog.tensor("bytes", Dtype::U8, &[len], storage, 0);
+        if self.0 == Fault::SwallowsLimits { nothing } else { added.and(nothing) }
     }
 }
 

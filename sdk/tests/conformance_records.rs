@@ -13,12 +13,12 @@ use tensorferry_sdk::arrow_array::{
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::conformance::{Report, Sample, check};
 use tensorferry_sdk::records::{
-    Batched, Batches, Encoded, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter,
-    Split, stream_error,
+    Batched, Batches, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, Split,
+    stream_error,
 };
 use tensorferry_sdk::{
-    ByteSink, Capabilities, Context, Description, Error, Format, Loss, LossKind, Options, Purpose, Result,
-    Score, Source, Target,
+    ByteSink, Capabilities, Context, Description, Error, Format, Loss, LossKind, LossSink, Options, Purpose,
+    Result, Score, Source, Target,
 };
 
 /// How a format is bad.
@@ -158,7 +158,12 @@ fn name_of(source: &dyn Source) -> &str {
 }
 
 impl RecordReader for Ints {
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        _losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
         let (names, bytes) = self.parse(&*source, context)?;
         let row = |row: &[u8]| {
             row.chunks_exact(CELL)
@@ -323,7 +328,6 @@ struct Plan {
     files: Vec<String>,
     head: Vec<u8>,
     columns: Vec<usize>,
-    losses: Vec<Loss>,
     pieces: AtomicUsize,
 }
 
@@ -335,12 +339,13 @@ impl RecordWriter for Ints {
         schema: &SchemaRef,
         _rows: Option<u64>,
         target: &Target,
+        losses: &mut dyn LossSink,
         _context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
-        let (mut columns, mut head, mut losses) = (Vec::new(), vec![0], Vec::new());
+        let (mut columns, mut head) = (Vec::new(), vec![0]);
         for (place, field) in schema.fields().iter().enumerate() {
             if *field.data_type() != DataType::Int64 {
-                losses.push(Loss::new(LossKind::Record, field.name(), "only integers have a place"));
+                losses.loss(Loss::new(LossKind::Record, field.name(), "only integers have a place"))?;
                 continue;
             }
             if schema.fields().iter().take(place).any(|other| other.name() == field.name()) {
@@ -376,7 +381,7 @@ impl RecordWriter for Ints {
             Target::Folder => "a.ints",
         };
         let files = vec![path.to_owned()];
-        Ok(Box::new(Plan { fault: self.0, files, head, columns, losses, pieces: AtomicUsize::new(0) }))
+        Ok(Box::new(Plan { fault: self.0, files, head, columns, pieces: AtomicUsize::new(0) }))
     }
 }
 
@@ -390,15 +395,17 @@ impl RecordPlan for Plan {
         tensorferry_sdk::records::Group { rows, ..Default::default() }
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        self.losses.clone()
-    }
-
     fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
         output.write(&self.head)
     }
 
-    fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+    fn encode(
+        &self,
+        _file: usize,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        _losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
         let number = self.pieces.fetch_add(1, Ordering::Relaxed);
         for batch in batches {
             for row in 0..batch.num_rows() {
@@ -414,9 +421,8 @@ impl RecordPlan for Plan {
                 output.write(&vec![0; CELL * self.columns.len()])?;
             }
         }
-        let note =
-            if self.fault == Fault::CountsPieces { vec![u8::try_from(number).unwrap()] } else { Vec::new() };
-        Ok(Encoded { note, losses: Vec::new() })
+        let note = (self.fault == Fault::CountsPieces).then(|| u8::try_from(number).unwrap());
+        Ok(note.into_iter().collect())
     }
 
     fn finish(&self, _file: usize, _pieces: &[PlacedPiece], _output: &mut dyn ByteSink) -> Result<()> {

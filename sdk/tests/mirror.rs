@@ -11,7 +11,8 @@ use tensorferry_sdk::{
     ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
     DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, Format, LayoutSink, Limits, Loss, LossKind, Magic,
     MemoryContext, MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, OutputId, Result,
-    Role, Score, SealSink, Source, Storage, Target, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    Role, Score, SealSink, Source, Storage, Target, TensorDecoder, TensorPart, TensorPlan, TensorReader,
+    TensorWriter,
 };
 
 /// A format that does on request what a library may do: the entry's name says what.
@@ -78,7 +79,7 @@ impl Format for Lent {
     }
 }
 
-/// What it is to do, as a reader, a writer and a plan.
+/// What it is to do, as a reader, a decoder, a writer and a plan.
 #[derive(Clone)]
 struct Doing(String);
 
@@ -116,7 +117,12 @@ fn detailed(kind: ErrorKind) -> Error {
 }
 
 impl TensorReader for Doing {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         self.panics_in("read");
         if let Some(kind) = KINDS.into_iter().find(|kind| self.0 == kind.word()) {
             return Err(detailed(kind));
@@ -124,7 +130,7 @@ impl TensorReader for Doing {
         context.note("reading");
         let file = source.open(source.entry().name())?;
         if self.0 == "past the end" {
-            return source.read_at(file, 3, &mut [0; 8]);
+            source.read_at(file, 3, &mut [0; 8])?;
         }
         let own = catalog.dtype(&DtypeInfo::extension("LENT_2", 4, 2, 1)?)?;
         let storage = catalog.storage(Storage::file(file, 0, 8).byte_order(ByteOrder::Big))?;
@@ -144,9 +150,12 @@ impl TensorReader for Doing {
         catalog.root(root)?;
         catalog.loss(Loss::new(LossKind::Graph, "graph", "is not read"))?;
         catalog.origin("elsewhere")?;
-        catalog.global("os.system")
+        catalog.global("os.system")?;
+        Ok(Box::new(self.clone()))
     }
+}
 
+impl TensorDecoder for Doing {
     fn decode(&self, _: &dyn Source, handle: u64, output: &mut dyn ByteSink, _: &dyn Context) -> Result<()> {
         self.panics_in("decode");
         (0..4).try_for_each(|byte| output.write(&[byte + u8::try_from(handle).unwrap()]))

@@ -1,8 +1,11 @@
-//! What can be typed.
+//! The command line's arguments.
 
 use clap::{Args, Parser, Subcommand};
+use std::convert::Infallible;
 use std::path::PathBuf;
-use tensorferry_sdk::{LossKind, parse_size};
+use tensorferry::engine::convert::inspect::Look;
+use tensorferry::engine::read::part::Part;
+use tensorferry_sdk::{LossKind, Purpose, parse_size};
 
 /// Moves tensors from one file format to another: at the disk's speed, in bounded memory, without
 /// running a pickle, and saying what could not be carried.
@@ -103,24 +106,20 @@ pub(crate) struct Convert {
     /// A file, or a folder if it ends in `/` or is one; its ending names the format
     pub(crate) output: PathBuf,
 
-    /// The input's format [default: told by its content]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) from: Option<String>,
+    #[command(flatten)]
+    pub(crate) reader: ReaderArgs,
 
     /// The output's format [default: told by its ending]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
-
-    #[command(flatten)]
-    pub(crate) reader: ReaderOptions,
 
     /// An option of the writer; `ferry formats` lists them
     #[arg(short = 'o', value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) writer_options: Vec<(String, String)>,
 
     /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path
-    #[arg(long, value_name = "PATH", default_value = "auto")]
-    pub(crate) part: String,
+    #[arg(long, value_name = "PATH", default_value = "auto", value_parser = part)]
+    pub(crate) part: Part,
 
     /// A step or a recipe, applied in order: `rename:^bert/(.*)$,to=$1`; `ferry steps` lists them
     #[arg(long, value_name = "SPEC")]
@@ -163,11 +162,34 @@ pub(crate) struct Convert {
     pub(crate) quiet: bool,
 }
 
+// Of commands that read an input. No doc comment: it would become the command's help.
 #[derive(Debug, Args)]
-pub(crate) struct ReaderOptions {
+pub(crate) struct ReaderArgs {
+    /// The input's format [default: told by its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+
     /// An option of the reader; `ferry formats` lists them
     #[arg(short = 'i', value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) options: Vec<(String, String)>,
+}
+
+// Of commands that only look at tensors.
+#[derive(Debug, Args)]
+pub(crate) struct TensorReaderArgs {
+    #[command(flatten)]
+    pub(crate) reader: ReaderArgs,
+
+    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
+    #[arg(long, value_name = "PATH", default_value = ".", value_parser = part)]
+    pub(crate) part: Part,
+}
+
+impl TensorReaderArgs {
+    pub(crate) fn look(&self, purpose: Purpose) -> Look<'_> {
+        let ReaderArgs { from, options } = &self.reader;
+        Look { from: from.as_deref(), options, part: &self.part, purpose }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -175,16 +197,8 @@ pub(crate) struct Inspect {
     /// A file, a folder, an index, or the common start of a set of files
     pub(crate) input: PathBuf,
 
-    /// The input's format [default: told by its content]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) from: Option<String>,
-
     #[command(flatten)]
-    pub(crate) reader: ReaderOptions,
-
-    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
-    #[arg(long, value_name = "PATH", default_value = ".")]
-    pub(crate) part: String,
+    pub(crate) reader: TensorReaderArgs,
 
     /// Show every tensor, however many there are
     #[arg(long)]
@@ -214,12 +228,8 @@ pub(crate) struct Cat {
     /// A file of records, a folder of them, or the common start of a set of shards
     pub(crate) input: PathBuf,
 
-    /// The input's format [default: told by its content]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) from: Option<String>,
-
     #[command(flatten)]
-    pub(crate) reader: ReaderOptions,
+    pub(crate) reader: ReaderArgs,
 
     /// Print the first N records
     #[arg(long, value_name = "N")]
@@ -234,12 +244,8 @@ pub(crate) struct Index {
     /// The index [default: INPUT.idx]
     pub(crate) output: Option<PathBuf>,
 
-    /// The input's format [default: told by its content]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) from: Option<String>,
-
     #[command(flatten)]
-    pub(crate) reader: ReaderOptions,
+    pub(crate) reader: ReaderArgs,
 
     /// Replace an index that exists
     #[arg(long)]
@@ -263,8 +269,8 @@ pub(crate) struct Diff {
     pub(crate) options: Vec<(String, String)>,
 
     /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
-    #[arg(long, value_name = "PATH", default_value = ".")]
-    pub(crate) part: String,
+    #[arg(long, value_name = "PATH", default_value = ".", value_parser = part)]
+    pub(crate) part: Part,
 
     /// A step or a recipe, applied to A in order; `ferry steps` lists them
     #[arg(long, value_name = "SPEC")]
@@ -302,16 +308,8 @@ pub(crate) struct Check {
     #[arg(long, value_name = "EXPECTED.json")]
     pub(crate) against: PathBuf,
 
-    /// The input's format [default: told by its content]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) from: Option<String>,
-
     #[command(flatten)]
-    pub(crate) reader: ReaderOptions,
-
-    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
-    #[arg(long, value_name = "PATH", default_value = ".")]
-    pub(crate) part: String,
+    pub(crate) reader: TensorReaderArgs,
 
     /// One JSON document on stdout
     #[arg(long)]
@@ -394,6 +392,10 @@ pub(crate) struct Verify {
     /// One JSON document on stdout
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn part(text: &str) -> Result<Part, Infallible> {
+    Ok(Part::parse(text))
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

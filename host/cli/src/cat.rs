@@ -1,4 +1,4 @@
-//! `ferry cat`.
+//! `ferry cat`: prints records, one JSON object a line.
 
 use super::args::Cat;
 use super::terminal;
@@ -14,7 +14,7 @@ use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {
     let source = FileSource::open(&command.input)?;
-    let format = probe(registry, &source, command.from.as_deref(), session)?;
+    let format = probe(registry, &source, command.reader.from.as_deref(), session)?;
     if !holds_records(&format.description) {
         let input = command.input.display().to_string();
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
@@ -25,7 +25,7 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
     let written = write_lines(&rows, command.limit, &mut output, session);
     // What was read before an error is shown.
     let flushed = output.flush().map_err(Error::from);
-    terminal::report(&rows.losses(), &session.take_notes(), false);
+    terminal::report(&rows.losses()?, &session.take_notes(), false);
     match written.map(|_| ()).and(flushed) {
         // Whoever reads the lines has seen enough: `ferry cat ... | head`.
         Err(error) if error.message().contains("Broken pipe") => Ok(()),

@@ -1,39 +1,41 @@
-//! `ferry convert`.
+//! `ferry convert`: converts one input.
 
 use super::args::Convert;
 use super::terminal;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::report::Report;
-use tensorferry::engine::convert::{Request, convert};
+use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
-use tensorferry::engine::read::part::Part;
+use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry_sdk::Result;
 
 pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> Result<()> {
     let request = Request {
-        input: command.input.clone(),
-        output: command.output.clone(),
-        from: command.from.clone(),
-        to: command.to.clone(),
-        reader_options: command.reader.options.clone(),
-        writer_options: command.writer_options.clone(),
-        part: Part::parse(&command.part),
+        input: InputRequest {
+            path: command.input.clone(),
+            format: command.reader.from.clone(),
+            options: command.reader.options.clone(),
+            part: command.part.clone(),
+            ..InputRequest::default()
+        },
         steps: command.step.clone(),
-        verify: command.verify,
-        receipt: command.receipt,
-        strict: command.strict,
-        allowed: command.allow_loss.clone(),
-        unit: None,
-        carry: Vec::new(),
+        output: OutputRequest {
+            path: command.output.clone(),
+            format: command.to.clone(),
+            options: command.writer_options.clone(),
+            verify: command.verify,
+            receipt: command.receipt,
+            commit: CommitOptions { force: command.force, sync: command.sync },
+        },
+        losses: LossPolicy { strict: command.strict, allowed: command.allow_loss.clone() },
         dry_run: command.dry_run,
-        commit: CommitOptions { force: command.force, sync: command.sync },
     };
     let report = terminal::with_progress(session, command.quiet, |begun| {
         convert(&request, registry, session, &begun)
     })?;
     terminal::report(&report.losses, &report.notes, command.quiet);
-    if command.json { terminal::print_json(&report.json()) } else { terminal::print(&text(&report)) }
+    terminal::answer(command.json, || report.json(), || text(&report))
 }
 
 fn text(report: &Report) -> String {
@@ -41,7 +43,7 @@ fn text(report: &Report) -> String {
     let verified = if report.verified.is_some() { ", verified" } else { "" };
     let mut text = format!(
         "{verb} {}: {}, {}, {} in {:.2} s{verified}\n",
-        terminal::printable(&report.output.display().to_string()),
+        terminal::shown(&report.output),
         report.format,
         match report.records {
             Some(records) => format!("{records} records"),
@@ -53,11 +55,7 @@ fn text(report: &Report) -> String {
     );
     if report.dry_run {
         for (path, len) in &report.files {
-            text += &format!(
-                "  {} ({})\n",
-                terminal::printable(&path.display().to_string()),
-                terminal::bytes(*len)
-            );
+            text += &format!("  {} ({})\n", terminal::shown(path), terminal::bytes(*len));
         }
     }
     text

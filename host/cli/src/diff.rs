@@ -1,7 +1,9 @@
-//! `ferry diff`.
+//! `ferry diff`: tells whether two inputs hold the same tensors, or the same records.
+
+mod records;
 
 use super::args::Diff;
-use super::{diff_records, terminal};
+use super::terminal;
 use serde_json::{Value, json};
 use std::path::Path;
 use tensorferry::engine::context::session::Session;
@@ -24,41 +26,41 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     let probed = |path: &Path| probe(registry, &FileSource::open(path)?, None, session);
     let formats = [probed(&command.a)?, probed(&command.b)?];
     // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
-    let as_tensors = command.part != "." || command.atol.is_some() || command.rtol.is_some();
+    let as_tensors = command.part != Part::Whole || command.atol.is_some() || command.rtol.is_some();
     if !as_tensors && formats.iter().all(|format| holds_records(&format.description)) {
-        return diff_records::run(command, formats, session);
+        return records::run(command, formats, session);
     }
-    let part = Part::parse(&command.part);
     let steps = steps::on_tensors(steps::parse(&command.step)?)?;
-    let [a, b] = [&command.a, &command.b].map(|path| open(path, &part, &command.options, registry, session));
+    let [a, b] =
+        [&command.a, &command.b].map(|path| open(path, &command.part, &command.options, registry, session));
     let (mut a, b) = (a?, b?);
     let (catalog, effects) = apply(a.catalog, &steps)?;
     a.catalog = catalog;
     terminal::report(&effects.losses, &effects.notes, false);
     check_options(&command.options, &[&a, &b])?;
     let (of_a, of_b) = (
-        Stored::new(&a.input, &a.catalog, session, temporary()),
-        Stored::new(&b.input, &b.catalog, session, temporary()),
+        Logical::new(Stored::new(&a.input, &a.catalog, session, temporary())),
+        Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
     );
     let tolerance = (command.atol.is_some() || command.rtol.is_some())
         .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
-    let differences = diff(&Logical::new(&a.catalog, &of_a), &Logical::new(&b.catalog, &of_b), tolerance)?;
+    let differences = diff(&of_a, &of_b, tolerance)?;
     let tensors = a.catalog.tensors().len();
     drop((of_a, of_b));
     a.input.close()?;
     b.input.close()?;
-    print(&differences, tensors, command.json)?;
+    print_differences(&differences, tensors, command.json)?;
     Ok(differences.is_empty())
 }
 
 /// A part is taken where there is one: what was converted from a part has only that.
-fn open<'a>(
+fn open(
     path: &Path,
     part: &Part,
     options: &[(String, String)],
-    registry: &'a Registry,
+    registry: &Registry,
     session: &Session,
-) -> Result<Inspected<'a>> {
+) -> Result<Inspected> {
     let format = probe(registry, &FileSource::open(path)?, None, session)?;
     let options = options_of(&format.description, options);
     let look = |part| Look { from: None, options: &options, part, purpose: Purpose::COMPARE };
@@ -77,7 +79,7 @@ fn open<'a>(
 }
 
 /// An option that neither input has is a mistake.
-fn check_options(options: &[(String, String)], inputs: &[&Inspected<'_>]) -> Result<()> {
+fn check_options(options: &[(String, String)], inputs: &[&Inspected]) -> Result<()> {
     for option in options {
         let one = std::slice::from_ref(option);
         if inputs.iter().all(|seen| options_of(&seen.input.format.description, one).is_empty()) {
@@ -88,18 +90,20 @@ fn check_options(options: &[(String, String)], inputs: &[&Inspected<'_>]) -> Res
 }
 
 /// Prints the verdict, then each difference.
-pub(super) fn print(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
-    if as_json {
+pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_json: bool) -> Result<()> {
+    let is_equal = differences.is_empty();
+    let document = || {
         let list: Vec<Value> = differences.iter().map(record).collect();
-        return terminal::print_json(
-            &json!({ "equal": differences.is_empty(), "tensors": tensors, "differences": list }),
-        );
-    }
-    if differences.is_empty() {
-        return terminal::print(&format!("equal: {tensors} tensors\n"));
-    }
-    let lines: String = differences.iter().map(|difference| format!("  {difference}\n")).collect();
-    terminal::print(&format!("different: {} differences\n{lines}", differences.len()))
+        json!({ "equal": is_equal, "tensors": tensors, "differences": list })
+    };
+    let text = || {
+        if is_equal {
+            return format!("equal: {tensors} tensors\n");
+        }
+        let lines: String = differences.iter().map(|difference| format!("  {difference}\n")).collect();
+        format!("different: {} differences\n{lines}", differences.len())
+    };
+    terminal::answer(as_json, document, text)
 }
 
 fn record(difference: &Difference) -> Value {

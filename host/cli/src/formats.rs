@@ -1,25 +1,18 @@
-//! `ferry formats`.
+//! `ferry formats`: lists the formats, the plugins they come from, and their options.
 
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use tensorferry::engine::formats::registry::{Identity, RegisteredFormat, Registry};
+use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, OptionKind, OptionSpec, Result, Side};
 
 pub(super) fn run(registry: &Registry, as_json: bool) -> Result<()> {
     registry.check_any()?;
     let mut formats: Vec<&RegisteredFormat> = registry.formats().iter().collect();
     formats.sort_by(|a, b| a.description.id.cmp(&b.description.id));
-    if as_json {
-        let list: Vec<Value> = formats.iter().map(|format| record(registry, format)).collect();
-        return terminal::print_json(&json!({ "formats": list }));
-    }
-    let texts: Vec<String> = formats.iter().map(|format| text(registry, format)).collect();
-    terminal::print(&texts.join("\n"))
-}
-
-fn identity<'a>(registry: &'a Registry, format: &RegisteredFormat) -> Option<&'a Identity> {
-    registry.found()[format.plugin].outcome.as_ref().ok()
+    let records = || formats.iter().map(|format| record(registry, format)).collect::<Vec<_>>();
+    let texts = || formats.iter().map(|format| text(registry, format)).collect::<Vec<_>>();
+    terminal::answer(as_json, || json!({ "formats": records() }), || texts().join("\n"))
 }
 
 fn kind(option: &OptionSpec) -> String {
@@ -62,24 +55,23 @@ fn record(registry: &Registry, format: &RegisteredFormat) -> Value {
         "members": d.members,
         "output_revision": d.output_revision,
         "options": d.options.iter().map(option).collect::<Vec<_>>(),
-        "plugin": identity(registry, format).map(|i| json!({ "name": i.name, "version": i.version })),
-        "library": registry.found()[format.plugin].path,
+        "plugin": registry.plugin_of(format).map(|i| json!({ "name": i.name, "version": i.version })),
+        "library": format.library().map(|index| &registry.libraries()[index].path),
     })
 }
 
 fn text(registry: &Registry, format: &RegisteredFormat) -> String {
     let d = &format.description;
-    let abilities: Vec<&str> = [
+    let abilities = [
         ("reads", Capabilities::READ),
         ("writes", Capabilities::WRITE),
         ("reads records", Capabilities::READ_RECORDS),
         ("writes records", Capabilities::WRITE_RECORDS),
         ("indexes", Capabilities::INDEX),
-    ]
-    .into_iter()
-    .filter_map(|(word, capability)| d.capabilities.has(capability).then_some(word))
-    .collect();
-    let plugin = identity(registry, format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
+    ];
+    let abilities = abilities.into_iter().filter(|(_, capability)| d.capabilities.has(*capability));
+    let abilities: Vec<&str> = abilities.map(|(word, _)| word).collect();
+    let plugin = registry.plugin_of(format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
     let mut text = String::new();
     let _ = writeln!(text, "{}  {}", d.id, printable(&d.title));
     let _ =

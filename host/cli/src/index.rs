@@ -1,4 +1,4 @@
-//! `ferry index`.
+//! `ferry index`: checks the framing of every record, and writes an index of them.
 
 use super::args::Index;
 use super::terminal;
@@ -15,15 +15,15 @@ use tensorferry_sdk::Result;
 pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Result<()> {
     let started = Instant::now();
     let source = FileSource::open(&command.input)?;
-    let format = probe(registry, &source, command.from.as_deref(), session)?;
+    let format = probe(registry, &source, command.reader.from.as_deref(), session)?;
     let output = command.output.clone().unwrap_or_else(|| beside(&command.input));
     let options = CommitOptions { force: command.force, sync: false };
     let indexed = index(&source, format, &command.reader.options, &output, options, session)?;
     let seconds = started.elapsed().as_secs_f64();
     let notes = session.take_notes();
     terminal::report(&[], &notes, false);
-    if command.json {
-        return terminal::print_json(&json!({
+    let document = || {
+        json!({
             "input": command.input,
             "output": output,
             "format": format.description.id,
@@ -31,12 +31,11 @@ pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Re
             "bytes": indexed.bytes,
             "seconds": seconds,
             "notes": notes,
-        }));
-    }
-    terminal::print(&format!(
-        "indexed {}: {}, {} in {seconds:.2} s\n",
-        terminal::printable(&output.display().to_string()),
-        terminal::counted(indexed.records, "record"),
-        terminal::bytes(indexed.bytes),
-    ))
+        })
+    };
+    let text = || {
+        let (records, bytes) = (terminal::counted(indexed.records, "record"), terminal::bytes(indexed.bytes));
+        format!("indexed {}: {records}, {bytes} in {seconds:.2} s\n", terminal::shown(&output))
+    };
+    terminal::answer(command.json, document, text)
 }

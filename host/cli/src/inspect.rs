@@ -1,14 +1,15 @@
-//! `ferry inspect`.
+//! `ferry inspect`: shows what a checkpoint or a data set holds.
+
+mod records;
 
 use super::args::{DigestName, Inspect};
-use super::inspect_records;
 use super::terminal::{self, printable};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::inspect::{Inspected, Look, inspect, temporary};
-use tensorferry::engine::convert::report::LossRecord;
+use tensorferry::engine::convert::inspect::{Inspected, inspect, temporary};
 use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::losses;
@@ -34,39 +35,28 @@ const MOST_WRAPPED: usize = 3;
 
 pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> Result<()> {
     let source = FileSource::open(&command.input)?;
-    let format = probe(registry, &source, command.from.as_deref(), session)?;
+    let format = probe(registry, &source, command.reader.reader.from.as_deref(), session)?;
     if holds_records(&format.description) {
-        return inspect_records::run(command, &source, format, session);
+        return records::run(command, &source, format, session);
     }
     if command.schema {
         return Err(Error::usage("--schema is for records: this input holds tensors"));
     }
-    let part = Part::parse(&command.part);
-    let look = Look {
-        from: command.from.as_deref(),
-        options: &command.reader.options,
-        part: &part,
-        purpose: Purpose::SHOW,
-    };
-    let seen = inspect(&command.input, look, registry, session)?;
+    let seen = inspect(&command.input, command.reader.look(Purpose::SHOW), registry, session)?;
     let algorithm = command.digest.map(|name| match name {
         DigestName::Sha256 => Algorithm::Sha256,
         DigestName::Blake3 => Algorithm::Blake3,
     });
     let hashed = match algorithm {
         Some(algorithm) => {
-            let stored = Stored::new(&seen.input, &seen.catalog, session, temporary());
-            Some((algorithm, digests(&Logical::new(&seen.catalog, &stored), algorithm)?))
+            let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
+            Some((algorithm, digests(&logical, algorithm)?))
         }
         None => None,
     };
-    let notes = session.take_notes();
-    terminal::report(&seen.losses, &notes, false);
-    if command.json {
-        terminal::print_json(&document(&seen, hashed.as_ref()))?;
-    } else {
-        terminal::print(&text(&seen, command.all, hashed.as_ref()))?;
-    }
+    terminal::report(&seen.losses, &session.take_notes(), false);
+    let hashed = hashed.as_ref();
+    terminal::answer(command.json, || document(&seen, hashed), || text(&seen, command.all, hashed))?;
     seen.input.close()
 }
 
@@ -126,7 +116,7 @@ impl Digest {
     }
 }
 
-fn document<'a>(seen: &'a Inspected<'_>, hashed: Option<&Hashed>) -> Document<'a> {
+fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
     let catalog = &seen.catalog;
     let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
     let record = |(index, (tensor, tie)): (usize, (&'a Tensor, TensorId))| TensorRecord {
@@ -161,14 +151,14 @@ fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest
     content::catalog(catalog.tensors().iter().map(|tensor| tensor.name.as_str()).zip(digests.iter().copied()))
 }
 
-fn text(seen: &Inspected<'_>, all: bool, hashed: Option<&Hashed>) -> String {
+fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
     let catalog = &seen.catalog;
     let mut text = String::new();
     let total: u64 = catalog.tensors().iter().map(|tensor| tensor.bytes).sum();
     let _ = writeln!(
         text,
         "{} ({})",
-        printable(&seen.input.source.entry_path().display().to_string()),
+        terminal::shown(&seen.input.source.entry_path()),
         seen.input.format.description.title
     );
     let _ = writeln!(text, "{} tensors, {}", catalog.tensors().len(), terminal::bytes(total));
@@ -264,12 +254,12 @@ fn section(text: &mut String, title: &str, lines: impl ExactSizeIterator<Item = 
 fn table(catalog: &Catalog, most: usize, hashed: Option<&Hashed>) -> String {
     let shown: Vec<&Tensor> = catalog.tensors().iter().take(most).collect();
     let names: Vec<String> = shown.iter().map(|tensor| printable(&tensor.name)).collect();
-    let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(60);
+    let width = terminal::width(&names);
     let mut text = String::from("\n");
     for (index, (tensor, name)) in shown.iter().zip(&names).enumerate() {
         let shape: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
         let facts = format!("{} [{}]", dtype_name(catalog, tensor), shape.join(", "));
-        let _ = write!(text, "  {name:widest$}  {facts:24}  {}", terminal::bytes(tensor.bytes));
+        let _ = write!(text, "  {name:width$}  {facts:24}  {}", terminal::bytes(tensor.bytes));
         if let Some((_, digests)) = hashed {
             let _ = write!(text, "  {}", hex(&digests[index]));
         }

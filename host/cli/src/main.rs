@@ -1,4 +1,4 @@
-//! `ferry` moves tensors and records from one file format to another. The command line: what the user types, and what the program answers.
+//! The program `ferry`: its command line, and what it prints.
 
 #![deny(unsafe_code)]
 
@@ -8,12 +8,11 @@ mod cat;
 mod check;
 mod convert;
 mod diff;
-mod diff_records;
 mod formats;
 mod index;
 mod inspect;
-mod inspect_records;
 mod plugin;
+mod plugin_folders;
 mod process;
 mod run;
 mod steps;
@@ -22,13 +21,15 @@ mod verify;
 
 use args::{Arguments, Command, PluginCommand};
 use clap::{CommandFactory, Parser};
+use plugin_folders::folders;
 use std::process::ExitCode;
+use tensorferry::engine::context::fault;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::{Registry, folders};
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::exit::exit_code;
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::Result;
 
-/// Bytes of buffers, if nobody says how many.
+/// Bytes of buffers, if the user does not say.
 const MEMORY: u64 = 256 << 20;
 /// The exit code of `diff` and `check` where there are differences.
 const DIFFERENT: u8 = 1;
@@ -42,15 +43,13 @@ fn main() -> ExitCode {
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         arguments.memory.unwrap_or(MEMORY),
     );
-    let answered = process::prepare(&session).and_then(|()| {
+    let answered = set_fault().and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
-            // It makes threads as each job wants them.
-            let registry = Registry::load(&folders(&arguments.plugin_dir));
-            return tensorferry_run::work(&registry, &session, *runner).map(|()| 0);
+            // It starts threads for each job.
+            let registry = Registry::load(folders(&arguments.plugin_dir));
+            return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
         }
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(session.threads).build();
-        let pool = pool.map_err(|e| Error::io(format!("cannot start threads: {e}")))?;
-        pool.install(|| answer(&arguments, &session))
+        session.install(|| answer(&arguments, &session))
     });
     match answered {
         Ok(code) => ExitCode::from(code),
@@ -61,8 +60,16 @@ fn main() -> ExitCode {
     }
 }
 
+/// Has the process fail where a test says so; only builds for tests know of this.
+fn set_fault() -> Result<()> {
+    match std::env::var("FERRY_FAULT") {
+        Ok(wanted) if fault::ARE_KNOWN => fault::set(&wanted),
+        _ => Ok(()),
+    }
+}
+
 fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
-    let load = || Registry::load(&folders(&arguments.plugin_dir));
+    let load = || Registry::load(folders(&arguments.plugin_dir));
     match &arguments.command {
         Command::Convert(command) => convert::run(command, &load(), session).map(|()| 0),
         Command::Inspect(command) => inspect::run(command, &load(), session).map(|()| 0),

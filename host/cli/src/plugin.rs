@@ -1,10 +1,11 @@
-//! `ferry plugin list` and `ferry plugin check`.
+//! `ferry plugin`: lists the libraries that were found, or checks some.
 
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
-use tensorferry::engine::formats::registry::{Found, PluginFolder, Registry};
+use tensorferry::engine::formats::registry::{PluginLibrary, Registry};
+use tensorferry::engine::formats::search::PluginFolder;
 use tensorferry_sdk::{Error, Result};
 
 pub(super) fn list(registry: &Registry, folders: &[PluginFolder], as_json: bool) -> Result<()> {
@@ -18,7 +19,7 @@ pub(super) fn list(registry: &Registry, folders: &[PluginFolder], as_json: bool)
     let _ = writeln!(text, "looked in");
     for folder in folders {
         let absent = if folder.path.is_dir() { "" } else { " (not there)" };
-        let _ = writeln!(text, "  {}{absent}", printable(&folder.path.display().to_string()));
+        let _ = writeln!(text, "  {}{absent}", terminal::shown(&folder.path));
     }
     terminal::print(&text)
 }
@@ -26,18 +27,14 @@ pub(super) fn list(registry: &Registry, folders: &[PluginFolder], as_json: bool)
 /// Loads what is there, and fails if a library is refused.
 pub(super) fn check(path: &Path, as_json: bool) -> Result<()> {
     let registry =
-        if path.is_dir() { Registry::load(&[PluginFolder::new(path)]) } else { Registry::load_file(path) };
-    if as_json {
-        terminal::print_json(&document(&registry))?;
-    } else {
-        terminal::print(&text(&registry))?;
-    }
+        if path.is_dir() { Registry::load([PluginFolder::new(path)]) } else { Registry::load_file(path) };
+    terminal::answer(as_json, || document(&registry), || text(&registry))?;
     let refused =
-        registry.found().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
+        registry.libraries().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
     if let Some((found, why)) = refused {
         return Err(Error::io(format!("plugin refused: {why}")).file(found.path.display().to_string()));
     }
-    if registry.found().is_empty() {
+    if registry.libraries().is_empty() {
         let why = registry.notes().first().cloned().unwrap_or_else(|| "no library there".to_owned());
         return Err(Error::io(why).file(path.display().to_string()));
     }
@@ -45,12 +42,12 @@ pub(super) fn check(path: &Path, as_json: bool) -> Result<()> {
 }
 
 fn formats_of(registry: &Registry, index: usize) -> Vec<&str> {
-    let formats = registry.formats().iter().filter(|format| format.plugin == index);
+    let formats = registry.formats().iter().filter(|format| format.library() == Some(index));
     formats.map(|format| format.description.id.as_str()).collect()
 }
 
 fn document(registry: &Registry) -> Value {
-    let record = |(index, found): (usize, &Found)| match &found.outcome {
+    let record = |(index, found): (usize, &PluginLibrary)| match &found.outcome {
         Ok(identity) => json!({
             "library": found.path,
             "loaded": true,
@@ -62,14 +59,14 @@ fn document(registry: &Registry) -> Value {
         }),
         Err(why) => json!({ "library": found.path, "loaded": false, "refused": why.to_string() }),
     };
-    let list: Vec<Value> = registry.found().iter().enumerate().map(record).collect();
+    let list: Vec<Value> = registry.libraries().iter().enumerate().map(record).collect();
     json!({ "plugins": list, "notes": registry.notes() })
 }
 
 fn text(registry: &Registry) -> String {
     let mut text = String::new();
-    for (index, found) in registry.found().iter().enumerate() {
-        let path = printable(&found.path.display().to_string());
+    for (index, found) in registry.libraries().iter().enumerate() {
+        let path = terminal::shown(&found.path);
         let _ = match &found.outcome {
             Ok(identity) => writeln!(
                 text,

@@ -1,4 +1,4 @@
-//! `ferry run`.
+//! `ferry run`: does the jobs of a manifest, or prints what that would be.
 
 mod plan;
 mod progress;
@@ -8,20 +8,15 @@ use super::terminal::{self, printable};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use progress::Progress;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
-use tensorferry_run::journal::Journal;
-use tensorferry_run::manifest::{self, Mistakes, Variables, types::RunTable};
-use tensorferry_run::shard::Shard;
-use tensorferry_run::summary::Totals;
-use tensorferry_run::{self, Budget, Launch, Options};
+use tensorferry_run::manifest::{self, Mistake, RunTable, Variables};
+use tensorferry_run::report::{self, Totals};
+use tensorferry_run::{self, Budget, RunOptions, Shard, WorkerCommand, exit};
 use tensorferry_sdk::{Error, Result};
 
-/// The exit code of a manifest with mistakes.
-const USAGE: u8 = 2;
-
-/// Runs the jobs of a manifest, or tells what that would be; gives the exit code.
+/// Returns the exit code.
 pub(super) fn run(
     command: &Command,
     arguments: &Arguments,
@@ -29,7 +24,7 @@ pub(super) fn run(
     session: &Session,
 ) -> Result<u8> {
     if command.schema {
-        return terminal::print(&manifest::schema::text()).map(|()| 0);
+        return terminal::print(&manifest::schema()).map(|()| 0);
     }
     let path = command.manifest.as_deref().unwrap_or(Path::new(""));
     let registry = load();
@@ -37,11 +32,8 @@ pub(super) fn run(
     let variables = Variables::new(command.var.clone());
     let loaded = match manifest::load(path, &variables, &registry) {
         Ok(loaded) => loaded,
-        Err(mistakes) => return tell_mistakes(&mistakes, command.json),
+        Err(mistakes) => return print_mistakes(path, &mistakes, command.json).map(|()| exit::USAGE),
     };
-    if !command.quiet {
-        loaded.notes.iter().for_each(|note| terminal::message("note", &printable(note)));
-    }
     let options = options(command, arguments, path, &loaded.run, session)?;
     if !loaded.jobs.iter().any(|job| options.wants(job)) && options.shard.is_none() {
         let known: Vec<&str> = loaded.jobs.iter().take(10).map(|job| job.name.as_str()).collect();
@@ -51,15 +43,19 @@ pub(super) fn run(
     let cancelled = session.cancel_flag();
     let progress = Progress::new(command.json, command.quiet, command.explain);
     if command.dry_run {
-        let plan = tensorferry_run::dry_run::plan(&loaded.jobs, &registry, &options, &progress, &cancelled);
+        let plan = tensorferry_run::plan(&loaded.jobs, &registry, &options, &progress, &cancelled);
         progress.finish();
-        run_check(&cancelled)?;
-        return plan::tell(&plan, command.json);
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(Error::cancelled("the plan was not finished"));
+        }
+        plan::print(&plan, command.json)?;
+        return Ok(plan.exit_code());
     }
     let ended = tensorferry_run::run(&loaded.jobs, &registry, &options, &progress, &cancelled)?;
     progress.finish();
-    let folder = report_folder(command, &loaded.run, &options);
-    let page = tensorferry_run::report::write(&folder, &ended.summary)?;
+    let folder = command.report.clone().or(loaded.run.report.map(PathBuf::from));
+    let folder = folder.unwrap_or_else(|| options.report_folder());
+    let page = report::write(&folder, &ended.summary, tensorferry_check::SCRIPT)?;
     if !command.quiet {
         ended.notes.iter().for_each(|note| terminal::message("note", &printable(note)));
     }
@@ -68,36 +64,24 @@ pub(super) fn run(
             "{} in {:.1} s; report: {}\n",
             totals(&ended.summary.totals),
             ended.summary.seconds,
-            printable(&page.display().to_string())
+            terminal::shown(&page)
         ))?;
     }
     Ok(ended.exit_code)
 }
 
-fn run_check(cancelled: &AtomicBool) -> Result<()> {
-    if cancelled.load(std::sync::atomic::Ordering::Relaxed) {
-        return Err(Error::cancelled("the plan was not finished"));
-    }
-    Ok(())
-}
-
-fn tell_mistakes(mistakes: &Mistakes, json: bool) -> Result<u8> {
-    let path = mistakes.path().display().to_string();
-    for mistake in mistakes.sorted() {
+fn print_mistakes(path: &Path, mistakes: &[Mistake], json: bool) -> Result<()> {
+    let path = path.display().to_string();
+    for mistake in mistakes {
         terminal::message("error", &format!("{}:{}", printable(&path), printable(&mistake.to_string())));
         if json {
-            let line = serde_json::json!({
-                "event": "mistake",
-                "manifest": path,
-                "line": mistake.line,
-                "column": mistake.column,
-                "message": mistake.message,
-                "suggestion": mistake.suggestion,
-            });
+            let mut line = serde_json::to_value(mistake).unwrap_or_default();
+            line["event"] = "mistake".into();
+            line["manifest"] = path.as_str().into();
             terminal::print(&format!("{line}\n"))?;
         }
     }
-    Ok(USAGE)
+    Ok(())
 }
 
 fn options(
@@ -106,21 +90,21 @@ fn options(
     path: &Path,
     table: &RunTable,
     session: &Session,
-) -> Result<Options> {
+) -> Result<RunOptions> {
     let number = |number: Option<u32>| number.and_then(|number| usize::try_from(number).ok());
     let threads = arguments.threads.or(number(table.threads)).unwrap_or(session.threads);
     let memory = arguments.memory.or(table.memory.map(|size| size.0)).unwrap_or(session.memory);
     let jobs = command.jobs.or(number(table.jobs));
     let journal = command.journal.clone().or(table.journal.as_ref().map(PathBuf::from));
-    Ok(Options {
+    Ok(RunOptions {
         manifest: path.to_owned(),
-        journal: journal.unwrap_or_else(|| Journal::beside(path)),
+        journal: journal.unwrap_or_else(|| RunOptions::journal_of(path)),
         only: only(&command.only)?,
         shard: command.shard.as_deref().map(Shard::parse).transpose()?,
         explain: command.explain,
         fail_fast: (command.fail_fast || table.fail_fast.unwrap_or(false)) && !command.keep_going,
         budget: Budget::new(jobs, threads, memory, table.rate.map(|size| size.0)),
-        launch: launch(arguments)?,
+        worker: worker_command(arguments)?,
     })
 }
 
@@ -138,25 +122,13 @@ fn only(patterns: &[String]) -> Result<Option<GlobSet>> {
 }
 
 /// How a job's process is started: as this one, with the same plugins.
-fn launch(arguments: &Arguments) -> Result<Launch> {
+fn worker_command(arguments: &Arguments) -> Result<WorkerCommand> {
     let program = std::env::current_exe().map_err(|e| Error::from(e).context("cannot find this program"))?;
     let folders = arguments.plugin_dir.iter().flat_map(|folder| {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
         ["--plugin-dir".into(), folder.into_os_string()]
     });
-    Ok(Launch { program, arguments: folders.collect() })
-}
-
-/// `NAME.report` beside the journal `NAME.journal.jsonl`.
-fn report_folder(command: &Command, table: &RunTable, options: &Options) -> PathBuf {
-    let given = command.report.clone().or(table.report.as_ref().map(PathBuf::from));
-    given.unwrap_or_else(|| {
-        let name = options.journal.file_name().unwrap_or_default().to_string_lossy();
-        let stem = name.strip_suffix(".jsonl").unwrap_or(&name);
-        let stem = stem.strip_suffix(".journal").unwrap_or(stem);
-        let shard = options.shard.map(|shard| format!(".{}", shard.word())).unwrap_or_default();
-        options.journal.with_file_name(format!("{stem}{shard}.report"))
-    })
+    Ok(WorkerCommand { program, arguments: folders.collect() })
 }
 
 /// `12 jobs: 3 done, 9 unchanged`.

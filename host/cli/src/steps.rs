@@ -1,4 +1,4 @@
-//! `ferry steps`.
+//! `ferry steps`: lists the steps and recipes that `--step` takes, or shows one of them.
 
 use super::args::Steps;
 use super::terminal;
@@ -11,29 +11,20 @@ use tensorferry::engine::steps::signature::{Argument, Count, Key, SELECTOR_KEYS,
 use tensorferry_sdk::{Error, Result};
 
 pub(super) fn run(command: &Steps) -> Result<()> {
-    match &command.name {
-        None if command.json => terminal::print_json(&everything()?),
-        None => terminal::print(&overview()?),
-        Some(name) => {
-            if let Some(kind) = signatures().find(|kind| kind.name == name) {
-                let text = || text_of_kind(kind);
-                return if command.json {
-                    terminal::print_json(&kind_record(kind))
-                } else {
-                    terminal::print(&text())
-                };
-            }
-            let names: Vec<&str> = signatures().map(|kind| kind.name).chain(recipe::names()).collect();
-            let unknown =
-                || Error::usage(format!("there is no step or recipe {name:?}{}", or_which(name, names)));
-            let recipe = recipe::find(name)?.ok_or_else(unknown)?;
-            if command.json {
-                terminal::print_json(&recipe_record(name, &recipe))
-            } else {
-                terminal::print(&text_of_recipe(name, &recipe))
-            }
-        }
+    let Some(name) = &command.name else {
+        return if command.json {
+            terminal::print_json(&everything()?)
+        } else {
+            terminal::print(&overview()?)
+        };
+    };
+    if let Some(kind) = signatures().find(|kind| kind.name == name) {
+        return terminal::answer(command.json, || kind_record(kind), || text_of_kind(kind));
     }
+    let names: Vec<&str> = signatures().map(|kind| kind.name).chain(recipe::names()).collect();
+    let unknown = || Error::usage(format!("there is no step or recipe {name:?}{}", or_which(name, names)));
+    let recipe = recipe::find(name)?.ok_or_else(unknown)?;
+    terminal::answer(command.json, || recipe_record(name, &recipe), || text_of_recipe(name, &recipe))
 }
 
 /// One line for each.
@@ -122,16 +113,14 @@ fn quoted(text: &str) -> String {
 }
 
 fn everything() -> Result<Value> {
-    let recipes = recipe::names().map(|name| {
-        let recipe = recipe::find(name)?;
-        Ok(recipe.map(|recipe| recipe_record(name, &recipe)))
+    let recipes = recipe::names().filter_map(|name| {
+        let recipe = recipe::find(name).transpose()?;
+        Some(recipe.map(|recipe| recipe_record(name, &recipe)))
     });
-    let recipes: Vec<Option<Value>> = recipes.collect::<Result<_>>()?;
-    let selectors: Vec<Value> = SELECTOR_KEYS.iter().map(key_record).collect();
     Ok(json!({
         "steps": signatures().map(kind_record).collect::<Vec<_>>(),
-        "recipes": recipes.into_iter().flatten().collect::<Vec<_>>(),
-        "selectors": selectors,
+        "recipes": recipes.collect::<Result<Vec<_>>>()?,
+        "selectors": SELECTOR_KEYS.iter().map(key_record).collect::<Vec<_>>(),
     }))
 }
 

@@ -1,9 +1,10 @@
-//! Writing to the user: the answer on stdout, everything else on stderr.
+//! Output for the user: the answer on stdout, everything else on stderr.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tensorferry::engine::context::session::Session;
@@ -39,6 +40,15 @@ pub(super) fn print(text: &str) -> Result<()> {
     }
 }
 
+/// The answer, as one JSON document or as text.
+pub(super) fn answer<D: Serialize>(
+    as_json: bool,
+    document: impl FnOnce() -> D,
+    text: impl FnOnce() -> String,
+) -> Result<()> {
+    if as_json { print_json(&document()) } else { print(&text()) }
+}
+
 /// The answer, as one JSON document.
 pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(document).map_err(|e| Error::io(e.to_string()))?;
@@ -48,6 +58,16 @@ pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
 /// Names come from files: what is not printable is escaped, so that it cannot steer the terminal.
 pub(super) fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+/// A path for the user.
+pub(super) fn shown(path: &Path) -> String {
+    printable(&path.display().to_string())
+}
+
+/// The width of a column that holds these texts.
+pub(super) fn width(texts: &[String]) -> usize {
+    texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).min(60)
 }
 
 /// Shows bytes, rate and time left while `work` runs, on a terminal only. `work` gets a function that

@@ -1,4 +1,4 @@
-//! `ferry verify`.
+//! `ferry verify`: compares outputs with their receipts.
 
 use super::args::Verify;
 use super::terminal::{self, printable};
@@ -22,23 +22,23 @@ const MOST_SHOWN: usize = 10;
 pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> Result<()> {
     let found = find(&command.outputs, &session.limits)?;
     let depth = Depth { quick: command.quick, source: command.source };
-    let mut answer = Answer { json: command.json, ..Answer::default() };
+    let mut printer = VerdictPrinter { json: command.json, ..VerdictPrinter::default() };
     for path in &found.without {
-        answer.without(path)?;
+        printer.without(path)?;
     }
-    verify_all(&found.receipts, depth, registry, session, |checked| answer.take(checked))?;
-    answer.end()
+    verify_all(&found.receipts, depth, registry, session, |checked| printer.take(checked))?;
+    printer.end()
 }
 
 #[derive(Default)]
-struct Answer {
+struct VerdictPrinter {
     json: bool,
     records: Vec<Value>,
     counts: [u64; Verdict::ALL.len()],
     unreadable: Option<Error>,
 }
 
-impl Answer {
+impl VerdictPrinter {
     fn count(&mut self, verdict: Verdict) {
         self.counts[verdict as usize] += 1;
     }
@@ -94,7 +94,7 @@ impl Answer {
 }
 
 fn line(verdict: Verdict, path: &Path) -> String {
-    format!("{:10}  {}\n", verdict.words(), printable(&path.display().to_string()))
+    format!("{:10}  {}\n", verdict.words(), terminal::shown(path))
 }
 
 fn text(checked: &Checked) -> String {

@@ -1,4 +1,55 @@
 //! Conversion of tensors and records between file formats: the engine of `ferry`, as a library.
+//!
+//! A [`Registry`] holds the formats that a program can use: those that it links, and those of the plugin
+//! libraries that it loads. Everything else starts from it.
+//!
+//! ```
+//! use tensorferry::{Dtype, NewTensor, Registry};
+//!
+//! # fn main() -> tensorferry::Result<()> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = |name: &str| folder.path().join(name);
+//! // Formats are crates: `.with_all(tensorferry_safetensors::formats())`; or loaded: `Registry::load(["plugins"])`.
+//! let registry = Registry::new().with_all(tensorferry_sdk::memory::formats());
+//!
+//! // Write tensors.
+//! let numbers: Vec<u8> = (0..6_u8).flat_map(|number| f32::from(number).to_le_bytes()).collect();
+//! registry.save(path("a.mem"), [NewTensor::new("w", Dtype::F32, [3, 2], numbers)])?;
+//!
+//! // Look into a file; only what is asked for is read.
+//! let model = registry.open(path("a.mem"))?;
+//! let w = model.tensor("w")?;
+//! assert_eq!((w.dtype(), w.shape()), (Dtype::F32, &[3, 2][..]));
+//! assert_eq!(w.read_rows(1..2)?, [2_f32, 3.0].map(f32::to_le_bytes).concat());
+//!
+//! // Convert: in bounded memory, whole or not at all.
+//! let report = registry.convert(path("a.mem"), path("b.mem")).step("cast:bf16").run()?;
+//! assert_eq!((report.tensors, report.losses.len()), (1, 0));
+//! assert_eq!(registry.open(path("b.mem"))?.tensor("w")?.dtype(), Dtype::BF16);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it does not do
+//!
+//! Nothing is searched for or loaded unless the program says so. The library reads no environment variable
+//! but where the system keeps temporary files, and changes no signal, limit, allocator or global thread pool
+//! of the process: a [`Session`] owns the threads, the memory budget, the limits for hostile input and the
+//! cancel token of what is done through a registry. What is opened is owned, `Send`, `Sync` and `'static`.
+//!
+//! # Features
+//!
+//! | Feature | What it adds |
+//! |---|---|
+//! | `dynamic` (default) | `Registry::load`: plugin libraries |
+//! | `records` (default) | `Registry::scan`, and conversions of records; without it no Arrow crate is built |
+//! | `arrow-60` | batches of `arrow-array` 60, beside the C data stream |
+//! | `mmap` | `Tensor::map` |
+//!
+//! # Stability
+//!
+//! What stands at the root follows semantic versioning. `engine` is the inside, for `ferry` itself: it
+//! changes in any version.
 #![deny(unsafe_code)]
 
 mod bridge;
@@ -12,6 +63,30 @@ mod records;
 mod steps;
 mod tensors;
 mod write;
+
+#[cfg(feature = "records")]
+mod c_stream;
+mod conversion;
+#[cfg(feature = "mmap")]
+mod mapped;
+mod model;
+mod save;
+#[cfg(feature = "records")]
+mod scan;
+
+#[cfg(feature = "records")]
+pub use c_stream::ArrowArrayStream;
+pub use context::session::Session;
+pub use conversion::Conversion;
+pub use convert::report::Report;
+pub use formats::registry::{PluginIdentity, PluginLibrary, RegisteredFormat, Registry};
+#[cfg(feature = "mmap")]
+pub use mapped::Mapped;
+pub use model::{Model, OpenOptions, Tensor};
+pub use save::{NewTensor, SaveOptions};
+#[cfg(feature = "records")]
+pub use scan::Scan;
+pub use tensorferry_sdk::{Dtype, Error, ErrorKind, Format, Limits, Loss, LossKind, Result};
 
 /// The rooms of the engine, for `ferry` itself. They are no part of the promise that versions make.
 #[doc(hidden)]

@@ -2,9 +2,11 @@
 
 pub mod attributes;
 pub mod context;
+pub mod file_group;
+pub mod identity;
 pub mod input;
 pub mod losses;
+pub mod model;
 pub mod outline;
 pub mod part;
 pub mod source;
-pub mod unit;

@@ -16,7 +16,7 @@ pub use digest::{FileRecord, Files};
 pub use find::{Found, find};
 pub use verdict::{Checked, Problem, Subject, Verdict};
 
-use crate::convert::report::LossRecord;
+use crate::context::loss::LossRecord;
 use crate::publish::stage::{Destination, Kind};
 use crate::tensors::content::ContentDigest;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ use std::time::SystemTime;
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// The layout of the document. It changes when a field changes its meaning; a field more is no change.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a receipt's name ends in.
 pub const SUFFIX: &str = ".ferry.json";
@@ -81,12 +81,12 @@ pub struct InputRecord {
     pub files: Vec<FileRecord>,
     /// Other inputs that options of the reader name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lent: Vec<LentRecord>,
+    pub additional_inputs: Vec<AdditionalInput>,
 }
 
 /// An input that an option of the reader names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LentRecord {
+pub struct AdditionalInput {
     /// The folder that the names of its files are relative to, absolute.
     pub folder: String,
     /// Every file of it that was opened, sorted by name.

@@ -9,3 +9,4 @@ pub mod gather;
 pub mod logical;
 pub mod numbers;
 pub mod stored;
+pub mod tally;

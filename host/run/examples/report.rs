@@ -1,7 +1,7 @@
 //! Draws `report.html` again from a `report.json`, to look at the page while working on it:
 //! `cargo run --package tensorferry-run --example report < report.json > report.html`
 
-use tensorferry_run::report_html::render;
+use tensorferry_run::report::render;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let summary = serde_json::from_reader(std::io::stdin().lock())?;

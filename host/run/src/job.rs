@@ -1,13 +1,15 @@
-//! A job is one conversion of a manifest: what is to be made, and with how much care.
+//! A job is one conversion of a manifest: what is converted, and how the job is run.
 
-use super::run::weigh;
+mod input_size;
+
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tensorferry::engine::convert::Request;
+use tensorferry::engine::convert::{InputRequest, OutputRequest, Request};
 use tensorferry::engine::publish::commit::CommitOptions;
+use tensorferry::engine::read::file_group::{FileGroup, SCHEMA};
+use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry::engine::read::part::Part;
-use tensorferry::engine::read::unit::{SCHEMA, Unit};
 use tensorferry_sdk::LossKind;
 
 /// One conversion of a manifest.
@@ -15,66 +17,58 @@ use tensorferry_sdk::LossKind;
 pub struct Job {
     /// Unique in the manifest.
     pub name: String,
-    /// What is to be made of what.
-    pub conversion: Conversion,
-    /// With how much care.
-    pub care: Care,
+    pub(crate) conversion: Conversion,
+    pub(crate) policy: JobPolicy,
 }
 
-/// Everything that a manifest says of what an output will be. A change of it makes the job run again.
+/// Everything in a manifest that decides what an output will be. A change of it makes the job run again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Conversion {
+pub(crate) struct Conversion {
     /// INPUT, absolute.
-    pub input: String,
+    pub(crate) input: String,
     /// OUTPUT, absolute; ends in `/` where it shall be a folder.
-    pub output: String,
-    /// `--from`.
-    pub from: Option<String>,
-    /// `--to`.
-    pub to: Option<String>,
+    pub(crate) output: String,
+    pub(crate) from: Option<String>,
+    pub(crate) to: Option<String>,
     /// `-i`.
-    pub reader_options: Vec<(String, String)>,
+    pub(crate) reader_options: Vec<(String, String)>,
     /// `-o`.
-    pub writer_options: Vec<(String, String)>,
-    /// `--part`.
-    pub part: String,
-    /// `--step`, in order.
-    pub steps: Vec<String>,
-    /// Names beside an input file that go along.
-    pub carry: Vec<String>,
-    /// `--strict`.
-    pub strict: bool,
-    /// `--allow-loss`: the kinds' words.
-    pub allow_loss: Vec<String>,
-    /// Of a data set: the files, of which INPUT is the first.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unit: Option<Unit>,
+    pub(crate) writer_options: Vec<(String, String)>,
+    pub(crate) part: String,
+    /// In order.
+    pub(crate) steps: Vec<String>,
+    /// Names of files beside an input file that are copied with it.
+    pub(crate) carry: Vec<String>,
+    pub(crate) strict: bool,
+    /// The words of the kinds of losses.
+    pub(crate) allow_loss: Vec<String>,
+    /// For a data set: the files that are read as one input. INPUT is the first of them.
+    #[serde(rename = "unit", skip_serializing_if = "Option::is_none")]
+    pub(crate) file_group: Option<FileGroup>,
 }
 
-/// How a job is run: changes nothing of the output.
+/// How a job is run; changes nothing in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Care {
+pub(crate) struct JobPolicy {
     /// Read the output back before it becomes visible.
-    pub verify: bool,
+    pub(crate) verify: bool,
     /// Write a receipt with the output.
-    pub receipt: bool,
-    /// What may be replaced.
-    pub force: Force,
+    pub(crate) receipt: bool,
+    pub(crate) force: Force,
     /// Bytes that the job's process may allocate.
-    pub memory: Option<u64>,
-    /// How long it may take.
-    pub timeout: Timeout,
+    pub(crate) memory: Option<u64>,
+    pub(crate) timeout: Timeout,
     /// How often a passing fault is tried again.
-    pub retries: u32,
+    pub(crate) retries: u32,
     /// The wait before the first retry; each further one is four times as long.
-    pub retry_wait: Duration,
+    pub(crate) retry_wait: Duration,
 }
 
 /// What an output may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Force {
+pub(crate) enum Force {
     /// What this manifest's journal says that a run has written.
     #[default]
     Own,
@@ -86,20 +80,17 @@ pub enum Force {
 
 /// How long a job may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Timeout {
+pub(crate) enum Timeout {
     /// Ten minutes, and one more for each GiB of input.
     #[default]
     BySize,
-    /// So long.
     After(Duration),
-    /// For ever.
     Never,
 }
 
 impl Timeout {
     /// The time for an input of so many bytes.
-    #[must_use]
-    pub fn of(self, bytes: u64) -> Option<Duration> {
+    pub(crate) fn for_bytes(self, bytes: u64) -> Option<Duration> {
         match self {
             Self::BySize => Some(Duration::from_secs(600 + 60 * (bytes >> 30))),
             Self::After(time) => Some(time),
@@ -108,7 +99,7 @@ impl Timeout {
     }
 }
 
-impl Default for Care {
+impl Default for JobPolicy {
     fn default() -> Self {
         Self {
             verify: false,
@@ -123,62 +114,65 @@ impl Default for Care {
 }
 
 impl Job {
-    /// Whether its data set's schema has to be fixed by the host: the user has not given one.
-    pub(super) fn shares_schema(&self) -> bool {
+    /// Whether the host has to find its data set's schema: the user has not given one.
+    pub(crate) fn shares_schema(&self) -> bool {
         let is_given = self.conversion.reader_options.iter().any(|(option, _)| option == SCHEMA);
-        self.conversion.unit.is_some() && !is_given
+        self.conversion.file_group.is_some() && !is_given
     }
 
-    /// Whether it has to be fixed, and has not been.
-    pub(super) fn lacks_schema(&self) -> bool {
-        let has = self.conversion.unit.as_ref().is_some_and(|unit| unit.schema.is_some());
+    /// Whether the host has to find that schema, and has not found it.
+    pub(crate) fn lacks_schema(&self) -> bool {
+        let has = self.conversion.file_group.as_ref().is_some_and(|group| group.schema.is_some());
         self.shares_schema() && !has
     }
 
     /// About how many bytes its input has.
-    #[must_use]
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn input_bytes(&self) -> u64 {
         let len = |path: PathBuf| std::fs::metadata(path).map_or(0, |meta| meta.len());
-        match &self.conversion.unit {
-            Some(unit) => unit.paths().map(len).sum(),
-            None => weigh(Path::new(&self.conversion.input)),
+        match &self.conversion.file_group {
+            Some(group) => group.paths().map(len).sum(),
+            None => input_size::estimate(Path::new(&self.conversion.input)),
         }
     }
 
     /// The conversion as `ferry convert` has it.
-    #[must_use]
-    pub fn request(&self, force: bool, dry_run: bool) -> Request {
+    pub(crate) fn request(&self, force: bool, dry_run: bool) -> Request {
         let c = &self.conversion;
         Request {
-            input: PathBuf::from(&c.input),
-            output: PathBuf::from(&c.output),
-            from: c.from.clone(),
-            to: c.to.clone(),
-            reader_options: c.reader_options.clone(),
-            writer_options: c.writer_options.clone(),
-            part: Part::parse(&c.part),
+            input: InputRequest {
+                path: PathBuf::from(&c.input),
+                format: c.from.clone(),
+                options: c.reader_options.clone(),
+                part: Part::parse(&c.part),
+                file_group: c.file_group.clone(),
+                carry: c.carry.clone(),
+            },
             steps: c.steps.clone(),
-            verify: self.care.verify,
-            receipt: self.care.receipt && !dry_run,
-            strict: c.strict,
-            allowed: c.allow_loss.iter().filter_map(|word| LossKind::named(word)).collect(),
-            carry: c.carry.clone(),
-            unit: c.unit.clone(),
+            output: OutputRequest {
+                path: PathBuf::from(&c.output),
+                format: c.to.clone(),
+                options: c.writer_options.clone(),
+                verify: self.policy.verify,
+                receipt: self.policy.receipt && !dry_run,
+                // A journal that says "done" must still be right after a power cut.
+                commit: CommitOptions { force, sync: true },
+            },
+            losses: LossPolicy {
+                strict: c.strict,
+                allowed: c.allow_loss.iter().filter_map(|word| LossKind::named(word)).collect(),
+            },
             dry_run,
-            // A journal that says "done" must still be right after a power cut.
-            commit: CommitOptions { force, sync: true },
         }
     }
 }
 
 impl Conversion {
-    /// What another conversion into the same output has otherwise, in words; `None` if nothing.
-    #[must_use]
-    pub fn differs_from(&self, old: &Self) -> Option<String> {
+    /// How it differs from another conversion into the same output, in words; `None` if it does not.
+    pub(crate) fn differs_from(&self, old: &Self) -> Option<String> {
         let options = |side: &str, new: &[(String, String)], old: &[(String, String)]| {
             (new != old).then(|| format!("{side} changed from {} to {}", listed(old), listed(new)))
         };
-        let optional = |of: &Option<String>| of.clone().unwrap_or_else(|| "unset".to_owned());
+        let optional = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".to_owned());
         let texts = [
             ("input", self.input.clone(), old.input.clone()),
             ("from", optional(&self.from), optional(&old.from)),
@@ -191,11 +185,11 @@ impl Conversion {
         ];
         let changed = texts.into_iter().find(|(_, new, old)| new != old);
         changed
-            .map(|(what, new, old)| format!("{what} changed from {old:?} to {new:?}"))
+            .map(|(key, new, old)| format!("{key} changed from {old:?} to {new:?}"))
             .or_else(|| options("in", &self.reader_options, &old.reader_options))
             .or_else(|| options("out", &self.writer_options, &old.writer_options))
-            .or_else(|| match (&self.unit, &old.unit) {
-                (Some(unit), Some(old)) => unit.differs_from(old),
+            .or_else(|| match (&self.file_group, &old.file_group) {
+                (Some(group), Some(old)) => group.differs_from(old),
                 (None, None) => None,
                 _ => Some("it is of another kind of entry now".to_owned()),
             })

@@ -1,41 +1,35 @@
-//! The runner does the jobs of a manifest: each in a process of its own, under one budget, with a
-//! journal, so that what is done stays done whatever is killed.
+//! Runs the conversions of a manifest: each in a process of its own, under one budget, with a journal.
 //!
 //! ```text
-//! jobs --schemas of data sets--> jobs --decide--> those that must run --pool--> a process each --ready--> journal --commit--> Summary
+//! manifest --load--> jobs --file groups scanned: schemas--> jobs --decide--> those that must run
+//!          --pool--> a worker process each --output staged--> journal --commit--> Summary --> report
 //! ```
 //!
-//! A job's process stages its output and then asks. The runner writes into the journal what is about
-//! to become visible, syncs it, and says yes. Whoever comes later compares that record with what
-//! stands: it was committed, or it was not. So nothing has to be done twice, and the record that says
-//! "done" is only a shortcut.
+//! A worker process stages its output and then asks for permission to commit. The runner first writes to
+//! the journal what is about to become visible, syncs it, and then allows the commit. So a later run can
+//! compare that record with the disk and knows whether the commit happened: nothing is done twice, whatever
+//! process was killed at whatever time. The record "done" is only a shortcut for that comparison.
+//!
+//! The modules, each using only those before it: [`exit`] and [`human`] (words for people), `job`,
+//! [`report`], [`manifest`], `budget`, `journal`, `events`, `worker`, `pool`, `run`.
+
+#![forbid(unsafe_code)]
 
 pub mod exit;
 pub mod human;
 pub mod manifest;
-
-pub mod decide;
-pub mod dry_run;
-pub mod event;
-pub mod job;
-pub mod journal;
 pub mod report;
-pub mod report_html;
-pub mod shard;
-pub mod summary;
 
 mod budget;
-mod found;
-mod lock;
-mod offspring;
+mod events;
+mod job;
+mod journal;
 mod pool;
-mod protocol;
 mod run;
-mod scan;
-mod schemas;
 mod worker;
 
 pub use budget::Budget;
-pub use offspring::Launch;
-pub use run::{Ended, Options, in_one_line, run};
-pub use worker::work;
+pub use events::{Event, EventListener};
+pub use job::Job;
+pub use run::{JobPlan, RunOptions, RunOutcome, RunPlan, Shard, plan, run};
+pub use worker::{WorkerCommand, serve};

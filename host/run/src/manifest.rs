@@ -1,56 +1,59 @@
-//! A manifest says which conversions to run: jobs, one by one, zoos, whose models are found in a folder,
-//! and data sets, whose files are. It is TOML; its schema is [`schema::text`], and `docs/manifest.md` tells the rest.
+//! A manifest says which conversions to run: single jobs, zoos of models, and data sets. It is TOML.
+//!
+//! The models of a zoo and the files of a data set are found in a folder. The manifest's schema is
+//! [`schema`]; `docs/manifest.md` has the rest.
 //!
 //! ```text
-//! text --variables, types--> Manifest --zoos searched, formats and options checked--> jobs
+//! text --variables, types--> Manifest --folders searched, formats and options checked--> jobs
 //! ```
 //!
 //! Whatever is wrong is a [`Mistake`] with its place, and all of them are found at once.
 
-mod datasets;
+mod dataset_files;
 mod expand;
+mod input_path;
 mod mistakes;
-mod models;
 mod reading;
-pub mod schema;
+mod schema;
 mod template;
-pub mod types;
+mod types;
 mod variables;
+mod zoo_files;
 
-pub use mistakes::{Mistake, Mistakes};
+pub use mistakes::Mistake;
+pub use schema::schema;
+pub use types::{ByteSize, RunTable};
 pub use variables::Variables;
 
 use crate::job::Job;
+use mistakes::Mistakes;
 use std::path::Path;
 use tensorferry::engine::formats::registry::Registry;
-use types::RunTable;
 
-/// A manifest that has been read, its zoos searched.
+/// A manifest that has been read, and whose folders have been searched.
 #[derive(Debug, Clone)]
-pub struct Loaded {
-    /// In the manifest's order; those of a zoo by path.
+pub struct LoadedManifest {
+    /// In the manifest's order; those of a zoo or a data set by path.
     pub jobs: Vec<Job>,
-    /// What the runs share.
+    /// What the jobs share.
     pub run: RunTable,
-    /// What a person should know and is no mistake.
-    pub notes: Vec<String>,
 }
 
 /// Reads a manifest.
 ///
 /// # Errors
-/// Everything that is wrong with it.
-pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<Loaded, Mistakes> {
-    let mut mistakes = Mistakes::of(path);
-    let text = match std::fs::read_to_string(path) {
+/// Everything that is wrong with it, in the order of its text.
+pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
+    let read = std::fs::read_to_string(path);
+    let mut mistakes = Mistakes::of(read.as_deref().unwrap_or_default());
+    let text = match &read {
         Ok(text) => text,
         Err(error) => {
-            mistakes.add_plain(format!("cannot read the manifest: {error}"));
-            return Err(mistakes);
+            mistakes.add(&(0..0), format!("cannot read the manifest: {error}"), None);
+            return Err(mistakes.sorted());
         }
     };
-    mistakes.set_text(&text);
-    let manifest = reading::read(&text, variables, &mut mistakes);
+    let manifest = reading::read(text, variables, &mut mistakes);
     let loaded = expand::expand(&manifest, path, registry, &mut mistakes);
-    if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes) }
+    if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes.sorted()) }
 }

@@ -1,22 +1,25 @@
-//! A report is what stays of a run for people and for those who do not trust it: `report.json`, the
-//! page that is drawn from it, and a program that checks the outputs without ferry.
+//! A report is the result of a run in files: `report.json`, a page for people, and a program that checks it.
 
-use super::report_html::render;
-use super::summary::Summary;
+mod html;
+mod summary;
+
+pub use html::render;
+pub use summary::{BudgetSummary, Failure, JobState, JobSummary, Summary, Totals, VERSION};
+
 use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// Checks outputs with the frameworks' own readers: Python, and none of ferry's code.
-const CHECK: &str = include_str!("check.py");
-
-/// Writes the report into a folder, each file whole or not at all; gives the page's path.
+/// Writes the report into a folder, each file whole or not at all; returns the page's path.
+///
+/// `check` is the Python program `check.py`, which checks the outputs with none of ferry's code. It comes
+/// from the caller, since it knows formats by name.
 ///
 /// # Errors
 /// I/o, naming the file.
-pub fn write(folder: &Path, summary: &Summary) -> Result<PathBuf> {
+pub fn write(folder: &Path, summary: &Summary, check: &str) -> Result<PathBuf> {
     let at = |path: &Path| {
         let path = path.display().to_string();
         move |error: std::io::Error| Error::from(error).context("cannot write the report").file(path)
@@ -27,7 +30,7 @@ pub fn write(folder: &Path, summary: &Summary) -> Result<PathBuf> {
     let (page, html) = (folder.join("report.html"), render(summary));
     let files = [
         (folder.join("report.json"), &*json, 0o666),
-        (folder.join("check.py"), CHECK.as_bytes(), 0o777),
+        (folder.join("check.py"), check.as_bytes(), 0o777),
         (page.clone(), html.as_bytes(), 0o666),
     ];
     for (path, content, mode) in files {

@@ -39,19 +39,19 @@
 mod probe;
 mod read;
 
-mod answer;
-mod found;
+mod collector;
 mod model_states;
 mod optimizer_states;
 mod output;
 mod rank_files;
 mod ranks;
-mod spread;
+mod selected;
+mod split_vector;
 mod stages;
 mod universal;
 mod widened;
 
-use read::What;
+use read::Selection;
 use tensorferry_sdk::{
     Capabilities, Context, Description, Format, OptionKind, OptionSpec, Options, Result, Score, Source,
     TensorReader,
@@ -63,7 +63,7 @@ pub struct DeepSpeed;
 
 impl Format for DeepSpeed {
     fn describe(&self) -> Description {
-        let what = OptionKind::Choice(What::ALL.map(|what| what.word().to_owned()).into());
+        let what = OptionKind::Choice(Selection::ALL.map(|what| what.word().to_owned()).into());
         Description {
             id: "deepspeed".to_owned(),
             title: "DeepSpeed ZeRO checkpoint".to_owned(),
@@ -75,7 +75,7 @@ impl Format for DeepSpeed {
                 OptionSpec::reader(
                     "what",
                     what,
-                    Some(What::Fp32.word()),
+                    Some(Selection::Fp32.word()),
                     "the trained weights, the module as it ran, or the optimizer's state",
                 ),
                 OptionSpec::reader(
@@ -99,4 +99,8 @@ impl Format for DeepSpeed {
     }
 }
 
-tensorferry_sdk::export_plugin!(DeepSpeed);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(DeepSpeed)]
+}

@@ -1,15 +1,13 @@
 //! Reads a checkpoint: finds its files, reads what the user wants of them, and fills the catalog.
 
-use crate::found::Found;
+use crate::collector::Collector;
 use crate::rank_files::{self, RankFiles};
-use crate::widened::Widened;
 use crate::{output, stages, universal};
-use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{ByteSink, CatalogSink, Context, Error, Options, Result, Source, TensorReader};
+use tensorferry_sdk::{CatalogSink, Context, Options, Result, Source, TensorDecoder, TensorReader};
 
 /// What the user wants of a checkpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Selection {
     /// The weights in full precision, as they are trained.
     #[default]
     Fp32,
@@ -19,7 +17,7 @@ pub(crate) enum What {
     Optimizer,
 }
 
-impl What {
+impl Selection {
     pub(crate) const ALL: [Self; 3] = [Self::Fp32, Self::Model, Self::Optimizer];
 
     /// The option's value.
@@ -35,59 +33,47 @@ impl What {
 /// Reads DeepSpeed's checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    what: What,
+    what: Selection,
     tag: Option<String>,
-    /// What the encoded storages' handles stand for.
-    widened: Mutex<Arc<[Widened]>>,
 }
 
 impl Reader {
     pub(crate) fn new(options: &Options) -> Self {
-        let what = What::ALL.into_iter().find(|what| options.text("what") == Some(what.word()));
-        Self {
-            what: what.unwrap_or_default(),
-            tag: options.text("tag").map(str::to_owned),
-            widened: Mutex::default(),
-        }
+        let what = Selection::ALL.into_iter().find(|what| options.text("what") == Some(what.word()));
+        Self { what: what.unwrap_or_default(), tag: options.text("tag").map(str::to_owned) }
     }
 
-    fn answer(&self, found: &mut Found<'_>, files: &RankFiles) -> Result<crate::answer::Answer> {
+    fn select(
+        &self,
+        collector: &mut Collector<'_>,
+        files: &RankFiles,
+    ) -> Result<crate::selected::SelectedTensors> {
         match (self.what, files.is_universal) {
-            (What::Model, _) => stages::module(found, files),
-            (What::Fp32, false) => stages::weights(found, files),
-            (What::Fp32, true) => universal::weights(found, files),
-            (What::Optimizer, false) => stages::optimizer(found, files),
-            (What::Optimizer, true) => universal::optimizer(found, files),
+            (Selection::Model, _) => stages::module(collector, files),
+            (Selection::Fp32, false) => stages::weights(collector, files),
+            (Selection::Fp32, true) => universal::weights(collector, files),
+            (Selection::Optimizer, false) => stages::optimizer(collector, files),
+            (Selection::Optimizer, true) => universal::optimizer(collector, files),
         }
     }
 }
 
 impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
-        let files = rank_files::find(source, self.tag.as_deref())?;
-        let mut found = Found::new(source, context);
-        let answer = self.answer(&mut found, &files)?;
-        // What the user does not want of the checkpoint is no file that was overlooked.
-        files.all().try_for_each(|file| source.open(file).map(drop))?;
-        let (storages, globals, calls) = found.finish()?;
-        globals.iter().try_for_each(|global| catalog.global(global))?;
-        calls.report(catalog)?;
-        let widened = output::write(&answer, &storages, self.what == What::Fp32, catalog, context)?;
-        *self.widened.lock().unwrap_or_else(PoisonError::into_inner) = widened.into();
-        Ok(())
-    }
-
-    fn decode(
+    fn read(
         &self,
         source: &dyn Source,
-        handle: u64,
-        output: &mut dyn ByteSink,
+        catalog: &mut dyn CatalogSink,
         context: &dyn Context,
-    ) -> Result<()> {
-        let widened = Arc::clone(&self.widened.lock().unwrap_or_else(PoisonError::into_inner));
-        let widened = usize::try_from(handle).ok().and_then(|index| widened.get(index));
-        widened
-            .ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?
-            .decode(source, output, context)
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let files = rank_files::find(source, self.tag.as_deref())?;
+        let mut collector = Collector::new(source, context);
+        let selected = self.select(&mut collector, &files)?;
+        // What the user does not want of the checkpoint is no file that was overlooked.
+        files.all().try_for_each(|file| source.open(file).map(drop))?;
+        let (storages, globals, calls) = collector.finish()?;
+        globals.iter().try_for_each(|global| catalog.global(global))?;
+        calls.report(catalog)?;
+        let widened = output::write(&selected, &storages, self.what == Selection::Fp32, catalog, context)?;
+        Ok(Box::new(widened))
     }
 }

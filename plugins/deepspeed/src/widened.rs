@@ -1,9 +1,10 @@
-//! Widened elements are floats of another width as F32: `zero_to_fp32.py` gives all floats so. They
-//! are made when they are asked for, a part at a time.
+//! Converts floats of other widths to F32, as `zero_to_fp32.py` gives all floats, a part at a time when the bytes
+//! are asked for.
 
 use half::f16;
 use tensorferry_sdk::{
-    ByteOrder, ByteSink, Context, Digest, Dtype, Error, FileId, Place, Result, Source, Storage,
+    ByteOrder, ByteSink, Context, Digest, Dtype, EncodedStorage, Error, FileId, Place, Result, Source,
+    Storage,
 };
 
 /// Bytes that are read at once.
@@ -48,17 +49,14 @@ impl Widened {
     pub(crate) fn len(&self) -> Result<u64> {
         self.elements.checked_mul(4).ok_or_else(|| Error::malformed("a length that does not fit 64 bits"))
     }
+}
 
+impl EncodedStorage for Widened {
     /// Pushes the elements as F32, little-endian.
     ///
     /// # Errors
     /// Malformed, if the bytes do not have the digest that the format gives for them; i/o.
-    pub(crate) fn decode(
-        &self,
-        source: &dyn Source,
-        output: &mut dyn ByteSink,
-        context: &dyn Context,
-    ) -> Result<()> {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         let width = width(self.from);
         let mut sum = self.digest.as_ref().map(|digest| digest.algorithm.start()).transpose()?;
         let (mut stored, mut made) = (Vec::new(), Vec::new());
@@ -85,7 +83,7 @@ impl Widened {
             done += count;
         }
         match sum.map(|sum| sum.digest()) {
-            Some(found) if Some(&found) != self.digest.as_ref() => {
+            Some(collector) if Some(&collector) != self.digest.as_ref() => {
                 let error =
                     Error::malformed("a storage's bytes do not have the digest that the archive gives");
                 Err(error.file(source.name(self.file)).offset(self.offset))

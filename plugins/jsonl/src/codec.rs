@@ -1,4 +1,4 @@
-//! A codec is how a whole file is compressed: found by its first bytes, not by its name.
+//! How a whole file is compressed, which its first bytes say and not its name.
 
 use std::io::{self, BufReader, Read};
 use tensorferry_sdk::{Result, Source};

@@ -65,4 +65,8 @@ impl Format for JsonLines {
     }
 }
 
-tensorferry_sdk::export_plugin!(JsonLines);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(JsonLines)]
+}

@@ -1,4 +1,4 @@
-//! The probe: whether the first line is an object, or the names in a folder.
+//! How sure it is that a source is JSON lines, by its first line or a folder's file names.
 
 use crate::read::is_member;
 use crate::{LOOSE_SUFFIX, SUFFIXES, codec};

@@ -1,23 +1,24 @@
-//! The reader: the schema first, from every line unless the user says otherwise; then each stretch of
+//! The reader: the schema first, from every line unless the user says otherwise; then each range of
 //! lines is a split.
 
 mod blocks;
 mod decode;
 mod fault;
 mod infer;
-mod kind;
+mod line_range;
+mod number_text;
 mod numbers;
 mod schema_file;
 mod stream;
-mod stretch;
+mod value_type;
 
 use crate::options::ReadOptions;
 use crate::{LOOSE_SUFFIX, SUFFIXES, codec};
+use line_range::LineRange;
 use std::sync::Arc;
-use stretch::Stretch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
-use tensorferry_sdk::{Context, Entry, Error, Limits, Loss, Options, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Options, Result, Source};
 
 /// Reads files and folders of files.
 pub(crate) struct Reader(ReadOptions);
@@ -29,22 +30,28 @@ impl Reader {
 }
 
 impl RecordReader for Reader {
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
-        let mut stretches = Vec::new();
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
+        let mut ranges = Vec::new();
         for name in file_names(source.as_ref())? {
             context.check_cancelled()?;
-            stretches.extend(stretch::of_file(&source, &name, context.limits())?);
+            ranges.extend(line_range::of_file(&source, &name, context.limits())?);
         }
-        let (schema, losses) = match &self.0.schema {
-            Some(path) => (schema_file::read(path, context)?, Vec::new()),
+        let schema = match &self.0.schema {
+            Some(path) => schema_file::read(path, context)?,
             None => {
-                let found = infer::infer(&mut stretches, self.0.infer, context)?;
-                (found.schema, found.losses)
+                let inferred = infer::infer(&mut ranges, self.0.infer, context)?;
+                inferred.losses.into_iter().try_for_each(|loss| losses.loss(loss))?;
+                inferred.schema
             }
         };
-        let splits = stretches.iter().map(Stretch::split).collect();
+        let splits = ranges.iter().map(LineRange::split).collect();
         let (is_given, limits) = (self.0.schema.is_some(), context.limits().clone());
-        Ok(Box::new(Set { schema, is_given, losses, stretches, splits, limits }))
+        Ok(Box::new(Set { schema, is_given, ranges, splits, limits }))
     }
 }
 
@@ -52,8 +59,7 @@ struct Set {
     schema: SchemaRef,
     /// Whether the user gave it: then other keys are left out, and no loss.
     is_given: bool,
-    losses: Vec<Loss>,
-    stretches: Vec<Stretch>,
+    ranges: Vec<LineRange>,
     splits: Vec<Split>,
     limits: Limits,
 }
@@ -68,14 +74,10 @@ impl RecordSet for Set {
     }
 
     fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        let stretch = self.stretches.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
+        let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         // A key that the schema lacks would be lost; one that nobody asked for is not.
         let is_strict = !self.is_given && request.columns.is_none();
-        stream::open(stretch, &self.schema, request, is_strict, &self.limits)
-    }
-
-    fn losses(&self) -> Vec<Loss> {
-        self.losses.clone()
+        stream::open(range, &self.schema, request, is_strict, &self.limits)
     }
 }
 

@@ -7,8 +7,8 @@ use crate::options::WriteOptions;
 use encode::Lines;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Encoded, Group, PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Error, Loss, Options, Result, Target};
+use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -25,6 +25,7 @@ impl RecordWriter for Writer {
         schema: &SchemaRef,
         _rows: Option<u64>,
         target: &Target,
+        losses: &mut dyn LossSink,
         _context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
         let name = match target {
@@ -32,8 +33,9 @@ impl RecordWriter for Writer {
             Target::Folder => "data.jsonl",
         };
         let (codec, level) = self.0.codec_of(name)?;
-        let (lines, losses) = encode::lines(schema, self.0.nulls)?;
-        Ok(Box::new(Plan { files: file_names(name, self.0.shards), codec, level, lines, losses }))
+        let (lines, lost) = encode::lines(schema, self.0.nulls)?;
+        lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
+        Ok(Box::new(Plan { files: file_names(name, self.0.shards), codec, level, lines }))
     }
 }
 
@@ -42,7 +44,6 @@ struct Plan {
     codec: Codec,
     level: u32,
     lines: Lines,
-    losses: Vec<Loss>,
 }
 
 impl RecordPlan for Plan {
@@ -50,16 +51,15 @@ impl RecordPlan for Plan {
         &self.files
     }
 
-    fn group(&self) -> Group {
-        Group::default()
-    }
-
-    fn losses(&self) -> Vec<Loss> {
-        self.losses.clone()
-    }
-
-    fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
-        let (text, losses) = self.lines.encode(batches)?;
+    fn encode(
+        &self,
+        _file: usize,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
+        let (text, lost) = self.lines.encode(batches)?;
+        lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         match self.codec {
             Codec::Plain => output.write(&text)?,
             Codec::Gzip => {
@@ -74,13 +74,15 @@ impl RecordPlan for Plan {
                 output.write(&zstd::bulk::compress(&text, level)?)?;
             }
         }
-        Ok(Encoded { losses, ..Encoded::default() })
+        Ok(Vec::new())
     }
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         // No bytes at all would be no compressed file.
         match self.codec {
-            Codec::Gzip | Codec::Zstd if pieces.is_empty() => self.encode(0, &[], output).map(drop),
+            Codec::Gzip | Codec::Zstd if pieces.is_empty() => {
+                self.encode(0, &[], output, &mut Vec::new()).map(drop)
+            }
             _ => Ok(()),
         }
     }

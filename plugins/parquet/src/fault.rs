@@ -1,5 +1,5 @@
-//! A fault is the first error that a stream met, kept in its own type: the `parquet` crate carries
-//! errors as text.
+//! Errors of the `parquet` crate as those of this one. The library carries errors as text, so the first error
+//! that a stream meets is kept in its own type beside it.
 
 use parquet::errors::ParquetError;
 use std::any::Any;
@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Error, Result};
 
-/// Where the pieces of a stream leave their first error. Clones share it.
+/// The first error that the parts of a stream met. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fault(Arc<Mutex<Option<Error>>>);
+pub(crate) struct FirstError(Arc<Mutex<Option<Error>>>);
 
-impl Fault {
+impl FirstError {
     /// Keeps `error`, and gives the library one that says that it is here.
     pub(crate) fn keep(&self, error: Error) -> ParquetError {
         let text = error.to_string();
@@ -47,6 +47,14 @@ pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
     Error::malformed(format!("the bytes make no sense to the parquet library: {}", one_line(text)))
+}
+
+/// The error for rows that the library refuses to write: there is nothing malformed about an input's file here.
+pub(crate) fn refused(error: ParquetError) -> Error {
+    match error {
+        ParquetError::NYI(why) => Error::unsupported(one_line(&why)),
+        other => Error::unsupported(one_line(&other.to_string())).context("Parquet cannot hold these rows"),
+    }
 }
 
 /// The library's words quote names and values of the file: short, and on one line.

@@ -62,4 +62,8 @@ impl Format for Parquet {
     }
 }
 
-tensorferry_sdk::export_plugin!(Parquet);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(Parquet)]
+}

@@ -70,7 +70,7 @@ pub(crate) struct WriteOptions {
     /// Bytes of one row group, as Arrow holds them.
     pub(crate) row_group_size: u64,
     /// Which columns get a dictionary.
-    pub(crate) dictionary: Dictionary,
+    pub(crate) dictionary: DictionaryUse,
     /// Whether each column chunk gets its statistics.
     pub(crate) statistics: bool,
     /// How many files, if there is to be a number in their names.
@@ -79,7 +79,7 @@ pub(crate) struct WriteOptions {
 
 /// Which columns get a dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dictionary {
+pub(crate) enum DictionaryUse {
     /// Those whose type makes repetition likely.
     Auto,
     /// All.
@@ -111,9 +111,9 @@ impl WriteOptions {
             row_group_rows: usize::try_from(rows).unwrap_or(usize::MAX),
             row_group_size: options.size(ROW_GROUP_SIZE).unwrap_or(32 << 20).max(1),
             dictionary: match options.text(DICTIONARY) {
-                Some("true") => Dictionary::Always,
-                Some("false") => Dictionary::Never,
-                _ => Dictionary::Auto,
+                Some("true") => DictionaryUse::Always,
+                Some("false") => DictionaryUse::Never,
+                _ => DictionaryUse::Auto,
             },
             statistics: options.is_true(STATISTICS),
             shards,

@@ -1,4 +1,4 @@
-//! The probe: four bytes at both ends of a file, or the names in a folder.
+//! How sure it is that a source is Parquet, by four bytes at both ends of a file or by the names in a folder.
 
 use crate::read::{is_member, partitions};
 use crate::{ENCRYPTED_MAGIC, MAGIC, SUFFIXES};

@@ -14,21 +14,26 @@ mod stream;
 use crate::SUFFIXES;
 use file::SourceFile;
 use parquet::file::metadata::ParquetMetaData;
-use partitions::{Member, Partitions};
+use partitions::{DataFile, Partitions};
 use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
-use tensorferry_sdk::{Context, Entry, Error, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, LossSink, Result, Source};
 
 /// Reads files and folders of files.
 pub(crate) struct Reader;
 
 impl RecordReader for Reader {
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        _losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
         let mut files = Vec::new();
         let members = members(source.as_ref(), context)?;
-        for Member { name, .. } in &members {
+        for DataFile { name, .. } in &members {
             context.check_cancelled()?;
             let file = SourceFile::open(&source, name)?;
             let metadata = footer::read(&file, context.limits()).map_err(|error| error.file(name))?;
@@ -59,7 +64,7 @@ impl RecordReader for Reader {
             }
         }
         let most = context.limits().header_bytes;
-        Ok(Box::new(Set { schema, own, partitions, groups, splits, most }))
+        Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, most }))
     }
 }
 
@@ -72,7 +77,7 @@ struct OpenFile {
     fields: Fields,
 }
 
-struct Set {
+struct ParquetSet {
     schema: SchemaRef,
     /// The columns that the files have.
     own: SchemaRef,
@@ -85,7 +90,7 @@ struct Set {
     most: u64,
 }
 
-impl RecordSet for Set {
+impl RecordSet for ParquetSet {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
@@ -110,13 +115,13 @@ impl RecordSet for Set {
 ///
 /// # Errors
 /// Malformed, if there are none.
-fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<Member>> {
-    let members: Vec<Member> = match source.entry() {
-        Entry::File(name) => vec![Member::plain(name.clone())],
+fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
+    let members: Vec<DataFile> = match source.entry() {
+        Entry::File(name) => vec![DataFile::plain(name.clone())],
         Entry::Folder => partitions::members(source, context)?,
         Entry::Prefix(prefix) => {
             let names = source.list(prefix)?.into_iter().filter(|name| is_member(name));
-            names.map(Member::plain).collect()
+            names.map(DataFile::plain).collect()
         }
     };
     if members.is_empty() {

@@ -1,22 +1,23 @@
 //! The writer: every row group is encoded on its own, as a small file in memory, and the footer puts
 //! them together.
 
+mod as_stored;
 mod dense;
 mod encode;
 mod footer;
 mod stored;
 
 use crate::MAGIC;
-use crate::options::{Dictionary, WriteOptions};
-use dense::Dense;
+use crate::options::{DictionaryUse, WriteOptions};
+use dense::DenseWriter;
 use parquet::basic::Compression;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
-use stored::Stored;
+use stored::StoredSchema;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Encoded, Group, PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Error, Loss, Options, Result, Target};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -33,25 +34,26 @@ impl RecordWriter for Writer {
         schema: &SchemaRef,
         _rows: Option<u64>,
         target: &Target,
+        losses: &mut dyn LossSink,
         _context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
-        let (stored, losses) = stored::stored(schema)?;
+        let (stored, lost) = stored::stored(schema)?;
+        lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         let properties = encode::properties(&stored, &self.0)?;
         let empty = encode::empty_file(&stored, &properties)?;
         let dense = match (self.0.compression, self.0.dictionary) {
-            (Compression::SNAPPY, Dictionary::Auto) => Some(true),
-            (Compression::UNCOMPRESSED, Dictionary::Auto) => Some(false),
+            (Compression::SNAPPY, DictionaryUse::Auto) => Some(true),
+            (Compression::UNCOMPRESSED, DictionaryUse::Auto) => Some(false),
             _ => None,
         };
         let has_statistics = self.0.statistics;
         Ok(Box::new(Plan {
-            dense: dense.map(|is_compressed| Dense { is_compressed, has_statistics }),
+            dense: dense.map(|is_compressed| DenseWriter { is_compressed, has_statistics }),
             files: file_names(target, self.0.shards),
             group: Group { rows: self.0.row_group_rows, bytes: self.0.row_group_size },
             stored,
             properties,
             empty,
-            losses,
         }))
     }
 }
@@ -59,13 +61,12 @@ impl RecordWriter for Writer {
 struct Plan {
     files: Vec<String>,
     group: Group,
-    stored: Stored,
+    stored: StoredSchema,
     properties: WriterProperties,
     /// How columns without holes are written, where the options leave that to this crate.
-    dense: Option<Dense>,
+    dense: Option<DenseWriter>,
     /// What the footer of a file without rows says.
     empty: ParquetMetaData,
-    losses: Vec<Loss>,
 }
 
 impl RecordPlan for Plan {
@@ -77,21 +78,21 @@ impl RecordPlan for Plan {
         self.group
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        self.losses.clone()
-    }
-
     fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
         output.write(MAGIC)
     }
 
-    fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+    fn encode(
+        &self,
+        _file: usize,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        _losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
         if self.stored.schema.fields().is_empty() && batches.iter().any(|batch| batch.num_rows() > 0) {
             return Err(Error::unsupported("rows without columns: nothing of them would be in the file"));
         }
-        let note =
-            encode::row_group(&self.stored, &self.properties, self.dense, &self.empty, batches, output)?;
-        Ok(Encoded { note, losses: Vec::new() })
+        encode::row_group(&self.stored, &self.properties, self.dense, &self.empty, batches, output)
     }
 
     fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {

@@ -83,4 +83,8 @@ impl Format for Safetensors {
     }
 }
 
-tensorferry_sdk::export_plugin!(Safetensors);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(Safetensors)]
+}

@@ -6,22 +6,29 @@ use crate::{NAMING, tied};
 use std::collections::{BTreeMap, HashMap};
 use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
-    CatalogSink, Context, Error, FileId, Loss, LossKind, Result, Source, Storage, TensorReader,
+    CatalogSink, Context, Error, FileId, Loss, LossKind, NothingEncoded, Result, Source, Storage,
+    TensorDecoder, TensorReader,
 };
 
 /// Reads files and sharded sets.
 pub(crate) struct Reader;
 
 impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
-        let index = match choose(&NAMING, source, context)? {
-            Choice::Files(names) => {
-                return Set::open(source, names, context)?.describe(None, catalog, context);
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let (set, index) = match choose(&NAMING, source, context)? {
+            Choice::Files(names) => (Set::open(source, names, context)?, None),
+            Choice::Index(name) => {
+                let index = Index::read(source, &name, context.limits())?;
+                (Set::open(source, index.files(source)?, context)?, Some(index))
             }
-            Choice::Index(name) => Index::read(source, &name, context.limits())?,
         };
-        let set = Set::open(source, index.files(source)?, context)?;
-        set.describe(Some(index), catalog, context)
+        set.describe(index, catalog, context)?;
+        Ok(Box::new(NothingEncoded))
     }
 }
 

@@ -16,22 +16,23 @@ mod read;
 mod write;
 
 mod bundle;
-mod checksum;
+mod bundle_tensors;
+mod document;
 mod dtype;
 mod graph_def;
 mod locate;
 mod message_kind;
 mod names;
 mod saved_model;
-mod saved_model_probe;
 mod side_entry;
 mod slice_key;
 mod state_file;
 mod table;
 mod tensor_proto;
+#[cfg(test)]
+mod testing;
 mod text;
 mod v1;
-mod varint;
 mod wire;
 
 use tensorferry_sdk::{
@@ -85,7 +86,7 @@ impl Format for SavedModel {
         Description {
             id: "saved-model".to_owned(),
             title: "TensorFlow SavedModel".to_owned(),
-            members: saved_model_probe::NAMES.map(str::to_owned).into(),
+            members: saved_model::NAMES.map(str::to_owned).into(),
             capabilities: Capabilities::READ
                 .and(Capabilities::WRITE)
                 .and(Capabilities::METADATA)
@@ -97,7 +98,7 @@ impl Format for SavedModel {
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
-        saved_model_probe::score(source).map(Some)
+        probe::saved_model(source).map(Some)
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
@@ -126,12 +127,16 @@ impl Format for TfGraph {
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
-        graph_def::score(source).map(Some)
+        probe::graph(source).map(Some)
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(graph_def::GraphReader::default()))
+        Ok(Box::new(graph_def::GraphReader))
     }
 }
 
-tensorferry_sdk::export_plugin!(TfBundle, SavedModel, TfGraph);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(TfBundle), Box::new(SavedModel), Box::new(TfGraph)]
+}

@@ -14,6 +14,7 @@
 //! Sources: `EncodeTensorNameSlice` of tensorflow/core/util/saved_tensor_slice_util.cc and
 //! tensorflow/core/lib/strings/ordered_code.cc.
 
+use crate::names::key_text::key_text;
 use tensorferry_proto::TensorSliceProto;
 use tensorferry_proto::tensor_slice_proto::Extent;
 use tensorferry_proto::tensor_slice_proto::extent::HasLength;
@@ -64,6 +65,23 @@ pub(crate) fn decode(key: &[u8]) -> Option<SliceKey> {
 /// The length that an extent spells; `None` for all of the dimension.
 pub(crate) fn length_of(extent: &Extent) -> Option<i64> {
     extent.has_length.as_ref().map(|HasLength::Length(length)| *length)
+}
+
+/// A slice as TensorFlow writes it down: `0,2:-` is rows 0 and 1, whole.
+pub(crate) fn text(slice: &TensorSliceProto) -> String {
+    let extents = slice.extent.iter().map(|extent| match length_of(extent) {
+        Some(length) => format!("{},{length}", extent.start),
+        None => "-".to_owned(),
+    });
+    extents.collect::<Vec<_>>().join(":")
+}
+
+/// Any key as text; a slice's as `name 0,2:-`.
+pub(crate) fn describe(key: &[u8]) -> String {
+    match decode(key) {
+        Some(found) => format!("{} {}", key_text(&found.name), text(&found.slice)),
+        None => key_text(key).into_owned(),
+    }
 }
 
 fn push_num(value: u64, key: &mut Vec<u8>) {
@@ -158,22 +176,15 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-
-    fn slice(extents: &[(i64, Option<i64>)]) -> TensorSliceProto {
-        let extent = |&(start, length): &(i64, Option<i64>)| Extent {
-            start,
-            has_length: length.map(HasLength::Length),
-        };
-        TensorSliceProto { extent: extents.iter().map(extent).collect() }
-    }
+    use crate::testing::slice;
 
     #[test]
     fn keys_are_those_of_tensorflow() {
-        let key = encode(b"part/w", &slice(&[(0, Some(2)), (0, None)]));
+        let key = encode(b"part/w", &slice(&[(0, 2), (0, -1)]));
         assert_eq!(key, b"\x00part/w\x00\x01\x01\x02\x80\x82\x80\x7f");
         assert_eq!(encode(b"s", &slice(&[])), b"\x00s\x00\x01\x00");
         // An explicit length is another key than all of the dimension.
-        assert_ne!(encode(b"a", &slice(&[(0, Some(100))])), encode(b"a", &slice(&[(0, None)])));
+        assert_ne!(encode(b"a", &slice(&[(0, 100)])), encode(b"a", &slice(&[(0, -1)])));
     }
 
     #[test]
@@ -218,7 +229,7 @@ mod tests {
     #[test]
     fn what_is_encoded_is_decoded() {
         for name in [&b"a\x00b\xff\x00\x01"[..], b"", b"plain/name"] {
-            for slice in [slice(&[]), slice(&[(3, Some(1 << 40)), (0, None), (i64::MAX, Some(i64::MIN))])] {
+            for slice in [slice(&[]), slice(&[(3, 1 << 40), (0, -1), (i64::MAX, i64::MIN)])] {
                 let key = encode(name, &slice);
                 assert_eq!(decode(&key).unwrap(), SliceKey { name: name.to_vec(), slice });
             }
@@ -227,7 +238,7 @@ mod tests {
 
     #[test]
     fn other_bytes_are_no_key() {
-        let key = encode(b"a\xffb", &slice(&[(0, Some(334)), (0, None)]));
+        let key = encode(b"a\xffb", &slice(&[(0, 334), (0, -1)]));
         for len in 0..key.len() {
             assert_eq!(decode(&key[..len]), None, "the first {len} bytes");
         }

@@ -16,7 +16,7 @@
 //! pieces is their concatenation, which is what protobuf means by merging; of several entries with the
 //! same key the last counts.
 
-use crate::wire::{Broken, Fields, Value, take_len, take_varints};
+use tensorferry_proto::wire::{Broken, Fields, Value, take_len, take_varints};
 
 /// What the values of a feature are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,8 +5,8 @@ use crate::columns::{Column, Missing, Shape};
 use crate::keys::Keys;
 use crate::message::{Kind, MessageKind, Part, Pieces, count, entries, lists};
 use crate::scan::{Refusal, Tally};
-use crate::wire::Broken;
 use arrow_schema::DataType;
+use tensorferry_proto::wire::Broken;
 use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
 
 /// What the features of some records are.

@@ -3,6 +3,7 @@
 mod guess;
 mod pieces;
 mod set;
+mod shared;
 mod sniff_message;
 mod stream;
 
@@ -24,7 +25,7 @@ use set::TfRecordSet;
 use sniff_message::MessageGuess;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Indexed, RecordReader, RecordSet};
-use tensorferry_sdk::{ByteSink, Context, Error, Limits, Loss, Options, Purpose, Result, Source};
+use tensorferry_sdk::{ByteSink, Context, Error, Limits, Loss, LossSink, Options, Purpose, Result, Source};
 
 /// Reads TFRecord files.
 pub(crate) struct TfRecordReader {
@@ -46,7 +47,12 @@ impl TfRecordReader {
 }
 
 impl RecordReader for TfRecordReader {
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
         let options = &self.options;
         let files = files::open(&source, options.files.as_deref(), options.codec, context)?;
         let policy = Policy::new(options.skip, options.allows_tail);
@@ -58,7 +64,8 @@ impl RecordReader for TfRecordReader {
             checks: self.checks(context.limits()),
             context,
         };
-        let Opened { table, pieces, are_checked } = opening.open()?;
+        let Opened { mut table, pieces, are_checked } = opening.open()?;
+        table.losses.drain(..).try_for_each(|loss| losses.loss(loss))?;
         // What has been found right once needs no second look: the host sees to it that the files stay
         // as they are.
         let are_right = are_checked && policy.skipped().is_empty();

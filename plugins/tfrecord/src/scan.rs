@@ -17,8 +17,8 @@ use crate::codec::Codec;
 use crate::files::InputFile;
 use crate::frame::{Checks, Fault, FaultKind, Walk};
 use crate::policy::Policy;
-use crate::wire::Broken;
 use ahead::Ahead;
+use tensorferry_proto::wire::Broken;
 use tensorferry_sdk::{Context, Error, Result, Source};
 
 /// The bytes of a unit: enough that starting one costs nothing, few enough that threads end together.

@@ -4,11 +4,13 @@
 mod compress;
 mod encode;
 mod layout;
+mod leaf;
+mod losses;
 mod shapes;
 mod view;
 
 use crate::codec::Codec;
-use crate::files::{SUFFIXES, ShardName};
+use crate::files::SUFFIXES;
 use crate::frame;
 use crate::options::WriteOptions;
 use crate::schema_file;
@@ -17,10 +19,11 @@ use arrow_schema::SchemaRef;
 use compress::Compressor;
 use encode::Encoder;
 use layout::Layout;
+use losses::Losses;
 use shapes::Shapes;
 use std::sync::{Mutex, PoisonError};
-use tensorferry_sdk::records::{Encoded, PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Loss, Options, Result, Target};
+use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, ShardName, Target};
 
 /// Bytes of frames that are pushed at once, where they are not compressed.
 const PUSH: usize = 1 << 20;
@@ -46,11 +49,13 @@ impl RecordWriter for TfRecordWriter {
         schema: &SchemaRef,
         _rows: Option<u64>,
         target: &Target,
+        losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
         let WriteOptions { codec, level, shards, schema: path, message } = &self.options;
         let file = path.as_deref().map(|path| schema_file::read(path, context)).transpose()?;
-        let layout = Layout::new(schema, file, *message)?;
+        let (layout, lost) = Layout::new(schema, file, *message)?;
+        lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
         let name = match target {
             Target::File(path) => path.clone(),
             Target::Folder if *codec == Some(Codec::Gzip) => format!("data{}.gz", SUFFIXES[0]),
@@ -60,7 +65,7 @@ impl RecordWriter for TfRecordWriter {
         let codec = codec.unwrap_or_else(by_name);
         let files = match shards {
             None => vec![name],
-            Some(count) => (0..*count).map(|number| ShardName::of(&name, number, *count)).collect(),
+            Some(count) => (0..*count).map(|number| ShardName::format(&name, number, *count, "")).collect(),
         };
         let compressor = Compressor { codec, level: *level };
         Ok(Box::new(TfRecordPlan { files, layout, compressor, shapes: Mutex::default() }))
@@ -81,25 +86,27 @@ impl RecordPlan for TfRecordPlan {
         &self.files
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        self.layout.losses().to_vec()
-    }
-
     fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
         output.write(self.compressor.head())
     }
 
-    fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+    fn encode(
+        &self,
+        _file: usize,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
         let is_plain = self.compressor.codec == Codec::None;
         let mut frames = Vec::new();
-        let mut losses = encode::Losses::default();
+        let mut lost = Losses::default();
         let mut record = Vec::new();
         let mut shapes = Shapes::default();
         for batch in batches {
-            let mut encoder = Encoder::new(&self.layout, batch, &mut losses)?;
+            let mut encoder = Encoder::new(&self.layout, batch, &mut lost)?;
             for row in 0..batch.num_rows() {
                 record.clear();
-                encoder.append(row, &mut record, &mut losses, &mut shapes)?;
+                encoder.append(row, &mut record, &mut lost, &mut shapes)?;
                 frame::append(&mut frames, &record);
                 if is_plain && frames.len() >= PUSH {
                     output.write(&frames)?;
@@ -108,8 +115,8 @@ impl RecordPlan for TfRecordPlan {
             }
         }
         self.shapes.lock().unwrap_or_else(PoisonError::into_inner).add(&shapes);
-        let note = self.compressor.piece(&frames, output)?;
-        Ok(Encoded { note, losses: losses.finish(&self.layout) })
+        lost.finish(&self.layout).into_iter().try_for_each(|loss| losses.loss(loss))?;
+        self.compressor.piece(&frames, output)
     }
 
     fn notes(&self) -> Vec<String> {

@@ -66,8 +66,12 @@ impl Format for TorchDcp {
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::Reader::default()))
+        Ok(Box::new(read::Reader))
     }
 }
 
-tensorferry_sdk::export_plugin!(TorchDcp);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(TorchDcp)]
+}

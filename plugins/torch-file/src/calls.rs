@@ -1,21 +1,20 @@
-//! Calls that nobody knows the result of: each is told, wherever in a file it stands, since a loader
-//! of pickles makes it.
+//! Finds the calls of a pickle whose result is not known. Each is reported, wherever in a file it stands, since
+//! a loader of pickles would make it.
 
+use crate::known;
 use crate::pickle::{Call, CallKind, GlobalId, Graph, Value};
-use crate::{ObjectFile, known};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use tensorferry_sdk::{CatalogSink, Loss, LossKind, Result};
+use std::collections::{BTreeSet, HashSet};
 
 /// What is called, where the result is not written in the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Unknown {
+pub(crate) enum UnknownCall {
     /// A function, or a class.
     Global(GlobalId),
     /// What another call returns: of this function, if it is one.
     Result(Option<GlobalId>),
 }
 
-impl Unknown {
+impl UnknownCall {
     /// What the call calls, if it is not known to hold data only.
     pub(crate) fn of(graph: &Graph, call: &Call) -> Option<Self> {
         let id = |value| match graph.value(value) {
@@ -49,57 +48,7 @@ impl Unknown {
 
 /// All that is called in a graph, each once.
 pub(crate) fn texts(graph: &Graph) -> BTreeSet<String> {
-    let called: HashSet<Unknown> = graph.calls().filter_map(|(_, call)| Unknown::of(graph, call)).collect();
+    let called: HashSet<UnknownCall> =
+        graph.calls().filter_map(|(_, call)| UnknownCall::of(graph, call)).collect();
     called.into_iter().map(|call| call.text(graph)).collect()
-}
-
-/// The calls in the files of a reader that takes what it needs of an object, and leaves the rest.
-#[derive(Debug, Default)]
-pub struct Calls(BTreeMap<String, Places>);
-
-/// The first file with a call, and how many more there are.
-#[derive(Debug)]
-struct Places {
-    first: String,
-    more: u64,
-}
-
-impl Calls {
-    /// Adds those of a file of `torch.save`.
-    pub fn add(&mut self, file: &str, object: &ObjectFile) {
-        self.add_texts(file, texts(object.graph()).iter().chain(object.calls_beside()));
-    }
-
-    /// Adds those of another pickle.
-    pub fn add_graph(&mut self, file: &str, graph: &Graph) {
-        self.add_texts(file, &texts(graph));
-    }
-
-    fn add_texts<'t>(&mut self, file: &str, texts: impl IntoIterator<Item = &'t String>) {
-        for text in texts {
-            match self.0.get_mut(text) {
-                Some(places) if places.first == file => {}
-                Some(places) => places.more += 1,
-                None => drop(self.0.insert(text.clone(), Places { first: file.to_owned(), more: 0 })),
-            }
-        }
-    }
-
-    /// Without those of this function or class, whose result the reader knows.
-    pub fn forget(&mut self, path: &str) {
-        self.0.remove(path);
-    }
-
-    /// Lists each as a loss.
-    ///
-    /// # Errors
-    /// A limit.
-    pub fn report(&self, catalog: &mut dyn CatalogSink) -> Result<()> {
-        for (text, Places { first, more }) in &self.0 {
-            let others = if *more > 0 { format!(", nor in {more} more files") } else { String::new() };
-            let why = format!("calls {text}: it was not called{others}");
-            catalog.loss(Loss::new(LossKind::State, first, why))?;
-        }
-        Ok(())
-    }
 }

@@ -15,11 +15,11 @@
 //! Counts and elements are little-endian in every file: `THPStorage_writeFileRaw` turns them around on
 //! machines that are not, and `_legacy_load` does not look at `little_endian`.
 
-use crate::object_file::Beside;
+use crate::extent::Extent;
+use crate::object_file::{ObjectFile, SidePickles};
 use crate::persistent_id::PersistentId;
 use crate::pickle::{self, Evaluated, Graph, ValueId};
 use crate::window::{NEAR, Window};
-use crate::{Extent, ObjectFile};
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{Context, Error, Result, Source};
 
@@ -39,7 +39,7 @@ pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> 
     let (system, rest) = pickle::take(source, after_version, limits)?;
     let (object, rest) = pickle::take(source, rest, limits)?;
     let (keys, data) = pickle::take(source, rest, limits)?;
-    let mut beside = Beside::default();
+    let mut beside = SidePickles::default();
     [&version, &system, &keys].into_iter().for_each(|pickle| beside.add(&pickle.graph));
     beside.add_object(&object.graph);
     let named = sizes(&object.graph)?;

@@ -42,7 +42,7 @@ pub(crate) struct Path {
 
 /// A point of a path to go back to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Mark {
+pub(crate) struct PathMark {
     len: usize,
     parts: usize,
 }
@@ -57,11 +57,11 @@ impl Path {
         &self.text
     }
 
-    pub(crate) fn mark(&self) -> Mark {
-        Mark { len: self.text.len(), parts: self.parts }
+    pub(crate) fn mark(&self) -> PathMark {
+        PathMark { len: self.text.len(), parts: self.parts }
     }
 
-    pub(crate) fn truncate(&mut self, mark: Mark) {
+    pub(crate) fn truncate(&mut self, mark: PathMark) {
         self.text.truncate(mark.len);
         self.parts = mark.parts;
     }

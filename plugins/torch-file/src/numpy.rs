@@ -35,6 +35,24 @@ enum Element {
     Bytes,
 }
 
+/// Each number's dtype, numpy's code for it, and the class of its scalars.
+const DTYPES: [(Dtype, &str, &str); 14] = [
+    (Dtype::BOOL, "b1", "numpy.bool"),
+    (Dtype::I8, "i1", "numpy.int8"),
+    (Dtype::I16, "i2", "numpy.int16"),
+    (Dtype::I32, "i4", "numpy.int32"),
+    (Dtype::I64, "i8", "numpy.int64"),
+    (Dtype::U8, "u1", "numpy.uint8"),
+    (Dtype::U16, "u2", "numpy.uint16"),
+    (Dtype::U32, "u4", "numpy.uint32"),
+    (Dtype::U64, "u8", "numpy.uint64"),
+    (Dtype::F16, "f2", "numpy.float16"),
+    (Dtype::F32, "f4", "numpy.float32"),
+    (Dtype::F64, "f8", "numpy.float64"),
+    (Dtype::C64, "c8", "numpy.complex64"),
+    (Dtype::C128, "c16", "numpy.complex128"),
+];
+
 /// Whether the function makes an array.
 pub(crate) fn makes_array(global: &Global) -> bool {
     is_core(global, "multiarray", "_reconstruct") || is_core(global, "numeric", "_frombuffer")
@@ -98,7 +116,10 @@ pub(crate) fn scalar(graph: &Graph, id: ValueId) -> Option<Node> {
     let (element, byte_order) = dtype_of(graph, dtype).ok()?;
     let bytes = graph.bytes(bytes)?;
     let (node, class) = match element {
-        Element::Number(dtype) => (number(dtype, byte_order, &bytes)?, class_of(dtype)?),
+        Element::Number(dtype) => {
+            let (_, _, class) = DTYPES.iter().find(|(known, ..)| *known == dtype)?;
+            (number(dtype, byte_order, &bytes)?, *class)
+        }
         Element::Text => (Node::text(&utf32(byte_order, &bytes)?), "numpy.str_"),
         Element::Bytes => {
             let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
@@ -188,24 +209,13 @@ fn dtype_of(graph: &Graph, id: ValueId) -> std::result::Result<(Element, ByteOrd
         _ => (order, text),
     };
     let byte_order = if order == ">" { ByteOrder::Big } else { ByteOrder::Little };
-    let element = match code {
-        "b1" | "?" => Element::Number(Dtype::BOOL),
-        "i1" => Element::Number(Dtype::I8),
-        "i2" => Element::Number(Dtype::I16),
-        "i4" => Element::Number(Dtype::I32),
-        "i8" => Element::Number(Dtype::I64),
-        "u1" => Element::Number(Dtype::U8),
-        "u2" => Element::Number(Dtype::U16),
-        "u4" => Element::Number(Dtype::U32),
-        "u8" => Element::Number(Dtype::U64),
-        "f2" => Element::Number(Dtype::F16),
-        "f4" => Element::Number(Dtype::F32),
-        "f8" => Element::Number(Dtype::F64),
-        "c8" => Element::Number(Dtype::C64),
-        "c16" => Element::Number(Dtype::C128),
-        _ if code.starts_with('U') => Element::Text,
-        _ if code.starts_with('S') => Element::Bytes,
-        _ => return Err(format!("dtype {code:.40}")),
+    let known = DTYPES.iter().find(|(_, known, _)| *known == code);
+    let element = match known {
+        Some(&(dtype, ..)) => Element::Number(dtype),
+        None if code == "?" => Element::Number(Dtype::BOOL),
+        None if code.starts_with('U') => Element::Text,
+        None if code.starts_with('S') => Element::Bytes,
+        None => return Err(format!("dtype {code:.40}")),
     };
     Ok((element, byte_order))
 }
@@ -220,26 +230,6 @@ fn ml_dtype(name: &str) -> Option<Dtype> {
         "float8_e5m2fnuz" => Dtype::F8_E5M2FNUZ,
         "float8_e4m3b11fnuz" => Dtype::F8_E4M3B11FNUZ,
         "float8_e8m0fnu" => Dtype::F8_E8M0,
-        _ => return None,
-    })
-}
-
-fn class_of(dtype: Dtype) -> Option<&'static str> {
-    Some(match dtype {
-        Dtype::BOOL => "numpy.bool",
-        Dtype::I8 => "numpy.int8",
-        Dtype::I16 => "numpy.int16",
-        Dtype::I32 => "numpy.int32",
-        Dtype::I64 => "numpy.int64",
-        Dtype::U8 => "numpy.uint8",
-        Dtype::U16 => "numpy.uint16",
-        Dtype::U32 => "numpy.uint32",
-        Dtype::U64 => "numpy.uint64",
-        Dtype::F16 => "numpy.float16",
-        Dtype::F32 => "numpy.float32",
-        Dtype::F64 => "numpy.float64",
-        Dtype::C64 => "numpy.complex64",
-        Dtype::C128 => "numpy.complex128",
         _ => return None,
     })
 }

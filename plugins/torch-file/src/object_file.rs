@@ -1,23 +1,20 @@
-//! An object file is what one `torch.save` wrote, opened: the object as a graph, and beside it the
-//! storages that its persistent ids name by their keys.
+//! What one `torch.save` wrote: the saved object as a graph, and the storages that its persistent ids name by
+//! their keys.
 
 use crate::archive::{Archive, Record};
+use crate::calls;
 use crate::described::{self, DescribedTensor};
+use crate::extent::Extent;
 use crate::pickle::{self, Evaluated, Global, Graph, Value, ValueId};
-use crate::{Container, Extent, calls, legacy, tar};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use tensorferry_sdk::{ByteOrder, Context, Error, Limits, Result, Source};
+use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source};
 
 /// The versions that `caffe2/serialize/versions.h` lets a reader read.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=10;
 
 /// Records of a few bytes are read with a bound of their own.
 const MOST_NOTE_BYTES: u64 = 4096;
-
-/// The pickle of an archive of `torch.save`, and the folder of its storages.
-const PICKLE: &str = "data.pkl";
-const STORAGES: &str = "data/";
 
 /// A saved object, and where its storages lie.
 #[derive(Debug)]
@@ -32,14 +29,14 @@ pub struct ObjectFile {
     records: Records,
 }
 
-/// What the pickles of a file would look up, and what those beside the object's would call.
+/// The globals that a file's pickles name, and what the small pickles around the object's would call.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct SidePickles {
     globals: BTreeSet<String>,
     calls: BTreeSet<String>,
 }
 
-impl Beside {
+impl SidePickles {
     /// Adds a pickle beside the object's.
     pub(crate) fn add(&mut self, graph: &Graph) {
         self.add_object(graph);
@@ -62,28 +59,6 @@ enum Records {
 }
 
 impl ObjectFile {
-    /// Opens a file of `torch.save`, whatever its container.
-    ///
-    /// # Errors
-    /// Malformed or unsupported, with the place in the file; a limit; i/o.
-    pub fn open(source: &dyn Source, extent: Extent, context: &dyn Context) -> Result<Self> {
-        let named = |error: Error| error.file(source.name(extent.file));
-        match Container::detect(source, extent)? {
-            Container::Zip => {
-                let archive = Arc::new(Archive::open(source, extent, context.limits())?);
-                if archive.contains("constants.pkl") {
-                    return Err(named(Error::unsupported(
-                        "a TorchScript archive where a saved object should be",
-                    )));
-                }
-                Self::of_archive(source, &archive, PICKLE, STORAGES, context.limits())
-            }
-            Container::Legacy => legacy::open(source, extent, context).map_err(named),
-            Container::Tar => tar::open(source, extent, context).map_err(named),
-            other => Err(named(other.refusal())),
-        }
-    }
-
     /// The object of a record `pickle` of an archive, whose storages are the records in `folder`.
     ///
     /// # Errors
@@ -155,9 +130,9 @@ impl ObjectFile {
         file_name: &str,
         object: Evaluated,
         storages: HashMap<Box<str>, Extent>,
-        beside: Beside,
+        beside: SidePickles,
     ) -> Self {
-        let Beside { globals, calls } = beside;
+        let SidePickles { globals, calls } = beside;
         Self {
             graph: object.graph,
             root: object.root,

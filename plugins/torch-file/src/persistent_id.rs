@@ -1,9 +1,9 @@
 //! A persistent id is how a pickle names a storage: by its key, with the class and the number of the
 //! elements in it.
 
-use crate::Extent;
 use crate::archive::Record;
 use crate::dtype::TorchDtype;
+use crate::extent::Extent;
 use crate::pickle::{Graph, Value, ValueId};
 use tensorferry_sdk::{Error, Result};
 
@@ -23,7 +23,7 @@ pub(crate) struct PersistentId<'g> {
 
 /// The part of a storage that is meant, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct StorageRange {
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }
@@ -87,11 +87,12 @@ impl<'g> PersistentId<'g> {
     ///
     /// # Errors
     /// Malformed, if it reaches past the end.
-    pub(crate) fn part(&self, storage_len: u64) -> Result<Part> {
-        let Some((offset, len)) = self.view else { return Ok(Part { offset: 0, len: storage_len }) };
+    pub(crate) fn part(&self, storage_len: u64) -> Result<StorageRange> {
+        let Some((offset, len)) = self.view else { return Ok(StorageRange { offset: 0, len: storage_len }) };
         let in_bytes = |elements: u64| elements.checked_mul(self.element_bytes());
-        let part = in_bytes(offset).zip(in_bytes(len)).map(|(offset, len)| Part { offset, len });
-        let inside = |part: &Part| part.offset.checked_add(part.len).is_some_and(|end| end <= storage_len);
+        let part = in_bytes(offset).zip(in_bytes(len)).map(|(offset, len)| StorageRange { offset, len });
+        let inside =
+            |part: &StorageRange| part.offset.checked_add(part.len).is_some_and(|end| end <= storage_len);
         part.filter(inside).ok_or_else(|| {
             Error::malformed(format!("a view of storage {:?} reaches past its end", self.key))
                 .expected(format!("at most {} elements", self.len))
@@ -100,7 +101,7 @@ impl<'g> PersistentId<'g> {
     }
 }
 
-impl Part {
+impl StorageRange {
     /// This part of a record, whose CRC is that of all of it.
     pub(crate) fn of(self, record: Record) -> Record {
         let Extent { file, offset, len } = record.extent;

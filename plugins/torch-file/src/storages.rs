@@ -3,11 +3,13 @@
 //! become tensors of the catalog, or blocks of them.
 
 use crate::archive::Record;
+use crate::decoding::Decoding;
 use crate::dtype::TorchDtype;
-use crate::lazy::{LazyView, Signs, StoredView};
-use crate::persistent_id::{Part, PersistentId};
+use crate::extent::Extent;
+use crate::lazy::{LazyView, Recipe, Signs, StoredView};
+use crate::object_file::ObjectFile;
+use crate::persistent_id::{PersistentId, StorageRange};
 use crate::rebuild::View;
-use crate::{Decoding, Extent, ObjectFile};
 use std::collections::HashMap;
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogSink, Digest, Dtype, DtypeInfo, Error, Limits, Region, Result, Storage,
@@ -37,6 +39,11 @@ pub struct Location {
 }
 
 impl Location {
+    /// The location of a tensor that has no bytes, or none yet.
+    pub(crate) fn without_bytes(dtype: Dtype, shape: Vec<u64>) -> Self {
+        Self { dtype, shape, start: None, strides: None }
+    }
+
     /// The blocks of a tensor that is this view: one, or none if it has no elements.
     #[must_use]
     pub fn blocks(&self) -> Vec<Block> {
@@ -66,7 +73,7 @@ impl Location {
 pub struct Storages<'l> {
     limits: &'l Limits,
     decoding: Decoding,
-    known: HashMap<Extent, Known>,
+    known: HashMap<Extent, DeclaredStorage>,
     /// Views whose bytes have to be made, each once: so that tied ones stay tied.
     lazy: HashMap<LazyView, StorageId>,
     handles: Vec<LazyView>,
@@ -76,7 +83,7 @@ pub struct Storages<'l> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct DeclaredStorage {
     id: StorageId,
     record: Record,
     /// The bytes that are reversed together, if the file is big-endian.
@@ -105,7 +112,7 @@ impl<'l> Storages<'l> {
     }
 
     /// What is made of tensors that are more than elements.
-    pub(crate) fn wanted(&self) -> Decoding {
+    pub(crate) fn chosen_decoding(&self) -> Decoding {
         self.decoding
     }
 
@@ -130,14 +137,14 @@ impl<'l> Storages<'l> {
         object: &ObjectFile,
         view: &View,
     ) -> Result<Located> {
-        match self.find(catalog, object, view)? {
-            Ok(found) if found.row.quantized => {
+        match self.resolve(catalog, object, view)? {
+            Ok(resolved) if resolved.row.quantized => {
                 Ok(Located::Lost("a quantized tensor without its scales".to_owned()))
             }
-            Ok(found) if found.extent > 0 && (view.conjugate || view.negative) => {
-                self.locate_signs(catalog, &found, view)
+            Ok(resolved) if resolved.extent > 0 && (view.conjugate || view.negative) => {
+                self.locate_signs(catalog, &resolved, view)
             }
-            Ok(found) => Ok(found.locate(view)),
+            Ok(resolved) => Ok(resolved.locate(view)),
             Err(why) => Ok(Located::Lost(why)),
         }
     }
@@ -152,29 +159,35 @@ impl<'l> Storages<'l> {
         object: &ObjectFile,
         view: &View,
     ) -> Result<Located> {
-        Ok(match self.find(catalog, object, view)? {
-            Ok(found) if found.row.quantized => found.locate(view),
-            Ok(found) => {
-                Located::Lost(format!("a quantized tensor of {}, which is not quantized", found.row.name))
+        Ok(match self.resolve(catalog, object, view)? {
+            Ok(resolved) if resolved.row.quantized => resolved.locate(view),
+            Ok(resolved) => {
+                Located::Lost(format!("a quantized tensor of {}, which is not quantized", resolved.row.name))
             }
             Err(why) => Located::Lost(why),
         })
     }
 
-    /// A storage whose bytes are made from what lies in others, declared once.
+    /// A tensor of `len` bytes that are made from what lies in other storages; its storage is declared once.
     ///
     /// # Errors
     /// A limit, if it is longer by far than what it is made from, which takes `stored` bytes.
     pub(crate) fn make(
         &mut self,
         catalog: &mut dyn CatalogSink,
-        view: LazyView,
+        recipe: Recipe,
+        location: Location,
         len: u64,
         stored: u64,
         from: Vec<StorageId>,
-    ) -> Result<StorageId> {
+    ) -> Result<Located> {
+        let at = |id| Ok(Located::At(Location { start: Some((id, 0)), ..location.clone() }));
+        if len == 0 {
+            return Ok(Located::At(location));
+        }
+        let view = LazyView(recipe);
         if let Some(&id) = self.lazy.get(&view) {
-            return Ok(id);
+            return at(id);
         }
         // The host bounds what views of stored bytes repeat; it cannot see into these.
         self.expanded_bytes = self.expanded_bytes.saturating_add(len.saturating_sub(stored));
@@ -187,7 +200,7 @@ impl<'l> Storages<'l> {
         self.lazy.insert(view.clone(), id);
         self.handles.push(view);
         self.made_from.insert(id, from);
-        Ok(id)
+        at(id)
     }
 
     /// The storages that hold what a storage is made from; none, if it is not made.
@@ -195,25 +208,29 @@ impl<'l> Storages<'l> {
         self.made_from.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    fn locate_signs(&mut self, catalog: &mut dyn CatalogSink, found: &Found, view: &View) -> Result<Located> {
+    fn locate_signs(
+        &mut self,
+        catalog: &mut dyn CatalogSink,
+        resolved: &ResolvedView,
+        view: &View,
+    ) -> Result<Located> {
         let signs =
-            Signs { stored: found.stored_view(view), conjugate: view.conjugate, negative: view.negative };
+            Signs { stored: resolved.stored_view(view), conjugate: view.conjugate, negative: view.negative };
         let len = match signs.check() {
             Ok(len) => len,
             Err(why) => return Ok(Located::Lost(why)),
         };
-        let id = self.make(catalog, signs.into(), len, found.extent, vec![found.storage.id])?;
-        let shape = found.shape.clone();
-        Ok(Located::At(Location { dtype: found.row.dtype, shape, start: Some((id, 0)), strides: None }))
+        let location = Location::without_bytes(resolved.row.dtype, resolved.shape.clone());
+        self.make(catalog, Recipe::Signs(signs), location, len, resolved.extent, vec![resolved.storage.id])
     }
 
     /// The storage of a view, once the view is known to lie inside it; or why it is lost.
-    pub(crate) fn find(
+    pub(crate) fn resolve(
         &mut self,
         catalog: &mut dyn CatalogSink,
         object: &ObjectFile,
         view: &View,
-    ) -> Result<Result<Found, String>> {
+    ) -> Result<Result<ResolvedView, String>> {
         let named = match PersistentId::of(object.graph(), view.storage)? {
             Ok(named) => named,
             Err(why) => return Ok(Err(why)),
@@ -231,7 +248,7 @@ impl<'l> Storages<'l> {
             .ok_or_else(|| Error::malformed("a shape that does not fit 64 bits"))?;
         let part = named.part(storage.record.extent.len)?;
         let extent = if element_count(&shape)? == 0 { 0 } else { check_inside(view, row, part.len)? };
-        Ok(Ok(Found { row, info, byte_order: object.byte_order(), storage, part, shape, extent }))
+        Ok(Ok(ResolvedView { row, info, byte_order: object.byte_order(), storage, part, shape, extent }))
     }
 
     /// The storage, declared when it is first named.
@@ -241,7 +258,7 @@ impl<'l> Storages<'l> {
         object: &ObjectFile,
         named: &PersistentId<'_>,
         tensor: &DtypeInfo,
-    ) -> Result<Known> {
+    ) -> Result<DeclaredStorage> {
         let swap_unit = swap_unit(object, named, tensor)?;
         let record = object.storage(named.key)?;
         let known = match self.known.get(&record.extent) {
@@ -252,7 +269,7 @@ impl<'l> Storages<'l> {
                 if let Some(crc) = record.crc {
                     storage = storage.digest(Digest::crc32(crc));
                 }
-                let known = Known { id: catalog.storage(storage)?, record, swap_unit };
+                let known = DeclaredStorage { id: catalog.storage(storage)?, record, swap_unit };
                 self.known.insert(record.extent, known);
                 known
             }
@@ -273,19 +290,19 @@ impl<'l> Storages<'l> {
 
 /// A view's storage, and what is known of the view.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ResolvedView {
     pub(crate) row: &'static TorchDtype,
     info: &'static DtypeInfo,
     byte_order: ByteOrder,
-    storage: Known,
-    part: Part,
+    storage: DeclaredStorage,
+    part: StorageRange,
     /// In the catalog's elements.
     pub(crate) shape: Vec<u64>,
     /// How many bytes the view reaches over: none, if it has no elements.
     pub(crate) extent: u64,
 }
 
-impl Found {
+impl ResolvedView {
     /// The storage in the catalog.
     pub(crate) fn storage(&self) -> StorageId {
         self.storage.id
@@ -322,7 +339,7 @@ impl Found {
             return Located::Lost(format!("a strided view of packed {}", self.info.name()));
         }
         let Self { row, info, storage, part, shape, extent, .. } = self;
-        let location = Location { dtype: row.dtype, shape, start: None, strides: None };
+        let location = Location::without_bytes(row.dtype, shape);
         if extent == 0 {
             return Located::At(location);
         }

@@ -17,9 +17,10 @@ mod members;
 pub(crate) use members::is_checkpoint;
 
 use crate::described::{DescribedStorage, DescribedTensor};
-use crate::object_file::Beside;
+use crate::dtype::TorchDtype;
+use crate::extent::Extent;
+use crate::object_file::{ObjectFile, SidePickles};
 use crate::pickle::{self, Evaluated, Graph, ValueId};
-use crate::{Extent, ObjectFile, TorchDtype};
 use members::Members;
 use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Limits, Result, Source};
@@ -28,7 +29,7 @@ use tensorferry_sdk::{Context, Error, Limits, Result, Source};
 pub(crate) fn open(source: &dyn Source, file: Extent, context: &dyn Context) -> Result<ObjectFile> {
     let limits = context.limits();
     let members = Members::read(source, file, limits)?;
-    let mut beside = Beside::default();
+    let mut beside = SidePickles::default();
     let mut reader = Reader { source, limits, context, beside: &mut beside };
     let storages = reader.storages(members.need("storages")?)?;
     let tensors = reader.tensors(members.need("tensors")?)?;
@@ -50,7 +51,7 @@ struct Root {
 }
 
 /// A storage that is a part of another one.
-struct Part {
+struct StorageView {
     root: i64,
     offset: u64,
     len: u64,
@@ -58,7 +59,7 @@ struct Part {
 
 struct StorageTable {
     roots: HashMap<i64, Root>,
-    parts: HashMap<i64, Part>,
+    parts: HashMap<i64, StorageView>,
 }
 
 impl StorageTable {
@@ -88,7 +89,7 @@ struct Reader<'a> {
     limits: &'a Limits,
     context: &'a dyn Context,
     /// What the small pickles say, around the object's.
-    beside: &'a mut Beside,
+    beside: &'a mut SidePickles,
 }
 
 impl Reader<'_> {
@@ -202,7 +203,7 @@ impl Reader<'_> {
 }
 
 /// The storages that are parts of others.
-fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<HashMap<i64, Part>> {
+fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<HashMap<i64, StorageView>> {
     let malformed = || {
         Error::malformed("not a list of views of storages").expected("[(key, root's key, offset, elements)]")
     };
@@ -217,7 +218,7 @@ fn parts(graph: &Graph, list: ValueId, roots: &HashMap<i64, Root>) -> Result<Has
         if !roots.contains_key(&root) {
             return Err(Error::malformed(format!("a view of storage {root}, which is not there")));
         }
-        if roots.contains_key(&key) || parts.insert(key, Part { root, offset, len }).is_some() {
+        if roots.contains_key(&key) || parts.insert(key, StorageView { root, offset, len }).is_some() {
             return Err(twice(key));
         }
     }

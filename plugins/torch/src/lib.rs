@@ -78,4 +78,8 @@ impl Format for Torch {
     }
 }
 
-tensorferry_sdk::export_plugin!(Torch);
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(Torch)]
+}

@@ -8,14 +8,14 @@ mod shards;
 use crate::choose::choose;
 use crate::side_record::{SIDE_RECORD, SideRecord};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tensorferry_hub::{Choice, Index};
 use tensorferry_sdk::{
-    ByteSink, CatalogSink, Context, Error, Loss, LossKind, NodeId, Result, Source, TensorReader,
+    CatalogSink, Context, Loss, LossKind, NodeId, Result, Source, TensorDecoder, TensorReader,
 };
 use tensorferry_torch_file::archive::Archive;
 use tensorferry_torch_file::{
-    Container, Decoding, Destination, Extent, Flattened, LazyView, Names, ObjectFile, Storages, flatten,
+    Container, Decoding, Destination, Extent, Flattened, Names, ObjectFile, Storages, flatten,
 };
 
 /// The class of a state dict.
@@ -25,19 +25,22 @@ const STATE_DICT: &str = "collections.OrderedDict";
 #[derive(Debug, Default)]
 pub(crate) struct TorchReader {
     decoding: Decoding,
-    /// What the encoded storages' handles stand for.
-    lazy: Mutex<Arc<[LazyView]>>,
 }
 
 impl TorchReader {
     /// A reader that makes this of tensors that are more than elements.
     pub(crate) fn new(decoding: Decoding) -> Self {
-        Self { decoding, ..Self::default() }
+        Self { decoding }
     }
 }
 
 impl TensorReader for TorchReader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let mut storages = Storages::new(context.limits()).decoding(self.decoding);
         let mut names = Names::default();
         let to = Destination { catalog, storages: &mut storages, names: &mut names, context };
@@ -45,21 +48,7 @@ impl TensorReader for TorchReader {
             Reading { source, to, globals: BTreeSet::new(), origin: None, metadata: BTreeMap::new() };
         let root = reading.model(&choose(source, context)?)?;
         reading.finish(root)?;
-        *self.lazy.lock().unwrap_or_else(PoisonError::into_inner) = storages.into_lazy_views().into();
-        Ok(())
-    }
-
-    fn decode(
-        &self,
-        source: &dyn Source,
-        handle: u64,
-        output: &mut dyn ByteSink,
-        context: &dyn Context,
-    ) -> Result<()> {
-        let lazy = Arc::clone(&self.lazy.lock().unwrap_or_else(PoisonError::into_inner));
-        let view = usize::try_from(handle).ok().and_then(|index| lazy.get(index));
-        view.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?
-            .decode(source, output, context)
+        Ok(Box::new(storages.into_lazy_views()))
     }
 }
 

@@ -14,10 +14,10 @@
 //! `.data/serialization_id` either: torch only logs it.
 
 mod composed;
+mod forms;
 mod legacy;
 mod losses;
 mod object;
-mod opened;
 mod options;
 mod rebuild;
 mod shards;
@@ -26,6 +26,7 @@ mod storages;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unpacked;
 
 use crate::side_record::{SIDE_RECORD, SideRecord};
 use crate::zip_layout::{ZipLayout, ZipPlan};

@@ -26,6 +26,8 @@ pub type CatalogSinkMut<'a> = CatalogSink_TO<'a, RMut<'a, ()>>;
 pub type CatalogViewRef<'a> = CatalogView_TO<'a, RRef<'a, ()>>;
 /// A borrowed [`LayoutSink`].
 pub type LayoutSinkMut<'a> = LayoutSink_TO<'a, RMut<'a, ()>>;
+/// A borrowed [`LossSink`].
+pub type LossSinkMut<'a> = LossSink_TO<'a, RMut<'a, ()>>;
 /// A borrowed [`ByteSink`].
 pub type ByteSinkMut<'a> = ByteSink_TO<'a, RMut<'a, ()>>;
 /// A borrowed [`Digests`].
@@ -230,6 +232,13 @@ pub trait LayoutSink {
     fn supersedes(&mut self, _pattern: RStr<'_>, _role: u32) -> AbiResult<()> {
         ROk(())
     }
+}
+
+/// Takes what rows or their files cannot say. `kind` is the word of the SDK's `LossKind`.
+#[sabi_trait]
+pub trait LossSink {
+    #[sabi(last_prefix_field)]
+    fn loss(&mut self, kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> AbiResult<()>;
 }
 
 /// Takes bytes in order.

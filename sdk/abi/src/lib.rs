@@ -22,22 +22,24 @@ mod records;
 pub use arrow::{ArrowArray, ArrowArrayStream, ArrowSchema};
 pub use export::{LibHeader, Provide, header};
 pub use host::{
-    ByteSink, CatalogSink, CatalogView, Context, DescriptionSink, Digests, LayoutSink, SealSink, Source,
+    ByteSink, CatalogSink, CatalogView, Context, DescriptionSink, Digests, LayoutSink, LossSink, SealSink,
+    Source,
 };
 pub use host::{
     ByteSink_TO, ByteSinkMut, CatalogSink_TO, CatalogSinkMut, CatalogView_TO, CatalogViewRef, Context_TO,
     ContextRef, DescriptionSink_TO, DescriptionSinkMut, Digests_TO, DigestsRef, LayoutSink_TO, LayoutSinkMut,
-    SealSink_TO, SealSinkMut, Source_TO, SourceBox, SourceRef,
+    LossSink_TO, LossSinkMut, SealSink_TO, SealSinkMut, Source_TO, SourceBox, SourceRef,
 };
 pub use manifest::{MANIFEST_SYMBOL, Manifest, REVISION};
 pub use plugin::{
-    Format, Format_TO, FormatBox, Plugin, PluginRef, TensorPlan, TensorPlan_TO, TensorPlanBox, TensorReader,
-    TensorReader_TO, TensorReaderBox, TensorWriter, TensorWriter_TO, TensorWriterBox,
+    Format, Format_TO, FormatBox, Plugin, PluginRef, TensorDecoder, TensorDecoder_TO, TensorDecoderBox,
+    TensorPlan, TensorPlan_TO, TensorPlanBox, TensorReader, TensorReader_TO, TensorReaderBox, TensorWriter,
+    TensorWriter_TO, TensorWriterBox,
 };
 
 pub use records::{
-    AbiLoss, RecordPlan, RecordPlan_TO, RecordPlanBox, RecordReader, RecordReader_TO, RecordReaderBox,
-    RecordSet, RecordSet_TO, RecordSetBox, RecordWriter, RecordWriter_TO, RecordWriterBox,
+    RecordPlan, RecordPlan_TO, RecordPlanBox, RecordReader, RecordReader_TO, RecordReaderBox, RecordSet,
+    RecordSet_TO, RecordSetBox, RecordWriter, RecordWriter_TO, RecordWriterBox,
 };
 
 pub use abi_stable;

@@ -25,6 +25,8 @@ use abi_stable::{StableAbi, sabi_trait};
 pub type FormatBox = Format_TO<'static, RBox<()>>;
 /// An owned [`TensorReader`].
 pub type TensorReaderBox = TensorReader_TO<'static, RBox<()>>;
+/// An owned [`TensorDecoder`].
+pub type TensorDecoderBox = TensorDecoder_TO<'static, RBox<()>>;
 /// An owned [`TensorWriter`].
 pub type TensorWriterBox = TensorWriter_TO<'static, RBox<()>>;
 /// An owned [`TensorPlan`].
@@ -64,7 +66,14 @@ pub trait TensorReader: Send + Sync {
         source: SourceRef<'_>,
         catalog: CatalogSinkMut<'_>,
         context: ContextRef<'_>,
-    ) -> AbiResult<()>;
+    ) -> AbiResult<TensorDecoderBox>;
+    #[sabi(last_prefix_field)]
+    fn close(&mut self) -> AbiResult<()>;
+}
+
+/// Decodes the encoded storages of an input that was read.
+#[sabi_trait]
+pub trait TensorDecoder: Send + Sync {
     fn decode(
         &self,
         source: SourceRef<'_>,

@@ -10,9 +10,9 @@
 
 use crate::AbiResult;
 use crate::arrow::{ArrowArrayStream, ArrowSchema};
-use crate::host::{ByteSinkMut, ContextRef, SourceBox, SourceRef};
+use crate::host::{ByteSinkMut, ContextRef, LossSinkMut, SourceBox, SourceRef};
 use abi_stable::sabi_trait;
-use abi_stable::std_types::{RBox, RSlice, RStr, RString, RVec, Tuple2, Tuple3, Tuple4};
+use abi_stable::std_types::{RBox, RSlice, RStr, RString, RVec, Tuple2, Tuple4};
 
 /// An owned [`RecordReader`].
 pub type RecordReaderBox = RecordReader_TO<'static, RBox<()>>;
@@ -22,13 +22,16 @@ pub type RecordSetBox = RecordSet_TO<'static, RBox<()>>;
 pub type RecordWriterBox = RecordWriter_TO<'static, RBox<()>>;
 /// An owned [`RecordPlan`].
 pub type RecordPlanBox = RecordPlan_TO<'static, RBox<()>>;
-/// A loss: kind, what, why.
-pub type AbiLoss = Tuple3<RString, RString, RString>;
 
 /// Opens inputs of rows. `index` gives the records and the bytes that it saw.
 #[sabi_trait]
 pub trait RecordReader: Send + Sync {
-    fn open(&self, source: SourceBox, context: ContextRef<'_>) -> AbiResult<RecordSetBox>;
+    fn open(
+        &self,
+        source: SourceBox,
+        losses: LossSinkMut<'_>,
+        context: ContextRef<'_>,
+    ) -> AbiResult<RecordSetBox>;
     fn index(
         &self,
         source: SourceRef<'_>,
@@ -59,7 +62,7 @@ pub trait RecordSet: Send + Sync {
     fn fault(&self, ticket: u64) -> AbiResult<()>;
     fn json(&self, split: u32, most: u64, output: ByteSinkMut<'_>) -> AbiResult<u64>;
     fn skipped(&self) -> RVec<Tuple4<RString, u64, u64, RString>>;
-    fn losses(&self) -> RVec<AbiLoss>;
+    fn losses(&self, losses: LossSinkMut<'_>) -> AbiResult<()>;
     #[sabi(last_prefix_field)]
     fn close(&mut self) -> AbiResult<()>;
 }
@@ -74,26 +77,27 @@ pub trait RecordWriter: Send + Sync {
         rows: u64,
         target_kind: u32,
         target_name: RStr<'_>,
+        losses: LossSinkMut<'_>,
         context: ContextRef<'_>,
     ) -> AbiResult<RecordPlanBox>;
     #[sabi(last_prefix_field)]
     fn close(&mut self) -> AbiResult<()>;
 }
 
-/// A plan in hand. `group` is rows and bytes. `encode` gives the piece's note and losses; a piece is its
+/// A plan in hand. `group` is rows and bytes. `encode` gives the piece's note; a piece is its
 /// offset, length, rows and note.
 #[sabi_trait]
 pub trait RecordPlan: Send + Sync {
     fn files(&self) -> RVec<RString>;
     fn group(&self) -> Tuple2<u64, u64>;
-    fn losses(&self) -> RVec<AbiLoss>;
     fn begin(&self, file: u32, output: ByteSinkMut<'_>) -> AbiResult<()>;
     fn encode(
         &self,
         file: u32,
         batches: ArrowArrayStream,
         output: ByteSinkMut<'_>,
-    ) -> AbiResult<Tuple2<RVec<u8>, RVec<AbiLoss>>>;
+        losses: LossSinkMut<'_>,
+    ) -> AbiResult<RVec<u8>>;
     fn finish(
         &self,
         file: u32,

@@ -1,18 +1,18 @@
 //! Catalogs that no file has, made for writers: each shows one thing that a catalog can say.
 
+use crate::memory::MemoryView;
 use crate::{
-    Block, ByteOrder, ByteSink, Capabilities, CatalogSink, Context, Description, Dtype, DtypeInfo, Error,
-    FileId, Format, MemorySource, Node, NodeKind, Options, Region, Result, Source, Storage, TensorId,
-    TensorReader, row_major_strides,
+    Block, ByteOrder, ByteSink, CatalogSink, Context, Dtype, DtypeInfo, Error, FileId, MemoryContext,
+    MemorySource, Node, NodeKind, Region, Result, Source, Storage, TensorDecoder, TensorId,
+    row_major_strides,
 };
-use std::sync::Arc;
 
-type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()> + Send + Sync;
+type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()>;
 
-/// A catalog by the calls that make it, as a format that reads it.
+/// A catalog by the calls that make it.
 pub(super) struct Made {
     pub(super) title: String,
-    fill: Arc<Fill>,
+    fill: Box<Fill>,
 }
 
 /// Bytes that the catalogs' storages lie in: no two neighbours are equal.
@@ -27,24 +27,23 @@ fn pattern(len: u64) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(37) >> 3 ^ i).to_le_bytes()[0]).collect()
 }
 
-impl Format for Made {
-    fn describe(&self) -> Description {
-        Description { id: "made".to_owned(), capabilities: Capabilities::READ, ..Description::default() }
-    }
-
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(Reader(self.fill.clone())))
+impl Made {
+    /// The catalog, with the bytes of [`source`].
+    pub(super) fn view<'a>(
+        &self,
+        source: &'a MemorySource,
+        context: &'a MemoryContext,
+    ) -> Result<MemoryView<'a>> {
+        MemoryView::filled("made", source, context, |catalog| {
+            (self.fill)(catalog)?;
+            Ok(Box::new(Decoder))
+        })
     }
 }
 
-struct Reader(Arc<Fill>);
+struct Decoder;
 
-impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, _context: &dyn Context) -> Result<()> {
-        source.open("made")?;
-        (self.0)(catalog)
-    }
-
+impl TensorDecoder for Decoder {
     /// A handle is the length of what it stands for.
     fn decode(&self, _: &dyn Source, handle: u64, output: &mut dyn ByteSink, _: &dyn Context) -> Result<()> {
         output.write(&pattern(handle))
@@ -66,9 +65,9 @@ pub(super) fn catalogs() -> Vec<Made> {
 fn add(
     all: &mut Vec<Made>,
     title: impl Into<String>,
-    fill: impl Fn(&mut dyn CatalogSink) -> Result<()> + Send + Sync + 'static,
+    fill: impl Fn(&mut dyn CatalogSink) -> Result<()> + 'static,
 ) {
-    all.push(Made { title: title.into(), fill: Arc::new(fill) });
+    all.push(Made { title: title.into(), fill: Box::new(fill) });
 }
 
 /// A row-major tensor at `offset` of the file.

@@ -9,8 +9,8 @@ mod writing;
 
 use super::rules::Rules;
 use super::{Report, Sample, declared};
-use crate::memory::records;
-use crate::records::{Batched, RecordSet, from_stream};
+use crate::memory::records::{self, Opened};
+use crate::records::{Batched, from_stream};
 use crate::{Capabilities, Context, Result, Side, Source};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -39,7 +39,7 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
 }
 
 /// Opens a source under default options.
-fn open(rules: &Rules<'_>, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+fn open(rules: &Rules<'_>, source: Arc<dyn Source>, context: &dyn Context) -> Result<Opened> {
     records::open(rules.format, &[], source, context)
 }
 

@@ -15,8 +15,7 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
     let before = report.written;
     for catalog in made::catalogs() {
         let Made { title, .. } = &catalog;
-        let view =
-            rules.holds(MemoryView::read(&catalog, &[], &source, &context), "a made catalog is sound", title);
+        let view = rules.holds(catalog.view(&source, &context), "a made catalog is sound", title);
         check_view(rules, title, &view, report);
     }
     rules.require(report.written > before, "a writer writes something", || format!("{:?}", report.refused));

@@ -5,7 +5,34 @@ use crate::{Context, Format, Loss, Options, Result, Side, Source, Target};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
+
+/// An opened input, with what its reader has lost.
+pub struct Opened {
+    set: Box<dyn RecordSet>,
+    losses: Vec<Loss>,
+}
+
+impl Opened {
+    /// What was lost as the input was opened, and by the streams that were read since.
+    ///
+    /// # Errors
+    /// Whatever the set gives.
+    pub fn losses(&self) -> Result<Vec<Loss>> {
+        let mut losses = self.losses.clone();
+        self.set.losses(&mut losses)?;
+        Ok(losses)
+    }
+}
+
+impl Deref for Opened {
+    type Target = dyn RecordSet;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.set
+    }
+}
 
 /// Opens `source` with a format's reader, under its default options and those of `given`.
 ///
@@ -16,9 +43,11 @@ pub fn open(
     given: &[(String, String)],
     source: Arc<dyn Source>,
     context: &dyn Context,
-) -> Result<Box<dyn RecordSet>> {
+) -> Result<Opened> {
     let options = Options::check(&format.describe().options, Side::Reader, given)?;
-    format.record_reader(&options)?.open(source, context)
+    let mut losses = Vec::new();
+    let set = format.record_reader(&options)?.open(source, &mut losses, context)?;
+    Ok(Opened { set, losses })
 }
 
 /// The batches of each split of a set.
@@ -54,8 +83,8 @@ pub fn write(
 ) -> Result<RecordOutput> {
     let options = Options::check(&format.describe().options, Side::Writer, given)?;
     let rows = pieces.iter().flatten().map(|batch| batch.num_rows() as u64).sum();
-    let plan = format.record_writer(&options)?.plan(schema, Some(rows), target, context)?;
-    let mut losses = plan.losses();
+    let mut losses = Vec::new();
+    let plan = format.record_writer(&options)?.plan(schema, Some(rows), target, &mut losses, context)?;
     let mut files = BTreeMap::new();
     for (file, name) in plan.files().iter().enumerate() {
         let mut bytes = Vec::new();
@@ -63,10 +92,9 @@ pub fn write(
         let mut placed = Vec::new();
         for batches in pieces.iter().skip(file).step_by(plan.files().len()) {
             let offset = bytes.len() as u64;
-            let encoded = plan.encode(file, batches, &mut bytes)?;
-            losses.extend(encoded.losses);
+            let note = plan.encode(file, batches, &mut bytes, &mut losses)?;
             let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-            placed.push(PlacedPiece { offset, len: bytes.len() as u64 - offset, rows, note: encoded.note });
+            placed.push(PlacedPiece { offset, len: bytes.len() as u64 - offset, rows, note });
         }
         plan.finish(file, &placed, &mut bytes)?;
         files.insert(name.clone(), bytes);

@@ -3,7 +3,7 @@
 use super::guard::{guard, received};
 use crate::{
     Block, ByteOrder, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Loss, LossKind,
-    Node, NodeId, NodeKind, Place, Region, Result, Storage, StorageId, TensorId,
+    LossSink, Node, NodeId, NodeKind, Place, Region, Result, Storage, StorageId, TensorId,
 };
 use tensorferry_abi::abi_stable::std_types::{RSlice, RStr};
 use tensorferry_abi::{self as abi, AbiResult, CatalogSinkMut};
@@ -108,7 +108,7 @@ impl abi::CatalogSink for LentCatalogSink<'_> {
     ) -> AbiResult<u32> {
         let bytes = bytes.as_slice().to_vec();
         let len = bytes.len() as u64;
-        self.storage(Place::Inline(bytes), len, order, algorithm, digest.as_slice())
+        self.storage(Place::Inline(bytes.into()), len, order, algorithm, digest.as_slice())
     }
 
     fn dtype(
@@ -197,6 +197,12 @@ impl abi::CatalogSink for LentCatalogSink<'_> {
 
 pub(super) struct RemoteCatalogSink<'a>(pub(super) CatalogSinkMut<'a>);
 
+impl LossSink for RemoteCatalogSink<'_> {
+    fn loss(&mut self, loss: Loss) -> Result<()> {
+        received(self.0.loss(loss.kind.word().into(), loss.what.as_str().into(), loss.why.as_str().into()))
+    }
+}
+
 impl CatalogSink for RemoteCatalogSink<'_> {
     fn storage(&mut self, storage: Storage) -> Result<StorageId> {
         let order = byte_order_number(storage.byte_order);
@@ -265,10 +271,6 @@ impl CatalogSink for RemoteCatalogSink<'_> {
 
     fn root(&mut self, root: NodeId) -> Result<()> {
         received(self.0.root(root.0))
-    }
-
-    fn loss(&mut self, loss: Loss) -> Result<()> {
-        received(self.0.loss(loss.kind.word().into(), loss.what.as_str().into(), loss.why.as_str().into()))
     }
 
     fn origin(&mut self, format: &str) -> Result<()> {

@@ -3,8 +3,8 @@
 use super::catalog_sink::{byte_order, byte_order_number, loss};
 use super::guard::{guard, received};
 use crate::{
-    DeferredId, DigestAlgorithm, DigestId, Error, LayoutSink, Loss, Order, OutputId, Region, Result, Role,
-    StorageId, TensorId, TensorPart,
+    DeferredId, DigestAlgorithm, DigestId, Error, LayoutSink, Loss, LossSink, Order, OutputId, Region,
+    Result, Role, StorageId, TensorId, TensorPart,
 };
 use std::ops::Range;
 use tensorferry_abi::abi_stable::std_types::{RSlice, RStr};
@@ -114,6 +114,12 @@ impl abi::LayoutSink for LentLayoutSink<'_> {
 
 pub(super) struct RemoteLayoutSink<'a>(pub(super) LayoutSinkMut<'a>);
 
+impl LossSink for RemoteLayoutSink<'_> {
+    fn loss(&mut self, loss: Loss) -> Result<()> {
+        received(self.0.loss(loss.kind.word().into(), loss.what.as_str().into(), loss.why.as_str().into()))
+    }
+}
+
 impl LayoutSink for RemoteLayoutSink<'_> {
     fn file(&mut self, path: &str, role: Role) -> Result<OutputId> {
         received(self.0.file(path.into(), role_number(role))).map(OutputId)
@@ -175,10 +181,6 @@ impl LayoutSink for RemoteLayoutSink<'_> {
 
     fn omit(&mut self, tensor: TensorId, why: &str) -> Result<()> {
         received(self.0.omit(tensor.0, why.into()))
-    }
-
-    fn loss(&mut self, loss: Loss) -> Result<()> {
-        received(self.0.loss(loss.kind.word().into(), loss.what.as_str().into(), loss.why.as_str().into()))
     }
 
     fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {

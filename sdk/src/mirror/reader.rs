@@ -1,4 +1,4 @@
-//! [`TensorReader`] across the boundary.
+//! [`TensorReader`] and [`TensorDecoder`] across the boundary.
 
 use super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::catalog_sink::{LentCatalogSink, RemoteCatalogSink};
@@ -6,13 +6,13 @@ use super::context::{LentContext, RemoteContext};
 use super::format::Faults;
 use super::guard::{Held, guard, received};
 use super::source::{LentSource, RemoteSource};
-use crate::{ByteSink, CatalogSink, Context, Result, Source, TensorReader};
+use crate::{ByteSink, CatalogSink, Context, Result, Source, TensorDecoder, TensorReader};
 use std::sync::Arc;
 use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
     self as abi, AbiResult, ByteSink_TO, ByteSinkMut, CatalogSink_TO, CatalogSinkMut, Context_TO, ContextRef,
-    Source_TO, SourceRef, TensorReader_TO, TensorReaderBox,
+    Source_TO, SourceRef, TensorDecoder_TO, TensorDecoderBox, TensorReader_TO, TensorReaderBox,
 };
 
 pub(super) fn lend_reader(reader: Box<dyn TensorReader>) -> TensorReaderBox {
@@ -27,13 +27,25 @@ impl abi::TensorReader for LentReader {
         source: SourceRef<'_>,
         catalog: CatalogSinkMut<'_>,
         context: ContextRef<'_>,
-    ) -> AbiResult<()> {
+    ) -> AbiResult<TensorDecoderBox> {
         guard("read", || {
             let (source, context) = (RemoteSource::new(source), RemoteContext::new(context));
-            self.0.get()?.read(&source, &mut RemoteCatalogSink(catalog), &context)
+            self.0.get()?.read(&source, &mut RemoteCatalogSink(catalog), &context).map(lend_decoder)
         })
     }
 
+    fn close(&mut self) -> AbiResult<()> {
+        self.0.close()
+    }
+}
+
+fn lend_decoder(decoder: Box<dyn TensorDecoder>) -> TensorDecoderBox {
+    TensorDecoder_TO::from_value(LentDecoder(Held::new(decoder)), TD_Opaque)
+}
+
+struct LentDecoder(Held<dyn TensorDecoder>);
+
+impl abi::TensorDecoder for LentDecoder {
     fn decode(
         &self,
         source: SourceRef<'_>,
@@ -64,15 +76,35 @@ impl Drop for RemoteReader {
 }
 
 impl TensorReader for RemoteReader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let (source, context) = (LentSource(source), LentContext(context));
         let mut catalog = LentCatalogSink(catalog);
         let source = Source_TO::from_ptr(RRef::new(&source), TD_Opaque);
         let context = Context_TO::from_ptr(RRef::new(&context), TD_Opaque);
         let catalog = CatalogSink_TO::from_ptr(RMut::new(&mut catalog), TD_Opaque);
-        received(self.object.read(source, catalog, context)).map_err(|e| self.faults.blame(e))
+        let object = received(self.object.read(source, catalog, context));
+        let object = object.map_err(|e| self.faults.blame(e))?;
+        Ok(Box::new(RemoteDecoder { object, faults: self.faults.clone() }))
     }
+}
 
+struct RemoteDecoder {
+    object: TensorDecoderBox,
+    faults: Arc<Faults>,
+}
+
+impl Drop for RemoteDecoder {
+    fn drop(&mut self) {
+        self.faults.closed(self.object.close());
+    }
+}
+
+impl TensorDecoder for RemoteDecoder {
     fn decode(
         &self,
         source: &dyn Source,

@@ -1,7 +1,7 @@
 //! See `tests/src/fuzz.rs`.
 #![no_main]
 
-use ferry_torch_dcp::TorchDcp;
+use tensorferry_torch_dcp::TorchDcp;
 use std::sync::LazyLock;
 use tensorferry_tests::fuzz;
 

@@ -1,7 +1,7 @@
 //! See `tests/src/fuzz.rs`.
 #![no_main]
 
-use ferry_deepspeed::DeepSpeed;
+use tensorferry_deepspeed::DeepSpeed;
 use std::sync::LazyLock;
 use tensorferry_tests::{fuzz, zip};
 

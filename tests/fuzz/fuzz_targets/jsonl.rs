@@ -1,7 +1,7 @@
 //! See `tests/src/fuzz.rs`.
 #![no_main]
 
-use ferry_jsonl::JsonLines;
+use tensorferry_jsonl::JsonLines;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = tensorferry_tests::fuzz::read_records(&JsonLines, "in.jsonl", bytes);

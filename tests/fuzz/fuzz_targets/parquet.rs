@@ -1,7 +1,7 @@
 //! See `tests/src/fuzz.rs`.
 #![no_main]
 
-use ferry_parquet::Parquet;
+use tensorferry_parquet::Parquet;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = tensorferry_tests::fuzz::read_records(&Parquet, "in.parquet", bytes);

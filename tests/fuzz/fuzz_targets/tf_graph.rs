@@ -1,7 +1,7 @@
 //! See `tests/src/fuzz.rs`.
 #![no_main]
 
-use ferry_tf_bundle::{SavedModel, TfGraph};
+use tensorferry_tf_bundle::{SavedModel, TfGraph};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = tensorferry_tests::fuzz::read(&TfGraph, "graph.pb", bytes);

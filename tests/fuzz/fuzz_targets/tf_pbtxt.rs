@@ -1,7 +1,7 @@
 //! See `tests/src/fuzz.rs`.
 #![no_main]
 
-use ferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
+use tensorferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
 
 libfuzzer_sys::fuzz_target!(|text: &[u8]| {
     let _ = tensorferry_tests::fuzz::read(&TfGraph, "graph.pbtxt", text);

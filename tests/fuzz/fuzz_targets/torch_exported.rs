@@ -1,7 +1,7 @@
 //! See `tests/src/fuzz.rs`.
 #![no_main]
 
-use ferry_torch::Torch;
+use tensorferry_torch::Torch;
 use tensorferry_tests::zip;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

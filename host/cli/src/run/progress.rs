@@ -1,13 +1,13 @@
 //! Progress of a run: bars on a terminal, a line now and then elsewhere, JSON lines for programs.
 
-use super::super::terminal::{self, printable};
+use crate::terminal::{self, printable};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tensorferry_run::event::{Event, Listener};
-use tensorferry_run::in_one_line;
+use tensorferry_run::human::rate;
+use tensorferry_run::{Event, EventListener};
 
 /// How often a line is written where there is no terminal.
 const EVERY: Duration = Duration::from_secs(10);
@@ -98,7 +98,7 @@ impl Progress {
         });
     }
 
-    /// Units that were looked at, now and then and at the end.
+    /// How many file groups were scanned, now and then and at the end.
     fn scanned(&self, scanned: usize, of: usize) {
         let mut state = self.state();
         if self.json || self.quiet || (scanned < of && state.told.elapsed() < EVERY) {
@@ -106,7 +106,7 @@ impl Progress {
         }
         state.told = Instant::now();
         drop(state);
-        self.say("progress", &format!("schemas: {scanned} of {of} units looked at"));
+        self.say("progress", &format!("schemas: {scanned} of {of} file groups scanned"));
     }
 
     fn job_begins(&self, job: &str) {
@@ -169,29 +169,29 @@ impl Progress {
             state.failed,
             state.running.len(),
             terminal::bytes(moved),
-            terminal::bytes(rate(moved, elapsed)),
+            terminal::bytes(rate(moved, elapsed.max(0.001))),
         );
         terminal::message("progress", &text);
     }
 }
 
-impl Listener for Progress {
-    fn hear(&self, event: &Event<'_>) {
+impl EventListener for Progress {
+    fn on_event(&self, event: &Event<'_>) {
         if self.json {
             // A reader that has gone is no reason to end the run.
             let _ = serde_json::to_string(event).map(|line| terminal::print(&format!("{line}\n")));
         }
         match event {
             Event::RunBegan { to_run, .. } => self.begin(*to_run),
-            Event::Decided { job, runs, reason } => {
+            Event::Decided { name, runs, reason } => {
                 if self.explain && !self.json {
-                    self.say(if *runs { "runs" } else { "stays" }, &format!("{job}: {reason}"));
+                    self.say(if *runs { "runs" } else { "stays" }, &format!("{name}: {reason}"));
                 }
             }
-            Event::JobBegan { job, .. } => self.job_begins(job),
-            Event::JobBytes { job, bytes } => self.job_has(job, *bytes),
-            Event::JobMoved { job, bytes } => self.job_moved(job, *bytes),
-            Event::JobDone { job } => {
+            Event::JobBegan { name, .. } => self.job_begins(name),
+            Event::JobBytes { name, bytes } => self.job_has(name, *bytes),
+            Event::JobMoved { name, bytes } => self.job_moved(name, *bytes),
+            Event::JobDone(job) => {
                 for loss in job.losses.iter().take(terminal::MOST_LOSSES) {
                     self.say("loss", &format!("{}: {} {:?}: {}", job.name, loss.kind, loss.what, loss.why));
                 }
@@ -203,18 +203,17 @@ impl Listener for Progress {
                 }
                 self.job_ends(&job.name, job.bytes_out, false);
             }
-            Event::JobWaits { job, seconds, failure } => {
+            Event::JobWaits { name, seconds, failure } => {
                 if !self.quiet {
-                    let why = in_one_line(failure);
-                    self.say("note", &format!("{job}: is tried again in {seconds} s: {why}"));
+                    self.say("note", &format!("{name}: is tried again in {seconds} s: {failure}"));
                 }
             }
-            Event::JobFailed { job } => {
-                let why = job.failure.as_ref().map(in_one_line).unwrap_or_default();
+            Event::JobFailed(job) => {
+                let why = job.failure.as_ref().map(ToString::to_string).unwrap_or_default();
                 self.say("failed", &format!("{}: {why}", job.name));
                 self.job_ends(&job.name, 0, true);
             }
-            Event::JobCancelled { job } => self.job_ends(job, 0, false),
+            Event::JobCancelled { name } => self.job_ends(name, 0, false),
             Event::Scanned { scanned, of, .. } => self.scanned(*scanned, *of),
             Event::RunEnded { .. } => {}
         }
@@ -223,13 +222,4 @@ impl Listener for Progress {
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate for people, never negative"
-)]
-fn rate(bytes: u64, seconds: f64) -> u64 {
-    (bytes as f64 / seconds.max(0.001)) as u64
 }

@@ -21,7 +21,7 @@ use arrow_schema::SchemaRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use tensorferry_sdk::{
-    Catalog, CatalogBuilder, CatalogSink, Context, Error, FileId, Loss, LossKind, Result, Storage,
+    Catalog, CatalogBuilder, CatalogSink, Context, Error, FileId, Loss, LossKind, LossSink, Result, Storage,
     arrow_schema,
 };
 
@@ -53,16 +53,16 @@ struct SpooledCatalog {
 /// # Errors
 /// Usage: options that the reader does not have, columns that become tensors of one name; whatever is wrong
 /// with the records; i/o.
-pub fn read<'a>(
+pub fn read(
     source: &FileSource,
-    format: &'a RegisteredFormat,
+    format: &RegisteredFormat,
     how: RecordsAsTensors<'_>,
     context: &ReadContext<'_>,
     session: &Session,
-) -> Result<Input<'a>> {
+) -> Result<Input> {
     let rows = rows::open(source, format, how.options, context)?;
     let mut spooled = spool(&rows, how, session)?;
-    spooled.losses.splice(0..0, rows.losses());
+    spooled.losses.splice(0..0, rows.losses()?);
     let source = rows.source.clone();
     rows.close()?;
     let catalog = catalog(spooled, &source, &format.description.id, context)?;

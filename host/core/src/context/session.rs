@@ -1,10 +1,11 @@
 //! A session is what conversions may use and must obey: threads, memory, limits, a cancel token, and a
 //! place for notes and progress.
 
+use rayon::ThreadPool;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tensorferry_sdk::{Context, Limits};
+use tensorferry_sdk::{Context, Error, Limits, Result};
 
 /// The bytes that one thread fills, digests and writes at a time. Trial on two cores: 1 MiB stays in
 /// the L2 cache, and larger buffers were slower.
@@ -26,6 +27,10 @@ pub struct Session {
     notes: Mutex<Vec<String>>,
     /// Bytes that have been copied, for the progress bar.
     pub moved: AtomicU64,
+    /// Bytes that will have been copied when all that was begun is done.
+    expected: AtomicU64,
+    /// Started when they are first needed; shared with sessions that have as many.
+    pool: Arc<OnceLock<Result<ThreadPool, String>>>,
 }
 
 impl Session {
@@ -41,13 +46,16 @@ impl Session {
             cancelled: Arc::default(),
             notes: Mutex::default(),
             moved: AtomicU64::new(0),
+            expected: AtomicU64::new(0),
+            pool: Arc::default(),
         }
     }
 
     /// A session of its own that is cancelled with this one.
     #[must_use]
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
-        Self { rate, cancelled: self.cancelled.clone(), ..Self::new(threads, memory) }
+        let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
+        Self { rate, cancelled: self.cancelled.clone(), pool, ..Self::new(threads, memory) }
     }
 
     /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
@@ -56,7 +64,22 @@ impl Session {
         Self {
             limits: self.limits.clone(),
             cancelled: self.cancelled.clone(),
+            pool: self.pool.clone(),
             ..Self::new(self.threads, self.memory / of.max(1))
+        }
+    }
+
+    /// Does `work` on the threads of this session, whatever it does in parallel; a process's global threads
+    /// are left alone.
+    ///
+    /// # Errors
+    /// I/o, if the threads cannot be started; what `work` gives.
+    pub fn install<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let start = || rayon::ThreadPoolBuilder::new().num_threads(self.threads).build();
+        let pool = self.pool.get_or_init(|| start().map_err(|error| error.to_string()));
+        match pool {
+            Ok(pool) => pool.install(work),
+            Err(error) => Err(Error::io(format!("cannot start threads: {error}"))),
         }
     }
 
@@ -97,6 +120,23 @@ impl Session {
         if self.rate.is_none() {
             self.moved.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Says that so many bytes more will be copied.
+    pub(crate) fn expect(&self, bytes: u64) {
+        self.expected.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How far the conversions of this session are: bytes that have been copied, and those that are to be
+    /// copied in all, as far as conversions have begun.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        (self.moved.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
+    }
+
+    /// Cancels everything that is done in this session: it ends with an error, and leaves nothing half-written.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 
     /// Counts copied bytes, and waits where they come faster than they may.

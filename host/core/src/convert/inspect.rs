@@ -15,9 +15,9 @@ use std::path::Path;
 use tensorferry_sdk::{Catalog, Error, Loss, Purpose, Result};
 
 /// An input, and the part of it that is looked at.
-pub struct Inspected<'a> {
+pub struct Inspected {
     /// The input.
-    pub input: Input<'a>,
+    pub input: Input,
     /// The part of its catalog.
     pub catalog: Catalog,
     /// What the reader cannot say in a catalog, and what `--part auto` left out.
@@ -41,12 +41,7 @@ pub struct Look<'a> {
 ///
 /// # Errors
 /// Whatever is wrong with it, or with the part.
-pub fn inspect<'a>(
-    path: &Path,
-    look: Look<'_>,
-    registry: &'a Registry,
-    session: &Session,
-) -> Result<Inspected<'a>> {
+pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Session) -> Result<Inspected> {
     let source = FileSource::open(path)?;
     let format = probe(registry, &source, look.from, session)?;
     let context = ReadContext::new(session, look.purpose);

@@ -2,7 +2,7 @@
 
 use crate::formats::registry::{RegisteredFormat, Registry};
 use globset::GlobBuilder;
-use tensorferry_sdk::{Context, Description, Entry, Error, Format, Result, Score, Side, Source};
+use tensorferry_sdk::{Context, Description, Entry, Error, Result, Score, Side, Source};
 
 /// What declared data is worth, on the scale of [`Score`].
 const BY_MAGIC: u32 = 70;

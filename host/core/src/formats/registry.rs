@@ -1,99 +1,203 @@
-//! Plugins are libraries of formats, found in a few folders and loaded once.
+//! A registry is the set of formats that a program can use: those that it links, and those of the plugin
+//! libraries that it asked to load. Nothing is searched for or opened unless the program says so.
 
-pub use crate::formats::library::Refusal;
-pub use crate::formats::search::{PluginFolder, folders};
-
+use crate::context::session::Session;
 use crate::context::suggest::suggest;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "dynamic")]
+use crate::formats::library::{self, Refusal};
+use std::path::PathBuf;
+use std::sync::Arc;
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{Description, Error, Format, Result, Side};
 
-/// A format of a loaded plugin.
+/// A format of a registry. Clones are cheap, and mean the same format.
+#[derive(Clone)]
+#[non_exhaustive]
 pub struct RegisteredFormat {
-    /// How it is called.
-    pub format: RemoteFormat,
+    /// The format itself.
+    pub format: Arc<dyn Format>,
     /// What it says of itself.
-    pub description: Description,
-    /// The plugin that it comes from: an index of [`Registry::found`].
-    pub plugin: usize,
+    pub description: Arc<Description>,
+    /// The library that it comes from; `None` for a format that is linked into the program.
+    library: Option<FromLibrary>,
 }
 
-/// A library that was found, and what became of it.
-pub struct Found {
+#[derive(Clone)]
+struct FromLibrary {
+    /// Index of [`Registry::libraries`].
+    index: usize,
+    format: Arc<RemoteFormat>,
+}
+
+impl RegisteredFormat {
+    pub(crate) fn linked(format: Box<dyn Format>) -> Self {
+        let description = Arc::new(format.describe());
+        Self { format: format.into(), description, library: None }
+    }
+
+    #[cfg(feature = "dynamic")]
+    fn loaded(format: RemoteFormat, index: usize) -> Self {
+        let format = Arc::new(format);
+        let description = Arc::new(format.describe());
+        Self { format: format.clone(), description, library: Some(FromLibrary { index, format }) }
+    }
+
+    /// The index in [`Registry::libraries`] of the library that it comes from, if it was loaded.
+    #[must_use]
+    pub fn library(&self) -> Option<usize> {
+        self.library.as_ref().map(|library| library.index)
+    }
+
+    /// Reports what a destructor of the plugin has done wrong since the last call.
+    ///
+    /// # Errors
+    /// A plugin error that names the plugin.
+    pub fn check_faults(&self) -> Result<()> {
+        self.library.as_ref().map_or(Ok(()), |library| library.format.faults().check())
+    }
+
+    /// Names the plugin in an error that is the plugin's fault.
+    #[must_use]
+    pub fn blame(&self, error: Error) -> Error {
+        match &self.library {
+            Some(library) => library.format.faults().blame(error),
+            None => error,
+        }
+    }
+}
+
+impl std::fmt::Debug for RegisteredFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RegisteredFormat")
+            .field("id", &self.description.id)
+            .field("library", &self.library())
+            .finish()
+    }
+}
+
+/// A plugin library that was looked at, and whether it could be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct PluginLibrary {
     /// Its file.
     pub path: PathBuf,
-    /// Package, version, SDK's version, ABI revision; or why it was refused.
-    pub outcome: Result<Identity, Refusal>,
+    /// What its manifest says, or why it was refused.
+    #[cfg(feature = "dynamic")]
+    pub outcome: Result<PluginIdentity, Refusal>,
+    /// What its manifest says.
+    #[cfg(not(feature = "dynamic"))]
+    pub outcome: Result<PluginIdentity, std::convert::Infallible>,
 }
 
-/// What a loaded library's manifest says.
+/// What a plugin library's manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+#[non_exhaustive]
+pub struct PluginIdentity {
     /// The package.
     pub name: String,
     /// Its version.
     pub version: String,
     /// The SDK that it was built with.
     pub sdk_version: String,
-    /// The ABI's revision that it was built for.
+    /// The ABI's revision that it was built for, major and minor.
     pub revision: (u32, u32),
 }
 
-/// All formats, and where they come from.
-#[derive(Default)]
+/// The formats that a program can use, and the session that their use is part of.
+#[derive(Debug, Default)]
 pub struct Registry {
-    found: Vec<Found>,
+    session: Arc<Session>,
+    libraries: Vec<PluginLibrary>,
     formats: Vec<RegisteredFormat>,
     notes: Vec<String>,
 }
 
 impl Registry {
-    /// Loads every library in these folders; of two formats with one id, the one found first.
+    /// A registry without formats, with a session of its own.
     #[must_use]
-    pub fn load(folders: &[PluginFolder]) -> Self {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a format that is linked into the program. Of two formats with one id, the first one stays.
+    #[must_use]
+    pub fn with(mut self, format: Box<dyn Format>) -> Self {
+        let format = RegisteredFormat::linked(format);
+        if let Some(known) = self.known(&format.description.id) {
+            let known = self.place_of(known);
+            self.notes.push(format!("format {} is already there{known}", format.description.id));
+        } else {
+            self.formats.push(format);
+        }
+        self
+    }
+
+    /// Adds several, as the function `formats()` of a format's crate gives them.
+    #[must_use]
+    pub fn with_all(self, formats: impl IntoIterator<Item = Box<dyn Format>>) -> Self {
+        formats.into_iter().fold(self, Self::with)
+    }
+
+    /// The same registry with other threads, memory, limits and cancel token.
+    #[must_use]
+    pub fn with_session(self, session: impl Into<Arc<Session>>) -> Self {
+        Self { session: session.into(), ..self }
+    }
+
+    /// The threads, memory, limits and cancel token of everything that is done through this registry.
+    #[must_use]
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Loads every plugin library of these folders, after what the registry has already: of two formats with
+    /// one id, the first one stays. Opening a library runs its code. A library that cannot be used does not
+    /// end the search: [`libraries`](Self::libraries) says why, [`notes`](Self::notes) which folders were
+    /// passed over.
+    #[cfg(feature = "dynamic")]
+    #[must_use]
+    pub fn load<F: Into<crate::formats::search::PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {
         let mut registry = Self::default();
         for folder in folders {
-            match super::search::libraries(folder) {
-                Ok(paths) => paths.iter().for_each(|path| registry.add(path)),
+            match crate::formats::search::libraries(&folder.into()) {
+                Ok(paths) => paths.iter().for_each(|path| registry.add_library(path)),
                 Err(error) => registry.notes.push(error.to_string()),
             }
         }
         registry
     }
 
-    /// Loads one library.
+    /// Loads one plugin library.
+    #[cfg(feature = "dynamic")]
     #[must_use]
-    pub fn load_file(path: &Path) -> Self {
+    pub fn load_file(path: &std::path::Path) -> Self {
         let mut registry = Self::default();
-        registry.add(path);
+        registry.add_library(path);
         registry
     }
 
-    fn add(&mut self, path: &Path) {
+    #[cfg(feature = "dynamic")]
+    fn add_library(&mut self, path: &std::path::Path) {
         // One library in two folders (a link, the build's own beside `plugins/`) is one plugin.
-        let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if self.found.iter().any(|found| found.path == canonical) {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if self.libraries.iter().any(|library| library.path == path) {
             return;
         }
-        let plugin = self.found.len();
-        let outcome = super::library::open(&canonical).and_then(|library| {
+        let index = self.libraries.len();
+        let outcome = library::open(&path).and_then(|library| {
             let name = library.manifest.name();
             for object in library.formats {
                 let format = RemoteFormat::new(&name, object)
                     .map_err(|error| Refusal::InitFailed(error.message().to_owned()))?;
-                let description = format.describe();
-                if let Some(known) = self.formats.iter().find(|f| f.description.id == description.id) {
-                    self.notes.push(format!(
-                        "{}: format {} is already there from {}",
-                        canonical.display(),
-                        description.id,
-                        self.found[known.plugin].path.display()
-                    ));
+                let format = RegisteredFormat::loaded(format, index);
+                if let Some(known) = self.known(&format.description.id) {
+                    let (id, known) = (&format.description.id, self.place_of(known));
+                    self.notes.push(format!("{}: format {id} is already there{known}", path.display()));
                 } else {
-                    self.formats.push(RegisteredFormat { format, description, plugin });
+                    self.formats.push(format);
                 }
             }
-            Ok(Identity {
+            Ok(PluginIdentity {
                 name,
                 version: library.manifest.version(),
                 sdk_version: library.manifest.sdk_version(),
@@ -101,15 +205,30 @@ impl Registry {
             })
         });
         if outcome.is_err() {
-            self.formats.retain(|format| format.plugin != plugin);
+            self.formats.retain(|format| format.library() != Some(index));
         }
-        self.found.push(Found { path: canonical, outcome });
+        self.libraries.push(PluginLibrary { path, outcome });
     }
 
-    /// Every library that was looked at, in order.
+    fn known(&self, id: &str) -> Option<&RegisteredFormat> {
+        self.formats.iter().find(|format| format.description.id == id)
+    }
+
+    fn place_of(&self, format: &RegisteredFormat) -> String {
+        let library = format.library().and_then(|index| self.libraries.get(index));
+        library.map(|library| format!(" from {}", library.path.display())).unwrap_or_default()
+    }
+
+    /// Every plugin library that was looked at, in order.
     #[must_use]
-    pub fn found(&self) -> &[Found] {
-        &self.found
+    pub fn libraries(&self) -> &[PluginLibrary] {
+        &self.libraries
+    }
+
+    /// The manifest of the library that a format was loaded from.
+    #[must_use]
+    pub fn plugin_of(&self, format: &RegisteredFormat) -> Option<&PluginIdentity> {
+        self.libraries.get(format.library()?)?.outcome.as_ref().ok()
     }
 
     /// Every format that can be used.
@@ -127,10 +246,10 @@ impl Registry {
     /// The format of this id, if it can do what is asked of it.
     ///
     /// # Errors
-    /// I/o, if there is no plugin at all; usage, naming the ids that there are.
+    /// I/o, if there is no format at all; usage, naming the ids that there are.
     pub fn format(&self, id: &str, side: Side) -> Result<&RegisteredFormat> {
         self.check_any()?;
-        let format = self.formats.iter().find(|format| format.description.id == id);
+        let format = self.known(id);
         let able = |f: &&RegisteredFormat| f.description.has(side);
         format.filter(able).ok_or_else(|| {
             let ids: Vec<&str> =
@@ -155,10 +274,9 @@ impl Registry {
         if !self.formats.is_empty() {
             return Ok(());
         }
-        let refused: Vec<String> = self
-            .found
-            .iter()
-            .filter_map(|f| f.outcome.as_ref().err().map(|why| format!("{}: {why}", f.path.display())))
+        let refusals = self.libraries.iter();
+        let refused: Vec<String> = refusals
+            .filter_map(|l| l.outcome.as_ref().err().map(|why| format!("{}: {why}", l.path.display())))
             .chain(self.notes.iter().cloned())
             .collect();
         let why = if refused.is_empty() { String::new() } else { format!(": {}", refused.join("; ")) };

@@ -10,18 +10,16 @@
 //! Two runs that replace the same names at the same time are not kept apart: with `--force`, the last
 //! rename of each name stands. A dead run's commit is not finished over names that were written since.
 
-pub mod disk;
 mod folder;
 pub(crate) mod record;
 mod recover;
 mod set;
 
-pub use disk::Identity;
 pub use recover::{Recovered, recover, recover_seeing};
 
 use crate::context::fault;
-use crate::publish::stage::{Destination, Kind, Stage, check_relative, is_stage};
-use disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_folders};
+use crate::publish::disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_folders};
+use crate::publish::stage::{Destination, Kind, Stage, StagedFile, check_relative, is_stage};
 use folder::Carried;
 use record::{Action, Exchange, Record};
 use set::Move;
@@ -40,15 +38,6 @@ pub struct CommitOptions {
     pub force: bool,
     /// Sync files and folders, so that what holds for a killed process holds for a power cut.
     pub sync: bool,
-}
-
-/// A file that has been written into the stage.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StagedFile {
-    /// Its name, relative to the output's folder, with `/` between the parts.
-    pub path: String,
-    /// Whether it is what the others are found by: it becomes visible last.
-    pub index: bool,
 }
 
 /// What a commit came to.
@@ -262,7 +251,7 @@ fn is_empty(folder: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A stage whose lock is free was left by a run that died. The next run beside it finishes its commit or
-//! removes it; see [`recover()`]. The lock is a file, since network file systems do not lock
+//! removes it (`commit/recover.rs`). The lock is a file, since network file systems do not lock
 //! folders. Where a file system has no locks at all, nothing that was left is ever touched.
 
 mod lock;
@@ -20,14 +20,17 @@ pub(crate) use lock::PREFIX;
 pub(crate) use lock::{WithoutLocks, is_stage, lock, remove};
 pub(crate) use site::places;
 
-use crate::publish::commit::disk::{Disk, failed};
-use crate::publish::commit::{Identity, Recovered, StagedFile, recover};
+use crate::publish::disk::{Disk, failed};
+use crate::read::identity::FileIdentity;
 use site::Site;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Component, Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
 const NEW: &str = "new";
+
+/// The name of the commit record.
+pub(crate) const RECORD: &str = "commit.json";
 
 /// Where an output goes, resolved from what the user typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +53,15 @@ pub enum Kind {
     Folder,
 }
 
+/// A file that has been written into the stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StagedFile {
+    /// Its name, relative to the output's folder, with `/` between the parts.
+    pub path: String,
+    /// Whether it is what the others are found by: it becomes visible last.
+    pub index: bool,
+}
+
 /// A locked staging folder. Dropping it without a commit removes it, and the parent folders that were
 /// made for it.
 #[derive(Debug)]
@@ -61,12 +73,12 @@ pub struct Stage {
     pub(crate) keep: bool,
     /// Files of an older output that go when this one comes.
     pub(crate) stale: Vec<StagedFile>,
-    recovered: Recovered,
     _lock: File,
 }
 
 impl Stage {
-    /// Makes missing parent folders, finishes or removes what dead runs left there, and locks a new stage.
+    /// Makes missing parent folders, and locks a new stage. What dead runs left there should have been dealt
+    /// with before.
     ///
     /// # Errors
     /// Usage, where something else than a folder is in the way; else i/o, naming the folder that cannot be
@@ -75,22 +87,10 @@ impl Stage {
         Self::begin_on(destination, Disk::default())
     }
 
-    /// As [`begin`](Self::begin), for who has just dealt with what dead runs left there.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    pub fn begin_after(recovered: Recovered, destination: &Destination) -> Result<Self> {
-        Self::make(destination, recovered, Disk::default())
-    }
-
     pub(crate) fn begin_on(destination: &Destination, disk: Disk) -> Result<Self> {
-        Self::make(destination, recover(destination)?, disk)
-    }
-
-    fn make(destination: &Destination, recovered: Recovered, disk: Disk) -> Result<Self> {
         let site = Site::make(destination)?;
         let (root, lock) = lock::claim(&site.parent)?;
-        let stage = Self { site, root, disk, keep: false, stale: Vec::new(), recovered, _lock: lock };
+        let stage = Self { site, root, disk, keep: false, stale: Vec::new(), _lock: lock };
         let new = stage.new_folder();
         fs::create_dir(&new).map_err(failed("create the staging folder", &new))?;
         Ok(stage)
@@ -140,10 +140,10 @@ impl Stage {
     ///
     /// # Errors
     /// I/o, naming the file.
-    pub fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, Identity)>> {
+    pub fn ready(&self, files: &[StagedFile]) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let of = |file: &StagedFile| {
             let shown = self.site.shown.join(&file.path);
-            let identity = fs::symlink_metadata(self.path(&file.path)).map(|meta| Identity::of(&meta));
+            let identity = fs::symlink_metadata(self.path(&file.path)).map(|meta| FileIdentity::of(&meta));
             Ok((shown.clone(), identity.map_err(failed("look at the staged file", &shown))?))
         };
         files.iter().map(of).collect()
@@ -155,12 +155,6 @@ impl Stage {
     /// I/o, naming the folder.
     pub fn spill(&self) -> Result<File> {
         tempfile::tempfile_in(&self.root).map_err(failed("create a temporary file", &self.site.parent))
-    }
-
-    /// What earlier runs had left here, and what became of it.
-    #[must_use]
-    pub fn recovered(&self) -> &Recovered {
-        &self.recovered
     }
 
     pub(crate) fn new_folder(&self) -> PathBuf {

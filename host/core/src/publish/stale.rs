@@ -1,25 +1,23 @@
 //! Stale files are those of an older output that the new one replaces under other names: shards of
-//! another number, the index of a model that is one file now. Writers say what they are called. Also
-//! the receipt of an older output, where the new one gets none.
+//! another number, the index of a model that is one file now. Writers give patterns of their names.
 
-use crate::context::session::Session;
-use crate::convert::models::Model;
-use crate::publish::commit::disk::{each_name, failed, stat};
-use crate::publish::commit::{Recovered, StagedFile};
-use crate::receipt::Receipt;
+use crate::publish::commit::Recovered;
+use crate::publish::disk::{each_name, failed, stat};
+use crate::publish::stage::StagedFile;
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Context, Error, Layout, Result, Role};
+use tensorferry_sdk::{Context, Error, Result, Role};
 
-/// A search for the stale files in the output's folder, by the layouts' patterns. It takes the names of the
+/// A search for the stale files in the output's folder, by patterns of their names. It takes the names of the
 /// files there from who lists that folder anyway, so that it is listed once.
 pub struct Search<'a> {
     folder: &'a Path,
-    layouts: &'a [&'a Layout],
+    /// What the new output brings itself.
+    outputs: &'a [StagedFile],
     patterns: Vec<Pattern<'a>>,
     /// The folder without links in its path, if names in it have to be seen.
     resolved: Option<PathBuf>,
@@ -41,17 +39,20 @@ struct Pattern<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// For what these layouts make stale.
+    /// Searches `folder` for names that match one of the patterns and are none of the `outputs`.
     ///
     /// # Errors
     /// A plugin error, for a pattern that is none.
-    pub fn new(folder: &'a Path, layouts: &'a [&'a Layout]) -> Result<Self> {
-        let superseded = layouts.iter().flat_map(|layout| layout.superseded());
-        let patterns: Vec<Pattern<'_>> =
-            superseded.map(|(pattern, role)| Pattern::parse(pattern, *role)).collect::<Result<_>>()?;
+    pub fn new(
+        folder: &'a Path,
+        patterns: impl IntoIterator<Item = (&'a str, Role)>,
+        outputs: &'a [StagedFile],
+    ) -> Result<Self> {
+        let patterns = patterns.into_iter().map(|(pattern, role)| Pattern::parse(pattern, role));
+        let patterns: Vec<Pattern<'_>> = patterns.collect::<Result<_>>()?;
         let has_globs = patterns.iter().any(|pattern| pattern.parent.is_empty() && pattern.glob.is_some());
         let resolved = has_globs.then(|| std::fs::canonicalize(folder).ok()).flatten();
-        Ok(Self { folder, layouts, patterns, resolved, has_seen: false })
+        Ok(Self { folder, outputs, patterns, resolved, has_seen: false })
     }
 
     /// Takes in a name in a folder that has no links in its path.
@@ -63,42 +64,38 @@ impl<'a> Search<'a> {
     }
 
     /// The stale files: with `force` those that go. `recovered` is what became of dead runs after the names
-    /// were seen, `receipt` the name that an older receipt would have, to go with them. Without `force`, and
-    /// where they are what the input is read from, they stay, with a note.
+    /// were seen, `more` another stale file that is there. Without `force`, and where `is_input` says that
+    /// they are being read, they stay, with a note.
     ///
     /// # Errors
     /// I/o.
     pub fn find(
         mut self,
         recovered: &Recovered,
-        models: &[Model<'_>],
-        receipt: Option<String>,
+        more: Option<StagedFile>,
         force: bool,
-        session: &Session,
+        is_input: impl Fn(&Path) -> bool,
+        context: &dyn Context,
     ) -> Result<Vec<StagedFile>> {
         if !recovered.finished.is_empty() || !recovered.notes.is_empty() {
             self.has_seen = false;
         }
         let folder = self.folder;
-        // What is no receipt is somebody else's file.
-        let receipt = receipt.filter(|name| Receipt::is_at(&folder.join(name), &session.limits));
-        let receipt = receipt.map(|path| StagedFile { path, index: true });
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
-        for file in self.matching()?.into_iter().chain(receipt) {
-            let is_input = models.iter().any(|model| model.input.source.has_opened(&folder.join(&file.path)));
-            if force && !is_input { gone.push(file) } else { kept.push(file.path) }
+        for file in self.matching()?.into_iter().chain(more) {
+            let may_go = force && !is_input(&folder.join(&file.path));
+            if may_go { gone.push(file) } else { kept.push(file.path) }
         }
         if let Some(first) = kept.first() {
             let more = if kept.len() == 1 { String::new() } else { format!(" and {} more", kept.len() - 1) };
-            session.note(&format!("{first:?}{more} beside the output may be taken for a part of it"));
+            context.note(&format!("{first:?}{more} beside the output may be taken for a part of it"));
         }
         Ok(gone)
     }
 
     fn matching(mut self) -> Result<Vec<StagedFile>> {
         self.list()?;
-        let is_output =
-            |name: &str| self.layouts.iter().any(|layout| layout.files().iter().any(|f| f.path == name));
+        let is_output = |name: &str| self.outputs.iter().any(|file| file.path == name);
         let mut found: Vec<StagedFile> = Vec::new();
         for pattern in &self.patterns {
             for name in &pattern.found {
@@ -180,18 +177,16 @@ mod tests {
 
     /// What is found of the files in `home`, and whether the names that recovery sees were enough.
     fn found(home: &Path) -> (Vec<String>, bool) {
-        let resolved = std::fs::canonicalize(home).ok();
-        let mut search =
-            Search { folder: home, layouts: &[], patterns: patterns(), resolved, has_seen: false };
+        let search =
+            |resolved| Search { folder: home, outputs: &[], patterns: patterns(), resolved, has_seen: false };
+        let mut search_seeing = search(std::fs::canonicalize(home).ok());
         let kind = Kind::Beside { name: "m".to_owned() };
         let destination = Destination { folder: home.to_owned(), kind };
-        recover_seeing(&destination, &mut |folder, name| search.see(folder, name)).unwrap();
-        let has_seen = search.has_seen;
-        let seen: Vec<_> = search.matching().unwrap();
+        recover_seeing(&destination, &mut |folder, name| search_seeing.see(folder, name)).unwrap();
+        let has_seen = search_seeing.has_seen;
+        let seen: Vec<_> = search_seeing.matching().unwrap();
         // The same without having seen anything.
-        let search =
-            Search { folder: home, layouts: &[], patterns: patterns(), resolved: None, has_seen: false };
-        assert_eq!(search.matching().unwrap(), seen);
+        assert_eq!(search(None).matching().unwrap(), seen);
         (seen.into_iter().map(|file| file.path).collect(), has_seen)
     }
 

@@ -1,4 +1,4 @@
-//! An input is a source in the hands of its format's reader, with the catalog that came of it.
+//! An input is a source that was read: its catalog, and what decodes its encoded storages.
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
@@ -6,74 +6,86 @@ use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, Catalog, CatalogBuilder, Context, Error, Format, Options, Result, Side, TensorReader,
+    ByteSink, Catalog, CatalogBuilder, Context, Description, Error, Format, NothingEncoded, Options, Result,
+    Side, TensorDecoder,
 };
 
-/// A source, its reader, and what it holds.
-pub struct Input<'a> {
+/// The format of tensors that no file holds.
+struct InMemory;
+
+impl Format for InMemory {
+    fn describe(&self) -> Description {
+        Description { id: "memory".to_owned(), ..Description::default() }
+    }
+}
+
+/// A source, what it holds, and its decoder.
+pub struct Input {
     /// The files.
     pub source: Arc<FileSource>,
     /// Whose input it is.
-    pub format: &'a RegisteredFormat,
+    pub format: RegisteredFormat,
     /// What it holds.
     pub catalog: Catalog,
     /// `None`: the host made the tensors, of records.
-    reader: Option<Box<dyn TensorReader>>,
+    decoder: Option<Box<dyn TensorDecoder>>,
 }
 
 /// Reads the catalog of a source whose format is known.
 ///
 /// # Errors
 /// Usage, for options that the reader does not have; else whatever is wrong with the input.
-pub fn read<'a>(
+pub fn read(
     source: &FileSource,
-    format: &'a RegisteredFormat,
+    format: &RegisteredFormat,
     given: &[(String, String)],
     context: &ReadContext<'_>,
-) -> Result<Input<'a>> {
+) -> Result<Input> {
     let description = &format.description;
     let options = Options::check(&description.options, Side::Reader, given)?;
     let reader = format.format.reader(&options)?;
     let source = Arc::new(source.afresh());
     let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());
-    reader
+    let decoder = reader
         .read(&*source, &mut builder, context)
         .map_err(|e| e.file(source.entry_path().display().to_string()))?;
     let catalog = builder.finish()?;
-    Ok(Input { source, format, catalog, reader: Some(reader) })
+    Ok(Input { source, format: format.clone(), catalog, decoder: Some(decoder) })
 }
 
-impl<'a> Input<'a> {
+impl Input {
     /// Tensors that were made of the records of a source.
-    pub(crate) fn of_records(
-        source: Arc<FileSource>,
-        format: &'a RegisteredFormat,
-        catalog: Catalog,
-    ) -> Self {
-        Self { source, format, catalog, reader: None }
+    pub(crate) fn of_records(source: Arc<FileSource>, format: &RegisteredFormat, catalog: Catalog) -> Self {
+        Self { source, format: format.clone(), catalog, decoder: None }
     }
 
-    /// Whether they were.
+    /// Tensors whose bytes the catalog holds.
+    pub(crate) fn in_memory(source: FileSource, catalog: Catalog) -> Self {
+        let format = RegisteredFormat::linked(Box::new(InMemory));
+        Self { source: Arc::new(source), format, catalog, decoder: Some(Box::new(NothingEncoded)) }
+    }
+
+    /// Whether they were made of records.
     #[must_use]
     pub fn is_of_records(&self) -> bool {
-        self.reader.is_none()
+        self.decoder.is_none()
     }
 
-    /// Has the reader decode an encoded storage.
+    /// Decodes an encoded storage.
     pub(crate) fn decode(&self, handle: u64, output: &mut dyn ByteSink, session: &Session) -> Result<()> {
-        let reader = self.reader.as_ref().ok_or_else(|| Error::plugin("tensors that nobody encoded"))?;
-        let decoded = reader.decode(&*self.source, handle, output, session);
+        let decoder = self.decoder.as_ref().ok_or_else(|| Error::plugin("tensors that nobody encoded"))?;
+        let decoded = decoder.decode(&*self.source, handle, output, session);
         decoded.map_err(|e| e.file(self.source.entry_path().display().to_string()))
     }
 
-    /// Checks that the source is still what it was, and lets the reader go.
+    /// Checks that the source is still what it was, and lets the decoder go.
     ///
     /// # Errors
-    /// Transient, if a file changed; a plugin error, if the reader's destructor panicked.
+    /// Transient, if a file changed; a plugin error, if the reader's or the decoder's destructor panicked.
     pub fn close(self) -> Result<()> {
         self.source.check_unchanged()?;
-        let Self { format, reader, .. } = self;
-        drop(reader);
-        format.format.faults().check()
+        let Self { format, decoder, .. } = self;
+        drop(decoder);
+        format.check_faults()
     }
 }

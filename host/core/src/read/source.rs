@@ -1,7 +1,7 @@
 //! A source is what the user named, and its neighbours: files opened by relative name, stamped when
 //! they are first opened, and read by position.
 
-use crate::publish::commit::Identity;
+use crate::read::identity::FileIdentity;
 use std::collections::{HashMap, VecDeque};
 use std::fs::{DirEntry, File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -153,8 +153,8 @@ impl FileSource {
     }
 
     /// Every file that has been opened, and what it was then.
-    pub fn stamped(&self) -> impl Iterator<Item = (&Path, Identity)> {
-        let identity = |s: &Stamp| Identity { inode: s.inode, len: s.len, modified: s.modified };
+    pub fn stamped(&self) -> impl Iterator<Item = (&Path, FileIdentity)> {
+        let identity = |s: &Stamp| FileIdentity { inode: s.inode, len: s.len, modified: s.modified };
         self.named().map(move |file| (&*file.path, identity(&file.stamp)))
     }
 

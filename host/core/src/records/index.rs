@@ -3,8 +3,8 @@
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
-use crate::publish::commit::{CommitOptions, StagedFile, check_free};
-use crate::publish::stage::{Destination, Kind, Stage};
+use crate::publish::commit::{CommitOptions, check_free, recover};
+use crate::publish::stage::{Destination, Kind, Stage, StagedFile};
 use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::io::{BufWriter, Write};
@@ -36,6 +36,7 @@ pub fn index(
     let destination = destination(output)?;
     let Kind::Beside { name } = &destination.kind else { return Err(Error::usage("an index is a file")) };
     check_free(&destination, std::iter::once(name.as_str()), options.force)?;
+    recover(&destination)?;
     let stage = Stage::begin(&destination)?;
     let mut file = IndexFile(BufWriter::new(stage.create(name, None)?));
     let indexed = reader

@@ -7,7 +7,7 @@ use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::records::{RecordReader, RecordSet, Skipped};
 use tensorferry_sdk::{
-    Capabilities, Description, Error, ErrorKind, Format, Loss, LossKind, Options, Purpose, Result, Side,
+    Capabilities, Description, Error, ErrorKind, Loss, LossKind, Options, Purpose, Result, Side,
 };
 
 /// An opened input of records.
@@ -18,6 +18,8 @@ pub struct Rows<'a> {
     pub format: &'a RegisteredFormat,
     /// Its schema and splits.
     pub set: Box<dyn RecordSet>,
+    /// What was lost as it was opened.
+    opened: Vec<Loss>,
     reader: Box<dyn RecordReader>,
 }
 
@@ -51,8 +53,9 @@ pub fn open<'a>(
 ) -> Result<Rows<'a>> {
     let reader = reader(format, given)?;
     let source = Arc::new(source.afresh());
-    let set = reader.open(source.clone(), context).map_err(|e| place(e, &source))?;
-    Ok(Rows { source, format, set, reader })
+    let mut opened = Vec::new();
+    let set = reader.open(source.clone(), &mut opened, context).map_err(|e| place(e, &source))?;
+    Ok(Rows { source, format, set, opened, reader })
 }
 
 /// Has `read` go over an input once, on a guess if its reader takes one. Where that fails it reads again for
@@ -92,10 +95,14 @@ impl Rows<'_> {
     }
 
     /// What the rows cannot say of the input, and the records that streams left out so far.
-    #[must_use]
-    pub fn losses(&self) -> Vec<Loss> {
-        let skipped = self.set.skipped().into_iter().map(|skipped| left_out(&skipped));
-        self.set.losses().into_iter().chain(skipped).collect()
+    ///
+    /// # Errors
+    /// A plugin error, if the reader cannot tell.
+    pub fn losses(&self) -> Result<Vec<Loss>> {
+        let mut losses = self.opened.clone();
+        self.set.losses(&mut losses)?;
+        losses.extend(self.set.skipped().iter().map(left_out));
+        Ok(losses)
     }
 
     /// Checks that the source is still what it was, and lets the reader go.
@@ -107,7 +114,7 @@ impl Rows<'_> {
         let Self { format, set, reader, .. } = self;
         drop(set);
         drop(reader);
-        format.format.faults().check()
+        format.check_faults()
     }
 }
 

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use tensorferry_sdk::records::{Encoded, Group, PlacedPiece, RecordPlan};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan};
 use tensorferry_sdk::{Context, Error, Loss, LossKind, Result, arrow_array};
 
 /// What was written.
@@ -277,8 +277,10 @@ impl PieceWriter<'_> {
         buffer.clear();
         let Piece { place, file, batches } = piece;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let encoded = self.plan.encode(file, &batches, buffer);
+        let mut losses = Vec::new();
+        let note = self.plan.encode(file, &batches, buffer, &mut losses);
         drop(batches);
+        let encoded = note.map(|note| (note, losses));
         let Some(at) = self.placed(place, file, rows, buffer.len() as u64, encoded)? else { return Ok(()) };
         self.put(file, at, buffer)?;
         self.session.count(buffer.len() as u64);
@@ -292,7 +294,7 @@ impl PieceWriter<'_> {
         file: usize,
         rows: u64,
         len: u64,
-        encoded: Result<Encoded>,
+        encoded: Result<(Vec<u8>, Vec<Loss>)>,
     ) -> Result<Option<u64>> {
         let mut state = self.state();
         while state.next != place && !state.is_stopped {
@@ -301,11 +303,11 @@ impl PieceWriter<'_> {
         if state.is_stopped {
             return Ok(None);
         }
-        let encoded = encoded?;
+        let (note, losses) = encoded?;
         let offset = state.ends[file];
         state.ends[file] += len;
-        state.pieces[file].push(PlacedPiece { offset, len, rows, note: encoded.note });
-        for loss in encoded.losses {
+        state.pieces[file].push(PlacedPiece { offset, len, rows, note });
+        for loss in losses {
             state.losses.entry((loss.kind, loss.what)).or_insert((0, loss.why)).0 += 1;
         }
         state.next += 1;

@@ -15,7 +15,7 @@
 //! and it rounds up to E8M0 most of what lies just above 2^-127.
 //!
 //! Values that are not what they were are counted ([`Lost`]): each element of the output once, in the
-//! copy ([`tally`]); a cast that can lose none does not count.
+//! copy ([`tally`](super::tally)); a cast that can lose none does not count.
 
 mod double;
 mod float;
@@ -26,7 +26,6 @@ mod number;
 mod read;
 mod single;
 mod table;
-pub mod tally;
 
 pub use lost::Lost;
 pub use read::{Chain, Seen};

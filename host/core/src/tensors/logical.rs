@@ -7,7 +7,7 @@ use crate::tensors::stored::{Stored, lying};
 use rayon::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tensorferry_sdk::{
     Block, ByteOrder, Catalog, CatalogView, Context, Data, Dtype, DtypeInfo, Error, Node, NodeId, Result,
     StorageId, StorageView, TensorId, TensorPart, TensorView, check_range,
@@ -15,9 +15,8 @@ use tensorferry_sdk::{
 
 /// A catalog and the bytes behind it: what writers, digests and comparisons read.
 pub struct Logical<'a> {
-    catalog: &'a Catalog,
-    stored: &'a Stored<'a>,
-    ties: Vec<TensorId>,
+    stored: Stored<'a>,
+    ties: OnceLock<Vec<TensorId>>,
     /// Tensors that had to be gathered and are being read now, the latest last.
     gathered: Mutex<Vec<(TensorId, Arc<Gathered>)>>,
 }
@@ -28,22 +27,22 @@ enum Gathered {
 }
 
 impl<'a> Logical<'a> {
-    /// The bytes of `catalog`, through `stored`.
+    /// The bytes of the tensors that lie in these storages.
     #[must_use]
-    pub fn new(catalog: &'a Catalog, stored: &'a Stored<'a>) -> Self {
-        Self { catalog, stored, ties: catalog.ties(), gathered: Mutex::default() }
+    pub fn new(stored: Stored<'a>) -> Self {
+        Self { stored, ties: OnceLock::new(), gathered: Mutex::default() }
     }
 
     /// The catalog.
     #[must_use]
     pub fn catalog(&self) -> &'a Catalog {
-        self.catalog
+        self.stored.catalog()
     }
 
     /// The storages behind it.
     #[must_use]
-    pub fn stored(&self) -> &'a Stored<'a> {
-        self.stored
+    pub fn stored(&self) -> &Stored<'a> {
+        &self.stored
     }
 
     /// Gives all of a tensor's bytes to `each`, in order, in windows of [`WINDOW_BYTES`].
@@ -51,7 +50,7 @@ impl<'a> Logical<'a> {
     /// # Errors
     /// Whatever reading or `each` gives.
     pub fn each_window(&self, id: TensorId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let tensor = tensor_of(self.catalog, id)?;
+        let tensor = tensor_of(self.catalog(), id)?;
         let len = usize::try_from(tensor.bytes).unwrap_or(usize::MAX).min(WINDOW_BYTES);
         let mut buffer = vec![0; len];
         let mut offset = 0;
@@ -67,8 +66,8 @@ impl<'a> Logical<'a> {
 
     /// The storages where a tensor's bytes lie, whatever they are cast to.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
-        let tensor = tensor_of(self.catalog, id)?;
-        Ok(tensor.storages().map(|storage| lying(self.catalog, storage)).collect())
+        let tensor = tensor_of(self.catalog(), id)?;
+        Ok(tensor.storages().map(|storage| lying(self.catalog(), storage)).collect())
     }
 
     fn gathered(&self, id: TensorId) -> Result<Arc<Gathered>> {
@@ -88,19 +87,12 @@ impl<'a> Logical<'a> {
 
     /// Brings a tensor in order: in memory if it is small, else in a temporary file.
     fn gather(&self, id: TensorId) -> Result<Gathered> {
-        let tensor = tensor_of(self.catalog, id)?;
-        let pieces = pieces(self.catalog, &TensorPart::whole(id))?;
+        let tensor = tensor_of(self.catalog(), id)?;
+        let pieces = pieces(self.catalog(), &TensorPart::whole(id))?;
         let session = self.stored.session();
         if tensor.bytes <= session.held_bytes() / (session.threads as u64 + 1) {
             let mut bytes = vec![0; usize::try_from(tensor.bytes).unwrap_or(usize::MAX)];
-            let mut scratch = Scratch::default();
-            for piece in &pieces {
-                self.place(piece, &mut scratch, &mut |to, part| {
-                    let to = usize::try_from(to).unwrap_or(usize::MAX);
-                    bytes[to..to + part.len()].copy_from_slice(part);
-                    Ok(())
-                })?;
-            }
+            self.place_all(&pieces, &mut bytes)?;
             return Ok(Gathered::Memory(bytes));
         }
         let file = self.stored.spill()?;
@@ -109,6 +101,30 @@ impl<'a> Logical<'a> {
             self.place(piece, scratch, &mut |to, part| file.write_all_at(part, to).map_err(Error::from))
         })?;
         Ok(Gathered::Spilled(file))
+    }
+
+    /// Fills `buffer` with a part of a tensor.
+    ///
+    /// # Errors
+    /// A plugin error, if the part is not there or of another length; whatever reading gives.
+    pub fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        let pieces = pieces(self.catalog(), part)?;
+        self.place_all(&pieces, buffer).map_err(|e| match self.catalog().tensor(part.tensor) {
+            Some(tensor) => e.tensor(&tensor.name),
+            None => e,
+        })
+    }
+
+    fn place_all(&self, pieces: &[Piece], buffer: &mut [u8]) -> Result<()> {
+        let mut scratch = Scratch::default();
+        for piece in pieces {
+            self.place(piece, &mut scratch, &mut |to, part| {
+                let to = usize::try_from(to).unwrap_or(usize::MAX);
+                buffer[to..to + part.len()].copy_from_slice(part);
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     fn place(
@@ -175,29 +191,29 @@ impl<'a> Logical<'a> {
 
 impl CatalogView for Logical<'_> {
     fn tensor_count(&self) -> u32 {
-        u32::try_from(self.catalog.tensors().len()).unwrap_or(u32::MAX)
+        u32::try_from(self.catalog().tensors().len()).unwrap_or(u32::MAX)
     }
 
     fn tensor(&self, id: TensorId) -> TensorView<'_> {
-        let tensor = &self.catalog.tensors()[id.0 as usize];
+        let tensor = &self.catalog().tensors()[id.0 as usize];
         TensorView { name: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape, bytes: tensor.bytes }
     }
 
     fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo> {
-        let info = self.catalog.dtype_info(dtype).cloned();
+        let info = self.catalog().dtype_info(dtype).cloned();
         info.ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())))
     }
 
     fn tied_to(&self, id: TensorId) -> TensorId {
-        self.ties.get(id.0 as usize).copied().unwrap_or(id)
+        self.ties.get_or_init(|| self.catalog().ties()).get(id.0 as usize).copied().unwrap_or(id)
     }
 
     fn blocks(&self, id: TensorId) -> Vec<Block> {
-        self.catalog.tensor(id).map(|tensor| self.catalog.blocks(tensor)).unwrap_or_default()
+        self.catalog().tensor(id).map(|tensor| self.catalog().blocks(tensor)).unwrap_or_default()
     }
 
     fn storage_count(&self) -> u32 {
-        u32::try_from(self.catalog.storages().len()).unwrap_or(u32::MAX)
+        u32::try_from(self.catalog().storages().len()).unwrap_or(u32::MAX)
     }
 
     fn storage(&self, id: StorageId) -> Result<StorageView> {
@@ -207,23 +223,23 @@ impl CatalogView for Logical<'_> {
     }
 
     fn metadata(&self) -> Vec<(String, String)> {
-        self.catalog.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+        self.catalog().metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     fn root(&self) -> Option<NodeId> {
-        self.catalog.tree().root()
+        self.catalog().tree().root()
     }
 
     fn node(&self, id: NodeId) -> Result<Node> {
-        self.catalog.tree().get(id).cloned().ok_or_else(|| Error::plugin(format!("no node {}", id.0)))
+        self.catalog().tree().get(id).cloned().ok_or_else(|| Error::plugin(format!("no node {}", id.0)))
     }
 
     fn origin(&self) -> String {
-        self.catalog.origin().to_owned()
+        self.catalog().origin().to_owned()
     }
 
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let tensor = tensor_of(self.catalog, id)?;
+        let tensor = tensor_of(self.catalog(), id)?;
         check_range("", tensor.bytes, offset, buffer.len() as u64)
             .map_err(|e| Error::plugin(e.message()).tensor(&tensor.name).offset(offset))?;
         let read = match &tensor.data {

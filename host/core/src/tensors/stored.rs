@@ -8,8 +8,8 @@ use rayon::prelude::*;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tensorferry_sdk::{
     ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, Place, Result, Source, Storage,
     StorageId, Tensor, check_range,
@@ -20,12 +20,28 @@ pub type Spill = Box<dyn Fn() -> Result<File> + Send + Sync>;
 
 /// The storages of an input's catalog, or of a part of it.
 pub struct Stored<'a> {
-    input: &'a Input<'a>,
+    input: &'a Input,
     session: &'a Session,
     catalog: &'a Catalog,
-    decoded: Vec<OnceLock<Result<Decoded>>>,
-    held: AtomicU64,
+    decoded: Arc<DecodedStorages>,
     spill: Spill,
+}
+
+/// What the encoded storages of one catalog have been decoded to so far. It may outlive the [`Stored`] that
+/// filled it, so that a model that stays open decodes each of them once.
+pub struct DecodedStorages {
+    by_storage: Vec<OnceLock<Result<Decoded>>>,
+    /// Bytes of them that are in memory.
+    held: AtomicU64,
+}
+
+impl DecodedStorages {
+    /// Nothing is decoded yet.
+    #[must_use]
+    pub fn new(catalog: &Catalog) -> Self {
+        let by_storage = catalog.storages().iter().map(|_| OnceLock::new()).collect();
+        Self { by_storage, held: AtomicU64::new(0) }
+    }
 }
 
 enum Decoded {
@@ -36,9 +52,20 @@ enum Decoded {
 impl<'a> Stored<'a> {
     /// The storages of `catalog`, which is the input's or a part of it.
     #[must_use]
-    pub fn new(input: &'a Input<'a>, catalog: &'a Catalog, session: &'a Session, spill: Spill) -> Self {
-        let decoded = catalog.storages().iter().map(|_| OnceLock::new()).collect();
-        Self { input, session, catalog, decoded, held: AtomicU64::new(0), spill }
+    pub fn new(input: &'a Input, catalog: &'a Catalog, session: &'a Session, spill: Spill) -> Self {
+        Self { input, session, catalog, decoded: Arc::new(DecodedStorages::new(catalog)), spill }
+    }
+
+    /// The same storages, of which some were decoded before.
+    #[must_use]
+    pub fn with_decoded(self, decoded: Arc<DecodedStorages>) -> Self {
+        Self { decoded, ..self }
+    }
+
+    /// The catalog that they are of.
+    #[must_use]
+    pub fn catalog(&self) -> &'a Catalog {
+        self.catalog
     }
 
     /// The run that this belongs to.
@@ -103,7 +130,7 @@ impl<'a> Stored<'a> {
     ) -> Result<Lost> {
         if let Some(chain) = self.chain(id)? {
             check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
-            return chain.read(self, offset, buffer, seen);
+            return chain.read(|from, lying| self.read(chain.of, from, lying), offset, buffer, seen);
         }
         self.read(id, offset, buffer)?;
         let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
@@ -185,7 +212,7 @@ impl<'a> Stored<'a> {
     }
 
     fn decoded(&self, id: StorageId, handle: u64, storage: &Storage) -> Result<&Decoded> {
-        let slot = self.decoded[id.0 as usize].get_or_init(|| {
+        let slot = self.decoded.by_storage[id.0 as usize].get_or_init(|| {
             let decoded = self.decode(handle, storage)?;
             if let Some(expected) = &storage.digest {
                 let found = checksum_of(&decoded, storage.len, expected.algorithm)?.digest();
@@ -199,16 +226,16 @@ impl<'a> Stored<'a> {
     }
 
     fn decode(&self, handle: u64, storage: &Storage) -> Result<Decoded> {
-        let before = self.held.fetch_add(storage.len, Ordering::Relaxed);
+        let before = self.decoded.held.fetch_add(storage.len, Ordering::Relaxed);
         let mut sink = DecodeSink { expected: storage.len, taken: 0, memory: Vec::new(), file: None };
         if before.saturating_add(storage.len) > self.session.held_bytes() {
-            self.held.fetch_sub(storage.len, Ordering::Relaxed);
+            self.decoded.held.fetch_sub(storage.len, Ordering::Relaxed);
             sink.file = Some(self.spill()?);
         }
         self.input.decode(handle, &mut sink, self.session)?;
         if sink.taken != storage.len {
-            let blame = self.input.format.format.faults();
-            return Err(blame
+            let format = &self.input.format;
+            return Err(format
                 .blame(sink.wrong_length())
                 .file(self.input.source.entry_path().display().to_string()));
         }

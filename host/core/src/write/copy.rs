@@ -10,12 +10,12 @@ mod ranges;
 mod writeback;
 
 use crate::context::session::{Session, WINDOW_BYTES};
-use crate::tensors::cast::tally::Tally;
 use crate::tensors::cast::{Chain, Seen};
 use crate::tensors::copy_plan::{Piece, pieces};
 use crate::tensors::gather::{Scratch, Strided, swap};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
+use crate::tensors::tally::Tally;
 use ranges::{RangeSums, covered};
 use rayon::prelude::*;
 use std::fs::File;
@@ -362,7 +362,13 @@ impl TileTask<'_> {
         };
         let Buffers { window, scratch } = buffers;
         if let Some(cast) = &self.gather.cast {
-            let lost = cast.copy_tile(stored, &self.tile, *swap_unit, (scratch, window), write)?;
+            let lost = cast.copy_tile(
+                &self.tile,
+                *swap_unit,
+                (scratch, window),
+                |from, lying: &mut [u8]| stored.read(cast.of, from, lying),
+                write,
+            )?;
             tally.add(*tensor, lost);
             return Ok(());
         }

@@ -1,11 +1,11 @@
 //! Planning has the target's writer lay a catalog out.
 
-use crate::convert::models::Model;
 use crate::read::losses;
+use crate::read::model::InputModel;
 use crate::tensors::logical::Logical;
 use crate::write::naming;
-use crate::write::target::Resolved;
-use tensorferry_sdk::{Format, Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
+use crate::write::target::OutputTarget;
+use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
 
 /// What a writer promised, and what it still has to say.
 pub struct Planned {
@@ -22,9 +22,9 @@ pub struct Planned {
 /// # Errors
 /// Usage, for options that the writer does not have; whatever the writer or the layout's checks say.
 pub fn plan(
-    target: &Resolved<'_>,
+    target: &OutputTarget<'_>,
     given: &[(String, String)],
-    model: &Model<'_>,
+    model: &InputModel<'_>,
     logical: &Logical<'_>,
 ) -> Result<Planned> {
     let description = &target.format.description;
@@ -32,7 +32,7 @@ pub fn plan(
     let writer = target.format.format.writer(&options)?;
     let mut builder = LayoutBuilder::new(logical);
     let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
-    let layout = builder.finish().map_err(|e| target.format.format.faults().blame(e))?;
+    let layout = builder.finish().map_err(|e| target.format.blame(e))?;
     let mut losses = layout.losses().to_vec();
     losses.extend(losses::of_ties(logical, &layout, description.capabilities));
     let layout = if model.folder.is_empty() { layout } else { layout.below(&model.folder) };

@@ -1,19 +1,15 @@
-//! Reading makes the types of a manifest out of its text, and goes on after a mistake, to find them all.
+//! Reads the text of a manifest into its types, and goes on after a mistake, to find them all.
 
 use super::mistakes::{Mistakes, suggest};
-use super::types::{
-    DatasetEntry, DatasetOwn, JobEntry, JobOwn, Manifest, RuleEntry, RuleOwn, RunTable, Settings, ZooEntry,
-    ZooOwn,
-};
+use super::types::{Entry, Manifest, Settings, ZooKeys};
 use super::variables::Variables;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// What could be read of it.
+/// The manifest, as far as it could be read.
 pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -> Manifest {
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors {
@@ -25,36 +21,25 @@ pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -
     }
     let mut table = document.into_inner();
     let mut manifest = Manifest::default();
-    if let Some(vars) = take(&mut table, "vars") {
-        manifest.vars = value::<BTreeMap<String, String>>(vars, mistakes).unwrap_or_default();
+    if let Some(vars) = table.remove("vars") {
+        manifest.vars = value(vars, mistakes).unwrap_or_default();
     }
     variables.with_own(manifest.vars.clone()).expand_table(&mut table, mistakes);
-    if let Some(run) = tables(take(&mut table, "run"), mistakes).pop() {
-        manifest.run = one::<RunTable>(run, mistakes).unwrap_or_default();
+    if let Some(run) = tables(&mut table, "run", mistakes).last() {
+        manifest.run = one(run, mistakes).unwrap_or_default();
     }
-    if let Some(defaults) = tables(take(&mut table, "defaults"), mistakes).pop() {
-        manifest.defaults = one::<Settings>(defaults, mistakes).unwrap_or_default();
+    if let Some(defaults) = tables(&mut table, "defaults", mistakes).last() {
+        manifest.defaults = one(defaults, mistakes).unwrap_or_default();
     }
-    for entry in tables(take(&mut table, "job"), mistakes) {
-        if let Some((own, settings)) = split::<JobOwn>(entry, mistakes) {
-            manifest.job.push(JobEntry { own, settings });
-        }
+    manifest.job = entries(&mut table, "job", mistakes);
+    for mut table in tables(&mut table, "zoo", mistakes) {
+        let rule = entries(table.get_mut(), "rule", mistakes);
+        manifest.zoo.extend(entry(table, mistakes).map(|mut zoo: Entry<ZooKeys>| {
+            zoo.own.rule = rule;
+            zoo
+        }));
     }
-    for mut entry in tables(take(&mut table, "zoo"), mistakes) {
-        let rules = tables(take(entry.get_mut(), "rule"), mistakes).into_iter();
-        let rule: Vec<RuleEntry> = rules
-            .filter_map(|rule| split::<RuleOwn>(rule, mistakes))
-            .map(|(own, settings)| RuleEntry { own, settings })
-            .collect();
-        if let Some((own, settings)) = split::<ZooOwn>(entry, mistakes) {
-            manifest.zoo.push(ZooEntry { own, settings, rule });
-        }
-    }
-    for entry in tables(take(&mut table, "dataset"), mistakes) {
-        if let Some((own, settings)) = split::<DatasetOwn>(entry, mistakes) {
-            manifest.dataset.push(DatasetEntry { own, settings });
-        }
-    }
+    manifest.dataset = entries(&mut table, "dataset", mistakes);
     refuse_rest(&table, &keys_of::<Manifest>(), mistakes);
     let is_empty = manifest.job.is_empty() && manifest.zoo.is_empty() && manifest.dataset.is_empty();
     if is_empty && mistakes.is_empty() {
@@ -63,17 +48,20 @@ pub(super) fn read(text: &str, variables: &Variables, mistakes: &mut Mistakes) -
     manifest
 }
 
-fn take<'t>(table: &mut DeTable<'t>, key: &str) -> Option<Spanned<DeValue<'t>>> {
-    table.remove(key)
+/// Takes the tables of `[[key]]`, or that of `[key]`.
+fn tables<'t>(
+    table: &mut DeTable<'t>,
+    key: &str,
+    mistakes: &mut Mistakes,
+) -> impl Iterator<Item = Spanned<DeTable<'t>>> + use<'t> {
+    table.remove(key).map(|value| tables_in(value, mistakes)).unwrap_or_default().into_iter()
 }
 
-/// The tables of `[[key]]`, or that of `[key]`.
-fn tables<'t>(value: Option<Spanned<DeValue<'t>>>, mistakes: &mut Mistakes) -> Vec<Spanned<DeTable<'t>>> {
-    let Some(value) = value else { return Vec::new() };
+fn tables_in<'t>(value: Spanned<DeValue<'t>>, mistakes: &mut Mistakes) -> Vec<Spanned<DeTable<'t>>> {
     let span = value.span();
     match value.into_inner() {
         DeValue::Table(table) => vec![Spanned::new(span, table)],
-        DeValue::Array(items) => items.into_iter().flat_map(|item| tables(Some(item), mistakes)).collect(),
+        DeValue::Array(items) => items.into_iter().flat_map(|item| tables_in(item, mistakes)).collect(),
         other => {
             mistakes.add(&span, format!("expected a table, found {}", other.type_str()), None);
             Vec::new()
@@ -99,20 +87,30 @@ fn one<T: DeserializeOwned + JsonSchema>(table: Spanned<DeTable<'_>>, mistakes: 
     read_all(own, mistakes)
 }
 
-/// A table with the keys of two types.
-fn split<T: DeserializeOwned + JsonSchema>(
+/// The tables of one kind of entry.
+fn entries<T: DeserializeOwned + JsonSchema>(
+    table: &mut DeTable<'_>,
+    key: &str,
+    mistakes: &mut Mistakes,
+) -> Vec<Entry<T>> {
+    tables(table, key, mistakes).filter_map(|table| entry(table, mistakes)).collect()
+}
+
+/// A table with the keys of its own, and those of settings.
+fn entry<T: DeserializeOwned + JsonSchema>(
     table: Spanned<DeTable<'_>>,
     mistakes: &mut Mistakes,
-) -> Option<(T, Settings)> {
+) -> Option<Entry<T>> {
     let (of_own, of_settings) = (keys_of::<T>(), keys_of::<Settings>());
     let known: Vec<String> = of_own.iter().chain(&of_settings).cloned().collect();
     refuse_rest(table.get_ref(), &known, mistakes);
     let (own, rest) = parted(table, &of_own);
     let (settings, _) = parted(rest, &of_settings);
     let settings = read_all::<Settings>(settings, mistakes);
-    Some((read_all(own, mistakes)?, settings.unwrap_or_default()))
+    Some(Entry { own: read_all(own, mistakes)?, settings: settings.unwrap_or_default() })
 }
 
+/// The entries of a table whose keys are listed, and the others.
 fn parted<'t>(table: Spanned<DeTable<'t>>, keys: &[String]) -> (Spanned<DeTable<'t>>, Spanned<DeTable<'t>>) {
     let span = table.span();
     let (mut own, mut rest) = (DeTable::new(), DeTable::new());
@@ -123,7 +121,7 @@ fn parted<'t>(table: Spanned<DeTable<'t>>, keys: &[String]) -> (Spanned<DeTable<
     (Spanned::new(span.clone(), own), Spanned::new(span, rest))
 }
 
-/// Reads a table; what is wrong in the value of a key is noted, and the key left out.
+/// Reads a table; a key whose value is wrong is noted, and left out.
 fn read_all<T: DeserializeOwned>(table: Spanned<DeTable<'_>>, mistakes: &mut Mistakes) -> Option<T> {
     let span = table.span();
     let mut table = table.into_inner();

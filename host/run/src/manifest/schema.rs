@@ -1,10 +1,10 @@
-//! The schema of a manifest, made from its types, for editors and for programs that write manifests.
+//! The JSON Schema of a manifest, made from its types, for editors and for programs that write manifests.
 
 use super::types::Manifest;
 
-/// The JSON Schema, as it is published in `host/docs/manifest.schema.json`.
+/// The JSON Schema of a manifest, as it is published in `docs/manifest.schema.json`.
 #[must_use]
-pub fn text() -> String {
+pub fn schema() -> String {
     let schema = schemars::schema_for!(Manifest);
     // It is made of texts and lists alone.
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
@@ -17,9 +17,9 @@ mod tests {
     fn the_published_schema_is_fresh() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/manifest.schema.json");
         if std::env::var_os("FERRY_UPDATE_SCHEMA").is_some() {
-            std::fs::write(path, super::text()).expect("the sources can be written");
+            std::fs::write(path, super::schema()).expect("the sources can be written");
         }
         let published = std::fs::read_to_string(path).expect("the schema is published");
-        assert_eq!(published, super::text(), "run this test once with FERRY_UPDATE_SCHEMA=1");
+        assert_eq!(published, super::schema(), "run this test once with FERRY_UPDATE_SCHEMA=1");
     }
 }

@@ -1,28 +1,26 @@
-//! A template is a zoo's or a data set's output: a path in which `{path}`, `{parent}`, `{stem}`, `{name}` and
-//! others stand for what each model or unit has.
+//! A template is the output of a zoo or a data set: a path with fields such as `{path}` and `{stem}` in it.
 
-use super::datasets::UnitFiles;
-use super::models::Found;
+use super::dataset_files::GroupFiles;
+use super::input_path::InputPath;
 
-/// The fields of a template, and what they are of one model or unit.
+/// The fields of a template, and their values for one model or file group.
 pub(super) type Fields = Vec<(&'static str, String)>;
 
-/// What a model has.
-pub(super) fn of_model(model: &Found, zoo: &str) -> Fields {
+pub(super) fn of_model(model: &InputPath, zoo: &str) -> Fields {
     let mut fields = of_file(model);
     fields.push(("zoo", zoo.to_owned()));
     fields
 }
 
-/// What a unit has: its first file's, and the group's number.
-pub(super) fn of_unit(unit: &UnitFiles, dataset: &str) -> Fields {
-    let mut fields = of_file(&unit.files[0]);
-    fields.extend([("group", format!("{:05}", unit.number)), ("dataset", dataset.to_owned())]);
+/// The fields of a group: its first file's, and the group's number.
+pub(super) fn of_group(group: &GroupFiles, dataset: &str) -> Fields {
+    let mut fields = of_file(&group.files[0]);
+    fields.extend([("group", format!("{:05}", group.number)), ("dataset", dataset.to_owned())]);
     fields
 }
 
-fn of_file(file: &Found) -> Fields {
-    [("path", file.bare()), ("parent", file.parent()), ("stem", file.stem()), ("name", file.name())]
+fn of_file(file: &InputPath) -> Fields {
+    [("path", file.bare.as_str()), ("parent", file.parent()), ("stem", file.stem()), ("name", file.name())]
         .map(|(field, text)| (field, text.to_owned()))
         .into()
 }
@@ -30,7 +28,7 @@ fn of_file(file: &Found) -> Fields {
 /// Fills a template in. `{{` and `}}` are braces.
 ///
 /// # Errors
-/// The name in the braces that nothing has, or nothing where a brace is not closed.
+/// The unknown name in the braces, or an empty text where a brace is not closed.
 pub(super) fn fill(template: &str, fields: &Fields) -> Result<String, String> {
     let mut filled = String::new();
     let mut rest = template;
@@ -57,9 +55,13 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
+    fn file(path: &str, suffix: &str) -> InputPath {
+        InputPath::file(path.to_owned(), path.strip_suffix(suffix).unwrap().to_owned())
+    }
+
     #[test]
     fn fields_are_the_model_s() {
-        let model = Found::file("org/bert/model.v1.safetensors", "org/bert/model.v1");
+        let model = file("org/bert/model.v1.safetensors", ".safetensors");
         let fill = |template| fill(template, &of_model(&model, "hub"));
         assert_eq!(fill("out/{path}.pt").unwrap(), "out/org/bert/model.v1.pt");
         assert_eq!(fill("{zoo}/{parent}/{{{stem}}}").unwrap(), "hub/org/bert/{model.v1}");
@@ -70,10 +72,10 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_the_first_file_s_of_a_unit() {
-        let file = |path: &str| Found::file(path, path.strip_suffix(".rec").unwrap());
-        let unit = UnitFiles { files: vec![file("train/a.rec"), file("train/b.rec")], number: 7 };
-        let fill = |template| fill(template, &of_unit(&unit, "coco"));
+    fn fields_are_the_first_file_s_of_a_group() {
+        let files = vec![file("train/a.rec", ".rec"), file("train/b.rec", ".rec")];
+        let group = GroupFiles { files, number: 7 };
+        let fill = |template| fill(template, &of_group(&group, "coco"));
         assert_eq!(fill("{dataset}/{parent}/part-{group}.x").unwrap(), "coco/train/part-00007.x");
         assert_eq!(fill("{path}").unwrap(), "train/a");
         assert_eq!(fill("{zoo}").unwrap_err(), "zoo");

@@ -1,4 +1,4 @@
-//! What can be written in a manifest. The published schema is made from these types, doc comments included.
+//! What can be written in a manifest. The published JSON Schema is made from these types and their docs.
 
 use crate::job::Force;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -7,31 +7,32 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 use toml::Spanned;
 
 /// Conversions to run. Relative paths are relative to the manifest's folder. `${NAME}` in a text is the
 /// variable NAME.
 #[derive(Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields, title = "A manifest of ferry run")]
-pub struct Manifest {
+pub(super) struct Manifest {
     /// Values for variables that neither the command line (`--var NAME=VALUE`) nor the environment has.
     #[schemars(default)]
-    pub vars: BTreeMap<String, String>,
+    pub(super) vars: BTreeMap<String, String>,
     /// What all jobs share. The command line's flags come before it.
     #[schemars(default)]
-    pub run: RunTable,
+    pub(super) run: RunTable,
     /// What holds for every job that does not say otherwise.
     #[schemars(default)]
-    pub defaults: Settings,
+    pub(super) defaults: Settings,
     /// Conversions, one by one.
     #[schemars(default)]
-    pub job: Vec<JobEntry>,
+    pub(super) job: Vec<Entry<JobKeys>>,
     /// Folders of models: one job for each model in them.
     #[schemars(default)]
-    pub zoo: Vec<ZooEntry>,
+    pub(super) zoo: Vec<Entry<ZooKeys>>,
     /// Folders of files of records: one job for each file, or for each group of them.
     #[schemars(default)]
-    pub dataset: Vec<DatasetEntry>,
+    pub(super) dataset: Vec<Entry<DatasetKeys>>,
 }
 
 /// What all jobs share.
@@ -43,11 +44,9 @@ pub struct RunTable {
     /// Threads that copy and hash, all jobs together.
     pub threads: Option<u32>,
     /// Memory for buffers, all jobs together: `512MiB`.
-    #[schemars(with = "Option<String>")]
-    pub memory: Option<Size>,
+    pub memory: Option<ByteSize>,
     /// Bytes a second that are copied, all jobs together: `200MB`.
-    #[schemars(with = "Option<String>")]
-    pub rate: Option<Size>,
+    pub rate: Option<ByteSize>,
     /// Whether the first job that fails for good ends the run.
     pub fail_fast: Option<bool>,
     /// The journal's path; else it is beside the manifest.
@@ -59,120 +58,95 @@ pub struct RunTable {
 /// What is said of a conversion.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub(super) struct Settings {
     /// The input's format; else it is told by its content.
-    #[schemars(with = "Option<String>")]
-    pub from: Option<Spanned<String>>,
+    pub(super) from: Option<Placed<String>>,
     /// The output's format; else it is told by its ending.
-    #[schemars(with = "Option<String>")]
-    pub to: Option<Spanned<String>>,
+    pub(super) to: Option<Placed<String>>,
     /// Options of the reader, as after `-i`.
     #[serde(rename = "in")]
-    #[schemars(with = "Option<BTreeMap<String, OptionText>>")]
-    pub reader: Option<BTreeMap<Spanned<String>, OptionText>>,
+    pub(super) reader: Option<OptionTexts>,
     /// Options of the writer, as after `-o`.
     #[serde(rename = "out")]
-    #[schemars(with = "Option<BTreeMap<String, OptionText>>")]
-    pub writer: Option<BTreeMap<Spanned<String>, OptionText>>,
+    pub(super) writer: Option<OptionTexts>,
     /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path.
-    pub part: Option<String>,
+    pub(super) part: Option<String>,
     /// Steps, in order: as after `--step`, or a table `{ step = "rename", arg = "^a", to = "b" }`.
-    #[schemars(with = "Option<Vec<Step>>")]
-    pub steps: Option<Vec<Spanned<Step>>>,
+    pub(super) steps: Option<Vec<Placed<StepText>>>,
     /// Read the output back, and compare every tensor, before it becomes visible.
-    pub verify: Option<bool>,
+    pub(super) verify: Option<bool>,
     /// Write a receipt with the output, for `ferry verify`; unless this is false.
-    pub receipt: Option<bool>,
+    pub(super) receipt: Option<bool>,
     /// Fail if anything cannot be carried.
-    pub strict: Option<bool>,
+    pub(super) strict: Option<bool>,
     /// Kinds of losses that pass `strict`.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub allow_loss: Option<Vec<Spanned<String>>>,
+    pub(super) allow_loss: Option<Vec<Placed<String>>>,
     /// What an output may replace.
-    pub force: Option<Force>,
+    pub(super) force: Option<Force>,
     /// How often a passing fault is tried again; 3 if not said.
-    pub retries: Option<u32>,
+    pub(super) retries: Option<u32>,
     /// The wait before the first retry, each further one four times as long; `1s` if not said.
-    #[schemars(with = "Option<String>")]
-    pub retry_wait: Option<Span>,
+    pub(super) retry_wait: Option<Timespan>,
     /// Memory that the job's process may allocate: `4GiB`. Without it: its share of what the machine has.
-    #[schemars(with = "Option<String>")]
-    pub memory_limit: Option<Size>,
+    pub(super) memory_limit: Option<ByteSize>,
     /// How long a job may take: `90s`, `10m`, `2h`, `none`. Without it: ten minutes, and one more for each GiB.
-    #[schemars(with = "Option<String>")]
-    pub timeout: Option<Span>,
+    pub(super) timeout: Option<Timespan>,
+}
+
+// A table of jobs: the keys that only it has, and those that may also stand under `[defaults]`. In the
+// schema, its name and description are those of its own keys.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "{T}")]
+pub(super) struct Entry<T> {
+    #[schemars(flatten)]
+    pub(super) own: T,
+    #[schemars(flatten)]
+    pub(super) settings: Settings,
 }
 
 /// One conversion.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct JobEntry {
-    /// What is its own.
-    #[schemars(flatten)]
-    pub own: JobOwn,
-    /// What may also stand under `[defaults]`.
-    #[schemars(flatten)]
-    pub settings: Settings,
-}
-
-/// What only a `[[job]]` has.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct JobOwn {
+#[schemars(rename = "JobEntry")]
+pub(super) struct JobKeys {
     /// Its name, for `--only` and the report; else its output.
-    pub name: Option<String>,
+    pub(super) name: Option<String>,
     /// A file, a folder, an index, or the common start of a set of files.
-    #[schemars(with = "String")]
-    pub input: Spanned<String>,
+    pub(super) input: Placed<String>,
     /// A file, or a folder if it ends in `/` or is one.
-    #[schemars(with = "String")]
-    pub output: Spanned<String>,
+    pub(super) output: Placed<String>,
 }
 
 /// A folder of models: one job for each.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct ZooEntry {
-    /// What is its own.
-    #[schemars(flatten)]
-    pub own: ZooOwn,
-    /// What may also stand under `[defaults]`.
-    #[schemars(flatten)]
-    pub settings: Settings,
-    /// What holds for some of the models; of several rules that match, the first.
-    #[schemars(default)]
-    pub rule: Vec<RuleEntry>,
-}
-
-/// What only a `[[zoo]]` has.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct ZooOwn {
+#[schemars(rename = "ZooEntry")]
+pub(super) struct ZooKeys {
     /// What its jobs' names start with; else the name of its root.
-    pub name: Option<String>,
+    pub(super) name: Option<String>,
     /// The folder.
-    #[schemars(with = "String")]
-    pub root: Spanned<String>,
+    pub(super) root: Placed<String>,
     /// Globs of the models' paths below the root, or of files in a model's folder; everything if not said.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub include: Option<Vec<Spanned<String>>>,
+    pub(super) include: Option<Vec<Placed<String>>>,
     /// Globs of what is left out.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub exclude: Option<Vec<Spanned<String>>>,
+    pub(super) exclude: Option<Vec<Placed<String>>>,
     /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}` in it.
-    #[schemars(with = "String")]
-    pub output: Spanned<String>,
+    pub(super) output: Placed<String>,
     /// Globs of names beside a model's file that go along with it. A folder's go along anyway.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    pub sidecars: Vec<Spanned<String>>,
+    pub(super) sidecars: Vec<Placed<String>>,
     /// What is taken for a model.
     #[serde(default)]
-    pub models: Take,
+    pub(super) models: ModelDetection,
+    /// What holds for some of the models; of several rules that match, the first.
+    #[serde(skip)]
+    #[schemars(!skip, default)]
+    pub(super) rule: Vec<Entry<RuleKeys>>,
 }
 
 /// What is taken for a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Take {
+#[schemars(rename = "Take")]
+pub(super) enum ModelDetection {
     /// A folder with a `config.json` or of a format that is a folder; else each file or set of files.
     #[default]
     Auto,
@@ -183,80 +157,69 @@ pub enum Take {
 }
 
 /// What holds for some models of a zoo.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct RuleEntry {
-    /// What is its own.
-    #[schemars(flatten)]
-    pub own: RuleOwn,
-    /// What may also stand under `[defaults]`.
-    #[schemars(flatten)]
-    pub settings: Settings,
-}
-
-/// What only a `[[zoo.rule]]` has.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct RuleOwn {
+#[schemars(rename = "RuleEntry")]
+pub(super) struct RuleKeys {
     /// A glob of the models that it holds for.
     #[serde(rename = "match")]
-    #[schemars(with = "String")]
-    pub matches: Spanned<String>,
+    pub(super) matches: Placed<String>,
     /// Their outputs, if not the zoo's.
-    #[schemars(with = "Option<String>")]
-    pub output: Option<Spanned<String>>,
+    pub(super) output: Option<Placed<String>>,
 }
 
 /// A folder of files of records, which are one table: one job for each file, or for each group of them.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct DatasetEntry {
-    /// What is its own.
-    #[schemars(flatten)]
-    pub own: DatasetOwn,
-    /// What may also stand under `[defaults]`.
-    #[schemars(flatten)]
-    pub settings: Settings,
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "DatasetEntry")]
+pub(super) struct DatasetKeys {
+    /// Its name, which its jobs' names start with; else the name of its root.
+    pub(super) name: Option<String>,
+    /// The folder.
+    pub(super) root: Placed<String>,
+    /// Globs of the files' paths below the root; if not said, all that are called as files of records are.
+    pub(super) include: Option<Vec<Placed<String>>>,
+    /// Globs of what is left out.
+    pub(super) exclude: Option<Vec<Placed<String>>>,
+    /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}`, `{group}` in it.
+    pub(super) output: Placed<String>,
+    /// How many files of one folder become one output; one if not said.
+    pub(super) group: Option<Placed<u32>>,
 }
 
-/// What only a `[[dataset]]` has.
-#[derive(Debug, Deserialize, JsonSchema)]
-pub struct DatasetOwn {
-    /// Its name, which its jobs' names start with; else the name of its root.
-    pub name: Option<String>,
-    /// The folder.
-    #[schemars(with = "String")]
-    pub root: Spanned<String>,
-    /// Globs of the files' paths below the root; if not said, all that are called as files of records are.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub include: Option<Vec<Spanned<String>>>,
-    /// Globs of what is left out.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub exclude: Option<Vec<Spanned<String>>>,
-    /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}`, `{group}` in it.
-    #[schemars(with = "String")]
-    pub output: Spanned<String>,
-    /// How many files of one folder become one output; one if not said.
-    #[schemars(with = "Option<u32>")]
-    pub group: Option<Spanned<u32>>,
+/// A value with its place in the text, to which a mistake points. In the schema, it is the value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct Placed<T>(#[schemars(with = "T")] Spanned<T>);
+
+impl<T> Deref for Placed<T> {
+    type Target = Spanned<T>;
+
+    fn deref(&self) -> &Spanned<T> {
+        &self.0
+    }
 }
+
+/// Options of a reader or a writer.
+pub(super) type OptionTexts = BTreeMap<Placed<String>, OptionText>;
 
 /// A number of bytes: `64KiB`, `5GB`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(inline)]
+pub struct ByteSize(#[schemars(with = "String")] pub u64);
 
-/// A stretch of time: `90s`, `10m`, `2h`; none for `none`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span(pub Option<std::time::Duration>);
+/// A time span: `90s`, `10m`, `2h`; none for `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct Timespan(#[schemars(with = "String")] pub(super) Option<std::time::Duration>);
 
 /// An option's value as `-i` and `-o` take it, written as a text, a number, `true` or `false`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptionText(pub String);
+pub(super) struct OptionText(pub(super) String);
 
 /// A step, as `--step` takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step(pub String);
+pub(super) struct StepText(pub(super) String);
 
-impl<'de> Deserialize<'de> for Size {
+impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = OptionText::deserialize(deserializer)?.0;
         let size = tensorferry_sdk::parse_size(&text);
@@ -265,7 +228,7 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for Timespan {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = OptionText::deserialize(deserializer)?.0;
         if text == "none" {
@@ -288,9 +251,9 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-struct Texts;
+struct TextVisitor;
 
-impl<'de> Visitor<'de> for Texts {
+impl<'de> Visitor<'de> for TextVisitor {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -320,25 +283,25 @@ impl<'de> Visitor<'de> for Texts {
 
 impl<'de> Deserialize<'de> for OptionText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Texts).map(Self)
+        deserializer.deserialize_any(TextVisitor).map(Self)
     }
 }
 
-impl<'de> Deserialize<'de> for Step {
+impl<'de> Deserialize<'de> for StepText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Steps;
-        impl<'de> Visitor<'de> for Steps {
-            type Value = Step;
+        struct StepVisitor;
+        impl<'de> Visitor<'de> for StepVisitor {
+            type Value = StepText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a step's text, or a table with the key step")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Step, E> {
-                Ok(Step(text.to_owned()))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<StepText, E> {
+                Ok(StepText(text.to_owned()))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Step, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StepText, A::Error> {
                 let mut values = BTreeMap::new();
                 while let Some((key, OptionText(value))) = map.next_entry::<String, OptionText>()? {
                     values.insert(key, value);
@@ -348,10 +311,10 @@ impl<'de> Deserialize<'de> for Step {
                 let rest = values.iter().map(|(key, value)| quoted(&format!("{key}={value}")));
                 let fields: Vec<String> =
                     std::iter::once(quoted(&format!("{name}{first}"))).chain(rest).collect();
-                Ok(Step(fields.join(",")))
+                Ok(StepText(fields.join(",")))
             }
         }
-        deserializer.deserialize_any(Steps)
+        deserializer.deserialize_any(StepVisitor)
     }
 }
 
@@ -376,7 +339,7 @@ impl JsonSchema for OptionText {
     }
 }
 
-impl JsonSchema for Step {
+impl JsonSchema for StepText {
     fn schema_name() -> Cow<'static, str> {
         "Step".into()
     }

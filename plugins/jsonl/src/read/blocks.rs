@@ -1,8 +1,8 @@
-//! A block is some whole lines in memory, and where they lie.
+//! Reads a range of lines into memory in blocks of whole lines.
 
-use super::stretch::{Stretch, too_long};
+use super::line_range::{LineRange, too_long};
 use std::io::Read;
-use tensorferry_sdk::Result;
+use tensorferry_sdk::{Limits, Result};
 
 /// Bytes of the first reads; a line that is longer doubles the buffer.
 const READ: usize = 256 << 10;
@@ -15,15 +15,15 @@ pub(super) struct Block<'a> {
     pub(super) text: &'a [u8],
     /// The first one's offset in the file, once decompressed.
     pub(super) offset: u64,
-    /// The number of the first one in the stretch, from 0.
+    /// The number of the first one in the range, from 0.
     pub(super) line: u64,
     /// How many of them are rows.
     pub(super) rows: usize,
 }
 
-/// Gives the lines of a stretch in blocks.
+/// Gives the lines of a range in blocks.
 pub(super) struct Blocks {
-    stretch: Stretch,
+    range: LineRange,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     /// What of the buffer was given already, and what of it is filled.
@@ -36,18 +36,20 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new(stretch: &Stretch, input: Box<dyn Read + Send>, offset: u64, most: u64) -> Self {
-        Self {
-            stretch: stretch.clone(),
-            input,
+    /// # Errors
+    /// I/o.
+    pub(super) fn new(range: &LineRange, limits: &Limits) -> Result<Self> {
+        Ok(Self {
+            range: range.clone(),
+            input: range.bytes()?,
             buffer: vec![0; READ],
             given: 0,
             filled: 0,
             is_at_end: false,
-            offset,
+            offset: range.start,
             line: 0,
-            most,
-        }
+            most: limits.header_bytes,
+        })
     }
 
     /// The next lines: at most `rows` rows, and about `bytes` bytes, but one row at least.
@@ -97,7 +99,7 @@ impl Blocks {
             }
             if (self.filled - *start) as u64 > self.most {
                 let offset = self.offset + (*start - self.given) as u64;
-                return Err(too_long(self.most).file(self.stretch.file()).offset(offset));
+                return Err(too_long(self.most).file(self.range.file()).offset(offset));
             }
             let moved = self.fill()?;
             (*start, searched) = (*start - moved, searched - moved);
@@ -116,7 +118,7 @@ impl Blocks {
         }
         let len = match self.input.read(&mut self.buffer[self.filled..]) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(moved),
-            result => result.map_err(|error| self.stretch.failed(error).offset(self.offset))?,
+            result => result.map_err(|error| self.range.failed(error).offset(self.offset))?,
         };
         self.filled += len;
         self.is_at_end = len == 0;

@@ -1,4 +1,4 @@
-//! Decoding what `arrow_json` would take for something else: bytes in strings, and numbers that are not whole.
+//! Decoders for bytes in base64 and for integers, which `arrow_json`'s own would read as something else.
 
 use arrow_json::reader::{ArrayDecoder, DecoderContext, DecoderFactory, Tape, TapeElement};
 use base64::Engine as _;
@@ -16,9 +16,9 @@ const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 /// Decodes bytes from base64, where `arrow_json` would take hexadecimal digits, and integers from whole
 /// numbers alone, where it would cut off what is behind the point.
 #[derive(Debug)]
-pub(super) struct Exact;
+pub(super) struct ExactDecoders;
 
-impl DecoderFactory for Exact {
+impl DecoderFactory for ExactDecoders {
     fn make_default_decoder(
         &self,
         context: &DecoderContext,
@@ -27,22 +27,22 @@ impl DecoderFactory for Exact {
     ) -> Result<Option<Box<dyn ArrayDecoder>>, ArrowError> {
         if field.data_type().is_integer() {
             let builtin = context.make_builtin_decoder(field, is_nullable)?;
-            return Ok(Some(Box::new(Whole { builtin, data_type: field.data_type().clone() })));
+            return Ok(Some(Box::new(IntegerDecoder { builtin, data_type: field.data_type().clone() })));
         }
         let is_bytes = matches!(
             field.data_type(),
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
         );
-        Ok(is_bytes.then(|| Box::new(Bytes(field.data_type().clone())) as _))
+        Ok(is_bytes.then(|| Box::new(BytesDecoder(field.data_type().clone())) as _))
     }
 }
 
-struct Whole {
+struct IntegerDecoder {
     builtin: Box<dyn ArrayDecoder>,
     data_type: DataType,
 }
 
-impl ArrayDecoder for Whole {
+impl ArrayDecoder for IntegerDecoder {
     fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
         for &place in pos {
             if let TapeElement::Number(text) = tape.get(place) {
@@ -64,9 +64,9 @@ impl ArrayDecoder for Whole {
     }
 }
 
-struct Bytes(DataType);
+struct BytesDecoder(DataType);
 
-impl ArrayDecoder for Bytes {
+impl ArrayDecoder for BytesDecoder {
     fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
         let mut bytes = Vec::new();
         let mut each = |take: &mut dyn FnMut(Option<&[u8]>) -> Result<(), ArrowError>| {

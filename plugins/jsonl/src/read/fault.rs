@@ -1,6 +1,6 @@
-//! What is wrong with a line, and where it lies.
+//! Errors about a line, with its number and offset.
 
-use super::stretch::Stretch;
+use super::line_range::LineRange;
 use tensorferry_sdk::Error;
 
 /// What is wrong with a line.
@@ -13,10 +13,10 @@ pub(super) struct LineError {
 /// Where a line lies.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    pub(super) stretch: &'a Stretch,
+    pub(super) range: &'a LineRange,
     /// Its first byte in the file, once decompressed.
     pub(super) offset: u64,
-    /// Its number in the stretch, from 0.
+    /// Its number in the range, from 0.
     pub(super) line: u64,
 }
 
@@ -24,11 +24,11 @@ impl Place<'_> {
     /// The error with its place: the line's number as editors have it.
     pub(super) fn of(&self, LineError { at, error }: LineError) -> Error {
         let inside = at.and_then(|at| u64::try_from(at).ok()).unwrap_or(1).saturating_sub(1);
-        let error = match self.stretch.lines_before() {
+        let error = match self.range.lines_before() {
             Some(before) => error.context(format!("line {}", before + self.line + 1)),
             None => error,
         };
-        error.file(self.stretch.file()).offset(self.offset + inside)
+        error.file(self.range.file()).offset(self.offset + inside)
     }
 }
 

@@ -1,10 +1,10 @@
-//! Finding the schema: every line is looked at, each stretch on its own thread's account.
+//! Finds the schema by scanning every line, with a thread for each range.
 
-use super::blocks::Block;
+use super::blocks::{Block, Blocks};
 use super::fault;
-use super::kind::{Conflict, Kind, Notes, Seen};
-use super::numbers;
-use super::stretch::Stretch;
+use super::line_range::LineRange;
+use super::number_text;
+use super::value_type::{Conflict, LineNotes, TypeSeed, ValueType};
 use indexmap::IndexMap;
 use serde::de::DeserializeSeed;
 use serde_json::Deserializer;
@@ -14,52 +14,52 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tensorferry_sdk::arrow_schema::{Schema, SchemaRef};
 use tensorferry_sdk::{Context, Error, Loss, Result};
 
-/// Lines that are looked at before the user is asked whether to go on.
+/// Lines that are read before the user is asked whether to go on.
 const ROWS: usize = 4096;
 const BYTES: u64 = 4 << 20;
 /// Each column costs buffers in every batch.
 const TENSORS_OF_A_COLUMN: u64 = 64;
 
-/// What the lines have in common.
-pub(super) struct Found {
+/// A schema that fits all lines.
+pub(super) struct Inferred {
     pub(super) schema: SchemaRef,
     pub(super) losses: Vec<Loss>,
 }
 
-/// Looks at the lines: at `most` of each file, or at all, and then each stretch knows its rows.
+/// Scans `most` lines of each file, or all of them; then each range knows how many rows it has.
 ///
 /// # Errors
 /// Malformed, naming the file, the line, the offset, and the column.
-pub(super) fn infer(stretches: &mut [Stretch], most: Option<u64>, context: &dyn Context) -> Result<Found> {
+pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn Context) -> Result<Inferred> {
     let mut all = object();
     match most {
         None => {
-            let looked = look_at_all(stretches, context);
+            let scanned = scan_all(ranges, context);
             let mut before = 0;
-            for (index, looked) in looked.into_iter().enumerate() {
-                let is_first = stretches[index].first_line == Some(0);
+            for (index, scanned) in scanned.into_iter().enumerate() {
+                let is_first = ranges[index].first_line == Some(0);
                 before = if is_first { 0 } else { before };
-                stretches[index].first_line = Some(before);
-                let looked = looked?;
-                let stretch = &mut stretches[index];
-                stretch.rows = Some(looked.rows);
-                before += looked.lines;
-                if all.clone().merge(looked.kind.clone()).is_err() {
+                ranges[index].first_line = Some(before);
+                let scanned = scanned?;
+                let range = &mut ranges[index];
+                range.rows = Some(scanned.rows);
+                before += scanned.lines;
+                if all.clone().merge(scanned.kind.clone()).is_err() {
                     // Which line it was is found by looking again, with what is known from before.
-                    look_at(stretch, all, None, context)?;
-                    return Err(Error::plugin("lines that differ only together").file(stretch.file()));
+                    scan(range, all, None, context)?;
+                    return Err(Error::plugin("lines that differ only together").file(range.file()));
                 }
-                all.merge(looked.kind).map_err(|conflict| contradiction(&conflict))?;
+                all.merge(scanned.kind).map_err(|conflict| contradiction(&conflict))?;
             }
         }
         Some(most) => {
             let mut left = most;
-            for stretch in stretches.iter() {
-                left = if stretch.first_line == Some(0) { most } else { left };
+            for range in ranges.iter() {
+                left = if range.first_line == Some(0) { most } else { left };
                 if left > 0 {
-                    let looked = look_at(stretch, all, Some(left), context)?;
-                    left = left.saturating_sub(looked.rows);
-                    all = looked.kind;
+                    let scanned = scan(range, all, Some(left), context)?;
+                    left = left.saturating_sub(scanned.rows);
+                    all = scanned.kind;
                 }
             }
         }
@@ -69,52 +69,52 @@ pub(super) fn infer(stretches: &mut [Stretch], most: Option<u64>, context: &dyn 
     if let Some(field) = fields.iter().find(|field| is_too_wide(&all, field.name())) {
         return Err(Error::unsupported("integers of more than 76 digits").column(field.name()));
     }
-    Ok(Found { schema: Arc::new(Schema::new(fields)), losses })
+    Ok(Inferred { schema: Arc::new(Schema::new(fields)), losses })
 }
 
-fn object() -> Kind {
-    Kind::Object(IndexMap::new())
+fn object() -> ValueType {
+    ValueType::Object(IndexMap::new())
 }
 
-fn is_too_wide(all: &Kind, column: &str) -> bool {
-    fn wide(kind: &Kind) -> bool {
+fn is_too_wide(all: &ValueType, column: &str) -> bool {
+    fn wide(kind: &ValueType) -> bool {
         match kind {
-            Kind::Number(numbers) => numbers.is_too_wide(),
-            Kind::List(item) => wide(item),
-            Kind::Object(keys) => keys.values().any(wide),
+            ValueType::Number(numbers) => numbers.is_too_wide(),
+            ValueType::List(item) => wide(item),
+            ValueType::Object(keys) => keys.values().any(wide),
             _ => false,
         }
     }
-    matches!(all, Kind::Object(keys) if keys.get(column).is_some_and(wide))
+    matches!(all, ValueType::Object(keys) if keys.get(column).is_some_and(wide))
 }
 
-/// What was seen of a stretch.
-struct Looked {
-    kind: Kind,
+/// What the scan of a range found.
+struct Scanned {
+    kind: ValueType,
     rows: u64,
     lines: u64,
     /// How many more keys there may be.
     keys_left: u64,
 }
 
-fn look_at_all(stretches: &[Stretch], context: &dyn Context) -> Vec<Result<Looked>> {
+fn scan_all(ranges: &[LineRange], context: &dyn Context) -> Vec<Result<Scanned>> {
     let next = AtomicUsize::new(0);
-    let threads = context.threads().clamp(1, stretches.len().max(1));
+    let threads = context.threads().clamp(1, ranges.len().max(1));
     let work = || {
         let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(stretch) = stretches.get(index) else { return done };
-            let looked = look_at(stretch, object(), None, context);
-            let is_bad = looked.is_err();
-            done.push((index, looked));
+            let Some(range) = ranges.get(index) else { return done };
+            let scanned = scan(range, object(), None, context);
+            let is_bad = scanned.is_err();
+            done.push((index, scanned));
             if is_bad {
-                // Those before it are being looked at, and the first error is the one that is said.
-                next.fetch_max(stretches.len(), Ordering::Relaxed);
+                // Those before it are being read, and the first error is the one that is said.
+                next.fetch_max(ranges.len(), Ordering::Relaxed);
             }
         }
     };
-    let mut done: Vec<(usize, Result<Looked>)> = std::thread::scope(|scope| {
+    let mut done: Vec<(usize, Result<Scanned>)> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut done = work();
         for other in others {
@@ -126,51 +126,51 @@ fn look_at_all(stretches: &[Stretch], context: &dyn Context) -> Vec<Result<Looke
         done
     });
     done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, looked)| looked).collect()
+    done.into_iter().map(|(_, scanned)| scanned).collect()
 }
 
-/// Looks at the lines of a stretch, `most` at most, with what is known of others.
-fn look_at(stretch: &Stretch, known: Kind, most: Option<u64>, context: &dyn Context) -> Result<Looked> {
-    let mut looked =
-        Looked { kind: known, rows: 0, lines: 0, keys_left: context.limits().tensors / TENSORS_OF_A_COLUMN };
+/// Scans the lines of a range, `most` at most, adding to what is known from others.
+fn scan(range: &LineRange, known: ValueType, most: Option<u64>, context: &dyn Context) -> Result<Scanned> {
+    let mut scanned =
+        Scanned { kind: known, rows: 0, lines: 0, keys_left: context.limits().tensors / TENSORS_OF_A_COLUMN };
     let mut left = most.unwrap_or(u64::MAX);
-    let mut blocks = stretch.blocks(context.limits())?;
+    let mut blocks = Blocks::new(range, context.limits())?;
     loop {
         context.check_cancelled()?;
         let rows = usize::try_from(left).unwrap_or(usize::MAX).min(ROWS);
         if rows == 0 {
-            return Ok(looked);
+            return Ok(scanned);
         }
-        let Some(block) = blocks.next(rows, BYTES)? else { return Ok(looked) };
-        look_at_block(stretch, block, &mut looked)?;
+        let Some(block) = blocks.next(rows, BYTES)? else { return Ok(scanned) };
+        scan_block(range, block, &mut scanned)?;
         left -= block.rows as u64;
     }
 }
 
-fn look_at_block(stretch: &Stretch, block: Block<'_>, looked: &mut Looked) -> Result<()> {
+fn scan_block(range: &LineRange, block: Block<'_>, scanned: &mut Scanned) -> Result<()> {
     let mut offset = block.offset;
     for (index, line) in block.text.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        looked.lines += 1;
+        scanned.lines += 1;
         if !line.trim_ascii().is_empty() {
-            looked.rows += 1;
-            let place = fault::Place { stretch, offset, line: block.line + index as u64 };
-            look_at_line(line, looked).map_err(|error| place.of(error))?;
+            scanned.rows += 1;
+            let place = fault::Place { range, offset, line: block.line + index as u64 };
+            scan_line(line, scanned).map_err(|error| place.of(error))?;
         }
         offset += line.len() as u64;
     }
     Ok(())
 }
 
-fn look_at_line(line: &[u8], looked: &mut Looked) -> Result<(), fault::LineError> {
+fn scan_line(line: &[u8], scanned: &mut Scanned) -> Result<(), fault::LineError> {
     let trimmed = line.trim_ascii_start();
     if trimmed.first() != Some(&b'{') {
         return Err(fault::not_an_object(line));
     }
-    let mut notes = Notes { keys_left: looked.keys_left, ..Notes::default() };
+    let mut notes = LineNotes { keys_left: scanned.keys_left, ..LineNotes::default() };
     let mut deserializer = Deserializer::from_slice(line);
-    let seen = Seen { kind: &mut looked.kind, notes: &mut notes };
+    let seen = TypeSeed { kind: &mut scanned.kind, notes: &mut notes };
     let read = seen.deserialize(&mut deserializer).and_then(|()| deserializer.end());
-    looked.keys_left = notes.keys_left;
+    scanned.keys_left = notes.keys_left;
     if let Err(error) = read {
         return Err(match notes.conflict {
             Some(conflict) => fault::LineError { at: Some(error.column()), error: contradiction(&conflict) },
@@ -179,7 +179,7 @@ fn look_at_line(line: &[u8], looked: &mut Looked) -> Result<(), fault::LineError
     }
     if notes.has_long_number {
         let text: &RawValue = serde_json::from_slice(line).map_err(|error| fault::of_json(&error))?;
-        numbers::take_texts(&mut looked.kind, text).map_err(|error| fault::of_json(&error))?;
+        number_text::take(&mut scanned.kind, text).map_err(|error| fault::of_json(&error))?;
     }
     Ok(())
 }

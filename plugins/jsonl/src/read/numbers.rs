@@ -1,10 +1,5 @@
-//! What numbers a column has: the narrowest type that holds each of them exactly.
+//! Finds the narrowest type that holds every number of a column exactly.
 
-use super::kind::Kind;
-use serde::Deserialize;
-use serde::de::{MapAccess, Visitor};
-use serde_json::value::RawValue;
-use std::fmt;
 use tensorferry_sdk::arrow_schema::{DECIMAL256_MAX_PRECISION, DataType};
 use tensorferry_sdk::{Loss, LossKind};
 
@@ -56,7 +51,7 @@ impl Numbers {
     }
 
     /// From the text of a number.
-    fn of_text(text: &str) -> Self {
+    pub(super) fn of_text(text: &str) -> Self {
         if text.contains(['.', 'e', 'E']) {
             return Self::FLOAT;
         }
@@ -110,60 +105,6 @@ impl Numbers {
     pub(super) fn loss(self, column: &str) -> Option<Loss> {
         let why = "integers beyond 2^53 in a column that has floats too are read as floats";
         (self.has_float && self.width > Width::Exact).then(|| Loss::new(LossKind::Precision, column, why))
-    }
-}
-
-/// Takes the numbers of a line whose text decides, into a kind that has taken its other values.
-///
-/// # Errors
-/// None for text that was read before.
-pub(super) fn take_texts(kind: &mut Kind, text: &RawValue) -> serde_json::Result<()> {
-    match (text.get().as_bytes().first(), kind) {
-        (Some(b'{'), Kind::Object(keys)) => {
-            let entries: Entries<'_> = serde_json::from_str(text.get())?;
-            for (key, value) in entries.0 {
-                if let Some(kind) = keys.get_mut(&key) {
-                    take_texts(kind, value)?;
-                }
-            }
-        }
-        (Some(b'['), Kind::List(item)) => {
-            for value in serde_json::from_str::<Vec<&RawValue>>(text.get())? {
-                take_texts(item, value)?;
-            }
-        }
-        (Some(b'-' | b'0'..=b'9'), Kind::Number(numbers)) => {
-            *numbers = numbers.and(Numbers::of_text(text.get()));
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// An object's keys, and the texts of their values.
-struct Entries<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Each;
-
-        impl<'de> Visitor<'de> for Each {
-            type Value = Entries<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-
-        deserializer.deserialize_map(Each)
     }
 }
 

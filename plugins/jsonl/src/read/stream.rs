@@ -1,9 +1,9 @@
-//! A stream: the rows of one stretch, in batches.
+//! Streams the rows of one range of lines in batches.
 
 use super::blocks::{Block, Blocks};
-use super::decode::Exact;
+use super::decode::ExactDecoders;
 use super::fault::{LineError, Place, not_an_object, of_json, one_line};
-use super::stretch::Stretch;
+use super::line_range::LineRange;
 use arrow_json::ReaderBuilder;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use tensorferry_sdk::{Error, Limits, Result};
 /// # Errors
 /// I/o.
 pub(super) fn open(
-    stretch: &Stretch,
+    range: &LineRange,
     schema: &SchemaRef,
     request: &Batches,
     is_strict: bool,
@@ -39,8 +39,8 @@ pub(super) fn open(
         ..request.clone()
     };
     Ok(Box::new(Stream {
-        blocks: Some(stretch.blocks(limits)?),
-        stretch: stretch.clone(),
+        blocks: Some(Blocks::new(range, limits)?),
+        range: range.clone(),
         wanted,
         is_strict,
         request,
@@ -48,7 +48,7 @@ pub(super) fn open(
 }
 
 struct Stream {
-    stretch: Stretch,
+    range: LineRange,
     /// None when it has ended.
     blocks: Option<Blocks>,
     wanted: SchemaRef,
@@ -65,7 +65,7 @@ impl Stream {
             }
             let decoding = Decoding { wanted: &self.wanted, is_strict: self.is_strict };
             let batch = decoding.batch(block.text, block.rows);
-            return batch.map(Some).map_err(|error| decoding.culprit(&self.stretch, &block, &error));
+            return batch.map(Some).map_err(|error| decoding.culprit(&self.range, &block, &error));
         }
         Ok(None)
     }
@@ -83,7 +83,7 @@ impl Decoding<'_> {
         let mut decoder = ReaderBuilder::new(self.wanted.clone())
             .with_batch_size(rows + 1)
             .with_strict_mode(self.is_strict)
-            .with_decoder_factory(Arc::new(Exact))
+            .with_decoder_factory(Arc::new(ExactDecoders))
             .build_decoder()?;
         let mut rest = text;
         while !rest.is_empty() {
@@ -109,16 +109,16 @@ impl Decoding<'_> {
     }
 
     /// The error of the first line that cannot be decoded alone; `error` where each can.
-    fn culprit(&self, stretch: &Stretch, block: &Block<'_>, error: &ArrowError) -> Error {
+    fn culprit(&self, range: &LineRange, block: &Block<'_>, error: &ArrowError) -> Error {
         let mut offset = block.offset;
         for (index, line) in block.text.split_inclusive(|&byte| byte == b'\n').enumerate() {
-            let place = Place { stretch, offset, line: block.line + index as u64 };
+            let place = Place { range, offset, line: block.line + index as u64 };
             if let Some(error) = self.line_error(line) {
                 return place.of(error);
             }
             offset += line.len() as u64;
         }
-        Error::malformed(one_line(&error.to_string())).file(stretch.file()).offset(block.offset)
+        Error::malformed(one_line(&error.to_string())).file(range.file()).offset(block.offset)
     }
 
     fn line_error(&self, line: &[u8]) -> Option<LineError> {

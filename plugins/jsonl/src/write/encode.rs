@@ -1,4 +1,4 @@
-//! Rows as lines.
+//! Encodes rows as lines.
 
 use arrow_json::writer::NullableEncoder;
 use arrow_json::writer::{LineDelimited, WriterBuilder};
@@ -63,7 +63,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
 /// The library's own word: whether it makes an encoder for such a column.
 fn writable(field: &FieldRef) -> Result<(), ArrowError> {
     let array = new_empty_array(field.data_type());
-    let options = EncoderOptions::default().with_encoder_factory(Arc::new(InStrings::default()));
+    let options = EncoderOptions::default().with_encoder_factory(Arc::new(StringEncoders::default()));
     arrow_json::writer::make_encoder(field, &array, &options).map(drop)
 }
 
@@ -103,11 +103,11 @@ impl Lines {
         let refused =
             |error: ArrowError| Error::unsupported(error.to_string()).context("JSON cannot say these rows");
         let mut text = Vec::new();
-        let mut numbers = Numbers::default();
+        let mut numbers = FloatColumns::default();
         let has_no_text = Arc::new(AtomicBool::new(false));
         let mut writer = WriterBuilder::new()
             .with_explicit_nulls(self.nulls)
-            .with_encoder_factory(Arc::new(InStrings { has_no_text: has_no_text.clone() }))
+            .with_encoder_factory(Arc::new(StringEncoders { has_no_text: has_no_text.clone() }))
             .build::<_, LineDelimited>(&mut text);
         for batch in batches {
             numbers.look(batch);
@@ -126,9 +126,9 @@ impl Lines {
 
 /// By column, whether there are numbers that JSON writes as strings, and others.
 #[derive(Default)]
-struct Numbers(Vec<(String, bool, bool)>);
+struct FloatColumns(Vec<(String, bool, bool)>);
 
-impl Numbers {
+impl FloatColumns {
     fn look(&mut self, batch: &RecordBatch) {
         for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
             let Some((strings, others)) = numbers(column) else { continue };
@@ -171,12 +171,12 @@ fn numbers(column: &dyn Array) -> Option<(bool, bool)> {
 
 /// Encodes in strings what JSON has no other way to say.
 #[derive(Debug, Default)]
-struct InStrings {
+struct StringEncoders {
     /// Set when a value has no text: an encoder cannot fail.
     has_no_text: Arc<AtomicBool>,
 }
 
-impl EncoderFactory for InStrings {
+impl EncoderFactory for StringEncoders {
     fn make_default_encoder<'a>(
         &self,
         _field: &'a FieldRef,
@@ -215,12 +215,12 @@ impl EncoderFactory for InStrings {
     }
 }
 
-impl InStrings {
+impl StringEncoders {
     /// A timestamp as ISO 8601 writes it, one with a zone in UTC: the library knows no zones by name, and
     /// would write an error's text for one that it has no date for.
     fn time<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array, is_utc: bool) -> Box<dyn Encoder + 'a> {
         let (values, has_no_text) = (array.as_primitive::<T>(), self.has_no_text.clone());
-        Box::new(Each(move |index, out: &mut Vec<u8>| match as_datetime::<T>(values.value(index)) {
+        Box::new(FnEncoder(move |index, out: &mut Vec<u8>| match as_datetime::<T>(values.value(index)) {
             // Into memory: it cannot fail.
             Some(time) => drop(write!(out, "\"{time:?}{}\"", if is_utc { "Z" } else { "" })),
             None => has_no_text.store(true, Ordering::Relaxed),
@@ -228,16 +228,16 @@ impl InStrings {
     }
 }
 
-struct Each<F>(F);
+struct FnEncoder<F>(F);
 
-impl<F: Fn(usize, &mut Vec<u8>)> Encoder for Each<F> {
+impl<F: Fn(usize, &mut Vec<u8>)> Encoder for FnEncoder<F> {
     fn encode(&mut self, idx: usize, out: &mut Vec<u8>) {
         (self.0)(idx, out);
     }
 }
 
 fn bytes<'a>(value: impl Fn(usize) -> &'a [u8] + 'a) -> Box<dyn Encoder + 'a> {
-    Box::new(Each(move |index, out: &mut Vec<u8>| {
+    Box::new(FnEncoder(move |index, out: &mut Vec<u8>| {
         out.push(b'"');
         let (bytes, start) = (value(index), out.len());
         out.resize(start + base64::encoded_len(bytes.len(), true).unwrap_or(0), 0);
@@ -252,7 +252,7 @@ fn float<'a, T: serde::Serialize>(
     wide: impl Fn(usize) -> f64 + 'a,
     value: impl Fn(usize) -> T + 'a,
 ) -> Box<dyn Encoder + 'a> {
-    Box::new(Each(move |index, out: &mut Vec<u8>| {
+    Box::new(FnEncoder(move |index, out: &mut Vec<u8>| {
         let word = match wide(index) {
             number if number.is_finite() => {
                 // A number into memory: it cannot fail.

@@ -1,9 +1,9 @@
-//! The chunk of one column in one row group, as the `parquet` crate reads it: nothing outside of it,
-//! and no page that claims more than it can hold.
+//! Gives the `parquet` crate the bytes of one column of one row group: nothing outside of its chunk, and no
+//! page that claims more than it can hold.
 
 use super::file::SourceFile;
 use super::header::{self, PageHeader, PageKind};
-use crate::fault::Fault;
+use crate::fault::FirstError;
 use bytes::Bytes;
 use parquet::basic::{Compression, Type};
 use parquet::errors::ParquetError;
@@ -20,7 +20,7 @@ const HEADER_READ: usize = 1 << 10;
 #[derive(Debug, Clone)]
 pub(super) struct ColumnChunk {
     file: SourceFile,
-    fault: Fault,
+    first_error: FirstError,
     /// How it is called in messages.
     path: String,
     start: u64,
@@ -42,14 +42,14 @@ impl ColumnChunk {
         group: &RowGroupMetaData,
         index: usize,
         most: u64,
-        fault: &Fault,
+        first_error: &FirstError,
     ) -> Self {
         let column = group.column(index);
         let (start, len) = column.byte_range();
         let is_flat = column.column_descr().max_rep_level() == 0;
         Self {
             file: file.clone(),
-            fault: fault.clone(),
+            first_error: first_error.clone(),
             path: column.column_path().string(),
             start,
             end: start + len,
@@ -68,7 +68,7 @@ impl ColumnChunk {
 
     /// Keeps an error, and gives the library one.
     pub(super) fn fail(&self, error: Error) -> ParquetError {
-        self.fault.keep(self.named(error))
+        self.first_error.keep(self.named(error))
     }
 
     /// Decompresses a page for its length alone, where the library would go on whatever the length.
@@ -168,11 +168,11 @@ impl Length for ColumnChunk {
 }
 
 impl ChunkReader for ColumnChunk {
-    type T = FromHere;
+    type T = ChunkBytes;
 
     /// The library asks for this where a page's header begins, and again behind a header that it has kept.
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let mut reader = FromHere { chunk: self.clone(), at: start, buffer: Bytes::new() };
+        let mut reader = ChunkBytes { chunk: self.clone(), at: start, buffer: Bytes::new() };
         let is_behind = |&(page, _): &(u64, PageHeader)| page == start;
         if self.header.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(is_behind) {
             return Ok(reader);
@@ -206,14 +206,14 @@ impl ChunkReader for ColumnChunk {
 
 /// The chunk's bytes from a place on.
 #[derive(Debug, Clone)]
-pub(super) struct FromHere {
+pub(super) struct ChunkBytes {
     chunk: ColumnChunk,
     /// Where the buffer begins.
     at: u64,
     buffer: Bytes,
 }
 
-impl FromHere {
+impl ChunkBytes {
     /// Reads on, if the buffer is empty; it stays empty at the end.
     fn fill(&mut self) -> Result<()> {
         if self.buffer.is_empty() {
@@ -229,7 +229,7 @@ impl FromHere {
     }
 }
 
-impl header::Bytes for FromHere {
+impl header::Bytes for ChunkBytes {
     fn byte(&mut self) -> Result<u8> {
         self.fill()?;
         let byte = self.buffer.first().copied();
@@ -251,7 +251,7 @@ impl header::Bytes for FromHere {
     }
 }
 
-impl Read for FromHere {
+impl Read for ChunkBytes {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fill().map_err(|error| io::Error::other(self.chunk.fail(error)))?;
         let count = buffer.len().min(self.buffer.len());

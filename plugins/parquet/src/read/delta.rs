@@ -1,4 +1,4 @@
-//! The delta encodings, looked at before the library decodes them: it allocates by the number of values
+//! Checks pages of the delta encodings before the library decodes them: it allocates by the number of values
 //! that they claim, and prefixes let a page be far longer than its bytes.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! How long the values of a dictionary of byte arrays are: a few bytes of indices stand for many.
+//! Measures the values of a dictionary of byte arrays, which a few bytes of indices may repeat often.
 
 use parquet::column::page::{Page, PageReader};
 use tensorferry_sdk::{Error, Result};

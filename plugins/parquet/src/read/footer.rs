@@ -1,5 +1,5 @@
-//! The footer, read and checked: after this, every chunk lies in the file, and no flat column has more
-//! or fewer values than its row group has rows.
+//! Reads and checks the footer: after this, every chunk lies in the file, and each flat column has as many
+//! values as its row group has rows.
 
 use super::file::SourceFile;
 use crate::fault::decoded;

@@ -1,5 +1,5 @@
-//! A page's header, looked at before the library reads it: what it claims decides how much is
-//! allocated to decompress the page.
+//! Parses a page's header before the library reads it: what it claims decides how much is allocated to
+//! decompress the page.
 //!
 //! ```text
 //! PageHeader, a Thrift struct in compact protocol (parquet.thrift):

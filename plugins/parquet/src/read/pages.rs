@@ -1,9 +1,9 @@
-//! Checked pages: those of one column in one row group, decompressed by the library, and looked at
-//! before it decodes them.
+//! Checks the pages of one column of one row group after the library has decompressed them, and before it
+//! decodes them.
 
 use super::column::ColumnChunk;
 use super::{delta, file::SourceFile};
-use crate::fault::Fault;
+use crate::fault::FirstError;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::RowGroups;
 use parquet::basic::{Encoding, Type};
@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::{Error, Result};
 
-/// Where a row group lies, and what bounds its decoding: the library's view of one row group.
+/// The row group that the library decodes, and what bounds its decoding.
 #[derive(Debug, Clone)]
-pub(super) struct OneGroup {
+pub(super) struct RowGroupPages {
     /// The file.
     pub(super) file: SourceFile,
     /// Its footer.
@@ -30,10 +30,10 @@ pub(super) struct OneGroup {
     /// Bytes that the pages of lists that were read for the batch at hand are decoded to.
     pub(super) listed: Arc<AtomicU64>,
     /// Where errors are left.
-    pub(super) fault: Fault,
+    pub(super) first_error: FirstError,
 }
 
-impl OneGroup {
+impl RowGroupPages {
     /// Its metadata.
     pub(super) fn group(&self) -> &RowGroupMetaData {
         self.metadata.row_group(self.index)
@@ -43,7 +43,7 @@ impl OneGroup {
     pub(super) fn pages(&self, column: usize) -> Result<CheckedPages, ParquetError> {
         let group = self.group();
         let rows = usize::try_from(group.num_rows())?;
-        let chunk = ColumnChunk::new(&self.file, group, column, self.most, &self.fault);
+        let chunk = ColumnChunk::new(&self.file, group, column, self.most, &self.first_error);
         let metadata = group.column(column);
         let pages = SerializedPageReader::new(Arc::new(chunk.clone()), metadata, rows, None)?;
         let descriptor = metadata.column_descr_ptr();
@@ -51,13 +51,13 @@ impl OneGroup {
     }
 }
 
-impl RowGroups for OneGroup {
+impl RowGroups for RowGroupPages {
     fn num_rows(&self) -> usize {
         usize::try_from(self.group().num_rows()).unwrap_or(0)
     }
 
     fn column_chunks(&self, i: usize) -> Result<Box<dyn PageIterator>, ParquetError> {
-        Ok(Box::new(Once(Some(self.pages(i)?))))
+        Ok(Box::new(ColumnPages(Some(self.pages(i)?))))
     }
 
     fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
@@ -70,9 +70,9 @@ impl RowGroups for OneGroup {
 }
 
 /// The pages of the one row group.
-struct Once(Option<CheckedPages>);
+struct ColumnPages(Option<CheckedPages>);
 
-impl Iterator for Once {
+impl Iterator for ColumnPages {
     type Item = Result<Box<dyn PageReader>, ParquetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -80,7 +80,7 @@ impl Iterator for Once {
     }
 }
 
-impl PageIterator for Once {}
+impl PageIterator for ColumnPages {}
 
 /// Pages, checked.
 pub(super) struct CheckedPages {

@@ -23,13 +23,13 @@ const MOST_LISTED: usize = 4;
 
 /// A file, and what the folders that it lies in say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct DataFile {
     /// Its name.
     pub(super) name: String,
     keys: Vec<(String, Option<String>)>,
 }
 
-impl Member {
+impl DataFile {
     /// One that does not lie in such a folder.
     pub(super) fn plain(name: String) -> Self {
         Self { name, keys: Vec::new() }
@@ -40,11 +40,11 @@ impl Member {
 ///
 /// # Errors
 /// I/o; over a limit, where folders nest too deeply or hold too much.
-pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<Member>> {
+pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<DataFile>> {
     let (mut members, mut left_out) = (Vec::new(), Vec::new());
-    let mut open = vec![Member::plain(String::new())];
+    let mut open = vec![DataFile::plain(String::new())];
     let mut seen = 0;
-    while let Some(Member { name: folder, keys }) = open.pop() {
+    while let Some(DataFile { name: folder, keys }) = open.pop() {
         context.check_cancelled()?;
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let (names, folders) = (source.list(&prefix)?, source.folders(&folder)?);
@@ -54,7 +54,7 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
             return Err(Error::limit("too many files").expected(format!("at most {most}")).found(seen));
         }
         let names = names.into_iter().filter(|name| is_member(name));
-        members.extend(names.map(|name| Member { name, keys: keys.clone() }));
+        members.extend(names.map(|name| DataFile { name, keys: keys.clone() }));
         for below in folders {
             match partition(&below) {
                 Some(_) if keys.len() == MOST_DEPTH => {
@@ -63,7 +63,7 @@ pub(super) fn members(source: &dyn Source, context: &dyn Context) -> Result<Vec<
                 }
                 Some(key) => {
                     let keys = keys.iter().cloned().chain([key]).collect();
-                    open.push(Member { name: below, keys });
+                    open.push(DataFile { name: below, keys });
                 }
                 None if is_hidden(&below) => {}
                 None => left_out.push(below),
@@ -149,7 +149,7 @@ impl Partitions {
     ///
     /// # Errors
     /// Malformed, for a column that both say.
-    pub(super) fn new(members: &[Member], own: &SchemaRef) -> Result<(Self, SchemaRef)> {
+    pub(super) fn new(members: &[DataFile], own: &SchemaRef) -> Result<(Self, SchemaRef)> {
         let mut keys: Vec<&str> = Vec::new();
         for (key, _) in members.iter().flat_map(|member| &member.keys) {
             if !keys.contains(&&**key) {
@@ -160,7 +160,7 @@ impl Partitions {
             let error = Error::malformed("a column that the files have, and the names of their folders too");
             return Err(error.column(*key).file(&members[0].name));
         }
-        let value = |member: &Member, key: &str| {
+        let value = |member: &DataFile, key: &str| {
             member.keys.iter().rev().find(|(other, _)| other == key).and_then(|(_, value)| value.clone())
         };
         let values: Vec<Vec<Option<String>>> =
@@ -205,7 +205,7 @@ impl Partitions {
         let fields: Vec<FieldRef> =
             own.fields().iter().cloned().chain(added.iter().map(|(field, _)| field.clone())).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, own.metadata().clone()));
-        Ok(Box::new(Beside { stream, schema, added }))
+        Ok(Box::new(WithPartitionColumns { stream, schema, added }))
     }
 }
 
@@ -214,13 +214,13 @@ fn number(text: &str) -> Option<i32> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }
 
-struct Beside {
+struct WithPartitionColumns {
     stream: Batched,
     schema: SchemaRef,
     added: Vec<(FieldRef, Option<String>)>,
 }
 
-impl Iterator for Beside {
+impl Iterator for WithPartitionColumns {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -235,7 +235,7 @@ impl Iterator for Beside {
     }
 }
 
-impl RecordBatchReader for Beside {
+impl RecordBatchReader for WithPartitionColumns {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

@@ -1,4 +1,4 @@
-//! One schema for all files: the first one's.
+//! Finds the one schema of several files, which is the first file's.
 
 use super::OpenFile;
 use crate::fault::decoded;

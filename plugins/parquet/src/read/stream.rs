@@ -1,9 +1,9 @@
-//! A stream: the rows of one row group, in batches.
+//! Streams the rows of one row group in batches.
 
 use super::OpenFile;
 use super::dictionary::{self, Lengths};
-use super::pages::OneGroup;
-use crate::fault::{Fault, decoded, one_line, panicked};
+use super::pages::RowGroupPages;
+use crate::fault::{FirstError, decoded, one_line, panicked};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::Type;
@@ -50,13 +50,13 @@ pub(super) fn open(group: &RowGroup, schema: &SchemaRef, request: &Batches, most
     let columns = request.columns.clone().unwrap_or_else(|| (0..all).collect());
     let schema = projected(schema, request)?;
     let rows = u64::try_from(group.file.metadata.row_group(group.index).num_rows()).unwrap_or(0);
-    let pages = OneGroup {
+    let pages = RowGroupPages {
         file: group.file.file.clone(),
         metadata: group.file.metadata.clone(),
         index: group.index,
         most,
         listed: Arc::default(),
-        fault: Fault::default(),
+        first_error: FirstError::default(),
     };
     let mut stream = Stream {
         name: group.file.file.name().to_owned(),
@@ -88,7 +88,7 @@ struct Stream {
     left: u64,
     batch_rows: usize,
     listed: Arc<AtomicU64>,
-    pages: OneGroup,
+    pages: RowGroupPages,
     /// None where there is nothing to decode.
     reader: Option<ParquetRecordBatchReader>,
 }
@@ -105,7 +105,7 @@ impl Stream {
             let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(&self.fields))?;
             ParquetRecordBatchReader::try_new_with_row_groups(&levels, &self.pages, self.batch_rows, None)
         });
-        built.map_err(|error| self.pages.fault.take().unwrap_or(error))
+        built.map_err(|error| self.pages.first_error.take().unwrap_or(error))
     }
 
     /// How many rows keep a batch within what is asked for: by the chunks' lengths, and never so many
@@ -131,7 +131,7 @@ impl Stream {
                 }
                 Type::BYTE_ARRAY if column.dictionary_page_offset().is_some() => {
                     let read = decoded(|| dictionary::lengths(&mut self.pages.pages(index)?));
-                    let read = read.map_err(|error| self.pages.fault.take().unwrap_or(error))?;
+                    let read = read.map_err(|error| self.pages.first_error.take().unwrap_or(error))?;
                     read.unwrap_or_default()
                 }
                 Type::BYTE_ARRAY => Lengths::default(),
@@ -193,7 +193,7 @@ impl Stream {
             !matches!(drained, Ok(Ok(rows)) if i64::try_from(rows) == Ok(self.pages.group().num_rows()))
         })?;
         // Whatever was kept on the way is what is known already.
-        drop(self.pages.fault.take());
+        drop(self.pages.first_error.take());
         Some(self.schema.field(bad).name().clone())
     }
 }
@@ -208,7 +208,7 @@ impl Iterator for Stream {
         };
         self.left = 0;
         self.reader = None;
-        let error = match self.pages.fault.take() {
+        let error = match self.pages.first_error.take() {
             Some(kept) => kept,
             None => match self.culprit() {
                 Some(column) => error.column(column),

@@ -1,7 +1,15 @@
-//! The chunks of columns without holes: every row has its value, or a list of at least one. Then levels are
-//! runs and bits, numbers lie in memory as they lie in a page, and whole numbers of a narrow range find
-//! their place in a dictionary by a table. The library looks at every value for each of these, which takes
-//! about as long as all the rest of a conversion; it writes the columns that are none of these.
+//! Writes the chunks of dense columns, in which no value is null and no list is empty. Their levels are runs
+//! and bits, their numbers lie in memory as they lie in a page, and integers of a narrow range are found
+//! in a dictionary by a table. The library, which writes all other columns, looks at every value for each
+//! of these.
+//!
+//! That is worth its code: 512 MiB of Examples (an id, a name, a picture of 500 random bytes, 64 floats, 64
+//! tokens; those of the benchmark) became Parquet in 0.96 s on two cores, and in 1.76 s when the library wrote all
+//! columns with the same options: 1.8 times as long, 1.7 times the CPU. Encoding alone took 40 ms and 90 ms for
+//! 32,768 rows; by column, dense is 2 times as fast for floats, 2.5 to 3 for bytes, and 3 to 4 for integers with
+//! a dictionary. The file is 0.6 % longer, since pages that do not shrink are not compressed. To measure it
+//! again, time `ferry convert big.tfrecord out.parquet` beside the same with `-o dictionary=false`, which leaves
+//! every column to the library (1.93 s).
 //!
 //! A chunk is `[dictionary page] data page...`, each page a header and its body, compressed as a whole:
 //!
@@ -18,9 +26,9 @@ mod leaf;
 mod levels;
 mod statistics;
 
-use super::encode::refused;
+use crate::fault::refused;
 use dictionary::{ChunkDictionary, Indices};
-use header::{PageKind, page_header};
+use header::page_header;
 use leaf::Leaf;
 use parquet::basic::{Compression, Encoding, PageType};
 use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
@@ -35,10 +43,13 @@ const PAGE_BITS: u64 = 8 << 20;
 /// A chunk whose first page does not shrink to this many hundredths is not compressed: readers would spend
 /// more time on it than the bytes that it saves.
 const WORTH_COMPRESSING: usize = 95;
+/// Minima and maxima of strings and bytes are cut to this: a kilobyte of an image in each footer helps
+/// no reader.
+pub(super) const STATISTICS_BYTES: usize = 64;
 
-/// How such columns are written.
+/// How dense columns are written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dense {
+pub(super) struct DenseWriter {
     /// Whether pages are compressed, with snappy, where they shrink.
     pub(super) is_compressed: bool,
     /// Whether chunks have statistics.
@@ -64,7 +75,7 @@ impl Segment<'_> {
     }
 }
 
-impl Dense {
+impl DenseWriter {
     /// Writes a chunk that begins at `offset`; `None`, with nothing written, if its column is not dense.
     ///
     /// # Errors
@@ -175,7 +186,7 @@ impl Chunk<'_> {
         if self.pages == 0 {
             self.begin()?;
         }
-        self.put_page(PageKind::Data, count, encoding)?;
+        self.put_page(PageType::DATA_PAGE, count, encoding)?;
         self.values += count as u64;
         self.pages += 1;
         Ok(())
@@ -191,14 +202,14 @@ impl Chunk<'_> {
         }
         if let Some((count, values)) = self.dictionary.page() {
             let first = std::mem::replace(&mut self.buffers.page, values);
-            self.put_page(PageKind::Dictionary, count, Encoding::PLAIN)?;
+            self.put_page(PageType::DICTIONARY_PAGE, count, Encoding::PLAIN)?;
             self.buffers.page = first;
         }
         self.data_begins = self.written;
         Ok(())
     }
 
-    fn put_page(&mut self, kind: PageKind, count: usize, encoding: Encoding) -> Result<()> {
+    fn put_page(&mut self, page_type: PageType, count: usize, encoding: Encoding) -> Result<()> {
         let body = match &mut self.codec {
             Some(codec) => {
                 let len = compress(codec, &self.buffers.page, &mut self.buffers.compressed)?;
@@ -206,8 +217,8 @@ impl Chunk<'_> {
             }
             None => &self.buffers.page,
         };
-        let header =
-            page_header(kind, self.buffers.page.len(), body.len(), count, encoding).ok_or_else(too_long)?;
+        let header = page_header(page_type, self.buffers.page.len(), body.len(), count, encoding)
+            .ok_or_else(too_long)?;
         self.output.write(&header)?;
         self.output.write(body)?;
         self.written += (header.len() + body.len()) as u64;

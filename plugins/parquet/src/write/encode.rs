@@ -1,16 +1,15 @@
-//! A piece is one row group: its chunks' bytes as they lie in a file of its own after the magic, and
-//! that file's footer as the note.
+//! Encodes a piece, which is one row group: its chunks as they would lie in a file of their own after the
+//! magic, and that file's footer as the note.
 
-use super::dense::{Buffers, Dense};
+use super::dense::{Buffers, DenseWriter, STATISTICS_BYTES};
 use super::footer;
-use super::stored::Stored;
+use super::stored::StoredSchema;
 use crate::MAGIC;
-use crate::fault::one_line;
-use crate::options::{Dictionary, WriteOptions};
+use crate::fault::refused;
+use crate::options::{DictionaryUse, WriteOptions};
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowWriterOptions, compute_leaves};
 use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
 use parquet::basic::{LogicalType, Type};
-use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataWriter,
     RowGroupMetaData,
@@ -21,16 +20,13 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{Field, Schema};
-use tensorferry_sdk::{ByteSink, Error, Result};
+use tensorferry_sdk::{ByteSink, Result};
 
 /// The length of the footer and the magic, which follow a footer.
 const TAIL: usize = 8;
-/// Minima and maxima of strings and bytes are cut to this: a kilobyte of an image in each footer helps
-/// no reader.
-pub(super) const STATISTICS_BYTES: usize = 64;
 
 /// How the columns are encoded.
-pub(super) fn properties(stored: &Stored, options: &WriteOptions) -> Result<WriterProperties> {
+pub(super) fn properties(stored: &StoredSchema, options: &WriteOptions) -> Result<WriterProperties> {
     let statistics = if options.statistics { EnabledStatistics::Chunk } else { EnabledStatistics::None };
     let mut properties = WriterProperties::builder()
         .set_compression(options.compression)
@@ -43,8 +39,8 @@ pub(super) fn properties(stored: &Stored, options: &WriteOptions) -> Result<Writ
         .set_max_row_group_bytes(None)
         // The names that the format's description asks for in lists and maps.
         .set_coerce_types(true)
-        .set_dictionary_enabled(options.dictionary != Dictionary::Never);
-    if options.dictionary == Dictionary::Auto {
+        .set_dictionary_enabled(options.dictionary != DictionaryUse::Never);
+    if options.dictionary == DictionaryUse::Auto {
         let converter = ArrowSchemaConverter::new().with_coerce_types(true);
         let schema = converter.convert(&stored.schema).map_err(refused)?;
         for column in schema.columns().iter().filter(|column| seldom_repeats(column)) {
@@ -68,7 +64,7 @@ fn seldom_repeats(column: &ColumnDescriptor) -> bool {
 }
 
 /// What the footer of a file without rows says: the schema, and the Arrow schema in the metadata.
-pub(super) fn empty_file(stored: &Stored, properties: &WriterProperties) -> Result<ParquetMetaData> {
+pub(super) fn empty_file(stored: &StoredSchema, properties: &WriterProperties) -> Result<ParquetMetaData> {
     let options = ArrowWriterOptions::new().with_properties(properties.clone());
     let writer = ArrowWriter::try_new_with_options(std::io::sink(), stored.schema.clone(), options);
     writer.and_then(ArrowWriter::close).map_err(refused)
@@ -77,9 +73,9 @@ pub(super) fn empty_file(stored: &Stored, properties: &WriterProperties) -> Resu
 /// Writes the chunks of one row group, and gives its footer. Column after column: beside the rows and the
 /// output there is one chunk at a time, or one page of it.
 pub(super) fn row_group(
-    stored: &Stored,
+    stored: &StoredSchema,
     properties: &WriterProperties,
-    dense: Option<Dense>,
+    dense: Option<DenseWriter>,
     empty: &ParquetMetaData,
     batches: &[RecordBatch],
     output: &mut dyn ByteSink,
@@ -136,7 +132,7 @@ fn library_chunks(
 ) -> Result<Vec<ColumnChunkMetaData>> {
     let options =
         ArrowWriterOptions::new().with_properties(properties.clone()).with_skip_arrow_metadata(true);
-    let file = Unsent::default();
+    let file = PendingBytes::default();
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let writer = ArrowWriter::try_new_with_options(file.clone(), schema, options);
     let (mut writer, factory) = writer.and_then(ArrowWriter::into_serialized_writer).map_err(refused)?;
@@ -173,12 +169,12 @@ fn chunks(
     writers.into_iter().map(|writer| writer.close().map_err(refused)).collect()
 }
 
-/// What the library has written and the output has not got yet. The library wants what can go to another
+/// Bytes that the library has written and the output has not got yet. The library wants what can go to another
 /// thread, which an output that was lent cannot.
 #[derive(Clone, Default)]
-struct Unsent(Arc<Mutex<Vec<u8>>>);
+struct PendingBytes(Arc<Mutex<Vec<u8>>>);
 
-impl Unsent {
+impl PendingBytes {
     fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,7 +191,7 @@ impl Unsent {
     }
 }
 
-impl Write for Unsent {
+impl Write for PendingBytes {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -203,13 +199,5 @@ impl Write for Unsent {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// The library refuses rows that it was given: there is nothing malformed about an input's file here.
-pub(super) fn refused(error: ParquetError) -> Error {
-    match error {
-        ParquetError::NYI(why) => Error::unsupported(one_line(&why)),
-        other => Error::unsupported(one_line(&other.to_string())).context("Parquet cannot hold these rows"),
     }
 }

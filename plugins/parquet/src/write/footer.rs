@@ -1,7 +1,7 @@
-//! The footer of the whole file: the footers of its row groups, moved to where they lie.
+//! Writes the footer of the whole file from those of its row groups, with their offsets moved.
 
-use super::encode::refused;
 use crate::MAGIC;
+use crate::fault::refused;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataBuilder, ParquetMetaDataOptions,

@@ -1,7 +1,7 @@
-//! What is stored of a schema: the columns whose types Parquet has, in the units that it has.
+//! Finds which columns of a schema Parquet can store, and in which units.
 
+use super::as_stored::as_stored;
 use crate::fault::one_line;
-use arrow_cast::cast::{CastOptions, cast_with_options};
 use parquet::arrow::ArrowSchemaConverter;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
@@ -10,7 +10,7 @@ use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
 /// A schema as it is written, and where its columns come from.
 #[derive(Debug, Clone)]
-pub(super) struct Stored {
+pub(super) struct StoredSchema {
     /// As it is written.
     pub(super) schema: SchemaRef,
     /// The column of the rows that each of its columns is.
@@ -21,7 +21,7 @@ pub(super) struct Stored {
 ///
 /// # Errors
 /// Unsupported, if none of its columns can be; usage, if two have one name.
-pub(super) fn stored(schema: &Schema) -> Result<(Stored, Vec<Loss>)> {
+pub(super) fn stored(schema: &Schema) -> Result<(StoredSchema, Vec<Loss>)> {
     let (mut fields, mut from, mut losses) = (Vec::<FieldRef>::new(), Vec::new(), Vec::new());
     for (index, field) in schema.fields().iter().enumerate() {
         if fields.iter().any(|other| other.name() == field.name()) {
@@ -41,21 +41,17 @@ pub(super) fn stored(schema: &Schema) -> Result<(Stored, Vec<Loss>)> {
         return Err(Error::unsupported("no column that Parquet can hold").found(&losses[0].why));
     }
     let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
-    Ok((Stored { schema, from }, losses))
+    Ok((StoredSchema { schema, from }, losses))
 }
 
-impl Stored {
+impl StoredSchema {
     /// A column of some rows as it is written.
     pub(super) fn column(&self, batch: &RecordBatch, index: usize) -> Result<ArrayRef> {
         let column = self.from.get(index).and_then(|&from| batch.columns().get(from));
         let column = column.ok_or_else(|| Error::plugin("rows of another schema"))?;
         let field = self.schema.field(index);
-        if column.data_type() == field.data_type() {
-            return Ok(column.clone());
-        }
-        let exact = CastOptions { safe: false, ..CastOptions::default() };
-        let cast = cast_with_options(column, field.data_type(), &exact);
-        cast.map_err(|error| Error::unsupported(one_line(&error.to_string())).column(field.name()))
+        as_stored(column, field.data_type())
+            .map_err(|error| Error::unsupported(one_line(&error.to_string())).column(field.name()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::dtype;
 use crate::names::key_text::key_text;
+use crate::names::naming::Variable;
 use std::borrow::Cow;
 use tensorferry_proto::BundleEntryProto;
 use tensorferry_sdk::{Dtype, Error, FileId, Result, element_count};
@@ -29,6 +30,17 @@ impl BundleEntry {
     /// The key as text.
     pub(crate) fn name(&self) -> Cow<'_, str> {
         key_text(&self.key)
+    }
+
+    /// What its name depends on.
+    pub(crate) fn variable(&self) -> Variable {
+        let dims = self.proto.shape.iter().flat_map(|shape| &shape.dim);
+        Variable {
+            key: self.key.clone(),
+            dtype: self.proto.dtype,
+            shape: dims.map(|dim| dim.size).collect(),
+            checksum: self.proto.crc32c,
+        }
     }
 
     /// Whether it is one string.

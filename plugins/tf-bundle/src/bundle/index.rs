@@ -1,14 +1,13 @@
 //! The index of a bundle: its header and its entries, held in memory.
 
+use super::INDEX_SUFFIX;
 use super::entry::{BundleEntry, DataRange};
 use super::shards::Shards;
-use super::{INDEX_SUFFIX, slices};
-use crate::names::key_text::key_text;
+use crate::slice_key;
 use crate::table::Table;
-use crate::{checksum, slice_key};
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_proto::bundle_header_proto::Endianness;
-use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message};
+use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message, masked_crc};
 use tensorferry_sdk::{ByteOrder, Context, Error, FileId, Limits, Result, Source, check_range};
 
 /// The version of the format that is read here.
@@ -73,7 +72,7 @@ impl BundleIndex {
             .flat_map(|entry| entry.proto.slices.iter().map(|slice| slice_key::encode(&entry.key, slice)))
             .collect();
         let unnamed = self.slices.iter().filter(|slice| !named.contains(&slice.key));
-        unnamed.map(|slice| slice_text(&slice.key)).collect()
+        unnamed.map(|slice| slice_key::describe(&slice.key)).collect()
     }
 
     /// Bytes of all data files that entries need.
@@ -101,7 +100,7 @@ impl BundleIndex {
                 .file(format!("{}{INDEX_SUFFIX}", self.prefix))
         })?;
         check_range(source.name(file), source.len(file), offset, len)?;
-        Ok(DataRange { file, offset, len, crc: checksum::unmask(proto.crc32c) })
+        Ok(DataRange { file, offset, len, crc: masked_crc::unmask(proto.crc32c) })
     }
 }
 
@@ -194,15 +193,7 @@ fn data_files_used(entries: &[BundleEntry], slices: &[BundleEntry]) -> BTreeMap<
     let mut used = BTreeMap::new();
     let whole = entries.iter().filter(|entry| !entry.is_sliced());
     for entry in whole.chain(slices).filter(|entry| entry.proto.size > 0) {
-        used.entry(entry.proto.shard_id).or_insert_with(|| slice_text(&entry.key));
+        used.entry(entry.proto.shard_id).or_insert_with(|| slice_key::describe(&entry.key));
     }
     used
-}
-
-/// A key as text; a slice's as `name 0,2:-`.
-fn slice_text(key: &[u8]) -> String {
-    match slice_key::decode(key) {
-        Some(slice) => format!("{} {}", key_text(&slice.name), slices::text(&slice.slice)),
-        None => key_text(key).into_owned(),
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::entry::{BundleEntry, dtype_of, shape_of};
 use super::index::BundleIndex;
-use crate::slice_key;
+use crate::slice_key::{self, text};
 use tensorferry_proto::{BundleEntryProto, TensorSliceProto};
 use tensorferry_sdk::{Error, Region, Result};
 
@@ -40,15 +40,6 @@ pub(super) fn parts<'a>(
         Ok((Region { shape: expected.1, ..region }, proto))
     };
     entry.proto.slices.iter().map(part).collect()
-}
-
-/// A slice as TensorFlow writes it down: `0,2:-` is rows 0 and 1, whole.
-pub(crate) fn text(slice: &TensorSliceProto) -> String {
-    let extents = slice.extent.iter().map(|extent| match slice_key::length_of(extent) {
-        Some(length) => format!("{},{length}", extent.start),
-        None => "-".to_owned(),
-    });
-    extents.collect::<Vec<_>>().join(":")
 }
 
 /// The part of a tensor of `shape` that a slice is.

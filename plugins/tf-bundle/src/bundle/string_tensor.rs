@@ -5,7 +5,7 @@ use super::runs::Runs;
 use super::strings::{Strings, Texts};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use tensorferry_sdk::{ByteSink, Context, Error, Region, Result, Source};
+use tensorferry_sdk::{ByteSink, Context, Error, Region, Result, Source, TensorDecoder};
 
 /// Bytes that are gathered before they are passed on.
 const GATHERED_BYTES: usize = 64 << 10;
@@ -28,12 +28,10 @@ impl StringTensors {
         self.0.push((name, tensor));
         handle
     }
+}
 
-    /// Pushes the bytes of the tensor of a handle.
-    ///
-    /// # Errors
-    /// Malformed, with the tensor: strings that do not have their checksum; i/o.
-    pub(crate) fn decode(
+impl TensorDecoder for StringTensors {
+    fn decode(
         &self,
         source: &dyn Source,
         handle: u64,

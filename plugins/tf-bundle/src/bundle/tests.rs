@@ -1,23 +1,20 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::testing::{BIG_HEADER, BundleBytes, HEADER, slice, slice_key_of, string_bytes};
 use super::*;
 use crate::TfBundle;
-use crate::table::testing::table;
+use crate::slice_key::encode as slice_key;
+use crate::testing::{
+    BIG_HEADER, BundleBytes, Files, HEADER, Random, Tensor, limits, reading, shape, slice, string_bytes,
+    strings, table, tensors,
+};
 use std::collections::BTreeMap;
 use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, DataType, Message, TensorShapeProto};
-use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Entry, ErrorKind, Limits, MemoryContext, MemorySource, Result, TensorId};
 
-type Tensors = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
+type Tensors = BTreeMap<String, Tensor>;
 
 fn read_source(source: &MemorySource, limits: &Limits) -> Result<(Catalog, Tensors)> {
-    let context = MemoryContext::new(limits.clone());
-    let view = MemoryView::read(&TfBundle, &[], source, &context)?;
-    let names: Vec<&str> = view.catalog().tensors().iter().map(|tensor| tensor.name.as_str()).collect();
-    let tensors = names.iter().map(|name| Ok(((*name).to_owned(), view.tensor_named(name)?)));
-    let tensors: Result<Tensors> = tensors.collect();
-    Ok((view.catalog().clone(), tensors?))
+    reading(&TfBundle, source, limits, |view| Ok((view.catalog().clone(), tensors(view)?)))
 }
 
 fn read(bundle: &BundleBytes) -> Result<Tensors> {
@@ -31,11 +28,6 @@ fn error_of_t(bundle: &BundleBytes) -> String {
     let error = error.to_string();
     assert!(error.contains("tensor \"t\""), "{error}");
     error
-}
-
-/// Strings in a catalog's form.
-fn logical(strings: &[&[u8]]) -> Vec<u8> {
-    strings.iter().flat_map(|string| [&(string.len() as u64).to_le_bytes()[..], string].concat()).collect()
 }
 
 const FLOAT: DataType = DataType::DtFloat;
@@ -69,15 +61,15 @@ fn big_endian_numbers_are_reversed_by_component() {
 #[test]
 fn strings_are_read_in_both_byte_orders() {
     let long = vec![b'x'; 200_000];
-    let strings: [&[u8]; 4] = [b"a", b"", &long, b"\xff\x00"];
+    let texts: [&[u8]; 4] = [b"a", b"", &long, b"\xff\x00"];
     for (header, is_big) in [(&HEADER[..], false), (&BIG_HEADER, true)] {
         let mut bundle = BundleBytes::new(header, if is_big { 2 } else { 1 });
-        bundle.strings(b"t", &[2, 2], &strings, is_big, 0);
+        bundle.strings(b"t", &[2, 2], &texts, is_big, 0);
         bundle.strings(b"none", &[0], &[], is_big, 0);
         bundle.strings(b"one", &[], &[b"hello"], is_big, 0);
         let source = bundle.source();
         let (_, tensors) = read_source(&source, &Limits::default()).unwrap();
-        assert_eq!(tensors["t"], ("STR".into(), vec![2, 2], logical(&strings)));
+        assert_eq!(tensors["t"], ("STR".into(), vec![2, 2], strings(&texts)));
         assert_eq!(tensors["none"], ("STR".into(), vec![0], vec![]));
         let context = MemoryContext::default();
         let index = BundleIndex::read(&source, "b", &context).unwrap();
@@ -89,8 +81,7 @@ fn strings_are_read_in_both_byte_orders() {
 
 #[test]
 fn damaged_strings_are_found() {
-    let strings: [&[u8]; 2] = [b"abc", b"de"];
-    let (good, crc) = string_bytes(&strings, false);
+    let (good, crc) = string_bytes(&[b"abc", b"de"], false);
     let damaged = |change: &dyn Fn(&mut Vec<u8>), crc: u32| {
         let (mut bundle, mut bytes) = (BundleBytes::default(), good.clone());
         change(&mut bytes);
@@ -98,13 +89,19 @@ fn damaged_strings_are_found() {
         bundle.insert(b"t", &proto);
         error_of_t(&bundle)
     };
-    assert!(damaged(&|bytes| bytes[0] = 4, crc).contains("lengths of the strings do not have"));
-    assert!(damaged(&|bytes| bytes[3] ^= 1, crc).contains("lengths of the strings do not have"));
-    assert!(damaged(&|bytes| bytes[7] ^= 1, crc).contains("strings do not have their checksum"));
-    assert!(damaged(&|_| (), crc ^ 1).contains("strings do not have their checksum"));
-    assert!(damaged(&|bytes| bytes.push(0), crc).contains("add up"));
-    assert!(damaged(&|bytes| bytes.truncate(5), crc).contains("too short"));
-    assert!(damaged(&|bytes| bytes.iter_mut().for_each(|byte| *byte = 0xff), crc).contains("varint"));
+    let cases: [(&dyn Fn(&mut Vec<u8>), u32, &str); 7] = [
+        (&|bytes| bytes[0] = 4, crc, "lengths of the strings do not have"),
+        (&|bytes| bytes[3] ^= 1, crc, "lengths of the strings do not have"),
+        (&|bytes| bytes[7] ^= 1, crc, "strings do not have their checksum"),
+        (&|_| (), crc ^ 1, "strings do not have their checksum"),
+        (&|bytes| bytes.push(0), crc, "add up"),
+        (&|bytes| bytes.truncate(5), crc, "too short"),
+        (&|bytes| bytes.fill(0xff), crc, "varint"),
+    ];
+    for (change, crc, what) in cases {
+        let error = damaged(change, crc);
+        assert!(error.contains(what), "{error}");
+    }
 }
 
 #[test]
@@ -118,7 +115,7 @@ fn slices_are_blocks_of_their_tensor() {
     for (part, elements) in &parts {
         let bytes: Vec<u8> = (next..next + elements * 2).collect();
         next += elements * 2;
-        bundle.entry(&slice_key_of("t", part), DataType::DtHalf, &[1, i64::from(*elements)], &bytes, 0);
+        bundle.entry(&slice_key(b"t", part), DataType::DtHalf, &[1, i64::from(*elements)], &bytes, 0);
     }
     // In any order.
     bundle.sliced(b"t", DataType::DtHalf, &[2, 3], &[all[2].clone(), all[0].clone(), all[1].clone()]);
@@ -150,11 +147,11 @@ fn sliced_strings_come_in_the_order_of_the_tensor() {
     let mut bundle = BundleBytes::default();
     let left = slice(&[(0, -1), (0, 1)]);
     let right = slice(&[(0, -1), (1, 2)]);
-    bundle.strings(&slice_key_of("t", &left), &[2, 1], &[b"a", b"d"], false, 0);
-    bundle.strings(&slice_key_of("t", &right), &[2, 2], &[b"bb", b"", b"e", b"f"], false, 0);
+    bundle.strings(&slice_key(b"t", &left), &[2, 1], &[b"a", b"d"], false, 0);
+    bundle.strings(&slice_key(b"t", &right), &[2, 2], &[b"bb", b"", b"e", b"f"], false, 0);
     bundle.sliced(b"t", DataType::DtString, &[2, 3], &[right, left.clone()]);
     let tensors = read(&bundle).unwrap();
-    assert_eq!(tensors["t"].2, logical(&[b"a", b"bb", b"", b"d", b"e", b"f"]));
+    assert_eq!(tensors["t"].2, strings(&["a", "bb", "", "d", "e", "f"]));
     bundle.sliced(b"t", DataType::DtString, &[2, 3], &[left]);
     assert!(error_of_t(&bundle).contains("gap"));
 }
@@ -164,7 +161,7 @@ fn what_no_tensor_can_be_is_a_loss() {
     let mut bundle = BundleBytes::default();
     bundle.entry(b"v", DataType::DtVariant, &[], b"abc", 0);
     bundle.entry(b"t", DataType::DtBool, &[1], &[1], 0);
-    bundle.entry(&slice_key_of("gone", &slice(&[(0, 1)])), DataType::DtBool, &[1], &[1], 0);
+    bundle.entry(&slice_key(b"gone", &slice(&[(0, 1)])), DataType::DtBool, &[1], &[1], 0);
     let (catalog, tensors) = read_source(&bundle.source(), &Limits::default()).unwrap();
     assert_eq!(tensors.len(), 1);
     let losses: Vec<String> = catalog.losses().iter().map(ToString::to_string).collect();
@@ -201,42 +198,42 @@ fn entries_fit_their_files() {
         bundle.insert(b"t", &proto);
         error_of_t(&bundle)
     };
-    let dims = |sizes: &[i64]| {
-        let mut bundle = BundleBytes::default();
-        bundle.bytes(FLOAT, sizes, &[], 0, 0).shape
-    };
-    assert!(
-        with(&|proto| proto.offset = 4).contains("file \"b.data-00000-of-00001\", tensor \"t\", offset 4")
-    );
-    assert!(with(&|proto| proto.offset = i64::MAX).contains("ends too early"));
-    assert!(with(&|proto| proto.offset = -1).contains("negative"));
-    assert!(with(&|proto| proto.size = -8).contains("size"));
-    assert!(with(&|proto| proto.size = 4).contains("expected 8 bytes for F32 of shape [2], found 4"));
-    assert!(with(&|proto| proto.shard_id = 1).contains("does not count"));
-    assert!(with(&|proto| proto.shard_id = -1).contains("does not count"));
-    assert!(with(&|proto| proto.shape = dims(&[-1])).contains("negative"));
-    assert!(with(&|proto| proto.shape = dims(&[1 << 40, 1 << 40])).contains("64 bits"));
-    assert!(with(&|proto| proto.shape = dims(&[1 << 62])).contains("64 bits"));
-    assert!(with(&|proto| proto.shape = dims(&[1; 300])).contains("too many dimensions"));
     let unknown = TensorShapeProto { unknown_rank: true, ..TensorShapeProto::default() };
-    assert!(with(&|proto| proto.shape = Some(unknown.clone())).contains("rank"));
-    assert!(with(&|proto| proto.dtype = DataType::DtString.into()).contains("strings"));
+    let cases: [(&dyn Fn(&mut BundleEntryProto), &str); 13] = [
+        (&|proto| proto.offset = 4, "file \"b.data-00000-of-00001\", tensor \"t\", offset 4"),
+        (&|proto| proto.offset = i64::MAX, "ends too early"),
+        (&|proto| proto.offset = -1, "negative"),
+        (&|proto| proto.size = -8, "size"),
+        (&|proto| proto.size = 4, "expected 8 bytes for F32 of shape [2], found 4"),
+        (&|proto| proto.shard_id = 1, "does not count"),
+        (&|proto| proto.shard_id = -1, "does not count"),
+        (&|proto| proto.shape = Some(shape(&[-1])), "negative"),
+        (&|proto| proto.shape = Some(shape(&[1 << 40, 1 << 40])), "64 bits"),
+        (&|proto| proto.shape = Some(shape(&[1 << 62])), "64 bits"),
+        (&|proto| proto.shape = Some(shape(&[1; 300])), "too many dimensions"),
+        (&|proto| proto.shape = Some(unknown.clone()), "rank"),
+        (&|proto| proto.dtype = DataType::DtString.into(), "strings"),
+    ];
+    for (change, what) in cases {
+        let error = with(change);
+        assert!(error.contains(what), "{error}");
+    }
 }
 
 #[test]
 fn data_files_are_there() {
     let mut bundle = BundleBytes::default();
     bundle.entry(b"empty", FLOAT, &[0], &[], 0);
-    let mut files = bundle.files();
+    let mut files = bundle.files("b");
     files.remove("b.data-00000-of-00001");
     let entry = || Entry::Prefix("b".to_owned());
     let empty = MemorySource::new(entry(), files);
     assert_eq!(read_source(&empty, &Limits::default()).unwrap().1.len(), 1);
 
     bundle.entry(b"t", FLOAT, &[1], &[0; 4], 0);
-    let mut files = bundle.files();
+    let mut files = bundle.files("b");
     let data = files.remove("b.data-00000-of-00001").unwrap();
-    let read = |files: &BTreeMap<_, _>| {
+    let read = |files: &Files| {
         read_source(&MemorySource::new(entry(), files.clone()), &Limits::default()).map_err(|e| e.to_string())
     };
     let error = read(&files).unwrap_err();
@@ -288,14 +285,11 @@ fn limits_hold() {
     for index in 0..20 {
         bundle.entry(format!("{index:02}").as_bytes(), DataType::DtBool, &[1], &[1], 0);
     }
-    let with = |change: &dyn Fn(&mut Limits)| {
-        let mut limits = Limits::default();
-        change(&mut limits);
-        read_source(&bundle.source(), &limits).map(drop).map_err(|error| error.kind())
-    };
-    assert_eq!(with(&|limits| limits.tensors = 19), Err(ErrorKind::Limit));
-    assert_eq!(with(&|limits| limits.header_bytes = 200), Err(ErrorKind::Limit));
-    assert_eq!(with(&|limits| limits.tensors = 20), Ok(()));
+    let within =
+        |limits: Limits| read_source(&bundle.source(), &limits).map(drop).map_err(|error| error.kind());
+    assert_eq!(within(limits(|limits| limits.tensors = 19)), Err(ErrorKind::Limit));
+    assert_eq!(within(limits(|limits| limits.header_bytes = 200)), Err(ErrorKind::Limit));
+    assert_eq!(within(limits(|limits| limits.tensors = 20)), Ok(()));
 }
 
 /// Mutations of entries under good checksums, so that they get past the table.
@@ -306,27 +300,21 @@ fn mutations_do_not_panic() {
     bundle.strings(b"s", &[2], &[b"abc", b""], false, 1);
     for row in 0..2 {
         let part = slice(&[(row, 1), (0, -1)]);
-        bundle.entry(&slice_key_of("t", &part), FLOAT, &[1, 2], &[3; 8], 1);
+        bundle.entry(&slice_key(b"t", &part), FLOAT, &[1, 2], &[3; 8], 1);
     }
     bundle.sliced(b"t", FLOAT, &[2, 2], &[slice(&[(0, 1), (0, -1)]), slice(&[(1, 1), (0, -1)])]);
     assert_eq!(read(&bundle).unwrap().len(), 3);
     let good: Vec<(Vec<u8>, Vec<u8>)> = bundle.entries.clone().into_iter().collect();
-    let files = bundle.files();
-    // A fixed sequence (Knuth's multiplier), so that a failure comes again.
-    let mut state = 1_u64;
-    let mut next = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap() % below
-    };
+    let files = bundle.files("b");
+    let mut random = Random(1);
     let mut read_well = 0;
     for _ in 0..5_000 {
         let mut entries = good.clone();
-        for _ in 0..=next(2) {
-            let at = next(entries.len());
+        for _ in 0..=random.below(2) {
+            let at = random.below(entries.len());
             let (key, value) = &mut entries[at];
-            let bytes = if next(4) == 0 && !key.is_empty() { key } else { value };
-            let at = next(bytes.len());
-            bytes[at] = u8::try_from(next(256)).unwrap();
+            let bytes = if random.below(4) == 0 && !key.is_empty() { key } else { value };
+            random.change(bytes);
         }
         entries.sort();
         let mut files = files.clone();

@@ -66,10 +66,8 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn library(&mut self, wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<()> {
-        while let Some(field) = wire.next(&mut rest)? {
-            if let (1, Value::Bytes(function)) = (field.number, field.value) {
-                self.function(wire, &function)?;
-            }
+        while let Some(function) = wire.next_of(&mut rest, 1)? {
+            self.function(wire, &function)?;
         }
         Ok(())
     }
@@ -83,10 +81,8 @@ impl Walk<'_> {
             name = wire.text(&range, self.context.limits().name_bytes)?;
         }
         let mut rest = function.clone();
-        while let Some(field) = wire.next(&mut rest)? {
-            if let (3, Value::Bytes(node)) = (field.number, field.value) {
-                self.node(wire, node, Some(&name))?;
-            }
+        while let Some(node) = wire.next_of(&mut rest, 3)? {
+            self.node(wire, node, Some(&name))?;
         }
         Ok(())
     }
@@ -117,8 +113,7 @@ impl Walk<'_> {
 fn value(wire: &mut Wire<'_>, node: &Range<u64>) -> Result<Option<Range<u64>>> {
     let mut found = None;
     let mut rest = node.clone();
-    while let Some(field) = wire.next(&mut rest)? {
-        let (5, Value::Bytes(entry)) = (field.number, field.value) else { continue };
+    while let Some(entry) = wire.next_of(&mut rest, 5)? {
         let Some(key) = wire.last(&entry, 1)? else { continue };
         if equals(wire, &key, b"value")? {
             found = match wire.last(&entry, 2)? {

@@ -4,51 +4,32 @@
 
 use super::constants::{Constant, each_constant};
 use super::names::Names;
+use crate::document::Document;
 use crate::dtype;
-use crate::message_kind::{self, Form, MessageKind};
+use crate::message_kind::{self, MessageKind};
 use crate::tensor_proto::{Header, Values};
-use crate::text;
 use crate::wire::Wire;
-use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
-    Block, ByteSink, CatalogSink, Context, Dtype, Entry, Error, FileId, Limits, Loss, LossKind, Region,
-    Result, Source, Storage, TensorReader, element_count,
+    Block, ByteSink, CatalogSink, Context, Dtype, Entry, Error, Limits, Loss, LossKind, Region, Result,
+    Source, Storage, TensorDecoder, TensorReader, element_count,
 };
 
 /// Reads graphs.
-#[derive(Debug, Default)]
-pub(crate) struct GraphReader {
-    /// What the encoded storages' handles stand for.
-    held: Mutex<Option<Arc<Held>>>,
-}
+pub(crate) struct GraphReader;
 
-/// What decoding needs.
-#[derive(Debug)]
-struct Held {
-    graph: Graph,
+/// Decodes constants: a handle is an index into `values`.
+struct Constants {
+    graph: Document,
     values: Vec<Values>,
 }
 
-/// A graph's wire form.
-#[derive(Debug)]
-enum Graph {
-    /// The file itself.
-    File(FileId),
-    /// What a text of this name stands for.
-    Text { wire: Vec<u8>, name: String },
-}
-
-impl Graph {
-    fn wire<'a>(&'a self, source: &'a dyn Source) -> Wire<'a> {
-        match self {
-            Self::File(file) => Wire::of_file(source, *file),
-            Self::Text { wire, name } => Wire::of_memory(wire, name),
-        }
-    }
-}
-
 impl TensorReader for GraphReader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let Entry::File(name) = source.entry() else {
             return Err(Error::usage("a graph is one file: name it").file(source.entry().name()));
         };
@@ -72,10 +53,11 @@ impl TensorReader for GraphReader {
             );
             catalog.loss(Loss::new(LossKind::Graph, name, why))?;
         }
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(Held { graph, values }));
-        Ok(())
+        Ok(Box::new(Constants { graph, values }))
     }
+}
 
+impl TensorDecoder for Constants {
     fn decode(
         &self,
         source: &dyn Source,
@@ -83,24 +65,16 @@ impl TensorReader for GraphReader {
         output: &mut dyn ByteSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let unknown = || Error::plugin(format!("no encoded storage {handle}"));
-        let held = held.ok_or_else(unknown)?;
-        let values = usize::try_from(handle).ok().and_then(|index| held.values.get(index));
-        values.ok_or_else(unknown)?.write(&mut held.graph.wire(source), output, context.limits())
+        let values = usize::try_from(handle).ok().and_then(|index| self.values.get(index));
+        let values = values.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?;
+        values.write(&mut self.graph.wire(source), output, context.limits())
     }
 }
 
-/// The wire form of the graph that a file holds; or why it holds none.
-fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Graph> {
-    let file = source.open(name)?;
-    match message_kind::detect(source, file)? {
-        Some((MessageKind::Graph, Form::Wire)) => Ok(Graph::File(file)),
-        Some((MessageKind::Graph, Form::Text)) => {
-            let text = source.read_vec(file, 0, source.len(file), limits)?;
-            let wire = text::to_wire(&text, "tensorflow.GraphDef", name, limits)?;
-            Ok(Graph::Text { wire, name: name.to_owned() })
-        }
+/// The graph that a file holds; or why it holds none.
+fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Document> {
+    match message_kind::detect(source, source.open(name)?)? {
+        Some((MessageKind::Graph, form)) => Document::open(source, name, "tensorflow.GraphDef", form, limits),
         Some((MessageKind::SavedModel, _)) => Err(Error::unsupported(
             "a saved model, not a graph: its variables lie beside it; read it with --from saved-model",
         )),
@@ -118,7 +92,7 @@ fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Graph> {
 /// Constants on their way into a catalog.
 struct Placing<'a> {
     catalog: &'a mut dyn CatalogSink,
-    graph: &'a Graph,
+    graph: &'a Document,
     names: Names,
     values: Vec<Values>,
     /// Bytes of encoded storages that only repeat others.
@@ -149,8 +123,8 @@ impl Placing<'_> {
             return self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new()).map(drop);
         }
         let values = Values::find(wire, &constant.tensor, dtype, elements)?;
-        if let (Graph::File(file), Some(range)) = (self.graph, values.as_they_lie()) {
-            let storage = self.catalog.storage(Storage::file(*file, range.start, range.end - range.start))?;
+        if let (Some(file), Some(range)) = (self.graph.file(), values.as_they_lie()) {
+            let storage = self.catalog.storage(Storage::file(file, range.start, range.end - range.start))?;
             return self.catalog.tensor(name, dtype, shape, storage, 0).map(drop);
         }
         if let Some(element) = values.constant(wire, self.limits)? {

@@ -1,41 +1,23 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::*;
+use crate::TfGraph;
+use crate::testing::{self, limits, shape, strings, tensors};
 use proptest::prelude::*;
 use tensorferry_proto::{
     AttrValue, FunctionDef, FunctionDefLibrary, GraphDef, Message as _, NodeDef, OpDef, TensorProto,
-    TensorShapeProto, attr_value, tensor_shape_proto::Dim,
+    attr_value,
 };
 use tensorferry_sdk::memory::MemoryView;
-use tensorferry_sdk::{
-    Data, Description, Error, Format, Limits, LossKind, MemoryContext, MemorySource, Options, Result,
-    TensorReader,
-};
-
-struct Graphs;
-
-impl Format for Graphs {
-    fn describe(&self) -> Description {
-        Description { id: "tf-graph".to_owned(), ..Description::default() }
-    }
-
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(GraphReader::default()))
-    }
-}
+use tensorferry_sdk::{Data, Error, LossKind, MemorySource, Result};
 
 /// Reads a file and gives its view to `look`.
 fn reading<T>(name: &str, bytes: &[u8], look: impl FnOnce(&MemoryView<'_>) -> Result<T>) -> Result<T> {
-    let mut limits = Limits::default();
-    limits.expanded_bytes = 1 << 20;
-    let (source, context) = (MemorySource::file(name, bytes), MemoryContext::new(limits));
-    look(&MemoryView::read(&Graphs, &[], &source, &context)?)
+    let limits = limits(|limits| limits.expanded_bytes = 1 << 20);
+    testing::reading(&TfGraph, &MemorySource::file(name, bytes), &limits, look)
 }
 
 fn tensor(dtype: i32, dims: &[i64]) -> TensorProto {
-    let dim = dims.iter().map(|&size| Dim { size, name: String::new() }).collect();
-    let tensor_shape = Some(TensorShapeProto { dim, unknown_rank: false });
-    TensorProto { dtype, tensor_shape, ..TensorProto::default() }
+    TensorProto { dtype, tensor_shape: Some(shape(dims)), ..TensorProto::default() }
 }
 
 fn constant(name: &str, tensor: TensorProto) -> NodeDef {
@@ -48,8 +30,7 @@ fn constant(name: &str, tensor: TensorProto) -> NodeDef {
 }
 
 fn graph() -> GraphDef {
-    let content = TensorProto { tensor_content: vec![1, 2, 3, 4], ..tensor(9, &[1]) };
-    let content = TensorProto { tensor_content: [content.tensor_content, vec![0; 4]].concat(), ..content };
+    let content = TensorProto { tensor_content: vec![1, 2, 3, 4, 0, 0, 0, 0], ..tensor(9, &[1]) };
     let packed = TensorProto { float_val: vec![1.0, 2.0], ..tensor(1, &[2]) };
     let repeated = TensorProto { int_val: vec![7, 8], ..tensor(3, &[2, 2]) };
     let one = TensorProto { half_val: vec![0x3f80], ..tensor(14, &[2, 3]) };
@@ -86,7 +67,7 @@ fn constants_are_found_in_graph_and_functions() {
         assert_eq!(tensor("f/one"), ("BF16".into(), vec![2, 3], [0x80, 0x3f].repeat(6)));
         assert_eq!(tensor("f/one_1"), tensor("f/one"));
         assert_eq!(tensor("f/c"), ("BOOL".into(), vec![2], vec![0, 0]));
-        assert_eq!(tensor("text"), ("STR".into(), vec![], b"\x02\0\0\0\0\0\0\0a\xff".to_vec()));
+        assert_eq!(tensor("text"), ("STR".into(), vec![], strings(&[b"a\xff"])));
         assert_eq!(tensor("empty"), ("F32".into(), vec![0, 3], vec![]));
         let data = |name: &str| {
             let tensors = view.catalog().tensors();
@@ -118,7 +99,7 @@ fn texts_are_graphs_too() {
         let tensor = |name: &str| view.tensor_named(name).unwrap();
         assert_eq!(tensor("a"), ("F32".into(), vec![2], vec![0, 0, 128, 63, 0, 0, 0, 64]));
         assert_eq!(tensor("b"), ("I64".into(), vec![2], [1_i64, -1].map(i64::to_le_bytes).concat()));
-        assert_eq!(tensor("f/c").2, [&[2, 0, 0, 0, 0, 0, 0, 0][..], "ä".as_bytes()].concat());
+        assert_eq!(tensor("f/c").2, strings(&["ä"]));
         Ok(())
     })
     .unwrap();
@@ -180,11 +161,7 @@ fn of_what_is_given_twice_the_last_counts() {
 
 /// Reads all there is, if it can be read.
 fn exhaust(bytes: &[u8]) {
-    drop(reading("x.pb", bytes, |view| {
-        let names: Vec<_> = view.catalog().tensors().iter().map(|tensor| tensor.name.clone()).collect();
-        names.iter().for_each(|name| drop(view.tensor_named(name)));
-        Ok(())
-    }));
+    drop(reading("x.pb", bytes, |view| tensors(view).map(drop)));
 }
 
 proptest! {

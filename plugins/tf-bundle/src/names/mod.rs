@@ -12,6 +12,4 @@ mod optimizer;
 pub(crate) mod path;
 pub(crate) mod rebuild;
 pub(crate) mod resolve;
-#[cfg(test)]
-mod testing;
 mod walk;

@@ -242,8 +242,8 @@ fn force(
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use super::super::testing::{Objects, variables};
     use super::*;
+    use crate::testing::{Objects, variables};
     use tensorferry_sdk::{ErrorKind, Limits};
 
     fn named(objects: &Objects, scheme: Scheme, same: bool) -> Result<Vec<(String, usize)>> {

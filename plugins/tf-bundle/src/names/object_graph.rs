@@ -166,8 +166,8 @@ impl Paths<'_> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use super::super::testing::Objects;
     use super::*;
+    use crate::testing::Objects;
     use tensorferry_sdk::ErrorKind;
 
     fn graph(objects: &Objects) -> ObjectGraph<'_> {

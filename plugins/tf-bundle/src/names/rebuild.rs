@@ -162,8 +162,8 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::super::object_graph::ObjectGraph;
-    use super::super::testing::Objects;
     use super::*;
+    use crate::testing::Objects;
     use tensorferry_sdk::Limits;
 
     #[test]

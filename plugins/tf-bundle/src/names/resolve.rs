@@ -131,8 +131,8 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::super::naming::{Scheme, name};
-    use super::super::testing::{Objects, variables};
     use super::*;
+    use crate::testing::{Objects, variables};
     use tensorferry_sdk::Limits;
 
     fn exported() -> Objects {

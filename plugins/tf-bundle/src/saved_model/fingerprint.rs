@@ -1,7 +1,7 @@
 //! A fingerprint has hashes of a SavedModel's parts, as TensorFlow wrote them; they are shown, not
 //! checked.
 
-use super::document::Document;
+use crate::document::Document;
 use tensorferry_proto::{FingerprintDef, Message};
 use tensorferry_sdk::{Error, Limits, Result, Source};
 

@@ -2,15 +2,16 @@
 //! format cannot hold.
 
 use super::VARIABLES;
-use super::document::Document;
 use super::meta_graph::{Graphs, MetaGraph};
+use super::open::open;
 use super::{fingerprint, outline, saved_variables, tags};
-use crate::bundle::{INDEX_SUFFIX, StringTensors};
+use crate::bundle::INDEX_SUFFIX;
+use crate::bundle_tensors::read_bundle;
+use crate::document::Document;
 use crate::options::ReadOptions;
-use crate::read::read_bundle;
-use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteSink, CatalogSink, Context, Error, Loss, LossKind, Options, Purpose, Result, Source, TensorReader,
+    CatalogSink, Context, Error, Loss, LossKind, NothingEncoded, Options, Purpose, Result, Source,
+    TensorDecoder, TensorReader,
 };
 
 /// The most names that a loss lists.
@@ -20,20 +21,23 @@ const MOST_LISTED: usize = 8;
 #[derive(Debug)]
 pub(crate) struct SavedModelReader {
     options: ReadOptions,
-    /// What the encoded storages' handles stand for.
-    strings: Mutex<Arc<StringTensors>>,
 }
 
 impl SavedModelReader {
     /// A reader with these options.
     pub(crate) fn new(options: &Options) -> Self {
-        Self { options: ReadOptions::new(options), strings: Mutex::default() }
+        Self { options: ReadOptions::new(options) }
     }
 }
 
 impl TensorReader for SavedModelReader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
-        let document = Document::open(source, context.limits())?;
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let document = open(source, context.limits())?;
         let graphs;
         let graph = {
             let mut wire = document.wire(source);
@@ -53,23 +57,11 @@ impl TensorReader for SavedModelReader {
         }
         let prefix = document.beside(VARIABLES);
         if !source.contains(&format!("{prefix}{INDEX_SUFFIX}")) {
-            return no_variables(source, &prefix);
+            no_variables(source, &prefix)?;
+            return Ok(Box::new(NothingEncoded));
         }
         let labels = |bundle: Option<&_>| saved_variables::labels(&graph, bundle);
-        let strings = read_bundle(source, &prefix, &self.options, &labels, catalog, context)?;
-        *self.strings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(strings);
-        Ok(())
-    }
-
-    fn decode(
-        &self,
-        source: &dyn Source,
-        handle: u64,
-        output: &mut dyn ByteSink,
-        context: &dyn Context,
-    ) -> Result<()> {
-        let strings = Arc::clone(&self.strings.lock().unwrap_or_else(PoisonError::into_inner));
-        strings.decode(source, handle, output, context)
+        Ok(Box::new(read_bundle(source, &prefix, &self.options, &labels, catalog, context)?))
     }
 }
 

@@ -5,13 +5,11 @@
 //! joined where its optimizer and its variable are.
 
 use super::meta_graph::MetaGraph;
+use crate::bundle_tensors::Labels;
 use std::collections::{HashMap, VecDeque};
 use tensorferry_proto::saved_object::Kind;
 use tensorferry_proto::trackable_object_graph::trackable_object::SerializedTensor;
 use tensorferry_proto::{SavedObject, SavedVariable, TrackableObjectGraph};
-
-/// What is said of a tensor, by its key: the label's key and its value.
-pub(crate) type Labels = HashMap<String, Vec<(&'static str, String)>>;
 
 /// Whether training changes a variable.
 const TRAINABLE: &str = "trainable";

@@ -8,8 +8,9 @@
 //! ```
 
 use super::VARIABLES;
-use super::document::Document;
+use super::open::open;
 use crate::bundle::{BundleEntry, shape_of};
+use crate::document::Document;
 use crate::dtype;
 use crate::names::key_map::KeyMap;
 use crate::names::object_graph::ObjectGraph;
@@ -72,7 +73,7 @@ impl TensorWriter for SavedModelWriter {
         }
         let in_like = |error: Error| error.context(format!("-o like={}", self.like));
         let source = context.open(&self.like).map_err(in_like)?;
-        let document = Document::open(&*source, context.limits()).map_err(in_like)?;
+        let document = open(&*source, context.limits()).map_err(in_like)?;
         let prefix = document.beside(VARIABLES);
         let like = Like::bundle(Arc::clone(&source), &prefix, context).map_err(in_like)?;
 
@@ -245,5 +246,4 @@ impl TensorPlan for Substitution {
 }
 
 #[cfg(test)]
-#[path = "substitute_tests.rs"]
 mod tests;

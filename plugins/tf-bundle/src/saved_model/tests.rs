@@ -1,60 +1,25 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::SavedModelReader;
-use crate::table::testing::table;
-use crate::{checksum, options};
-use std::collections::BTreeMap;
+use crate::names::rebuild::from_keys;
+use crate::testing::{self, BundleBytes, Files, file, files, options, shape};
 use tensorferry_proto::collection_def::{BytesList, Kind as Collection};
 use tensorferry_proto::meta_graph_def::MetaInfoDef;
 use tensorferry_proto::saved_object::Kind;
 use tensorferry_proto::tensor_info::Encoding;
-use tensorferry_proto::tensor_shape_proto::Dim;
-use tensorferry_proto::trackable_object_graph::TrackableObject;
-use tensorferry_proto::trackable_object_graph::trackable_object::{
-    ObjectReference, SerializedTensor, SlotVariableReference,
-};
+use tensorferry_proto::trackable_object_graph::trackable_object::{ObjectReference, SlotVariableReference};
 use tensorferry_proto::{
-    AssetFileDef, BundleEntryProto, CollectionDef, DataType, FingerprintDef, FunctionDef, FunctionDefLibrary,
-    GraphDef, Message, MetaGraphDef, NodeDef, SavedModel, SavedObject, SavedObjectGraph, SavedUserObject,
-    SavedVariable, SignatureDef, TensorInfo, TensorShapeProto, TrackableObjectGraph,
+    AssetFileDef, CollectionDef, DataType, FingerprintDef, FunctionDef, FunctionDefLibrary, GraphDef,
+    Message, MetaGraphDef, NodeDef, SavedModel, SavedObject, SavedObjectGraph, SavedUserObject,
+    SavedVariable, SignatureDef, TensorInfo,
 };
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{
-    Catalog, Context, Description, Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, NodeId,
-    NodeKind, Options, Purpose, Result, TensorReader,
+    Catalog, Context, Entry, ErrorKind, LossKind, MemoryContext, MemorySource, NodeId, NodeKind, Purpose,
+    Result,
 };
-
-struct SavedModels;
-
-impl Format for SavedModels {
-    fn describe(&self) -> Description {
-        Description {
-            id: "saved-model".to_owned(),
-            options: options::of_saved_models(),
-            ..Description::default()
-        }
-    }
-
-    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(SavedModelReader::new(options)))
-    }
-}
 
 fn reference(name: &str, node_id: i32) -> ObjectReference {
     ObjectReference { node_id, local_name: name.to_owned() }
-}
-
-fn slot(variable: i32, node: i32) -> SlotVariableReference {
-    SlotVariableReference {
-        original_variable_node_id: variable,
-        slot_name: "m".to_owned(),
-        slot_variable_node_id: node,
-    }
-}
-
-fn shape(dims: &[i64]) -> TensorShapeProto {
-    let dim = dims.iter().map(|&size| Dim { size, name: String::new() }).collect();
-    TensorShapeProto { dim, unknown_rank: false }
 }
 
 fn tensor_info(dims: &[i64]) -> TensorInfo {
@@ -70,42 +35,22 @@ fn variable(name: &str, trainable: bool) -> SavedObject {
     SavedObject { kind: Some(Kind::Variable(variable)), ..SavedObject::default() }
 }
 
-/// Objects 1 and 2 stand the other way round than in the bundle, and an optimizer has a slot.
+/// Objects stand in another order than in the bundle, whose graph is made of [`KEYS`].
 fn objects() -> SavedObjectGraph {
     let class = SavedUserObject { identifier: "_tf_keras_layer".to_owned(), ..SavedUserObject::default() };
     let root = SavedObject {
-        children: vec![reference("w", 2), reference("steps", 1), reference("optimizer", 3)],
+        children: vec![reference("w", 2), reference("steps", 1), reference("optimizer", 4)],
         kind: Some(Kind::UserObject(class)),
         ..SavedObject::default()
     };
-    let optimizer = SavedObject { slot_variables: vec![slot(2, 4)], ..SavedObject::default() };
-    SavedObjectGraph {
-        nodes: vec![
-            root,
-            variable("steps", false),
-            variable("w", true),
-            optimizer,
-            variable("Adam/w/m", false),
-        ],
-    }
-}
-
-fn bundle_objects() -> TrackableObjectGraph {
-    let value = |key: &str| TrackableObject {
-        attributes: vec![SerializedTensor {
-            name: "VARIABLE_VALUE".to_owned(),
-            full_name: String::new(),
-            checkpoint_key: format!("{key}/.ATTRIBUTES/VARIABLE_VALUE"),
-        }],
-        ..TrackableObject::default()
+    let slot = SlotVariableReference {
+        original_variable_node_id: 2,
+        slot_name: "m".to_owned(),
+        slot_variable_node_id: 3,
     };
-    let root = TrackableObject {
-        children: vec![reference("w", 1), reference("steps", 2), reference("optimizer", 4)],
-        ..TrackableObject::default()
-    };
-    let optimizer = TrackableObject { slot_variables: vec![slot(1, 3)], ..TrackableObject::default() };
-    let m = value("w/.OPTIMIZER_SLOT/optimizer/m");
-    TrackableObjectGraph { nodes: vec![root, value("w"), value("steps"), m, optimizer] }
+    let optimizer = SavedObject { slot_variables: vec![slot], ..SavedObject::default() };
+    let [steps, w, m] = [("steps", false), ("w", true), ("Adam/w/m", false)].map(|(n, t)| variable(n, t));
+    SavedObjectGraph { nodes: vec![root, steps, w, m, optimizer] }
 }
 
 fn meta_graph(tags: &[&str]) -> MetaGraphDef {
@@ -138,42 +83,22 @@ fn document(graphs: Vec<MetaGraphDef>) -> Vec<u8> {
     SavedModel { saved_model_schema_version: 1, meta_graphs: graphs }.encode_to_vec()
 }
 
+/// The document alone.
+fn only(graphs: Vec<MetaGraphDef>) -> Files {
+    files(&[("saved_model.pb", document(graphs))])
+}
+
 /// The variables, each with two floats, and the object graph.
-fn variables(keys: &[&str], graph: Option<&TrackableObjectGraph>) -> BTreeMap<String, Vec<u8>> {
-    let mut data = Vec::new();
-    let mut entries = BTreeMap::from([(Vec::new(), vec![0x08, 1, 0x1a, 2, 0x08, 1])]);
-    let mut add = |key: &str, dtype: DataType, shape: TensorShapeProto, bytes: &[u8], crc: u32| {
-        let offset = data.len() as i64;
-        data.extend(bytes);
-        let entry = BundleEntryProto {
-            dtype: dtype.into(),
-            shape: Some(shape),
-            offset,
-            size: bytes.len() as i64,
-            crc32c: checksum::mask(crc),
-            ..BundleEntryProto::default()
-        };
-        entries.insert(key.as_bytes().to_vec(), entry.encode_to_vec());
-    };
+fn variables(keys: &[&str], has_graph: bool) -> Files {
+    let mut bundle = BundleBytes::default();
     for key in keys {
-        let bytes = [1.0_f32, 2.0].map(f32::to_le_bytes).concat();
-        add(key, DataType::DtFloat, shape(&[2]), &bytes, crc32c::crc32c(&bytes));
+        bundle.entry(key.as_bytes(), DataType::DtFloat, &[2], &testing::f32s(&[1.0, 2.0]), 0);
     }
-    if let Some(graph) = graph {
-        let graph = graph.encode_to_vec();
-        let mut bytes = Vec::new();
-        crate::varint::push(graph.len() as u64, &mut bytes);
-        let lengths = u32::try_from(graph.len()).unwrap().to_le_bytes();
-        let sum = checksum::mask(crc32c::crc32c(&lengths)).to_le_bytes();
-        bytes.extend([&sum[..], &graph].concat());
-        let crc = crc32c::crc32c(&[&lengths[..], &sum, &graph].concat());
-        add("_CHECKPOINTABLE_OBJECT_GRAPH", DataType::DtString, shape(&[]), &bytes, crc);
+    if has_graph {
+        let graph = from_keys(keys).unwrap().encode_to_vec();
+        bundle.strings(b"_CHECKPOINTABLE_OBJECT_GRAPH", &[], &[&graph], false, 0);
     }
-    let entries: Vec<_> = entries.into_iter().collect();
-    BTreeMap::from([
-        ("variables/variables.index".to_owned(), table(&entries, 16, 0)),
-        ("variables/variables.data-00000-of-00001".to_owned(), data),
-    ])
+    bundle.files("variables/variables")
 }
 
 const KEYS: [&str; 3] = [
@@ -182,10 +107,10 @@ const KEYS: [&str; 3] = [
     "w/.OPTIMIZER_SLOT/optimizer/m/.ATTRIBUTES/VARIABLE_VALUE",
 ];
 
-fn saved_model() -> BTreeMap<String, Vec<u8>> {
+fn saved_model() -> Files {
     let fingerprint =
         FingerprintDef { checkpoint_hash: u64::MAX, uuid: "abc".to_owned(), ..FingerprintDef::default() };
-    let mut files = variables(&KEYS, Some(&bundle_objects()));
+    let mut files = variables(&KEYS, true);
     files.insert("saved_model.pb".to_owned(), document(vec![meta_graph(&["serve"])]));
     files.insert("fingerprint.pb".to_owned(), fingerprint.encode_to_vec());
     files.insert("assets/vocab.txt".to_owned(), b"a\n".to_vec());
@@ -193,18 +118,12 @@ fn saved_model() -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-fn read_with(
-    entry: Entry,
-    files: BTreeMap<String, Vec<u8>>,
-    given: &[(&str, &str)],
-    context: &MemoryContext,
-) -> Result<Catalog> {
-    let given: Vec<_> = given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+fn read_with(entry: Entry, files: Files, given: &[(&str, &str)], context: &MemoryContext) -> Result<Catalog> {
     let source = MemorySource::new(entry, files);
-    Ok(MemoryView::read(&SavedModels, &given, &source, context)?.catalog().clone())
+    Ok(MemoryView::read(&crate::SavedModel, &options(given), &source, context)?.catalog().clone())
 }
 
-fn read(files: BTreeMap<String, Vec<u8>>, given: &[(&str, &str)]) -> Result<Catalog> {
+fn read(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {
     read_with(Entry::Folder, files, given, &MemoryContext::default())
 }
 
@@ -255,8 +174,7 @@ fn conversions_carry_the_variables_and_say_what_else_there_was() {
 
 #[test]
 fn the_graph_is_chosen_by_its_tags() {
-    let graphs = || vec![meta_graph(&["serve"]), meta_graph(&["serve", "gpu"])];
-    let files = || BTreeMap::from([("saved_model.pb".to_owned(), document(graphs()))]);
+    let files = || only(vec![meta_graph(&["serve"]), meta_graph(&["serve", "gpu"])]);
     let error = read(files(), &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Usage);
     assert!(error.to_string().contains("-i tags=gpu,serve, tags=serve"), "{error}");
@@ -267,8 +185,8 @@ fn the_graph_is_chosen_by_its_tags() {
 #[test]
 fn a_model_without_variables_has_no_tensors() {
     let context = MemoryContext::default();
-    let files = BTreeMap::from([("saved_model.pb".to_owned(), document(vec![meta_graph(&["serve"])]))]);
-    let catalog = read_with(Entry::File("saved_model.pb".to_owned()), files, &[], &context).unwrap();
+    let files = only(vec![meta_graph(&["serve"])]);
+    let catalog = read_with(file("saved_model.pb"), files, &[], &context).unwrap();
     assert!(catalog.tensors().is_empty());
     assert!(context.notes()[0].contains("\"vocab.txt\""), "{:?}", context.notes());
 
@@ -284,9 +202,8 @@ fn text_says_the_same() {
         graph_def { node { name: 'a' op: 'NoOp' } }
         signature_def { key: 's' value { inputs { key: 'x' value { dtype: DT_INT64 tensor_shape { } } } } } }";
     for name in ["saved_model.pbtxt", "sub/saved_model.pbtxt"] {
-        let files = BTreeMap::from([(name.to_owned(), text.as_bytes().to_vec())]);
-        let entry = if name.contains('/') { Entry::File(name.to_owned()) } else { Entry::Folder };
-        let catalog = read_with(entry, files, &[], &MemoryContext::default()).unwrap();
+        let entry = if name.contains('/') { file(name) } else { Entry::Folder };
+        let catalog = read_with(entry, files(&[(name, text)]), &[], &MemoryContext::default()).unwrap();
         let shown = self::text(&catalog, catalog.tree().root().unwrap());
         assert!(shown.contains("signatures={s={method= inputs={x=I64 []} outputs={}}}"), "{shown}");
     }
@@ -309,7 +226,7 @@ fn graphs_of_tensorflow_1_have_collections() {
         collection_def: collections.map(|(name, collection)| (name.to_owned(), collection)).into(),
         ..MetaGraphDef::default()
     };
-    let mut files = variables(&["steps", "w"], None);
+    let mut files = variables(&["steps", "w"], false);
     files.insert("saved_model.pb".to_owned(), document(vec![graph]));
     let context = MemoryContext::default();
     let catalog = read_with(Entry::Folder, files, &[], &context).unwrap();
@@ -322,14 +239,14 @@ fn graphs_of_tensorflow_1_have_collections() {
 #[test]
 fn what_cannot_be_read_is_said() {
     let kind = |name: &str, bytes: &[u8]| {
-        let files = BTreeMap::from([(name.to_owned(), bytes.to_vec())]);
-        read_with(Entry::File(name.to_owned()), files, &[], &MemoryContext::default()).unwrap_err().kind()
+        let files = files(&[(name, bytes)]);
+        read_with(file(name), files, &[], &MemoryContext::default()).unwrap_err().kind()
     };
     assert_eq!(kind("saved_model.cpb", b""), ErrorKind::Unsupported);
     assert_eq!(kind("saved_model.pb", b""), ErrorKind::Malformed);
     assert_eq!(kind("saved_model.pb", b"node { }"), ErrorKind::Unsupported);
     assert_eq!(kind("saved_model.pbtxt", b"meta_graphs { meta_info_def {"), ErrorKind::Malformed);
-    assert_eq!(read(BTreeMap::new(), &[]).unwrap_err().kind(), ErrorKind::Malformed);
+    assert_eq!(read(Files::new(), &[]).unwrap_err().kind(), ErrorKind::Malformed);
     let mut files = saved_model();
     files.insert("fingerprint.pb".to_owned(), vec![0xff]);
     assert_eq!(read(files, &[]).unwrap_err().kind(), ErrorKind::Malformed);
@@ -340,12 +257,11 @@ fn what_cannot_be_read_is_said() {
 fn cut_documents_never_panic() {
     let whole = document(vec![meta_graph(&["serve"])]);
     for len in 0..whole.len() {
-        let mut files = BTreeMap::from([("saved_model.pb".to_owned(), whole[..len].to_vec())]);
-        assert_eq!(read(files.clone(), &[]).unwrap_err().kind(), ErrorKind::Malformed, "{len}");
+        let cut = files(&[("saved_model.pb", &whole[..len])]);
+        assert_eq!(read(cut, &[]).unwrap_err().kind(), ErrorKind::Malformed, "{len}");
         let mut flipped = whole.clone();
         flipped[len] ^= 0x55;
-        files.insert("saved_model.pb".to_owned(), flipped);
-        let _ = read(files, &[]);
+        let _ = read(files(&[("saved_model.pb", flipped)]), &[]);
     }
 }
 

@@ -139,7 +139,3 @@ impl Table {
         error.file(&self.name).offset(block.offset).tensor(key_text(key))
     }
 }
-
-#[cfg(test)]
-#[path = "tests.rs"]
-mod tests;

@@ -1,9 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::table::testing::{BlockBytes, TableBytes, handle, table};
-use crate::varint;
-use tensorferry_sdk::{ErrorKind, MemorySource};
+use crate::testing::{BlockBytes, Random, TableBytes, handle, limits, table};
+use tensorferry_proto::wire::put_varint;
+use tensorferry_sdk::{ErrorKind, Limits, MemorySource, Result, Source};
 
 type Entry = (Vec<u8>, Vec<u8>);
 
@@ -188,38 +188,25 @@ fn compression_is_known_and_bounded() {
     assert_eq!(read(&stored(b"abc", 2)).unwrap_err().kind(), ErrorKind::Unsupported);
     assert!(error(&stored(b"\x05", 1)).contains("snappy"));
     let mut claim = Vec::new();
-    varint::push(0xffff_fff0, &mut claim);
+    put_varint(&mut claim, 0xffff_fff0);
     assert!(error(&stored(&claim, 1)).contains("claims more"));
     // Within what snappy can do, and over the limit.
     let zeros = snap::raw::Encoder::new().compress_vec(&[0; 100_000]).unwrap();
-    let limits = Limits::default();
-    let small = tight(&limits, 50_000);
+    let small = limits(|limits| limits.header_bytes = 50_000);
     let error = read_within(&stored(&zeros, 1), &small).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-}
-
-fn tight(limits: &Limits, header_bytes: u64) -> Limits {
-    let mut limits = limits.clone();
-    limits.header_bytes = header_bytes;
-    limits
 }
 
 #[test]
 fn mutations_do_not_panic() {
     let good = table(&entries(30), 7, 1);
-    // A fixed sequence (Knuth's multiplier), so that a failure comes again.
-    let mut state = 1_u64;
-    let mut next = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap() % below
-    };
+    let mut random = Random(1);
     for _ in 0..20_000 {
         let mut bad = good.clone();
-        for _ in 0..=next(3) {
-            let at = next(bad.len());
-            bad[at] = u8::try_from(next(256)).unwrap();
+        for _ in 0..=random.below(3) {
+            random.change(&mut bad);
         }
-        bad.truncate(bad.len() - if next(4) == 0 { next(bad.len()) } else { 0 });
+        bad.truncate(bad.len() - if random.below(4) == 0 { random.below(bad.len()) } else { 0 });
         let _ = read(&bad);
     }
 }

@@ -4,7 +4,7 @@ use crate::bundle::Runs;
 use crate::table::{EntryPlace, Table};
 use crate::tensor_proto::Values;
 use crate::wire::Wire;
-use tensorferry_sdk::{ByteSink, Context, Error, Limits, Region, Result, Source};
+use tensorferry_sdk::{ByteSink, Context, Error, Limits, Region, Result, Source, TensorDecoder};
 
 /// What the handles of encoded storages stand for.
 #[derive(Debug, Default)]
@@ -39,12 +39,8 @@ pub(super) struct Slice {
     pub(super) values: Values,
 }
 
-impl V1Storages {
-    /// Pushes the bytes of an encoded storage.
-    ///
-    /// # Errors
-    /// Malformed, with the tensor; i/o.
-    pub(crate) fn decode(
+impl TensorDecoder for V1Storages {
+    fn decode(
         &self,
         source: &dyn Source,
         handle: u64,
@@ -60,7 +56,9 @@ impl V1Storages {
         }
         .map_err(|error| error.tensor(&encoded.tensor))
     }
+}
 
+impl V1Storages {
     fn write(
         &self,
         source: &dyn Source,

@@ -32,10 +32,8 @@ pub(super) fn each_listed(
     let whole = wire.whole();
     let meta = wire.last(&whole, 1)?;
     let mut rest = meta.ok_or_else(|| wire.malformed(0, "the checkpoint does not list its tensors"))?;
-    while let Some(field) = wire.next(&mut rest)? {
-        if let (1, Value::Bytes(tensor)) = (field.number, field.value) {
-            visit(read_tensor(&mut wire, tensor, limits)?)?;
-        }
+    while let Some(tensor) = wire.next_of(&mut rest, 1)? {
+        visit(read_tensor(&mut wire, tensor, limits)?)?;
     }
     Ok(())
 }

@@ -19,7 +19,6 @@ mod decode;
 mod meta;
 mod read;
 
-pub(crate) use decode::V1Storages;
 pub(crate) use read::read_v1;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::decode::{Content, Encoded, Slice, V1Storages};
 use super::meta::{Listed, each_listed};
-use crate::bundle::{slice_region, slice_text};
+use crate::bundle::slice_region;
 use crate::names::key_text::key_text;
 use crate::table::{EntryPlace, Table};
 use crate::tensor_proto::Values;
@@ -91,10 +91,7 @@ impl Reading<'_> {
             });
         }
         let Some(wanted) = self.wanted.remove(key) else {
-            self.unlisted.push(match slice_key::decode(key) {
-                Some(found) => format!("{} {}", key_text(&found.name), slice_text(&found.slice)),
-                None => key_text(key).into_owned(),
-            });
+            self.unlisted.push(slice_key::describe(key));
             return Ok(());
         };
         self.slice(&wanted, value, place).map_err(|error| error.tensor(key_text(&wanted.tensor)))
@@ -104,7 +101,7 @@ impl Reading<'_> {
     fn list(&mut self, listed: Listed) -> Result<()> {
         for slice in &listed.slices {
             let region = slice_region(slice, &listed.shape)?;
-            let wanted = Wanted { tensor: listed.name.clone(), region, text: slice_text(slice) };
+            let wanted = Wanted { tensor: listed.name.clone(), region, text: slice_key::text(slice) };
             if self.wanted.len() as u64 >= self.limits.entries {
                 let most = format!("at most {}", self.limits.entries);
                 return Err(Error::limit("the checkpoint lists too many slices").expected(most));

@@ -200,5 +200,4 @@ fn from_metadata(names: &[&str], map: &KeyMap, bytes: Vec<u8>, limits: &Limits) 
 }
 
 #[cfg(test)]
-#[path = "keys_tests.rs"]
 mod tests;

@@ -6,7 +6,7 @@ use super::graph::Graph;
 use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, shape_of};
 use crate::locate::{Checkpoint, locate};
 use crate::names::key_map::KeyMap;
-use crate::names::naming::{self, Scheme, Variable};
+use crate::names::naming::{self, Scheme};
 use crate::names::object_graph::ObjectGraph;
 use crate::names::resolve::{Followed, resolve};
 use crate::side_entry::SIDE_ENTRY_KEY;
@@ -77,8 +77,7 @@ impl Like {
     }
 
     /// The keys that each of these names stands for, in the map that came with the tensors or by one
-    /// of the names that keys have; none for a
-    /// name that stands for nothing here.
+    /// of the names that keys have; none for a name that stands for nothing here.
     ///
     /// # Errors
     /// Usage, if two names stand for one key; malformed, if the object graph is broken; a limit; i/o.
@@ -91,18 +90,7 @@ impl Like {
         let own = [OBJECT_GRAPH_KEY, SIDE_ENTRY_KEY].map(str::as_bytes);
         let entries = self.index.entries.iter().filter(|entry| !own.contains(&&*entry.key));
         let entries: Vec<_> = entries.collect();
-        let variables: Vec<Variable> = entries
-            .iter()
-            .map(|entry| {
-                let dims = entry.proto.shape.iter().flat_map(|shape| &shape.dim);
-                Variable {
-                    key: entry.key.clone(),
-                    dtype: entry.proto.dtype,
-                    shape: dims.map(|dim| dim.size).collect(),
-                    checksum: entry.proto.crc32c,
-                }
-            })
-            .collect();
+        let variables: Vec<_> = entries.iter().map(|entry| entry.variable()).collect();
         let graph = self.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
         let graph = graph.transpose()?;
         let mut same =

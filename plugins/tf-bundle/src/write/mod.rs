@@ -20,8 +20,6 @@ mod shards;
 mod streamed;
 mod strings;
 #[cfg(test)]
-pub(crate) mod testing;
-#[cfg(test)]
 mod tests;
 mod writable;
 mod writer;

@@ -9,9 +9,9 @@
 //! The entry's CRC goes on from that of the lengths, over the four bytes and the elements. Source:
 //! `WriteStringTensor` in `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
 
-use crate::checksum::mask;
-use crate::varint;
 use crc32c::crc32c_append;
+use tensorferry_proto::masked_crc::mask;
+use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
 /// How much of a tensor is held at a time.
@@ -84,7 +84,7 @@ fn write_lengths(count: u64, strings: &mut Strings<'_>, output: &mut Gathered<'_
         offset += 8 + len;
         crc = append_length(crc, len);
         encoded.clear();
-        varint::push(len, &mut encoded);
+        put_varint(&mut encoded, len);
         output.append(&encoded)?;
     }
     if offset == strings.len {

@@ -1,21 +1,18 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::testing::{Sample, f32s, index, strings};
-use crate::checksum::mask;
+use crate::testing::{Sample, f32s, index, strings};
 use tensorferry_proto::DataType;
+use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::*;
 
 #[test]
 fn numbers_lie_in_the_order_of_their_keys() {
-    let sample = Sample {
-        tensors: vec![
-            ("b", Dtype::F32, vec![2], f32s(&[1.0, 2.0])),
-            ("a", Dtype::I8, vec![1, 3], vec![1, 2, 3]),
-            ("empty", Dtype::F32, vec![0, 3], vec![]),
-            ("scalar", Dtype::F64, vec![], 1_f64.to_le_bytes().to_vec()),
-        ],
-        ..Sample::default()
-    };
+    let sample = Sample::of(&[
+        ("b", Dtype::F32, vec![2], f32s(&[1.0, 2.0])),
+        ("a", Dtype::I8, vec![1, 3], vec![1, 2, 3]),
+        ("empty", Dtype::F32, vec![0, 3], vec![]),
+        ("scalar", Dtype::F64, vec![], 1_f64.to_le_bytes().to_vec()),
+    ]);
     let output = sample.write_file(&[]);
     let data = &output.files["m.data-00000-of-00001"];
     assert_eq!(*data, [&[1, 2, 3][..], &f32s(&[1.0, 2.0]), &1_f64.to_le_bytes()].concat());
@@ -35,14 +32,8 @@ fn numbers_lie_in_the_order_of_their_keys() {
 
 #[test]
 fn tied_tensors_share_one_place() {
-    let sample = Sample {
-        tensors: vec![
-            ("m", Dtype::U8, vec![2], vec![1, 2]),
-            ("s", Dtype::STR, vec![2], strings(&[b"x", b"yz"])),
-        ],
-        tied: vec![("a", 0), ("z", 0), ("t", 1)],
-        ..Sample::default()
-    };
+    let tensors = [("m", Dtype::U8, vec![2], vec![1, 2]), ("s", Dtype::STR, vec![2], strings(&["x", "yz"]))];
+    let sample = Sample { tied: vec![("a", 0), ("z", 0), ("t", 1)], ..Sample::of(&tensors) };
     let output = sample.write_file(&[]);
     assert_eq!(output.files["m.data-00000-of-00001"][..2], [1, 2]);
     let (_, entries) = index(&output, "m.index");
@@ -52,15 +43,12 @@ fn tied_tensors_share_one_place() {
 
 #[test]
 fn a_few_strings_lie_among_the_numbers() {
-    let sample = Sample {
-        tensors: vec![
-            ("n", Dtype::U8, vec![1], vec![7]),
-            ("none", Dtype::STR, vec![0], vec![]),
-            ("s", Dtype::STR, vec![], strings(&[b"hello"])),
-            ("t", Dtype::STR, vec![2, 1], strings(&[b"", b"ab"])),
-        ],
-        ..Sample::default()
-    };
+    let sample = Sample::of(&[
+        ("n", Dtype::U8, vec![1], vec![7]),
+        ("none", Dtype::STR, vec![0], vec![]),
+        ("s", Dtype::STR, vec![], strings(&["hello"])),
+        ("t", Dtype::STR, vec![2, 1], strings(&["", "ab"])),
+    ]);
     let output = sample.write_file(&[]);
     let data = &output.files["m.data-00000-of-00001"];
     assert_eq!(
@@ -78,15 +66,12 @@ fn a_few_strings_lie_among_the_numbers() {
 #[test]
 fn many_strings_have_a_data_file_of_their_own() {
     let long = vec![b'x'; 1 << 20];
-    let sample = Sample {
-        tensors: vec![
-            ("n", Dtype::U8, vec![1], vec![7]),
-            ("s", Dtype::STR, vec![], strings(&[b"hello"])),
-            ("t", Dtype::STR, vec![2], strings(&[b"", &long])),
-            ("u", Dtype::STR, vec![], strings(&[b"after"])),
-        ],
-        ..Sample::default()
-    };
+    let sample = Sample::of(&[
+        ("n", Dtype::U8, vec![1], vec![7]),
+        ("s", Dtype::STR, vec![], strings(&["hello"])),
+        ("t", Dtype::STR, vec![2], strings(&[&b""[..], &long])),
+        ("u", Dtype::STR, vec![], strings(&["after"])),
+    ]);
     let output = sample.write_file(&[]);
     let (header, entries) = index(&output, "m.index");
     assert_eq!(header.num_shards, 2);
@@ -104,7 +89,7 @@ fn many_strings_have_a_data_file_of_their_own() {
 #[test]
 fn data_is_split_as_told() {
     let tensor = |name| (name, Dtype::U8, vec![4], vec![1; 4]);
-    let sample = Sample { tensors: ["a", "b", "c", "d"].map(tensor).into(), ..Sample::default() };
+    let sample = Sample::of(&["a", "b", "c", "d"].map(tensor));
     for given in [("shards", "2"), ("max_shard_size", "8")] {
         let output = sample.write_file(&[given]);
         let (header, entries) = index(&output, "m.index");
@@ -124,20 +109,17 @@ fn a_bundle_of_nothing_has_its_files() {
 
 #[test]
 fn what_tensorflow_has_no_place_for_is_omitted() {
-    let sample = Sample {
-        tensors: vec![
-            ("", Dtype::U8, vec![1], vec![1]),
-            ("\0x", Dtype::U8, vec![1], vec![1]),
-            ("_CHECKPOINTABLE_OBJECT_GRAPH", Dtype::U8, vec![1], vec![1]),
-            ("_TENSORFERRY_METADATA", Dtype::U8, vec![1], vec![1]),
-            ("i4", Dtype::I4, vec![2], vec![0x21]),
-            ("c32", Dtype::C32, vec![1], vec![0; 4]),
-            ("deep", Dtype::U8, vec![1; 255], vec![0]),
-            ("odd", Dtype::U8, vec![1 << 62, 4, 0], vec![]),
-            ("kept", Dtype::U8, vec![1], vec![1]),
-        ],
-        ..Sample::default()
-    };
+    let sample = Sample::of(&[
+        ("", Dtype::U8, vec![1], vec![1]),
+        ("\0x", Dtype::U8, vec![1], vec![1]),
+        ("_CHECKPOINTABLE_OBJECT_GRAPH", Dtype::U8, vec![1], vec![1]),
+        ("_TENSORFERRY_METADATA", Dtype::U8, vec![1], vec![1]),
+        ("i4", Dtype::I4, vec![2], vec![0x21]),
+        ("c32", Dtype::C32, vec![1], vec![0; 4]),
+        ("deep", Dtype::U8, vec![1; 255], vec![0]),
+        ("odd", Dtype::U8, vec![1 << 62, 4, 0], vec![]),
+        ("kept", Dtype::U8, vec![1], vec![1]),
+    ]);
     let output = sample.write_file(&[("graph", "none")]);
     let (_, entries) = index(&output, "m.index");
     assert_eq!(entries.len(), 1);
@@ -150,11 +132,8 @@ fn what_tensorflow_has_no_place_for_is_omitted() {
 
 #[test]
 fn other_metadata_has_an_entry_of_its_own() {
-    let mut sample = Sample {
-        tensors: vec![("a", Dtype::U8, vec![1], vec![1])],
-        metadata: vec![("format", "tf".to_owned())],
-        ..Sample::default()
-    };
+    let mut sample = Sample::of(&[("a", Dtype::U8, vec![1], vec![1])]);
+    sample.metadata.push(("format", "tf".to_owned()));
     assert_eq!(index(&sample.write_file(&[]), "m.index").1.len(), 1);
     sample.metadata.push(("note", "ü".to_owned()));
     let output = sample.write_file(&[]);
@@ -167,7 +146,7 @@ fn other_metadata_has_an_entry_of_its_own() {
 
 #[test]
 fn the_state_file_is_only_written_where_none_can_be() {
-    let sample = Sample { tensors: vec![("a", Dtype::U8, vec![1], vec![1])], ..Sample::default() };
+    let sample = Sample::of(&[("a", Dtype::U8, vec![1], vec![1])]);
     let mut new = MemoryContext::default();
     new.output_is_new = true;
     let old = MemoryContext::default();

@@ -4,10 +4,10 @@ use super::leaf::{self, BadValue};
 use super::values::Values;
 use super::{Column, Missing, Shape, item};
 use crate::message::{Kind, Part, Pieces, lists};
-use crate::wire::Broken;
 use arrow_array::{ArrayRef, FixedSizeListArray, ListArray, NullArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
+use tensorferry_proto::wire::Broken;
 
 /// The rows so far.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::Fallback;
 use crate::message::{Kind, bytes_values, float_runs, int_values};
-use crate::wire::Broken;
+use tensorferry_proto::wire::Broken;
 
 /// Values of one kind.
 #[derive(Debug)]

@@ -1,35 +1,23 @@
 //! An opened input: its schema, its splits, and what is told of it afterwards.
 
+use super::Table;
 use super::pieces::Piece;
+use super::shared::Shared;
 use super::stream::RowStream;
-use super::{Decoding, Table};
 use crate::files::InputFile;
-use crate::frame::{Checks, Walk};
+use crate::frame::Checks;
 use crate::json;
 use crate::policy::Policy;
 use crate::profile::{WITHOUT_KIND, null};
 use arrow_schema::SchemaRef;
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::records::{Batched, Batches, RecordSet, Skipped, Split};
-use tensorferry_sdk::{ByteSink, Error, Limits, Loss, Result, Source};
+use tensorferry_sdk::{ByteSink, Error, Limits, LossSink, Result, Source};
 
 /// An opened input.
 pub(super) struct TfRecordSet {
     shared: Arc<Shared>,
     splits: Vec<Split>,
-}
-
-/// What streams need of it, which outlive the calls that made them.
-pub(super) struct Shared {
-    pub(super) source: Arc<dyn Source>,
-    pub(super) files: Vec<InputFile>,
-    pub(super) table: Table,
-    pub(super) policy: Policy,
-    pub(super) checks: Checks,
-    pub(super) limits: Limits,
-    /// By column, how many features had no kind, where nobody has counted them before.
-    unset: Mutex<Vec<u64>>,
-    pieces: Vec<Piece>,
 }
 
 impl TfRecordSet {
@@ -53,22 +41,6 @@ impl TfRecordSet {
     fn piece(&self, split: usize) -> Result<&Piece> {
         let piece = self.shared.pieces.get(split);
         piece.ok_or_else(|| Error::plugin(format!("there is no split {split}")))
-    }
-}
-
-impl Shared {
-    /// A walk over the records of a piece.
-    pub(super) fn walk(&self, piece: &Piece) -> Walk<Box<dyn crate::bytes::Window + Send>> {
-        let file = &self.files[piece.file];
-        Walk::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
-    }
-
-    /// Adds what a stream has counted of some columns.
-    pub(super) fn count_unset(&self, columns: &[usize], counts: impl Iterator<Item = u64>) {
-        let mut unset = self.unset.lock().unwrap_or_else(PoisonError::into_inner);
-        for (&column, count) in columns.iter().zip(counts) {
-            unset[column] += count;
-        }
     }
 }
 
@@ -117,15 +89,10 @@ impl RecordSet for TfRecordSet {
         self.shared.policy.skipped()
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        let Table { losses, decoding, .. } = &self.shared.table;
-        let mut losses = losses.clone();
-        let unset = self.shared.unset.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Decoding { columns, .. }) = decoding {
-            for (column, &count) in columns.iter().zip(&*unset).filter(|(_, count)| **count > 0) {
-                losses.push(null(&column.name, count, WITHOUT_KIND));
-            }
-        }
-        losses
+    fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
+        let unset = self.shared.unset.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let columns = self.shared.table.decoding.iter().flat_map(|decoding| &*decoding.columns);
+        let mut lost = columns.zip(unset).filter(|(_, count)| *count > 0);
+        lost.try_for_each(|(column, count)| losses.loss(null(&column.name, count, WITHOUT_KIND)))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Decoding;
 use super::pieces::Piece;
-use super::set::Shared;
+use super::shared::Shared;
 use crate::bytes::Window;
 use crate::columns::{RowError, Rows};
 use crate::frame::{Fault, FaultKind, Walk};

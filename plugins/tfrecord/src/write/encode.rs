@@ -1,64 +1,20 @@
 //! Rows become messages. Lengths stand before what they are of, so each row is measured, then written.
 
 use super::layout::{Feature, Layout};
+use super::leaf::Leaf;
+use super::losses::Losses;
 use super::shapes::Shapes;
-use super::view::{Leaf, View};
+use super::view::View;
 use crate::columns::Shape;
 use crate::message::{MessageKind, Part};
-use crate::wire::{put_varint, varint_len};
 use arrow_array::RecordBatch;
 use std::ops::Range;
-use tensorferry_sdk::{Error, Loss, LossKind, Result};
+use tensorferry_proto::wire::{put_varint, varint_len};
+use tensorferry_sdk::{Error, Result};
 
 /// The tags of fields 1 and 2 that hold messages, strings or packed numbers.
 const FIELD_1: u8 = 0x0a;
 const FIELD_2: u8 = 0x12;
-
-/// What values lost, by feature.
-#[derive(Debug, Default)]
-pub(super) struct Losses {
-    features: Vec<Lost>,
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Lost {
-    imprecise: u64,
-    of: u64,
-    nulls: u64,
-}
-
-impl Losses {
-    fn of(&mut self, feature: usize) -> &mut Lost {
-        if self.features.len() <= feature {
-            self.features.resize(feature + 1, Lost::default());
-        }
-        &mut self.features[feature]
-    }
-
-    /// So many values of a feature were narrowed and are not what they were.
-    pub(super) fn precision(&mut self, feature: usize, count: u64, of: u64) {
-        let lost = self.of(feature);
-        lost.imprecise += count;
-        lost.of += of;
-    }
-
-    /// The losses of a piece.
-    pub(super) fn finish(self, layout: &Layout) -> Vec<Loss> {
-        let mut losses = Vec::new();
-        for (lost, feature) in self.features.iter().zip(&layout.features) {
-            if lost.imprecise > 0 {
-                let why =
-                    format!("{} of {} values lost digits: a float_list has 32 bits", lost.imprecise, lost.of);
-                losses.push(Loss::new(LossKind::Precision, feature.column.clone(), why));
-            }
-            if lost.nulls > 0 {
-                let why = format!("{} nulls within lists left out: a list of values has none", lost.nulls);
-                losses.push(Loss::new(LossKind::Record, feature.column.clone(), why));
-            }
-        }
-        losses
-    }
-}
 
 /// Encodes the rows of a batch.
 pub(super) struct Encoder<'a> {
@@ -183,7 +139,7 @@ impl<'a> Encoder<'a> {
             Measured { value, ..Measured::default() }
         };
         if left_out > 0 {
-            losses.of(number).nulls += left_out;
+            losses.nulls(number, left_out);
         }
         measured.entry = 1 + prefixed(feature.key.len()) + 1 + prefixed(measured.value);
         Ok(Some(measured))

@@ -15,7 +15,6 @@ pub(super) struct Layout {
     pub(super) message: Option<MessageKind>,
     /// The features, in the order in which they are written: those of both maps, the lists last.
     pub(super) features: Vec<Feature>,
-    losses: Vec<Loss>,
 }
 
 /// A feature and the column that it is made of.
@@ -38,7 +37,7 @@ pub(super) struct Feature {
 }
 
 impl Layout {
-    /// For rows of a schema, as a schema file wants them, if there is one.
+    /// For rows of a schema, as a schema file wants them, if there is one; and what it loses of them.
     ///
     /// # Errors
     /// Usage, for a file that does not fit the rows; unsupported, if two columns make one feature.
@@ -46,14 +45,14 @@ impl Layout {
         schema: &SchemaRef,
         file: Option<SchemaFile>,
         message: Option<MessageKind>,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Vec<Loss>)> {
         let is_raw = file.as_ref().map(|file| file.message.is_none());
         if let ([field], None) = (&schema.fields()[..], message)
             && is_raw.unwrap_or_else(|| field.metadata().get(PART).is_some_and(|part| part == PART_RAW))
             && kind_of(field.data_type()) == Some(Kind::Bytes)
         {
             let feature = Feature::new(field.name(), vec![0], Part::Features, Kind::Bytes);
-            return Ok(Self { message: None, features: vec![feature], losses: Vec::new() });
+            return Ok((Self { message: None, features: vec![feature] }, Vec::new()));
         }
         let has_parts = schema.fields().iter().any(|field| field.metadata().contains_key(PART));
         let has_lists =
@@ -83,12 +82,7 @@ impl Layout {
                     .column(&feature.column));
             }
         }
-        Ok(Self { message: Some(message), features, losses })
-    }
-
-    /// What the schema already shows to be lost.
-    pub(super) fn losses(&self) -> &[Loss] {
-        &self.losses
+        Ok((Self { message: Some(message), features }, losses))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::end;
 use super::fields::{Fields, zip64};
-use crate::Extent;
+use crate::extent::Extent;
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 

@@ -2,7 +2,7 @@
 //! end record before it; where both have a number, both must say the same.
 
 use super::fields::Fields;
-use crate::Extent;
+use crate::extent::Extent;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 const END: &[u8; 4] = b"PK\x05\x06";

@@ -3,7 +3,7 @@
 
 use super::directory::{Directory, Entry, method};
 use super::fields::{Fields, zip64};
-use crate::Extent;
+use crate::extent::Extent;
 use crate::window::{NEAR, Window};
 use tensorferry_sdk::{Error, Result, Source};
 

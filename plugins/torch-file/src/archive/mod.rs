@@ -30,7 +30,7 @@ mod local;
 
 pub use directory::{Directory, Entry, Method};
 
-use crate::Extent;
+use crate::extent::Extent;
 use std::collections::HashMap;
 use tensorferry_sdk::{DigestAlgorithm, Error, Limits, Result, Source};
 

@@ -1,5 +1,5 @@
-//! To flatten a graph is to walk it from its root: each tensor gets the name of where it lies, and
-//! everything becomes the catalog's tree.
+//! Flattens a graph: a walk from its root names each tensor by the place where it lies, and makes everything into
+//! the catalog's tree.
 //!
 //! | Value | Node |
 //! |---|---|
@@ -36,9 +36,10 @@ mod objects;
 mod scalars;
 mod tensors;
 
-use crate::names::{Mark, Path};
+use crate::names::{Names, Path, PathMark};
+use crate::object_file::ObjectFile;
 use crate::pickle::{CallKind, Graph, Value, ValueId};
-use crate::{Names, ObjectFile, Storages};
+use crate::storages::Storages;
 use modules::ClassLosses;
 use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
 use tensors::Placed;
@@ -144,7 +145,7 @@ struct Frame<'g> {
     next: usize,
     nodes: Vec<NodeId>,
     /// Where the path ended outside.
-    outside: Mark,
+    outside: PathMark,
     has_tensors: bool,
 }
 
@@ -171,10 +172,10 @@ enum Children<'g> {
     /// Under names that are no values of the graph.
     Named(Vec<(String, ValueId)>),
     /// The pieces of an object.
-    Parts(Vec<Part<'g>>),
+    Parts(Vec<ObjectPart<'g>>),
 }
 
-enum Part<'g> {
+enum ObjectPart<'g> {
     Nothing,
     /// What is there already.
     Node(NodeId),
@@ -215,7 +216,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 
     /// Visits the next child of the innermost frame; `None` if there is none left.
-    fn step(&mut self, outside: Mark) -> Result<Option<Visit>> {
+    fn step(&mut self, outside: PathMark) -> Result<Option<Visit>> {
         let Some(frame) = self.frames.last_mut() else { return Ok(None) };
         let place = frame.next;
         frame.next += 1;
@@ -241,7 +242,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 None => return Ok(None),
             },
             Children::Parts(parts) => {
-                let part = parts.get_mut(place).map(|part| std::mem::replace(part, Part::Nothing));
+                let part = parts.get_mut(place).map(|part| std::mem::replace(part, ObjectPart::Nothing));
                 return part.map(|part| self.part(part, outside)).transpose();
             }
         };
@@ -256,15 +257,17 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.visit(value, outside).map(Some)
     }
 
-    fn part(&mut self, part: Part<'g>, outside: Mark) -> Result<Visit> {
+    fn part(&mut self, part: ObjectPart<'g>, outside: PathMark) -> Result<Visit> {
         let (form, children) = match part {
-            Part::Nothing => return self.to.catalog.node(Node::none()).map(Visit::Node),
-            Part::Node(node) => return Ok(Visit::Node(node)),
-            Part::Value(value) => return self.visit(value, outside),
-            Part::Arguments(items) => (Form::plain(NodeKind::TUPLE), Children::Indexed(items)),
-            Part::BareArguments(items) => (Form::plain(NodeKind::TUPLE), Children::Bare(items)),
-            Part::Listing(class, items) => (Form::Node(NodeKind::LIST, class), Children::Indexed(items)),
-            Part::Mapping(class, nodes, entries) => {
+            ObjectPart::Nothing => return self.to.catalog.node(Node::none()).map(Visit::Node),
+            ObjectPart::Node(node) => return Ok(Visit::Node(node)),
+            ObjectPart::Value(value) => return self.visit(value, outside),
+            ObjectPart::Arguments(items) => (Form::plain(NodeKind::TUPLE), Children::Indexed(items)),
+            ObjectPart::BareArguments(items) => (Form::plain(NodeKind::TUPLE), Children::Bare(items)),
+            ObjectPart::Listing(class, items) => {
+                (Form::Node(NodeKind::LIST, class), Children::Indexed(items))
+            }
+            ObjectPart::Mapping(class, nodes, entries) => {
                 let visit =
                     self.enter(None, Form::Node(NodeKind::MAP, class), Children::Entries(entries), outside)?;
                 if let Some(frame) = self.frames.last_mut() {
@@ -312,7 +315,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(())
     }
 
-    fn visit(&mut self, id: ValueId, outside: Mark) -> Result<Visit> {
+    fn visit(&mut self, id: ValueId, outside: PathMark) -> Result<Visit> {
         if let Some(node) = self.nodes[id.index()] {
             return Ok(Visit::Node(node));
         }
@@ -348,7 +351,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         value: Option<ValueId>,
         form: Form,
         children: Children<'g>,
-        outside: Mark,
+        outside: PathMark,
     ) -> Result<Visit> {
         let limits = self.to.context.limits();
         if self.frames.len() as u64 >= limits.nesting {

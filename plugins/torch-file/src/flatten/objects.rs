@@ -1,9 +1,9 @@
-//! Objects are what calls would have made. Where the class only holds data, what it holds is the node;
-//! anything else stays a call that is written down.
+//! Nodes for the results of calls: the data itself where the class only holds data, else the call as it is written
+//! down.
 
-use super::{Children, Form, Part, Visit, Walk};
-use crate::calls::Unknown;
-use crate::names::Mark;
+use super::{Children, Form, ObjectPart, Visit, Walk};
+use crate::calls::UnknownCall;
+use crate::names::PathMark;
 use crate::pickle::{Call, CallKind, Global, Value, ValueId};
 use crate::rebuild;
 use std::collections::{BTreeSet, HashSet};
@@ -12,13 +12,13 @@ use tensorferry_sdk::{LossKind, Node, NodeId, NodeKind, Result};
 pub(super) const ORDERED_DICT: &str = "collections.OrderedDict";
 
 /// A container that a call makes, and what is set on it.
-struct Container<'g> {
-    content: Part<'g>,
-    attributes: Option<Part<'g>>,
+struct FilledContainer<'g> {
+    content: ObjectPart<'g>,
+    attributes: Option<ObjectPart<'g>>,
 }
 
 impl<'g> Walk<'g, '_, '_, '_> {
-    pub(super) fn call(&mut self, id: ValueId, call: &'g Call, outside: Mark) -> Result<Visit> {
+    pub(super) fn call(&mut self, id: ValueId, call: &'g Call, outside: PathMark) -> Result<Visit> {
         let graph = self.graph;
         if let Some(rebuilt) = rebuild::tensor(graph, id).map_err(|e| e.tensor(self.path.text()))? {
             self.mark_tensor();
@@ -47,7 +47,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 (Form::plain(NodeKind::SET), Children::Indexed(items))
             } else {
                 let form = Form::Object("builtins.frozenset".to_owned(), CallKind::Function);
-                (form, Children::Parts(vec![Part::Listing(String::new(), items)]))
+                (form, Children::Parts(vec![ObjectPart::Listing(String::new(), items)]))
             };
             return self.enter(Some(id), form, children, outside);
         }
@@ -66,43 +66,51 @@ impl<'g> Walk<'g, '_, '_, '_> {
         };
         // A parameter has its tensor's name.
         let bare = global.is_some_and(rebuild::is_parameter);
-        let mut parts = vec![if bare { Part::BareArguments(arguments) } else { Part::Arguments(arguments) }];
-        let entries = || Part::Mapping(String::new(), Vec::new(), graph.last_of_each(&call.items));
+        let mut parts =
+            vec![if bare { ObjectPart::BareArguments(arguments) } else { ObjectPart::Arguments(arguments) }];
+        let entries = || ObjectPart::Mapping(String::new(), Vec::new(), graph.last_of_each(&call.items));
         let rest = [
             call.state.map(|state| self.state(state)),
             (!call.items.is_empty()).then(entries),
-            (!call.appended.is_empty()).then(|| Part::Listing(String::new(), &call.appended)),
-            call.keywords.map(Part::Value),
+            (!call.appended.is_empty()).then(|| ObjectPart::Listing(String::new(), &call.appended)),
+            call.keywords.map(ObjectPart::Value),
         ];
         let used = rest.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        parts.extend(rest.into_iter().take(used).map(|part| part.unwrap_or(Part::Nothing)));
+        parts.extend(rest.into_iter().take(used).map(|part| part.unwrap_or(ObjectPart::Nothing)));
         self.enter(Some(id), Form::Object(class, call.kind), Children::Parts(parts), outside)
     }
 
-    fn enter_container(&mut self, id: ValueId, container: Container<'g>, outside: Mark) -> Result<Visit> {
+    fn enter_container(
+        &mut self,
+        id: ValueId,
+        container: FilledContainer<'g>,
+        outside: PathMark,
+    ) -> Result<Visit> {
         if let Some(attributes) = container.attributes {
             let parts = Children::Parts(vec![container.content, attributes]);
             return self.enter(Some(id), Form::plain(NodeKind::ATTRIBUTED), parts, outside);
         }
         let (form, children) = match container.content {
-            Part::Mapping(class, _, entries) => {
+            ObjectPart::Mapping(class, _, entries) => {
                 (Form::Node(NodeKind::MAP, class), Children::Entries(entries))
             }
-            Part::Listing(class, items) => (Form::Node(NodeKind::LIST, class), Children::Indexed(items)),
+            ObjectPart::Listing(class, items) => {
+                (Form::Node(NodeKind::LIST, class), Children::Indexed(items))
+            }
             other => (Form::plain(NodeKind::TUPLE), Children::Parts(vec![other])),
         };
         self.enter(Some(id), form, children, outside)
     }
 
     /// A mapping or a list of some class, if the call does nothing but fill one.
-    fn container(&mut self, id: ValueId, call: &'g Call) -> Result<Option<Container<'g>>> {
+    fn container(&mut self, id: ValueId, call: &'g Call) -> Result<Option<FilledContainer<'g>>> {
         let graph = self.graph;
         let Some(global) = graph.global(call.function).filter(|_| call.keywords.is_none()) else {
             return Ok(None);
         };
         let arguments = graph.tuple(call.arguments).unwrap_or_default();
-        let mapping = |entries| Part::Mapping(global.path(), Vec::new(), entries);
-        let listing = |items| Part::Listing(global.path(), items);
+        let mapping = |entries| ObjectPart::Mapping(global.path(), Vec::new(), entries);
+        let listing = |items| ObjectPart::Listing(global.path(), items);
         let (has_items, has_appended) = (!call.items.is_empty(), !call.appended.is_empty());
         let content = match (&*global.module, &*global.name) {
             ("argparse", "Namespace") | ("types", "SimpleNamespace")
@@ -111,7 +119,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 let Some(attributes) = call.state.and_then(|state| graph.entries(state)) else {
                     return Ok(None);
                 };
-                return Ok(Some(Container { content: mapping(attributes), attributes: None }));
+                return Ok(Some(FilledContainer { content: mapping(attributes), attributes: None }));
             }
             ("collections", "OrderedDict" | "Counter" | "defaultdict") if !has_appended => {
                 graph.entries(id).map(mapping)
@@ -135,10 +143,10 @@ impl<'g> Walk<'g, '_, '_, '_> {
         let attributes = match (self.constructed(global, arguments)?, call.state) {
             (None, None) => None,
             (None, Some(state)) => Some(self.state(state)),
-            (Some(nodes), None) => Some(Part::Mapping(String::new(), nodes, Vec::new())),
+            (Some(nodes), None) => Some(ObjectPart::Mapping(String::new(), nodes, Vec::new())),
             (Some(_), Some(_)) => return Ok(None),
         };
-        Ok(Some(Container { content, attributes }))
+        Ok(Some(FilledContainer { content, attributes }))
     }
 
     /// What a container's constructor is told beside its content: the attribute that shows it.
@@ -161,11 +169,11 @@ impl<'g> Walk<'g, '_, '_, '_> {
 
     /// An object's state: its attributes, which are named like the entries of a dict; with slots it is
     /// a pair of such dicts.
-    pub(super) fn state(&self, state: ValueId) -> Part<'g> {
+    pub(super) fn state(&self, state: ValueId) -> ObjectPart<'g> {
         let attributes = |&id: &ValueId| matches!(self.graph.value(id), Value::None | Value::Dict(_));
         match self.graph.tuple(state) {
-            Some(pair) if pair.len() == 2 && pair.iter().all(attributes) => Part::BareArguments(pair),
-            _ => Part::Value(state),
+            Some(pair) if pair.len() == 2 && pair.iter().all(attributes) => ObjectPart::BareArguments(pair),
+            _ => ObjectPart::Value(state),
         }
     }
 
@@ -177,7 +185,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
     /// Says what a call would have done, unless it is known to hold data only.
     fn report(&mut self, id: ValueId, call: &Call) -> Result<()> {
         self.told[id.index()] = true;
-        match Unknown::of(self.graph, call) {
+        match UnknownCall::of(self.graph, call) {
             Some(unknown) => {
                 let called = unknown.text(self.graph);
                 self.lose(
@@ -194,8 +202,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
     pub(super) fn report_hidden(&mut self) -> Result<()> {
         let (graph, object) = (self.graph, self.object);
         let is_hidden = |(id, _): &(ValueId, &Call)| !self.told[id.index()];
-        let hidden: HashSet<Unknown> =
-            graph.calls().filter(is_hidden).filter_map(|(_, call)| Unknown::of(graph, call)).collect();
+        let hidden: HashSet<UnknownCall> =
+            graph.calls().filter(is_hidden).filter_map(|(_, call)| UnknownCall::of(graph, call)).collect();
         let hidden: BTreeSet<String> = hidden.into_iter().map(|call| call.text(graph)).collect();
         for called in hidden.iter().chain(object.calls_beside()) {
             let why = format!("calls {called}, beside the object that it makes: it was not called");

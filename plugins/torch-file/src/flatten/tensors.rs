@@ -1,11 +1,11 @@
 //! Tensors of a graph, as tensors of the catalog. One that is more than elements is several: its parts
 //! have names below its own (`name.scale`, `name.indices`), and its node has them as attributes.
 
-use super::{Children, Form, Part, Visit, Walk};
-use crate::names::Mark;
+use super::{Children, Form, ObjectPart, Visit, Walk};
+use crate::names::PathMark;
 use crate::numpy;
 use crate::pickle::{CallKind, Value, ValueId};
-use crate::rebuild::{self, Numbers, Quantized, Rebuilt, Scheme, Sparse, Subclass};
+use crate::rebuild::{self, ChannelNumbers, Quantized, Rebuilt, Scheme, Sparse, Subclass};
 use crate::storages::{Located, Location};
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{
@@ -36,14 +36,14 @@ struct PlacedArray {
 }
 
 /// A tensor that is in the catalog: its node, and keys and values of what is set on it.
-struct Made {
+struct PlacedTensor {
     node: NodeId,
     attributes: Vec<NodeId>,
 }
 
 impl<'g> Walk<'g, '_, '_, '_> {
     /// The node of a tensor.
-    pub(super) fn tensor(&mut self, id: ValueId, rebuilt: Rebuilt, outside: Mark) -> Result<Visit> {
+    pub(super) fn tensor(&mut self, id: ValueId, rebuilt: Rebuilt, outside: PathMark) -> Result<Visit> {
         let name = self.path.text().to_owned();
         let (rebuilt, subclass) = match rebuilt {
             Rebuilt::Subclass(subclass) => {
@@ -54,7 +54,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         };
         let made = self.describe(rebuilt).map_err(|error| error.tensor(&name))?;
         let Some((class, state)) = subclass else {
-            let Some(Made { node, attributes }) = made else {
+            let Some(PlacedTensor { node, attributes }) = made else {
                 return self.to.catalog.node(Node::none()).map(Visit::Node);
             };
             let node = self.attributed(node, &attributes)?;
@@ -66,15 +66,15 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         let entries = self.attributes_of(state)?;
         let visit = match made {
-            Some(Made { node, attributes }) => {
-                let attributes = Part::Mapping(String::new(), attributes, entries);
-                let parts = Children::Parts(vec![Part::Node(node), attributes]);
+            Some(PlacedTensor { node, attributes }) => {
+                let attributes = ObjectPart::Mapping(String::new(), attributes, entries);
+                let parts = Children::Parts(vec![ObjectPart::Node(node), attributes]);
                 self.enter(Some(id), Form::Node(NodeKind::ATTRIBUTED, class), parts, outside)?
             }
             // What a wrapper's data are made of stands in its attributes.
             None => {
-                let state = Part::Mapping(String::new(), Vec::new(), entries);
-                let parts = Children::Parts(vec![Part::Nothing, state]);
+                let state = ObjectPart::Mapping(String::new(), Vec::new(), entries);
+                let parts = Children::Parts(vec![ObjectPart::Nothing, state]);
                 self.enter(Some(id), Form::Object(class, CallKind::Function), parts, outside)?
             }
         };
@@ -110,10 +110,10 @@ impl<'g> Walk<'g, '_, '_, '_> {
     }
 
     /// Puts a tensor and its parts into the catalog; `None`, if it is lost.
-    fn describe(&mut self, rebuilt: Rebuilt) -> Result<Option<Made>> {
+    fn describe(&mut self, rebuilt: Rebuilt) -> Result<Option<PlacedTensor>> {
         self.to.context.check_cancelled()?;
         let object = self.object;
-        let decoding = self.to.storages.wanted();
+        let decoding = self.to.storages.chosen_decoding();
         match rebuilt {
             Rebuilt::View(view) => {
                 let located = self.to.storages.locate(self.to.catalog, object, &view)?;
@@ -142,12 +142,12 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 for (name, id) in parts {
                     self.set_part(&mut attributes, name, id)?;
                 }
-                Ok(Some(Made { node, attributes }))
+                Ok(Some(PlacedTensor { node, attributes }))
             }
             Rebuilt::Array(id) => match self.array_tensor(id)? {
                 Some(tensor) => {
                     let node = self.to.catalog.node(Node::tensor(tensor))?;
-                    Ok(Some(Made { node, attributes: Vec::new() }))
+                    Ok(Some(PlacedTensor { node, attributes: Vec::new() }))
                 }
                 None => Ok(None),
             },
@@ -157,18 +157,23 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
     }
 
-    fn lost(&mut self, why: &str) -> Result<Option<Made>> {
+    fn lost(&mut self, why: &str) -> Result<Option<PlacedTensor>> {
         self.lose(LossKind::Tensor, why)?;
         Ok(None)
     }
 
-    fn placed(&mut self, suffix: &str, located: Located, requires_grad: bool) -> Result<Option<Made>> {
+    fn placed(
+        &mut self,
+        suffix: &str,
+        located: Located,
+        requires_grad: bool,
+    ) -> Result<Option<PlacedTensor>> {
         let Some(node) = self.place(suffix, located)? else { return Ok(None) };
         let mut attributes = Vec::new();
         if requires_grad {
             attributes = vec![self.text_node("requires_grad")?, self.to.catalog.node(Node::bool(true))?];
         }
-        Ok(Some(Made { node, attributes }))
+        Ok(Some(PlacedTensor { node, attributes }))
     }
 
     /// Adds a tensor under the walk's place and a suffix; `None`, if it is lost.
@@ -211,7 +216,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.node(Node::tensor(id))
     }
 
-    fn quantized(&mut self, quantized: &Quantized) -> Result<Option<Made>> {
+    fn quantized(&mut self, quantized: &Quantized) -> Result<Option<PlacedTensor>> {
         let object = self.object;
         let view = &quantized.view;
         let located = self.to.storages.locate_integers(self.to.catalog, object, view)?;
@@ -219,7 +224,8 @@ impl<'g> Walk<'g, '_, '_, '_> {
             Located::Lost(why) => Located::Lost(format!("{why}; -i dequantize=f32 gives its values")),
             at @ Located::At(_) => at,
         };
-        let Some(Made { node, mut attributes }) = self.placed("", located, view.requires_grad)? else {
+        let Some(PlacedTensor { node, mut attributes }) = self.placed("", located, view.requires_grad)?
+        else {
             return Ok(None);
         };
         let scheme = match &quantized.scheme {
@@ -250,7 +256,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 attributes.extend([self.text_node("axis")?, axis]);
             }
         }
-        Ok(Some(Made { node, attributes }))
+        Ok(Some(PlacedTensor { node, attributes }))
     }
 
     /// The scales or zero points of channels, which are of a dtype of their own where they are a list.
@@ -258,20 +264,20 @@ impl<'g> Walk<'g, '_, '_, '_> {
         &mut self,
         attributes: &mut Vec<NodeId>,
         name: &str,
-        numbers: &Numbers,
+        numbers: &ChannelNumbers,
         channels: u64,
         is_float: bool,
         dtype: Dtype,
     ) -> Result<()> {
         let list = match numbers {
-            Numbers::Tensor(id) => {
+            ChannelNumbers::Tensor(id) => {
                 if let Some(Rebuilt::View(view)) = rebuild::tensor(self.graph, *id)? {
                     let count = tensorferry_sdk::element_count(&view.size)?;
                     crate::decoded::check_channels(count, channels)?;
                 }
                 return self.set_part(attributes, name, *id);
             }
-            Numbers::List(list) => list,
+            ChannelNumbers::List(list) => list,
         };
         crate::decoded::check_channels(list.len() as u64, channels)?;
         let dtype = if is_float { Dtype::F32 } else { dtype };
@@ -289,7 +295,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
         Ok(())
     }
 
-    fn sparse(&mut self, sparse: &Sparse) -> Result<Option<Made>> {
+    fn sparse(&mut self, sparse: &Sparse) -> Result<Option<PlacedTensor>> {
         let mut attributes = vec![self.text_node("layout")?, self.layout_node(sparse.layout.name())?];
         for &(name, id) in &sparse.indices {
             self.set_part(&mut attributes, name, id)?;
@@ -305,7 +311,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             let flag = self.to.catalog.node(Node::bool(is_coalesced))?;
             attributes.extend([self.text_node("is_coalesced")?, flag]);
         }
-        Ok(Some(Made { node, attributes }))
+        Ok(Some(PlacedTensor { node, attributes }))
     }
 
     fn layout_node(&mut self, name: &str) -> Result<NodeId> {

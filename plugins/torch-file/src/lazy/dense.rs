@@ -1,5 +1,5 @@
-//! A dense tensor is all elements of a sparse one: zeros, and at the places that its indices name the
-//! sums of its values, in their order.
+//! Computes all elements of a sparse tensor: zeros, and at the places that its indices name the sums of its
+//! values, in their order.
 //!
 //! ```text
 //! COO         indices [sparse dims, n], values [n, dense dims ...]
@@ -111,7 +111,6 @@ impl Dense {
 
     /// The shapes of the parts, held against each other.
     fn geometry(&self) -> Result<Geometry> {
-        let whole = |dims: &[u64]| element_count(dims);
         match &self.indices {
             Indices::Coordinates(indices) => {
                 let &[sparse, values] = &*indices.size else { return Err(self.disagree()) };
@@ -124,8 +123,16 @@ impl Dense {
                 if first != values || below != dense {
                     return Err(self.disagree());
                 }
-                let (rows, columns, dense) = (1, 1, whole(dense)?);
-                Ok(Geometry { values, batches: 1, rows, columns, block_rows: 1, block_columns: 1, dense })
+                let dense = element_count(dense)?;
+                Ok(Geometry {
+                    values,
+                    batches: 1,
+                    rows: 1,
+                    columns: 1,
+                    block_rows: 1,
+                    block_columns: 1,
+                    dense,
+                })
             }
             Indices::Compressed(Compressed { starts, plain, by_rows, of_blocks }) => {
                 let (Some((&starts, batch)), Some((&values, plain_batch))) =
@@ -159,7 +166,7 @@ impl Dense {
                 if starts.checked_sub(1) != Some(lines) {
                     return Err(self.disagree());
                 }
-                let (batches, dense) = (whole(batch)?, whole(dense)?);
+                let (batches, dense) = (element_count(batch)?, element_count(dense)?);
                 Ok(Geometry { values, batches, rows, columns, block_rows, block_columns, dense })
             }
         }
@@ -218,18 +225,11 @@ impl Dense {
         let sum = Sum::of(self.values.dtype).ok_or_else(|| Error::plugin("no sum of such a dtype"))?;
         let (width, mut done) = (self.values.width(), 0);
         let run_bytes = as_usize(run * width)?;
-        let zeros = vec![0_u8; as_usize(CHUNK)?];
         let mut made = Vec::new();
         let mut sums = vec![0_u8; run_bytes];
         for same in runs.chunk_by(|a, b| a.0 == b.0) {
             let Some(&(first, _)) = same.first() else { continue };
-            let mut gap = (first - done) * width;
-            while gap > 0 {
-                let part = gap.min(CHUNK);
-                made.extend_from_slice(&zeros[..as_usize(part)?]);
-                gap -= part;
-                flush(&mut made, output, context)?;
-            }
+            push_zeros((first - done) * width, &mut made, output, context)?;
             sums.fill(0);
             for &(_, number) in same {
                 let from = as_usize(number)? * run_bytes;
@@ -239,13 +239,7 @@ impl Dense {
             done = first + run;
             flush(&mut made, output, context)?;
         }
-        let mut rest = (total - done) * width;
-        while rest > 0 {
-            let part = rest.min(CHUNK);
-            made.extend_from_slice(&zeros[..as_usize(part)?]);
-            rest -= part;
-            flush(&mut made, output, context)?;
-        }
+        push_zeros((total - done) * width, &mut made, output, context)?;
         output.write(&made)
     }
 
@@ -278,14 +272,14 @@ impl Dense {
 impl Compressed {
     /// Where each value begins among the elements.
     fn places(&self, shape: Geometry, source: &dyn Source, context: &dyn Context) -> Result<Vec<u64>> {
-        let lines =
-            if self.by_rows { shape.rows / shape.block_rows } else { shape.columns / shape.block_columns };
-        let others =
-            if self.by_rows { shape.columns / shape.block_columns } else { shape.rows / shape.block_rows };
+        let (rows, columns) = (shape.rows / shape.block_rows, shape.columns / shape.block_columns);
+        let (lines, others) = if self.by_rows { (rows, columns) } else { (columns, rows) };
         let mut ends = Vec::new();
         let stored = self.starts.read(source, context)?;
         each_index(self.starts.dtype, &stored, &mut |index| {
-            ends.push(u64::try_from(index).map_err(|_| not_compressed(index))?);
+            let negative =
+                |_| Error::malformed("a compressed index of a sparse tensor is negative").found(index);
+            ends.push(u64::try_from(index).map_err(negative)?);
             Ok(())
         })?;
         for starts in ends.chunks_exact(as_usize(lines + 1)?) {
@@ -336,8 +330,19 @@ fn inside(index: i64, len: u64) -> Result<u64> {
     })
 }
 
-fn not_compressed(index: i64) -> Error {
-    Error::malformed("a compressed index of a sparse tensor is negative").found(index)
+fn push_zeros(
+    mut count: u64,
+    made: &mut Vec<u8>,
+    output: &mut dyn ByteSink,
+    context: &dyn Context,
+) -> Result<()> {
+    while count > 0 {
+        let part = count.min(CHUNK);
+        made.resize(made.len() + as_usize(part)?, 0);
+        count -= part;
+        flush(made, output, context)?;
+    }
+    Ok(())
 }
 
 fn flush(made: &mut Vec<u8>, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {

@@ -1,5 +1,4 @@
-//! To dequantize is to make the floats that a quantized tensor stands for, with the bits that torch's
-//! `dequantize()` gives on a CPU.
+//! Computes the floats that a quantized tensor stands for, bit for bit as torch's `dequantize()` does on a CPU.
 //!
 //! ```text
 //! per tensor                  f32(q - zero_point) * f32(scale)
@@ -31,8 +30,8 @@ pub(crate) enum Parameters {
     PerTensor { scale: u64, zero_point: i64 },
     /// One of each for each index of a dimension.
     PerChannel {
-        scales: Numbers,
-        zero_points: Numbers,
+        scales: ChannelValues,
+        zero_points: ChannelValues,
         /// Whether the zero points are floats.
         are_floats: bool,
         channels: u64,
@@ -41,15 +40,15 @@ pub(crate) enum Parameters {
     },
 }
 
-/// Numbers of a tensor or of a list.
+/// The scales or zero points of channels: a tensor or a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Numbers {
+pub(crate) enum ChannelValues {
     Stored(StoredView),
     /// By their bits.
     Given(Vec<u64>),
 }
 
-impl Numbers {
+impl ChannelValues {
     /// Whether [`read`](Self::read) knows the dtype.
     pub(crate) fn reads(dtype: Dtype) -> bool {
         matches!(dtype, Dtype::F64 | Dtype::F32 | Dtype::I64 | Dtype::I32)
@@ -201,21 +200,14 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::Extent;
-    use crate::archive::Record;
-    use tensorferry_sdk::{ByteOrder, FileId, MemoryContext, MemorySource};
+    use crate::lazy::stored::tests::view;
+    use tensorferry_sdk::{MemoryContext, MemorySource};
 
     fn dequantized(dtype: Dtype, stored: &[u8], elements: u64, parameters: Parameters) -> Result<Vec<f32>> {
         let width = if dtype == Dtype::QI32 { 4 } else { 1 };
         let len = stored.len() as u64;
-        let view = StoredView {
-            record: Record { extent: Extent { file: FileId(0), offset: 0, len }, crc: None },
-            byte_order: ByteOrder::Little,
-            dtype: if dtype == Dtype::QI32 { dtype } else { Dtype::U8 },
-            offset: 0,
-            size: vec![len / width],
-            stride: vec![1],
-        };
+        let stored_as = if dtype == Dtype::QI32 { dtype } else { Dtype::U8 };
+        let view = view(stored_as, len, &[len / width], &[1]);
         let dequantized = Dequantized { stored: view, dtype, elements, parameters };
         let mut made = Vec::new();
         dequantized.decode(&MemorySource::file("x", stored), &mut made, &MemoryContext::default())?;
@@ -223,7 +215,8 @@ mod tests {
     }
 
     fn per_channel(scales: &[f64], zero_points: &[f64], are_floats: bool, run: u64) -> Parameters {
-        let given = |numbers: &[f64]| Numbers::Given(numbers.iter().map(|number| number.to_bits()).collect());
+        let given =
+            |numbers: &[f64]| ChannelValues::Given(numbers.iter().map(|number| number.to_bits()).collect());
         let channels = scales.len() as u64;
         Parameters::PerChannel {
             scales: given(scales),

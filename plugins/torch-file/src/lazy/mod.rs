@@ -1,5 +1,4 @@
-//! A lazy view is a tensor whose bytes are made when they are asked for: the file holds something
-//! that they follow from.
+//! Tensors whose bytes are computed when they are asked for, from something else that the file holds.
 //!
 //! | File | What is made |
 //! |---|---|
@@ -15,62 +14,39 @@ mod stored;
 mod sum;
 
 pub(crate) use dense::{Compressed, Dense, Indices};
-pub(crate) use dequantize::{Dequantized, Numbers, Parameters};
+pub(crate) use dequantize::{ChannelValues, Dequantized, Parameters};
 pub(crate) use signs::Signs;
 pub(crate) use stored::StoredView;
 
 use sum::Sum;
-use tensorferry_sdk::{ByteSink, Context, Error, Result, Source};
+use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Result, Source};
 
 /// Bytes that are read at once, and made at once.
 const CHUNK: u64 = 1 << 20;
 
 /// What a tensor's bytes are made from, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LazyView(Recipe);
+pub struct LazyView(pub(crate) Recipe);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Recipe {
+pub(crate) enum Recipe {
     Signs(Signs),
     Dequantized(Dequantized),
     Dense(Dense),
 }
 
-impl LazyView {
+impl EncodedStorage for LazyView {
     /// Pushes the values: row-major, little-endian.
     ///
     /// # Errors
     /// Malformed, if a storage does not have the CRC that the archive gives for it, or if its bytes
     /// cannot be what they are read as; i/o.
-    pub fn decode(
-        &self,
-        source: &dyn Source,
-        output: &mut dyn ByteSink,
-        context: &dyn Context,
-    ) -> Result<()> {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
         match &self.0 {
             Recipe::Signs(signs) => signs.decode(source, output, context),
             Recipe::Dequantized(dequantized) => dequantized.decode(source, output, context),
             Recipe::Dense(dense) => dense.decode(source, output, context),
         }
-    }
-}
-
-impl From<Signs> for LazyView {
-    fn from(signs: Signs) -> Self {
-        Self(Recipe::Signs(signs))
-    }
-}
-
-impl From<Dequantized> for LazyView {
-    fn from(dequantized: Dequantized) -> Self {
-        Self(Recipe::Dequantized(dequantized))
-    }
-}
-
-impl From<Dense> for LazyView {
-    fn from(dense: Dense) -> Self {
-        Self(Recipe::Dense(dense))
     }
 }
 

@@ -1,5 +1,4 @@
-//! Signs are what torch keeps as bits beside the bytes of a view: its values are the conjugates, or
-//! the negatives, of the stored ones.
+//! Computes conjugates and negatives, which torch marks by bits beside the bytes of a view.
 
 use super::StoredView;
 use tensorferry_sdk::{ByteSink, Context, Dtype, DtypeInfo, Result, Source};
@@ -14,7 +13,7 @@ pub(crate) struct Signs {
 
 /// What the parts of an element are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum NumberKind {
     Float,
     Complex,
     Integer,
@@ -25,7 +24,7 @@ impl Signs {
     pub(crate) fn check(&self) -> std::result::Result<u64, String> {
         let unknown = || "its bit for a conjugate or a negative means nothing for its dtype".to_owned();
         let kind = self.kind().ok_or_else(unknown)?;
-        if self.conjugate && kind != Kind::Complex {
+        if self.conjugate && kind != NumberKind::Complex {
             return Err(unknown());
         }
         self.stored.bytes().map_err(|error| error.to_string())
@@ -46,12 +45,12 @@ impl Signs {
     fn apply(&self, values: &mut [u8]) {
         let Some((kind, info)) = self.kind().zip(self.stored.dtype.info()) else { return };
         for (index, part) in values.chunks_exact_mut(DtypeInfo::swap_unit(info).max(1) as usize).enumerate() {
-            let imaginary = kind == Kind::Complex && index % 2 == 1;
+            let imaginary = kind == NumberKind::Complex && index % 2 == 1;
             // The conjugate's imaginary part changes its sign, and back if it is negated too.
             if self.negative == (self.conjugate && imaginary) {
                 continue;
             }
-            if kind == Kind::Integer {
+            if kind == NumberKind::Integer {
                 let mut carry = true;
                 for byte in part {
                     (*byte, carry) = (!*byte).overflowing_add(carry.into());
@@ -62,11 +61,11 @@ impl Signs {
         }
     }
 
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<NumberKind> {
         Some(match self.stored.dtype {
-            Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64 => Kind::Float,
-            Dtype::C32 | Dtype::BC32 | Dtype::C64 | Dtype::C128 => Kind::Complex,
-            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => Kind::Integer,
+            Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64 => NumberKind::Float,
+            Dtype::C32 | Dtype::BC32 | Dtype::C64 | Dtype::C128 => NumberKind::Complex,
+            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => NumberKind::Integer,
             _ => return None,
         })
     }
@@ -77,9 +76,8 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::Extent;
-    use crate::archive::Record;
-    use tensorferry_sdk::{ByteOrder, FileId, MemoryContext, MemorySource};
+    use crate::lazy::stored::tests::view;
+    use tensorferry_sdk::{ByteOrder, MemoryContext, MemorySource};
 
     fn decode(stored: &[u8], view: &Signs) -> Vec<u8> {
         let source = MemorySource::file("x", stored);
@@ -89,14 +87,7 @@ mod tests {
     }
 
     fn negated(dtype: Dtype, len: u64, size: &[u64], stride: &[u64]) -> Signs {
-        let stored = StoredView {
-            record: Record { extent: Extent { file: FileId(0), offset: 0, len }, crc: None },
-            byte_order: ByteOrder::Little,
-            dtype,
-            offset: 0,
-            size: size.to_vec(),
-            stride: stride.to_vec(),
-        };
+        let stored = view(dtype, len, size, stride);
         Signs { stored, conjugate: false, negative: true }
     }
 

@@ -1,8 +1,8 @@
-//! A stored view is a view whose elements are read here, one after the other, and not by the host.
+//! Reads the elements of a view one after the other; other views are read by the host.
 
 use super::{CHUNK, as_usize};
-use crate::Extent;
 use crate::archive::Record;
+use crate::extent::Extent;
 use tensorferry_sdk::{
     ByteOrder, Context, DigestAlgorithm, Dtype, DtypeInfo, Error, Limits, Result, Source, element_count,
 };
@@ -231,13 +231,14 @@ fn joined(size: &[u64], stride: &[u64]) -> (Vec<u64>, Vec<u64>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
     use tensorferry_sdk::{FileId, MemoryContext, MemorySource};
 
-    fn view(dtype: Dtype, len: u64, size: &[u64], stride: &[u64]) -> StoredView {
+    /// A view over a file of `len` bytes.
+    pub(in super::super) fn view(dtype: Dtype, len: u64, size: &[u64], stride: &[u64]) -> StoredView {
         StoredView {
             record: Record { extent: Extent { file: FileId(0), offset: 0, len }, crc: None },
             byte_order: ByteOrder::Little,

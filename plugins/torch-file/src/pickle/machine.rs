@@ -128,48 +128,21 @@ impl<'l> Machine<'l> {
             Op::EmptyList => self.add(Value::List(Vec::new())),
             Op::EmptyDict => self.add(Value::Dict(Vec::new())),
             Op::EmptySet => self.add(Value::Set(Vec::new())),
-            Op::List => {
-                let items = self.above_mark()?;
-                self.add(Value::List(items))
-            }
-            Op::Dict => {
-                let entries = pairs(&self.above_mark()?)?;
-                self.add(Value::Dict(entries))
-            }
-            Op::Tuple => {
-                let mark = self.mark()?;
-                self.add_tuple(mark)
-            }
-            Op::TupleOf(len) => {
-                let from = self.below(len)?;
-                self.add_tuple(from)
-            }
+            Op::List => self.above_mark().and_then(|items| self.add(Value::List(items))),
+            Op::Dict => self.above_mark().and_then(|items| self.add(Value::Dict(pairs(&items)?))),
+            Op::Tuple => self.mark().and_then(|from| self.add_tuple(from)),
+            Op::TupleOf(len) => self.below(len).and_then(|from| self.add_tuple(from)),
             Op::FrozenSet => {
                 let items = self.above_mark()?;
                 let items = self.store(Value::List(items))?;
                 let function = self.named("builtins", "frozenset")?;
                 self.call(function, &[items])
             }
-            Op::Append => {
-                let items = self.take(1)?;
-                self.append(&items)
-            }
-            Op::Appends => {
-                let items = self.above_mark()?;
-                self.append(&items)
-            }
-            Op::SetItem => {
-                let items = self.take(2)?;
-                self.set_items(&items)
-            }
-            Op::SetItems => {
-                let items = self.above_mark()?;
-                self.set_items(&items)
-            }
-            Op::AddItems => {
-                let items = self.above_mark()?;
-                self.add_items(&items)
-            }
+            Op::Append => self.take(1).and_then(|items| self.append(&items)),
+            Op::Appends => self.above_mark().and_then(|items| self.append(&items)),
+            Op::SetItem => self.take(2).and_then(|items| self.set_items(&items)),
+            Op::SetItems => self.above_mark().and_then(|items| self.set_items(&items)),
+            Op::AddItems => self.above_mark().and_then(|items| self.add_items(&items)),
             Op::Get(number) => {
                 let value = self.memo.get(number);
                 self.push(value.ok_or_else(|| Error::malformed("the memo has no such number").found(number))?)

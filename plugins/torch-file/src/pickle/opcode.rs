@@ -166,14 +166,8 @@ impl<'a> Decoder<'a> {
                 let digits = text.strip_suffix('L').unwrap_or(text);
                 integer(literal::decimal(digits).ok_or_else(|| not_a_number(text))?)
             }
-            0x8a => {
-                let len = self.byte()?;
-                integer(literal::integer(self.take(len.into())?))
-            }
-            0x8b => {
-                let len = self.signed_length()?;
-                integer(literal::integer(self.take(len)?))
-            }
+            0x8a => integer(literal::integer(self.counted::<1>()?)),
+            0x8b => integer(literal::integer(self.signed_counted()?)),
             b'F' => {
                 let text = self.line()?;
                 Op::Float(text.parse().map_err(|_| not_a_number(text))?)
@@ -187,15 +181,9 @@ impl<'a> Decoder<'a> {
                         .into(),
                 )
             }
-            b'X' => Op::Text(self.text_of_u32()?),
-            0x8c => {
-                let len = self.byte()?;
-                Op::Text(self.utf8(len.into())?)
-            }
-            0x8d => {
-                let len = u64::from_le_bytes(self.array()?);
-                Op::Text(self.utf8(len)?)
-            }
+            b'X' => Op::Text(self.utf8::<4>()?),
+            0x8c => Op::Text(self.utf8::<1>()?),
+            0x8d => Op::Text(self.utf8::<8>()?),
             b'S' => {
                 let line = self.line_bytes()?;
                 Op::OldText(
@@ -204,30 +192,12 @@ impl<'a> Decoder<'a> {
                         .into(),
                 )
             }
-            b'T' => {
-                let len = self.signed_length()?;
-                Op::OldText(self.take(len)?.into())
-            }
-            b'U' => {
-                let len = self.byte()?;
-                Op::OldText(self.take(len.into())?.into())
-            }
-            b'B' => {
-                let len = u32::from_le_bytes(self.array()?);
-                Op::Bytes(self.take(len.into())?)
-            }
-            b'C' => {
-                let len = self.byte()?;
-                Op::Bytes(self.take(len.into())?)
-            }
-            0x8e => {
-                let len = u64::from_le_bytes(self.array()?);
-                Op::Bytes(self.take(len)?)
-            }
-            0x96 => {
-                let len = u64::from_le_bytes(self.array()?);
-                Op::ByteArray(self.take(len)?)
-            }
+            b'T' => Op::OldText(self.signed_counted()?.into()),
+            b'U' => Op::OldText(self.counted::<1>()?.into()),
+            b'B' => Op::Bytes(self.counted::<4>()?),
+            b'C' => Op::Bytes(self.counted::<1>()?),
+            0x8e => Op::Bytes(self.counted::<8>()?),
+            0x96 => Op::ByteArray(self.counted::<8>()?),
             b']' => Op::EmptyList,
             b'}' => Op::EmptyDict,
             0x8f => Op::EmptySet,
@@ -300,18 +270,21 @@ impl<'a> Decoder<'a> {
         Ok(self.array::<1>()?[0])
     }
 
-    fn signed_length(&mut self) -> Result<u64> {
+    /// Bytes after their length, which is a number of `N` bytes.
+    fn counted<const N: usize>(&mut self) -> Result<&'a [u8]> {
+        let mut len = [0; 8];
+        len[..N].copy_from_slice(&self.array::<N>()?);
+        self.take(u64::from_le_bytes(len))
+    }
+
+    /// Bytes after their length, which has a sign.
+    fn signed_counted(&mut self) -> Result<&'a [u8]> {
         let len = i32::from_le_bytes(self.array()?);
-        u64::try_from(len).map_err(|_| Error::malformed("a length is negative").found(len))
+        self.take(u64::try_from(len).map_err(|_| Error::malformed("a length is negative").found(len))?)
     }
 
-    fn text_of_u32(&mut self) -> Result<Cow<'a, [u8]>> {
-        let len = u32::from_le_bytes(self.array()?);
-        self.utf8(len.into())
-    }
-
-    fn utf8(&mut self, len: u64) -> Result<Cow<'a, [u8]>> {
-        let bytes = self.take(len)?;
+    fn utf8<const N: usize>(&mut self) -> Result<Cow<'a, [u8]>> {
+        let bytes = self.counted::<N>()?;
         if literal::check_text(bytes) {
             Ok(bytes.into())
         } else {

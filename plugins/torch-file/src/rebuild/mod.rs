@@ -1,5 +1,5 @@
-//! To rebuild is to make a tensor of a call's arguments, as the functions that torch's pickles name do.
-//! What comes of it is a description; no function is called.
+//! Describes the tensors that the functions named in torch's pickles would rebuild from their arguments. No
+//! function is called.
 //!
 //! | File | What it yields |
 //! |---|---|
@@ -14,7 +14,7 @@ mod quantized;
 mod sparse;
 mod view;
 
-pub use quantized::{Numbers, Quantized, Scheme};
+pub use quantized::{ChannelNumbers, Quantized, Scheme};
 pub use sparse::{Layout, Sparse};
 pub use view::View;
 
@@ -206,18 +206,17 @@ fn from_type(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
         }
         _ => Rebuilt::Lost(format!("a {} that {} would rebuild", class.path(), function.path())),
     };
-    Ok(match (class.is("torch._tensor", "Tensor") || class.is("torch", "Tensor"), tensor) {
-        // A plain tensor with attributes.
-        (true, tensor) => Rebuilt::Subclass(Box::new(Subclass { class: String::new(), tensor, state })),
-        (false, tensor) => Rebuilt::Subclass(Box::new(Subclass { class: class.path(), tensor, state })),
-    })
+    // A plain tensor with attributes has no class of its own.
+    let is_plain = class.is("torch._tensor", "Tensor") || class.is("torch", "Tensor");
+    let class = if is_plain { String::new() } else { class.path() };
+    Ok(Rebuilt::Subclass(Box::new(Subclass { class, tensor, state })))
 }
 
 /// `_rebuild_device_tensor_from_*(data, dtype, device, requires_grad)`: a tensor that lay on a device
 /// without storages. The data may be of another dtype, which is not theirs to change here.
 fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
     let name = "a tensor of a device of its own";
-    let &[data, dtype, _device, requires_grad] = arguments else { return Err(wrong_count(name, arguments)) };
+    let &[data, _dtype, _device, requires_grad] = arguments else { return Err(wrong_count(name, arguments)) };
     let requires_grad =
         graph.bool(requires_grad).ok_or_else(|| wrong_kind(name, "a bool for requires_grad"))?;
     let inner = match graph.called(data) {
@@ -229,7 +228,6 @@ fn on_device(graph: &Graph, arguments: &[ValueId]) -> Result<Rebuilt> {
         },
         None => return Err(wrong_kind(name, "a tensor or an array")),
     };
-    let _ = dtype;
     Ok(match inner {
         Rebuilt::View(view) => Rebuilt::View(View { requires_grad, ..view }),
         other => other,

@@ -28,9 +28,9 @@ pub enum Scheme {
     /// The same, with a scale and a zero point for each index of a dimension.
     PerChannel {
         /// The scales.
-        scales: Numbers,
+        scales: ChannelNumbers,
         /// The zero points.
-        zero_points: Numbers,
+        zero_points: ChannelNumbers,
         /// Whether lists hold F32: else scales are F64, zero points I64. Tensors say it themselves.
         is_float: bool,
         /// The dimension.
@@ -40,7 +40,7 @@ pub enum Scheme {
 
 /// The scales or zero points of channels.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Numbers {
+pub enum ChannelNumbers {
     /// A tensor.
     Tensor(ValueId),
     /// A list, of which each is a number; torch makes a tensor of F64, of F32 or of I64.
@@ -70,8 +70,9 @@ impl Quantized {
                 Scheme::PerTensor { scale, zero_point }
             }
             ("per_channel_affine" | "per_channel_affine_float_qparams", &[scales, zero_points, axis]) => {
-                let (scales, zero_points) =
-                    Numbers::of(graph, scales).zip(Numbers::of(graph, zero_points)).ok_or_else(unknown)?;
+                let (scales, zero_points) = ChannelNumbers::of(graph, scales)
+                    .zip(ChannelNumbers::of(graph, zero_points))
+                    .ok_or_else(unknown)?;
                 let rank = view.size.len();
                 let axis = graph.int(axis).ok_or_else(unknown)?;
                 let axis = usize::try_from(axis).ok().filter(|&axis| axis < rank).ok_or_else(|| {
@@ -88,7 +89,7 @@ impl Quantized {
     }
 }
 
-impl Numbers {
+impl ChannelNumbers {
     fn of(graph: &Graph, id: ValueId) -> Option<Self> {
         match graph.value(id) {
             Value::List(items) => {

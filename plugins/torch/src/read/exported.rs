@@ -124,7 +124,7 @@ fn read_model(
 }
 
 /// A name and where its tensor is.
-struct Entry {
+struct ConfigEntry {
     name: String,
     record: String,
     kind: EntryKind,
@@ -146,7 +146,7 @@ struct TensorMeta {
     requires_grad: bool,
 }
 
-struct Config(Vec<Entry>);
+struct Config(Vec<ConfigEntry>);
 
 impl Config {
     fn parse(bytes: &[u8]) -> Result<Self> {
@@ -162,7 +162,7 @@ impl Config {
                 (false, Some(meta)) => TensorMeta::parse(meta).ok_or_else(malformed)?,
                 (false, None) => return Err(malformed()),
             };
-            Ok(Entry { name: name.clone(), record: record.to_owned(), kind })
+            Ok(ConfigEntry { name: name.clone(), record: record.to_owned(), kind })
         };
         config.iter().map(entry).collect::<Result<_>>().map(Self)
     }
@@ -202,7 +202,7 @@ fn read_config(
     under: &str,
 ) -> Result<Vec<NodeId>> {
     let mut described = Vec::new();
-    for Entry { name, record, kind } in &config.0 {
+    for ConfigEntry { name, record, kind } in &config.0 {
         if let EntryKind::Tensor(meta) = kind {
             let found =
                 archive.need(&[payload.folder, record].concat()).map_err(|error| error.tensor(name))?;
@@ -219,7 +219,7 @@ fn read_config(
     // Several names may mean one file; opening it is reading its pickle.
     let mut opened: HashMap<&str, ObjectFile> = HashMap::new();
     let mut repeated = 0;
-    for Entry { name, record, kind } in &config.0 {
+    for ConfigEntry { name, record, kind } in &config.0 {
         let place = if under.is_empty() { name.clone() } else { format!("{under}.{name}") };
         match kind {
             EntryKind::Tensor(_) => {}

@@ -5,12 +5,13 @@
 //! lose a tensor that way, or that does not name them all, is given up for the flat state dict.
 
 use super::composed::Composed;
+use super::forms;
 use super::losses::Losses;
 use super::object::{Object, latin1_bytes};
-use super::opened::{self, Key};
 use super::rebuild;
 use super::storages::Storages;
 use super::tree::{Form, StateTree, Step};
+use super::unpacked::{self, MemberKey};
 use crate::pickle_write::PickleWriter;
 use tensorferry_sdk::{
     CatalogView, Context, Error, LayoutSink, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, TensorId,
@@ -29,7 +30,7 @@ pub(super) fn pickle(
     };
     let mut writer = StateWriter {
         catalog,
-        tree: StateTree::read(catalog, root, storages, context)?,
+        tree: forms::read(catalog, root, storages, context)?,
         storages,
         pickle: PickleWriter::new(),
         waiting: vec![Task::Value(root, None)],
@@ -469,13 +470,13 @@ impl StateWriter<'_> {
                 self.waiting.push(Task::Parameter { requires_grad });
                 self.waiting.push(Task::Value(tensor, Some((id, 0))));
             }
-            None => self.opened(id),
+            None => self.unpack(id),
         }
         Ok(())
     }
 
     /// Leaves what an object of another class held to do, as the entries of a dict.
-    fn opened(&mut self, id: NodeId) {
+    fn unpack(&mut self, id: NodeId) {
         let class = self.tree.node(id).map(|node| node.class.clone()).unwrap_or_default();
         let why =
             format!("{class:?} becomes a dict of what it held: torch.load(weights_only=True) refuses it");
@@ -483,11 +484,11 @@ impl StateWriter<'_> {
         self.pickle.empty_dict();
         self.pickle.mark();
         self.waiting.push(Task::SetItems);
-        for (key, value, step) in opened::entries(&self.tree, id).unwrap_or_default().into_iter().rev() {
+        for (key, value, step) in unpacked::members(&self.tree, id).unwrap_or_default().into_iter().rev() {
             let key = match key {
-                Key::Index(index) => Task::Index(index),
-                Key::Node(key, step) if self.tree.is_hashable(key) => Task::Value(key, Some(step)),
-                Key::Node(..) => {
+                MemberKey::Index(index) => Task::Index(index),
+                MemberKey::Node(key, step) if self.tree.is_hashable(key) => Task::Value(key, Some(step)),
+                MemberKey::Node(..) => {
                     self.losses.add(&self.tree, id, REFUSED_KEY);
                     continue;
                 }

@@ -68,18 +68,18 @@ impl Storages {
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Self> {
-        let mut carried: Vec<Option<Carried>> = Vec::new();
+        let mut carried: Vec<Option<StorableTensor>> = Vec::new();
         let quantized = Quantized::of(catalog)?;
         for id in catalog.tensor_ids() {
             let view = catalog.tensor(id);
             let planned = match format {
-                FileFormat::Zip => Carried::of(view, quantized.integers.contains(&id)),
+                FileFormat::Zip => StorableTensor::of(view, quantized.integers.contains(&id)),
                 // Its scales stand in the pickle, and the loader of streams fails on storages that no
                 // tensor names.
                 FileFormat::Legacy if quantized.parts.contains(&id) => {
                     Err("it belongs to a quantized tensor, which -o format=zip carries".to_owned())
                 }
-                FileFormat::Legacy => Carried::of(view, false),
+                FileFormat::Legacy => StorableTensor::of(view, false),
             };
             match planned {
                 Ok(tensor) => carried.push(Some(tensor)),
@@ -96,7 +96,7 @@ impl Storages {
         let mut storages = Self { format, records: Vec::new(), places: Vec::with_capacity(carried.len()) };
         let mut keys: HashMap<Owner, usize> = HashMap::new();
         for (id, tensor) in catalog.tensor_ids().zip(carried) {
-            let Some(Carried { dtype, shape }) = tensor else {
+            let Some(StorableTensor { dtype, shape }) = tensor else {
                 storages.places.push(None);
                 continue;
             };
@@ -176,12 +176,12 @@ impl StorageRecord {
 }
 
 /// A tensor that torch has a dtype and a shape for.
-struct Carried {
+struct StorableTensor {
     dtype: &'static TorchDtype,
     shape: Vec<i64>,
 }
 
-impl Carried {
+impl StorableTensor {
     fn of(view: TensorView<'_>, has_scales: bool) -> Result<Self, String> {
         let dtype = TorchDtype::of(view.dtype).ok_or("torch has no such dtype")?;
         if dtype.quantized && !has_scales {
@@ -219,7 +219,7 @@ fn contiguous_strides(shape: &[i64]) -> Vec<i64> {
 
 /// The stretches of source storages that several tensors share.
 #[derive(Default)]
-struct Shared {
+struct SharedStretches {
     stretches: Vec<StorageRecord>,
     views: HashMap<TensorId, SharedView>,
 }
@@ -232,7 +232,7 @@ struct SharedView {
 }
 
 /// A tensor that is one block, and what its block reaches.
-struct Reach {
+struct ViewExtent {
     tensor: TensorId,
     block: Block,
     bytes: Range<u64>,
@@ -242,9 +242,9 @@ struct Reach {
 /// third. A tensor of several blocks is a view of nothing, so it has no part in this.
 fn shared_stretches(
     catalog: &dyn CatalogView,
-    carried: &[Option<Carried>],
+    carried: &[Option<StorableTensor>],
     layout: &mut dyn LayoutSink,
-) -> Result<Shared> {
+) -> Result<SharedStretches> {
     let mut reaches = Vec::new();
     for (id, tensor) in catalog.tensor_ids().zip(carried) {
         if tensor.is_none() || catalog.tied_to(id) != id {
@@ -253,12 +253,12 @@ fn shared_stretches(
         let view = catalog.tensor(id);
         if let Ok([block]) = <[Block; 1]>::try_from(catalog.blocks(id)) {
             let bytes = block.extent(catalog.dtype_info(view.dtype)?.element_bytes(), view.bytes);
-            reaches.push(Reach { tensor: id, block, bytes });
+            reaches.push(ViewExtent { tensor: id, block, bytes });
         }
     }
     reaches.sort_by_key(|reach| (reach.block.storage, reach.bytes.start, reach.tensor));
 
-    let mut shared = Shared::default();
+    let mut shared = SharedStretches::default();
     let mut first = 0;
     while first < reaches.len() {
         let storage = reaches[first].block.storage;
@@ -296,8 +296,8 @@ type Sharing = (StorageRecord, Vec<(i64, Vec<i64>)>);
 /// How the tensors of a group share a stretch of their storage, or why torch could not say so.
 fn share(
     catalog: &dyn CatalogView,
-    carried: &[Option<Carried>],
-    group: &[Reach],
+    carried: &[Option<StorableTensor>],
+    group: &[ViewExtent],
     stretch: Range<u64>,
 ) -> Result<Result<Sharing, &'static str>> {
     let storage = group[0].block.storage;
@@ -307,7 +307,7 @@ fn share(
     let mut views = Vec::with_capacity(group.len());
     for reach in group {
         let view = catalog.tensor(reach.tensor);
-        let Some(Carried { dtype, shape }) = &carried[reach.tensor.0 as usize] else {
+        let Some(StorableTensor { dtype, shape }) = &carried[reach.tensor.0 as usize] else {
             return Ok(Err("one of them is given up"));
         };
         let swap_unit = if big_endian { catalog.dtype_info(view.dtype)?.swap_unit() } else { 1 };
@@ -362,7 +362,7 @@ fn torch_strides(block: &Block, dtype: Dtype, shape: &[i64]) -> Option<Vec<i64>>
 
 fn lose_sharing(
     catalog: &dyn CatalogView,
-    group: &[Reach],
+    group: &[ViewExtent],
     why: &str,
     layout: &mut dyn LayoutSink,
 ) -> Result<()> {

@@ -7,40 +7,17 @@ use super::*;
 use std::io::Read;
 use tensorferry_sdk::memory::{MemoryOutput, MemoryView, write};
 use tensorferry_sdk::{
-    Block, ByteOrder, CatalogSink, Description, Dtype, DtypeInfo, Format, Layout, LossKind, MemoryContext,
-    MemorySource, Node, NodeId, NodeKind, Region, Source, Storage, StorageId, TensorId, TensorReader,
+    Block, ByteOrder, CatalogSink, Dtype, DtypeInfo, Layout, LossKind, MemoryContext, MemorySource, Node,
+    NodeId, NodeKind, Region, Storage, StorageId, TensorId,
 };
 use tensorferry_torch_file::TorchDtype;
 
 type Fill = fn(&mut dyn CatalogSink) -> Result<()>;
 
-/// A format whose inputs hold what a function says.
-struct Made(Fill);
-
-impl Format for Made {
-    fn describe(&self) -> Description {
-        Description { id: OWN_ID.to_owned(), ..Description::default() }
-    }
-
-    fn reader(&self, _: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(Self(self.0)))
-    }
-
-    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(TorchWriter::new(options)))
-    }
-}
-
-impl TensorReader for Made {
-    fn read(&self, _: &dyn Source, catalog: &mut dyn CatalogSink, _: &dyn Context) -> Result<()> {
-        self.0(catalog)
-    }
-}
-
 fn write_to(target: &Target, fill: Fill) -> Result<MemoryOutput> {
     let (source, context) = (MemorySource::file("in", []), MemoryContext::default());
-    let view = MemoryView::read(&Made(fill), &[], &source, &context)?;
-    write(&Made(fill), &[], &view, target, &context)
+    let view = MemoryView::made(OWN_ID, &source, &context, fill)?;
+    write(&crate::Torch, &[], &view, target, &context)
 }
 
 /// The records of what is written, and the layout.
@@ -516,7 +493,7 @@ fn round_trip(format: &str, metadata_losses: usize) {
         c.origin("safetensors")
     };
     let (none, context) = (MemorySource::file("in", []), MemoryContext::default());
-    let before = MemoryView::read(&Made(fill), &[], &none, &context).unwrap();
+    let before = MemoryView::made(OWN_ID, &none, &context, fill).unwrap();
     let target = Target::File("model.pt".to_owned());
     let output = write(&crate::Torch, &options, &before, &target, &context).unwrap();
     assert_eq!(losses(&output.layout).len(), metadata_losses, "{format}");

@@ -1,24 +1,17 @@
-//! A state tree is a catalog's tree on its way into a pickle: what is reached from the root, what
-//! of it torch's `weights_only` loading accepts, and by which path.
-//!
-//! A child's id is lower than its parent's, so that one pass in the order of ids sees children
-//! first, and nothing here recurses.
+//! The part of a catalog's tree that is reached from its root, with the form that each node gets in the pickle
+//! and the path to it. Nothing here recurses.
 
-use super::composed::Composed;
-use super::object::Object;
-use super::opened;
-use super::storages::Storages;
-use crate::pickle_write::{LONGEST_INTEGER, Memo, trim_sign};
+use crate::pickle_write::Memo;
 use tensorferry_sdk::{CatalogView, Context, Error, Node, NodeId, NodeKind, Result};
 
 /// The nodes that are reached from a root.
 pub(super) struct StateTree<'a> {
     context: &'a dyn Context,
-    nodes: Vec<Option<Reached>>,
+    nodes: Vec<Option<TreeNode>>,
 }
 
 /// A node, and what is known of it.
-struct Reached {
+struct TreeNode {
     node: Node,
     /// The parent on the way that led here last, and the place among its children.
     parent: Option<Step>,
@@ -48,13 +41,8 @@ pub(super) enum Form {
 }
 
 impl<'a> StateTree<'a> {
-    /// Fetches what is reached from `root`, and judges it.
-    pub(super) fn read(
-        catalog: &dyn CatalogView,
-        root: NodeId,
-        storages: &Storages,
-        context: &'a dyn Context,
-    ) -> Result<Self> {
+    /// Fetches what is reached from `root`; until [`set_form`](Self::set_form), all of it is refused.
+    pub(super) fn fetch(catalog: &dyn CatalogView, root: NodeId, context: &'a dyn Context) -> Result<Self> {
         let mut tree = Self { context, nodes: Vec::new() };
         tree.nodes.resize_with(root.0 as usize + 1, || None);
         let mut waiting = vec![(root, None)];
@@ -75,7 +63,7 @@ impl<'a> StateTree<'a> {
                 }
                 waiting.push((child, Some((id, index))));
             }
-            tree.nodes[id.0 as usize] = Some(Reached {
+            tree.nodes[id.0 as usize] = Some(TreeNode {
                 node,
                 parent,
                 parents: 1,
@@ -83,17 +71,6 @@ impl<'a> StateTree<'a> {
                 holds_tensors: false,
                 memo: None,
             });
-        }
-        for index in 0..=root.0 {
-            let id = NodeId(index);
-            if tree.node(id).is_some() {
-                tree.check_cancelled(id)?;
-                let holds_tensors = tree.finds_tensors(id, storages);
-                let form = tree.judge(id, storages, holds_tensors);
-                if let Some(reached) = tree.reached_mut(id) {
-                    (reached.form, reached.holds_tensors) = (form, holds_tensors);
-                }
-            }
         }
         Ok(tree)
     }
@@ -106,6 +83,18 @@ impl<'a> StateTree<'a> {
     /// What becomes of it.
     pub(super) fn form(&self, id: NodeId) -> Form {
         self.reached(id).map_or(Form::Refused, |reached| reached.form)
+    }
+
+    /// Says what becomes of it, and whether it is a tensor that is written or has one below it.
+    pub(super) fn set_form(&mut self, id: NodeId, form: Form, holds_tensors: bool) {
+        if let Some(reached) = self.reached_mut(id) {
+            (reached.form, reached.holds_tensors) = (form, holds_tensors);
+        }
+    }
+
+    /// Whether it is a tensor that is written or has one below it, as far as that was said.
+    pub(super) fn holds_tensors(&self, id: NodeId) -> bool {
+        self.reached(id).is_some_and(|reached| reached.holds_tensors)
     }
 
     /// Whether it is written once, and remembered for its other parents.
@@ -160,46 +149,6 @@ impl<'a> StateTree<'a> {
         }
     }
 
-    fn finds_tensors(&self, id: NodeId, storages: &Storages) -> bool {
-        let Some(node) = self.node(id) else { return false };
-        node.as_tensor().is_some_and(|tensor| storages.place(tensor).is_some())
-            || node.children.iter().any(|&child| self.reached(child).is_some_and(|child| child.holds_tensors))
-    }
-
-    fn judge(&self, id: NodeId, storages: &Storages, holds_tensors: bool) -> Form {
-        let Some(node) = self.node(id) else { return Form::Refused };
-        let kept = |hashable| Form::Kept { hashable };
-        match node.kind {
-            NodeKind::NONE
-            | NodeKind::BOOL
-            | NodeKind::FLOAT
-            | NodeKind::COMPLEX
-            | NodeKind::TEXT
-            | NodeKind::BYTES => kept(true),
-            NodeKind::INT if trim_sign(&node.bytes).len() <= LONGEST_INTEGER => kept(true),
-            NodeKind::LIST | NodeKind::SET | NodeKind::MAP => kept(false),
-            NodeKind::TUPLE => kept(node.children.iter().all(|&child| self.is_hashable(child))),
-            NodeKind::TENSOR => match node.as_tensor().and_then(|tensor| storages.place(tensor)) {
-                Some(_) => kept(true),
-                None => Form::GivenUp,
-            },
-            NodeKind::ATTRIBUTED => {
-                let value = node.children.first().map_or(Form::Refused, |&value| self.form(value));
-                let parts = Composed::of(self, node).map(|composed| composed.parts(self)).unwrap_or_default();
-                let is_given_up = parts.iter().any(|&part| self.form(part) == Form::GivenUp);
-                if is_given_up { Form::GivenUp } else { value }
-            }
-            NodeKind::OBJECT => match Object::of(self, id) {
-                Some(Object::Parameter { tensor, .. }) => self.form(tensor),
-                Some(Object::ByteArray(_) | Object::FrozenSet(_)) => kept(false),
-                Some(_) => kept(true),
-                None if holds_tensors && opened::entries(self, id).is_some() => kept(false),
-                None => Form::Refused,
-            },
-            _ => Form::Refused,
-        }
-    }
-
     /// Whether it may be a key or a set's member.
     pub(super) fn is_hashable(&self, id: NodeId) -> bool {
         self.form(id) == Form::Kept { hashable: true }
@@ -210,11 +159,11 @@ impl<'a> StateTree<'a> {
         if id.0.is_multiple_of(1 << 16) { self.context.check_cancelled() } else { Ok(()) }
     }
 
-    fn reached(&self, id: NodeId) -> Option<&Reached> {
+    fn reached(&self, id: NodeId) -> Option<&TreeNode> {
         self.nodes.get(id.0 as usize)?.as_ref()
     }
 
-    fn reached_mut(&mut self, id: NodeId) -> Option<&mut Reached> {
+    fn reached_mut(&mut self, id: NodeId) -> Option<&mut TreeNode> {
         self.nodes.get_mut(id.0 as usize)?.as_mut()
     }
 }

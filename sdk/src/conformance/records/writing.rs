@@ -6,9 +6,9 @@ use super::{count, open, reading};
 use crate::conformance::rules::Rules;
 use crate::conformance::{Report, Sample};
 use crate::memory::records::{self, RecordOutput};
-use crate::records::{Encoded, RecordPlan};
+use crate::records::RecordPlan;
 use crate::{
-    Capabilities, Entry, ErrorKind, MemoryContext, MemorySource, Options, Result, Side, Source, Target,
+    Capabilities, Entry, ErrorKind, Loss, MemoryContext, MemorySource, Options, Result, Side, Source, Target,
     check_name,
 };
 use arrow_array::RecordBatch;
@@ -68,15 +68,15 @@ fn check_table(rules: &Rules<'_>, made: &Made, report: &mut Report) {
     }
 }
 
-/// A piece's bytes and what became of it.
-type Piece = (Vec<u8>, Encoded);
+/// A piece's bytes, its note and its losses.
+type Piece = (Vec<u8>, Vec<u8>, Vec<Loss>);
 
 /// Pieces depend on no other, nor on the batches that their rows lie in.
 fn check_pieces(rules: &Rules<'_>, made: &Made, target: &Target, input: &str) {
     let plan = || {
         let options = Options::defaults(&rules.description.options, Side::Writer);
         let writer = rules.format.record_writer(&options)?;
-        writer.plan(&made.schema, None, target, &MemoryContext::default())
+        writer.plan(&made.schema, None, target, &mut Vec::new(), &MemoryContext::default())
     };
     let plan = || rules.holds(rules.calm(|| input.to_owned(), plan), "rows can be planned twice", input);
     let (forwards, backwards, split) = (plan(), plan(), plan());
@@ -101,9 +101,9 @@ fn check_pieces(rules: &Rules<'_>, made: &Made, target: &Target, input: &str) {
 }
 
 fn encode(plan: &dyn RecordPlan, batches: &[RecordBatch]) -> Result<Piece> {
-    let mut bytes = Vec::new();
-    let encoded = plan.encode(0, batches, &mut bytes)?;
-    Ok((bytes, encoded))
+    let (mut bytes, mut losses) = (Vec::new(), Vec::new());
+    let note = plan.encode(0, batches, &mut bytes, &mut losses)?;
+    Ok((bytes, note, losses))
 }
 
 fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
@@ -130,7 +130,8 @@ fn read_back(rules: &Rules<'_>, made: &Made, output: &RecordOutput, target: &Tar
     let rows = reading::read_source(rules, &source, &context, &title);
     let rows = rules.holds(rows, "a format reads what it writes", input);
     let set = rules.holds(open(rules, source, &context), "a format reads what it writes", input);
-    let losses: Vec<_> = output.losses.iter().cloned().chain(set.losses()).collect();
+    let losses = rules.holds(set.losses(), "a format reads what it writes", input);
+    let losses: Vec<_> = output.losses.iter().cloned().chain(losses).collect();
     let before: Vec<RecordBatch> = in_order(&made.pieces, output.files.len()).cloned().collect();
     let (schema, found): (&SchemaRef, &SchemaRef) = (&made.schema, &rows.schema);
     RoundTrip { input, schema, before: &before, found, after: &rows.batches, losses: &losses }.check(rules);

@@ -4,16 +4,17 @@ use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::format::Faults;
 use super::super::guard::{Held, guard, guard_or, received};
 use super::arrow::{stream_from_abi, stream_to_abi};
-use super::{lent_losses, received_losses};
-use crate::records::{Encoded, Group, PlacedPiece, RecordPlan, from_stream};
-use crate::{ByteSink, Error, Loss, Result};
+use super::loss_sink::{LentLossSink, RemoteLossSink};
+use crate::records::{Group, PlacedPiece, RecordPlan, from_stream};
+use crate::{ByteSink, Error, LossSink, Result};
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use std::sync::Arc;
 use tensorferry_abi::abi_stable::RMut;
 use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::std_types::{RString, RVec, Tuple2, Tuple4};
 use tensorferry_abi::{
-    self as abi, AbiLoss, AbiResult, ArrowArrayStream, ByteSink_TO, ByteSinkMut, RecordPlan_TO, RecordPlanBox,
+    self as abi, AbiResult, ArrowArrayStream, ByteSink_TO, ByteSinkMut, LossSink_TO, LossSinkMut,
+    RecordPlan_TO, RecordPlanBox,
 };
 
 pub(super) fn lend_record_plan(plan: Box<dyn RecordPlan>) -> RecordPlanBox {
@@ -33,10 +34,6 @@ impl abi::RecordPlan for LentRecordPlan {
         Tuple2(group.rows as u64, group.bytes)
     }
 
-    fn losses(&self) -> RVec<AbiLoss> {
-        lent_losses(|| self.0.get().map_or(Vec::new(), RecordPlan::losses))
-    }
-
     fn begin(&self, file: u32, output: ByteSinkMut<'_>) -> AbiResult<()> {
         guard("begin", || self.0.get()?.begin(file as usize, &mut RemoteByteSink(output)))
     }
@@ -46,12 +43,13 @@ impl abi::RecordPlan for LentRecordPlan {
         file: u32,
         batches: ArrowArrayStream,
         output: ByteSinkMut<'_>,
-    ) -> AbiResult<Tuple2<RVec<u8>, RVec<AbiLoss>>> {
+        losses: LossSinkMut<'_>,
+    ) -> AbiResult<RVec<u8>> {
         guard("encode", || {
             let batches: Vec<RecordBatch> =
                 stream_from_abi(batches)?.map(|batch| batch.map_err(from_stream)).collect::<Result<_>>()?;
-            let encoded = self.0.get()?.encode(file as usize, &batches, &mut RemoteByteSink(output))?;
-            Ok(Tuple2(encoded.note.into(), lent_losses(|| encoded.losses)))
+            let (mut output, mut losses) = (RemoteByteSink(output), RemoteLossSink(losses));
+            self.0.get()?.encode(file as usize, &batches, &mut output, &mut losses).map(RVec::from)
         })
     }
 
@@ -120,10 +118,6 @@ impl RecordPlan for RemoteRecordPlan {
         Group { rows: usize::try_from(rows).unwrap_or(usize::MAX).max(1), bytes: bytes.max(1) }
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        received_losses(self.object.losses())
-    }
-
     fn notes(&self) -> Vec<String> {
         self.object.notes().into_iter().map(RString::into_string).collect()
     }
@@ -134,16 +128,22 @@ impl RecordPlan for RemoteRecordPlan {
         self.received(self.object.begin(number(file)?, output))
     }
 
-    fn encode(&self, file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+    fn encode(
+        &self,
+        file: usize,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
         let first = batches.first().ok_or_else(|| Error::plugin("a piece of no rows"))?;
         // The stream outlives the slice, as far as the other side knows.
         let owned = batches.to_vec();
         let stream = RecordBatchIterator::new(owned.into_iter().map(Ok), first.schema());
-        let mut output = LentByteSink(output);
+        let (mut output, mut losses) = (LentByteSink(output), LentLossSink(losses));
         let output = ByteSink_TO::from_ptr(RMut::new(&mut output), TD_Opaque);
-        let encoded = self.object.encode(number(file)?, stream_to_abi(Box::new(stream)), output);
-        let Tuple2(note, losses) = self.received(encoded)?;
-        Ok(Encoded { note: note.into_vec(), losses: received_losses(losses) })
+        let losses = LossSink_TO::from_ptr(RMut::new(&mut losses), TD_Opaque);
+        let note = self.object.encode(number(file)?, stream_to_abi(Box::new(stream)), output, losses);
+        self.received(note).map(RVec::into_vec)
     }
 
     fn finish(&self, file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {

@@ -5,16 +5,17 @@ use super::super::context::{LentContext, RemoteContext};
 use super::super::format::Faults;
 use super::super::guard::{Held, guard, received};
 use super::super::source::{LentSource, RemoteSource};
+use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::set::{RemoteRecordSet, lend_record_set};
 use crate::records::{Indexed, RecordReader, RecordSet};
-use crate::{ByteSink, Context, Result, Source};
+use crate::{ByteSink, Context, LossSink, Result, Source};
 use std::sync::Arc;
 use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::std_types::Tuple2;
 use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, ByteSink_TO, ByteSinkMut, Context_TO, ContextRef, RecordReader_TO,
-    RecordReaderBox, RecordSetBox, Source_TO, SourceBox, SourceRef,
+    self as abi, AbiResult, ByteSink_TO, ByteSinkMut, Context_TO, ContextRef, LossSink_TO, LossSinkMut,
+    RecordReader_TO, RecordReaderBox, RecordSetBox, Source_TO, SourceBox, SourceRef,
 };
 
 pub(in super::super) fn lend_record_reader(reader: Box<dyn RecordReader>) -> RecordReaderBox {
@@ -24,10 +25,15 @@ pub(in super::super) fn lend_record_reader(reader: Box<dyn RecordReader>) -> Rec
 struct LentRecordReader(Held<dyn RecordReader>);
 
 impl abi::RecordReader for LentRecordReader {
-    fn open(&self, source: SourceBox, context: ContextRef<'_>) -> AbiResult<RecordSetBox> {
+    fn open(
+        &self,
+        source: SourceBox,
+        losses: LossSinkMut<'_>,
+        context: ContextRef<'_>,
+    ) -> AbiResult<RecordSetBox> {
         guard("open", || {
-            let source = Arc::new(RemoteSource::new(source));
-            Ok(lend_record_set(self.0.get()?.open(source, &RemoteContext::new(context))?))
+            let (source, context) = (Arc::new(RemoteSource::new(source)), RemoteContext::new(context));
+            self.0.get()?.open(source, &mut RemoteLossSink(losses), &context).map(lend_record_set)
         })
     }
 
@@ -61,11 +67,17 @@ impl Drop for RemoteRecordReader {
 }
 
 impl RecordReader for RemoteRecordReader {
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
-        let context = LentContext(context);
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
+        let (mut losses, context) = (LentLossSink(losses), LentContext(context));
+        let losses = LossSink_TO::from_ptr(RMut::new(&mut losses), TD_Opaque);
         let context = Context_TO::from_ptr(RRef::new(&context), TD_Opaque);
         let source = Source_TO::from_value(LentSource(source), TD_Opaque);
-        let object = received(self.object.open(source, context)).map_err(|e| self.faults.blame(e))?;
+        let object = received(self.object.open(source, losses, context)).map_err(|e| self.faults.blame(e))?;
         Ok(Box::new(RemoteRecordSet::new(object, self.faults.clone())?))
     }
 

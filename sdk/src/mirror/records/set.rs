@@ -4,18 +4,19 @@ use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::format::Faults;
 use super::super::guard::{Held, guard, guard_or, received};
 use super::arrow::{schema_from_abi, schema_to_abi, stream_to_abi};
+use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::stream::{LentStream, RemoteStream, Tickets};
-use super::{UNKNOWN, known, lent_losses, received_losses};
+use super::{UNKNOWN, known};
 use crate::records::{Batched, Batches, RecordSet, Skipped, Split};
-use crate::{ByteSink, Error, Loss, Result};
+use crate::{ByteSink, Error, LossSink, Result};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use tensorferry_abi::abi_stable::RMut;
 use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::std_types::{RErr, ROk, RSlice, RString, RVec, Tuple2, Tuple4};
 use tensorferry_abi::{
-    self as abi, AbiLoss, AbiResult, ArrowArrayStream, ArrowSchema, ByteSink_TO, ByteSinkMut, RecordSet_TO,
-    RecordSetBox,
+    self as abi, AbiResult, ArrowArrayStream, ArrowSchema, ByteSink_TO, ByteSinkMut, LossSink_TO,
+    LossSinkMut, RecordSet_TO, RecordSetBox,
 };
 
 pub(super) fn lend_record_set(set: Box<dyn RecordSet>) -> RecordSetBox {
@@ -84,8 +85,8 @@ impl abi::RecordSet for LentRecordSet {
         })
     }
 
-    fn losses(&self) -> RVec<AbiLoss> {
-        lent_losses(|| self.set.get().map_or(Vec::new(), RecordSet::losses))
+    fn losses(&self, losses: LossSinkMut<'_>) -> AbiResult<()> {
+        guard("losses", || self.set.get()?.losses(&mut RemoteLossSink(losses)))
     }
 
     fn close(&mut self) -> AbiResult<()> {
@@ -177,7 +178,9 @@ impl RecordSet for RemoteRecordSet {
         self.object.object.skipped().into_iter().map(received).collect()
     }
 
-    fn losses(&self) -> Vec<Loss> {
-        received_losses(self.object.object.losses())
+    fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
+        let mut losses = LentLossSink(losses);
+        let losses = LossSink_TO::from_ptr(RMut::new(&mut losses), TD_Opaque);
+        self.object.received(self.object.object.losses(losses))
     }
 }

@@ -4,18 +4,19 @@ use super::super::context::{LentContext, RemoteContext};
 use super::super::format::Faults;
 use super::super::guard::{Held, guard, received};
 use super::arrow::{schema_from_abi, schema_to_abi};
+use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::plan::{RemoteRecordPlan, lend_record_plan};
 use super::{UNKNOWN, known};
 use crate::records::{RecordPlan, RecordWriter};
-use crate::{Context, Result, Target};
+use crate::{Context, LossSink, Result, Target};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
-use tensorferry_abi::abi_stable::RRef;
 use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::std_types::RStr;
+use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, ArrowSchema, Context_TO, ContextRef, RecordPlanBox, RecordWriter_TO,
-    RecordWriterBox,
+    self as abi, AbiResult, ArrowSchema, Context_TO, ContextRef, LossSink_TO, LossSinkMut, RecordPlanBox,
+    RecordWriter_TO, RecordWriterBox,
 };
 
 pub(in super::super) fn lend_record_writer(writer: Box<dyn RecordWriter>) -> RecordWriterBox {
@@ -31,6 +32,7 @@ impl abi::RecordWriter for LentRecordWriter {
         rows: u64,
         target_kind: u32,
         target_name: RStr<'_>,
+        losses: LossSinkMut<'_>,
         context: ContextRef<'_>,
     ) -> AbiResult<RecordPlanBox> {
         guard("plan", || {
@@ -39,8 +41,9 @@ impl abi::RecordWriter for LentRecordWriter {
                 _ => Target::Folder,
             };
             let schema = schema_from_abi(schema)?;
-            let plan = self.0.get()?.plan(&schema, known(rows), &target, &RemoteContext::new(context))?;
-            Ok(lend_record_plan(plan))
+            let (mut losses, context) = (RemoteLossSink(losses), RemoteContext::new(context));
+            let plan = self.0.get()?.plan(&schema, known(rows), &target, &mut losses, &context);
+            plan.map(lend_record_plan)
         })
     }
 
@@ -66,16 +69,19 @@ impl RecordWriter for RemoteRecordWriter {
         schema: &SchemaRef,
         rows: Option<u64>,
         target: &Target,
+        losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
         let (kind, name) = match target {
             Target::File(name) => (0, name.as_str()),
             Target::Folder => (1, ""),
         };
-        let context = LentContext(context);
+        let (mut losses, context) = (LentLossSink(losses), LentContext(context));
+        let losses = LossSink_TO::from_ptr(RMut::new(&mut losses), TD_Opaque);
         let context = Context_TO::from_ptr(RRef::new(&context), TD_Opaque);
         let rows = rows.unwrap_or(UNKNOWN);
-        let plan = received(self.object.plan(schema_to_abi(schema)?, rows, kind, name.into(), context));
+        let plan =
+            received(self.object.plan(schema_to_abi(schema)?, rows, kind, name.into(), losses, context));
         let object = plan.map_err(|e| self.faults.blame(e))?;
         Ok(Box::new(RemoteRecordPlan::new(object, self.faults.clone())))
     }

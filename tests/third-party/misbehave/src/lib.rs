@@ -24,7 +24,7 @@ use request::{Misbehaving, is_requested, panic_if_requested, ruin};
 use tensorferry_sdk::{
     ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digests, Dtype,
     Entry, Error, Format, LayoutSink, Magic, Options, OutputId, Result, Role, Score, SealSink, Source,
-    Storage, Target, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
 const MAGIC: &[u8; 9] = b"MISBEHAVE";
@@ -80,7 +80,12 @@ struct Reader {
 }
 
 impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         panic_if_requested("read");
         let Entry::File(path) = source.entry() else { return Err(Error::usage("one file")) };
         let file = source.open(path)?;
@@ -91,9 +96,13 @@ impl TensorReader for Reader {
         catalog.tensor("plain", Dtype::U8, &[len], plain, 0)?;
         let encoded = catalog.storage(Storage::encoded(file.0.into(), len))?;
         catalog.tensor("encoded", Dtype::U8, &[len], encoded, 0)?;
-        Ok(())
+        Ok(Box::new(Decoder))
     }
+}
 
+struct Decoder;
+
+impl TensorDecoder for Decoder {
     fn decode(
         &self,
         source: &dyn Source,

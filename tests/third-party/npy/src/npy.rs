@@ -4,8 +4,9 @@ use crate::array;
 use crate::header::{Header, MAGIC};
 use tensorferry_sdk::{
     ByteOrder, Capabilities, CatalogSink, CatalogView, Context, Description, Entry, Error, Format,
-    LayoutSink, Loss, LossKind, Magic, NothingToSeal, OptionKind, OptionSpec, Options, Order, Result, Role,
-    Source, Storage, Target, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    LayoutSink, Loss, LossKind, Magic, NothingEncoded, NothingToSeal, OptionKind, OptionSpec, Options, Order,
+    Result, Role, Source, Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader,
+    TensorWriter,
 };
 
 /// The format `npy`.
@@ -59,7 +60,12 @@ impl Format for Npy {
 struct Reader;
 
 impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let Entry::File(path) = source.entry() else {
             return Err(Error::usage("an array is read from one .npy file"));
         };
@@ -67,7 +73,8 @@ impl TensorReader for Reader {
         let front = |len| source.read_vec(file, 0, len, context.limits());
         let (header, len) = Header::read(&front).map_err(|e| e.file(path))?;
         let storage = Storage::file(file, len, source.len(file) - len);
-        array::add(catalog, stem(path), &header, storage, 0).map_err(|e| e.file(path))
+        array::add(catalog, stem(path), &header, storage, 0).map_err(|e| e.file(path))?;
+        Ok(Box::new(NothingEncoded))
     }
 }
 

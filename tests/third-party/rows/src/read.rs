@@ -10,7 +10,7 @@ use tensorferry_sdk::arrow_array::types::ArrowPrimitiveType;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, Schema, SchemaRef};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split, stream_error};
-use tensorferry_sdk::{Context, Error, FileId, Limits, Result, Source};
+use tensorferry_sdk::{Context, Error, FileId, Limits, LossSink, Result, Source};
 
 pub(crate) struct Reader {
     pub(crate) split: u64,
@@ -44,7 +44,12 @@ impl File {
 }
 
 impl RecordReader for Reader {
-    fn open(&self, source: Arc<dyn Source>, context: &dyn Context) -> Result<Box<dyn RecordSet>> {
+    fn open(
+        &self,
+        source: Arc<dyn Source>,
+        _losses: &mut dyn LossSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn RecordSet>> {
         let id = source.open(source.entry().name())?;
         let file = File { source, id, limits: context.limits().clone() };
         let (columns, mut offset) = header(&file)?;

@@ -6,8 +6,8 @@ use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{Float32Type, Int64Type};
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, SchemaRef};
-use tensorferry_sdk::records::{Encoded, Group, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, Target};
+use tensorferry_sdk::records::{Group, RecordPlan, RecordWriter};
+use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, LossSink, Result, Target};
 
 pub(crate) struct Writer {
     pub(crate) piece: usize,
@@ -19,9 +19,10 @@ impl RecordWriter for Writer {
         schema: &SchemaRef,
         _rows: Option<u64>,
         target: &Target,
+        losses: &mut dyn LossSink,
         _context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
-        let (mut columns, mut losses) = (Vec::new(), Vec::new());
+        let mut columns = Vec::new();
         for (place, field) in schema.fields().iter().enumerate() {
             match Column::of(field) {
                 Some(column) if u16::try_from(column.name.len()).is_err() => {
@@ -33,18 +34,18 @@ impl RecordWriter for Writer {
                 Some(column) => columns.push((place, column)),
                 None => {
                     let why = format!("a column of {} has no place in a file of rows", field.data_type());
-                    losses.push(Loss::new(LossKind::Record, field.name(), why));
+                    losses.loss(Loss::new(LossKind::Record, field.name(), why))?;
                 }
             }
         }
-        if u16::try_from(columns.len()).is_err() || (columns.is_empty() && !losses.is_empty()) {
+        if u16::try_from(columns.len()).is_err() || (columns.is_empty() && !schema.fields().is_empty()) {
             return Err(Error::unsupported("no column that a file of rows can hold, or too many"));
         }
         let file = match target {
             Target::File(name) => name.clone(),
             Target::Folder => "data.rows".to_owned(),
         };
-        Ok(Box::new(Plan { files: vec![file], piece: self.piece, columns, losses }))
+        Ok(Box::new(Plan { files: vec![file], piece: self.piece, columns }))
     }
 }
 
@@ -53,7 +54,6 @@ struct Plan {
     piece: usize,
     /// The columns, and their places in the rows.
     columns: Vec<(usize, Column)>,
-    losses: Vec<Loss>,
 }
 
 impl RecordPlan for Plan {
@@ -63,10 +63,6 @@ impl RecordPlan for Plan {
 
     fn group(&self) -> Group {
         Group { rows: self.piece, ..Group::default() }
-    }
-
-    fn losses(&self) -> Vec<Loss> {
-        self.losses.clone()
     }
 
     fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
@@ -80,7 +76,13 @@ impl RecordPlan for Plan {
         Ok(())
     }
 
-    fn encode(&self, _file: usize, batches: &[RecordBatch], output: &mut dyn ByteSink) -> Result<Encoded> {
+    fn encode(
+        &self,
+        _file: usize,
+        batches: &[RecordBatch],
+        output: &mut dyn ByteSink,
+        losses: &mut dyn LossSink,
+    ) -> Result<Vec<u8>> {
         let mut nulls = vec![0_u64; self.columns.len()];
         let mut bytes = Vec::new();
         for batch in batches {
@@ -96,11 +98,11 @@ impl RecordPlan for Plan {
             }
         }
         output.write(&bytes)?;
-        let lost = self.columns.iter().zip(nulls).filter(|(_, nulls)| *nulls > 0);
-        let loss = |((_, column), nulls): (&(_, Column), u64)| {
-            Loss::new(LossKind::Record, &column.name, format!("{nulls} nulls within lists left out"))
-        };
-        Ok(Encoded { note: Vec::new(), losses: lost.map(loss).collect() })
+        for ((_, column), nulls) in self.columns.iter().zip(nulls).filter(|(_, nulls)| *nulls > 0) {
+            let why = format!("{nulls} nulls within lists left out");
+            losses.loss(Loss::new(LossKind::Record, &column.name, why))?;
+        }
+        Ok(Vec::new())
     }
 }
 

@@ -87,7 +87,7 @@ impl Format for Trial {
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::Reader::default()))
+        Ok(Box::new(read::Reader))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {

@@ -4,22 +4,22 @@ use crate::codec::{Decoder, MOST_OF_PAIR};
 use crate::index::{Index, Stored};
 use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
 use std::collections::HashMap;
-use std::sync::OnceLock;
 use tensorferry_sdk::{
-    ByteSink, CatalogSink, Context, Digest, Dtype, Entry, Error, FileId, Result, Source, Storage, StorageId,
-    TensorReader, check_range,
+    ByteSink, CatalogSink, Context, Digest, Dtype, EncodedStorage, Entry, Error, FileId, Result, Source,
+    Storage, StorageId, TensorDecoder, TensorReader, check_range,
 };
 
 const PIECE: u64 = 64 << 10;
 
-/// A reader knows its encoded storages once it has read: their handles count them.
-#[derive(Debug, Default)]
-pub(crate) struct Reader {
-    encoded: OnceLock<Vec<(FileId, Stored)>>,
-}
+pub(crate) struct Reader;
 
 impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let Entry::File(path) = source.entry() else {
             return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
         };
@@ -36,23 +36,8 @@ impl TensorReader for Reader {
         for (key, value) in &index.metadata {
             catalog.metadata(key, value)?;
         }
-        // A second read of the same source would set the same.
-        let _ = self.encoded.set(encoded);
-        catalog.origin(&index.origin)
-    }
-
-    fn decode(
-        &self,
-        source: &dyn Source,
-        handle: u64,
-        output: &mut dyn ByteSink,
-        context: &dyn Context,
-    ) -> Result<()> {
-        let index = usize::try_from(handle).unwrap_or(usize::MAX);
-        let known = self.encoded.get().and_then(|encoded| encoded.get(index));
-        let &(file, stored) = known.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?;
-        decode(source, file, &stored, output, context)
-            .map_err(|e| e.file(source.name(file)).offset(stored.offset))
+        catalog.origin(&index.origin)?;
+        Ok(Box::new(encoded))
     }
 }
 
@@ -86,7 +71,7 @@ fn add_storage(
     files: &[FileId],
     source: &dyn Source,
     catalog: &mut dyn CatalogSink,
-    encoded: &mut Vec<(FileId, Stored)>,
+    encoded: &mut Vec<Encoded>,
 ) -> Result<StorageId> {
     let file = files.get(stored.file as usize);
     let file =
@@ -104,7 +89,7 @@ fn add_storage(
             .found(stored.len));
     }
     let handle = encoded.len() as u64;
-    encoded.push((file, *stored));
+    encoded.push(Encoded { file, stored: *stored });
     catalog.storage(Storage::encoded(handle, stored.len).byte_order(stored.byte_order))
 }
 
@@ -144,30 +129,40 @@ fn add_tensors(index: &Index, storages: &[StorageId], catalog: &mut dyn CatalogS
     Ok(())
 }
 
-fn decode(
-    source: &dyn Source,
+/// An encoded storage and its file.
+struct Encoded {
     file: FileId,
-    stored: &Stored,
-    output: &mut dyn ByteSink,
-    context: &dyn Context,
-) -> Result<()> {
-    let mut decoder = Decoder::default();
-    let mut crc = 0;
-    let mut done = 0;
-    while done < stored.stored_len {
-        context.check_cancelled()?;
-        let len = (stored.stored_len - done).min(PIECE);
-        let offset = stored.offset.saturating_add(done);
-        let piece = source.read_vec(file, offset, len, context.limits())?;
-        crc = crc32c::crc32c_append(crc, &piece);
-        decoder.write(&piece, output)?;
-        done += len;
+    stored: Stored,
+}
+
+impl EncodedStorage for Encoded {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        self.push(source, output, context)
+            .map_err(|e| e.file(source.name(self.file)).offset(self.stored.offset))
     }
-    decoder.finish(output)?;
-    if crc != stored.crc {
-        return Err(Error::malformed("the crc32c of an encoded storage is wrong")
-            .expected(format!("{:08x}", stored.crc))
-            .found(format!("{crc:08x}")));
+}
+
+impl Encoded {
+    fn push(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        let Self { file, stored } = self;
+        let mut decoder = Decoder::default();
+        let mut crc = 0;
+        let mut done = 0;
+        while done < stored.stored_len {
+            context.check_cancelled()?;
+            let len = (stored.stored_len - done).min(PIECE);
+            let offset = stored.offset.saturating_add(done);
+            let piece = source.read_vec(*file, offset, len, context.limits())?;
+            crc = crc32c::crc32c_append(crc, &piece);
+            decoder.write(&piece, output)?;
+            done += len;
+        }
+        decoder.finish(output)?;
+        if crc != stored.crc {
+            return Err(Error::malformed("the crc32c of an encoded storage is wrong")
+                .expected(format!("{:08x}", stored.crc))
+                .found(format!("{crc:08x}")));
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -4,8 +4,8 @@
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::ReadContext;
+use crate::read::file_group::files_alone;
 use crate::read::source::FileSource;
-use crate::read::unit::files_alone;
 use crate::receipt::{Checked, Problem, RecordsRecord, RowsRecord, Subject};
 use crate::records::digest::{HashedColumn, RowHasher};
 use crate::records::flow::read;

@@ -1,14 +1,13 @@
 //! Kills a commit, and the recovery after it, at each of their stages, and looks at what stands.
 //!
-//! The runs are this test binary again, with [`child`] as its only test: a process of its own for each. Only
-//! a build with debug assertions can be told to die.
+//! The runs are this test binary again, with [`child`] as its only test: a process of its own for each.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::disk::Disk;
 use super::tests::{beside, fill, home, spawning, tree, whole, write};
 use super::*;
 use crate::context::fault::STAGES;
+use crate::publish::disk::Disk;
 use crate::publish::stage::Destination;
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -16,6 +15,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 const JOB: &str = "FERRY_TEST_JOB";
 const HOME: &str = "FERRY_TEST_HOME";
+const FAULT: &str = "FERRY_TEST_FAULT";
 
 /// What is committed over what.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +77,7 @@ impl Job {
 
     fn run(&self, home: &Path, sync: bool) -> Result<Committed> {
         let disk = Disk { noreplace: self.able, exchange: self.able, links: self.able };
+        recover(&self.destination(home))?;
         let mut stage = Stage::begin_on(&self.destination(home), disk)?;
         let files = fill(&stage, self.files, "new");
         let stale = self.old.iter().filter(|name| !self.files.contains(name));
@@ -128,6 +129,7 @@ impl Job {
 fn child() {
     let (Ok(job), Some(home)) = (std::env::var(JOB), std::env::var_os(HOME)) else { return };
     let home = Path::new(&home);
+    std::env::var(FAULT).map(|fault| fault::set(&fault).unwrap()).unwrap();
     let job_of = |name: &str| *JOBS.iter().find(|job| job.name == name).unwrap();
     let done = match job.split_once(' ') {
         Some(("commit", name)) => job_of(name).run(home, false).map(drop),
@@ -156,7 +158,7 @@ fn spawn(job: &str, home: &Path, fault: &str) -> (ExitStatus, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args([&format!("{module}::child"), "--exact", "--nocapture", "--test-threads=1"])
-        .envs([(JOB, job), ("FERRY_FAULT", fault)])
+        .envs([(JOB, job), (FAULT, fault)])
         .env(HOME, home)
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

@@ -8,8 +8,10 @@
 //! A reader that opens several files by path while this happens may get some of the old folder and some of
 //! the new one: only who opens the folder first and the files relative to it is safe from that.
 
-use super::disk::{Disk, adopt, exists, failed, in_the_way, open_to_owner, stat, sync};
 use crate::context::fault;
+use crate::publish::disk::{
+    Disk, adopt, exists, failed, in_the_way, open_to_owner, remove_if_there, stat, sync,
+};
 use crate::publish::stage::is_stage;
 use std::collections::HashSet;
 use std::fs::{self, DirEntry, Metadata};
@@ -118,7 +120,7 @@ pub(super) fn drain(
                     if is_younger(&meta, &there) {
                         fs::rename(&from, &to).map_err(failed())?;
                     }
-                    super::disk::remove_if_there(&from).map_err(failed())?;
+                    remove_if_there(&from).map_err(failed())?;
                     continue;
                 }
                 (is_folder, Some(_)) => {

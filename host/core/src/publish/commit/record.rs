@@ -3,9 +3,10 @@
 //! It is `commit.json` in the locked stage, written under another name and renamed, so that it is there
 //! whole or not at all. Its names are relative to the folder that holds the stage, and stay in it.
 
-use super::disk::{Identity, failed, remove_if_there, sync};
 use crate::context::fault;
-use crate::publish::stage::check_relative;
+use crate::publish::disk::{failed, sync};
+use crate::publish::stage::{RECORD, check_relative};
+use crate::read::identity::FileIdentity;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;
@@ -13,7 +14,6 @@ use std::io::ErrorKind;
 use std::path::{Component, Path};
 use tensorferry_sdk::{Error, Result};
 
-const NAME: &str = "commit.json";
 const UNFINISHED_NAME: &str = "commit.json.part";
 const VERSION: u32 = 1;
 
@@ -57,7 +57,7 @@ pub(super) struct Set {
 pub(super) struct StaleFile {
     pub(super) name: String,
     /// What stood under the name when the record was written.
-    pub(super) old: Identity,
+    pub(super) old: FileIdentity,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,9 +66,9 @@ pub(super) struct SetFile {
     pub(super) name: String,
     pub(super) index: bool,
     /// What is staged.
-    pub(super) new: Identity,
+    pub(super) new: FileIdentity,
     /// What stood under the name when the record was written.
-    pub(super) old: Option<Identity>,
+    pub(super) old: Option<FileIdentity>,
 }
 
 /// A folder that is exchanged for the staged one.
@@ -90,7 +90,7 @@ impl Record {
 
     /// Writes the record into the stage, in place of an earlier one.
     pub(super) fn write(&self, root: &Path) -> Result<()> {
-        let (part, path) = (root.join(UNFINISHED_NAME), root.join(NAME));
+        let (part, path) = (root.join(UNFINISHED_NAME), root.join(RECORD));
         let failed = || failed("write the commit record", &path);
         let json = serde_json::to_vec_pretty(self)
             .map_err(|error| Error::io(format!("cannot write the commit record: {error}")))?;
@@ -109,7 +109,7 @@ impl Record {
 
     /// The record of a stage, if it has come to have one.
     pub(super) fn read(root: &Path) -> Result<Option<Self>> {
-        let path = root.join(NAME);
+        let path = root.join(RECORD);
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read.map_err(failed("read a commit record", &path))?,
@@ -151,11 +151,6 @@ impl Record {
     }
 }
 
-/// Removes the record of a stage: what it says is done, or will not be.
-pub(crate) fn remove(root: &Path) -> std::io::Result<()> {
-    remove_if_there(&root.join(NAME))
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
@@ -174,7 +169,7 @@ mod tests {
         let record = exchange("out", "sub/a");
         record.write(home.path()).unwrap();
         assert_eq!(Record::read(home.path()).unwrap(), Some(record));
-        remove(home.path()).unwrap();
+        fs::remove_file(home.path().join(RECORD)).unwrap();
         assert_eq!(Record::read(home.path()).unwrap(), None);
     }
 
@@ -187,7 +182,7 @@ mod tests {
             exchange(folder, file).write(home.path()).unwrap();
             assert!(Record::read(home.path()).is_err(), "{folder} {file}");
         }
-        fs::write(home.path().join(NAME), r#"{"version":9,"action":"#).unwrap();
+        fs::write(home.path().join(RECORD), r#"{"version":9,"action":"#).unwrap();
         assert!(Record::read(home.path()).is_err());
     }
 }

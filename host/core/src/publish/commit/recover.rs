@@ -5,10 +5,10 @@
 //! A set is given up, not finished, when somebody else has written under its names since. Stages of other
 //! users, and those that another run holds, are left alone.
 
-use super::disk::{Disk, each_name, failed, stat};
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
 use super::set::{self, Move};
+use crate::publish::disk::{Disk, each_name, failed, stat};
 use crate::publish::stage::{Destination, WithoutLocks, is_stage, lock, new_folder, places, remove};
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -4,10 +4,10 @@
 //! is replaced. So whoever opens the set by its index finds the old one, none, or the new one. All steps
 //! are in the commit record, and each can be done again: the run that recovers calls the same [`finish`].
 
-use super::StagedFile;
-use super::disk::{Disk, Identity, exists, failed, identity, in_the_way, remove_if_there, stat, sync};
 use super::record::{Set, SetFile, StaleFile};
 use crate::context::fault;
+use crate::publish::disk::{Disk, exists, failed, identity, in_the_way, remove_if_there, stat, sync};
+use crate::publish::stage::StagedFile;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -150,7 +150,7 @@ pub(super) fn is_begun(set: &Set, at: &Move) -> bool {
 pub(super) fn is_superseded(set: &Set, at: &Move) -> Result<bool> {
     for file in &set.files {
         let (_, to) = file.paths(at);
-        let there: Option<Identity> = identity(&to).map_err(failed("look at the output", &to))?;
+        let there = identity(&to).map_err(failed("look at the output", &to))?;
         if there.is_some() && there != Some(file.new) && there != file.old {
             return Ok(true);
         }

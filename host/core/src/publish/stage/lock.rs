@@ -1,8 +1,7 @@
 //! A lock tells the stage of a run that lives from one that was left behind.
 
 use crate::context::fault;
-use crate::publish::commit::disk::{failed, remove_if_there, remove_tree, stat};
-use crate::publish::commit::record;
+use crate::publish::disk::{failed, remove_if_there, remove_tree, stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
@@ -96,7 +95,7 @@ fn lacks_locks(error: &io::Error) -> bool {
 /// half removed. The lock file goes last, so that it protects the rest to the end. A run that locks the empty
 /// folder in the moment before it goes keeps it: a folder with a file in it stays.
 pub(crate) fn remove(root: &Path) -> io::Result<()> {
-    record::remove(root)?;
+    remove_if_there(&root.join(super::RECORD))?;
     for entry in fs::read_dir(root)? {
         let entry = entry?;
         if entry.file_name() == LOCK {

@@ -1,7 +1,7 @@
 //! A site is where a stage stands: beside the output, or within the output's folder.
 
 use super::{Destination, Kind};
-use crate::publish::commit::disk::{failed, in_the_way, stat};
+use crate::publish::disk::{failed, in_the_way, stat};
 use rustix::fs::{Access, AtFlags, CWD, StatxFlags, accessat, statx};
 use std::ffi::OsString;
 use std::fs;

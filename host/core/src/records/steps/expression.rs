@@ -10,10 +10,10 @@
 //! ```
 
 use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, Scalar, StringArray,
-};
-use arrow_schema::{ArrowError, DataType};
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::{ArrowError, DataType, SortOptions};
+use std::cmp::Ordering;
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
@@ -71,18 +71,17 @@ impl Expression {
     }
 
     fn values(&self, batch: &RecordBatch) -> Result<BooleanArray> {
-        use arrow_arith::boolean::{and_kleene, is_null, not, or_kleene};
-        let join =
-            |parts: &[Self], join: fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>| {
-                let mut parts = parts.iter().map(|part| part.values(batch));
-                let first = parts.next().unwrap_or_else(|| Err(Error::usage("an empty expression")))?;
-                parts.try_fold(first, |all, next| join(&all, &next?).map_err(|e| failed(&e)))
-            };
         match self {
-            Self::Or(parts) => join(parts, or_kleene),
-            Self::And(parts) => join(parts, and_kleene),
-            Self::Not(inner) => not(&inner.values(batch)?).map_err(|e| failed(&e)),
-            Self::IsNull(operand) => is_null(&*operand.values(batch)?.0).map_err(|e| failed(&e)),
+            Self::Or(parts) => join(parts, batch, true),
+            Self::And(parts) => join(parts, batch, false),
+            Self::Not(inner) => {
+                let inner = inner.values(batch)?;
+                Ok(BooleanArray::new(!inner.values(), inner.nulls().cloned()))
+            }
+            Self::IsNull(operand) => Ok(match operand.values(batch)?.0.logical_nulls() {
+                Some(nulls) => BooleanArray::new(!nulls.inner(), None),
+                None => BooleanArray::new(BooleanBuffer::new_unset(batch.num_rows()), None),
+            }),
             Self::Compare(a, operator, b) => compare(a, *operator, b, batch),
             Self::Column(name) => {
                 let column = column(batch, name)?;
@@ -91,6 +90,17 @@ impl Expression {
             }
         }
     }
+}
+
+/// Joins truths by `or`, where one that is true decides, or by `and`, where one that is false does. Where
+/// none decides, one that is unknown leaves it unknown.
+fn join(parts: &[Expression], batch: &RecordBatch, decisive: bool) -> Result<BooleanArray> {
+    let mut parts = parts.iter().map(|part| part.values(batch));
+    let first = parts.next().unwrap_or_else(|| Err(Error::usage("an empty expression")))?;
+    let joined = |(a, b): (Option<bool>, Option<bool>)| {
+        if a == Some(decisive) || b == Some(decisive) { Some(decisive) } else { a.and(b) }
+    };
+    parts.try_fold(first, |all, next| Ok(all.iter().zip(&next?).map(joined).collect()))
 }
 
 fn failed(error: &ArrowError) -> Error {
@@ -117,14 +127,7 @@ impl Operand {
             Self::Column(name) => (column(batch, name)?.clone(), false),
             Self::Length(name) => {
                 let column = column(batch, name)?;
-                let plain: ArrayRef = match column.data_type() {
-                    // Its bytes, as those of every other text.
-                    DataType::Utf8 | DataType::LargeUtf8 => {
-                        arrow_cast::cast(column, &DataType::LargeBinary).map_err(|e| failed(&e))?
-                    }
-                    _ => column.clone(),
-                };
-                let lengths = arrow_string::length::length(&plain).map_err(|e| failed(&e).column(name))?;
+                let lengths = lengths(column).map_err(|e| e.column(name))?;
                 (arrow_cast::cast(&lengths, &DataType::Int64).map_err(|e| failed(&e))?, false)
             }
             Self::Integer(number) => (Arc::new(Int64Array::from(vec![*number])), true),
@@ -135,8 +138,37 @@ impl Operand {
     }
 }
 
+/// How many values or bytes each row of a column has.
+fn lengths(column: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(dictionary) = column.as_any_dictionary_opt() {
+        return Ok(dictionary.with_values(lengths(dictionary.values())?));
+    }
+    if let Some(runs) = column.as_any_ree_opt() {
+        return Ok(runs.with_values(lengths(runs.values())?));
+    }
+    let len = |len: usize| i64::try_from(len).unwrap_or(i64::MAX);
+    let each = |length: &dyn Fn(usize) -> i64| -> Result<ArrayRef> {
+        let lengths = (0..column.len()).map(length).collect();
+        Ok(Arc::new(Int64Array::new(lengths, column.nulls().cloned())))
+    };
+    match column.data_type() {
+        DataType::List(_) => each(&|row| column.as_list::<i32>().value_length(row).into()),
+        DataType::LargeList(_) => each(&|row| column.as_list::<i64>().value_length(row)),
+        DataType::ListView(_) => each(&|row| column.as_list_view::<i32>().value_size(row).into()),
+        DataType::LargeListView(_) => each(&|row| column.as_list_view::<i64>().value_size(row)),
+        DataType::Map(..) => each(&|row| column.as_map().value_length(row).into()),
+        DataType::Utf8 => each(&|row| column.as_string::<i32>().value_length(row).into()),
+        DataType::LargeUtf8 => each(&|row| column.as_string::<i64>().value_length(row)),
+        DataType::Binary => each(&|row| column.as_binary::<i32>().value_length(row).into()),
+        DataType::LargeBinary => each(&|row| column.as_binary::<i64>().value_length(row)),
+        DataType::Utf8View => each(&|row| len(column.as_string_view().value(row).len())),
+        DataType::BinaryView => each(&|row| len(column.as_binary_view().value(row).len())),
+        DataType::FixedSizeBinary(len) | DataType::FixedSizeList(_, len) => each(&|_| i64::from(*len)),
+        other => Err(failed(&ArrowError::ComputeError(format!("length not supported for {other:?}")))),
+    }
+}
+
 fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) -> Result<BooleanArray> {
-    use arrow_ord::cmp::{eq, gt, gt_eq, lt, lt_eq, neq};
     let ((a, a_is_one), (b, b_is_one)) = (a.values(batch)?, b.values(batch)?);
     if a_is_one && b_is_one {
         return Err(Error::usage("a comparison without a column"));
@@ -144,20 +176,25 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
     let common = common_type(a.data_type(), b.data_type())?;
     let cast = |array: &ArrayRef| arrow_cast::cast(array, &common).map_err(|e| failed(&e));
     let (a, b) = (cast(&a)?, cast(&b)?);
-    let compare = match operator {
-        Operator::Equal => eq,
-        Operator::Unequal => neq,
-        Operator::Less => lt,
-        Operator::LessOrEqual => lt_eq,
-        Operator::Greater => gt,
-        Operator::GreaterOrEqual => gt_eq,
+    let order = arrow_cmp::make_comparator(&a, &b, SortOptions::default()).map_err(|e| failed(&e))?;
+    let is_true = match operator {
+        Operator::Equal => Ordering::is_eq,
+        Operator::Unequal => Ordering::is_ne,
+        Operator::Less => Ordering::is_lt,
+        Operator::LessOrEqual => Ordering::is_le,
+        Operator::Greater => Ordering::is_gt,
+        Operator::GreaterOrEqual => Ordering::is_ge,
     };
-    let compared = match (a_is_one, b_is_one) {
-        (true, _) => compare(&Scalar::new(a), &b),
-        (_, true) => compare(&a, &Scalar::new(b)),
-        _ => compare(&a, &b),
-    };
-    compared.map_err(|e| failed(&e))
+    let place = |row: usize, is_one: bool| if is_one { 0 } else { row };
+    let truths = BooleanBuffer::collect_bool(batch.num_rows(), |row| {
+        is_true(order(place(row, a_is_one), place(row, b_is_one)))
+    });
+    // A value that is written in the expression is never null.
+    let nulls = |array: &ArrayRef, is_one: bool| if is_one { None } else { array.logical_nulls() };
+    Ok(BooleanArray::new(
+        truths,
+        NullBuffer::union(nulls(&a, a_is_one).as_ref(), nulls(&b, b_is_one).as_ref()),
+    ))
 }
 
 /// The type that both sides are compared as: whole numbers exactly, others as F64, texts bytewise.
@@ -376,6 +413,9 @@ mod tests {
         assert_eq!(rows("len(`a b`) > 0"), [yes, no, no]);
         assert_eq!(rows("`a b` is null"), [no, yes, no]);
         assert_eq!(rows("b"), [yes, no, yes]);
+        assert_eq!(rows("b or n = 1"), [yes, no, yes]);
+        assert_eq!(rows("not (b and n = 1)"), [no, yes, yes]);
+        assert_eq!(rows("1 is null"), [no, no, no]);
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use super::read::size;
 use super::{Chain, Lost};
 use crate::tensors::gather::{Scratch, Strided, Tile, swap};
-use crate::tensors::stored::Stored;
 use tensorferry_sdk::Result;
 
 impl Chain {
@@ -14,37 +13,33 @@ impl Chain {
         copy.rescaled(self.to_width, self.from_width, |byte| self.below(byte))
     }
 
-    /// Does a tile of such a copy: gives `write` the bytes of the new dtype, each `swap_unit` of them
-    /// reversed, and where they go. Says what was lost.
+    /// Does a tile of such a copy: takes bytes of the storage where the numbers lie from `read_lying`, and
+    /// gives `write` the bytes of the new dtype, each `swap_unit` of them reversed, and where they go. Says
+    /// what was lost.
     ///
     /// # Errors
-    /// Whatever reading and `write` give.
+    /// Whatever `read_lying` and `write` give.
     pub fn copy_tile(
         &self,
-        stored: &Stored<'_>,
         tile: &Tile<'_>,
         swap_unit: u32,
         buffers: (&mut Scratch, &mut Vec<u8>),
+        read_lying: impl FnMut(u64, &mut [u8]) -> Result<()>,
         mut write: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Lost> {
         let (scratch, cast) = buffers;
         let mut lost = Lost::default();
         let scaled = |bytes: u64| bytes / self.from_width * self.to_width;
-        tile.copy(
-            scratch,
-            self.swap_unit,
-            |from, lying| stored.read(self.of, from, lying),
-            |to, numbers| {
-                let len = size(scaled(numbers.len() as u64));
-                if cast.len() < len {
-                    cast.resize(len, 0);
-                }
-                let cast = &mut cast[..len];
-                lost += self.run(numbers, cast);
-                swap(cast, swap_unit);
-                write(scaled(to), cast)
-            },
-        )?;
+        tile.copy(scratch, self.swap_unit, read_lying, |to, numbers| {
+            let len = size(scaled(numbers.len() as u64));
+            if cast.len() < len {
+                cast.resize(len, 0);
+            }
+            let cast = &mut cast[..len];
+            lost += self.run(numbers, cast);
+            swap(cast, swap_unit);
+            write(scaled(to), cast)
+        })?;
         Ok(lost)
     }
 }

@@ -3,7 +3,6 @@
 
 use super::{Conversion, Lost};
 use crate::tensors::gather::swap;
-use crate::tensors::stored::Stored;
 use std::ops::Range;
 use tensorferry_sdk::{ByteOrder, CastStorage, Error, Result, StorageId};
 
@@ -86,11 +85,14 @@ impl Chain {
         lost
     }
 
-    /// Fills `buffer` from `offset` bytes into the cast storage; says what was lost of the numbers that
-    /// `seen` owns.
-    pub(crate) fn read(
+    /// Fills `buffer` from `offset` bytes into the cast storage. `read_lying` reads bytes of the storage where
+    /// the numbers lie. Says what was lost of the numbers that `seen` owns.
+    ///
+    /// # Errors
+    /// Whatever `read_lying` and `seen` give.
+    pub fn read(
         &self,
-        stored: &Stored<'_>,
+        mut read_lying: impl FnMut(u64, &mut [u8]) -> Result<()>,
         offset: u64,
         buffer: &mut [u8],
         seen: &mut Seen<'_>,
@@ -106,7 +108,7 @@ impl Chain {
             let piece = first..(first + at_once).min(numbers.end);
             let lying = &mut lying[..size((piece.end - piece.start) * self.from_width)];
             let from = self.start + piece.start * self.from_width;
-            stored.read(self.of, from, lying)?;
+            read_lying(from, lying)?;
             let owned = self.owned(&piece, &seen.owned);
             if !owned.is_empty() {
                 let at = from + owned.start as u64 * self.from_width;

@@ -1,5 +1,5 @@
-//! The dictionary of a column of whole numbers that lie close together: what an index stands for is found,
-//! both ways, in a table. Whether it is worth it is known before the first page.
+//! Dictionaries for columns of integers of a narrow range: a table gives each number's index. Whether one
+//! saves room is known before the first page.
 //!
 //! An index takes as many bits as the last one needs. A page of them is
 //!
@@ -9,9 +9,8 @@
 //! ...      the indices, the lowest bit first
 //! ```
 
-use super::leaf::{Leaf, Values};
+use super::leaf::{Leaf, Values, extremes};
 use super::levels::put_varint;
-use super::statistics::extremes;
 use std::ops::{BitOr, Range};
 
 /// Values between the least and the greatest, at most: the table stays in the cache.
@@ -21,12 +20,12 @@ const MOST_RANGE: usize = 1 << 18;
 pub(super) enum ChunkDictionary {
     /// None is worth it: values lie in the pages.
     None,
-    Int32(Dictionary<i32>),
-    Int64(Dictionary<i64>),
+    Int32(NumberDictionary<i32>),
+    Int64(NumberDictionary<i64>),
 }
 
 /// The values of a chunk, each once.
-pub(super) struct Dictionary<T> {
+pub(super) struct NumberDictionary<T> {
     least: T,
     /// For each number from the least on, its index.
     indices: Vec<u32>,
@@ -35,7 +34,7 @@ pub(super) struct Dictionary<T> {
 }
 
 /// A whole number.
-pub(super) trait Whole: Copy + Ord + BitOr<Output = Self> {
+pub(super) trait Integer: Copy + Ord + BitOr<Output = Self> {
     const ZERO: Self;
     /// How far it is from the least of some.
     fn distance(self, least: Self) -> usize;
@@ -45,9 +44,9 @@ pub(super) trait Whole: Copy + Ord + BitOr<Output = Self> {
     fn put(self, page: &mut Vec<u8>);
 }
 
-macro_rules! whole {
+macro_rules! integer {
     ($type:ty) => {
-        impl Whole for $type {
+        impl Integer for $type {
             const ZERO: Self = 0;
 
             #[inline]
@@ -67,8 +66,8 @@ macro_rules! whole {
     };
 }
 
-whole!(i32);
-whole!(i64);
+integer!(i32);
+integer!(i64);
 
 impl ChunkDictionary {
     /// The dictionary of a chunk's values; `None`, if only a look at every value could tell whether one is
@@ -80,7 +79,7 @@ impl ChunkDictionary {
                     Values::$kind(numbers) => Some(&numbers[..]),
                     _ => None,
                 });
-                match Dictionary::of(&all.collect::<Option<Vec<_>>>()?)? {
+                match NumberDictionary::of(&all.collect::<Option<Vec<_>>>()?)? {
                     Some(dictionary) => Self::$kind(dictionary),
                     None => Self::None,
                 }
@@ -132,7 +131,7 @@ impl ChunkDictionary {
     }
 }
 
-impl<T: Whole> Dictionary<T> {
+impl<T: Integer> NumberDictionary<T> {
     /// The outer `None`: the range is too wide for a table. The inner one: a dictionary saves too little.
     fn of(values: &[&[T]]) -> Option<Option<Self>> {
         let count: usize = values.iter().map(|values| values.len()).sum();

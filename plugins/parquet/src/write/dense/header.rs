@@ -2,16 +2,7 @@
 //! has its fields).
 
 use super::levels::put_varint;
-use parquet::basic::Encoding;
-
-/// What a page is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PageKind {
-    /// Values, or indices into the dictionary.
-    Data,
-    /// The chunk's dictionary.
-    Dictionary,
-}
+use parquet::basic::{Encoding, PageType};
 
 /// A field's type, behind how many fields it comes after the one before.
 const NEXT_I32: u8 = 0x15;
@@ -19,29 +10,28 @@ const NEXT_TRUE: u8 = 0x11;
 const STRUCT: u8 = 0x0c;
 const STOP: u8 = 0;
 
-/// The header of a page; `None`, if a length has more than 31 bits.
+/// The header of a data page or a dictionary page; `None`, if a length has more than 31 bits.
 pub(super) fn page_header(
-    kind: PageKind,
+    page_type: PageType,
     uncompressed: usize,
     compressed: usize,
     values: usize,
     encoding: Encoding,
 ) -> Option<Vec<u8>> {
     let mut header = Vec::with_capacity(32);
-    let (number, inner) = match kind {
-        PageKind::Data => (0, 5),
-        PageKind::Dictionary => (2, 7),
-    };
-    put(&mut header, number)?;
+    let is_dictionary = page_type == PageType::DICTIONARY_PAGE;
+    let inner = if is_dictionary { 7 } else { 5 };
+    put(&mut header, page_type as usize)?;
     put(&mut header, uncompressed)?;
     put(&mut header, compressed)?;
     // The last field was number 3.
     header.push((inner - 3) << 4 | STRUCT);
     put(&mut header, values)?;
     put(&mut header, encoding as usize)?;
-    match kind {
-        PageKind::Data => [(); 2].iter().try_for_each(|()| put(&mut header, Encoding::RLE as usize))?,
-        PageKind::Dictionary => header.push(NEXT_TRUE),
+    if is_dictionary {
+        header.push(NEXT_TRUE);
+    } else {
+        [(); 2].iter().try_for_each(|()| put(&mut header, Encoding::RLE as usize))?;
     }
     header.extend([STOP, STOP]);
     Some(header)

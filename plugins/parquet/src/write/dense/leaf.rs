@@ -1,4 +1,4 @@
-//! A leaf is the values of an array's rows, each row one or more of them, none null.
+//! The values of an array without nulls, each row one or more of them: in Parquet's words, a leaf column.
 
 use arrow_buffer::ScalarBuffer;
 use parquet::basic::Type;
@@ -144,4 +144,26 @@ impl Values {
 fn numbers<T: arrow_buffer::ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
+}
+
+/// The least and the greatest of some whole numbers.
+pub(super) fn extremes<'a, T: Copy + Ord + 'a>(values: impl IntoIterator<Item = &'a [T]>) -> Option<(T, T)> {
+    let mut values = values.into_iter().filter(|values| !values.is_empty()).peekable();
+    let first = values.peek()?[0];
+    // Eight at a time, so that no comparison waits for the one before.
+    let (mut least, mut greatest) = ([first; 8], [first; 8]);
+    for values in values {
+        let (eights, rest) = values.as_chunks::<8>();
+        for eight in eights {
+            for lane in 0..8 {
+                least[lane] = least[lane].min(eight[lane]);
+                greatest[lane] = greatest[lane].max(eight[lane]);
+            }
+        }
+        for &value in rest {
+            least[0] = least[0].min(value);
+            greatest[0] = greatest[0].max(value);
+        }
+    }
+    Some((least.into_iter().min()?, greatest.into_iter().max()?))
 }

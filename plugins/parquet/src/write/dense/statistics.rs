@@ -1,9 +1,9 @@
 //! The statistics of a chunk: its extremes. Floats have IEEE 754's total order there, as the schema's column
 //! orders say, and those that are no numbers are only counted.
 
+use super::STATISTICS_BYTES;
 use super::dictionary::ChunkDictionary;
-use super::leaf::{Leaf, Values};
-use crate::write::encode::STATISTICS_BYTES;
+use super::leaf::{Leaf, Values, extremes};
 use parquet::data_type::ByteArray;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 
@@ -67,28 +67,6 @@ pub(super) fn of(leaves: &[Leaf], dictionary: &ChunkDictionary) -> Option<Statis
             bytes(values().min()?, values().max()?).into()
         }
     })
-}
-
-/// The least and the greatest of some whole numbers.
-pub(super) fn extremes<'a, T: Copy + Ord + 'a>(values: impl IntoIterator<Item = &'a [T]>) -> Option<(T, T)> {
-    let mut values = values.into_iter().filter(|values| !values.is_empty()).peekable();
-    let first = values.peek()?[0];
-    // Eight at a time, so that no comparison waits for the one before.
-    let (mut least, mut greatest) = ([first; 8], [first; 8]);
-    for values in values {
-        let (eights, rest) = values.as_chunks::<8>();
-        for eight in eights {
-            for lane in 0..8 {
-                least[lane] = least[lane].min(eight[lane]);
-                greatest[lane] = greatest[lane].max(eight[lane]);
-            }
-        }
-        for &value in rest {
-            least[0] = least[0].min(value);
-            greatest[0] = greatest[0].max(value);
-        }
-    }
-    Some((least.into_iter().min()?, greatest.into_iter().max()?))
 }
 
 /// Bounds of strings of bytes, which are cut where they are long: the upper one is then the least that

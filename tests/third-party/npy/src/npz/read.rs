@@ -7,19 +7,29 @@ use crate::zip::read::Archive;
 use crate::zip::{Member, Method};
 use tensorferry_sdk::{
     ByteSink, CatalogSink, Context, Digest, Entry, Error, ErrorKind, Loss, LossKind, Result, Source, Storage,
-    TensorReader,
+    TensorDecoder, TensorReader,
 };
 
 pub(super) struct Reader;
 
 impl TensorReader for Reader {
-    fn read(&self, source: &dyn Source, catalog: &mut dyn CatalogSink, context: &dyn Context) -> Result<()> {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
         let archive = open(source, context)?;
-        read(&archive, catalog, context).map_err(|e| e.file(source.name(archive.file)))
+        read(&archive, catalog, context).map_err(|e| e.file(source.name(archive.file)))?;
+        Ok(Box::new(Inflate))
     }
+}
 
-    /// The handle is the offset of the member's directory record: all that has to be known stands
-    /// there, so a reader needs no table of its own.
+/// Decodes deflated members. A handle is the offset of the member's directory record, which says all that
+/// has to be known.
+struct Inflate;
+
+impl TensorDecoder for Inflate {
     fn decode(
         &self,
         source: &dyn Source,

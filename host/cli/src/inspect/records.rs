@@ -1,0 +1,154 @@
+//! `ferry inspect` of records.
+
+use crate::args::Inspect;
+use crate::terminal::{self, counted, printable};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::registry::RegisteredFormat;
+use tensorferry::engine::read::context::ReadContext;
+use tensorferry::engine::read::part::Part;
+use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::records::rows::{self, Rows};
+use tensorferry::engine::records::schema_file::{column, schema_file, type_and_shape};
+use tensorferry::engine::records::survey::{ColumnSurvey, Spread, Survey, ValueRange, survey};
+use tensorferry_sdk::{Error, Loss, Purpose, Result};
+
+pub(super) fn run(
+    command: &Inspect,
+    source: &FileSource,
+    format: &RegisteredFormat,
+    session: &Session,
+) -> Result<()> {
+    if command.digest.is_some() || command.reader.part != Part::Whole {
+        return Err(Error::usage("--digest and --part are for tensors: this input holds records"));
+    }
+    let open = |purpose| {
+        rows::open(source, format, &command.reader.reader.options, &ReadContext::new(session, purpose))
+    };
+    if command.schema {
+        let rows = open(Purpose::SHOW)?;
+        terminal::report(&rows.losses()?, &session.take_notes(), false);
+        terminal::print_json(&schema_file(&rows.set.schema()))?;
+        return rows.close();
+    }
+    let (rows, survey) = rows::read_once(Purpose::SHOW, session, |purpose| {
+        let rows = open(purpose)?;
+        let survey = survey(&rows, session)?;
+        Ok((rows, survey))
+    })?;
+    let losses = rows.losses()?;
+    terminal::report(&losses, &session.take_notes(), false);
+    terminal::answer(command.json, || document(&rows, &survey, &losses), || text(&rows, &survey))?;
+    rows.close()
+}
+
+/// Bytes of the files that the rows lie in.
+fn stored_bytes(rows: &Rows<'_>) -> u64 {
+    rows.set.splits().iter().map(|split| split.bytes).sum()
+}
+
+fn document(rows: &Rows<'_>, survey: &Survey, losses: &[Loss]) -> Value {
+    json!({
+        "format": rows.format.description.id,
+        "records": survey.records,
+        "bytes": stored_bytes(rows),
+        "schema": survey.columns.iter().map(column_record).collect::<Vec<_>>(),
+        "losses": losses.iter().map(LossRecord::of).collect::<Vec<_>>(),
+    })
+}
+
+/// A column of the schema file, with what the survey found.
+fn column_record(found: &ColumnSurvey) -> Value {
+    let mut record = column(&found.field);
+    record["missing"] = found.missing.into();
+    if found.lengths.count > 0 && has_lists(found) {
+        record["lengths"] = spread(&found.lengths);
+    }
+    if found.sizes.count > 0 {
+        record["sizes"] = spread(&found.sizes);
+    }
+    if let Some((min, max)) = extremes(&found.range) {
+        record["min"] = min;
+        record["max"] = max;
+    }
+    if found.range.nan > 0 {
+        record["nan"] = found.range.nan.into();
+    }
+    record
+}
+
+fn has_lists(found: &ColumnSurvey) -> bool {
+    !type_and_shape(found.field.data_type()).1.is_empty()
+}
+
+fn spread(spread: &Spread) -> Value {
+    json!({ "min": spread.min, "mean": spread.mean(), "max": spread.max, "total": spread.total, "up_to": spread.up_to })
+}
+
+fn extremes(range: &ValueRange) -> Option<(Value, Value)> {
+    // A number that JSON's readers would round is a string, as in protobuf's mapping.
+    let integer = |n: i128| i64::try_from(n).map_or_else(|_| Value::from(n.to_string()), Value::from);
+    let float = |n: f64| if n.is_finite() { json!(n) } else { Value::from(n.to_string()) };
+    let integers = range.integers.map(|(min, max)| (integer(min), integer(max)));
+    integers.or_else(|| range.floats.map(|(min, max)| (float(min), float(max))))
+}
+
+fn text(rows: &Rows<'_>, survey: &Survey) -> String {
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "{} ({})", terminal::shown(&rows.source.entry_path()), rows.format.description.title);
+    let mut files: Vec<&str> = rows.set.splits().iter().map(|split| split.file.as_str()).collect();
+    files.dedup();
+    let _ = writeln!(
+        text,
+        "{}, {} in {}",
+        counted(survey.records, "record"),
+        terminal::bytes(stored_bytes(rows)),
+        counted(files.len() as u64, "file")
+    );
+    if !survey.columns.is_empty() {
+        text.push('\n');
+    }
+    let names: Vec<String> = survey.columns.iter().map(|column| printable(column.field.name())).collect();
+    let width = terminal::width(&names);
+    for (found, name) in survey.columns.iter().zip(&names) {
+        let _ = writeln!(text, "  {name:width$}  {}", facts(found).join(", "));
+    }
+    text
+}
+
+fn facts(found: &ColumnSurvey) -> Vec<String> {
+    let (word, shape) = type_and_shape(found.field.data_type());
+    let dims: Vec<String> =
+        shape.iter().map(|dim| dim.map_or_else(|| "?".to_owned(), |dim| dim.to_string())).collect();
+    let mut facts = vec![if dims.is_empty() { word } else { format!("{word} [{}]", dims.join(", ")) }];
+    if found.missing > 0 {
+        facts.push(format!("{} missing", found.missing));
+    }
+    if has_lists(found) && found.lengths.count > 0 {
+        facts.push(format!("{} values", between(&found.lengths)));
+    }
+    if found.sizes.count > 0 {
+        facts.push(format!("{} bytes", between(&found.sizes)));
+    }
+    if let Some((min, max)) = extremes(&found.range) {
+        facts.push(format!("from {} to {}", plain(&min), plain(&max)));
+    }
+    if found.range.nan > 0 {
+        facts.push(format!("{} NaN", found.range.nan));
+    }
+    facts
+}
+
+fn between(spread: &Spread) -> String {
+    if spread.min == spread.max {
+        return spread.min.to_string();
+    }
+    format!("{} to {} (mean {:.1})", spread.min, spread.max, spread.mean())
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,53 @@
+//! Which files of a folder are weights: those whose names some tensor format declares as its own.
+
+use crate::formats::registry::Registry;
+use crate::records::rows::holds_records;
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use tensorferry_sdk::{Description, Error, Result};
+
+/// How deep sub-folders are entered.
+pub(crate) const MOST_FOLDERS: usize = 32;
+
+/// The names under which formats know their own files.
+pub(crate) struct Weights(Vec<(String, GlobSet)>);
+
+impl Weights {
+    /// Those of all plugins.
+    pub(crate) fn of(registry: &Registry) -> Result<Self> {
+        // Records beside a model are no weights of it.
+        let formats = registry.formats().iter().map(|format| &*format.description);
+        formats.filter(|format| !holds_records(format)).map(of_format).collect::<Result<_>>().map(Self)
+    }
+
+    /// Whether some format knows a file by its name.
+    pub(crate) fn is_match(&self, file: &str) -> bool {
+        self.0.iter().any(|(_, names)| names.is_match(file))
+    }
+
+    /// Whether formats know it, and this one does not.
+    pub(crate) fn are_of_another(&self, file: &str, format: &Description) -> bool {
+        self.is_match(file) && !self.0.iter().any(|(id, names)| *id == format.id && names.is_match(file))
+    }
+}
+
+fn of_format(description: &Description) -> Result<(String, GlobSet)> {
+    let mut patterns = GlobSetBuilder::new();
+    let suffixes = description.suffixes.iter().map(|suffix| format!("*{suffix}"));
+    for pattern in suffixes.chain(description.members.iter().cloned()) {
+        // A plugin's pattern that is none matches nothing.
+        if let Ok(glob) = Glob::new(&pattern) {
+            patterns.add(glob);
+        }
+    }
+    let names = patterns.build().map_err(|e| Error::plugin(format!("the formats' name patterns: {e}")))?;
+    Ok((description.id.clone(), names))
+}
+
+/// A set of patterns of names.
+pub fn globs(patterns: &[String]) -> Result<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(Glob::new(pattern).map_err(|e| Error::usage(e.to_string()))?);
+    }
+    set.build().map_err(|e| Error::usage(e.to_string()))
+}

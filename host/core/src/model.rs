@@ -1,0 +1,364 @@
+//! An opened input: what tensors it holds, and their bytes.
+
+use crate::context::session::Session;
+use crate::convert::inspect::{Look, inspect, temporary};
+use crate::formats::registry::{RegisteredFormat, Registry};
+use crate::read::input::Input;
+use crate::read::part::Part;
+use crate::tensors::logical::Logical;
+use crate::tensors::stored::{DecodedStorages, Stored};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use tensorferry_sdk::{
+    self as sdk, ByteOrder, Catalog, CatalogView, Data, Dtype, DtypeInfo, Error, Loss, Order, Purpose,
+    Region, Result, TensorId, TensorPart, element_count,
+};
+
+/// Bytes that one thread reads of a large tensor at a time.
+const CHUNK: usize = 8 << 20;
+
+/// How an input is to be opened; [`Registry::open`] opens it without any of these.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    from: Option<String>,
+    options: Vec<(String, String)>,
+    part: Part,
+}
+
+impl OpenOptions {
+    /// Everything is found out: the format, and which of the input's mappings is the model.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads the input as this format, by its id, instead of finding out which it is.
+    #[must_use]
+    pub fn from(self, format: impl Into<String>) -> Self {
+        Self { from: Some(format.into()), ..self }
+    }
+
+    /// An option of the format's reader, as `ferry formats` lists them.
+    #[must_use]
+    pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.push((key.into(), value.into()));
+        self
+    }
+
+    /// Takes this branch of the input: a path such as `model.encoder`, or `.` for all of it. Otherwise, of a
+    /// checkpoint with optimizer state, the model is taken.
+    #[must_use]
+    pub fn part(self, part: &str) -> Self {
+        Self { part: Part::parse(part), ..self }
+    }
+
+    pub(crate) fn format(&self) -> Option<&str> {
+        self.from.as_deref()
+    }
+
+    pub(crate) fn given(&self) -> &[(String, String)] {
+        &self.options
+    }
+}
+
+impl Registry {
+    /// Opens a file or folder and reads what it holds; no tensor's bytes are read yet.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the input, with its place.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Model> {
+        self.open_with(path, &OpenOptions::new())
+    }
+
+    /// Opens a file or folder as `options` say.
+    ///
+    /// # Errors
+    /// Usage, for a format, option or part that is not there; whatever is wrong with the input.
+    pub fn open_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Model> {
+        let look = Look {
+            from: options.from.as_deref(),
+            options: &options.options,
+            part: &options.part,
+            purpose: Purpose::FLAT,
+        };
+        let (path, session) = (path.as_ref(), self.session().clone());
+        let inspected = session.install(|| inspect(path, look, self, &session))?;
+        let decoded = Arc::new(DecodedStorages::new(&inspected.catalog));
+        let by_name = inspected.catalog.tensors().iter().zip(0..);
+        let by_name = by_name.map(|(tensor, index)| (tensor.name.clone(), TensorId(index))).collect();
+        Ok(Model(Arc::new(Opened {
+            session,
+            input: inspected.input,
+            catalog: inspected.catalog,
+            losses: inspected.losses,
+            decoded,
+            by_name,
+        })))
+    }
+}
+
+/// An opened input. Clones are cheap; it stays open as long as one of them, or a tensor of it, lives.
+#[derive(Clone)]
+pub struct Model(Arc<Opened>);
+
+struct Opened {
+    session: Arc<Session>,
+    input: Input,
+    catalog: Catalog,
+    losses: Vec<Loss>,
+    decoded: Arc<DecodedStorages>,
+    by_name: BTreeMap<String, TensorId>,
+}
+
+impl Model {
+    /// The format that the input was read as.
+    #[must_use]
+    pub fn format(&self) -> &RegisteredFormat {
+        &self.0.input.format
+    }
+
+    /// Every tensor, in the input's order.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = Tensor> + '_ {
+        let count = u32::try_from(self.0.catalog.tensors().len()).unwrap_or(u32::MAX);
+        (0..count).map(|index| Tensor { model: self.clone(), id: TensorId(index) })
+    }
+
+    /// The tensor of this name.
+    ///
+    /// # Errors
+    /// Usage, if there is none.
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        let id = self.0.by_name.get(name).copied();
+        let id = id.ok_or_else(|| Error::usage("no tensor of this name").tensor(name))?;
+        Ok(Tensor { model: self.clone(), id })
+    }
+
+    /// The key-value metadata.
+    #[must_use]
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        self.0.catalog.metadata()
+    }
+
+    /// What the input holds and this model does not show.
+    #[must_use]
+    pub fn losses(&self) -> &[Loss] {
+        &self.0.losses
+    }
+
+    /// Checks that no file of the input has changed since it was opened.
+    ///
+    /// # Errors
+    /// Transient, naming the file that changed.
+    pub fn check_unchanged(&self) -> Result<()> {
+        self.0.input.source.check_unchanged()
+    }
+
+    fn with_bytes<T: Send>(&self, work: impl FnOnce(&Logical<'_>) -> Result<T> + Send) -> Result<T> {
+        let Opened { session, input, catalog, decoded, .. } = &*self.0;
+        session.install(|| {
+            let stored = Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone());
+            work(&Logical::new(stored))
+        })
+    }
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Model")
+            .field("format", &self.0.input.format.description.id)
+            .field("tensors", &self.0.catalog.tensors().len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A tensor of a [`Model`].
+#[derive(Clone)]
+pub struct Tensor {
+    model: Model,
+    id: TensorId,
+}
+
+impl Tensor {
+    fn facts(&self) -> &sdk::Tensor {
+        // Ids are made of the catalog's own length.
+        &self.model.0.catalog.tensors()[self.id.0 as usize]
+    }
+
+    fn dtype_info(&self) -> Result<&DtypeInfo> {
+        let info = self.model.0.catalog.dtype_info(self.dtype());
+        info.ok_or_else(|| Error::plugin("no such dtype").tensor(self.name()))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.facts().name
+    }
+
+    /// What an element is.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.facts().dtype
+    }
+
+    /// The dtype's name: `F32`, `BF16`; also of one that the format brought along.
+    #[must_use]
+    pub fn dtype_name(&self) -> &str {
+        self.dtype_info().map_or("?", DtypeInfo::name)
+    }
+
+    /// Its dimensions, in elements; a scalar has none.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.facts().shape
+    }
+
+    /// The length of its bytes as [`read`](Self::read) gives them.
+    #[must_use]
+    pub fn byte_len(&self) -> u64 {
+        self.facts().bytes
+    }
+
+    /// Its bytes: row-major, little-endian. A string is its length as a little-endian u64, then its bytes.
+    ///
+    /// # Errors
+    /// Whatever reading gives; limit, if this machine has no room for them.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let mut bytes = self.room(self.byte_len())?;
+        self.read_into(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same, into a buffer of exactly [`byte_len`](Self::byte_len) bytes.
+    ///
+    /// # Errors
+    /// Usage, if the buffer has another length; whatever reading gives.
+    pub fn read_into(&self, buffer: &mut [u8]) -> Result<()> {
+        self.check_len(buffer.len(), self.byte_len())?;
+        self.model.with_bytes(|logical| match self.facts().data {
+            Data::Blocks(_) => logical.read_part(&TensorPart::whole(self.id), buffer),
+            _ => read_side_by_side(logical, self.id, 0, buffer),
+        })
+    }
+
+    /// Rows `rows` of its first dimension, as [`read`](Self::read) gives all of them.
+    ///
+    /// # Errors
+    /// Usage, for a scalar or rows that are not there; unsupported, for strings; malformed, where a packed
+    /// dtype's rows begin inside a byte; whatever reading gives.
+    pub fn read_rows(&self, rows: Range<u64>) -> Result<Vec<u8>> {
+        let (start, end) = self.byte_range(&rows)?;
+        let mut bytes = self.room(end - start)?;
+        self.read_rows_into(rows, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The same, into a buffer of exactly as many bytes.
+    ///
+    /// # Errors
+    /// As of [`read_rows`](Self::read_rows); usage, if the buffer has another length.
+    pub fn read_rows_into(&self, rows: Range<u64>, buffer: &mut [u8]) -> Result<()> {
+        let (start, end) = self.byte_range(&rows)?;
+        self.check_len(buffer.len(), end - start)?;
+        let is_gathered = matches!(self.facts().data, Data::Blocks(_));
+        if !is_gathered || self.dtype_info()?.element_bytes().is_none() {
+            return self.model.with_bytes(|logical| read_side_by_side(logical, self.id, start, buffer));
+        }
+        let mut region = Region::whole(self.shape());
+        region.origin[0] = rows.start;
+        region.shape[0] = rows.end - rows.start;
+        let part = TensorPart {
+            tensor: self.id,
+            region: Some(region),
+            order: Order::C,
+            byte_order: ByteOrder::Little,
+        };
+        self.model.with_bytes(|logical| logical.read_part(&part, buffer))
+    }
+
+    /// Its bytes where they lie, without a copy.
+    ///
+    /// # Safety
+    /// The file must not change or shrink while the mapping lives. What is read of a file that was changed
+    /// by somebody is undefined behaviour for Rust; a file that shrinks ends the process with SIGBUS at the
+    /// next look behind its end.
+    ///
+    /// # Errors
+    /// Unsupported, where the bytes do not lie in a file as [`read`](Self::read) would give them; i/o.
+    #[cfg(feature = "mmap")]
+    #[expect(unsafe_code, reason = "the caller's promise is handed on")]
+    pub unsafe fn map(&self) -> Result<crate::mapped::Mapped> {
+        let facts = self.facts();
+        let refused = |why| Err(Error::unsupported(why).tensor(&facts.name).expected("a use of read()"));
+        let catalog = &self.model.0.catalog;
+        let Data::Whole { storage, offset } = facts.data else {
+            return refused("its bytes do not lie side by side: they cannot be mapped");
+        };
+        let Some(stored) = catalog.storage(storage) else { return refused("it has no storage") };
+        let sdk::Place::File { file, offset: start } = stored.place else {
+            return refused("its bytes do not lie in a file as they are: they cannot be mapped");
+        };
+        if stored.byte_order != ByteOrder::Little && self.dtype_info()?.swap_unit() != 1 {
+            return refused("its bytes are big-endian in the file: they cannot be mapped");
+        }
+        let file = self.model.0.input.source.descriptor(file)?;
+        // SAFETY: the caller's promise, as this function's contract has it.
+        unsafe { crate::mapped::Mapped::new(&file, start + offset, facts.bytes) }
+            .map_err(|error| error.tensor(&facts.name))
+    }
+
+    /// Where rows begin and end among the tensor's bytes.
+    fn byte_range(&self, rows: &Range<u64>) -> Result<(u64, u64)> {
+        let shape = self.shape();
+        let Some((&count, row)) = shape.split_first() else {
+            return Err(Error::usage("a scalar has no rows").tensor(self.name()));
+        };
+        if rows.start > rows.end || rows.end > count {
+            let found = format!("{}..{}", rows.start, rows.end);
+            return Err(Error::usage("no such rows")
+                .tensor(self.name())
+                .expected(format!("0..{count}"))
+                .found(found));
+        }
+        let row = if count == 0 { 0 } else { element_count(row)? };
+        let info = self.dtype_info()?;
+        let place = |index: u64| info.bytes_of(index * row).map_err(|error| error.tensor(self.name()));
+        Ok((place(rows.start)?, place(rows.end)?))
+    }
+
+    fn check_len(&self, found: usize, expected: u64) -> Result<()> {
+        if found as u64 == expected {
+            return Ok(());
+        }
+        let problem = Error::usage("the buffer has another length than the bytes");
+        Err(problem.tensor(self.name()).expected(expected).found(found))
+    }
+
+    fn room(&self, len: u64) -> Result<Vec<u8>> {
+        let refused = || Error::limit("no room in memory for its bytes").tensor(self.name()).found(len);
+        let len = usize::try_from(len).map_err(|_| refused())?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| refused())?;
+        bytes.resize(len, 0);
+        Ok(bytes)
+    }
+}
+
+impl std::fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tensor")
+            .field("name", &self.name())
+            .field("dtype", &self.dtype_name())
+            .field("shape", &self.shape())
+            .finish_non_exhaustive()
+    }
+}
+
+fn read_side_by_side(logical: &Logical<'_>, id: TensorId, start: u64, buffer: &mut [u8]) -> Result<()> {
+    let chunks = buffer.par_chunks_mut(CHUNK).enumerate();
+    chunks.try_for_each(|(index, chunk)| logical.read(id, start + (index * CHUNK) as u64, chunk))
+}

@@ -1,0 +1,243 @@
+//! The calls that a commit makes on the file system, with what stands in where one is not supported.
+
+use crate::read::identity::FileIdentity;
+use rustix::fs::{CWD, Mode, OFlags, RawDir, RenameFlags, open, renameat_with};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::Error;
+
+/// What the file system is taken to be able to do. A call that turns out not to be supported is
+/// replaced by another; tests switch calls off to come to those others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Disk {
+    pub(crate) noreplace: bool,
+    pub(crate) exchange: bool,
+    pub(crate) links: bool,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self { noreplace: true, exchange: true, links: true }
+    }
+}
+
+impl Disk {
+    /// Renames a file to a name that must be free: `AlreadyExists` if it is not.
+    ///
+    /// Where the file system cannot refuse in the same call, a hard link can; `from` and `to` are then
+    /// the same file for a moment. Where it has no links either, the name is looked at first, and whoever
+    /// takes it in between loses: nothing better is to be had there.
+    pub(crate) fn rename_new(self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.noreplace {
+            match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+                done => return Ok(done?),
+            }
+        }
+        if self.links {
+            match fs::hard_link(from, to) {
+                Ok(()) => return fs::remove_file(from),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),
+                Err(_) => {}
+            }
+        }
+        match stat(to)? {
+            Some(_) => Err(ErrorKind::AlreadyExists.into()),
+            None => fs::rename(from, to),
+        }
+    }
+
+    /// Exchanges two folders in one step.
+    pub(crate) fn exchange(self, one: &Path, other: &Path) -> io::Result<()> {
+        if !self.exchange {
+            return Err(Errno::INVAL.into());
+        }
+        Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    }
+
+    /// Gives a file a second name; of a symbolic link, the link itself.
+    pub(crate) fn link(self, from: &Path, to: &Path) -> io::Result<()> {
+        if !self.links {
+            return Err(Errno::OPNOTSUPP.into());
+        }
+        fs::hard_link(from, to)
+    }
+}
+
+/// The identity of what stands at `path`, symbolic links not followed; none if nothing does.
+pub fn identity(path: &Path) -> io::Result<Option<FileIdentity>> {
+    Ok(stat(path)?.as_ref().map(FileIdentity::of))
+}
+
+/// The metadata of what stands at `path`, symbolic links not followed; none if nothing does.
+pub(crate) fn stat(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Tells every name in a folder, in no order. Other than `fs::read_dir` it allocates nothing for a name: an
+/// output may lie among a hundred thousand others.
+pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Result<()> {
+    const BUFFER: usize = 32 << 10;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = open(folder, flags, Mode::empty())?;
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let mut entries = RawDir::new(folder, buffer.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            tell(name);
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file, or finds it gone.
+pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a new folder the owner and the mode of the one that it takes the place of.
+pub(crate) fn adopt(folder: &Path, model: &Metadata) -> io::Result<()> {
+    let own = fs::symlink_metadata(folder)?;
+    if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
+        chown(folder, Some(model.uid()), Some(model.gid()))?;
+    }
+    fs::set_permissions(folder, Permissions::from_mode(model.mode() & 0o7777))
+}
+
+/// Makes a file's bytes, or a folder's names, survive a power cut.
+pub fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// [`sync`] of a folder and of every folder in it.
+pub(crate) fn sync_folders(top: &Path) -> io::Result<()> {
+    folders(top, |_| Ok(()))?.iter().try_for_each(|folder| sync(folder))
+}
+
+/// Removes a folder and all that is in it, also from sub-folders whose mode forbids it.
+pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(top) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            folders(top, open_to_owner)?;
+            fs::remove_dir_all(top)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// A folder and all folders in it, parents first, each visited before it is listed. Links are not followed.
+fn folders(top: &Path, visit: fn(&Path) -> io::Result<()>) -> io::Result<Vec<PathBuf>> {
+    let mut found = vec![top.to_owned()];
+    let mut next = 0;
+    while let Some(folder) = found.get(next).cloned() {
+        next += 1;
+        visit(&folder)?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                found.push(entry.path());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Lets the owner list and change a folder.
+pub(crate) fn open_to_owner(folder: &Path) -> io::Result<()> {
+    let mode = fs::symlink_metadata(folder)?.mode() & 0o7777;
+    if mode & 0o700 == 0o700 {
+        return Ok(());
+    }
+    fs::set_permissions(folder, Permissions::from_mode(mode | 0o700))
+}
+
+/// Whether writes to files here may fail as late as when they are flushed. Network file systems buffer
+/// them, and report a full disk or a spent quota to fsync, or to a close that nobody can check.
+pub(crate) fn reports_late(folder: &Path) -> bool {
+    const NFS: u32 = 0x6969;
+    const CIFS: u32 = 0xff53_4d42;
+    const SMB2: u32 = 0xfe53_4d42;
+    const FUSE: u32 = 0x6573_5546;
+    let magic =
+        rustix::fs::statfs(folder).ok().and_then(|stat| u32::try_from(stat.f_type & 0xffff_ffff).ok());
+    magic.is_some_and(|magic| [NFS, CIFS, SMB2, FUSE].contains(&magic))
+}
+
+/// Turns an error of the operating system into one that says what could not be done, and where.
+pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::from(error).context(format!("cannot {action}")).file(path.display().to_string())
+}
+
+/// The refusal to write over what is there.
+pub(crate) fn exists(path: &Path) -> Error {
+    Error::usage(format!("{} exists; use --force to replace it", path.display()))
+}
+
+/// The refusal to replace what is no file of an earlier output, whatever the flags.
+pub(crate) fn in_the_way(path: &Path, found: &str, needed: &str) -> Error {
+    Error::usage(format!("{} is {found}, where the output needs {needed}: move it away", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    const ALL: Disk = Disk { noreplace: true, exchange: true, links: true };
+
+    #[test]
+    fn a_name_that_is_taken_is_refused_in_each_way() {
+        for disk in [ALL, Disk { noreplace: false, ..ALL }, Disk { noreplace: false, links: false, ..ALL }] {
+            let home = tempfile::tempdir().unwrap();
+            let (from, to) = (home.path().join("from"), home.path().join("to"));
+            fs::write(&from, "new").unwrap();
+            fs::write(&to, "old").unwrap();
+            assert_eq!(disk.rename_new(&from, &to).unwrap_err().kind(), ErrorKind::AlreadyExists, "{disk:?}");
+            assert_eq!(fs::read(&to).unwrap(), b"old");
+            fs::remove_file(&to).unwrap();
+            disk.rename_new(&from, &to).unwrap();
+            assert_eq!(fs::read(&to).unwrap(), b"new");
+            assert!(stat(&from).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_folder_that_forbids_it_is_removed_all_the_same() {
+        let home = tempfile::tempdir().unwrap();
+        let top = home.path().join("top");
+        fs::create_dir_all(top.join("closed/inner")).unwrap();
+        fs::write(top.join("closed/inner/file"), "x").unwrap();
+        fs::set_permissions(top.join("closed"), Permissions::from_mode(0o500)).unwrap();
+        remove_tree(&top).unwrap();
+        assert!(stat(&top).unwrap().is_none());
+        remove_tree(&top).unwrap();
+    }
+
+    #[test]
+    fn an_identity_outlives_a_rename_and_not_a_rewrite() {
+        let home = tempfile::tempdir().unwrap();
+        let (one, two) = (home.path().join("one"), home.path().join("two"));
+        assert_eq!(identity(&one).unwrap(), None);
+        fs::write(&one, "x").unwrap();
+        let before = identity(&one).unwrap();
+        fs::rename(&one, &two).unwrap();
+        assert_eq!(identity(&two).unwrap(), before);
+        fs::write(&two, "longer").unwrap();
+        assert_ne!(identity(&two).unwrap(), before);
+    }
+}

@@ -1,0 +1,153 @@
+//! A tally of what casts lose, tensor by tensor. The copy adds to it what it writes; tensors that it
+//! wrote without knowing whose bytes they were (storages with several views, streamed files) are read
+//! once more. Each element that the output has is counted once, however often it is read.
+
+use crate::context::session::WINDOW_BYTES;
+use crate::tensors::cast::{Lost, Seen};
+use crate::tensors::copy_plan::{Piece, pieces, tensor_of};
+use crate::tensors::gather::Scratch;
+use crate::tensors::logical::Logical;
+use crate::tensors::stored::Stored;
+use rayon::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use tensorferry_sdk::{
+    Catalog, CatalogView, Context, Dtype, Error, Layout, Loss, LossKind, Place, Result, TensorId, TensorPart,
+};
+
+/// Losses by tensor.
+pub struct Tally {
+    /// The tensors that a cast may change, and the dtypes on their way.
+    may_lose: BTreeMap<TensorId, Vec<Dtype>>,
+    lost: Mutex<BTreeMap<TensorId, Lost>>,
+}
+
+/// What a dry run says of the casts whose losses only the copy can tell.
+///
+/// # Errors
+/// Unsupported, for a cast that there is not.
+pub fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<String>> {
+    let mut tensors: BTreeMap<String, u64> = BTreeMap::new();
+    for logical in models {
+        for dtypes in may_lose(logical.catalog(), logical.stored())?.values() {
+            *tensors.entry(way(dtypes)).or_default() += 1;
+        }
+    }
+    let say = |(way, count)| {
+        format!("{count} tensors are cast from {way}: what they lose is known once they are read")
+    };
+    Ok(tensors.into_iter().map(say).collect())
+}
+
+/// The tensors of a catalog that casts may change, and the dtypes on their way.
+fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId, Vec<Dtype>>> {
+    let mut found = BTreeMap::new();
+    for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
+        for storage in tensor.storages() {
+            if let (Some(chain), Some(Place::Cast(cast))) =
+                (stored.chain(storage)?, catalog.storage(storage).map(|storage| &storage.place))
+                && !chain.is_exact()
+            {
+                found.insert(id, cast.dtypes.clone());
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Tally {
+    /// With nothing lost yet.
+    ///
+    /// # Errors
+    /// Unsupported, for a cast that there is not.
+    pub fn of(logical: &Logical<'_>) -> Result<Self> {
+        Ok(Self { may_lose: may_lose(logical.catalog(), logical.stored())?, lost: Mutex::default() })
+    }
+
+    /// Whether a tensor can lose anything.
+    #[must_use]
+    pub fn watches(&self, tensor: TensorId) -> bool {
+        self.may_lose.contains_key(&tensor)
+    }
+
+    /// Adds what a tensor lost.
+    pub fn add(&self, tensor: TensorId, lost: Lost) {
+        if self.watches(tensor) {
+            *self.lock().entry(tensor).or_default() += lost;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<TensorId, Lost>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the tensors that the output has and the copy has not added, and gives the losses.
+    ///
+    /// # Errors
+    /// Whatever reading gives.
+    pub fn finish(self, logical: &Logical<'_>, layout: &Layout) -> Result<Vec<Loss>> {
+        let known: BTreeSet<TensorId> = self.lock().keys().map(|&id| logical.tied_to(id)).collect();
+        let mut missing: BTreeMap<TensorId, TensorId> = BTreeMap::new();
+        for &id in self.may_lose.keys().filter(|id| !layout.omitted().contains(id)) {
+            if !known.contains(&logical.tied_to(id)) {
+                missing.entry(logical.tied_to(id)).or_insert(id);
+            }
+        }
+        let missing: Vec<TensorId> = missing.into_values().collect();
+        missing.par_iter().try_for_each(|&id| {
+            self.add(id, count(logical, id)?);
+            Ok::<_, Error>(())
+        })?;
+        let lost = self.lost.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let lost = lost.into_iter().filter(|(_, lost)| lost.values() > 0);
+        lost.map(|(id, lost)| loss(logical, id, &self.may_lose[&id], lost)).collect()
+    }
+}
+
+fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: Lost) -> Result<Loss> {
+    let tensor = tensor_of(logical.catalog(), id)?;
+    let width = tensor.dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
+    let why = format!("cast from {}: of {} values {}", way(dtypes), tensor.bytes / width, lost.describe());
+    Ok(Loss::new(LossKind::Precision, &tensor.name, why))
+}
+
+/// Dtypes, one after the other.
+fn way(dtypes: &[Dtype]) -> String {
+    let names: Vec<&str> = dtypes.iter().filter_map(|dtype| Some(dtype.info()?.name())).collect();
+    names.join(" to ")
+}
+
+/// What a tensor loses, read once for that alone.
+fn count(logical: &Logical<'_>, id: TensorId) -> Result<Lost> {
+    let stored = logical.stored();
+    let (mut scratch, mut buffer) = (Scratch::default(), Vec::new());
+    let mut lost = Lost::default();
+    for piece in pieces(logical.catalog(), &TensorPart::whole(id))? {
+        match piece {
+            Piece::Read { len, storage, from, .. } => {
+                let end = from + len;
+                let mut at = from;
+                while at < end {
+                    stored.session().check_cancelled()?;
+                    buffer.resize(usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES), 0);
+                    let owned = at..at + buffer.len() as u64;
+                    at = owned.end;
+                    let mut seen = Seen { owned, see: &mut |_, _, _| Ok(()) };
+                    let start = seen.owned.start;
+                    lost += stored.read_seen(storage, start, &mut buffer, &mut seen)?;
+                }
+            }
+            Piece::Gather { copy, storage, .. } => {
+                let Some(chain) = stored.chain(storage)? else { continue };
+                for tile in chain.rescaled(&copy).tiles(stored.session().gather_bytes()) {
+                    stored.session().check_cancelled()?;
+                    let buffers = (&mut scratch, &mut buffer);
+                    let read = |from, lying: &mut [u8]| stored.read(chain.of, from, lying);
+                    lost += chain.copy_tile(&tile, 1, buffers, read, |_, _| Ok(()))?;
+                }
+            }
+        }
+    }
+    Ok(lost)
+}

@@ -1,0 +1,120 @@
+//! A stamped file is a file as a run read or wrote it, to be compared with what is on the disk later.
+
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tensorferry::engine::{publish::disk, read::identity::FileIdentity};
+
+/// How the names of ferry's own temporary folders start; see [`tensorferry::engine::publish::stage`].
+const HIDDEN: char = '.';
+
+/// A file: its path, and the length, time and inode that tell it from any other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StampedFile {
+    pub(crate) path: PathBuf,
+    #[serde(flatten)]
+    pub(crate) identity: FileIdentity,
+}
+
+impl StampedFile {
+    /// Checks that an input file is still the same; the error says what changed. Links are followed.
+    pub(crate) fn check_input(&self) -> Result<(), String> {
+        match fs::metadata(&self.path) {
+            Ok(meta) => self.compare(FileIdentity::of(&meta), "changed"),
+            Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
+        }
+    }
+
+    /// The same of an output file, which is no link.
+    pub(crate) fn check_output(&self) -> Result<(), String> {
+        match disk::identity(&self.path) {
+            Ok(Some(identity)) => self.compare(identity, "is not what was written"),
+            Ok(None) => Err(format!("{} is gone", self.path.display())),
+            Err(error) => Err(format!("{} cannot be looked at: {error}", self.path.display())),
+        }
+    }
+
+    fn compare(&self, now: FileIdentity, verb: &str) -> Result<(), String> {
+        let old = self.identity;
+        let what = if now.len != old.len {
+            format!("{} bytes, were {}", now.len, old.len)
+        } else if now.modified != old.modified {
+            "another time of modification".to_owned()
+        } else if now.inode != old.inode {
+            "another file of this name".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(format!("{} {verb} ({what})", self.path.display()))
+    }
+}
+
+/// A digest of the names below a folder, without hidden ones and those in `without`; none if it is no folder.
+pub(crate) fn list_names(folder: &Path, without: &HashSet<&Path>) -> Option<String> {
+    if !folder.is_dir() {
+        return None;
+    }
+    let mut names = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(&next).ok()?.flatten() {
+            let path = entry.path();
+            let is_hidden = entry.file_name().to_string_lossy().starts_with(HIDDEN);
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                // A folder that was made for the output alone is none of the input's.
+                if !is_hidden && !without.iter().any(|output| output.starts_with(&path)) {
+                    open.push(path);
+                }
+            } else if !without.contains(&*path) {
+                names.push(path);
+            }
+        }
+    }
+    names.sort();
+    let mut hasher = blake3::Hasher::new();
+    for name in names {
+        hasher.update(name.strip_prefix(folder).unwrap_or(&name).as_os_str().as_encoded_bytes());
+        hasher.update(&[0]);
+    }
+    Some(hasher.finalize().to_hex()[..32].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn a_listing_is_of_the_input_s_names_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path();
+        fs::create_dir(folder.join("sub")).unwrap();
+        fs::write(folder.join("sub/a"), "x").unwrap();
+        let before = list_names(folder, &HashSet::new()).unwrap();
+        fs::write(folder.join("sub/a"), "other").unwrap();
+        fs::create_dir(folder.join(".ferry-stage-x")).unwrap();
+        assert_eq!(list_names(folder, &HashSet::new()).unwrap(), before);
+        let output = folder.join("out/b");
+        fs::create_dir(folder.join("out")).unwrap();
+        fs::write(&output, "x").unwrap();
+        assert_ne!(list_names(folder, &HashSet::new()).unwrap(), before);
+        assert_eq!(list_names(folder, &HashSet::from([&*output])).unwrap(), before);
+        assert_eq!(list_names(&output, &HashSet::new()), None);
+    }
+
+    #[test]
+    fn a_file_is_told_from_another_of_its_name() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a");
+        fs::write(&path, "abc").unwrap();
+        let file =
+            StampedFile { identity: FileIdentity::of(&fs::metadata(&path).unwrap()), path: path.clone() };
+        file.check_output().unwrap();
+        fs::write(&path, "abcd").unwrap();
+        assert!(file.check_output().unwrap_err().contains("4 bytes, were 3"));
+        assert!(file.check_input().unwrap_err().contains("changed"));
+        fs::remove_file(&path).unwrap();
+        assert!(file.check_output().unwrap_err().contains("is gone"));
+    }
+}

@@ -1,0 +1,74 @@
+//! The lock on a journal is held by the run and by every process that it starts, since they inherit the file.
+//!
+//! So whoever gets it knows that no process of an earlier run can still commit.
+
+use rustix::io::{FdFlags, fcntl_setfd};
+use std::fs::{File, TryLockError};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tensorferry_sdk::{Error, Result};
+
+/// How long a run waits for the processes of a run that was killed: a slow disk may delay their end.
+const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(30) };
+/// How long it waits while another run is alive, which may be about to end.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// Whether others may hold the lock at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LockMode {
+    Exclusive,
+    Shared,
+}
+
+/// Locks `file`.
+///
+/// # Errors
+/// Transient, if another run has it.
+pub(super) fn take(file: File, path: &Path, mode: LockMode) -> Result<File> {
+    let failed = |e: std::io::Error| Error::from(e).context("cannot lock the journal").file(shown(path));
+    let start = Instant::now();
+    let holder = holder(path);
+    let patience = if holder.is_some() { SHORT } else { PATIENCE };
+    loop {
+        let locked = match mode {
+            LockMode::Exclusive => file.try_lock(),
+            LockMode::Shared => file.try_lock_shared(),
+        };
+        match locked {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if start.elapsed() < patience => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(TryLockError::WouldBlock) => return Err(taken(path, holder)),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+    // Inherited by the processes of jobs.
+    fcntl_setfd(&file, FdFlags::empty()).map_err(|e| failed(e.into()))?;
+    Ok(file)
+}
+
+fn taken(path: &Path, holder: Option<u32>) -> Error {
+    let who = holder.map_or_else(
+        || "processes of an earlier run".to_owned(),
+        |process| format!("another run (process {process})"),
+    );
+    Error::transient(format!("{who} still work with this journal: wait for them, or end them"))
+        .file(shown(path))
+}
+
+/// The process of the last run in the journal, if it is there and is not this one.
+fn holder(path: &Path) -> Option<u32> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().rev().find(|line| line.starts_with("{\"event\":\"begin\""))?;
+    let record: serde_json::Value = serde_json::from_str(line).ok()?;
+    let process = u32::try_from(record["process"].as_u64()?).ok()?;
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // `PID (NAME) STATE ...`: one that nobody has waited for is dead.
+    let is_alive = !stat.rsplit(") ").next()?.starts_with(['Z', 'X']);
+    (is_alive && process != std::process::id()).then_some(process)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

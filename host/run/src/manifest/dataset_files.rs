@@ -1,0 +1,139 @@
+//! Finds the files of a data set, and puts them into groups: so many files of one folder, ordered by name.
+//!
+//! A file group is read as one input and becomes one output. Nothing is opened here.
+
+use super::input_path::{DEEPEST, InputPath, ShardName, join, read_folder};
+use super::zoo_files::NamePatterns;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use tensorferry_sdk::Result;
+
+/// The files of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct GroupFiles {
+    /// In order; at least one.
+    pub(super) files: Vec<InputPath>,
+    /// The group's number among those of its folder, from 0.
+    pub(super) number: usize,
+}
+
+/// Every file below `root` but hidden ones, sorted by path. Those whose names begin with `_` are what other
+/// programs leave beside data: `_SUCCESS`, `_metadata`.
+///
+/// # Errors
+/// I/o.
+pub(super) fn files(root: &Path) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    visit(root, "", 0, &mut found)?;
+    Ok(found)
+}
+
+fn visit(root: &Path, folder: &str, depth: usize, found: &mut BTreeSet<String>) -> Result<()> {
+    let (mut files, mut folders) = read_folder(&root.join(folder))?;
+    for names in [&mut files, &mut folders] {
+        names.retain(|name| !name.starts_with(['.', '_']));
+    }
+    found.extend(files.iter().map(|name| join(folder, name)));
+    if depth < DEEPEST {
+        for name in &folders {
+            visit(root, &join(folder, name), depth + 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// The files whose names formats of records declare, without an index beside its file.
+pub(super) fn records(files: &BTreeSet<String>, names: &NamePatterns) -> Vec<InputPath> {
+    let is_index = |path: &str| {
+        let of = path.rsplit_once('.').map(|(of, _)| of);
+        !names.has_suffix(base(path)) && of.is_some_and(|of| files.contains(of))
+    };
+    let is_meant = |path: &&String| names.is_weight(base(path)) && !is_index(path);
+    files.iter().filter(is_meant).map(|path| input_path(path, names)).collect()
+}
+
+pub(super) fn input_path(path: &str, names: &NamePatterns) -> InputPath {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    InputPath::file(path.to_owned(), join(folder, names.without_suffix(base(path))))
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A set of shards (`NAME-00001-of-00040...`) of which some are missing: its name, how many there should
+/// be, and how many there are.
+pub(super) fn incomplete_set(files: &[InputPath]) -> Option<(String, u64, u64)> {
+    let mut sets: BTreeMap<(&str, &str, u64), BTreeSet<u64>> = BTreeMap::new();
+    for file in files {
+        let Some(ShardName { stem, number, count, rest }) = ShardName::parse(&file.path) else { continue };
+        if let (Ok(number), Ok(count)) = (number.parse(), count.parse()) {
+            sets.entry((stem, rest, count)).or_default().insert(number);
+        }
+    }
+    let set = sets.into_iter().find(|((_, _, count), there)| there.len() as u64 != *count);
+    set.map(|((stem, _, count), there)| (stem.to_owned(), count, there.len() as u64))
+}
+
+/// Groups of at most `size` files, each of one folder.
+pub(super) fn groups(files: Vec<InputPath>, size: usize) -> Vec<GroupFiles> {
+    let mut folders: BTreeMap<String, Vec<InputPath>> = BTreeMap::new();
+    for file in files {
+        folders.entry(file.parent().to_owned()).or_default().push(file);
+    }
+    let of_folder = |files: Vec<InputPath>| {
+        let chunks: Vec<Vec<InputPath>> = files.chunks(size.max(1)).map(<[InputPath]>::to_vec).collect();
+        chunks.into_iter().enumerate().map(|(number, files)| GroupFiles { files, number })
+    };
+    folders.into_values().flat_map(of_folder).collect()
+}
+
+impl GroupFiles {
+    /// What `--only` and the report call it: a file's path, or the number of a group in its folder.
+    pub(super) fn name(&self, size: usize) -> String {
+        let first = &self.files[0];
+        match (size, first.parent()) {
+            (0 | 1, _) => first.path.clone(),
+            (_, ".") => format!("group-{:05}", self.number),
+            (_, parent) => format!("{parent}/group-{:05}", self.number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn of(paths: &[&str]) -> Vec<InputPath> {
+        paths.iter().map(|path| InputPath::file((*path).to_owned(), (*path).to_owned())).collect()
+    }
+
+    #[test]
+    fn groups_stay_within_a_folder() {
+        let groups = groups(of(&["a/1", "a/2", "a/3", "b/1", "x"]), 2);
+        let names: Vec<Vec<&str>> =
+            groups.iter().map(|group| group.files.iter().map(|file| file.path.as_str()).collect()).collect();
+        assert_eq!(names, [vec!["x"], vec!["a/1", "a/2"], vec!["a/3"], vec!["b/1"]]);
+        let names: Vec<String> = groups.iter().map(|group| group.name(2)).collect();
+        assert_eq!(names, ["group-00000", "a/group-00000", "a/group-00001", "b/group-00000"]);
+        assert_eq!(groups[1].name(1), "a/1");
+    }
+
+    #[test]
+    fn a_set_of_shards_is_whole_or_named() {
+        assert_eq!(incomplete_set(&of(&["d-00000-of-00002.r", "d-00001-of-00002.r", "e.r"])), None);
+        let torn = incomplete_set(&of(&["d-00000-of-00003.r", "d-00001-of-00003.r"])).unwrap();
+        assert_eq!(torn, ("d".to_owned(), 3, 2));
+    }
+
+    #[test]
+    fn files_are_found_below_and_hidden_ones_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(home.path().join("sub/.git")).unwrap();
+        for name in ["b", "_SUCCESS", ".x", "sub/a", "sub/.git/a"] {
+            std::fs::write(home.path().join(name), "").unwrap();
+        }
+        assert_eq!(files(home.path()).unwrap().into_iter().collect::<Vec<_>>(), ["b", "sub/a"]);
+    }
+}

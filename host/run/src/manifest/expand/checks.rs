@@ -1,0 +1,105 @@
+//! Checks of what can be looked up before an input is opened: formats, options, steps, kinds of losses.
+
+use super::{Expansion, absolute, nearby};
+use crate::job::Conversion;
+use crate::manifest::mistakes::suggest;
+use crate::manifest::types::{OptionTexts, Placed, Settings};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use tensorferry::engine::convert::steps;
+use tensorferry::engine::formats::registry::RegisteredFormat;
+use tensorferry::engine::write::target;
+use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
+
+impl Expansion<'_> {
+    /// The folder of a zoo or a data set, if there is one.
+    pub(super) fn root(&mut self, root: &Placed<String>) -> Option<PathBuf> {
+        let path = PathBuf::from(absolute(self.base, root.get_ref()));
+        if !path.is_dir() {
+            let message = format!("the root {} is no folder", path.display());
+            self.mistakes.add(&root.span(), message, nearby(&path));
+            return None;
+        }
+        Some(path)
+    }
+
+    pub(super) fn check(&mut self, settings: &Settings) {
+        for (id, side, verb) in
+            [(&settings.from, Side::Reader, "reads"), (&settings.to, Side::Writer, "writes")]
+        {
+            let Some(id) = id else { continue };
+            if self.registry.format(id.get_ref(), side).is_err() {
+                let able = self.registry.formats().iter().filter(|f| f.description.has(side));
+                let suggestion = suggest(id.get_ref(), able.map(|format| format.description.id.as_str()));
+                self.mistakes.add(&id.span(), format!("no format {verb} {:?}", id.get_ref()), suggestion);
+            }
+        }
+        for step in settings.steps.iter().flatten() {
+            if let Err(error) = steps::parse(std::slice::from_ref(&step.get_ref().0)) {
+                let message = error.message();
+                let message = message.strip_prefix("step 1 ").unwrap_or(message);
+                self.mistakes.add(&step.span(), format!("the step {message}"), None);
+            }
+        }
+        for word in settings.allow_loss.iter().flatten() {
+            if LossKind::named(word.get_ref()).is_none() {
+                let suggestion = suggest(word.get_ref(), LossKind::ALL.iter().map(|kind| kind.word()));
+                self.mistakes.add(&word.span(), format!("no kind of loss {:?}", word.get_ref()), suggestion);
+            }
+        }
+    }
+
+    /// Checks the output's format and the options of both sides.
+    pub(super) fn check_sides(&mut self, conversion: &Conversion, settings: &Settings, at: &Range<usize>) {
+        let input =
+            if Path::new(&conversion.input).is_dir() { Entry::Folder } else { Entry::File(String::new()) };
+        let (registry, to) = (self.registry, conversion.to.as_deref());
+        let is_known = |id: &Option<Placed<String>>, side| {
+            id.as_ref().is_none_or(|id| registry.format(id.get_ref(), side).is_ok())
+        };
+        if is_known(&settings.to, Side::Writer) {
+            match target::resolve(registry, Path::new(&conversion.output), to, &input) {
+                Ok(resolved) => self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer),
+                Err(error) => {
+                    let expected = error.details().find(|(name, _)| *name == "expected");
+                    let suggestion = expected.map(|(_, ids)| ids.replace("--to with", "say to ="));
+                    let message = error.message().split(": say which").next().unwrap_or_default();
+                    self.mistakes.add(at, message, suggestion);
+                }
+            }
+        }
+        if is_known(&settings.from, Side::Reader) {
+            let readers: Vec<&RegisteredFormat> = match &settings.from {
+                Some(id) => registry.format(id.get_ref(), Side::Reader).into_iter().collect(),
+                None => registry.formats().iter().collect(),
+            };
+            self.options(settings.reader.as_ref(), &readers, Side::Reader);
+        }
+    }
+
+    /// Checks that each option is one of some of the formats, and its value one that such a format takes.
+    fn options(&mut self, given: Option<&OptionTexts>, formats: &[&RegisteredFormat], side: Side) {
+        for (key, value) in given.into_iter().flatten() {
+            let specs = || formats.iter().flat_map(|f| &f.description.options).filter(|o| o.side == side);
+            let named: Vec<&OptionSpec> = specs().filter(|option| option.key == *key.get_ref()).collect();
+            if named.is_empty() {
+                let id = formats.first().map_or("", |format| format.description.id.as_str());
+                let (word, id) = match side {
+                    Side::Reader if formats.len() == 1 => ("reader", id),
+                    Side::Reader => ("reader", "any format"),
+                    Side::Writer => ("writer", id),
+                };
+                let suggestion = suggest(key.get_ref(), specs().map(|option| option.key.as_str()));
+                let message = format!("the {word} of {id} has no option {:?}", key.get_ref());
+                self.mistakes.add(&key.span(), message, suggestion);
+                continue;
+            }
+            let given = [(key.get_ref().clone(), value.0.clone())];
+            let check = |spec: &&OptionSpec| Options::check(&[(*spec).clone()], side, &given);
+            let errors: Vec<_> = named.iter().map(check).collect();
+            if let Some(Err(error)) = errors.iter().find(|_| errors.iter().all(Result::is_err)) {
+                self.mistakes.add(&key.span(), error.to_string(), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The globs of a zoo or a data set: which of the found inputs they include, and which they exclude.
+
+use super::Expansion;
+use crate::manifest::input_path::InputPath;
+use crate::manifest::mistakes::suggest;
+use crate::manifest::types::Placed;
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use tensorferry::engine::context::suggest::suggest as nearest;
+
+impl Expansion<'_> {
+    /// The inputs that are included and not excluded. A glob of `include` that matches none is a mistake.
+    pub(super) fn selected(
+        &mut self,
+        mut all: Vec<InputPath>,
+        include: Option<&[Placed<String>]>,
+        exclude: Option<&[Placed<String>]>,
+        noun: &str,
+    ) -> Vec<InputPath> {
+        if let Some(include) = include {
+            let include = self.used_globs(include, &all, noun);
+            all.retain(|input| include.as_ref().is_some_and(|globs| input.matches(globs)));
+        }
+        let exclude: Option<Vec<Glob>> =
+            exclude.and_then(|globs| globs.iter().map(|glob| self.glob(glob)).collect());
+        if let Some(exclude) = exclude.and_then(set) {
+            all.retain(|input| !input.matches(&exclude));
+        }
+        all
+    }
+
+    /// A set of globs, each of which must match an input.
+    pub(super) fn used_globs(
+        &mut self,
+        globs: &[Placed<String>],
+        inputs: &[InputPath],
+        noun: &str,
+    ) -> Option<GlobSet> {
+        let mut all = Vec::new();
+        for text in globs {
+            let glob = self.glob(text)?;
+            let one = set(vec![glob.clone()])?;
+            if !inputs.is_empty() && !inputs.iter().any(|input| input.matches(&one)) {
+                let paths = inputs.iter().map(|input| input.path.as_str());
+                let suggestion = near_glob(text.get_ref(), inputs).or_else(|| suggest(text.get_ref(), paths));
+                self.mistakes.add(
+                    &text.span(),
+                    format!("{:?} matches no {noun}", text.get_ref()),
+                    suggestion,
+                );
+            }
+            all.push(glob);
+        }
+        set(all)
+    }
+
+    pub(super) fn glob(&mut self, text: &Placed<String>) -> Option<Glob> {
+        let glob = GlobBuilder::new(text.get_ref()).literal_separator(true).build();
+        glob.map_err(|error| self.mistakes.add(&text.span(), format!("not a glob: {}", error.kind()), None))
+            .ok()
+    }
+}
+
+fn set(globs: Vec<Glob>) -> Option<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for glob in globs {
+        set.add(glob);
+    }
+    set.build().ok()
+}
+
+/// The glob with another ending, if there are inputs that it would match then.
+fn near_glob(glob: &str, inputs: &[InputPath]) -> Option<String> {
+    let (start, ending) = glob.rsplit_once('.')?;
+    let endings = inputs.iter().filter_map(|input| Some(input.name().rsplit_once('.')?.1));
+    let tried = format!("{start}.{}", nearest(ending, endings)?);
+    let one = set(vec![GlobBuilder::new(&tried).literal_separator(true).build().ok()?])?;
+    inputs.iter().any(|input| input.matches(&one)).then(|| format!("did you mean {tried:?}?"))
+}

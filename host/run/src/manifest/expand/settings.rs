@@ -1,0 +1,55 @@
+//! Settings as they hold for one job: those of `[defaults]`, of its entry and of a rule, merged.
+
+use crate::job::{JobPolicy, Timeout};
+use crate::manifest::types::{OptionTexts, Settings, Timespan};
+
+impl Settings {
+    /// These settings over others, key by key; for `in` and `out`, option by option.
+    pub(super) fn over(&self, others: &Self) -> Self {
+        let (new, old) = (self.clone(), others.clone());
+        Self {
+            from: new.from.or(old.from),
+            to: new.to.or(old.to),
+            reader: merged(new.reader, old.reader),
+            writer: merged(new.writer, old.writer),
+            part: new.part.or(old.part),
+            steps: new.steps.or(old.steps),
+            verify: new.verify.or(old.verify),
+            receipt: new.receipt.or(old.receipt),
+            strict: new.strict.or(old.strict),
+            allow_loss: new.allow_loss.or(old.allow_loss),
+            force: new.force.or(old.force),
+            retries: new.retries.or(old.retries),
+            retry_wait: new.retry_wait.or(old.retry_wait),
+            memory_limit: new.memory_limit.or(old.memory_limit),
+            timeout: new.timeout.or(old.timeout),
+        }
+    }
+
+    pub(super) fn policy(&self) -> JobPolicy {
+        let standard = JobPolicy::default();
+        JobPolicy {
+            verify: self.verify.unwrap_or(standard.verify),
+            receipt: self.receipt.unwrap_or(standard.receipt),
+            force: self.force.unwrap_or(standard.force),
+            memory: self.memory_limit.map(|size| size.0),
+            timeout: match self.timeout {
+                None => Timeout::BySize,
+                Some(Timespan(None)) => Timeout::Never,
+                Some(Timespan(Some(time))) => Timeout::After(time),
+            },
+            retries: self.retries.unwrap_or(standard.retries),
+            retry_wait: self.retry_wait.and_then(|span| span.0).unwrap_or(standard.retry_wait),
+        }
+    }
+}
+
+fn merged(new: Option<OptionTexts>, old: Option<OptionTexts>) -> Option<OptionTexts> {
+    match (new, old) {
+        (Some(new), Some(mut old)) => {
+            old.extend(new);
+            Some(old)
+        }
+        (new, old) => new.or(old),
+    }
+}

@@ -1,0 +1,86 @@
+//! A decision whether a job must run: it compares the job with what the journal knows and the disk holds.
+
+use crate::job::Job;
+use crate::journal::{Commit, History, OutputRecord, list_names};
+use std::collections::HashSet;
+use std::path::Path;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::formats::used::UsedFormat;
+use tensorferry::engine::publish::commit::recover;
+
+/// Whether a job must run, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It must, for this reason.
+    Run(String),
+    /// Its output is there, and is what it would write.
+    Unchanged {
+        /// Since when.
+        at: String,
+        /// Whether the journal does not say yet that it was committed: the run was killed before it could.
+        lacks_record: bool,
+    },
+}
+
+impl Decision {
+    pub(super) fn runs(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+
+    /// In words.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Run(why) => why.clone(),
+            Self::Unchanged { at, .. } => format!("unchanged since it was done at {at}"),
+        }
+    }
+}
+
+/// Decides. `may_finish`: whether a commit that was begun may be finished first, which changes the disk.
+pub(super) fn decide(job: &Job, history: &History, registry: &Registry, may_finish: bool) -> Decision {
+    let known = history.of(&job.conversion.output);
+    let Some(commit) = known.and_then(|known| known.commit.as_ref()) else {
+        return Decision::Run(match known.and_then(|known| known.failure.as_ref()) {
+            Some(failure) => format!("it failed before: {failure}"),
+            None => "it has not been done".to_owned(),
+        });
+    };
+    if !commit.done && may_finish {
+        // What it cannot finish, the comparison finds. Notes are given when the job runs.
+        let _ = recover(&commit.made.destination());
+    }
+    match check(job, commit, registry) {
+        Ok(()) => Decision::Unchanged { at: commit.at.clone(), lacks_record: !commit.done },
+        Err(why) if commit.done => Decision::Run(why),
+        Err(why) => Decision::Run(format!("an earlier run was ended before it was done: {why}")),
+    }
+}
+
+/// Checks that the output is still what the job would write; the error says what changed.
+fn check(job: &Job, commit: &Commit, registry: &Registry) -> Result<(), String> {
+    if let Some(why) = job.conversion.differs_from(&commit.conversion) {
+        return Err(why);
+    }
+    let OutputRecord { readers, writer, inputs, outputs, listing: names, .. } = &commit.made;
+    readers.iter().chain([writer]).try_for_each(|used| check_revision(used, registry))?;
+    inputs.iter().try_for_each(|file| file.check_input())?;
+    outputs.iter().try_for_each(|file| file.check_output())?;
+    if names.is_some() {
+        let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
+        if list_names(Path::new(&job.conversion.input), &without) != *names {
+            return Err(format!("other files are in {}", job.conversion.input));
+        }
+    }
+    Ok(())
+}
+
+/// A format that is not loaded any more could not write the output again: the output stays as it is.
+fn check_revision(used: &UsedFormat, registry: &Registry) -> Result<(), String> {
+    let format = registry.formats().iter().find(|format| format.description.id == used.id);
+    match format.map(|format| format.description.output_revision).filter(|&now| now != used.revision) {
+        Some(now) => {
+            Err(format!("{} makes other bytes now (revision {now}, was {})", used.id, used.revision))
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,229 @@
+//! A dry run plans every job and writes nothing: formats, bytes, losses, space and conflicts.
+
+use super::RunOptions;
+use super::decide::{Decision, decide};
+use super::schemas::{self, SchemaStore};
+use crate::events::{Event, EventListener};
+use crate::exit::{ENVIRONMENT, REFUSED, USAGE};
+use crate::job::{Force, Job};
+use crate::journal::Journal;
+use crate::pool::{QueuedJob, WorkerPool};
+use crate::report::{Failure, JobSummary};
+use crate::worker::JobOutcome;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use tensorferry::engine::context::loss::LossRecord;
+use tensorferry::engine::formats::registry::Registry;
+
+/// What a run would do.
+#[derive(Debug, Default, Serialize)]
+pub struct RunPlan {
+    /// Every job that was asked for.
+    pub jobs: Vec<JobPlan>,
+    /// The file systems that would be written to.
+    pub space: Vec<DiskSpace>,
+    /// Why the run could not do all of that.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// One job's plan.
+#[derive(Debug, Serialize)]
+pub struct JobPlan {
+    /// The job's name.
+    pub name: String,
+    /// INPUT.
+    pub input: String,
+    /// OUTPUT.
+    pub output: String,
+    /// Whether it would run.
+    pub runs: bool,
+    /// Why, or why not.
+    pub reason: String,
+    /// Its files, as far as they are known before.
+    pub files: Vec<(PathBuf, u64)>,
+    /// What it would write.
+    #[serde(flatten)]
+    pub output_plan: Option<OutputPlan>,
+    /// Why it would fail.
+    pub failure: Option<Failure>,
+}
+
+/// What a job would write.
+#[derive(Debug, Serialize)]
+pub struct OutputPlan {
+    /// The input's format.
+    pub from: Option<String>,
+    /// The output's format.
+    pub to: Option<String>,
+    /// Bytes that would be copied.
+    pub bytes: u64,
+    /// Tensors, unless it holds records.
+    pub tensors: Option<u64>,
+    /// Records, where it holds them and how many is known.
+    pub records: Option<u64>,
+    /// What would be lost.
+    pub losses: Vec<LossRecord<'static>>,
+}
+
+/// A file system.
+#[derive(Debug, Serialize)]
+pub struct DiskSpace {
+    /// A folder on it that would be written to.
+    pub folder: PathBuf,
+    /// Bytes that the plan needs.
+    pub needed: u64,
+    /// Bytes that are free.
+    pub free: u64,
+}
+
+/// What keeps jobs from being done.
+#[derive(Debug, Serialize)]
+pub struct Conflict {
+    /// The jobs.
+    pub jobs: Vec<String>,
+    /// What is in the way.
+    pub what: String,
+}
+
+/// Plans the jobs that were asked for. The journal is read, not locked.
+#[must_use]
+pub fn plan(
+    jobs: &[Job],
+    registry: &Registry,
+    options: &RunOptions,
+    listener: &dyn EventListener,
+    cancelled: &AtomicBool,
+) -> RunPlan {
+    let history = Journal::read(&options.journal);
+    let mut jobs = jobs.to_vec();
+    // What no journal knows stays unknown: no file group is scanned for a plan.
+    let scan_nothing = |groups: &[Job]| Ok(vec![None; groups.len()]);
+    let store = SchemaStore { journal: &options.journal, writes: false };
+    let is_wanted = |job: &Job| options.wants(job);
+    if let Err(error) = schemas::find(&mut jobs, &is_wanted, &history, registry, &store, &scan_nothing) {
+        debug_assert!(false, "nothing was read or written: {error}");
+    }
+    let wanted: Vec<&Job> = jobs.iter().filter(|job| options.wants(job)).collect();
+    let decisions: Vec<Decision> = wanted.iter().map(|job| decide(job, &history, registry, false)).collect();
+    let to_run = wanted.iter().zip(&decisions).enumerate().filter(|(_, (_, decision))| decision.runs());
+    let queued: Vec<QueuedJob<'_>> = to_run.map(|(index, (&job, _))| QueuedJob::new(index, job)).collect();
+    listener.on_event(&Event::RunBegan {
+        jobs: wanted.len(),
+        to_run: queued.len(),
+        bytes: queued.iter().map(|queued| queued.bytes).sum(),
+        journal: options.journal.clone(),
+    });
+    let outcomes: Mutex<HashMap<usize, JobOutcome>> = Mutex::default();
+    let pool = WorkerPool { scan_only: false, ..options.pool(listener, cancelled) };
+    pool.run(queued, &|_, finished| {
+        if let Ok(mut outcomes) = outcomes.lock() {
+            outcomes.insert(finished.index, finished.outcome);
+        }
+    });
+    let mut outcomes = outcomes.into_inner().unwrap_or_default();
+    let planned = wanted.iter().zip(&decisions).enumerate();
+    let jobs: Vec<JobPlan> =
+        planned.map(|(index, (job, decision))| job_plan(job, decision, outcomes.remove(&index))).collect();
+    let owned = |job: &Job| history.of(&job.conversion.output).map(|known| &known.owned);
+    let conflicts = conflicts(&wanted, &jobs, &owned);
+    RunPlan { space: space(&jobs), conflicts, jobs }
+}
+
+fn job_plan(job: &Job, decision: &Decision, outcome: Option<JobOutcome>) -> JobPlan {
+    let mut plan = JobPlan {
+        name: job.name.clone(),
+        input: job.conversion.input.clone(),
+        output: job.conversion.output.clone(),
+        runs: decision.runs(),
+        reason: decision.reason(),
+        files: Vec::new(),
+        output_plan: None,
+        failure: None,
+    };
+    match outcome {
+        Some(JobOutcome::Done { summary, files }) => {
+            let JobSummary { from, to, bytes_out, tensors, records, losses, .. } = *summary;
+            plan.files = files;
+            plan.output_plan = Some(OutputPlan { from, to, bytes: bytes_out, tensors, records, losses });
+        }
+        Some(JobOutcome::Failed(failure)) => plan.failure = Some(failure),
+        Some(JobOutcome::Cancelled | JobOutcome::Scanned(_)) | None => {}
+    }
+    plan
+}
+
+fn conflicts<'a>(
+    wanted: &[&Job],
+    planned: &[JobPlan],
+    owned: &dyn Fn(&Job) -> Option<&'a HashSet<PathBuf>>,
+) -> Vec<Conflict> {
+    let mut makers: BTreeMap<&Path, Vec<&str>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (job, plan) in wanted.iter().zip(planned) {
+        for (path, _) in &plan.files {
+            makers.entry(path.as_path()).or_default().push(&plan.name);
+            let is_ours = owned(job).is_some_and(|owned| owned.contains(path));
+            let may_replace = match job.policy.force {
+                Force::Own => is_ours,
+                force => force == Force::Always,
+            };
+            if !may_replace && std::fs::symlink_metadata(path).is_ok() {
+                let what = format!("{} exists, and is not this manifest's to replace", path.display());
+                found.push(Conflict { jobs: vec![plan.name.clone()], what });
+            }
+        }
+    }
+    for (path, jobs) in makers.into_iter().filter(|(_, jobs)| jobs.len() > 1) {
+        let jobs = jobs.into_iter().map(str::to_owned).collect();
+        found.push(Conflict { jobs, what: format!("all of them write {}", path.display()) });
+    }
+    found
+}
+
+fn space(planned: &[JobPlan]) -> Vec<DiskSpace> {
+    let mut by_device: BTreeMap<u64, DiskSpace> = BTreeMap::new();
+    for plan in planned {
+        let Some(output) = &plan.output_plan else { continue };
+        let folder =
+            Path::new(&plan.output).ancestors().skip(1).find(|path| path.is_dir()).unwrap_or(Path::new("/"));
+        let Ok(meta) = std::fs::metadata(folder) else { continue };
+        let free = rustix::fs::statvfs(folder).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+        let space = by_device.entry(meta.dev()).or_insert_with(|| DiskSpace {
+            folder: folder.to_owned(),
+            needed: 0,
+            free,
+        });
+        space.needed += output.bytes;
+    }
+    let mut found: Vec<DiskSpace> = by_device.into_values().collect();
+    found.retain(|space| space.needed > 0);
+    found
+}
+
+impl RunPlan {
+    /// The program's exit code: whether a run could do all of it.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        if !self.conflicts.is_empty() {
+            USAGE
+        } else if self.jobs.iter().any(|job| job.failure.is_some()) {
+            REFUSED
+        } else if self.space.iter().any(DiskSpace::is_short) {
+            ENVIRONMENT
+        } else {
+            0
+        }
+    }
+}
+
+impl DiskSpace {
+    /// Whether the plan needs more than there is.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.needed > self.free
+    }
+}

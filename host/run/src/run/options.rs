@@ -1,0 +1,85 @@
+//! What a run is asked for, and what it returns.
+
+use super::shard::Shard;
+use crate::budget::Budget;
+use crate::events::EventListener;
+use crate::job::Job;
+use crate::journal;
+use crate::pool::WorkerPool;
+use crate::report::Summary;
+use crate::worker::WorkerCommand;
+use globset::GlobSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// What a run is asked for.
+#[derive(Debug)]
+pub struct RunOptions {
+    /// The manifest, for what people read.
+    pub manifest: PathBuf,
+    /// The manifest's journal.
+    pub journal: PathBuf,
+    /// `--only`: names.
+    pub only: Option<GlobSet>,
+    /// `--shard`.
+    pub shard: Option<Shard>,
+    /// `--explain`.
+    pub explain: bool,
+    /// `--fail-fast`.
+    pub fail_fast: bool,
+    /// What the jobs share.
+    pub budget: Budget,
+    /// How a job's process is started.
+    pub worker: WorkerCommand,
+}
+
+/// What a run returns.
+#[derive(Debug)]
+pub struct RunOutcome {
+    /// All of it.
+    pub summary: Summary,
+    /// The program's exit code.
+    pub exit_code: u8,
+    /// What a person should know beside that.
+    pub notes: Vec<String>,
+}
+
+impl RunOptions {
+    /// Where the journal of a manifest is, if the user does not say.
+    #[must_use]
+    pub fn journal_of(manifest: &Path) -> PathBuf {
+        manifest.with_extension("journal.jsonl")
+    }
+
+    /// The folder of the report, if the user does not say: `NAME.report` beside the journal
+    /// `NAME.journal.jsonl`.
+    #[must_use]
+    pub fn report_folder(&self) -> PathBuf {
+        let shard = self.shard.map(|shard| format!(".{}", shard.word())).unwrap_or_default();
+        self.journal.with_file_name(format!("{}{shard}.report", journal::stem(&self.journal)))
+    }
+
+    /// Whether a job is one of those that were asked for.
+    #[must_use]
+    pub fn wants(&self, job: &Job) -> bool {
+        self.only.as_ref().is_none_or(|only| only.is_match(&job.name))
+            && self.shard.is_none_or(|shard| shard.has(&job.conversion.output))
+    }
+
+    /// A pool that scans file groups.
+    pub(super) fn pool<'a>(
+        &'a self,
+        listener: &'a dyn EventListener,
+        cancelled: &'a AtomicBool,
+    ) -> WorkerPool<'a> {
+        WorkerPool {
+            budget: &self.budget,
+            worker: &self.worker,
+            scan_only: true,
+            journal: None,
+            listener,
+            cancelled,
+            fail_fast: false,
+        }
+    }
+}

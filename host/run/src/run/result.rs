@@ -1,0 +1,127 @@
+//! The result of one job, for the report, the events and the journal; and the exit code of all.
+
+use super::decide::Decision;
+use crate::events::Event;
+use crate::exit::{INTERRUPTED, REFUSED, TRANSIENT};
+use crate::job::Job;
+use crate::journal::{Commit, Journal, Record};
+use crate::pool::FinishedJob;
+use crate::report::{Failure, JobState, JobSummary, Summary};
+use crate::worker::JobOutcome;
+use std::path::Path;
+use std::time::Instant;
+use tensorferry::engine::receipt::now;
+
+/// The result of a job before it runs, which is final if it does not.
+pub(super) fn before(job: &Job, decision: Option<&Decision>, commit: Option<&Commit>) -> JobSummary {
+    let state = match decision {
+        None => JobState::LeftOut,
+        Some(Decision::Run(_)) => JobState::Cancelled,
+        Some(Decision::Unchanged { .. }) => JobState::Unchanged,
+    };
+    let earlier = commit.filter(|_| state == JobState::Unchanged).map(|commit| commit.made.summary.clone());
+    JobSummary {
+        state,
+        reason: decision.map(Decision::reason),
+        name: job.name.clone(),
+        input: job.conversion.input.clone(),
+        output: job.conversion.output.clone(),
+        ..earlier.unwrap_or_default()
+    }
+}
+
+/// The result of a job after it ran, with its place; it is written to the journal.
+pub(super) fn after(
+    job: &Job,
+    finished: FinishedJob,
+    journal: &Journal,
+    manifest: &Path,
+    started: Instant,
+) -> (usize, JobSummary) {
+    let output = &job.conversion.output;
+    let mut summary = JobSummary {
+        name: job.name.clone(),
+        input: job.conversion.input.clone(),
+        output: output.clone(),
+        from: job.conversion.from.clone(),
+        to: job.conversion.to.clone(),
+        ..JobSummary::default()
+    };
+    match finished.outcome {
+        JobOutcome::Done { summary: done, .. } => {
+            // The output is there and the journal has its commit: that its end cannot be written is no
+            // failure of the job, and a journal that cannot be written ends the run at the next record.
+            let _ = journal.append_done(output);
+            summary = JobSummary { state: JobState::Done, output: output.clone(), ..*done };
+        }
+        JobOutcome::Failed(mut failure) => {
+            let manifest = manifest.display().to_string();
+            failure.retry = Some(format!("ferry run {} --only {}", quoted(&manifest), quoted(&job.name)));
+            let reason = failure.to_string();
+            let _ = journal.append(&Record::Failed { at: now(), output: output.clone(), reason });
+            summary.state = JobState::Failed;
+            summary.failure = Some(failure);
+        }
+        JobOutcome::Cancelled | JobOutcome::Scanned(_) => summary.state = JobState::Cancelled,
+    }
+    summary.attempts = finished.attempts;
+    summary.started = finished.began.map(|began| began.duration_since(started).as_secs_f64());
+    summary.seconds = finished.began.map_or(0.0, |began| finished.ended.duration_since(began).as_secs_f64());
+    (finished.index, summary)
+}
+
+pub(super) fn event(summary: &JobSummary) -> Event<'_> {
+    match summary.state {
+        JobState::Failed => Event::JobFailed(summary),
+        JobState::Cancelled => Event::JobCancelled { name: &summary.name },
+        _ => Event::JobDone(summary),
+    }
+}
+
+pub(super) fn exit_code(summary: &Summary) -> u8 {
+    let failures: Vec<&Failure> = summary.jobs.iter().filter_map(|job| job.failure.as_ref()).collect();
+    if summary.interrupted {
+        INTERRUPTED
+    } else if failures.is_empty() {
+        0
+    } else if failures.iter().all(|failure| failure.is_passing()) {
+        // Nothing is wrong with the jobs: the same run may do them later.
+        TRANSIENT
+    } else {
+        REFUSED
+    }
+}
+
+/// As a shell takes it.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_what_was_meant() {
+        assert_eq!(quoted("zoo/a.pt"), "zoo/a.pt");
+        assert_eq!(quoted("it's *"), "'it'\\''s *'");
+    }
+
+    #[test]
+    fn exit_codes_of_a_run() {
+        let failed = |code| JobSummary {
+            state: JobState::Failed,
+            failure: Some(Failure { exit_code: code, ..Failure::default() }),
+            ..JobSummary::default()
+        };
+        let of = |jobs: Vec<JobSummary>| exit_code(&Summary { jobs, ..Summary::default() });
+        assert_eq!(of(vec![JobSummary::default()]), 0);
+        assert_eq!(of(vec![failed(Some(75))]), 75);
+        assert_eq!(of(vec![failed(Some(75)), failed(Some(2))]), 3);
+        assert_eq!(of(vec![failed(None)]), 3);
+    }
+}

@@ -1,0 +1,94 @@
+//! A shard is one of N parts of a manifest's jobs. Which part a job is in depends on its output alone.
+
+use std::env::var;
+use tensorferry_sdk::{Error, Result};
+
+/// The `index`-th part of `count`, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    index: u64,
+    count: u64,
+}
+
+impl Shard {
+    /// `2/8`; or what an array scheduler says in the environment: `slurm`, `k8s/8`.
+    ///
+    /// # Errors
+    /// Usage: no such part, or the scheduler's variables are not there.
+    pub fn parse(text: &str) -> Result<Self> {
+        match text {
+            "slurm" => {
+                let (id, count) = (number("SLURM_ARRAY_TASK_ID")?, number("SLURM_ARRAY_TASK_COUNT")?);
+                let first = number("SLURM_ARRAY_TASK_MIN")?;
+                let step = var("SLURM_ARRAY_TASK_STEP").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+                let index = id.checked_sub(first).map(|above| above / std::cmp::max(step, 1) + 1);
+                Self::new(index.unwrap_or(0), count)
+            }
+            "k8s" => Err(Error::usage(
+                "Kubernetes does not tell a pod how many there are: --shard k8s/N, with N as spec.completions",
+            )),
+            _ => {
+                let (index, count) = text.split_once('/').ok_or_else(|| wrong(text))?;
+                let count = count.parse().map_err(|_| wrong(text))?;
+                let index = match index {
+                    "k8s" => number("JOB_COMPLETION_INDEX")?.saturating_add(1),
+                    index => index.parse().map_err(|_| wrong(text))?,
+                };
+                Self::new(index, count)
+            }
+        }
+    }
+
+    fn new(index: u64, count: u64) -> Result<Self> {
+        if index == 0 || index > count {
+            return Err(wrong(&format!("{index}/{count}")));
+        }
+        Ok(Self { index, count })
+    }
+
+    /// Whether a job is in it.
+    #[must_use]
+    pub fn has(self, output: &str) -> bool {
+        let hash = blake3::hash(output.as_bytes());
+        let bytes = hash.as_bytes().first_chunk::<8>().copied().unwrap_or_default();
+        u64::from_le_bytes(bytes) % self.count == self.index - 1
+    }
+
+    /// `2-of-8`, as in its journal's name.
+    #[must_use]
+    pub fn word(self) -> String {
+        format!("{}-of-{}", self.index, self.count)
+    }
+}
+
+fn number(variable: &str) -> Result<u64> {
+    let text = var(variable).map_err(|_| Error::usage(format!("--shard: {variable} is not set")))?;
+    text.parse()
+        .map_err(|_| Error::usage(format!("--shard: {variable} is no number")).found(format!("{text:?}")))
+}
+
+fn wrong(text: &str) -> Error {
+    Error::usage("--shard").expected("I/N with I from 1 to N, slurm, or k8s/N").found(format!("{text:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn every_job_is_in_one_shard() {
+        let shards: Vec<Shard> = (1..=5).map(|i| Shard::parse(&format!("{i}/5")).unwrap()).collect();
+        let mut counts = [0; 5];
+        for job in 0..1000 {
+            let output = format!("/out/{job}.safetensors");
+            let of: Vec<usize> = (0..5).filter(|&i| shards[i].has(&output)).collect();
+            assert_eq!(of.len(), 1);
+            counts[of[0]] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 100), "{counts:?}");
+        for text in ["0/5", "6/5", "1/0", "x", "1/", "-1/2"] {
+            assert!(Shard::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! How a worker does one task: a scan of a file group, or a conversion that asks the runner before its commit.
+
+use super::pipe::RunnerPipe;
+use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
+use crate::job::Force;
+use crate::journal::{GroupScan, OutputRecord, StampedFile, list_names};
+use crate::report::{JobState, JobSummary};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::convert;
+use tensorferry::engine::convert::watch::{Ready, Watch};
+use tensorferry::engine::formats::probe::probe;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::publish::stage::Kind;
+use tensorferry::engine::read::context::ReadContext;
+use tensorferry::engine::read::file_group::{FileGroup, files_alone, takes_schema};
+use tensorferry::engine::read::identity::FileIdentity;
+use tensorferry::engine::records::rows::{self, holds_records};
+use tensorferry::engine::records::schema_file::schema_file;
+use tensorferry::engine::{context::loss::LossRecord, convert::report::Report, formats::used::UsedFormat};
+use tensorferry_sdk::{Error, Purpose, Result};
+
+/// How often a job reports how many bytes it has copied.
+const TICK: Duration = Duration::from_millis(200);
+
+pub(super) fn perform(
+    task: &WorkerTask,
+    registry: &Registry,
+    session: &Session,
+    pipe: &RunnerPipe,
+) -> Result<WorkerEvent> {
+    if let Some(group) = task.job.conversion.file_group.as_ref().filter(|_| task.scan_only) {
+        let scan = Box::new(scan_group(task, group, registry, session)?);
+        return Ok(WorkerEvent::Scanned { scan });
+    }
+    let force = !task.owned.is_empty() || task.job.policy.force == Force::Always;
+    let request = task.job.request(force, task.dry_run);
+    let watch = RunnerWatch { task, pipe, bytes_in: AtomicU64::new(0), refused: AtomicBool::new(false) };
+    let is_over = AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        let reporter = scope.spawn(|| watch.report_bytes(session, &is_over));
+        let report = convert(&request, registry, session, &watch);
+        is_over.store(true, Ordering::Relaxed);
+        reporter.thread().unpark();
+        report
+    });
+    if let Some(failure) = task.refused.as_ref().filter(|_| watch.refused.load(Ordering::Relaxed)) {
+        return Ok(WorkerEvent::Failed { failure: failure.clone() });
+    }
+    let report = report?;
+    let bytes_in = watch.bytes_in.load(Ordering::Relaxed);
+    let summary = Box::new(JobSummary { bytes_in, ..summary(task, &report) });
+    Ok(WorkerEvent::Done { summary, files: report.files })
+}
+
+fn scan_group(
+    task: &WorkerTask,
+    group: &FileGroup,
+    registry: &Registry,
+    session: &Session,
+) -> Result<GroupScan> {
+    let conversion = &task.job.conversion;
+    let source = group.source();
+    let format = probe(registry, &source, conversion.from.as_deref(), session)?;
+    if !holds_records(&format.description) {
+        let error = Error::unsupported("a data set is made of records, and this is none");
+        return Err(error.file(&group.files[0]).found(&format.description.id));
+    }
+    let given = &conversion.reader_options;
+    let context = ReadContext::new(session, Purpose::SHOW);
+    let rows = rows::open(&source, format, &files_alone(format, given), &context)?;
+    let schema = schema_file(&rows.set.schema());
+    let stamped = |(path, identity): (PathBuf, FileIdentity)| StampedFile { path, identity };
+    let read = rows.source.stamped().map(|(path, identity)| stamped((path.to_owned(), identity)));
+    let inputs = read.chain(context.additional_files().into_iter().map(stamped)).collect();
+    rows.close()?;
+    context.check_additional_inputs()?;
+    Ok(GroupScan {
+        reader: UsedFormat::of(format),
+        inputs,
+        schema,
+        takes_schema: takes_schema(format, given),
+    })
+}
+
+fn summary(task: &WorkerTask, report: &Report) -> JobSummary {
+    JobSummary {
+        state: JobState::Done,
+        name: task.job.name.clone(),
+        input: task.job.conversion.input.clone(),
+        output: report.output.display().to_string(),
+        from: report.readers.first().map(|used| used.id.clone()),
+        to: Some(report.format.clone()),
+        bytes_out: report.bytes,
+        tensors: (!report.holds_records).then_some(report.tensors),
+        records: report.records,
+        losses: report.losses.iter().map(|loss| LossRecord::of(loss).into_owned()).collect(),
+        notes: report.notes.clone(),
+        verified: report.verified,
+        receipt: report.receipt.as_ref().map(|path| path.display().to_string()),
+        ..JobSummary::default()
+    }
+}
+
+/// Reports to the runner how a conversion goes, and asks it before the commit.
+struct RunnerWatch<'a> {
+    task: &'a WorkerTask,
+    pipe: &'a RunnerPipe,
+    bytes_in: AtomicU64,
+    /// Whether it was stopped because the task is refused.
+    refused: AtomicBool,
+}
+
+impl RunnerWatch<'_> {
+    fn report_bytes(&self, session: &Session, is_over: &AtomicBool) {
+        let mut last = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            std::thread::park_timeout(TICK);
+            let bytes = session.moved.load(Ordering::Relaxed);
+            let is_news = bytes != last && !is_over.load(Ordering::Relaxed);
+            // A runner that is gone has taken this process with it.
+            if is_news && self.pipe.send(&WorkerEvent::Moved { bytes }).is_err() {
+                break;
+            }
+            last = bytes;
+        }
+    }
+}
+
+impl Watch for RunnerWatch<'_> {
+    fn begun(&self, bytes: u64) {
+        let _ = self.pipe.send(&WorkerEvent::Began { bytes });
+    }
+
+    fn before_commit(&self, ready: &Ready<'_>) -> Result<()> {
+        if self.task.refused.is_some() {
+            self.refused.store(true, Ordering::Relaxed);
+            return Err(Error::cancelled("refused"));
+        }
+        let made = output_record(self.task, ready)?;
+        self.bytes_in.store(made.summary.bytes_in, Ordering::Relaxed);
+        self.pipe.send(&WorkerEvent::Ready { made: Box::new(made) })?;
+        match self.pipe.receive::<CommitReply>()? {
+            Some(CommitReply::Commit) => Ok(()),
+            Some(CommitReply::Stop) | None => {
+                Err(Error::cancelled("the runner gave the job up before its commit"))
+            }
+        }
+    }
+}
+
+fn output_record(task: &WorkerTask, ready: &Ready<'_>) -> Result<OutputRecord> {
+    let stamped = |list: &[(PathBuf, FileIdentity)]| -> Result<Vec<StampedFile>> {
+        let file = |path, identity| Ok(StampedFile { path: std::path::absolute(path)?, identity });
+        list.iter().map(|(path, identity)| file(path, *identity)).collect()
+    };
+    let mut inputs = stamped(&ready.inputs)?;
+    inputs.sort_by(|a, b| a.path.cmp(&b.path));
+    inputs.dedup();
+    let has_changed = |was: &&StampedFile| inputs.iter().any(|now| now.path == was.path && now != *was);
+    if let Some(was) = task.scanned.iter().find(has_changed) {
+        return Err(Error::transient("the file changed since the data set's schema was found")
+            .file(was.path.display().to_string()));
+    }
+    // The schema is the host's own: another one has another name.
+    let schema = task.job.conversion.file_group.as_ref().and_then(|group| group.schema.as_ref());
+    inputs.retain(|file| Some(&file.path) != schema);
+    let outputs = stamped(&ready.outputs)?;
+    if task.job.policy.force == Force::Own {
+        check_owned(task, &outputs)?;
+    }
+    let without: HashSet<&Path> = outputs.iter().map(|file| &*file.path).collect();
+    let bytes = |files: &[StampedFile]| files.iter().map(|file| file.identity.len).sum();
+    let (bytes_in, bytes_out) = (bytes(&inputs), bytes(&outputs));
+    Ok(OutputRecord {
+        folder: ready.destination.folder.clone(),
+        name: match &ready.destination.kind {
+            Kind::Beside { name } => Some(name.clone()),
+            Kind::Folder => None,
+        },
+        readers: ready.report.readers.clone(),
+        writer: ready.writer.clone(),
+        listing: list_names(Path::new(&task.job.conversion.input), &without),
+        inputs,
+        outputs,
+        summary: JobSummary { bytes_in, bytes_out, ..summary(task, ready.report) },
+    })
+}
+
+/// Checks that every file that is replaced was written by an earlier run.
+fn check_owned(task: &WorkerTask, outputs: &[StampedFile]) -> Result<()> {
+    let is_foreign = |file: &&StampedFile| {
+        std::fs::symlink_metadata(&file.path).is_ok() && !task.owned.contains(&file.path)
+    };
+    match outputs.iter().find(is_foreign) {
+        None => Ok(()),
+        Some(file) => Err(Error::usage(
+            "exists, and the journal does not say that a run has written it: move it, or set force = \"always\"",
+        )
+        .file(file.path.display().to_string())),
+    }
+}

@@ -1,0 +1,280 @@
+//! A worker process, as the runner holds it: started when it is first needed, and given one job at a time.
+//!
+//! It is ended, and never used again, once a job of it has crashed, hung or been cancelled.
+
+use super::protocol::{CommitReply, WorkerEvent, WorkerTask};
+use crate::events::{Event, EventListener};
+use crate::exit::{ENVIRONMENT, INTERRUPTED};
+use crate::journal::{GroupScan, Journal, OutputRecord, Record};
+use crate::report::{Failure, JobSummary};
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tensorferry::engine::context::fault;
+use tensorferry::engine::receipt::now;
+use tensorferry_sdk::{Error, Result};
+
+/// Jobs that one process does: what a plugin leaks ends with it.
+const MOST_JOBS: u32 = 256;
+/// How often the runner looks whether it has been cancelled.
+const TICK: Duration = Duration::from_millis(100);
+/// How long a job has to end by itself when the run is cancelled.
+const GRACE: Duration = Duration::from_secs(5);
+/// What Rust's allocator prints last.
+const OUT_OF_MEMORY: &str = "memory allocation of";
+/// How many bytes of a process's last output are kept, to tell why it died.
+const TAIL: usize = 4096;
+
+/// A process that does jobs.
+pub(crate) struct WorkerProcess {
+    process: Child,
+    input: ChildStdin,
+    events: Receiver<WorkerEvent>,
+    /// The end of what it wrote to its standard error.
+    tail: Arc<Mutex<Vec<u8>>>,
+    tail_reader: JoinHandle<()>,
+    jobs: u32,
+}
+
+/// How a job ended.
+pub(crate) enum JobOutcome {
+    /// Its output is visible; or it is planned.
+    Done { summary: Box<JobSummary>, files: Vec<(PathBuf, u64)> },
+    /// Its file group was scanned.
+    Scanned(Box<GroupScan>),
+    /// Its output is not visible.
+    Failed(Failure),
+    /// The user ended the run before it was done.
+    Cancelled,
+}
+
+/// What the runner needs while a process does a job.
+pub(crate) struct Supervision<'a> {
+    /// None, if nothing will be committed.
+    pub(crate) journal: Option<&'a Journal>,
+    pub(crate) listener: &'a dyn EventListener,
+    pub(crate) cancelled: &'a AtomicBool,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// How worker processes are started.
+#[derive(Debug, Clone)]
+pub struct WorkerCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// What stands before its argument `job`.
+    pub arguments: Vec<OsString>,
+}
+
+impl WorkerProcess {
+    /// Starts one. The thread that does must outlive it: the system ends the process with that thread.
+    pub(crate) fn start(worker: &WorkerCommand) -> Result<Self> {
+        let mut command = Command::new(&worker.program);
+        command.args(&worker.arguments).args(["job", "--runner", &std::process::id().to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let failed = |e: std::io::Error| Error::from(e).context("cannot start a job's process");
+        let mut process = command.spawn().map_err(failed)?;
+        let (Some(input), Some(stdout), Some(stderr)) =
+            (process.stdin.take(), process.stdout.take(), process.stderr.take())
+        else {
+            return Err(Error::io("a job's process has no pipes"));
+        };
+        let (sender, events) = channel();
+        std::thread::spawn(move || read_events(stdout, &sender));
+        let tail = Arc::new(Mutex::new(Vec::new()));
+        let kept = tail.clone();
+        let tail_reader = std::thread::spawn(move || keep_tail(stderr, &kept));
+        Ok(Self { process, input, events, tail, tail_reader, jobs: 0 })
+    }
+
+    /// Lets it do a job. Also returns the process, if it can do another.
+    pub(crate) fn perform(mut self, task: &WorkerTask, by: &Supervision<'_>) -> (JobOutcome, Option<Self>) {
+        self.jobs += 1;
+        if self.send(task).is_err() {
+            return (self.crash(None), None);
+        }
+        let deadline = by.timeout.map(|time| Instant::now() + time);
+        // Set when the run is cancelled: when the process is killed if it has not ended by itself.
+        let mut kill_at: Option<Instant> = None;
+        let name = task.job.name.as_str();
+        loop {
+            let event = match self.events.recv_timeout(TICK) {
+                Ok(event) => event,
+                Err(RecvTimeoutError::Disconnected) if kill_at.is_some() => {
+                    return self.ended(JobOutcome::Cancelled);
+                }
+                Err(RecvTimeoutError::Disconnected) => return (self.crash(Some(task.limit)), None),
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = Instant::now();
+                    if deadline.is_some_and(|deadline| now > deadline) {
+                        return self.ended(JobOutcome::Failed(timed_out(by.timeout.unwrap_or_default())));
+                    }
+                    match kill_at {
+                        None if by.cancelled.load(Ordering::Relaxed) => {
+                            kill_at = Some(now + GRACE);
+                            // It may have ended by itself.
+                            let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+                        }
+                        Some(end) if now > end => return self.ended(JobOutcome::Cancelled),
+                        _ => {}
+                    }
+                    continue;
+                }
+            };
+            let outcome = match event {
+                WorkerEvent::Began { bytes } => {
+                    by.listener.on_event(&Event::JobBytes { name, bytes });
+                    continue;
+                }
+                WorkerEvent::Moved { bytes } => {
+                    by.listener.on_event(&Event::JobMoved { name, bytes });
+                    continue;
+                }
+                WorkerEvent::Ready { made } => {
+                    match allow_commit(task, by, made).map(|reply| self.send(&reply)) {
+                        Ok(Ok(())) => continue,
+                        Ok(Err(_)) => return (self.crash(None), None),
+                        Err(error) => {
+                            let exit_code = Some(i32::from(ENVIRONMENT));
+                            let failure = Failure { exit_code, ..Failure::of(&error) };
+                            return self.ended(JobOutcome::Failed(failure));
+                        }
+                    }
+                }
+                WorkerEvent::Scanned { scan } => JobOutcome::Scanned(scan),
+                WorkerEvent::Done { summary, files } => JobOutcome::Done { summary, files },
+                WorkerEvent::Failed { failure } => {
+                    let was_cancelled = failure.exit_code == Some(i32::from(INTERRUPTED));
+                    if was_cancelled && by.cancelled.load(Ordering::Relaxed) {
+                        return self.ended(JobOutcome::Cancelled);
+                    }
+                    JobOutcome::Failed(failure)
+                }
+            };
+            return if self.jobs < MOST_JOBS { (outcome, Some(self)) } else { self.ended(outcome) };
+        }
+    }
+
+    fn ended(mut self, outcome: JobOutcome) -> (JobOutcome, Option<Self>) {
+        self.kill();
+        (outcome, None)
+    }
+
+    fn send(&mut self, document: &impl serde::Serialize) -> Result<()> {
+        let mut line = serde_json::to_vec(document).map_err(|e| Error::io(e.to_string()))?;
+        line.push(b'\n');
+        Ok(self.input.write_all(&line)?)
+    }
+
+    fn kill(&mut self) -> Option<ExitStatus> {
+        let _ = self.process.kill();
+        self.process.wait().ok()
+    }
+
+    /// Why it ended before it reported how the job went.
+    fn crash(mut self, limit: Option<u64>) -> JobOutcome {
+        // Its pipe is closed: it is ending, and a kill does not change how; or it does not read any more.
+        let status = self.kill();
+        // A process that it has left behind may hold the pipe open.
+        let until = Instant::now() + TICK;
+        while !self.tail_reader.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&tail);
+        let mut lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+        // The allocator's line is followed by words about the abort.
+        let of_memory = lines.clone().find(|line| line.contains(OUT_OF_MEMORY));
+        let last = of_memory.or_else(|| lines.next()).unwrap_or_default();
+        JobOutcome::Failed(crashed(status, last, limit))
+    }
+}
+
+impl Drop for WorkerProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Writes to the journal what is about to become visible; none of it may, if there is none or the run is
+/// cancelled.
+fn allow_commit(task: &WorkerTask, by: &Supervision<'_>, made: Box<OutputRecord>) -> Result<CommitReply> {
+    let Some(journal) = by.journal.filter(|_| !by.cancelled.load(Ordering::Relaxed)) else {
+        return Ok(CommitReply::Stop);
+    };
+    let conversion = Box::new(task.job.conversion.clone());
+    let record = Record::Commit { at: now(), output: conversion.output.clone(), conversion, made };
+    fault::reach("journal-commit")?;
+    journal.append_synced(&record)?;
+    fault::reach("journal-commit-written")?;
+    Ok(CommitReply::Commit)
+}
+
+fn read_events(stdout: ChildStdout, events: &Sender<WorkerEvent>) {
+    for line in BufReader::new(stdout).lines() {
+        let Ok(line) = line else { return };
+        let Ok(event) = serde_json::from_str(&line) else { return };
+        if events.send(event).is_err() {
+            return;
+        }
+    }
+}
+
+fn keep_tail(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 1024];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&buffer[..read]);
+        let too_many = kept.len().saturating_sub(TAIL);
+        kept.drain(..too_many);
+    }
+}
+
+fn timed_out(after: Duration) -> Failure {
+    Failure {
+        kind: "timed out".to_owned(),
+        message: format!("not done after {} s: its process was ended", after.as_secs_f64()),
+        ..Failure::default()
+    }
+}
+
+fn crashed(status: Option<ExitStatus>, last: &str, limit: Option<u64>) -> Failure {
+    let signal = status.and_then(|status| status.signal());
+    let message = match (signal, status.and_then(|status| status.code())) {
+        (Some(9), _) => {
+            "its process was killed with SIGKILL, by a person, or by the kernel for want of memory".to_owned()
+        }
+        (Some(signal), _) => format!("its process was ended by {}", signal_name(signal)),
+        (None, Some(code)) => format!("its process ended by itself with exit code {code}"),
+        (None, None) => "its process ended".to_owned(),
+    };
+    let mut details = Vec::new();
+    if !last.is_empty() {
+        details.push(("last words".to_owned(), last.to_owned()));
+    }
+    if let Some(limit) = limit.filter(|_| last.contains(OUT_OF_MEMORY)) {
+        details.push(("memory limit".to_owned(), format!("{} MiB", limit >> 20)));
+    }
+    Failure { signal, kind: "crashed".to_owned(), message, details, ..Failure::default() }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        11 => "SIGSEGV",
+        15 => "SIGTERM",
+        _ => return format!("signal {signal}"),
+    };
+    name.to_owned()
+}

@@ -1,0 +1,58 @@
+//! The worker's side: receives tasks from the runner, does them, and ends with the runner.
+
+use super::perform::perform;
+use super::pipe::RunnerPipe;
+use super::protocol::{WorkerEvent, WorkerTask};
+use crate::report::Failure;
+use rustix::process::{
+    Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
+};
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry_sdk::{Error, Result};
+
+/// Does the jobs that come over the standard input, until it ends. `runner` is the process that started
+/// this one, and with which it ends.
+///
+/// # Errors
+/// I/o, if the runner cannot be reached.
+pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| Error::from(std::io::Error::from(e)))?;
+    let parent = getppid().map(|pid| pid.as_raw_pid());
+    if parent.and_then(|pid| u32::try_from(pid).ok()) != Some(runner) {
+        // It was gone before the system could be told.
+        return Err(Error::cancelled("the runner has ended"));
+    }
+    // Should the memory end, the kernel takes a job and not the runner.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "500");
+    let pipe = RunnerPipe::take()?;
+    // A job that wants as many threads as the one before takes them over.
+    let mut threads = session.below(session.threads, session.memory, None);
+    while let Some(task) = pipe.receive::<WorkerTask>()? {
+        let share = &task.share;
+        if threads.threads != share.threads {
+            threads = session.below(share.threads, session.memory, None);
+        }
+        limit_memory(task.limit);
+        let session = threads.below(share.threads, share.memory, share.rate);
+        let done = session.install(|| perform(&task, registry, &session, &pipe));
+        pipe.send(&done.unwrap_or_else(|error| WorkerEvent::Failed { failure: Failure::of(&error) }))?;
+    }
+    Ok(())
+}
+
+/// Bounds what the process may allocate beyond what it has now. Where that cannot be set, the job runs
+/// without.
+fn limit_memory(bytes: u64) {
+    let limits = getrlimit(Resource::Data);
+    let current = Some(allocated().saturating_add(bytes));
+    let _ = setrlimit(Resource::Data, Rlimit { current, maximum: limits.maximum });
+}
+
+/// What counts against the limit: private writable memory, as `/proc/self/status` has it.
+fn allocated() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|text| text.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}

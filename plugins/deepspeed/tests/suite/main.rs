@@ -1,0 +1,7 @@
+//! DeepSpeed's checkpoints, read in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod fixtures;
+mod stages;

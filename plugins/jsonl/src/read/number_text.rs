@@ -1,0 +1,63 @@
+//! Reads numbers from their text: `serde_json` gives those beyond 64 bits as floats, so that a second look
+//! tells whether they were integers.
+
+use super::numbers::Numbers;
+use super::value_type::ValueType;
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// Takes the numbers of a line whose text decides, into a kind that has taken its other values.
+///
+/// # Errors
+/// None for text that was read before.
+pub(super) fn take(kind: &mut ValueType, text: &RawValue) -> serde_json::Result<()> {
+    match (text.get().as_bytes().first(), kind) {
+        (Some(b'{'), ValueType::Object(keys)) => {
+            let entries: Entries<'_> = serde_json::from_str(text.get())?;
+            for (key, value) in entries.0 {
+                if let Some(kind) = keys.get_mut(&key) {
+                    take(kind, value)?;
+                }
+            }
+        }
+        (Some(b'['), ValueType::List(item)) => {
+            for value in serde_json::from_str::<Vec<&RawValue>>(text.get())? {
+                take(item, value)?;
+            }
+        }
+        (Some(b'-' | b'0'..=b'9'), ValueType::Number(numbers)) => {
+            *numbers = numbers.and(Numbers::of_text(text.get()));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// An object's keys, and the texts of their values.
+struct Entries<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EntriesVisitor;
+
+        impl<'de> Visitor<'de> for EntriesVisitor {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(EntriesVisitor)
+    }
+}

@@ -1,0 +1,76 @@
+//! Rows read and written by the format in memory, the way a host does it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tensorferry_jsonl::JsonLines;
+use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
+use tensorferry_sdk::memory::records::{self, Opened};
+use tensorferry_sdk::records::{Batches, RecordSet};
+use tensorferry_sdk::{Limits, Loss, MemoryContext, MemorySource, Result, Source, Target};
+
+/// Opens a source under these options of the reader.
+pub(crate) fn open(source: impl Source + 'static, given: &[(&str, &str)], limits: Limits) -> Result<Opened> {
+    open_beside(source, given, &MemoryContext::new(limits))
+}
+
+/// Opens a source in this context.
+pub(crate) fn open_beside(
+    source: impl Source + 'static,
+    given: &[(&str, &str)],
+    context: &MemoryContext,
+) -> Result<Opened> {
+    records::open(&JsonLines, &pairs(given), Arc::new(source), context)
+}
+
+/// All batches of all splits.
+pub(crate) fn batches(set: &dyn RecordSet, request: &Batches) -> Result<Vec<RecordBatch>> {
+    Ok(records::read(set, request)?.concat())
+}
+
+/// The one batch of a short text.
+pub(crate) fn read(text: impl AsRef<[u8]>) -> Result<RecordBatch> {
+    let set = open(MemorySource::file("in.jsonl", text.as_ref()), &[], Limits::default())?;
+    let mut all = batches(&*set, &Batches::default())?;
+    assert_eq!(all.len(), 1);
+    Ok(all.remove(0))
+}
+
+/// The message with which a text is refused, when it is opened or when it is read.
+pub(crate) fn refusal(text: impl AsRef<[u8]>, given: &[(&str, &str)]) -> String {
+    let read = open(MemorySource::file("in.jsonl", text.as_ref()), given, Limits::default())
+        .and_then(|set| batches(&*set, &Batches::default()));
+    read.unwrap_err().to_string()
+}
+
+/// Writes batches, each a piece of the one file: its name, its bytes, the losses.
+pub(crate) fn write(
+    pieces: &[RecordBatch],
+    name: &str,
+    given: &[(&str, &str)],
+) -> Result<(Vec<u8>, Vec<Loss>)> {
+    let (schema, target) = (pieces[0].schema(), Target::File(name.to_owned()));
+    let pieces: Vec<_> = pieces.iter().map(|piece| vec![piece.clone()]).collect();
+    let context = MemoryContext::default();
+    let mut output = records::write(&JsonLines, &pairs(given), &schema, &pieces, &target, &context)?;
+    Ok((output.files.pop_first().unwrap().1, output.losses))
+}
+
+/// The lines of some rows.
+pub(crate) fn lines(rows: &RecordBatch) -> String {
+    String::from_utf8(write(std::slice::from_ref(rows), "out.jsonl", &[]).unwrap().0).unwrap()
+}
+
+/// Rows of these columns, each nullable.
+pub(crate) fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let columns = columns.into_iter().map(|(name, column)| (name, column, true));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+fn pairs(given: &[(&str, &str)]) -> Vec<(String, String)> {
+    given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// A folder's files.
+pub(crate) fn folder(files: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
+    files.iter().map(|&(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect()
+}

@@ -1,0 +1,284 @@
+//! What lines are read as.
+
+use crate::common::{batches, folder, open, open_beside, read, refusal};
+use std::io::Write as _;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{
+    Decimal128Type, Float32Type, Float64Type, Int64Type, TimestampMillisecondType, UInt64Type,
+};
+use tensorferry_sdk::arrow_array::{Int64Array, RecordBatch};
+use tensorferry_sdk::arrow_schema::{DataType, Field};
+use tensorferry_sdk::records::Batches;
+use tensorferry_sdk::{Entry, ErrorKind, Limits, LossKind, MemoryContext, MemorySource};
+
+fn type_of(rows: &RecordBatch, column: &str) -> DataType {
+    rows.schema().field_with_name(column).unwrap().data_type().clone()
+}
+
+#[test]
+fn types_are_found_in_all_lines() {
+    let rows = read(
+        r#"{"i": 1, "f": 1, "s": "x", "b": true, "n": null, "l": [], "o": {"a": 1}}
+
+        {"i": -2, "f": 0.5, "s": null, "b": null, "l": [[1], null], "o": {"b": "y"}, "late": 7}"#,
+    )
+    .unwrap();
+    assert_eq!(rows.num_rows(), 2);
+    assert_eq!(type_of(&rows, "i"), DataType::Int64);
+    assert_eq!(type_of(&rows, "f"), DataType::Float64);
+    assert_eq!(type_of(&rows, "s"), DataType::Utf8);
+    assert_eq!(type_of(&rows, "b"), DataType::Boolean);
+    assert_eq!(type_of(&rows, "n"), DataType::Null);
+    assert_eq!(type_of(&rows, "l"), DataType::new_list(DataType::new_list(DataType::Int64, true), true));
+    let parts = vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Utf8, true)];
+    assert_eq!(type_of(&rows, "o"), DataType::Struct(parts.into()));
+    let late = rows.column_by_name("late").unwrap().as_primitive::<Int64Type>();
+    assert_eq!(late, &Int64Array::from(vec![None, Some(7)]));
+}
+
+#[test]
+fn integers_are_exact() {
+    let rows = read(
+        r#"{"i": 9007199254740993, "u": 18446744073709551615, "d": 123456789012345678901234567890, "m": -9223372036854775808}
+           {"i": -9223372036854775808, "u": 0, "d": -1, "m": 9223372036854775807}"#,
+    )
+    .unwrap();
+    let column = |name| rows.column_by_name(name).unwrap();
+    assert_eq!(column("i").as_primitive::<Int64Type>().values(), &[9_007_199_254_740_993, i64::MIN]);
+    assert_eq!(column("u").as_primitive::<UInt64Type>().values(), &[u64::MAX, 0]);
+    let decimals = column("d").as_primitive::<Decimal128Type>();
+    assert_eq!(decimals.values(), &[123_456_789_012_345_678_901_234_567_890, -1]);
+    assert_eq!(column("m").as_primitive::<Int64Type>().values(), &[i64::MIN, i64::MAX]);
+}
+
+#[test]
+fn an_integer_that_a_float_does_not_hold_is_a_loss() {
+    let set = open(
+        MemorySource::file(
+            "in.jsonl",
+            r#"{"a": {"x": 9007199254740993}}{"#.replace("}}{", "}}\n{\"a\": {\"x\": 0.5}}"),
+        ),
+        &[],
+        Limits::default(),
+    );
+    let losses = set.unwrap().losses().unwrap();
+    assert_eq!((losses.len(), losses[0].kind, losses[0].what.as_str()), (1, LossKind::Precision, "a.x"));
+}
+
+#[test]
+fn words_for_floats_are_floats_among_numbers() {
+    let rows = read(
+        r#"{"f": "NaN", "s": "NaN", "m": 1}
+           {"f": 1, "s": "Infinity", "m": "-Infinity"}
+           {"f": "-Infinity", "s": null, "m": "Infinity"}"#,
+    )
+    .unwrap();
+    let floats = rows.column_by_name("f").unwrap().as_primitive::<Float64Type>();
+    assert!(floats.value(0).is_nan());
+    assert_eq!((floats.value(1), floats.value(2)), (1.0, f64::NEG_INFINITY));
+    assert_eq!(type_of(&rows, "s"), DataType::Utf8);
+    assert_eq!(rows.column_by_name("m").unwrap().as_primitive::<Float64Type>().value(2), f64::INFINITY);
+}
+
+/// About 40 MiB, so that there are several splits.
+fn long() -> String {
+    let mut text = String::new();
+    for i in 0..400_000 {
+        let blank = if i % 1000 == 0 { "\r\n\n" } else { "" };
+        text += &format!("{blank}{{\"id\": {i}, \"text\": \"{}\"}}\n", "x".repeat(i % 160));
+    }
+    text
+}
+
+#[test]
+fn splits_are_all_lines_and_each_once() {
+    let text = long();
+    let set = open(MemorySource::file("in.jsonl", text.clone()), &[], Limits::default()).unwrap();
+    let splits = set.splits();
+    assert!(splits.len() > 2, "{}", splits.len());
+    assert_eq!(splits.iter().map(|split| split.records.unwrap()).sum::<u64>(), 400_000);
+    assert_eq!(splits.iter().map(|split| split.bytes).sum::<u64>(), text.len() as u64);
+    let mut next = 0;
+    for (index, split) in splits.iter().enumerate() {
+        let mut rows = 0;
+        for batch in set.stream(index, &Batches { rows: 5000, ..Batches::default() }).unwrap() {
+            let batch = batch.unwrap();
+            assert!(batch.num_rows() <= 5000);
+            for id in batch.column(0).as_primitive::<Int64Type>().values() {
+                assert_eq!(*id, next);
+                next += 1;
+            }
+            rows += batch.num_rows() as u64;
+        }
+        assert_eq!(Some(rows), split.records);
+    }
+    assert_eq!(next, 400_000);
+}
+
+#[test]
+fn a_batch_is_about_as_long_as_is_asked_for() {
+    let set =
+        open(MemorySource::file("in.jsonl", "{\"a\":1}\n".repeat(1000)), &[], Limits::default()).unwrap();
+    let request = Batches { bytes: 80, ..Batches::default() };
+    let all = batches(&*set, &request).unwrap();
+    assert!(all.iter().all(|batch| batch.num_rows() <= 10), "{}", all.len());
+    assert_eq!(all.iter().map(RecordBatch::num_rows).sum::<usize>(), 1000);
+    let none = Batches { columns: Some(Vec::new()), ..Batches::default() };
+    let all = batches(&*set, &none).unwrap();
+    assert_eq!((all[0].num_columns(), all.iter().map(RecordBatch::num_rows).sum::<usize>()), (0, 1000));
+}
+
+#[test]
+fn compressed_files_are_read_as_one() {
+    let text = "{\"a\": 1}\n{\"a\": 2}\n";
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    // Two members are one text.
+    let twice = [&gzip[..], &gzip].concat();
+    let zstd = zstd::bulk::compress(text.as_bytes(), 3).unwrap();
+    for (name, bytes, count) in
+        [("a.jsonl.gz", twice, 4), ("a.jsonl", gzip.clone(), 2), ("a.jsonl.zst", zstd, 2)]
+    {
+        let set = open(MemorySource::file(name, bytes), &[], Limits::default()).unwrap();
+        let rows = batches(&*set, &Batches::default()).unwrap();
+        assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), count, "{name}");
+    }
+    for len in 4..gzip.len() {
+        let Err(error) = open(MemorySource::file("a.gz", &gzip[..len]), &[], Limits::default()) else {
+            panic!("{len} bytes were read")
+        };
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{len} bytes: {error}");
+    }
+}
+
+#[test]
+fn a_folder_is_one_table() {
+    let files = folder(&[
+        ("b.ndjson", "{\"a\": 2, \"late\": 0.5}"),
+        ("a.jsonl", "\u{feff}{\"a\": 1}\n"),
+        ("_c.jsonl", "no"),
+        ("config.json", "{}"),
+    ]);
+    let set = open(MemorySource::new(Entry::Folder, files), &[], Limits::default()).unwrap();
+    let names: Vec<_> = set.splits().iter().map(|split| split.file.clone()).collect();
+    assert_eq!(names, ["a.jsonl", "b.ndjson"]);
+    let rows = batches(&*set, &Batches::default()).unwrap();
+    assert_eq!(rows[0].schema(), rows[1].schema());
+    assert_eq!(rows[0].num_columns(), 2);
+}
+
+#[test]
+fn an_error_names_the_line_and_the_byte() {
+    let good = "{\"a\": 1}\n\n";
+    for (bad, parts) in [
+        ("{\"a\": }", vec!["line 3", "offset 16", "expected value"]),
+        ("[1]", vec!["line 3", "offset 10", "a list"]),
+        ("7", vec!["line 3", "not a JSON object"]),
+        ("{\"a\": 1} {\"a\": 2}", vec!["line 3", "trailing"]),
+        ("{\"a\":\n1}", vec!["line 3", "EOF"]),
+        ("{\"a\": \"x\"}", vec!["line 3", "column \"a\"", "numbers", "strings"]),
+        ("{\"a\": NaN}", vec!["line 3", "expected value"]),
+        ("{\"a\": \"\u{1}\"}", vec!["line 3", "control character"]),
+    ] {
+        let message = refusal(format!("{good}{bad}\n"), &[]);
+        for part in parts.iter().chain(&["in.jsonl"]) {
+            assert!(message.contains(part), "{bad}: {message}");
+        }
+    }
+    let message = refusal(b"{\"a\": \"\xff\"}", &[]);
+    assert!(message.contains("line 1") && message.contains("unicode"), "{message}");
+    let deep = refusal(format!("{{\"a\": {}", "[".repeat(1_000_000)), &[]);
+    assert!(deep.contains("recursion limit"), "{deep}");
+    let nested = refusal("{\"a\": {\"b\": [1]}}\n{\"a\": {\"b\": [\"x\"]}}", &[]);
+    assert!(nested.contains("column \"a.b\"") && nested.contains("line 2"), "{nested}");
+}
+
+#[test]
+fn a_contradiction_between_splits_names_its_line() {
+    let text = long() + "{\"id\": \"x\"}\n";
+    let message = refusal(&text, &[]);
+    let line = text.matches('\n').count();
+    assert!(message.contains(&format!("line {line}:")) && message.contains("column \"id\""), "{message}");
+}
+
+#[test]
+fn what_was_not_inferred_is_an_error_in_the_stream() {
+    let text = "{\"a\": 1}\n".repeat(3);
+    let refused = |line: &str| refusal(format!("{text}{line}\n"), &[("infer", "3")]);
+    for (line, part) in
+        [("{\"a\": 1, \"b\": 2}", "'b'"), ("{\"a\": \"x\"}", "line 4"), ("{\"a\": 0.5}", "line 4")]
+    {
+        let message = refused(line);
+        assert!(
+            message.contains(part) && message.contains("line 4") && message.contains("in.jsonl"),
+            "{message}"
+        );
+    }
+    // The line's number is counted where nothing has read the lines before.
+    let text = long() + "{\"id\": \"x\"}\n";
+    let message = refusal(&text, &[("infer", "10")]);
+    assert!(message.contains(&format!("line {}:", text.matches('\n').count())), "{message}");
+}
+
+#[test]
+fn a_schema_says_what_is_read() {
+    let schema = r#"{"columns": [
+        {"name": "bin", "type": "binary"},
+        {"name": "at", "type": "timestamp[ms]"},
+        {"name": "box", "type": "float32", "shape": [2]},
+        {"name": "price", "type": "Decimal128(10, 2)", "required": true}]}"#;
+    let with_schema = |text: &str| {
+        let mut context = MemoryContext::default();
+        context.sources.insert("schema.json".to_owned(), Arc::new(MemorySource::file("schema.json", schema)));
+        let set = open_beside(MemorySource::file("in.jsonl", text), &[("schema", "schema.json")], &context)?;
+        batches(&*set, &Batches::default())
+    };
+    let rows = with_schema(
+        r#"{"bin": "/wBh", "at": "1970-01-01T00:00:00.001Z", "box": [1, "NaN"], "price": 1.25, "other": {}}
+           {"price": -0.5}"#,
+    );
+    let rows = rows.unwrap().remove(0);
+    assert_eq!(rows.column(0).as_binary::<i32>().iter().collect::<Vec<_>>(), [Some(&b"\xff\0a"[..]), None]);
+    assert_eq!(rows.column(1).as_primitive::<TimestampMillisecondType>().value(0), 1);
+    assert!(rows.column(2).as_fixed_size_list().value(0).as_primitive::<Float32Type>().value(1).is_nan());
+    assert_eq!(rows.column(3).as_primitive::<Decimal128Type>().values(), &[125, -50]);
+    for (bad, part) in [
+        (r#"{"bin": "?", "price": 1}"#, "base64"),
+        (r#"{"bin": 1, "price": 1}"#, "base64"),
+        (r#"{"bin": null}"#, "price"),
+        (r#"{"box": [1], "price": 1}"#, "box"),
+    ] {
+        let message = with_schema(&format!("{{\"price\": 1}}\n{bad}")).unwrap_err().to_string();
+        assert!(message.contains(part) && message.contains("line 2"), "{bad}: {message}");
+    }
+}
+
+#[test]
+fn limits_hold() {
+    let limited = |text: String, set: fn(&mut Limits)| {
+        let mut limits = Limits::default();
+        set(&mut limits);
+        let Err(error) = open(MemorySource::file("in.jsonl", text), &[], limits) else {
+            panic!("it was opened")
+        };
+        error
+    };
+    let long = format!("{{\"a\": \"{}\"}}", "x".repeat(1 << 20));
+    let error = limited(long, |limits| limits.header_bytes = 1 << 16);
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    let keys: Vec<_> = (0..100).map(|i| format!("\"{i}\": 1")).collect();
+    let error = limited(format!("{{{}}}", keys.join(",")), |limits| limits.tensors = 64 * 99);
+    assert!(error.to_string().contains("too many keys"), "{error}");
+}
+
+#[test]
+fn an_empty_file_has_no_rows() {
+    let set = open(MemorySource::file("in.jsonl", ""), &[], Limits::default()).unwrap();
+    assert_eq!(batches(&*set, &Batches::default()).unwrap(), []);
+    let set = open(MemorySource::file("in.jsonl", "\n\n"), &[], Limits::default()).unwrap();
+    assert_eq!(batches(&*set, &Batches::default()).unwrap(), []);
+    let rows = read("{}\n{}\n").unwrap();
+    assert_eq!((rows.num_rows(), rows.num_columns()), (2, 0));
+}

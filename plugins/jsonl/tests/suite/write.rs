@@ -1,0 +1,102 @@
+//! What rows are written as, and read as again.
+
+use crate::common::{lines, read, rows, write};
+use proptest::prelude::*;
+use std::io::Read as _;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
+use tensorferry_sdk::arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int64Array,
+    StringArray, TimestampMillisecondArray, UInt64Array, new_null_array,
+};
+use tensorferry_sdk::arrow_schema::{DataType, Field, UnionMode};
+use tensorferry_sdk::{ErrorKind, LossKind};
+
+#[test]
+fn what_json_cannot_say_is_said_in_strings() {
+    let written = lines(&rows(vec![
+        ("bin", Arc::new(BinaryArray::from(vec![Some(&b"\xff\0a"[..]), None, Some(b"")])) as ArrayRef),
+        ("f32", Arc::new(Float32Array::from(vec![0.1, f32::NAN, f32::INFINITY]))),
+        ("f64", Arc::new(Float64Array::from(vec![Some(1e300), Some(f64::NEG_INFINITY), None]))),
+        ("time", Arc::new(TimestampMillisecondArray::from(vec![0, 1, 2]).with_timezone("UTC"))),
+        ("u64", Arc::new(UInt64Array::from(vec![u64::MAX, 0, 1]))),
+        ("dec", Arc::new(Decimal128Array::from(vec![-123, 0, 5]).with_precision_and_scale(10, 2).unwrap())),
+        ("str", Arc::new(StringArray::from(vec!["\"\n", "ä", ""]))),
+    ]));
+    let expected = [
+        r#"{"bin":"/wBh","f32":0.1,"f64":1e+300,"time":"1970-01-01T00:00:00Z","u64":18446744073709551615,"dec":-1.23,"str":"\"\n"}"#,
+        r#"{"bin":null,"f32":"NaN","f64":"-Infinity","time":"1970-01-01T00:00:00.001Z","u64":0,"dec":0.00,"str":"ä"}"#,
+        r#"{"bin":"","f32":"Infinity","f64":null,"time":"1970-01-01T00:00:00.002Z","u64":1,"dec":0.05,"str":""}"#,
+    ];
+    assert_eq!(written.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn what_is_lost_is_said() {
+    let part = (0, Arc::new(Field::new("n", DataType::Int64, true)));
+    let union = DataType::Union([part].into_iter().collect(), UnionMode::Sparse);
+    let batch = rows(vec![
+        ("bin", Arc::new(BinaryArray::from(vec![&b"a"[..]])) as ArrayRef),
+        ("union", new_null_array(&union, 1)),
+        ("n", Arc::new(Int64Array::from(vec![1]))),
+    ]);
+    let (bytes, losses) = write(std::slice::from_ref(&batch), "out.jsonl", &[]).unwrap();
+    assert_eq!(bytes, b"{\"bin\":\"YQ==\",\"n\":1}\n");
+    let whats: Vec<_> = losses.iter().map(|loss| (loss.kind, loss.what.as_str())).collect();
+    assert_eq!(whats, [(LossKind::Metadata, "bin"), (LossKind::Record, "union")]);
+    let nothing = batch.project(&[1]).unwrap();
+    assert_eq!(write(&[nothing], "out.jsonl", &[]).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn nulls_are_written_or_left_out() {
+    let batch = rows(vec![
+        ("a", Arc::new(Int64Array::from(vec![Some(1), None])) as ArrayRef),
+        ("b", Arc::new(BooleanArray::from(vec![None, Some(true)]))),
+    ]);
+    let (kept, _) = write(std::slice::from_ref(&batch), "out.jsonl", &[]).unwrap();
+    assert_eq!(kept, b"{\"a\":1,\"b\":null}\n{\"a\":null,\"b\":true}\n");
+    let (left_out, _) = write(&[batch], "out.jsonl", &[("nulls", "false")]).unwrap();
+    assert_eq!(left_out, b"{\"a\":1}\n{\"b\":true}\n");
+}
+
+#[test]
+fn pieces_of_a_compressed_file_are_one_file() {
+    let batch = |n| rows(vec![("a", Arc::new(Int64Array::from(vec![n])) as ArrayRef)]);
+    let (gzip, _) = write(&[batch(1), batch(2)], "out.jsonl.gz", &[]).unwrap();
+    let mut text = String::new();
+    flate2::read::MultiGzDecoder::new(&gzip[..]).read_to_string(&mut text).unwrap();
+    assert_eq!(text, "{\"a\":1}\n{\"a\":2}\n");
+    let (zstd, _) = write(&[batch(1), batch(2)], "out.jsonl", &[("codec", "zstd"), ("level", "19")]).unwrap();
+    assert_eq!(zstd::stream::decode_all(&zstd[..]).unwrap(), text.as_bytes());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_come_back(
+        values in prop::collection::vec(
+            (any::<i64>(), any::<f64>(), prop::option::of(any::<String>()), prop::collection::vec(any::<i64>(), 0..4)),
+            1..20,
+        ),
+    ) {
+        let mut lists = ListBuilder::new(Int64Builder::new());
+        for (_, _, _, list) in &values {
+            lists.values().append_slice(list);
+            lists.append(true);
+        }
+        // What tells each column's type, whatever the values are.
+        lists.values().append_value(1);
+        lists.append(true);
+        let floats = values.iter().map(|(_, float, _, _)| *float).chain([0.5]);
+        let texts = values.iter().map(|(_, _, text, _)| text.clone()).chain([Some("x".to_owned())]);
+        let batch = rows(vec![
+            ("i", Arc::new(Int64Array::from_iter_values(values.iter().map(|v| v.0).chain([0]))) as ArrayRef),
+            ("f", Arc::new(Float64Array::from_iter_values(floats))),
+            ("s", Arc::new(StringArray::from_iter(texts))),
+            ("l", Arc::new(lists.finish())),
+        ]);
+        prop_assert_eq!(read(lines(&batch)).unwrap(), batch);
+    }
+}

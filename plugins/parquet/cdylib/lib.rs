@@ -1,0 +1,3 @@
+//! `tensorferry-parquet` as a library that `ferry` loads.
+
+tensorferry_sdk::export_plugin!(named "tensorferry-parquet", from tensorferry_parquet::formats);

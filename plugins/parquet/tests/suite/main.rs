@@ -1,0 +1,8 @@
+//! Parquet files, written and read in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod dense;
+mod hostile;
+mod round_trip;

@@ -1,0 +1,78 @@
+//! Sources made of bytes, read and written by the format in memory.
+
+use std::collections::BTreeMap;
+use tensorferry_safetensors::Safetensors;
+use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
+use tensorferry_sdk::{CatalogView, Entry, MemoryContext, MemorySource, Result, Source, Target};
+
+#[path = "../../../torch-file/tests/common/facts.rs"]
+pub(crate) mod facts;
+
+/// A file of this header and this data.
+pub(crate) fn file(json: &str, data: &[u8]) -> Vec<u8> {
+    [&(json.len() as u64).to_le_bytes(), json.as_bytes(), data].concat()
+}
+
+/// A file of U8 tensors, one after another, with metadata.
+pub(crate) fn bytes_file(metadata: &str, tensors: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut json = format!("{{\"__metadata__\":{metadata}");
+    let mut data = Vec::new();
+    for (name, bytes) in tensors {
+        let (begin, len) = (data.len(), bytes.len());
+        json += &format!(
+            ",{name:?}:{{\"dtype\":\"U8\",\"shape\":[{len}],\"data_offsets\":[{begin},{}]}}",
+            begin + len
+        );
+        data.extend_from_slice(bytes);
+    }
+    file(&(json + "}"), &data)
+}
+
+/// A folder of these files.
+pub(crate) fn folder(files: &[(&str, Vec<u8>)]) -> MemorySource {
+    MemorySource::new(
+        Entry::Folder,
+        files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect(),
+    )
+}
+
+/// Reads a source and hands it on.
+pub(crate) fn with_view<T>(
+    source: &dyn Source,
+    check: impl FnOnce(&MemoryView<'_>, &MemoryContext) -> T,
+) -> Result<T> {
+    let context = MemoryContext::default();
+    let view = MemoryView::read(&Safetensors, &[], source, &context)?;
+    Ok(check(&view, &context))
+}
+
+/// The message with which a source is refused.
+pub(crate) fn refusal(source: &dyn Source) -> String {
+    with_view(source, |_, _| ()).unwrap_err().to_string()
+}
+
+/// Writes a view under these options.
+pub(crate) fn write(
+    view: &MemoryView<'_>,
+    options: &[(&str, &str)],
+    target: &Target,
+) -> Result<MemoryOutput> {
+    let options: Vec<_> = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    memory::write(&Safetensors, &options, view, target, &MemoryContext::default())
+}
+
+/// Reads a source, and writes it as a folder.
+pub(crate) fn convert(source: &dyn Source, options: &[(&str, &str)]) -> Result<MemoryOutput> {
+    with_view(source, |view, _| write(view, options, &Target::Folder))?
+}
+
+/// A written folder, to be read.
+pub(crate) fn reopen(output: &MemoryOutput) -> MemorySource {
+    MemorySource::new(Entry::Folder, output.files.clone())
+}
+
+/// Each tensor's dtype, shape and bytes by name.
+pub(crate) fn contents(view: &MemoryView<'_>) -> BTreeMap<String, (String, Vec<u64>, Vec<u8>)> {
+    let names = view.tensor_ids().map(|id| CatalogView::tensor(view, id).name.to_owned());
+    names.map(|name| (name.clone(), view.tensor_named(&name).unwrap())).collect()
+}

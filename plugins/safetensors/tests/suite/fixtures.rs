@@ -1,0 +1,98 @@
+//! Files that the real library wrote, and files that it refuses.
+
+use crate::common::facts::{cases, expected, facts, facts_of};
+use crate::common::{convert, reopen, with_view};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use tensorferry_sdk::{Entry, ErrorKind, MemorySource};
+
+/// The case's files; the entry is the one file, else the folder.
+fn source(folder: &Path, expected: &Value) -> MemorySource {
+    let names: Vec<&str> =
+        expected["files"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let files: BTreeMap<_, _> =
+        names.iter().map(|name| ((*name).to_owned(), fs::read(folder.join(name)).unwrap())).collect();
+    let entry = match &*names {
+        [one] => Entry::File((*one).to_owned()),
+        _ => Entry::Folder,
+    };
+    MemorySource::new(entry, files)
+}
+
+/// The facts of every tensor that is expected, by its name.
+fn expected_facts(expected: &Value) -> BTreeMap<String, Value> {
+    let tensors = expected["tensors"].as_object().unwrap();
+    tensors.iter().map(|(name, tensor)| (name.clone(), facts_of(tensor))).collect()
+}
+
+/// The facts of every tensor that is read, by its name.
+fn read_facts(source: &MemorySource) -> BTreeMap<String, Value> {
+    with_view(source, |view, _| {
+        let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
+        names.map(|name| (name.clone(), facts(view, &name))).collect()
+    })
+    .unwrap()
+}
+
+#[test]
+fn every_case_is_read_or_refused() {
+    let (mut ok, mut refused) = (0, 0);
+    for folder in cases("safetensors", "") {
+        let expected = expected(&folder);
+        let source = source(&folder, &expected);
+        match expected["expect"].as_str().unwrap() {
+            "ok" => {
+                assert_eq!(read_facts(&source), expected_facts(&expected), "{}", folder.display());
+                ok += 1;
+            }
+            "error" => {
+                let error = with_view(&source, |_, _| ()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Malformed, "{}", folder.display());
+                assert!(error.to_string().contains("file \"model.safetensors\""), "{error}");
+                refused += 1;
+            }
+            other => panic!("expect {other}"),
+        }
+    }
+    assert_eq!((ok, refused), (6, 8));
+}
+
+#[test]
+fn what_the_library_wrote_is_written_again() {
+    let mut same = 0;
+    for folder in cases("safetensors", "") {
+        let expected = expected(&folder);
+        let is_one_file = expected["files"].as_array().unwrap().len() == 1;
+        if expected["expect"] != "ok" || !is_one_file {
+            continue;
+        }
+        let source = source(&folder, &expected);
+        let output = convert(&source, &[]).unwrap();
+        let library = fs::read(folder.join("model.safetensors")).unwrap();
+        let ours = &output.files["model.safetensors"];
+        // The library's own order of several metadata keys is random: those bytes are not compared.
+        let skipped = match expected["metadata"].as_object() {
+            Some(several) => {
+                8 + format!(r#"{{"__metadata__":{}"#, serde_json::to_string(several).unwrap()).len()
+            }
+            None => 0,
+        };
+        assert_eq!(ours.len(), library.len());
+        assert!(ours[skipped..] == library[skipped..], "{}", folder.display());
+        assert_eq!(read_facts(&reopen(&output)), expected_facts(&expected));
+        assert!(output.layout.losses().is_empty());
+        same += 1;
+    }
+    assert_eq!(same, 5);
+}
+
+#[test]
+fn metadata_is_read() {
+    let folder = cases("safetensors", "all_dtypes").remove(0);
+    let expected = expected(&folder);
+    let metadata =
+        with_view(&source(&folder, &expected), |view, _| view.catalog().metadata().clone()).unwrap();
+    assert_eq!(serde_json::to_value(metadata).unwrap(), expected["metadata"]);
+}

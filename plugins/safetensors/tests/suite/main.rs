@@ -1,0 +1,9 @@
+//! safetensors files and sets, written and read in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod fixtures;
+mod hostile;
+mod library;
+mod sets;

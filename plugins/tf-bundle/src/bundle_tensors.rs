@@ -1,0 +1,179 @@
+//! The tensors of a bundle, under the names that the purpose asks for.
+//!
+//! What is shown, or written as a checkpoint again, has its keys for names. What goes to another
+//! format gets the names that a person would give ([`naming`](crate::names::naming)), and the
+//! metadata leads back ([`key_map`](crate::names::key_map)).
+
+use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, Placer, StringTensors};
+use crate::names::key_map::KeyMap;
+use crate::names::naming::{NamedTensor, Scheme, name};
+use crate::names::object_graph::{ObjectGraph, decode};
+use crate::options::{ReadOptions, State};
+use crate::side_entry::{SIDE_ENTRY_KEY, SideEntry};
+use std::collections::HashMap;
+use tensorferry_proto::TrackableObjectGraph;
+use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Purpose, Result, Source};
+
+/// What else is known of tensors, by key: the label's key and its value.
+pub(crate) type Labels = HashMap<String, Vec<(&'static str, String)>>;
+
+/// Reads the bundle of a prefix. What it gives decodes the catalog's encoded storages, which are its
+/// tensors of strings. `labels` says what else is known of the tensors, given the object graph.
+///
+/// # Errors
+/// Malformed, with the file, the offset and the key: whatever is broken; unsupported; over a limit;
+/// usage, for names that collide; i/o.
+pub(crate) fn read_bundle(
+    source: &dyn Source,
+    prefix: &str,
+    options: &ReadOptions,
+    labels: &dyn Fn(Option<&TrackableObjectGraph>) -> Labels,
+    catalog: &mut dyn CatalogSink,
+    context: &dyn Context,
+) -> Result<StringTensors> {
+    let index = BundleIndex::read(source, prefix, context)?;
+    let graph_bytes = index.string_scalar(source, OBJECT_GRAPH_KEY.as_bytes(), context)?;
+    let limits = context.limits();
+    let in_graph = |error: Error| error.tensor(OBJECT_GRAPH_KEY);
+    let message = graph_bytes.as_deref().map(|bytes| decode(bytes, limits)).transpose().map_err(in_graph)?;
+    let graph =
+        message.as_ref().map(|graph| ObjectGraph::new(graph, limits)).transpose().map_err(in_graph)?;
+
+    if let Some(text) = index.string_scalar(source, SIDE_ENTRY_KEY.as_bytes(), context)? {
+        let side_entry = SideEntry::decode(&text)?;
+        catalog.origin(&side_entry.origin)?;
+        side_entry.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+    }
+    let mut key_map = KeyMap::default();
+    key_map.object_graph = graph_bytes;
+    let mut reading = Reading {
+        source,
+        context,
+        options,
+        index: &index,
+        graph: graph.as_ref(),
+        labels: if context.purpose() == Purpose::SHOW { labels(message.as_ref()) } else { Labels::new() },
+        left_out: vec![0; graph.as_ref().map_or(0, |graph| graph.optimizers().len())],
+        key_map,
+    };
+    let entries: Vec<&BundleEntry> = index.entries.iter().filter(|entry| reading.is_tensor(entry)).collect();
+    let mut placer = Placer::new(&index, source, context.limits());
+    for tensor in reading.name(&entries)? {
+        reading.place(&tensor, &entries, &mut placer, catalog)?;
+    }
+    reading.finish(catalog)?;
+    Ok(placer.into_string_tensors())
+}
+
+struct Reading<'a> {
+    source: &'a dyn Source,
+    context: &'a dyn Context,
+    options: &'a ReadOptions,
+    index: &'a BundleIndex,
+    graph: Option<&'a ObjectGraph<'a>>,
+    /// What else is known of the tensors, by key.
+    labels: Labels,
+    /// How many tensors of each optimizer were left out.
+    left_out: Vec<u64>,
+    key_map: KeyMap,
+}
+
+impl Reading<'_> {
+    fn is_shown(&self) -> bool {
+        self.context.purpose() == Purpose::SHOW
+    }
+
+    /// Whether an entry is a tensor to the target. The object graph goes along as metadata, unless it
+    /// is there to be looked at.
+    fn is_tensor(&self, entry: &BundleEntry) -> bool {
+        if entry.key == SIDE_ENTRY_KEY.as_bytes() {
+            return false;
+        }
+        self.is_shown() || self.graph.is_none() || entry.key != OBJECT_GRAPH_KEY.as_bytes()
+    }
+
+    fn name(&self, entries: &[&BundleEntry]) -> Result<Vec<NamedTensor>> {
+        let keeps_keys = [Purpose::SHOW, Purpose::COPY].contains(&self.context.purpose());
+        let scheme = match self.options.names {
+            Scheme::Auto if keeps_keys => Scheme::Key,
+            scheme => scheme,
+        };
+        let variables: Vec<_> = entries.iter().map(|entry| entry.variable()).collect();
+        name(&variables, self.graph, scheme, &mut |a, b| {
+            self.index.same_content(self.source, entries[a], entries[b], self.context)
+        })
+    }
+
+    fn place(
+        &mut self,
+        tensor: &NamedTensor,
+        entries: &[&BundleEntry],
+        placer: &mut Placer<'_>,
+        catalog: &mut dyn CatalogSink,
+    ) -> Result<()> {
+        if let Some(optimizer) = tensor.optimizer.filter(|_| self.leaves_out_optimizers()) {
+            self.left_out[optimizer] += 1;
+            return Ok(());
+        }
+        let [first, ..] = &*tensor.keys else { return Ok(()) };
+        let entry = entries[*first];
+        if self.goes_into_metadata(entry)? {
+            return Ok(());
+        }
+        let Some(id) = placer.place(catalog, &tensor.name, entry)? else { return Ok(()) };
+        self.key_map.add(&tensor.name, tensor.keys.iter().map(|&place| &*entries[place].key));
+        if self.is_shown() {
+            let labels = [("full_name", &tensor.full_name), ("path", &tensor.path)];
+            for (key, label) in labels {
+                if let Some(label) = label.as_deref().filter(|label| *label != tensor.name) {
+                    catalog.label(id, key, label)?;
+                }
+            }
+            for (key, label) in self.labels.get(&*entry.name()).into_iter().flatten() {
+                catalog.label(id, key, label)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn leaves_out_optimizers(&self) -> bool {
+        match self.options.state {
+            Some(state) => state == State::Model,
+            None => self.context.purpose() == Purpose::FLAT,
+        }
+    }
+
+    /// A text that describes an object, such as its configuration, is no tensor to other formats.
+    fn goes_into_metadata(&mut self, entry: &BundleEntry) -> Result<bool> {
+        let purpose = self.context.purpose();
+        let describes =
+            self.graph.and_then(|graph| graph.find(&entry.key)).is_some_and(|v| v.describes_object());
+        if !describes || !entry.is_string_scalar() || purpose == Purpose::SHOW || purpose == Purpose::COPY {
+            return Ok(false);
+        }
+        let text = self.index.string_scalar(self.source, &entry.key, self.context)?;
+        self.key_map.strings.insert(entry.key.clone(), text.unwrap_or_default());
+        Ok(true)
+    }
+
+    fn finish(self, catalog: &mut dyn CatalogSink) -> Result<()> {
+        for slice in self.index.unnamed_slices() {
+            let why = "no tensor of the bundle names this slice as its own";
+            catalog.loss(Loss::new(LossKind::Tensor, slice, why))?;
+        }
+        let optimizers = self.graph.map(ObjectGraph::optimizers).unwrap_or_default();
+        for (optimizer, &count) in optimizers.iter().zip(&self.left_out) {
+            // What the user asked for is no loss.
+            if count > 0 && self.options.state.is_none() {
+                let why = format!("its {count} tensors are left out; -i state=all carries them");
+                catalog.loss(Loss::new(LossKind::State, optimizer, why))?;
+            }
+        }
+        if !self.is_shown() {
+            for (key, value) in self.key_map.to_metadata() {
+                catalog.metadata(&key, &value)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::testing::{Files, TableBytes, file, source};
+use tensorferry_sdk::{ErrorKind, MemoryContext, MemorySource};
+
+fn found(entry: Entry, names: &[&str]) -> Result<Checkpoint> {
+    with_state(entry, names, "")
+}
+
+/// All files are tables; a state file has this text.
+fn with_state(entry: Entry, names: &[&str], state: &str) -> Result<Checkpoint> {
+    let table = TableBytes::default().finish();
+    let mut files: Files = names.iter().map(|&name| (name.to_owned(), table.clone())).collect();
+    if !state.is_empty() {
+        files.insert(STATE_FILE.to_owned(), state.as_bytes().to_vec());
+    }
+    locate(&MemorySource::new(entry, files), &MemoryContext::default())
+}
+
+fn v2(prefix: &str) -> Checkpoint {
+    Checkpoint::V2(prefix.to_owned())
+}
+
+fn v1(names: &[&str]) -> Checkpoint {
+    Checkpoint::V1(names.iter().map(|&name| name.to_owned()).collect())
+}
+
+const BUNDLE: [&str; 4] =
+    ["m.ckpt-4.data-00000-of-00002", "m.ckpt-4.data-00001-of-00002", "m.ckpt-4.index", "m.ckpt-4.meta"];
+const SHARDS: [&str; 2] = ["m.ckpt-4-00000-of-00002", "m.ckpt-4-00001-of-00002"];
+
+#[test]
+fn every_member_of_a_bundle_stands_for_it() {
+    for name in BUNDLE {
+        assert_eq!(found(file(name), &BUNDLE).unwrap(), v2("m.ckpt-4"));
+    }
+    assert_eq!(found(Entry::Prefix("m.ckpt-4".into()), &BUNDLE).unwrap(), v2("m.ckpt-4"));
+    assert_eq!(found(Entry::Folder, &BUNDLE).unwrap(), v2("m.ckpt-4"));
+}
+
+#[test]
+fn every_member_of_a_v1_checkpoint_stands_for_it() {
+    let one = ["m.ckpt-4", "m.ckpt-4.meta"];
+    for entry in [file("m.ckpt-4"), file("m.ckpt-4.meta"), Entry::Folder] {
+        assert_eq!(found(entry, &one).unwrap(), v1(&["m.ckpt-4"]));
+    }
+    let prefix = |prefix: &str| Entry::Prefix(prefix.into());
+    for entry in [file(SHARDS[1]), prefix("m.ckpt-4"), prefix("m.ckpt-4-?????-of-00002"), Entry::Folder] {
+        assert_eq!(found(entry, &SHARDS).unwrap(), v1(&SHARDS));
+    }
+}
+
+#[test]
+fn the_state_file_names_the_latest() {
+    let two = ["a/ckpt-1.index", "ckpt-1.index", "ckpt-2.index"];
+    let state = |path: &str| with_state(Entry::Folder, &two, &format!("model_checkpoint_path: \"{path}\"\n"));
+    assert_eq!(state("ckpt-1").unwrap(), v2("ckpt-1"));
+    assert_eq!(state("./ckpt-2").unwrap(), v2("ckpt-2"));
+    assert_eq!(state("a/ckpt-1").unwrap(), v2("a/ckpt-1"));
+    assert_eq!(state("/home/some/body/ckpt-2").unwrap(), v2("ckpt-2"));
+    assert_eq!(state("../ckpt-2").unwrap(), v2("ckpt-2"));
+    // It names one that is gone, and two are left.
+    assert_eq!(state("ckpt-3").unwrap_err().kind(), ErrorKind::Usage);
+    let sharded = "model_checkpoint_path: \"m.ckpt-4-?????-of-00002\"";
+    assert_eq!(with_state(file(STATE_FILE), &SHARDS, sharded).unwrap(), v1(&SHARDS));
+    let gone = with_state(Entry::Folder, &BUNDLE, "model_checkpoint_path: \"m.ckpt-3\"").unwrap();
+    assert_eq!(gone, v2("m.ckpt-4"));
+}
+
+#[test]
+fn the_user_chooses_among_several() {
+    let error = found(Entry::Folder, &["b.index", "a.index", "._a.index"]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    assert!(error.to_string().ends_with(r#"found "a", "b""#), "{error}");
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    for (entry, names) in [
+        (Entry::Folder, &["weights.bin"][..]),
+        (Entry::Prefix("m".into()), &["m.bin"]),
+        (file("m.bin"), &[]),
+        (file(BUNDLE[0]), &BUNDLE[..2]),
+        (file(SHARDS[0]), &SHARDS[..1]),
+    ] {
+        let files: Vec<_> = names.iter().map(|&name| (name, [0; 64])).collect();
+        let error = locate(&source(entry, &files), &MemoryContext::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
+    }
+    let gone = with_state(Entry::Folder, &[], "model_checkpoint_path: \"x\"").unwrap_err();
+    assert!(gone.to_string().contains("\"x\""));
+    assert!(with_state(Entry::Folder, &BUNDLE, "all_model_checkpoint_paths: \"x\"").is_err());
+}

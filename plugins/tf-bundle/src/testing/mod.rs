@@ -1,0 +1,115 @@
+//! What the tests share: inputs put together by hand, and what is read from them.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod bundle;
+mod objects;
+mod sample;
+mod table;
+
+pub(crate) use bundle::{BIG_HEADER, BundleBytes, HEADER, string_bytes};
+pub(crate) use objects::{Objects, variables};
+pub(crate) use sample::{Sample, context_with, index};
+pub(crate) use table::{BlockBytes, TableBytes, handle, table};
+
+use std::collections::BTreeMap;
+use tensorferry_proto::tensor_shape_proto::Dim;
+use tensorferry_proto::tensor_slice_proto::{Extent, extent::HasLength};
+use tensorferry_proto::{TensorShapeProto, TensorSliceProto};
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::{Entry, Format, Limits, MemoryContext, MemorySource, Result};
+
+/// Files by name.
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
+
+/// A tensor's dtype, shape and logical bytes.
+pub(crate) type Tensor = (String, Vec<u64>, Vec<u8>);
+
+/// Files of these names and bytes.
+pub(crate) fn files<B: AsRef<[u8]>>(files: &[(&str, B)]) -> Files {
+    files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.as_ref().to_vec())).collect()
+}
+
+/// An input of these files.
+pub(crate) fn source<B: AsRef<[u8]>>(entry: Entry, bytes: &[(&str, B)]) -> MemorySource {
+    MemorySource::new(entry, files(bytes))
+}
+
+/// The entry that is a file.
+pub(crate) fn file(name: &str) -> Entry {
+    Entry::File(name.to_owned())
+}
+
+/// Reads an input, and gives what it holds to `look`.
+pub(crate) fn reading<T>(
+    format: &dyn Format,
+    source: &MemorySource,
+    limits: &Limits,
+    look: impl FnOnce(&MemoryView<'_>) -> Result<T>,
+) -> Result<T> {
+    let context = MemoryContext::new(limits.clone());
+    look(&MemoryView::read(format, &[], source, &context)?)
+}
+
+/// Reads every tensor of an input.
+pub(crate) fn tensors(view: &MemoryView<'_>) -> Result<BTreeMap<String, Tensor>> {
+    let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
+    names.map(|name| Ok((name.clone(), view.tensor_named(&name)?))).collect()
+}
+
+/// Options as a user gives them.
+pub(crate) fn options(given: &[(&str, &str)]) -> Vec<(String, String)> {
+    given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Limits with one of them changed.
+pub(crate) fn limits(change: impl FnOnce(&mut Limits)) -> Limits {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    limits
+}
+
+/// A shape of these dimensions.
+pub(crate) fn shape(dims: &[i64]) -> TensorShapeProto {
+    let dim = dims.iter().map(|&size| Dim { size, name: String::new() }).collect();
+    TensorShapeProto { dim, unknown_rank: false }
+}
+
+/// A slice of these starts and lengths; a length of -1 is all of the dimension.
+pub(crate) fn slice(extents: &[(i64, i64)]) -> TensorSliceProto {
+    let extent = |&(start, length): &(i64, i64)| Extent {
+        start,
+        has_length: (length != -1).then_some(HasLength::Length(length)),
+    };
+    TensorSliceProto { extent: extents.iter().map(extent).collect() }
+}
+
+/// The logical bytes of a tensor of strings.
+pub(crate) fn strings<S: AsRef<[u8]>>(strings: &[S]) -> Vec<u8> {
+    let element = |string: &S| {
+        let string = string.as_ref();
+        [&(string.len() as u64).to_le_bytes(), string].concat()
+    };
+    strings.iter().flat_map(element).collect()
+}
+
+/// The logical bytes of a tensor of floats.
+pub(crate) fn f32s(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// Pseudo-random numbers, the same each time (Knuth's multiplier), so that a failure comes again.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// The next number below `most`.
+    pub(crate) fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % most
+    }
+
+    /// Overwrites one of the bytes.
+    pub(crate) fn change(&mut self, bytes: &mut [u8]) {
+        let at = self.below(bytes.len());
+        bytes[at] = u8::try_from(self.below(256)).unwrap();
+    }
+}

@@ -1,0 +1,113 @@
+//! Tables put together byte by byte, by the layout in `table/mod.rs`, with knobs for what TensorFlow
+//! does not write.
+
+use crate::table;
+use tensorferry_proto::masked_crc;
+use tensorferry_proto::wire::put_varint;
+
+/// A block's entries under construction.
+#[derive(Default)]
+pub(crate) struct BlockBytes {
+    bytes: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl BlockBytes {
+    /// Adds an entry that shares as much of its key as it can.
+    pub(crate) fn entry(&mut self, key: &[u8], value: &[u8]) {
+        let shared = self.last.iter().zip(key).take_while(|(a, b)| a == b).count();
+        self.entry_sharing(shared, key, value);
+    }
+
+    /// Adds an entry that shares this much.
+    pub(crate) fn entry_sharing(&mut self, shared: usize, key: &[u8], value: &[u8]) {
+        for number in [shared, key.len() - shared, value.len()] {
+            put_varint(&mut self.bytes, number as u64);
+        }
+        self.bytes.extend(&key[shared..]);
+        self.bytes.extend(value);
+        self.last = key.to_vec();
+    }
+
+    /// The block, with one restart at its first entry.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.finish_with(&[0, 1])
+    }
+
+    /// The block, with these numbers where its restarts and their number stand.
+    pub(crate) fn finish_with(mut self, restarts: &[u32]) -> Vec<u8> {
+        self.bytes.extend(restarts.iter().flat_map(|restart| restart.to_le_bytes()));
+        self.bytes
+    }
+}
+
+/// A file under construction.
+#[derive(Default)]
+pub(crate) struct TableBytes {
+    bytes: Vec<u8>,
+    /// For each data block a key and a handle's bytes.
+    pub(crate) index: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl TableBytes {
+    /// Adds a data block to file and index.
+    pub(crate) fn data(&mut self, last_key: &[u8], block: &[u8], compression: u8) {
+        let handle = self.block(block, compression);
+        self.index.push((last_key.to_vec(), handle));
+    }
+
+    /// Adds a block to the file alone, and gives its handle.
+    fn block(&mut self, block: &[u8], compression: u8) -> Vec<u8> {
+        let stored = if compression == 1 {
+            snap::raw::Encoder::new().compress_vec(block).unwrap_or_default()
+        } else {
+            block.to_vec()
+        };
+        self.stored_block(&stored, compression)
+    }
+
+    /// Adds a block whose bytes are compressed already, or claim to be.
+    pub(crate) fn stored_block(&mut self, stored: &[u8], compression: u8) -> Vec<u8> {
+        let offset = self.bytes.len();
+        self.bytes.extend(stored);
+        self.bytes.push(compression);
+        let crc = masked_crc::mask(crc32c::crc32c(&self.bytes[offset..]));
+        self.bytes.extend(crc.to_le_bytes());
+        handle(offset as u64, stored.len() as u64)
+    }
+
+    /// The file.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let metaindex = self.block(&BlockBytes::default().finish(), 0);
+        let mut index = BlockBytes::default();
+        for (key, handle) in std::mem::take(&mut self.index) {
+            index.entry_sharing(0, &key, &handle);
+        }
+        let index = self.block(&index.finish(), 0);
+        let mut footer = [metaindex, index].concat();
+        footer.resize(40, 0);
+        self.bytes.extend(footer);
+        self.bytes.extend(table::MAGIC.to_le_bytes());
+        self.bytes
+    }
+}
+
+/// A handle's bytes.
+pub(crate) fn handle(offset: u64, size: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_varint(&mut bytes, offset);
+    put_varint(&mut bytes, size);
+    bytes
+}
+
+/// A table of these entries, as TensorFlow writes it: so many a block.
+pub(crate) fn table(entries: &[(Vec<u8>, Vec<u8>)], per_block: usize, compression: u8) -> Vec<u8> {
+    let mut table = TableBytes::default();
+    for chunk in entries.chunks(per_block) {
+        let mut block = BlockBytes::default();
+        chunk.iter().for_each(|(key, value)| block.entry(key, value));
+        let last = chunk.last().map(|(key, _)| &key[..]).unwrap_or_default();
+        table.data(last, &block.finish(), compression);
+    }
+    table.finish()
+}

@@ -1,0 +1,8 @@
+//! Distributed checkpoints of torch, read in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod chunks;
+mod common;
+mod conformance;
+mod fixtures;
+mod shards;

@@ -1,0 +1,37 @@
+//! Opens a file of `torch.save`, whatever its container.
+
+use crate::archive::Archive;
+use crate::container::Container;
+use crate::extent::Extent;
+use crate::object_file::ObjectFile;
+use crate::{legacy, tar};
+use std::sync::Arc;
+use tensorferry_sdk::{Context, Error, Result, Source};
+
+/// The pickle of an archive of `torch.save`, and the folder of its storages.
+const PICKLE: &str = "data.pkl";
+const STORAGES: &str = "data/";
+
+impl ObjectFile {
+    /// Opens a file of `torch.save`, whatever its container.
+    ///
+    /// # Errors
+    /// Malformed or unsupported, with the place in the file; a limit; i/o.
+    pub fn open(source: &dyn Source, extent: Extent, context: &dyn Context) -> Result<Self> {
+        let named = |error: Error| error.file(source.name(extent.file));
+        match Container::detect(source, extent)? {
+            Container::Zip => {
+                let archive = Arc::new(Archive::open(source, extent, context.limits())?);
+                if archive.contains("constants.pkl") {
+                    return Err(named(Error::unsupported(
+                        "a TorchScript archive where a saved object should be",
+                    )));
+                }
+                Self::of_archive(source, &archive, PICKLE, STORAGES, context.limits())
+            }
+            Container::Legacy => legacy::open(source, extent, context).map_err(named),
+            Container::Tar => tar::open(source, extent, context).map_err(named),
+            other => Err(named(other.refusal())),
+        }
+    }
+}

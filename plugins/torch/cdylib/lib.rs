@@ -1,0 +1,3 @@
+//! `tensorferry-torch` as a library that `ferry` loads.
+
+tensorferry_sdk::export_plugin!(named "tensorferry-torch", from tensorferry_torch::formats);

@@ -1,0 +1,63 @@
+//! Decides what becomes of each node of a tree: whether torch's `weights_only` loading accepts it.
+
+use super::composed::Composed;
+use super::object::Object;
+use super::storages::Storages;
+use super::tree::{Form, StateTree};
+use super::unpacked;
+use crate::pickle_write::{LONGEST_INTEGER, trim_sign};
+use tensorferry_sdk::{CatalogView, Context, Node, NodeId, NodeKind, Result};
+
+/// Fetches what is reached from `root`, and decides the form of each node.
+pub(super) fn read<'a>(
+    catalog: &dyn CatalogView,
+    root: NodeId,
+    storages: &Storages,
+    context: &'a dyn Context,
+) -> Result<StateTree<'a>> {
+    let mut tree = StateTree::fetch(catalog, root, context)?;
+    // A child's id is lower than its parent's, so children come first.
+    for id in (0..=root.0).map(NodeId) {
+        let Some(node) = tree.node(id) else { continue };
+        tree.check_cancelled(id)?;
+        let is_written = node.as_tensor().is_some_and(|tensor| storages.place(tensor).is_some());
+        let holds_tensors = is_written || node.children.iter().any(|&child| tree.holds_tensors(child));
+        let form = form_of(&tree, id, node, storages, holds_tensors);
+        tree.set_form(id, form, holds_tensors);
+    }
+    Ok(tree)
+}
+
+/// What becomes of a node whose children's forms are known.
+fn form_of(tree: &StateTree<'_>, id: NodeId, node: &Node, storages: &Storages, holds_tensors: bool) -> Form {
+    let kept = |hashable| Form::Kept { hashable };
+    match node.kind {
+        NodeKind::NONE
+        | NodeKind::BOOL
+        | NodeKind::FLOAT
+        | NodeKind::COMPLEX
+        | NodeKind::TEXT
+        | NodeKind::BYTES => kept(true),
+        NodeKind::INT if trim_sign(&node.bytes).len() <= LONGEST_INTEGER => kept(true),
+        NodeKind::LIST | NodeKind::SET | NodeKind::MAP => kept(false),
+        NodeKind::TUPLE => kept(node.children.iter().all(|&child| tree.is_hashable(child))),
+        NodeKind::TENSOR => match node.as_tensor().and_then(|tensor| storages.place(tensor)) {
+            Some(_) => kept(true),
+            None => Form::GivenUp,
+        },
+        NodeKind::ATTRIBUTED => {
+            let value = node.children.first().map_or(Form::Refused, |&value| tree.form(value));
+            let parts = Composed::of(tree, node).map(|composed| composed.parts(tree)).unwrap_or_default();
+            let is_given_up = parts.iter().any(|&part| tree.form(part) == Form::GivenUp);
+            if is_given_up { Form::GivenUp } else { value }
+        }
+        NodeKind::OBJECT => match Object::of(tree, id) {
+            Some(Object::Parameter { tensor, .. }) => tree.form(tensor),
+            Some(Object::ByteArray(_) | Object::FrozenSet(_)) => kept(false),
+            Some(_) => kept(true),
+            None if holds_tensors && unpacked::members(tree, id).is_some() => kept(false),
+            None => Form::Refused,
+        },
+        _ => Form::Refused,
+    }
+}

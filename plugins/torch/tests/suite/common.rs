@@ -1,0 +1,40 @@
+//! Archives and pickles built by hand, byte by byte, and read through the in-memory host.
+
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
+use tensorferry_torch::Torch;
+
+#[path = "../../../torch-file/tests/common/facts.rs"]
+pub(crate) mod facts;
+#[allow(dead_code, reason = "other crates' tests use the rest")]
+#[path = "../../../torch-file/tests/common/python.rs"]
+pub(crate) mod python;
+#[path = "../common/tar.rs"]
+pub(crate) mod tar;
+#[path = "../common/zip.rs"]
+pub(crate) mod zip;
+
+/// The catalog of a file.
+pub(crate) fn catalog(bytes: &[u8]) -> Result<Catalog> {
+    with_limits(bytes, Limits::default())
+}
+
+pub(crate) fn with_limits(bytes: &[u8], limits: Limits) -> Result<Catalog> {
+    let source = MemorySource::file("model.pt", bytes);
+    let context = MemoryContext::new(limits);
+    MemoryView::read(&Torch, &[], &source, &context).map(|view| view.catalog().clone())
+}
+
+/// Reads a file and every tensor of it.
+pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
+    let source = MemorySource::file("model.pt", bytes);
+    let context = MemoryContext::default();
+    let view = MemoryView::read(&Torch, &[], &source, &context)?;
+    let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
+    names.map(|name| view.tensor_named(&name).map(|(_, _, bytes)| (name.clone(), bytes))).collect()
+}
+
+/// The text of the error that a file gives.
+pub(crate) fn error(bytes: &[u8]) -> String {
+    catalog(bytes).unwrap_err().to_string()
+}

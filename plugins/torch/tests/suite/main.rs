@@ -1,0 +1,12 @@
+//! PyTorch's checkpoints, written and read in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod containers;
+mod fixtures;
+mod hostile;
+mod probe;
+mod shards;
+mod values;
+mod values_hostile;

@@ -1,0 +1,142 @@
+//! A model in several files: written as the Hub splits it, read as one catalog, and held against its
+//! index.
+
+use std::collections::BTreeMap;
+use tensorferry_sdk::memory::{self, MemoryView};
+use tensorferry_sdk::{
+    CatalogSink, CatalogView, Dtype, Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, Node,
+    Result, Score, Storage, Target,
+};
+use tensorferry_torch::Torch;
+
+/// Four tensors of 16 bytes, of which two are tied.
+fn model(catalog: &mut dyn CatalogSink, nested: bool) -> Result<()> {
+    let mut first = None;
+    for (name, byte) in [("a", 1), ("b", 2), ("c", 3), ("tied", 1)] {
+        let storage = match first.filter(|_| name == "tied") {
+            Some(first) => first,
+            None => catalog.storage(Storage::inline([byte; 16]))?,
+        };
+        first.get_or_insert(storage);
+        catalog.tensor(name, Dtype::F32, &[4], storage, 0)?;
+    }
+    catalog.metadata("who", "me")?;
+    if nested {
+        let root = catalog.node(Node::text("more than tensors"))?;
+        catalog.root(root)?;
+    }
+    Ok(())
+}
+
+fn write(options: &[(&str, &str)], target: &Target, nested: bool) -> memory::MemoryOutput {
+    let options: Vec<_> = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
+    let view = MemoryView::made("model", &source, &context, |catalog| model(catalog, nested)).unwrap();
+    memory::write(&Torch, &options, &view, target, &context).unwrap()
+}
+
+fn shards() -> BTreeMap<String, Vec<u8>> {
+    write(&[("max_shard_size", "32")], &Target::Folder, false).files
+}
+
+const INDEX: &str = "pytorch_model.bin.index.json";
+
+fn read(entry: Entry, files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<(String, u8)>> {
+    let (source, context) = (MemorySource::new(entry, files.clone()), MemoryContext::default());
+    let view = MemoryView::read(&Torch, &[], &source, &context)?;
+    let names: Vec<String> = view.tensor_ids().map(|id| view.tensor(id).name.to_owned()).collect();
+    names.into_iter().map(|name| Ok((name.clone(), view.tensor_named(&name)?.2[0]))).collect()
+}
+
+#[test]
+fn files_are_named_and_split_as_on_the_hub() {
+    let files = shards();
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    let [one, two] = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"];
+    assert_eq!(names, [one, two, INDEX]);
+    let index: serde_json::Value = serde_json::from_slice(&files[INDEX]).unwrap();
+    assert_eq!(index["metadata"]["total_size"], 48);
+    assert_eq!(index["weight_map"], serde_json::json!({"a": one, "b": one, "c": two, "tied": one}));
+    for (target, whole) in [(Target::Folder, "pytorch_model.bin"), (Target::File("m.pt".to_owned()), "m.pt")]
+    {
+        let files = write(&[("max_shard_size", "1GB")], &target, false).files;
+        assert_eq!(files.keys().collect::<Vec<_>>(), [whole]);
+    }
+}
+
+#[test]
+fn any_member_of_a_set_stands_for_all_of_it() {
+    for format in ["zip", "legacy"] {
+        let files = write(&[("max_shard_size", "32"), ("format", format)], &Target::Folder, false).files;
+        let file = |name: &str| Entry::File(name.to_owned());
+        let entries = [
+            Entry::Folder,
+            file(INDEX),
+            file("pytorch_model-00002-of-00002.bin"),
+            Entry::Prefix("pytorch_model".to_owned()),
+        ];
+        for entry in entries {
+            let mut held = read(entry.clone(), &files).unwrap();
+            held.sort();
+            let wanted =
+                [("a", 1), ("b", 2), ("c", 3), ("tied", 1)].map(|(name, byte)| (name.to_owned(), byte));
+            assert_eq!(held, wanted, "{format}: {entry:?}");
+            let source = MemorySource::new(entry, files.clone());
+            let score = Torch.probe(&source, &MemoryContext::default()).unwrap().unwrap();
+            assert!(score >= Score::MAYBE);
+        }
+    }
+    let (source, context) = (MemorySource::new(Entry::Folder, shards()), MemoryContext::default());
+    let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
+    assert_eq!(view.metadata(), [("who".to_owned(), "me".to_owned())]);
+    assert_eq!(view.catalog().losses(), []);
+    assert_eq!(view.catalog().origin(), "model");
+    let find = |name: &str| view.tensor_ids().find(|&id| view.tensor(id).name == name).unwrap();
+    assert_eq!(view.tied_to(find("a")), view.tied_to(find("tied")));
+}
+
+#[test]
+fn index_and_files_name_the_same_tensors() {
+    let with_index = |from: &str, to: &str| {
+        let mut files = shards();
+        let index = String::from_utf8(files[INDEX].clone()).unwrap();
+        assert!(index.contains(from));
+        files.insert(INDEX.to_owned(), index.replace(from, to).into_bytes());
+        read(Entry::Folder, &files).unwrap_err()
+    };
+    for (from, to, words) in [
+        ("\"c\":", "\"d\":", "do not hold"),
+        ("    \"a\": \"pytorch_model-00001-of-00002.bin\",\n", "", "does not name"),
+        ("\"a\": \"pytorch_model-00001", "\"a\": \"pytorch_model-00002", "do not hold"),
+        ("\"c\": \"pytorch_model-00002-of-00002.bin\"", "\"c\": \"other.bin\"", "not there"),
+        ("\"c\": \"pytorch", "\"c\": \"../pytorch", "not a file name"),
+        ("\"a\":", "\"b\":", "twice"),
+        ("weight_map", "weights", "weight_map"),
+    ] {
+        let error = with_index(from, to);
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
+        assert!(error.to_string().contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn a_set_without_its_index_is_whole_or_refused() {
+    let mut files = shards();
+    files.remove(INDEX);
+    assert_eq!(read(Entry::Folder, &files).unwrap().len(), 4);
+    let one = "pytorch_model-00001-of-00002.bin";
+    files.insert("pytorch_model-00002-of-00002.bin".to_owned(), files[one].clone());
+    assert!(
+        read(Entry::Folder, &files).unwrap_err().to_string().contains(one.rsplit_once("00001").unwrap().0)
+    );
+    files.remove("pytorch_model-00002-of-00002.bin");
+    files.insert("pytorch_model-00003-of-00003.bin".to_owned(), Vec::new());
+    assert!(read(Entry::Folder, &files).is_err());
+}
+
+#[test]
+fn what_shards_have_no_place_for_is_a_loss() {
+    let output = write(&[("max_shard_size", "32")], &Target::Folder, true);
+    let losses: Vec<_> = output.layout.losses().iter().map(|loss| (loss.kind, &*loss.what)).collect();
+    assert_eq!(losses, [(LossKind::State, ".")]);
+}

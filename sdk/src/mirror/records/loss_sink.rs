@@ -1,0 +1,23 @@
+//! [`LossSink`] across the boundary.
+
+use super::super::catalog_sink::loss;
+use super::super::guard::{guard, received};
+use crate::{Loss, LossSink, Result};
+use tensorferry_abi::abi_stable::std_types::RStr;
+use tensorferry_abi::{self as abi, AbiResult, LossSinkMut};
+
+pub(super) struct LentLossSink<'a>(pub(super) &'a mut dyn LossSink);
+
+impl abi::LossSink for LentLossSink<'_> {
+    fn loss(&mut self, kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> AbiResult<()> {
+        guard("losses.loss", || self.0.loss(loss(kind, what, why)))
+    }
+}
+
+pub(super) struct RemoteLossSink<'a>(pub(super) LossSinkMut<'a>);
+
+impl LossSink for RemoteLossSink<'_> {
+    fn loss(&mut self, loss: Loss) -> Result<()> {
+        received(self.0.loss(loss.kind.word().into(), loss.what.as_str().into(), loss.why.as_str().into()))
+    }
+}
