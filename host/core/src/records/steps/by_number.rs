@@ -1,10 +1,12 @@
 //! `take`, `skip` and `shard` let some rows through by their number.
 
+use super::gather::gather;
 use super::{RecordAction, RecordStep, Upstream};
 use crate::records::flow::Flow;
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
+use std::slice::from_ref;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 pub(super) static TAKE: Signature = Signature {
@@ -172,5 +174,6 @@ impl Flow for Sharded<'_> {
 
 /// The rows of a batch for which `kept` is true.
 pub(super) fn kept_rows(batch: &RecordBatch, kept: &BooleanArray) -> Result<RecordBatch> {
-    arrow_select::filter::filter_record_batch(batch, kept).map_err(|e| Error::unsupported(e.to_string()))
+    let runs: Vec<_> = kept.values().set_slices().map(|(start, end)| (0, start..end)).collect();
+    gather(&batch.schema(), from_ref(batch), &runs).map_err(|e| Error::unsupported(e.to_string()))
 }

@@ -1,12 +1,12 @@
 //! `map` changes the columns of every record: which there are, what they are called, their type or shape.
 
 use super::{RecordAction, RecordStep, Upstream};
+use crate::records::cast::cast;
 use crate::records::encoding::leaf_type;
 use crate::records::flow::Flow;
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
-use arrow_cast::CastOptions;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 use tensorferry_sdk::records::type_named;
@@ -163,7 +163,10 @@ impl Flow for Mapped<'_> {
             match (&self.step.change, self.step.has(field.name())) {
                 (Change::Select, false) | (Change::Drop, true) => {}
                 (Change::Cast(to), true) => {
-                    columns.push(cast(column, to).map_err(|e| e.column(field.name()))?);
+                    let column = cast(column, &with_leaf(column.data_type(), to), true).map_err(|e| {
+                        Error::unsupported(format!("a value that cannot be cast: {e}")).column(field.name())
+                    });
+                    columns.push(column?);
                 }
                 (Change::Reshape(shape), true) => {
                     columns.push(reshape(column, shape).map_err(|e| e.column(field.name()))?);
@@ -174,12 +177,6 @@ impl Flow for Mapped<'_> {
         let made = RecordBatch::try_new(self.schema.clone(), columns);
         made.map(Some).map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
     }
-}
-
-fn cast(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    arrow_cast::cast_with_options(column, &with_leaf(column.data_type(), to), &strict)
-        .map_err(|e| Error::unsupported(format!("a value that cannot be cast: {e}")))
 }
 
 /// A type with other values below its lists.
