@@ -3,6 +3,7 @@
 
 use super::column_path::{ColumnPath, Hop};
 use super::spool::{Spool, SpooledTensor, Spools};
+use crate::records::cast::cast;
 use crate::records::encoding;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -129,7 +130,7 @@ impl<'a> ColumnSpooler<'a> {
         match path.hops.get(hop) {
             None => self.push_values(array, nulls),
             Some(Hop::Cast(to)) => {
-                let cast = arrow_cast::cast(array, to).map_err(|error| unsupported(&error))?;
+                let cast = cast(array, to, false).map_err(|error| unsupported(&error))?;
                 self.descend(hop + 1, level, &cast, above)
             }
             Some(Hop::Field(place)) => {
@@ -339,7 +340,7 @@ fn tensor(name: String, dtype: Dtype, shape: Vec<u64>, spool: Spool<'_>) -> Resu
 
 /// Strings as bytes.
 fn texts(array: &ArrayRef) -> Result<ArrayRef> {
-    arrow_cast::cast(array, &DataType::LargeBinary).map_err(|error| unsupported(&error))
+    cast(array, &DataType::LargeBinary, false).map_err(|error| unsupported(&error))
 }
 
 fn is_null(nulls: Option<&NullBuffer>, row: usize) -> bool {

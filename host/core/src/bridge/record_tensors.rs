@@ -3,12 +3,12 @@
 use super::spool::{Spooled, SpooledTensor, Spools};
 use super::tensor_records::{DATA, DTYPE, NAME, SHAPE};
 use crate::context::session::Session;
+use crate::records::cast::cast;
 use crate::records::flow::Flow;
 use crate::tensors::stored::Spill;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_cast::CastOptions;
 use arrow_schema::DataType;
 use std::collections::HashSet;
 use std::fs::File;
@@ -133,8 +133,7 @@ fn as_type(batch: &RecordBatch, name: &'static str, to: &DataType) -> Result<Arr
     let column = batch.column_by_name(name).ok_or_else(|| {
         Error::usage("records of tensors have the columns name, dtype, shape and data").column(name)
     })?;
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    arrow_cast::cast_with_options(column, to, &strict).map_err(|_| {
+    cast(column, to, true).map_err(|_| {
         Error::usage("a column of records of tensors is of another type")
             .column(name)
             .expected(to)

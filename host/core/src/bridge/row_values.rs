@@ -1,12 +1,12 @@
 //! The values of a column, read from their tensor in windows.
 
 use super::tensor_windows::TensorWindows;
+use crate::records::cast::cast;
 use arrow_array::types as arrow;
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, NullArray, PrimitiveArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_cast::CastOptions;
 use arrow_schema::DataType;
 use std::sync::Arc;
 use tensorferry_sdk::{Dtype, Error, Result, arrow_array, arrow_schema, element_count};
@@ -159,11 +159,7 @@ impl RowValues {
     }
 
     fn cast(&self, values: ArrayRef) -> Result<ArrayRef> {
-        if *values.data_type() == self.data_type {
-            return Ok(values);
-        }
-        let strict = CastOptions { safe: false, ..CastOptions::default() };
-        arrow_cast::cast_with_options(&values, &self.data_type, &strict).map_err(|error| {
+        cast(&values, &self.data_type, true).map_err(|error| {
             Error::unsupported(format!("values that are not of their column's type: {error}"))
         })
     }

@@ -15,11 +15,11 @@
 //! and a list of one value as that value. So rows can be encoded flat: those of lists within lists have all
 //! values below these, cast to one type.
 
+use super::cast::cast;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, MapArray, OffsetSizeTrait};
 use arrow_buffer::{Buffer, NullBuffer};
-use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
 use half::f16;
 use std::ops::Range;
@@ -51,7 +51,7 @@ impl RowEncoder {
         let values = if values.data_type() == leaf || (is_text(values.data_type()) && is_text(leaf)) {
             values
         } else {
-            cast_with_options(&values, leaf, &CastOptions { safe: !strict, ..CastOptions::default() })?
+            cast(&values, leaf, strict)?
         };
         Ok(Self { values: Encoded::of(&values)?, begins, missing: column.logical_nulls() })
     }
@@ -115,17 +115,19 @@ impl Encoded {
     fn of(values: &ArrayRef) -> Result<Self, ArrowError> {
         let bytes = match values.data_type() {
             DataType::Null => ValueBytes::Nothing,
-            DataType::Boolean => fixed(&cast(values, &DataType::UInt8)?),
+            DataType::Boolean => fixed(&cast(values, &DataType::UInt8, false)?),
             DataType::Float16 => fixed(&one_nan::<Float16Type>(values, f16::NAN, |v| v.is_nan())),
             DataType::Float32 => fixed(&one_nan::<Float32Type>(values, f32::NAN, f32::is_nan)),
             DataType::Float64 => fixed(&one_nan::<Float64Type>(values, f64::NAN, f64::is_nan)),
             DataType::FixedSizeBinary(_) => variable(values)?,
             text if is_text(text) => variable(values)?,
-            DataType::Dictionary(_, to) => return Self::of(&cast(values, to)?),
-            DataType::RunEndEncoded(_, to) => return Self::of(&cast(values, to.data_type())?),
-            DataType::ListView(item) => return Self::of(&cast(values, &DataType::List(item.clone()))?),
+            DataType::Dictionary(_, to) => return Self::of(&cast(values, to, false)?),
+            DataType::RunEndEncoded(_, to) => return Self::of(&cast(values, to.data_type(), false)?),
+            DataType::ListView(item) => {
+                return Self::of(&cast(values, &DataType::List(item.clone()), false)?);
+            }
             DataType::LargeListView(item) => {
-                return Self::of(&cast(values, &DataType::LargeList(item.clone()))?);
+                return Self::of(&cast(values, &DataType::LargeList(item.clone()), false)?);
             }
             DataType::Struct(_) => {
                 let fields = values.as_struct().columns().iter().map(Self::of);
@@ -182,7 +184,7 @@ fn fixed(array: &ArrayRef) -> ValueBytes {
 }
 
 fn variable(array: &ArrayRef) -> Result<ValueBytes, ArrowError> {
-    Ok(ValueBytes::Variable(cast(array, &DataType::LargeBinary)?.as_binary().clone()))
+    Ok(ValueBytes::Variable(cast(array, &DataType::LargeBinary, false)?.as_binary().clone()))
 }
 
 /// All NaNs alike: not every format has more than one.

@@ -8,6 +8,7 @@ mod batch;
 mod by_number;
 mod expression;
 mod filter;
+mod gather;
 mod interleave;
 mod map;
 mod prefetch;

@@ -1,5 +1,6 @@
 //! `batch` makes one record of several: each column becomes a list of its values.
 
+use super::gather::join;
 use super::{RecordAction, RecordStep, Upstream};
 use crate::records::flow::Flow;
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
@@ -103,7 +104,7 @@ impl Flow for Batched<'_> {
 
 impl Batched<'_> {
     fn make(&mut self, taken: usize) -> Result<RecordBatch, ArrowError> {
-        let all = arrow_select::concat::concat_batches(&self.flow.schema(), &self.waiting)?;
+        let all = join(&self.flow.schema(), &self.waiting)?;
         self.rows -= taken;
         self.waiting = if self.rows > 0 { vec![all.slice(taken, self.rows)] } else { Vec::new() };
         let all = all.slice(0, taken);

@@ -1,9 +1,11 @@
 //! `take`, `skip` and `shard` let some rows through by their number.
 
+use super::gather::gather;
 use super::{RecordAction, RecordStep, Upstream};
 use crate::records::flow::{self, Flow};
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{BooleanArray, RecordBatch};
+use std::slice::from_ref;
 use tensorferry_sdk::{Error, Result, arrow_array};
 
 pub(super) static TAKE: Signature = Signature {
@@ -139,5 +141,6 @@ impl RecordStep for Shard {
 
 /// The rows of a batch for which `kept` is true.
 pub(super) fn kept_rows(batch: &RecordBatch, kept: &BooleanArray) -> Result<RecordBatch> {
-    arrow_select::filter::filter_record_batch(batch, kept).map_err(|e| Error::unsupported(e.to_string()))
+    let runs: Vec<_> = kept.values().set_slices().map(|(start, end)| (0, start..end)).collect();
+    gather(&batch.schema(), from_ref(batch), &runs).map_err(|e| Error::unsupported(e.to_string()))
 }

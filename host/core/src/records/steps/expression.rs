@@ -9,6 +9,7 @@
 //! column  = word | `any text`
 //! ```
 
+use crate::records::cast::cast;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
@@ -128,7 +129,7 @@ impl Operand {
             Self::Length(name) => {
                 let column = column(batch, name)?;
                 let lengths = lengths(column).map_err(|e| e.column(name))?;
-                (arrow_cast::cast(&lengths, &DataType::Int64).map_err(|e| failed(&e))?, false)
+                (cast(&lengths, &DataType::Int64, false).map_err(|e| failed(&e))?, false)
             }
             Self::Integer(number) => (Arc::new(Int64Array::from(vec![*number])), true),
             Self::Float(number) => (Arc::new(Float64Array::from(vec![*number])), true),
@@ -174,7 +175,7 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
         return Err(Error::usage("a comparison without a column"));
     }
     let common = common_type(a.data_type(), b.data_type())?;
-    let cast = |array: &ArrayRef| arrow_cast::cast(array, &common).map_err(|e| failed(&e));
+    let cast = |array: &ArrayRef| cast(array, &common, false).map_err(|e| failed(&e));
     let (a, b) = (cast(&a)?, cast(&b)?);
     let order = arrow_cmp::make_comparator(&a, &b, SortOptions::default()).map_err(|e| failed(&e))?;
     let is_true = match operator {

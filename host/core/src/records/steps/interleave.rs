@@ -1,6 +1,7 @@
 //! `interleave` reads several files in turns, as `tf.data.Dataset.interleave` does over a data set of
 //! files: a few rows of one, a few of the next, and when one ends, the next file takes its place.
 
+use super::gather::join;
 use super::{Origin, RecordAction, RecordStep, Upstream};
 use crate::records::flow::{self, Flow};
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
@@ -158,7 +159,7 @@ impl Flow for Interleaved<'_> {
         if runs.is_empty() {
             return Ok(None);
         }
-        let joined = arrow_select::concat::concat_batches(&self.schema, &runs);
+        let joined = join(&self.schema, &runs);
         joined.map(Some).map_err(|e| Error::unsupported(format!("columns that cannot be joined: {e}")))
     }
 }

@@ -1,11 +1,11 @@
 //! `map` changes the columns of every record: which there are, what they are called, their type or shape.
 
 use super::{RecordAction, RecordStep, Upstream};
+use crate::records::cast::cast;
 use crate::records::encoding::{leaf_type, lists};
 use crate::records::flow::{self, Flow};
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
-use arrow_cast::CastOptions;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 use tensorferry_sdk::records::type_named;
@@ -145,23 +145,13 @@ impl Map {
     fn changed(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-            let changed = match (&self.change, self.has(field.name())) {
-                (ColumnChange::Select, false) | (ColumnChange::Drop, true) => continue,
-                (ColumnChange::Cast(to), true) => cast(column, to),
-                (ColumnChange::Reshape(shape), true) => reshape(column, shape),
-                _ => Ok(column.clone()),
-            };
-            columns.push(changed.map_err(|e| e.column(field.name()))?);
+use crate::records::cast::cast;
+use crate::records::encoding::{leaf_type, lists};
+use crate::records::flow::{self, Flow};
         }
         RecordBatch::try_new(schema.clone(), columns)
             .map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
     }
-}
-
-fn cast(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
-    arrow_cast::cast_with_options(column, &with_leaf(column.data_type(), to), &strict)
-        .map_err(|e| Error::unsupported(format!("a value that cannot be cast: {e}")))
 }
 
 /// A type with other values below its lists.

@@ -1,5 +1,6 @@
 //! `shuffle` keeps a buffer of records, and gives a random one of them whenever it takes in the next.
 
+use super::gather::gather;
 use super::{RecordAction, RecordStep, Upstream};
 use crate::records::flow::Flow;
 use crate::records::write::shown_bytes;
@@ -149,8 +150,8 @@ impl Shuffled<'_> {
     }
 
     fn gather(&self, rows: &[(usize, usize)]) -> Result<RecordBatch> {
-        let batches: Vec<&RecordBatch> = self.kept.iter().collect();
-        arrow_select::interleave::interleave_record_batch(&batches, rows)
+        let runs: Vec<_> = rows.iter().map(|&(batch, row)| (batch, row..row + 1)).collect();
+        gather(&self.flow.schema(), &self.kept, &runs)
             .map_err(|e| Error::unsupported(format!("columns that cannot be shuffled: {e}")))
     }
 
