@@ -3,13 +3,14 @@
 use crate::found::Found;
 use crate::rank_files::{self, RankFiles};
 use crate::{output, stages, universal};
-use tensorferry_sdk::{CatalogSink, Context, Options, Result, Source, TensorDecoder, TensorReader};
+use tensorferry_sdk::{
+    CatalogSink, Context, OptionSpec, Options, Result, Side, Source, TensorDecoder, TensorReader, TypedOption,
+};
 
 /// What the user wants of a checkpoint.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     /// The weights in full precision, as they are trained.
-    #[default]
     Fp32,
     /// The module as it ran, in whatever precision.
     Model,
@@ -17,30 +18,34 @@ pub(crate) enum What {
     Optimizer,
 }
 
-impl What {
-    pub(crate) const ALL: [Self; 3] = [Self::Fp32, Self::Model, Self::Optimizer];
+const WHAT: TypedOption<What> = TypedOption::choice(
+    Side::Reader,
+    "what",
+    &[("fp32", What::Fp32), ("model", What::Model), ("optimizer", What::Optimizer)],
+    "the trained weights, the module as it ran, or the optimizer's state",
+);
+const TAG: TypedOption<Option<String>> =
+    TypedOption::text(Side::Reader, "tag", "the folder to read, if not the one that latest names");
 
-    /// The option's value.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Model => "model",
-            Self::Optimizer => "optimizer",
-        }
-    }
+/// What the format declares.
+pub(crate) fn options() -> Vec<OptionSpec> {
+    vec![WHAT.spec(), TAG.spec()]
 }
 
 /// Reads DeepSpeed's checkpoints.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reader {
     what: What,
     tag: Option<String>,
 }
 
 impl Reader {
-    pub(crate) fn new(options: &Options) -> Self {
-        let what = What::ALL.into_iter().find(|what| options.text("what") == Some(what.word()));
-        Self { what: what.unwrap_or_default(), tag: options.text("tag").map(str::to_owned) }
+    /// A reader with these options.
+    ///
+    /// # Errors
+    /// Usage: a value that is none of an option's.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { what: WHAT.get(options)?, tag: TAG.get(options)? })
     }
 
     fn answer(&self, found: &mut Found<'_>, files: &RankFiles) -> Result<crate::answer::Answer> {

@@ -9,7 +9,7 @@ mod shapes;
 mod view;
 
 use crate::codec::Codec;
-use crate::files::{SUFFIXES, ShardName};
+use crate::files::SUFFIXES;
 use crate::frame;
 use crate::options::WriteOptions;
 use crate::schema_file;
@@ -22,7 +22,7 @@ use losses::Losses;
 use shapes::Shapes;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target, shard_names};
 
 /// Bytes of frames that are pushed at once, where they are not compressed.
 const PUSH: usize = 1 << 20;
@@ -64,7 +64,7 @@ impl RecordWriter for TfRecordWriter {
         let codec = codec.unwrap_or_else(by_name);
         let files = match shards {
             None => vec![name],
-            Some(count) => (0..*count).map(|number| ShardName::of(&name, number, *count)).collect(),
+            Some(count) => shard_names(&name, *count, ""),
         };
         let compressor = Compressor { codec, level: *level };
         Ok(Box::new(TfRecordPlan { files, layout, compressor, shapes: Mutex::default() }))

@@ -42,9 +42,4 @@ impl<'a> ShardName<'a> {
         let Self { base, count, digits: (number, width), ending, .. } = self;
         format!("{base}-{}-of-{count:0width$}{ending}", "?".repeat(*number))
     }
-
-    /// The name of a shard of `count`.
-    pub(crate) fn of(base: &str, number: u64, count: u64) -> String {
-        format!("{base}-{number:05}-of-{count:05}")
-    }
 }
