@@ -1,27 +1,30 @@
 //! Compiles the `.proto` files to Rust. `protox` stands in for `protoc`, so that a build needs no
 //! program that cargo does not bring.
 
-use prost::Message;
-use std::error::Error;
-use std::path::PathBuf;
+#[cfg(feature = "messages")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    use prost::Message;
 
-const ROOT: &str = "proto";
-/// The files that no other one imports; imports come along.
-const FILES: [&str; 6] = [
-    "tensorflow/core/example/example.proto",
-    "tensorflow/core/protobuf/fingerprint.proto",
-    "tensorflow/core/protobuf/saved_model.proto",
-    "tensorflow/core/protobuf/tensor_bundle.proto",
-    "tensorflow/core/util/saved_tensor_slice.proto",
-    "tensorflow/python/training/checkpoint_state.proto",
-];
-
-fn main() -> Result<(), Box<dyn Error>> {
+    const ROOT: &str = "proto";
+    /// The files that no other one imports; imports come along.
+    const FILES: [&str; 6] = [
+        "tensorflow/core/example/example.proto",
+        "tensorflow/core/protobuf/fingerprint.proto",
+        "tensorflow/core/protobuf/saved_model.proto",
+        "tensorflow/core/protobuf/tensor_bundle.proto",
+        "tensorflow/core/util/saved_tensor_slice.proto",
+        "tensorflow/python/training/checkpoint_state.proto",
+    ];
     println!("cargo::rerun-if-changed={ROOT}");
     let descriptors = protox::compile(FILES, [ROOT])?;
-    let folder = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo says where")?);
+    let folder = std::path::PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo says where")?);
     std::fs::write(folder.join("descriptors.bin"), descriptors.encode_to_vec())?;
     // Sorted maps, so that the same message always has the same bytes.
     prost_build::Config::new().btree_map(["."]).compile_fds(descriptors)?;
     Ok(())
+}
+
+#[cfg(not(feature = "messages"))]
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
 }

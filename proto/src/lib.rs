@@ -11,17 +11,29 @@
 //!
 //! Numbers are as hostile as the file that they come from. Lengths and offsets are signed, nothing
 //! says that a shape's product fits 64 bits, and nothing is checked here.
+//!
+//! What is read where it lies, because it may be as long as a file, is read with [`wire`]. A program
+//! that needs no more leaves the feature `messages` out.
 #![forbid(unsafe_code)]
 
-pub use prost::{DecodeError, Message};
+pub mod masked_crc;
+pub mod wire;
 
-include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
+#[cfg(feature = "messages")]
+mod messages {
+    pub use prost::{DecodeError, Message};
 
-/// The messages' descriptors, a serialized `google.protobuf.FileDescriptorSet`: for readers of the
-/// text form, which has names where the binary form has numbers.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+    include!(concat!(env!("OUT_DIR"), "/tensorflow.rs"));
 
-#[cfg(test)]
+    /// The messages' descriptors, a serialized `google.protobuf.FileDescriptorSet`: for readers of the
+    /// text form, which has names where the binary form has numbers.
+    pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+}
+
+#[cfg(feature = "messages")]
+pub use messages::*;
+
+#[cfg(all(test, feature = "messages"))]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -8,13 +8,6 @@ use crate::{ByteOrder, DigestAlgorithm, Error, Loss, LossSink, Region, Result, S
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The names of `count` files of one set, numbered from 0 as TensorFlow's and the Hub's data sets are:
-/// `STEM-00000-of-00002SUFFIX`.
-#[must_use]
-pub fn shard_names(stem: &str, count: u32, suffix: &str) -> Vec<String> {
-    (0..count).map(|shard| format!("{stem}-{shard:05}-of-{count:05}{suffix}")).collect()
-}
-
 /// A file of a layout that is copied: its segments are known before any byte moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputId(pub u32);

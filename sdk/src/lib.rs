@@ -221,6 +221,7 @@ mod proof;
 #[cfg(feature = "records")]
 pub mod records;
 mod region;
+mod shard_name;
 mod source;
 mod storage;
 mod tree;
@@ -240,7 +241,7 @@ pub use format::{
 };
 pub use layout::{
     Content, DeferredId, DigestId, DigestRequest, Layout, LayoutSink, Order, OutputFile, OutputId, Placed,
-    Role, Segment, Target, TensorPart, shard_names,
+    Role, Segment, Target, TensorPart,
 };
 pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;
@@ -250,6 +251,7 @@ pub use {arrow_array, arrow_schema};
 
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
+pub use shard_name::ShardName;
 pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
 pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
 pub use tree::{Node, NodeId, NodeKind, Tree};

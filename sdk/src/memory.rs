@@ -98,7 +98,7 @@ impl<'a> MemoryView<'a> {
     fn storage_bytes(&self, storage: &Storage) -> Result<Vec<u8>> {
         let len = usize::try_from(storage.len).map_err(|_| Error::limit("too long for memory"))?;
         let bytes = match &storage.place {
-            Place::Inline(bytes) => bytes.clone(),
+            Place::Inline(bytes) => bytes.to_vec(),
             Place::Cast(_) => return Err(Error::unsupported("the host in memory casts nothing")),
             Place::File { file, offset } => {
                 let mut bytes = vec![0; len];

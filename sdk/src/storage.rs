@@ -1,6 +1,7 @@
 //! A storage is where bytes live: in a file, behind a codec, or in the catalog itself.
 
 use crate::{Digest, Dtype, FileId};
+use std::sync::Arc;
 
 /// A storage of a catalog, by its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,8 +45,8 @@ pub enum Place {
         /// The reader's own name for it.
         handle: u64,
     },
-    /// These bytes.
-    Inline(Vec<u8>),
+    /// These bytes; clones of a catalog share them.
+    Inline(Arc<Vec<u8>>),
     /// The numbers of another storage in another dtype ([`Catalog::cast`](crate::Catalog::cast)). The
     /// host alone makes these, of what a reader has described; no reader can, and none crosses the ABI.
     Cast(CastStorage),
@@ -93,7 +94,7 @@ impl Storage {
     pub fn inline(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let len = bytes.len() as u64;
-        Self::at(Place::Inline(bytes), len)
+        Self::at(Place::Inline(Arc::new(bytes)), len)
     }
 
     fn at(place: Place, len: u64) -> Self {

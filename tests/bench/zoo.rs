@@ -6,9 +6,9 @@ use crate::turns::{Folder, Job};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tensorferry::engine::context::session::Run;
-use tensorferry::engine::convert::{Request, convert};
-use tensorferry::engine::formats::registry::{PluginFolder, Plugins};
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
+use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::measure::Clock;
@@ -64,24 +64,26 @@ pub(crate) fn in_one_process(folders: &[String]) {
     let [models, outputs, plugins] = folders else { panic!("{ONE_PROCESS} takes three folders") };
     let (models, outputs) = (Path::new(models), Path::new(outputs));
     std::fs::create_dir_all(outputs).unwrap();
-    let plugins = Plugins::load(&[PluginFolder::new(plugins)]);
+    let registry = Registry::load([Path::new(plugins)]);
     let names: Vec<_> = std::fs::read_dir(models).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) * 8;
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                let run = Run::new(1, (256 << 20) / jobs as u64);
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+                let session = Session::new(1, (256 << 20) / jobs as u64);
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let request = Request {
-                        input: models.join(name),
-                        output: outputs.join(name),
-                        receipt: true,
-                        commit: CommitOptions { force: false, sync: true },
+                        input: InputRequest { path: models.join(name), ..InputRequest::default() },
+                        output: OutputRequest {
+                            path: outputs.join(name),
+                            receipt: true,
+                            commit: CommitOptions { force: false, sync: true },
+                            ..OutputRequest::default()
+                        },
                         ..Request::default()
                     };
-                    pool.install(|| convert(&request, &plugins, &run, &|_| ())).unwrap();
+                    convert(&request, &registry, &session, &|_| ()).unwrap();
                 }
             });
         }

@@ -4,11 +4,11 @@
 //! Key `""` is the header, every other key a tensor or a slice of one; the facts are those of
 //! `tensorflow/core/util/tensor_bundle/tensor_bundle.cc` and `core/protobuf/tensor_bundle.proto`.
 
+use crate::digest::sha256;
 use crate::fixtures::Facts;
 use crate::random::Random;
 use crate::table::{self, Style, mask, masked_crc};
 use crate::wire::{Wire, varint};
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -78,10 +78,6 @@ pub const NUMERIC: [Numeric; 30] = [
 pub const STRING: i64 = 7;
 
 /// The dtype of this name.
-///
-/// # Panics
-/// If there is none.
-#[must_use]
 pub fn dtype(name: &str) -> Numeric {
     *NUMERIC.iter().find(|dtype| dtype.name == name).unwrap_or_else(|| panic!("no dtype {name}"))
 }
@@ -110,7 +106,6 @@ pub struct Entry {
 
 impl Entry {
     /// A `BundleEntryProto`.
-    #[must_use]
     pub fn wire(&self) -> Vec<u8> {
         let dims = self.shape.iter().map(|&size| Wire::new().int(1, size));
         let shape = dims.fold(Wire::new(), |shape, dim| shape.message(2, &dim));
@@ -143,7 +138,6 @@ fn slice_wire(slice: &Slice) -> Wire {
 
 /// The key of a slice's own entry: what TensorFlow's `EncodeTensorNameSlice` makes, in the ordered
 /// code of `core/lib/strings/ordered_code.cc`.
-#[must_use]
 pub fn slice_key(name: &[u8], slice: &Slice) -> Vec<u8> {
     let mut key = vec![0];
     for &byte in name {
@@ -191,16 +185,13 @@ fn ordered_signed(value: i64) -> Vec<u8> {
 }
 
 /// The logical bytes of strings, as fixtures hash them: each one's length as u64, then its bytes.
-#[must_use]
 pub fn string_bytes(strings: &[&[u8]]) -> Vec<u8> {
     strings.iter().flat_map(|string| [&(string.len() as u64).to_le_bytes(), *string].concat()).collect()
 }
 
 /// What a reader must find.
-#[must_use]
 pub fn facts(dtype: &str, shape: &[i64], logical: &[u8]) -> Facts {
-    let digest = Sha256::digest(logical).iter().map(|byte| format!("{byte:02x}")).collect();
-    (dtype.to_owned(), shape.iter().map(|dim| dim.unsigned_abs()).collect(), digest)
+    (dtype.to_owned(), shape.iter().map(|dim| dim.unsigned_abs()).collect(), sha256(logical))
 }
 
 /// A bundle under construction.
@@ -230,7 +221,6 @@ impl Default for Bundle {
 
 impl Bundle {
     /// No tensors, in this many data files.
-    #[must_use]
     pub fn new(shards: usize) -> Self {
         Self {
             header: None,
@@ -245,7 +235,6 @@ impl Bundle {
 
     /// A tensor of every dtype, empty ones, scalars, and enough keys to share prefixes, in three data
     /// files.
-    #[must_use]
     pub fn of_every_dtype(big_endian: bool, alignment: usize) -> Self {
         let mut bundle = Self { big_endian, alignment, ..Self::new(3) };
         let mut random = Random::new(17);
@@ -269,7 +258,6 @@ impl Bundle {
 
     /// A sliced tensor of every dtype, in three data files: cut by rows, by columns, into a grid, and
     /// not at all.
-    #[must_use]
     pub fn of_slices(big_endian: bool) -> Self {
         let mut bundle = Self { big_endian, ..Self::new(3) };
         let mut random = Random::new(19);
@@ -290,7 +278,6 @@ impl Bundle {
     }
 
     /// A `BundleHeaderProto` of these numbers.
-    #[must_use]
     pub fn header(shards: i64, endianness: i64, producer: i64, min_consumer: i64) -> Vec<u8> {
         let mut version = Wire::new().int(1, producer);
         if min_consumer != 0 {
@@ -399,7 +386,6 @@ impl Bundle {
     }
 
     /// The index.
-    #[must_use]
     pub fn index(&self, style: &Style) -> Vec<u8> {
         let own = || Self::header(to_i64(self.shards.len()), self.big_endian.into(), 1, 0);
         let header = (Vec::new(), self.header.clone().unwrap_or_else(own));
@@ -408,7 +394,6 @@ impl Bundle {
     }
 
     /// The data files under their names.
-    #[must_use]
     pub fn data(&self, prefix: &str) -> Vec<(String, Vec<u8>)> {
         let count = self.shards.len();
         let name = |shard| format!("{prefix}.data-{shard:05}-of-{count:05}");
@@ -416,9 +401,6 @@ impl Bundle {
     }
 
     /// Writes all files, in a style.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn write(&self, folder: &Path, prefix: &str, style: &Style) {
         std::fs::write(folder.join(format!("{prefix}.index")), self.index(style)).unwrap();
         for (name, bytes) in self.data(prefix) {

@@ -1,7 +1,10 @@
-//! A ferry is the built program with a plugin folder of its own.
+//! A ferry is the built program with a plugin folder and a working folder of its own.
 
+use crate::fixtures::{self, Facts};
+use crate::model::{Model, Tensors};
 use crate::workspace::workspace;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,10 +16,17 @@ use tempfile::TempDir;
 const MOST_KIBIBYTES: u64 = 1 << 20;
 const MOST_SECONDS: u64 = 20;
 
-/// The program, and the folder that it loads plugins from.
+/// The arguments of a command: strings and paths together.
+#[macro_export]
+macro_rules! args {
+    ($($argument:expr),* $(,)?) => { [$(std::ffi::OsStr::new(&$argument)),*] };
+}
+
+/// The program, the folder that it loads plugins from, and one for what a test reads and writes.
 #[derive(Debug)]
 pub struct Ferry {
     plugins: TempDir,
+    home: TempDir,
 }
 
 impl Default for Ferry {
@@ -27,25 +37,20 @@ impl Default for Ferry {
 
 impl Ferry {
     /// With the workspace's plugins.
-    ///
-    /// # Panics
-    /// If they cannot be built or linked.
-    #[must_use]
     pub fn new() -> Self {
         Self::with_plugins(&workspace().plugins)
     }
 
+    /// With the workspace's plugins, and its working folder on a disk: `/tmp` may be in memory.
+    pub fn on_disk() -> Self {
+        Self { home: workspace().folder("home-"), ..Self::new() }
+    }
+
     /// With these libraries, and no others.
-    ///
-    /// # Panics
-    /// If they cannot be linked.
-    #[must_use]
     pub fn with_plugins(libraries: &[impl AsRef<Path>]) -> Self {
         // In the target folder: hard links do not cross file systems, and nobody else writes there.
-        let parent = workspace().target.join("tmp");
-        std::fs::create_dir_all(&parent).unwrap();
-        let plugins = tempfile::Builder::new().prefix("plugins-").tempdir_in(parent).unwrap();
-        let ferry = Self { plugins };
+        let plugins = workspace().folder("plugins-");
+        let ferry = Self { plugins, home: tempfile::tempdir().unwrap() };
         for library in libraries {
             ferry.add_plugin(library.as_ref());
         }
@@ -53,9 +58,6 @@ impl Ferry {
     }
 
     /// Puts one more library into the plugin folder.
-    ///
-    /// # Panics
-    /// If it cannot be copied.
     pub fn add_plugin(&self, library: &Path) {
         let to = self.plugins.path().join(library.file_name().expect("a library has a name"));
         if std::fs::hard_link(library, &to).is_err() {
@@ -64,9 +66,48 @@ impl Ferry {
     }
 
     /// The plugin folder: nobody else may write to it.
-    #[must_use]
     pub fn plugin_folder(&self) -> &Path {
         self.plugins.path()
+    }
+
+    /// The working folder: it is empty, and goes with the ferry.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// A path in the working folder.
+    pub fn at(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.home().join(name)
+    }
+
+    /// Paths in the working folder.
+    pub fn paths<const N: usize>(&self, names: [&str; N]) -> [PathBuf; N] {
+        names.map(|name| self.at(name))
+    }
+
+    /// Writes a file in the working folder, and the folders that it lies in.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.at(name);
+        std::fs::create_dir_all(path.parent().expect("it lies in the working folder")).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Writes a safetensors file of these tensors: name, dtype, shape, bytes.
+    pub fn safetensors(&self, name: &str, tensors: Tensors<'_>) -> PathBuf {
+        self.write(name, crate::model::safetensors(tensors))
+    }
+
+    /// Writes a model as a safetensors file, and the folders that it lies in.
+    pub fn model(&self, name: &str, model: &Model) -> PathBuf {
+        let path = self.write(name, []);
+        model.write(&path).unwrap();
+        path
+    }
+
+    /// Every entry of the working folder by name, sorted.
+    pub fn names(&self) -> Vec<String> {
+        names_in(self.home())
     }
 
     /// The program with these arguments, to be started by the caller.
@@ -79,9 +120,6 @@ impl Ferry {
     }
 
     /// Runs it to its end.
-    ///
-    /// # Panics
-    /// If it cannot be started.
     #[must_use]
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
         run(&mut self.command(arguments))
@@ -89,74 +127,91 @@ impl Ferry {
 
     /// Runs it to its end, with little address space and little of a processor's time: what hostile
     /// input may cost. A program that takes more ends by a signal.
-    ///
-    /// # Panics
-    /// If it cannot be started.
     #[must_use]
     pub fn run_bounded<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Outcome {
-        let command = self.command(arguments);
-        let mut bounded = Command::new("sh");
-        let limits = format!("ulimit -v {MOST_KIBIBYTES}; ulimit -t {MOST_SECONDS}; exec \"$@\"");
-        bounded.args(["-c", &limits, "sh"]).arg(command.get_program()).args(command.get_args());
-        run(&mut bounded)
+        let limits = format!("ulimit -v {MOST_KIBIBYTES}; ulimit -t {MOST_SECONDS}");
+        run(&mut after(&limits, &self.command(arguments)))
+    }
+
+    /// A command on an input, with these options.
+    #[must_use]
+    pub fn on(&self, command: &str, input: impl AsRef<OsStr>, options: &[&str]) -> Outcome {
+        run(self.command([command]).arg(input).args(options))
+    }
+
+    /// Converts, whether it succeeds or not.
+    #[must_use]
+    pub fn try_convert(&self, input: &Path, output: &Path, options: &[&str]) -> Outcome {
+        run(self.command(args!["convert", input, output]).args(options))
     }
 
     /// Converts, and expects success.
-    ///
-    /// # Panics
-    /// If it does not succeed.
+    #[track_caller]
     pub fn convert(&self, input: &Path, output: &Path, options: &[&str]) -> Outcome {
-        let mut arguments: Vec<&OsStr> = vec!["convert".as_ref(), input.as_ref(), output.as_ref()];
-        arguments.extend(options.iter().map(OsStr::new));
-        self.run(arguments).expect(0)
+        self.try_convert(input, output, options).expect(0)
     }
 
     /// The document of `inspect --json --digest sha256`.
-    ///
-    /// # Panics
-    /// If it does not succeed.
-    #[must_use]
+    #[track_caller]
     pub fn inspect(&self, input: &Path) -> Value {
-        let options: [&OsStr; 5] =
-            ["inspect".as_ref(), input.as_ref(), "--json".as_ref(), "--digest".as_ref(), "sha256".as_ref()];
-        self.run(options).expect(0).json()
+        self.on("inspect", input, &["--json", "--digest", "sha256"]).expect(0).json()
+    }
+
+    /// The tensors that it finds in an input, by name.
+    #[track_caller]
+    pub fn tensors(&self, input: &Path) -> BTreeMap<String, Facts> {
+        fixtures::inspected(&self.inspect(input))
+    }
+
+    /// The dtype and shape of each tensor in an input, as a JSON object.
+    #[track_caller]
+    pub fn shapes(&self, input: &Path) -> Value {
+        self.tensors(input)
+            .into_iter()
+            .map(|(name, (dtype, shape, _))| (name, json!([dtype, shape])))
+            .collect()
+    }
+
+    /// The lines of `cat`.
+    #[track_caller]
+    pub fn cat(&self, input: &Path) -> String {
+        self.on("cat", input, &[]).expect(0).stdout
+    }
+
+    /// The records that `cat` shows.
+    #[track_caller]
+    pub fn rows(&self, input: &Path) -> Vec<Value> {
+        self.cat(input).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Has it convert an input that must be refused with exit code 3, to a file and to a folder, and
     /// looks for what it left.
-    ///
-    /// # Panics
-    /// If it is not refused, does not name `named`, or leaves a file.
     pub fn refuses(&self, input: &Path, named: &str) {
         let folder = tempfile::tempdir().unwrap();
         for (output, format) in
             [("out.pt", "torch"), ("out.safetensors", "safetensors"), ("folder/", "torch")]
         {
-            let output = folder.path().join(output);
-            let command: [&OsStr; 5] =
-                ["convert".as_ref(), input.as_ref(), output.as_ref(), "--to".as_ref(), format.as_ref()];
-            self.run(command).expect(3).says(&[named]);
+            self.try_convert(input, &folder.path().join(output), &["--to", format]).expect(3).says(&[named]);
             let left = files_below(folder.path());
             assert!(left.is_empty(), "{}: left {left:?}", input.display());
         }
     }
 
-    /// Whether `diff` finds the same content in both.
-    ///
-    /// # Panics
-    /// If it gives no verdict.
+    /// What `diff` says of two inputs.
     #[must_use]
+    pub fn diff(&self, a: &Path, b: &Path, options: &[&str]) -> Outcome {
+        run(self.command(args!["diff", a, b]).args(options))
+    }
+
+    /// Whether `diff` finds the same content in both.
     pub fn equal(&self, a: &Path, b: &Path) -> bool {
-        let outcome = self.run([OsStr::new("diff"), a.as_ref(), b.as_ref()]);
+        let outcome = self.diff(a, b, &[]);
         assert!(matches!(outcome.code, Some(0 | 1)) && !outcome.stdout.is_empty(), "no verdict: {outcome}");
         outcome.code == Some(0)
     }
 }
 
 /// Runs a command to its end.
-///
-/// # Panics
-/// If it cannot be started.
 #[must_use]
 pub fn run(command: &mut Command) -> Outcome {
     let mut output = command.output();
@@ -175,6 +230,15 @@ pub fn run(command: &mut Command) -> Outcome {
     Outcome::new(format!("{command:?}"), &output)
 }
 
+/// The command in a shell that has run `script` before.
+#[must_use]
+pub fn after(script: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{script}; exec \"$@\""), "sh"]);
+    shell.arg(command.get_program()).args(command.get_args());
+    shell
+}
+
 /// How a command ended, and what it said.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -184,12 +248,11 @@ pub struct Outcome {
     pub stdout: String,
     /// All of its standard error.
     pub stderr: String,
-    command: String,
+    pub(crate) command: String,
 }
 
 impl Outcome {
     /// From what a process left.
-    #[must_use]
     pub fn new(command: String, output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
@@ -201,22 +264,14 @@ impl Outcome {
     }
 
     /// Itself, if it ended with `code`.
-    ///
-    /// # Panics
-    /// If it did not.
     #[track_caller]
-    #[expect(clippy::return_self_not_must_use, reason = "the check is what it is called for")]
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self}");
         self
     }
 
     /// Itself, if its messages hold each of `parts`.
-    ///
-    /// # Panics
-    /// If they do not.
     #[track_caller]
-    #[expect(clippy::return_self_not_must_use, reason = "the check is what it is called for")]
     pub fn says(self, parts: &[&str]) -> Self {
         for part in parts {
             assert!(self.stderr.contains(part), "no {part:?} in the messages of {self}");
@@ -224,11 +279,21 @@ impl Outcome {
         self
     }
 
+    /// Itself, if its standard output holds each of `parts`.
+    #[track_caller]
+    pub fn prints(self, parts: &[&str]) -> Self {
+        for part in parts {
+            assert!(self.stdout.contains(part), "no {part:?} in the output of {self}");
+        }
+        self
+    }
+
+    /// All that it said.
+    pub fn said(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+
     /// The standard output as one JSON document.
-    ///
-    /// # Panics
-    /// If it is none.
-    #[must_use]
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
@@ -244,10 +309,6 @@ impl std::fmt::Display for Outcome {
 }
 
 /// Every file below a folder, by its relative path, sorted.
-///
-/// # Panics
-/// If the folder cannot be read.
-#[must_use]
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -265,11 +326,21 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Copies every file below a folder.
+pub fn copy_below(from: &Path, to: &Path) {
+    for file in files_below(from) {
+        let to = to.join(&file);
+        std::fs::create_dir_all(to.parent().expect("it lies in the folder")).unwrap();
+        std::fs::copy(from.join(&file), to).unwrap();
+    }
+}
+
+/// The same as texts.
+pub fn paths_below(folder: &Path) -> Vec<String> {
+    files_below(folder).iter().map(|path| path.to_string_lossy().into_owned()).collect()
+}
+
 /// Every entry of a folder by name, sorted: also the folders in which output is staged.
-///
-/// # Panics
-/// If the folder cannot be read.
-#[must_use]
 pub fn names_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<_> =

@@ -20,16 +20,11 @@ pub struct Case {
 pub type Facts = (String, Vec<u64>, String);
 
 /// Where the fixtures are.
-#[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
 /// The cases of a section whose names start with `prefix`, sorted.
-///
-/// # Panics
-/// If the section is missing, or a case has no `expected.json`.
-#[must_use]
 pub fn cases(section: &str, prefix: &str) -> Vec<Case> {
     let section = folder().join(section);
     let names = crate::ferry::names_in(&section);
@@ -45,18 +40,25 @@ pub fn cases(section: &str, prefix: &str) -> Vec<Case> {
         .collect()
 }
 
+/// The case of this name.
+#[track_caller]
+pub fn case(section: &str, name: &str) -> Case {
+    let case = cases(section, name).into_iter().find(|case| case.name == name);
+    case.unwrap_or_else(|| panic!("no case {name} in {section}"))
+}
+
+/// The cases of a section that must be read, and those that must be refused.
+pub fn good_and_bad(section: &str) -> (Vec<Case>, Vec<Case>) {
+    cases(section, "").into_iter().partition(|case| !case.is_error())
+}
+
 impl Case {
     /// Whether it must be refused.
-    #[must_use]
     pub fn is_error(&self) -> bool {
         self.expected["expect"] == "error"
     }
 
     /// What a person would point at: the index of a set, else the file.
-    ///
-    /// # Panics
-    /// If the case has no file.
-    #[must_use]
     pub fn input(&self) -> PathBuf {
         let files: Vec<&str> =
             self.expected["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -64,10 +66,12 @@ impl Case {
         self.folder.join(index.or(files.first()).expect("a case has a file"))
     }
 
+    /// All of its tensors, by name.
+    pub fn all(&self) -> BTreeMap<String, Facts> {
+        self.tensors(|_, _| true)
+    }
+
     /// The tensors that `keep` wants, by name.
-    ///
-    /// # Panics
-    /// If the case is not one that must be read.
     pub fn tensors(&self, keep: impl Fn(&str, &Value) -> bool) -> BTreeMap<String, Facts> {
         let tensors = self.expected["tensors"].as_object().expect("a case that is read has tensors");
         tensors
@@ -79,10 +83,6 @@ impl Case {
 }
 
 /// The tensors of an `inspect --json --digest sha256` document, by name.
-///
-/// # Panics
-/// If a name comes twice, or a field is missing.
-#[must_use]
 pub fn inspected(document: &Value) -> BTreeMap<String, Facts> {
     let mut tensors = BTreeMap::new();
     for tensor in document["tensors"].as_array().expect("inspect lists tensors") {

@@ -7,6 +7,7 @@
 use crate::bundle::{Bundle, Entry, STRING, dtype};
 use crate::mutate::mutate;
 use crate::random::Random;
+use crate::settings::number;
 use crate::table::{self, Style};
 use crate::workspace::workspace;
 use std::collections::BTreeMap;
@@ -69,10 +70,6 @@ pub fn read_among(format: &dyn Format, files: &[(String, Vec<u8>)], name: &str, 
 }
 
 /// The files of a fixture's folder, by their names in it.
-///
-/// # Panics
-/// If there are none.
-#[must_use]
 pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
     let folder = crate::fixtures::folder().join(folder);
     let names = crate::ferry::files_below(&folder);
@@ -146,17 +143,10 @@ pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
 
 /// Runs `target` over mutations of `seeds` for `FERRY_FUZZ_SECONDS` (10 by default), in the order
 /// that `FERRY_FUZZ_SEED` gives.
-///
-/// # Panics
-/// If the target does, once the input is in the target folder's `fuzz-failures`.
 pub fn drive(name: &str, seeds: &[Vec<u8>], target: impl Fn(&[u8]) -> bool) {
     assert!(!seeds.is_empty(), "{name}: nothing to mutate");
-    let number = |variable: &str, default: u64| match std::env::var(variable) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")),
-        Err(_) => default,
-    };
-    let seed = number("FERRY_FUZZ_SEED", 0x7e45_0f3a);
-    let end = Instant::now() + Duration::from_secs(number("FERRY_FUZZ_SECONDS", 10));
+    let seed = number("FERRY_FUZZ_SEED").unwrap_or(0x7e45_0f3a);
+    let end = Instant::now() + Duration::from_secs(number("FERRY_FUZZ_SECONDS").unwrap_or(10));
     let mut random = Random::new(seed);
     let (mut runs, mut read): (u64, u64) = (0, 0);
     for bytes in seeds {

@@ -21,9 +21,6 @@ pub fn read_file(format: &dyn Format, bytes: &[u8]) -> bool {
 
 /// Reads `message` as the data of a record, of each kind of message, after one that is well formed.
 /// Whether it could be read as one of them.
-///
-/// # Panics
-/// If a record before it is lost.
 pub fn read_message(format: &dyn Format, message: &[u8]) -> bool {
     // One feature "a" of the integers 1 and 2.
     let good = b"\x0a\x0e\x0a\x0c\x0a\x01a\x12\x07\x1a\x05\x0a\x03\x01\x02\x03";
@@ -45,7 +42,6 @@ pub fn read_compressed(format: &dyn Format, codec: &str, bytes: &[u8]) -> bool {
 }
 
 /// The frame of a record.
-#[must_use]
 pub fn frame(data: &[u8]) -> Vec<u8> {
     let len = (data.len() as u64).to_le_bytes();
     let masked = |bytes: &[u8]| crate::table::masked_crc(bytes).to_le_bytes();

@@ -5,18 +5,26 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 pub mod bundle;
+pub mod dataset;
+pub mod digest;
 pub mod disk;
 pub mod ferry;
 pub mod fixtures;
 pub mod fuzz;
 pub mod fuzz_records;
+pub mod host;
+pub mod json;
+pub mod layers;
 pub mod measure;
 pub mod model;
 pub mod mutate;
 pub mod python;
 pub mod random;
 pub mod records;
+pub mod rows;
+pub mod rust;
 pub mod seen;
+pub mod settings;
 pub mod shape;
 pub mod table;
 pub mod tfrecords;

@@ -25,9 +25,6 @@ pub enum Clock {
 }
 
 /// Runs a command to its end.
-///
-/// # Panics
-/// If it cannot be started, or does not succeed.
 pub fn measure(command: &mut Command, clock: Clock) -> Measurement {
     command.stdin(Stdio::null());
     command.stdout(if clock == Clock::Printed { Stdio::piped() } else { Stdio::null() });

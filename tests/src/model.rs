@@ -8,9 +8,11 @@ use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
 
-/// A small file of these tensors: name, dtype, shape, bytes.
-#[must_use]
-pub fn safetensors(tensors: &[(&str, &str, &[u64], &[u8])]) -> Vec<u8> {
+/// Tensors: name, dtype, shape, bytes.
+pub type Tensors<'a> = &'a [(&'a str, &'a str, &'a [u64], &'a [u8])];
+
+/// A small file of these tensors.
+pub fn safetensors(tensors: Tensors<'_>) -> Vec<u8> {
     let mut entries = Vec::new();
     let mut data = Vec::new();
     for (name, dtype, shape, bytes) in tensors {
@@ -46,7 +48,6 @@ pub struct Model {
 impl Model {
     /// About `bytes` in `count` tensors of the sizes of a transformer's: most bytes are in
     /// matrices, and one tensor in three is a short vector.
-    #[must_use]
     pub fn of_size(bytes: u64, count: u64, seed: u64) -> Self {
         let matrices = (count - count / 3).max(1);
         let rows = (bytes / matrices / 2 / 1024).max(1);
@@ -62,7 +63,6 @@ impl Model {
     }
 
     /// About `bytes` of F32 in `count` tensors of one size, with values as weights have them.
-    #[must_use]
     pub fn of_weights(bytes: u64, count: u64, seed: u64) -> Self {
         let rows = (bytes / count / 4096).max(1);
         let tensors = (0..count)
@@ -71,14 +71,12 @@ impl Model {
     }
 
     /// `count` tensors of `bytes` each.
-    #[must_use]
     pub fn uniform(count: u64, bytes: u64, seed: u64) -> Self {
         let tensors = (0..count).map(|index| (format!("layer.{index:03}.weight"), "U8", vec![bytes], bytes));
         Self { tensors: tensors.collect(), seed, weights: false }
     }
 
     /// `count` tensors of one element.
-    #[must_use]
     pub fn of_scalars(count: u64, seed: u64) -> Self {
         let tensors = (0..count).map(|index| (format!("layer.{index:06}.scale"), "F32", vec![1], 4));
         Self { tensors: tensors.collect(), seed, weights: false }

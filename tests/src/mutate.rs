@@ -2,6 +2,7 @@
 //! libFuzzer, on the stable toolchain.
 
 use crate::random::Random;
+use std::path::Path;
 
 /// Numbers at the edges of what lengths and offsets are compared with.
 const EDGES: [u64; 10] = [
@@ -16,6 +17,19 @@ const EDGES: [u64; 10] = [
     0xffff_ffff_ffff_fff8,
     u64::MAX,
 ];
+
+/// Flips a bit in a file, of the byte that `at` finds in it.
+pub fn flip(path: &Path, at: impl FnOnce(&[u8]) -> usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let at = at(&bytes);
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Flips a bit in the middle of a file.
+pub fn flip_middle(path: &Path) {
+    flip(path, |bytes| bytes.len() / 2);
+}
 
 /// One to eight damages to `bytes`; `other` is what pieces are taken from.
 pub fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {

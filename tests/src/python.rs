@@ -5,21 +5,75 @@
 
 use crate::ferry::Outcome;
 use crate::workspace::workspace;
+use serde_json::{Value, json};
 use std::ffi::OsStr;
-use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 /// Runs one of the scripts in `tests/python`, and expects success.
-///
-/// # Panics
-/// If there are no frameworks, or the script fails.
+#[track_caller]
 pub fn script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Outcome {
-    crate::ferry::run(&mut command(name, arguments)).expect(0)
+    run(&scripts().join(name), arguments).expect(0)
 }
 
-/// A script, to be started by the caller.
+/// Runs a script to its end, in a process that has imported its framework already.
+#[track_caller]
+pub fn run<S: AsRef<OsStr>>(script: &Path, arguments: impl IntoIterator<Item = S>) -> Outcome {
+    let text = |text: &OsStr| text.to_str().expect("arguments of scripts are UTF-8").to_owned();
+    let arguments: Vec<String> = arguments.into_iter().map(|argument| text(argument.as_ref())).collect();
+    let source =
+        std::fs::read_to_string(script).unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+    let is_tensorflow = ["tensorflow", "tf_facts"].iter().any(|word| source.contains(word));
+    let server = if is_tensorflow { &TENSORFLOW } else { &TORCH };
+    let command = format!("{} {}", script.display(), arguments.join(" "));
+    let mut connection = UnixStream::connect_addr(server.address()).unwrap();
+    writeln!(connection, "{}", json!({"script": script, "arguments": arguments})).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("it crashed: {command}"));
+    let stream = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
+    let code = answer["code"].as_i64().and_then(|code| i32::try_from(code).ok());
+    Outcome { code, stdout: stream("stdout"), stderr: stream("stderr"), command }
+}
+
+/// A process that runs scripts in forks of itself: the frameworks take seconds to start.
+struct Server {
+    name: &'static str,
+    modules: &'static [&'static str],
+    /// It ends with this process, which holds its standard input.
+    running: OnceLock<(SocketAddr, Child)>,
+}
+
+static TORCH: Server = Server {
+    name: "torch",
+    modules: &["torch", "safetensors.torch", "numpy", "pyarrow.parquet"],
+    running: OnceLock::new(),
+};
+static TENSORFLOW: Server =
+    Server { name: "tensorflow", modules: &["tensorflow", "numpy"], running: OnceLock::new() };
+
+impl Server {
+    /// Where it listens, once it does.
+    fn address(&self) -> &SocketAddr {
+        let (address, _) = self.running.get_or_init(|| {
+            let name = format!("ferry-tests-{}-{}", std::process::id(), self.name);
+            let mut command = command("serve.py", [name.as_str()].iter().chain(self.modules));
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let mut line = String::new();
+            let stdout = child.stdout.as_mut().expect("it is piped");
+            BufReader::new(stdout).read_line(&mut line).unwrap();
+            assert_eq!(line, "ready\n", "{command:?} does not start");
+            (SocketAddr::from_abstract_name(name).unwrap(), child)
+        });
+        address
+    }
+}
+
+/// A script in a process of its own, to be started by the caller.
 #[must_use]
 pub fn command<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(interpreter());
@@ -42,11 +96,6 @@ from importlib.util import find_spec
 assert all(map(find_spec, ['tensorflow', 'keras', 'deepspeed', 'transformers']))";
 
 /// The environment's interpreter.
-///
-/// # Panics
-/// If the frameworks cannot be imported or installed: a test that needs them fails, it is not
-/// skipped.
-#[must_use]
 pub fn interpreter() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -65,34 +114,14 @@ pub fn interpreter() -> &'static Path {
     })
 }
 
-/// The environment, made if it is not there. Other test processes wait for the one that makes it.
+/// The environment, made if it is not there.
 fn installed(environment: &Path) -> PathBuf {
-    let requirements = scripts().join("requirements.txt");
-    let wanted = std::fs::read_to_string(&requirements).unwrap();
-    let stamp = environment.join("requirements.installed");
-    std::fs::create_dir_all(environment.parent().expect("it lies in the target folder")).unwrap();
-    let lock = File::create(environment.with_extension("lock")).unwrap();
-    lock.lock().unwrap();
-    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
-        return environment.to_owned();
-    }
-    eprintln!("installing the frameworks of {} into {}", requirements.display(), environment.display());
-    must(Command::new("python3").args(["-m", "venv", "--clear"]).arg(environment));
-    must(
-        Command::new(environment.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
-            .arg(&requirements),
-    );
-    // Last: what an interrupted install leaves has no stamp.
-    std::fs::write(&stamp, &wanted).unwrap();
-    environment.to_owned()
-}
-
-fn must(command: &mut Command) {
-    let status = command.status();
+    let mut install = Command::new(scripts().join("install"));
+    let status = install.arg(environment).status();
     assert!(
         status.as_ref().is_ok_and(std::process::ExitStatus::success),
         "the interop tests need python3 with venv and pip, and the frameworks of \
-         tests/python/requirements.txt; this failed ({status:?}): {command:?}",
+         tests/python/requirements.txt; this failed ({status:?}): {install:?}",
     );
+    environment.to_owned()
 }

@@ -1,13 +1,19 @@
 //! Random numbers that are the same in every run: xorshift64* (Vigna, "An experimental exploration
 //! of Marsaglia's xorshift generators, scrambled").
 
+/// So many random bytes.
+pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    Random::new(seed).fill(&mut bytes);
+    bytes
+}
+
 /// A generator.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
     /// From a seed; 0 would never leave 0, so it stands for another.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(if seed == 0 { 0x9e37_79b9_7f4a_7c15 } else { seed })
     }

@@ -5,7 +5,6 @@ use crate::fixtures::{self, Facts};
 use crate::{Ferry, python};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::path::Path;
 
 /// The tensors, and which of them are one.
@@ -19,10 +18,6 @@ pub struct Seen {
 
 impl Seen {
     /// What a script printed of `facts.facts`.
-    ///
-    /// # Panics
-    /// If the document is something else.
-    #[must_use]
     pub fn printed(document: &Value) -> Self {
         let tensors = tensors(&document["tensors"]);
         let ties = serde_json::from_value(document["ties"].clone()).unwrap();
@@ -30,10 +25,6 @@ impl Seen {
     }
 
     /// What `inspect --json --digest sha256` printed.
-    ///
-    /// # Panics
-    /// If the document is something else.
-    #[must_use]
     pub fn inspected(document: &Value) -> Self {
         let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for tensor in document["tensors"].as_array().unwrap() {
@@ -48,40 +39,36 @@ impl Seen {
     }
 
     /// What the framework that a file is for sees in it.
-    ///
-    /// # Panics
-    /// If it does not load.
-    #[must_use]
     pub fn by_framework(path: &Path) -> Self {
         Self::printed(&python::script("see.py", [path]).json())
     }
 
     /// What ferry sees in a file, with these options of its reader.
-    ///
-    /// # Panics
-    /// If it is refused.
-    #[must_use]
     pub fn by_ferry(ferry: &Ferry, path: &Path, options: &[&str]) -> Self {
         Self::inspected(&inspect(ferry, path, options).expect(0).json())
     }
 }
 
 /// The facts of tensors, as a script prints them by name.
-///
-/// # Panics
-/// If the document is something else.
-#[must_use]
 pub fn tensors(document: &Value) -> BTreeMap<String, Facts> {
     serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("no facts: {error}: {document}"))
+}
+
+/// What a report or a description lists as lost.
+pub fn losses(document: &Value) -> &[Value] {
+    document["losses"].as_array().unwrap()
+}
+
+/// The names of what is lost, of one kind.
+pub fn lost(document: &Value, kind: &str) -> BTreeSet<String> {
+    let losses = losses(document).iter().filter(|loss| loss["kind"] == kind);
+    losses.map(|loss| loss["what"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Has ferry inspect an input, with these options of its reader.
 #[must_use]
 pub fn inspect(ferry: &Ferry, input: &Path, options: &[&str]) -> Outcome {
-    let mut command: Vec<&OsStr> = vec!["inspect".as_ref(), input.as_ref()];
-    command.extend(["--json", "--digest", "sha256"].map(OsStr::new));
-    for option in options {
-        command.extend(["-i".as_ref(), OsStr::new(option)]);
-    }
-    ferry.run(command)
+    let options = options.iter().flat_map(|option| ["-i", option]);
+    let options: Vec<&str> = ["--json", "--digest", "sha256"].into_iter().chain(options).collect();
+    ferry.on("inspect", input, &options)
 }

@@ -1,15 +1,14 @@
 //! A shape is how an output lies on disk: one file, a folder of its own, or a set among other files.
 //! A scene is a place where such an output is written, killed, and looked at.
 
-use crate::ferry::{Outcome, files_below, run};
+use crate::Ferry;
+use crate::ferry::{Outcome, copy_below, files_below, run};
 use crate::model::Model;
-use crate::{Ferry, workspace};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
 
 /// How an output lies on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +61,6 @@ pub struct Scene {
     /// The program.
     pub ferry: Ferry,
     shape: Shape,
-    folder: TempDir,
     new_tensor_bytes: u64,
 }
 
@@ -70,16 +68,8 @@ const OLD_TENSOR_BYTES: u64 = 8 << 10;
 
 impl Scene {
     /// The new input has `bytes`, the old one few. Both become outputs of the same names.
-    ///
-    /// # Panics
-    /// If it cannot be made.
-    #[must_use]
     pub fn new(shape: Shape, bytes: u64) -> Self {
-        // Not in /tmp, which may be in memory.
-        let parent = workspace::workspace().target.join("tmp");
-        std::fs::create_dir_all(&parent).unwrap();
-        let folder = tempfile::Builder::new().prefix("scene-").tempdir_in(parent).unwrap();
-        let scene = Self { ferry: Ferry::new(), shape, folder, new_tensor_bytes: bytes / TENSORS };
+        let scene = Self { ferry: Ferry::on_disk(), shape, new_tensor_bytes: bytes / TENSORS };
         for (which, tensor_bytes) in [(State::Old, OLD_TENSOR_BYTES), (State::New, scene.new_tensor_bytes)] {
             let input = scene.input(which);
             let model = Model::uniform(TENSORS, tensor_bytes, tensor_bytes);
@@ -99,16 +89,14 @@ impl Scene {
     }
 
     /// Where outputs are written.
-    #[must_use]
     pub fn work(&self) -> PathBuf {
-        self.folder.path().join("work")
+        self.ferry.at("work")
     }
 
     /// The input that becomes this state.
-    #[must_use]
     pub fn input(&self, which: State) -> PathBuf {
         let suffix = if self.shape == Shape::Folder { "" } else { ".safetensors" };
-        self.folder.path().join(format!("{which:?}{suffix}"))
+        self.ferry.at(format!("{which:?}{suffix}"))
     }
 
     /// The files that an output consists of.
@@ -117,7 +105,7 @@ impl Scene {
     }
 
     fn reference(&self, which: State) -> PathBuf {
-        self.folder.path().join(format!("reference-{which:?}"))
+        self.ferry.at(format!("reference-{which:?}"))
     }
 
     /// The conversion that makes this state, with more options.
@@ -148,9 +136,6 @@ impl Scene {
     }
 
     /// Empties the place, or puts the old output there.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn reset(&self, with_old: bool) {
         let work = self.work();
         if work.exists() {
@@ -159,20 +144,11 @@ impl Scene {
         std::fs::create_dir(&work).unwrap();
         std::fs::write(work.join(BYSTANDER), "mine").unwrap();
         if with_old {
-            let reference = self.reference(State::Old);
-            for file in files_below(&reference) {
-                let to = work.join(&file);
-                std::fs::create_dir_all(to.parent().expect("it lies in the work folder")).unwrap();
-                std::fs::copy(reference.join(&file), to).unwrap();
-            }
+            copy_below(&self.reference(State::Old), &work);
         }
     }
 
     /// What stands there now, staging folders aside.
-    ///
-    /// # Panics
-    /// If it is a mixture, or a part of a file, or if somebody else's file is not what it was.
-    #[must_use]
     pub fn state(&self) -> State {
         let work = self.work();
         assert_eq!(std::fs::read(work.join(BYSTANDER)).unwrap(), b"mine");
@@ -205,9 +181,6 @@ impl Scene {
     }
 
     /// What a killed run leaves is gone after the next one.
-    ///
-    /// # Panics
-    /// If it is not.
     pub fn next_run_cleans_up(&self) {
         let _ = run(&mut self.command(State::Old, &["--force"])).expect(0);
         assert_eq!(self.state(), State::Old);
@@ -215,9 +188,6 @@ impl Scene {
     }
 
     /// There is no staging folder, and no file of the output that does not stand.
-    ///
-    /// # Panics
-    /// If there is one.
     pub fn nothing_is_staged(&self) {
         let mut found = files_below(&self.work());
         found.retain(|file| file != Path::new(BYSTANDER));
@@ -237,9 +207,6 @@ impl Scene {
     }
 
     /// Whether `outcome` may have left `state`, where the old output stood before if `with_old`.
-    ///
-    /// # Panics
-    /// If it may not.
     pub fn may_stand(&self, state: State, with_old: bool, what: &str) {
         let allowed: &[State] = match (with_old, self.shape) {
             (false, _) => &[State::None, State::New],
@@ -254,10 +221,6 @@ impl Scene {
     }
 
     /// Starts the new conversion, for the caller to disturb.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     pub fn start(&self, options: &[&str]) -> Child {
         let mut command = self.command(State::New, options);
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()

@@ -57,7 +57,6 @@ pub struct Handle {
 
 impl Handle {
     /// Two varints.
-    #[must_use]
     pub fn encoded(self) -> Vec<u8> {
         let mut bytes = Vec::new();
         varint(&mut bytes, self.offset);
@@ -67,13 +66,11 @@ impl Handle {
 }
 
 /// The CRC-32C of bytes, masked as it is stored.
-#[must_use]
 pub fn masked_crc(bytes: &[u8]) -> u32 {
     mask(crc32c::crc32c(bytes))
 }
 
 /// A CRC-32C as it is stored: rotated, and moved by a constant.
-#[must_use]
 pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -95,9 +92,6 @@ impl Blocks {
     }
 
     /// Appends a block of these contents, in a style.
-    ///
-    /// # Panics
-    /// If the block is too long for snappy.
     pub fn push_in(&mut self, contents: &[u8], style: &Style) -> Handle {
         if style.snappy {
             let compressed = snap::raw::Encoder::new().compress_vec(contents);
@@ -108,7 +102,6 @@ impl Blocks {
     }
 
     /// Appends the footer.
-    #[must_use]
     pub fn finish(mut self, metaindex: Handle, index: Handle) -> Vec<u8> {
         let mut footer = [metaindex.encoded(), index.encoded()].concat();
         footer.resize(40, 0);
@@ -118,7 +111,6 @@ impl Blocks {
     }
 
     /// Appends an index of these last keys and handles, an empty metaindex, and the footer.
-    #[must_use]
     pub fn finish_with(mut self, index: &[(&[u8], Handle)], style: &Style) -> Vec<u8> {
         let entries: Vec<_> = index
             .iter()
@@ -131,10 +123,6 @@ impl Blocks {
 }
 
 /// A block's contents: entries in the order given, and their restarts.
-///
-/// # Panics
-/// If they do not fit 4 GiB.
-#[must_use]
 pub fn contents(entries: &[(Vec<u8>, Vec<u8>)], restart_interval: usize, shares: bool) -> Vec<u8> {
     let mut block = Vec::new();
     let mut restarts = Vec::new();
@@ -170,7 +158,6 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 }
 
 /// A table of entries, which are sorted by key.
-#[must_use]
 pub fn table(entries: &[(Vec<u8>, Vec<u8>)], style: &Style) -> Vec<u8> {
     let mut blocks = Blocks::default();
     let mut index: Vec<(Vec<u8>, Handle)> = Vec::new();
@@ -207,7 +194,6 @@ fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
 
 /// A table of one data block with these contents, whatever they are: for damage that the CRC would
 /// hide.
-#[must_use]
 pub fn around(contents: &[u8]) -> Vec<u8> {
     let mut blocks = Blocks::default();
     let handle = blocks.push(contents, PLAIN);

@@ -18,7 +18,6 @@ pub enum Feature {
 }
 
 /// An Example.
-#[must_use]
 pub fn example(features: &[(&str, Feature)]) -> Vec<u8> {
     let mut map = Wire::new();
     for (name, feature) in features {
@@ -43,7 +42,6 @@ pub fn example(features: &[(&str, Feature)]) -> Vec<u8> {
 }
 
 /// A file of records.
-#[must_use]
 pub fn file(records: impl IntoIterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for data in records {

@@ -16,7 +16,6 @@ pub struct Wire(pub Vec<u8>);
 
 impl Wire {
     /// No field.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -26,7 +25,6 @@ impl Wire {
     }
 
     /// A number, negative ones in ten bytes; also 0, which an encoder would leave out.
-    #[must_use]
     pub fn int(mut self, number: u32, value: i64) -> Self {
         self.tag(number, 0);
         varint(&mut self.0, value.cast_unsigned());
@@ -34,7 +32,6 @@ impl Wire {
     }
 
     /// Four bytes.
-    #[must_use]
     pub fn fixed32(mut self, number: u32, value: u32) -> Self {
         self.tag(number, 5);
         self.0.extend(value.to_le_bytes());
@@ -42,7 +39,6 @@ impl Wire {
     }
 
     /// A byte string.
-    #[must_use]
     pub fn bytes(mut self, number: u32, value: &[u8]) -> Self {
         self.tag(number, 2);
         varint(&mut self.0, value.len() as u64);
@@ -51,7 +47,6 @@ impl Wire {
     }
 
     /// A message inside this one.
-    #[must_use]
     pub fn message(self, number: u32, value: &Self) -> Self {
         self.bytes(number, &value.0)
     }

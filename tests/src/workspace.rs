@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use tempfile::TempDir;
 
 /// Where the build left things.
 #[derive(Debug)]
@@ -19,17 +20,21 @@ pub struct Workspace {
     pub target: PathBuf,
 }
 
+impl Workspace {
+    /// A temporary folder in the target folder: on a disk, as `/tmp` may not be.
+    pub fn folder(&self, prefix: &str) -> TempDir {
+        let parent = self.target.join("tmp");
+        std::fs::create_dir_all(&parent).unwrap();
+        tempfile::Builder::new().prefix(prefix).tempdir_in(parent).unwrap()
+    }
+}
+
 /// The root of the repository.
-#[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the repository")
 }
 
 /// The workspace, built once for each process.
-///
-/// # Panics
-/// If it does not build.
-#[must_use]
 pub fn workspace() -> &'static Workspace {
     static BUILT: OnceLock<Workspace> = OnceLock::new();
     BUILT.get_or_init(build)

@@ -7,10 +7,6 @@ use std::io::{Cursor, Read as _};
 pub type Members = Vec<(String, Vec<u8>)>;
 
 /// The parts of an archive.
-///
-/// # Panics
-/// If it is none.
-#[must_use]
 pub fn members(archive: &[u8]) -> Members {
     let mut archive = ::zip::ZipArchive::new(Cursor::new(archive)).unwrap();
     let indexes = 0..archive.len();
@@ -25,17 +21,12 @@ pub fn members(archive: &[u8]) -> Members {
 
 /// An archive of these parts without CRCs. With them, damage to the pickle ends at the CRC; without,
 /// it reaches the evaluator.
-#[must_use]
 pub fn bare(members: &Members) -> Vec<u8> {
     let members: Vec<_> = members.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
     stored(&members)
 }
 
 /// An archive of these members, in this order.
-///
-/// # Panics
-/// If it does not fit a zip without zip64.
-#[must_use]
 pub fn stored(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = Vec::new();
     let mut directory = Vec::new();

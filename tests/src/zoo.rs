@@ -1,15 +1,15 @@
 //! A zoo is a folder of models with a manifest that converts them all to safetensors.
 
-use crate::ferry::{Outcome, files_below};
+use crate::Ferry;
+use crate::ferry::{Outcome, copy_below, files_below};
 use crate::fixtures::{Case, cases};
 use crate::model::Model;
-use crate::{Ferry, workspace};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
 
 /// What staging folders are called.
 const STAGE: &str = ".ferry-stage-";
@@ -19,7 +19,6 @@ const STAGE: &str = ".ferry-stage-";
 pub struct Zoo {
     /// The program.
     pub ferry: Ferry,
-    home: TempDir,
 }
 
 impl Default for Zoo {
@@ -30,17 +29,9 @@ impl Default for Zoo {
 
 impl Zoo {
     /// An empty one, whose manifest converts what comes to lie in `in/`, with verification.
-    ///
-    /// # Panics
-    /// If it cannot be made.
-    #[must_use]
     pub fn new() -> Self {
-        // Not in /tmp, which may be in memory.
-        let parent = workspace::workspace().target.join("tmp");
-        std::fs::create_dir_all(&parent).unwrap();
-        let home = tempfile::Builder::new().prefix("zoo-").tempdir_in(parent).unwrap();
-        std::fs::create_dir(home.path().join("in")).unwrap();
-        let zoo = Self { ferry: Ferry::new(), home };
+        let zoo = Self { ferry: Ferry::on_disk() };
+        std::fs::create_dir(zoo.path("in")).unwrap();
         zoo.manifest(
             "[defaults]\nverify = true\npart = \".\"\n\n\
              [[zoo]]\nroot = \"in\"\noutput = \"out/{parent}/{name}.safetensors\"\nto = \"safetensors\"\n",
@@ -49,39 +40,26 @@ impl Zoo {
     }
 
     /// Its folder.
-    #[must_use]
     pub fn home(&self) -> &Path {
-        self.home.path()
+        self.ferry.home()
     }
 
     /// A path in its folder.
-    #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
-        self.home.path().join(name)
+        self.ferry.at(name)
     }
 
     /// Writes another manifest.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn manifest(&self, text: &str) {
         std::fs::write(self.path("zoo.toml"), text).unwrap();
     }
 
     /// Writes a file, and its folders.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn write(&self, name: &str, bytes: &[u8]) {
-        let path = self.path(name);
-        std::fs::create_dir_all(path.parent().expect("it lies in the zoo")).unwrap();
-        std::fs::write(path, bytes).unwrap();
+        self.ferry.write(name, bytes);
     }
 
     /// Puts a safetensors file of about `bytes` into `in/`.
-    ///
-    /// # Panics
-    /// If it cannot.
     pub fn add_model(&self, name: &str, bytes: u64, seed: u64) {
         let path = self.path("in").join(name);
         std::fs::create_dir_all(path.parent().expect("it lies in the zoo")).unwrap();
@@ -90,22 +68,14 @@ impl Zoo {
 
     /// Puts every fixture that must be read into `in/`, `rounds` times under other names. Gives the cases,
     /// each with its first folder.
-    ///
-    /// # Panics
-    /// If there are none.
     pub fn add_fixtures(&self, rounds: usize) -> Vec<(Case, PathBuf)> {
         let mut added = Vec::new();
         for section in ["safetensors", "torch", "tf", "deepspeed"] {
             for case in cases(section, "").into_iter().filter(|case| !case.is_error()) {
                 for round in 0..rounds {
                     let to = self.path("in").join(section).join(format!("{}-{round}", case.name));
-                    for file in files_below(&case.folder) {
-                        if file != Path::new("expected.json") {
-                            std::fs::create_dir_all(to.join(&file).parent().expect("it has a folder"))
-                                .unwrap();
-                            std::fs::copy(case.folder.join(&file), to.join(&file)).unwrap();
-                        }
-                    }
+                    copy_below(&case.folder, &to);
+                    std::fs::remove_file(to.join("expected.json")).unwrap();
                 }
                 let first = self.path("in").join(section).join(format!("{}-0", case.name));
                 added.push((case, first));
@@ -130,38 +100,29 @@ impl Zoo {
     }
 
     /// Starts it, for the caller to disturb.
-    ///
-    /// # Panics
-    /// If it cannot be started.
-    #[must_use]
     pub fn start(&self, options: &[&str]) -> Child {
         self.command(options).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// The `report.json` of the last run.
-    ///
-    /// # Panics
-    /// If there is none.
-    #[must_use]
     pub fn report(&self) -> Value {
         let bytes = std::fs::read(self.path("zoo.report/report.json")).unwrap();
         serde_json::from_slice(&bytes).unwrap()
     }
 
     /// One of the totals of the last run.
-    ///
-    /// # Panics
-    /// If there is no such total.
-    #[must_use]
     pub fn total(&self, name: &str) -> u64 {
         self.report()["totals"][name].as_u64().unwrap_or_else(|| panic!("no total {name}"))
     }
 
+    /// The failure of a job of the last run.
+    pub fn failure(&self, name: &str) -> Value {
+        let report = self.report();
+        let job = report["jobs"].as_array().unwrap().iter().find(|job| job["name"] == name);
+        job.unwrap_or_else(|| panic!("no job {name}"))["failure"].clone()
+    }
+
     /// The names of the jobs that ended so, sorted.
-    ///
-    /// # Panics
-    /// If the report has none.
-    #[must_use]
     pub fn jobs(&self, state: &str) -> Vec<String> {
         let report = self.report();
         let jobs = report["jobs"].as_array().unwrap().iter().filter(|job| job["state"] == state);
@@ -171,8 +132,7 @@ impl Zoo {
     }
 
     /// Every output file, stages and receipts left out, and what tells it from one that was written later.
-    #[must_use]
-    pub fn outputs(&self) -> BTreeMap<PathBuf, (u64, u64, i64, i64)> {
+    pub fn outputs(&self) -> Standing {
         let out = self.path("out");
         if !out.exists() {
             return BTreeMap::new();
@@ -189,9 +149,6 @@ impl Zoo {
     }
 
     /// There is no staging folder.
-    ///
-    /// # Panics
-    /// If there is one.
     pub fn nothing_is_staged(&self) {
         let mut open = vec![self.home().to_owned()];
         while let Some(folder) = open.pop() {
@@ -205,8 +162,16 @@ impl Zoo {
     }
 }
 
+/// The output files of a run, and what tells each from one that was written later.
+pub type Standing = BTreeMap<PathBuf, (u64, u64, i64, i64)>;
+
+/// Kills a process, which may have ended.
+pub fn kill(process: u32) {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process id");
+    let _ = kill_process(process, Signal::KILL);
+}
+
 /// The processes that a process has started.
-#[must_use]
 pub fn children(of: u32) -> Vec<u32> {
     let of = of.to_string();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -4,29 +4,32 @@ use super::args::Convert;
 use super::terminal;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::report::Report;
-use tensorferry::engine::convert::{Request, convert};
+use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
+use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry_sdk::Result;
 
 pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> Result<()> {
     let request = Request {
-        input: command.input.clone(),
-        output: command.output.clone(),
-        from: command.reader.from.clone(),
-        to: command.to.clone(),
-        reader_options: command.reader.options.clone(),
-        writer_options: command.writer_options.clone(),
-        part: command.part.clone(),
+        input: InputRequest {
+            path: command.input.clone(),
+            format: command.reader.from.clone(),
+            options: command.reader.options.clone(),
+            part: command.part.clone(),
+            ..InputRequest::default()
+        },
         steps: command.step.clone(),
-        verify: command.verify,
-        receipt: command.receipt,
-        strict: command.strict,
-        allowed: command.allow_loss.clone(),
-        unit: None,
-        carry: Vec::new(),
+        output: OutputRequest {
+            path: command.output.clone(),
+            format: command.to.clone(),
+            options: command.writer_options.clone(),
+            verify: command.verify,
+            receipt: command.receipt,
+            commit: CommitOptions { force: command.force, sync: command.sync },
+        },
+        losses: LossPolicy { strict: command.strict, allowed: command.allow_loss.clone() },
         dry_run: command.dry_run,
-        commit: CommitOptions { force: command.force, sync: command.sync },
     };
     let report = terminal::with_progress(session, command.quiet, |begun| {
         convert(&request, registry, session, &begun)

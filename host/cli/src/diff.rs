@@ -9,12 +9,13 @@ use std::path::Path;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, Look, inspect, temporary};
 use tensorferry::engine::convert::sides::options_of;
+use tensorferry::engine::convert::steps;
 use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::records::rows::holds_records;
-use tensorferry::engine::steps::{self, Stepped};
+use tensorferry::engine::steps::apply;
 use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, Tolerance, diff};
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::Stored;
@@ -29,21 +30,21 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     if !as_tensors && formats.iter().all(|format| holds_records(&format.description)) {
         return records::run(command, formats, session);
     }
-    let steps = steps::parse(&command.step)?;
+    let steps = steps::on_tensors(steps::parse(&command.step)?)?;
     let [a, b] =
         [&command.a, &command.b].map(|path| open(path, &command.part, &command.options, registry, session));
     let (mut a, b) = (a?, b?);
-    let Stepped { catalog, said } = steps::apply(a.catalog, &steps)?;
+    let (catalog, effects) = apply(a.catalog, &steps)?;
     a.catalog = catalog;
-    terminal::report(&said.losses, &said.notes, false);
+    terminal::report(&effects.losses, &effects.notes, false);
     check_options(&command.options, &[&a, &b])?;
     let (of_a, of_b) = (
-        Stored::new(&a.input, &a.catalog, session, temporary()),
-        Stored::new(&b.input, &b.catalog, session, temporary()),
+        Logical::new(Stored::new(&a.input, &a.catalog, session, temporary())),
+        Logical::new(Stored::new(&b.input, &b.catalog, session, temporary())),
     );
     let tolerance = (command.atol.is_some() || command.rtol.is_some())
         .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
-    let differences = diff(&Logical::new(&a.catalog, &of_a), &Logical::new(&b.catalog, &of_b), tolerance)?;
+    let differences = diff(&of_a, &of_b, tolerance)?;
     let tensors = a.catalog.tensors().len();
     drop((of_a, of_b));
     a.input.close()?;
@@ -53,11 +54,11 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
 }
 
 /// A part is taken where there is one: what was converted from a part has only that.
-fn open<'a>(
+fn open(
     path: &Path,
     part: &Part,
     options: &[(String, String)],
-    registry: &'a Registry,
+    registry: &Registry,
     session: &Session,
 ) -> Result<Inspected> {
     let format = probe(registry, &FileSource::open(path)?, None, session)?;

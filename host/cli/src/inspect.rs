@@ -49,8 +49,8 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     });
     let hashed = match algorithm {
         Some(algorithm) => {
-            let stored = Stored::new(&seen.input, &seen.catalog, session, temporary());
-            Some((algorithm, digests(&Logical::new(&seen.catalog, &stored), algorithm)?))
+            let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
+            Some((algorithm, digests(&logical, algorithm)?))
         }
         None => None,
     };

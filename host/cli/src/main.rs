@@ -23,6 +23,7 @@ use args::{Arguments, Command, PluginCommand};
 use clap::{CommandFactory, Parser};
 use plugin_folders::folders;
 use std::process::ExitCode;
+use tensorferry::engine::context::fault;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::exit::exit_code;
@@ -42,7 +43,7 @@ fn main() -> ExitCode {
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         arguments.memory.unwrap_or(MEMORY),
     );
-    let answered = process::prepare(&session).and_then(|()| {
+    let answered = set_fault().and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
             // It starts threads for each job.
             let registry = Registry::load(folders(&arguments.plugin_dir));
@@ -56,6 +57,14 @@ fn main() -> ExitCode {
             terminal::message("error", &error);
             ExitCode::from(exit_code(error.kind()))
         }
+    }
+}
+
+/// Has the process fail where a test says so; only builds for tests know of this.
+fn set_fault() -> Result<()> {
+    match std::env::var("FERRY_FAULT") {
+        Ok(wanted) if fault::ARE_KNOWN => fault::set(&wanted),
+        _ => Ok(()),
     }
 }
 

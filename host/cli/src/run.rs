@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
-use tensorferry_run::manifest::{self, Mistakes, RunTable, Variables};
+use tensorferry_run::manifest::{self, Mistake, RunTable, Variables};
 use tensorferry_run::report::{self, Totals};
 use tensorferry_run::{self, Budget, RunOptions, Shard, WorkerCommand, exit};
 use tensorferry_sdk::{Error, Result};
@@ -32,7 +32,7 @@ pub(super) fn run(
     let variables = Variables::new(command.var.clone());
     let loaded = match manifest::load(path, &variables, &registry) {
         Ok(loaded) => loaded,
-        Err(mistakes) => return print_mistakes(&mistakes, command.json).map(|()| exit::USAGE),
+        Err(mistakes) => return print_mistakes(path, &mistakes, command.json).map(|()| exit::USAGE),
     };
     let options = options(command, arguments, path, &loaded.run, session)?;
     if !loaded.jobs.iter().any(|job| options.wants(job)) && options.shard.is_none() {
@@ -70,12 +70,12 @@ pub(super) fn run(
     Ok(ended.exit_code)
 }
 
-fn print_mistakes(mistakes: &Mistakes, json: bool) -> Result<()> {
-    let path = mistakes.path().display().to_string();
-    for mistake in mistakes.sorted() {
+fn print_mistakes(path: &Path, mistakes: &[Mistake], json: bool) -> Result<()> {
+    let path = path.display().to_string();
+    for mistake in mistakes {
         terminal::message("error", &format!("{}:{}", printable(&path), printable(&mistake.to_string())));
         if json {
-            let mut line = serde_json::to_value(&mistake).unwrap_or_default();
+            let mut line = serde_json::to_value(mistake).unwrap_or_default();
             line["event"] = "mistake".into();
             line["manifest"] = path.as_str().into();
             terminal::print(&format!("{line}\n"))?;

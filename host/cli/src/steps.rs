@@ -5,9 +5,9 @@ use super::terminal;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::engine::context::suggest::or_which;
-use tensorferry::engine::steps::kind::{Argument, Count, Key, Kind, kinds};
-use tensorferry::engine::steps::recipe::{self, Recipe};
-use tensorferry::engine::steps::selector;
+use tensorferry::engine::convert::steps::recipe::{self, Recipe};
+use tensorferry::engine::convert::steps::signatures;
+use tensorferry::engine::steps::signature::{Argument, Count, Key, SELECTOR_KEYS, Signature};
 use tensorferry_sdk::{Error, Result};
 
 pub(super) fn run(command: &Steps) -> Result<()> {
@@ -18,10 +18,10 @@ pub(super) fn run(command: &Steps) -> Result<()> {
             terminal::print(&overview()?)
         };
     };
-    if let Some(kind) = kinds().find(|kind| kind.name == name) {
+    if let Some(kind) = signatures().find(|kind| kind.name == name) {
         return terminal::answer(command.json, || kind_record(kind), || text_of_kind(kind));
     }
-    let names: Vec<&str> = kinds().map(|kind| kind.name).chain(recipe::names()).collect();
+    let names: Vec<&str> = signatures().map(|kind| kind.name).chain(recipe::names()).collect();
     let unknown = || Error::usage(format!("there is no step or recipe {name:?}{}", or_which(name, names)));
     let recipe = recipe::find(name)?.ok_or_else(unknown)?;
     terminal::answer(command.json, || recipe_record(name, &recipe), || text_of_recipe(name, &recipe))
@@ -30,7 +30,7 @@ pub(super) fn run(command: &Steps) -> Result<()> {
 /// One line for each.
 fn overview() -> Result<String> {
     let mut text = "Steps (ferry steps NAME shows one):\n".to_owned();
-    for kind in kinds() {
+    for kind in signatures() {
         let _ = writeln!(text, "  {:16} {}", kind.name, kind.summary);
         if let Some(example) = kind.examples.first() {
             let _ = writeln!(text, "  {:16} --step {}", "", quoted(example));
@@ -42,7 +42,7 @@ fn overview() -> Result<String> {
         let _ = writeln!(text, "  {name:16} {summary}");
     }
     text += "\nMost steps take keys that select tensors; all that are given must hold:\n";
-    text += &text_of_keys(selector::KEYS.iter());
+    text += &text_of_keys(SELECTOR_KEYS.iter());
     text += "\nA step is NAME[:ARG][,KEY=VALUE]...; a field with a comma in it stands in double quotes as a whole.\n";
     Ok(text)
 }
@@ -56,7 +56,7 @@ fn text_of_keys<'a>(keys: impl Iterator<Item = &'a Key>) -> String {
     keys.map(line).collect()
 }
 
-fn text_of_kind(kind: &Kind) -> String {
+fn text_of_kind(kind: &Signature) -> String {
     let argument = match kind.argument {
         Argument::None => String::new(),
         Argument::Optional(word, _) => format!("[:{word}]"),
@@ -74,7 +74,7 @@ fn text_of_kind(kind: &Kind) -> String {
         let _ = write!(text, "\n{}", text_of_keys(kind.keys.iter()));
     }
     if kind.selects {
-        let _ = write!(text, "\nOnly tensors:\n{}", text_of_keys(selector::KEYS.iter()));
+        let _ = write!(text, "\nOnly tensors:\n{}", text_of_keys(SELECTOR_KEYS.iter()));
     }
     text += "\nExamples:\n";
     for example in kind.examples {
@@ -118,13 +118,13 @@ fn everything() -> Result<Value> {
         Some(recipe.map(|recipe| recipe_record(name, &recipe)))
     });
     Ok(json!({
-        "steps": kinds().map(kind_record).collect::<Vec<_>>(),
+        "steps": signatures().map(kind_record).collect::<Vec<_>>(),
         "recipes": recipes.collect::<Result<Vec<_>>>()?,
-        "selectors": selector::KEYS.iter().map(key_record).collect::<Vec<_>>(),
+        "selectors": SELECTOR_KEYS.iter().map(key_record).collect::<Vec<_>>(),
     }))
 }
 
-fn kind_record(kind: &Kind) -> Value {
+fn kind_record(kind: &Signature) -> Value {
     let argument = match kind.argument {
         Argument::None => Value::Null,
         Argument::Optional(word, help) => json!({ "value": word, "help": help, "required": false }),

@@ -13,42 +13,29 @@
 //! Whether lists have one length is known when all records have been read: they have, if all of them say
 //! the same length, which is not 0, or if the schema fixes it. A list is written apart from its values where
 //! one of these is missing, whatever its length. What a column was called, its type and its lists are kept in
-//! the metadata ([`columns::KEY`]) where the target has some, for the way back.
+//! the metadata ([`column_metadata::KEY`]) where the target has some, for the way back.
 //!
 //! Records become tensors by being read once into files without a name (`spool.rs`), over which a catalog
 //! lies as over any other input: from there on, the conversion is one of tensors. Tensors become
 //! records by being read in windows of rows, as a flow like any other.
 
-pub mod chain;
-pub mod column;
-pub mod columns;
-pub mod each;
-pub mod leaf;
-pub mod names;
-pub mod reading;
+pub mod column_metadata;
+pub mod column_names;
+pub mod column_path;
+pub mod column_spooler;
+pub mod crossing;
+pub mod record_tensors;
 pub mod row_column;
+pub mod row_records;
 pub mod row_values;
-pub mod rows;
 pub mod spool;
-pub mod steps;
-pub mod tensors;
-pub mod whole;
+pub mod tensor_records;
+pub mod tensor_windows;
+pub mod to_tensors;
+pub mod value_types;
 
-pub use tensors::{Wanted, read};
-
-use crate::read::model::Model;
-use crate::tensors::logical::Logical;
-use crate::write::plan::Planned;
-use tensorferry_sdk::{CatalogView, Dtype, TensorId};
+pub use to_tensors::{RecordsAsTensors, read};
 
 /// What a person should know where a target has taken no strings that were columns.
-#[must_use]
-pub fn advice(models: &[Model<'_>], planned: &[Planned], logical: &[Logical<'_>]) -> Option<String> {
-    let is_lost = models.iter().zip(planned).zip(logical).any(|((model, planned), logical)| {
-        let is_text = |&id: &TensorId| logical.tensor(id).dtype == Dtype::STR;
-        model.input.is_of_records() && planned.layout.omitted().iter().any(is_text)
-    });
-    is_lost.then(|| {
-        "--step tensors:column,strings=bytes carries strings as their bytes and where each ends".to_owned()
-    })
-}
+pub const STRINGS_ADVICE: &str =
+    "--step tensors:column,strings=bytes carries strings as their bytes and where each ends";

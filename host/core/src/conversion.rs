@@ -1,7 +1,7 @@
 //! A conversion, built step by step and then run.
 
 use crate::convert::report::Report;
-use crate::convert::{Request, convert};
+use crate::convert::{InputRequest, OutputRequest, Request, convert};
 use crate::formats::registry::Registry;
 use crate::read::part::Part;
 use std::path::Path;
@@ -11,7 +11,8 @@ impl Registry {
     /// A conversion of `input` into `output`; [`Conversion::run`] does it.
     #[must_use = "nothing happens before it is run"]
     pub fn convert(&self, input: impl AsRef<Path>, output: impl AsRef<Path>) -> Conversion<'_> {
-        let (input, output) = (input.as_ref().to_owned(), output.as_ref().to_owned());
+        let input = InputRequest { path: input.as_ref().to_owned(), ..InputRequest::default() };
+        let output = OutputRequest { path: output.as_ref().to_owned(), ..OutputRequest::default() };
         Conversion { registry: self, request: Request { input, output, ..Request::default() } }
     }
 }
@@ -27,32 +28,32 @@ pub struct Conversion<'a> {
 impl Conversion<'_> {
     /// Reads the input as this format, by its id, instead of finding out which it is.
     pub fn from(mut self, format: impl Into<String>) -> Self {
-        self.request.from = Some(format.into());
+        self.request.input.format = Some(format.into());
         self
     }
 
     /// Writes this format, by its id, instead of the one that the output's name says.
     pub fn to(mut self, format: impl Into<String>) -> Self {
-        self.request.to = Some(format.into());
+        self.request.output.format = Some(format.into());
         self
     }
 
     /// An option of the input's format, as `ferry formats` lists them.
     pub fn input_option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.request.reader_options.push((key.into(), value.into()));
+        self.request.input.options.push((key.into(), value.into()));
         self
     }
 
     /// An option of the output's format, as `ferry formats` lists them.
     pub fn output_option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.request.writer_options.push((key.into(), value.into()));
+        self.request.output.options.push((key.into(), value.into()));
         self
     }
 
     /// Converts this branch of the input: a path such as `model.encoder`, or `.` for all of it. Otherwise,
     /// where the target holds no tree, the model is taken out of a checkpoint with optimizer state.
     pub fn part(mut self, part: &str) -> Self {
-        self.request.part = Part::parse(part);
+        self.request.input.part = Part::parse(part);
         self
     }
 
@@ -65,37 +66,37 @@ impl Conversion<'_> {
 
     /// Reads the output back before it becomes visible, and compares every value.
     pub fn verify(mut self, verify: bool) -> Self {
-        self.request.verify = verify;
+        self.request.output.verify = verify;
         self
     }
 
     /// Writes a receipt beside the output, with the digests of everything.
     pub fn receipt(mut self, receipt: bool) -> Self {
-        self.request.receipt = receipt;
+        self.request.output.receipt = receipt;
         self
     }
 
     /// Ends with an error at the first loss, unless it is of an allowed kind.
     pub fn strict(mut self, strict: bool) -> Self {
-        self.request.strict = strict;
+        self.request.losses.strict = strict;
         self
     }
 
     /// A kind of loss that [`strict`](Self::strict) lets pass.
     pub fn allow(mut self, kind: LossKind) -> Self {
-        self.request.allowed.push(kind);
+        self.request.losses.allowed.push(kind);
         self
     }
 
     /// Replaces an output that is there already.
     pub fn force(mut self, force: bool) -> Self {
-        self.request.commit.force = force;
+        self.request.output.commit.force = force;
         self
     }
 
     /// Syncs the files and their folder, so that the output outlasts a power cut.
     pub fn sync(mut self, sync: bool) -> Self {
-        self.request.commit.sync = sync;
+        self.request.output.commit.sync = sync;
         self
     }
 

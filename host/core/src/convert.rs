@@ -1,15 +1,125 @@
-//! Conversions, from what the user typed to a report.
+//! Conversions, from what the user asked for to a report.
+//!
+//! [`convert`] is the way of the data, one call for each step:
+//!
+//! ```text
+//! request --open--> source, target --probe--> format --read--> models --select--> catalogs
+//!         --plan--> layouts --stage--> written, verified, with a receipt --commit--> report
+//! ```
+//!
+//! Most inputs are one model; of a folder with several, each goes the same way, into one commit.
 
-pub mod inspect;
-pub mod models;
-pub mod receipts;
-pub mod records;
+pub mod request;
+
 pub mod report;
-pub mod sidecars;
-pub mod sides;
-pub mod tensors;
-pub mod tensors_to_records;
 pub mod watch;
+
+mod context;
+pub mod sides;
+pub mod steps;
 pub mod weights;
 
-pub use tensors::{Request, convert};
+mod models;
+mod sidecars;
+
+mod record_input;
+mod tensors;
+
+mod publication;
+pub mod receipts;
+
+mod record_output;
+mod tensor_output;
+
+mod records;
+mod tensors_to_records;
+
+pub mod inspect;
+
+pub use request::{InputRequest, OutputRequest, Request};
+
+use crate::context::session::Session;
+use crate::formats::probe::probe;
+use crate::formats::registry::Registry;
+use crate::read::input::Input;
+use crate::read::model::InputModel;
+use crate::read::source::FileSource;
+use crate::records::rows::holds_records;
+use crate::steps::{Step, TensorAction};
+use context::ConversionContext;
+use report::Report;
+use std::time::Instant;
+use tensor_output::TensorOutput;
+use tensorferry_sdk::{Catalog, Result};
+use watch::Watch;
+
+/// Converts. `watch` is told how many bytes there will be, before the first one moves, and asked before the
+/// output becomes visible.
+///
+/// # Errors
+/// Whatever is wrong; nothing of the output is left then.
+pub fn convert(
+    request: &Request,
+    registry: &Registry,
+    session: &Session,
+    watch: &dyn Watch,
+) -> Result<Report> {
+    let started = Instant::now();
+    let steps = steps::parse(&request.steps)?;
+    let context = ConversionContext::open(request, registry, session, watch, started)?;
+    let format = probe(registry, &context.source, request.input.format.as_deref(), session);
+    let writes_records = holds_records(&context.target.format.description);
+    match format {
+        Ok(format) if holds_records(&format.description) && writes_records => {
+            records::convert(&context, format, steps)
+        }
+        Ok(format) if holds_records(&format.description) => {
+            let divided = steps::divide::to_tensors(steps)?;
+            let model = models::of_records(&context, format, &divided)?;
+            write_tensors(&context, vec![model], &divided.tensors)
+        }
+        probed if writes_records => {
+            let divided = steps::divide::to_records(steps)?;
+            let models = models::read(&context, probed)?;
+            tensors_to_records::convert(&context, models, &divided)
+        }
+        probed => {
+            let models = models::read(&context, probed)?;
+            write_tensors(&context, models, &steps::on_tensors(steps)?)
+        }
+    }
+}
+
+/// Writes tensors that are in memory, described by `catalog` as the input's reader would.
+///
+/// # Errors
+/// Whatever is wrong; nothing of the output is left then.
+pub fn save(request: &Request, catalog: Catalog, registry: &Registry, session: &Session) -> Result<Report> {
+    let started = Instant::now();
+    let watch = |_| ();
+    // No file: nothing is opened, and nothing goes along.
+    let source = FileSource::of_files(request.output.path.clone(), vec![String::new()]);
+    let context = ConversionContext::of(request, source.afresh(), registry, session, &watch, started)?;
+    let input = Input::in_memory(source, catalog);
+    let reading = context.reading(context.purpose(&input.format));
+    write_tensors(&context, vec![InputModel { folder: String::new(), input, context: reading }], &[])
+}
+
+/// The way of tensors, once they have been read.
+fn write_tensors(
+    context: &ConversionContext<'_>,
+    models: Vec<InputModel<'_>>,
+    steps: &[Step<TensorAction>],
+) -> Result<Report> {
+    let selected = tensors::select(context, &models, steps)?;
+    let planned = tensors::plan(context, &selected)?;
+    let mut output = TensorOutput::new(context, planned)?;
+    let report = output.report()?;
+    if context.request.dry_run {
+        return output.foresee(report);
+    }
+    let staged = publication::stage(context, &mut output, report)?;
+    let inputs = output.close()?;
+    models.into_iter().try_for_each(InputModel::close)?;
+    staged.commit(inputs)
+}

@@ -70,6 +70,7 @@ mod conversion;
 #[cfg(feature = "mmap")]
 mod mapped;
 mod model;
+mod save;
 #[cfg(feature = "records")]
 mod scan;
 
@@ -82,6 +83,7 @@ pub use formats::registry::{PluginIdentity, PluginLibrary, RegisteredFormat, Reg
 #[cfg(feature = "mmap")]
 pub use mapped::Mapped;
 pub use model::{Model, OpenOptions, Tensor};
+pub use save::{NewTensor, SaveOptions};
 #[cfg(feature = "records")]
 pub use scan::Scan;
 pub use tensorferry_sdk::{Dtype, Error, ErrorKind, Format, Limits, Loss, LossKind, Result};

@@ -161,7 +161,7 @@ impl Model {
         let Opened { session, input, catalog, decoded, .. } = &*self.0;
         session.install(|| {
             let stored = Stored::new(input, catalog, session, temporary()).with_decoded(decoded.clone());
-            work(&Logical::new(catalog, &stored))
+            work(&Logical::new(stored))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod context;
+pub mod file_group;
 pub mod identity;
 pub mod input;
 pub mod losses;
@@ -9,4 +10,3 @@ pub mod model;
 pub mod outline;
 pub mod part;
 pub mod source;
-pub mod unit;

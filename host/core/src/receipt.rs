@@ -9,6 +9,7 @@
 
 pub mod digest;
 pub mod find;
+pub mod rows;
 pub mod verdict;
 
 pub use digest::{FileRecord, Files};
@@ -17,7 +18,6 @@ pub use verdict::{Checked, Problem, Subject, Verdict};
 
 use crate::context::loss::LossRecord;
 use crate::publish::stage::{Destination, Kind};
-use crate::records::digest::content;
 use crate::tensors::content::ContentDigest;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -27,7 +27,7 @@ use std::time::SystemTime;
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// The layout of the document. It changes when a field changes its meaning; a field more is no change.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// What a receipt's name ends in.
 pub const SUFFIX: &str = ".ferry.json";
@@ -81,12 +81,12 @@ pub struct InputRecord {
     pub files: Vec<FileRecord>,
     /// Other inputs that options of the reader name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lent: Vec<LentRecord>,
+    pub additional_inputs: Vec<AdditionalInput>,
 }
 
 /// An input that an option of the reader names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LentRecord {
+pub struct AdditionalInput {
     /// The folder that the names of its files are relative to, absolute.
     pub folder: String,
     /// Every file of it that was opened, sorted by name.
@@ -201,7 +201,7 @@ impl RecordsRecord {
         };
         let files: Vec<(u64, Vec<(&str, ContentDigest)>)> =
             self.files.iter().map(of_file).collect::<Option<_>>()?;
-        Some(content(files.into_iter()))
+        Some(rows::rows_digest(files.into_iter()))
     }
 }
 

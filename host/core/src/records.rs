@@ -8,9 +8,10 @@
 //! A [`Flow`](flow::Flow) is a sequence of batches, pulled: readers run ahead of it and encoders behind it,
 //! each by as much as the memory's budget lets them.
 
-pub mod content;
+pub mod checksum;
 pub mod diff;
 pub mod digest;
+pub mod encoding;
 pub mod flow;
 pub mod index;
 pub mod lines;

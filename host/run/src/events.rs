@@ -4,7 +4,7 @@ use crate::report::{Failure, JobSummary, Totals};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Something that happened in a run. `job` is the job's name where it is a text.
+/// Something that happened in a run. `name` is a job's.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the fields are described by their variant")]
@@ -12,59 +12,23 @@ pub enum Event<'a> {
     /// A run begins: how many jobs were asked for, how many must run, and about how many bytes these read.
     RunBegan { jobs: usize, to_run: usize, bytes: u64, journal: PathBuf },
     /// A file group was scanned for its data set's schema: the `scanned`-th of those that have to be.
-    Scanned {
-        #[serde(rename = "name")]
-        job: &'a str,
-        scanned: usize,
-        of: usize,
-    },
+    Scanned { name: &'a str, scanned: usize, of: usize },
     /// Why a job runs, or does not: with `--explain`.
-    Decided {
-        #[serde(rename = "name")]
-        job: &'a str,
-        runs: bool,
-        reason: &'a str,
-    },
+    Decided { name: &'a str, runs: bool, reason: &'a str },
     /// A job begins, or is tried again; attempts count from 1.
-    JobBegan {
-        #[serde(rename = "name")]
-        job: &'a str,
-        attempt: u32,
-    },
+    JobBegan { name: &'a str, attempt: u32 },
     /// How many bytes a job will copy.
-    JobBytes {
-        #[serde(rename = "name")]
-        job: &'a str,
-        bytes: u64,
-    },
+    JobBytes { name: &'a str, bytes: u64 },
     /// How many bytes it has copied.
-    JobMoved {
-        #[serde(rename = "name")]
-        job: &'a str,
-        bytes: u64,
-    },
+    JobMoved { name: &'a str, bytes: u64 },
     /// A job is done.
-    JobDone {
-        #[serde(flatten)]
-        job: &'a JobSummary,
-    },
+    JobDone(&'a JobSummary),
     /// A job met a passing fault and is tried again in so many seconds.
-    JobWaits {
-        #[serde(rename = "name")]
-        job: &'a str,
-        seconds: f64,
-        failure: &'a Failure,
-    },
+    JobWaits { name: &'a str, seconds: f64, failure: &'a Failure },
     /// A job failed for good.
-    JobFailed {
-        #[serde(flatten)]
-        job: &'a JobSummary,
-    },
+    JobFailed(&'a JobSummary),
     /// A job was stopped before it was done.
-    JobCancelled {
-        #[serde(rename = "name")]
-        job: &'a str,
-    },
+    JobCancelled { name: &'a str },
     /// A run ends, after so many seconds.
     RunEnded {
         #[serde(flatten)]

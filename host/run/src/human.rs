@@ -34,6 +34,13 @@ pub fn seconds(seconds: f64) -> String {
     format!("{} h {:02} min", (minutes / 60.0).floor(), minutes % 60.0)
 }
 
+/// How many a second; 0 if no time has passed.
+#[must_use]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "to be read, and never negative")]
+pub fn rate(count: u64, seconds: f64) -> u64 {
+    if seconds > 0.0 { (count as f64 / seconds) as u64 } else { 0 }
+}
+
 /// `12 345`: digits in groups of three, with a space that does not break.
 #[must_use]
 pub fn count(count: u64) -> String {

@@ -5,10 +5,11 @@ mod input_size;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tensorferry::engine::convert::Request;
+use tensorferry::engine::convert::{InputRequest, OutputRequest, Request};
 use tensorferry::engine::publish::commit::CommitOptions;
+use tensorferry::engine::read::file_group::{FileGroup, SCHEMA};
+use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry::engine::read::part::Part;
-use tensorferry::engine::read::unit::{SCHEMA, Unit as FileGroup};
 use tensorferry_sdk::LossKind;
 
 /// One conversion of a manifest.
@@ -138,23 +139,29 @@ impl Job {
     pub(crate) fn request(&self, force: bool, dry_run: bool) -> Request {
         let c = &self.conversion;
         Request {
-            input: PathBuf::from(&c.input),
-            output: PathBuf::from(&c.output),
-            from: c.from.clone(),
-            to: c.to.clone(),
-            reader_options: c.reader_options.clone(),
-            writer_options: c.writer_options.clone(),
-            part: Part::parse(&c.part),
+            input: InputRequest {
+                path: PathBuf::from(&c.input),
+                format: c.from.clone(),
+                options: c.reader_options.clone(),
+                part: Part::parse(&c.part),
+                file_group: c.file_group.clone(),
+                carry: c.carry.clone(),
+            },
             steps: c.steps.clone(),
-            verify: self.policy.verify,
-            receipt: self.policy.receipt && !dry_run,
-            strict: c.strict,
-            allowed: c.allow_loss.iter().filter_map(|word| LossKind::named(word)).collect(),
-            carry: c.carry.clone(),
-            unit: c.file_group.clone(),
+            output: OutputRequest {
+                path: PathBuf::from(&c.output),
+                format: c.to.clone(),
+                options: c.writer_options.clone(),
+                verify: self.policy.verify,
+                receipt: self.policy.receipt && !dry_run,
+                // A journal that says "done" must still be right after a power cut.
+                commit: CommitOptions { force, sync: true },
+            },
+            losses: LossPolicy {
+                strict: c.strict,
+                allowed: c.allow_loss.iter().filter_map(|word| LossKind::named(word)).collect(),
+            },
             dry_run,
-            // A journal that says "done" must still be right after a power cut.
-            commit: CommitOptions { force, sync: true },
         }
     }
 }

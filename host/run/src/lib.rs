@@ -11,20 +11,18 @@
 //! process was killed at whatever time. The record "done" is only a shortcut for that comparison.
 //!
 //! The modules, each using only those before it: [`exit`] and [`human`] (words for people), `job`,
-//! [X
+//! [`report`], [`manifest`], `budget`, `journal`, `events`, `worker`, `pool`, `run`.
 
 #![forbid(unsafe_code)]
 
 pub mod exit;
 pub mod human;
-
-mod job;
-pub mod report;
-
 pub mod manifest;
+pub mod report;
 
 mod budget;
 mod events;
+mod job;
 mod journal;
 mod pool;
 mod run;

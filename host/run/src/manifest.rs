@@ -20,12 +20,13 @@ mod types;
 mod variables;
 mod zoo_files;
 
-pub use mistakes::{Mistake, Mistakes};
+pub use mistakes::Mistake;
 pub use schema::schema;
 pub use types::{ByteSize, RunTable};
 pub use variables::Variables;
 
 use crate::job::Job;
+use mistakes::Mistakes;
 use std::path::Path;
 use tensorferry::engine::formats::registry::Registry;
 
@@ -41,18 +42,18 @@ pub struct LoadedManifest {
 /// Reads a manifest.
 ///
 /// # Errors
-/// Everything that is wrong with it.
-pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Mistakes> {
-    let mut mistakes = Mistakes::of(path);
-    let text = match std::fs::read_to_string(path) {
+/// Everything that is wrong with it, in the order of its text.
+pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
+    let read = std::fs::read_to_string(path);
+    let mut mistakes = Mistakes::of(read.as_deref().unwrap_or_default());
+    let text = match &read {
         Ok(text) => text,
         Err(error) => {
-            mistakes.add_plain(format!("cannot read the manifest: {error}"));
-            return Err(mistakes);
+            mistakes.add(&(0..0), format!("cannot read the manifest: {error}"), None);
+            return Err(mistakes.sorted());
         }
     };
-    mistakes.set_text(&text);
-    let manifest = reading::read(&text, variables, &mut mistakes);
+    let manifest = reading::read(text, variables, &mut mistakes);
     let loaded = expand::expand(&manifest, path, registry, &mut mistakes);
-    if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes) }
+    if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes.sorted()) }
 }

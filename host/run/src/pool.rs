@@ -108,13 +108,13 @@ impl WorkerPool<'_> {
         while let Some((mut pending, places, others)) = self.next(queue, changed) {
             let (job, attempt) = (pending.queued.job, pending.attempt);
             pending.began.get_or_insert_with(Instant::now);
-            self.listener.on_event(&Event::JobBegan { job: &job.name, attempt });
+            self.listener.on_event(&Event::JobBegan { name: &job.name, attempt });
             let outcome = self.attempt(&mut process, &pending.queued, places, others);
             let retry_at = match &outcome {
                 JobOutcome::Failed(failure) if failure.is_passing() && attempt <= job.policy.retries => {
                     let wait = job.policy.retry_wait.saturating_mul(4_u32.saturating_pow(attempt - 1));
                     let seconds = wait.as_secs_f64();
-                    self.listener.on_event(&Event::JobWaits { job: &job.name, seconds, failure });
+                    self.listener.on_event(&Event::JobWaits { name: &job.name, seconds, failure });
                     Some(Instant::now() + wait)
                 }
                 _ => None,

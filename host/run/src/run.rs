@@ -2,6 +2,7 @@
 
 mod decide;
 mod dry_run;
+mod obsolete;
 mod options;
 mod result;
 mod schemas;
@@ -20,8 +21,6 @@ use crate::worker::JobOutcome;
 use decide::{Decision, decide};
 use rayon::prelude::*;
 use schemas::{DatasetSchemas, ScanResult, SchemaStore};
-use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -44,187 +43,211 @@ pub fn run(
     let (started, at) = (Instant::now(), now());
     let part = options.shard.map(Shard::word);
     let (journal, history) = Journal::open(&options.journal, part.as_deref())?;
-    journal.append_synced(&Record::Begin {
-        at: at.clone(),
-        ferry: env!("CARGO_PKG_VERSION").to_owned(),
-        manifest: options.manifest.clone(),
-        process: std::process::id(),
-    })?;
-    fault::reach("journal-begun")?;
-
+    let run = Run { options, listener, cancelled, journal, history, started, at };
+    run.begin()?;
     let mut jobs = jobs.to_vec();
-    let scan_pool = options.pool(listener, cancelled);
-    let scan_missing = |groups: &[Job]| scan_groups(groups, &scan_pool, &journal);
-    let store = SchemaStore { journal: &options.journal, writes: true };
-    let is_wanted = |job: &Job| options.wants(job);
-    let schemas = schemas::find(&mut jobs, &is_wanted, &history, registry, &store, &scan_missing)?;
-
-    let decisions: Vec<Option<Decision>> = jobs
-        .par_iter()
-        .enumerate()
-        .map(|(index, job)| {
-            let is_open = options.wants(job) && !schemas.failures.contains_key(&index);
-            is_open.then(|| decide(job, &history, registry, true))
-        })
-        .collect();
-    let mut queued = Vec::new();
-    let mut results: Vec<JobSummary> = Vec::with_capacity(jobs.len());
-    for ((index, job), decision) in jobs.iter().enumerate().zip(&decisions) {
-        let known = history.of(&job.conversion.output);
-        if let Some(decision) = decision {
-            let runs = decision.runs();
-            if options.explain {
-                listener.on_event(&Event::Decided { job: &job.name, runs, reason: &decision.reason() });
-            }
-            if let Decision::Unchanged { lacks_record: true, .. } = decision {
-                journal.append_done(&job.conversion.output)?;
-            }
-            if runs && !job.lacks_schema() {
-                queued.push(queue(index, job, known, &schemas));
-            }
-        }
-        results.push(result::before(job, decision.as_ref(), known.and_then(|known| known.commit.as_ref())));
-    }
-    listener.on_event(&Event::RunBegan {
-        jobs: jobs.iter().filter(|job| options.wants(job)).count(),
-        to_run: queued.len(),
-        bytes: queued.iter().map(|queued| queued.bytes).sum(),
-        journal: journal.path().to_owned(),
-    });
-
-    let finished = Mutex::new(Vec::new());
-    let on_finished = |job: &Job, how: FinishedJob| {
-        let (index, summary) = result::after(job, how, &journal, &options.manifest, started);
-        listener.on_event(&result::event(&summary));
-        if let Ok(mut finished) = finished.lock() {
-            finished.push((index, summary));
-        }
-    };
-    let mut failures: Vec<(&usize, &Failure)> = schemas.failures.iter().collect();
-    failures.sort_by_key(|(index, _)| **index);
-    failures.retain(|(index, _)| options.wants(&jobs[**index]));
-    for &(&index, failure) in &failures {
-        let outcome = JobOutcome::Failed(failure.clone());
-        let ended = Instant::now();
-        on_finished(&jobs[index], FinishedJob { index, outcome, attempts: 1, began: None, ended });
-    }
-    if options.fail_fast && !failures.is_empty() {
-        queued.clear();
-    }
-    let pool = WorkerPool {
-        scan_only: false,
-        journal: Some(&journal),
-        fail_fast: options.fail_fast,
-        ..options.pool(listener, cancelled)
-    };
-    pool.run(queued, &on_finished);
-    for (index, mut summary) in finished.into_inner().unwrap_or_default() {
-        summary.reason.clone_from(&results[index].reason);
-        results[index] = summary;
-    }
-    journal.append(&Record::End { at: now() })?;
-    journal.sync()?;
-
-    let budget = &options.budget;
-    let summary = Summary {
-        report: VERSION,
-        ferry: env!("CARGO_PKG_VERSION").to_owned(),
-        manifest: options.manifest.display().to_string(),
-        started: at,
-        seconds: started.elapsed().as_secs_f64(),
-        interrupted: cancelled.load(Ordering::Relaxed),
-        totals: Totals::of(&results),
-        budget: BudgetSummary {
-            jobs: budget.jobs as u64,
-            small_jobs: budget.places() as u64,
-            threads: budget.threads as u64,
-            memory: budget.memory,
-        },
-        jobs: results,
-    };
-    listener.on_event(&Event::RunEnded {
-        totals: &summary.totals,
-        interrupted: summary.interrupted,
-        seconds: summary.seconds,
-    });
+    let schemas = run.find_schemas(&mut jobs, registry)?;
+    let decisions = run.decide_all(&jobs, &schemas, registry)?;
+    let queued = run.queue(&jobs, &decisions, &schemas);
+    let finished = run.convert(&jobs, &schemas, queued);
+    run.journal.append(&Record::End { at: now() })?;
+    run.journal.sync()?;
+    let summary = run.summary(run.results(&jobs, &decisions, finished));
     Ok(RunOutcome {
         exit_code: result::exit_code(&summary),
         summary,
-        notes: obsolete_outputs(&jobs, &history),
+        notes: obsolete::notes(&jobs, &run.history),
     })
 }
 
-fn queue<'a>(
-    index: usize,
-    job: &'a Job,
-    known: Option<&OutputHistory>,
-    schemas: &DatasetSchemas,
-) -> QueuedJob<'a> {
-    let own = known.filter(|_| job.policy.force == Force::Own);
-    QueuedJob {
-        owned: own.map(OutputHistory::visible_files).unwrap_or_default(),
-        scanned: schemas.scans.get(&index).map(|scan| scan.inputs.clone()).unwrap_or_default(),
-        refused: schemas.refused.get(&index).cloned(),
-        ..QueuedJob::new(index, job)
-    }
+struct Run<'a> {
+    options: &'a RunOptions,
+    listener: &'a dyn EventListener,
+    cancelled: &'a AtomicBool,
+    journal: Journal,
+    history: History,
+    started: Instant,
+    at: String,
 }
 
-/// Scans file groups, each in a process, and writes what was found to the journal.
-fn scan_groups(groups: &[Job], pool: &WorkerPool<'_>, journal: &Journal) -> Result<Vec<Option<ScanResult>>> {
-    let queued = groups.iter().enumerate().map(|(index, job)| QueuedJob::new(index, job)).collect();
-    let results = Mutex::new((vec![None; groups.len()], Ok(())));
-    let silent = WorkerPool { listener: &(), ..*pool };
-    silent.run(queued, &|job, finished| {
-        let scanned = match finished.outcome {
-            JobOutcome::Scanned(scan) => Ok(*scan),
-            JobOutcome::Failed(failure) => Err(failure),
-            JobOutcome::Cancelled | JobOutcome::Done { .. } => return,
+impl Run<'_> {
+    fn begin(&self) -> Result<()> {
+        self.journal.append_synced(&Record::Begin {
+            at: self.at.clone(),
+            ferry: env!("CARGO_PKG_VERSION").to_owned(),
+            manifest: self.options.manifest.clone(),
+            process: std::process::id(),
+        })?;
+        fault::reach("journal-begun")
+    }
+
+    /// Finds the schemas of data sets, and sets them in the jobs of their file groups.
+    fn find_schemas(&self, jobs: &mut [Job], registry: &Registry) -> Result<DatasetSchemas> {
+        let scan_missing = |groups: &[Job]| self.scan_groups(groups);
+        let store = SchemaStore { journal: &self.options.journal, writes: true };
+        let is_wanted = |job: &Job| self.options.wants(job);
+        schemas::find(jobs, &is_wanted, &self.history, registry, &store, &scan_missing)
+    }
+
+    /// Which jobs must run; none for those that were not asked for, or that have failed already.
+    fn decide_all(
+        &self,
+        jobs: &[Job],
+        schemas: &DatasetSchemas,
+        registry: &Registry,
+    ) -> Result<Vec<Option<Decision>>> {
+        let one = |(index, job): (usize, &Job)| {
+            let is_open = self.options.wants(job) && !schemas.failures.contains_key(&index);
+            is_open.then(|| decide(job, &self.history, registry, true))
         };
-        let noted = match (&scanned, GroupScan::key(job)) {
-            (Ok(scan), Some(key)) => {
-                let record = Record::Scanned { key, scan: Box::new(scan.clone()) };
-                fault::reach("journal-scanned").and_then(|()| journal.append(&record).map(drop))
+        let decisions: Vec<_> = jobs.par_iter().enumerate().map(one).collect();
+        for (job, decision) in jobs.iter().zip(&decisions) {
+            let Some(decision) = decision else { continue };
+            if self.options.explain {
+                let (runs, reason) = (decision.runs(), &*decision.reason());
+                self.listener.on_event(&Event::Decided { name: &job.name, runs, reason });
             }
-            _ => Ok(()),
-        };
-        if let Ok(mut results) = results.lock() {
-            results.0[finished.index] = Some(scanned);
-            results.1 = std::mem::replace(&mut results.1, Ok(())).and(noted);
-            let scanned = results.0.iter().flatten().count();
-            pool.listener.on_event(&Event::Scanned { job: &job.name, scanned, of: groups.len() });
+            if let Decision::Unchanged { lacks_record: true, .. } = decision {
+                self.journal.append_done(&job.conversion.output)?;
+            }
         }
-    });
-    let (results, noted) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    noted.map(|()| results)
-}
+        Ok(decisions)
+    }
 
-/// A note for each data set whose folder still has outputs of file groups that no longer exist: who reads
-/// the folder reads those too.
-fn obsolete_outputs(jobs: &[Job], history: &History) -> Vec<String> {
-    let mut outputs: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
-    for job in jobs {
-        if let Some(group) = &job.conversion.file_group {
-            outputs.entry(&group.dataset).or_default().insert(&job.conversion.output);
-        }
-    }
-    let mut obsolete: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
-    for (output, known) in history.outputs() {
-        let group = known.commit.as_ref().and_then(|commit| commit.conversion.file_group.as_ref());
-        let Some(group) = group else { continue };
-        let is_obsolete = outputs.get(&*group.dataset).is_some_and(|outputs| !outputs.contains(output));
-        if let Some(file) = known.owned.iter().find(|file| is_obsolete && file.exists()) {
-            obsolete.entry(&group.dataset).or_default().push(file);
-        }
-    }
-    let note = |(dataset, files): (&str, Vec<&Path>)| {
-        let first = files.iter().min().map(|file| file.display().to_string()).unwrap_or_default();
-        let outputs = match files.len() {
-            1 => "an output is left".to_owned(),
-            count => format!("{count} outputs are left"),
+    fn queue<'j>(
+        &self,
+        jobs: &'j [Job],
+        decisions: &[Option<Decision>],
+        schemas: &DatasetSchemas,
+    ) -> Vec<QueuedJob<'j>> {
+        let must_run = |(index, job): &(usize, &Job)| {
+            decisions[*index].as_ref().is_some_and(Decision::runs) && !job.lacks_schema()
         };
-        format!(
-            "{outputs} of the data set {dataset:?} that no unit makes any more: {first}; remove what is not wanted"
-        )
-    };
-    obsolete.into_iter().map(note).collect()
+        let queued = jobs.iter().enumerate().filter(must_run).map(|(index, job)| {
+            let known = self.history.of(&job.conversion.output);
+            let own = known.filter(|_| job.policy.force == Force::Own);
+            QueuedJob {
+                owned: own.map(OutputHistory::visible_files).unwrap_or_default(),
+                scanned: schemas.scans.get(&index).map(|scan| scan.inputs.clone()).unwrap_or_default(),
+                refused: schemas.refused.get(&index).cloned(),
+                ..QueuedJob::new(index, job)
+            }
+        });
+        let queued: Vec<_> = queued.collect();
+        self.listener.on_event(&Event::RunBegan {
+            jobs: jobs.iter().filter(|job| self.options.wants(job)).count(),
+            to_run: queued.len(),
+            bytes: queued.iter().map(|queued| queued.bytes).sum(),
+            journal: self.journal.path().to_owned(),
+        });
+        queued
+    }
+
+    /// Runs the jobs; their results by their places.
+    fn convert(
+        &self,
+        jobs: &[Job],
+        schemas: &DatasetSchemas,
+        mut queued: Vec<QueuedJob<'_>>,
+    ) -> Vec<(usize, JobSummary)> {
+        let results = Mutex::new(Vec::new());
+        let on_finished = |job: &Job, finished: FinishedJob| {
+            let index = finished.index;
+            let summary = result::after(job, finished, &self.journal, &self.options.manifest, self.started);
+            self.listener.on_event(&result::event(&summary));
+            if let Ok(mut results) = results.lock() {
+                results.push((index, summary));
+            }
+        };
+        let mut failures: Vec<(&usize, &Failure)> = schemas.failures.iter().collect();
+        failures.sort_by_key(|(index, _)| **index);
+        failures.retain(|(index, _)| self.options.wants(&jobs[**index]));
+        for &(&index, failure) in &failures {
+            let (outcome, ended) = (JobOutcome::Failed(failure.clone()), Instant::now());
+            on_finished(&jobs[index], FinishedJob { index, outcome, attempts: 1, began: None, ended });
+        }
+        if self.options.fail_fast && !failures.is_empty() {
+            queued.clear();
+        }
+        let pool = WorkerPool {
+            scan_only: false,
+            journal: Some(&self.journal),
+            fail_fast: self.options.fail_fast,
+            ..self.options.pool(self.listener, self.cancelled)
+        };
+        pool.run(queued, &on_finished);
+        results.into_inner().unwrap_or_default()
+    }
+
+    /// The results of all jobs, in their order.
+    fn results(
+        &self,
+        jobs: &[Job],
+        decisions: &[Option<Decision>],
+        finished: Vec<(usize, JobSummary)>,
+    ) -> Vec<JobSummary> {
+        let before = |(job, decision): (&Job, &Option<Decision>)| {
+            let known = self.history.of(&job.conversion.output);
+            result::before(job, decision.as_ref(), known.and_then(|known| known.commit.as_ref()))
+        };
+        let mut results: Vec<JobSummary> = jobs.iter().zip(decisions).map(before).collect();
+        for (index, summary) in finished {
+            results[index] = JobSummary { reason: results[index].reason.take(), ..summary };
+        }
+        results
+    }
+
+    fn summary(&self, jobs: Vec<JobSummary>) -> Summary {
+        let budget = &self.options.budget;
+        let summary = Summary {
+            report: VERSION,
+            ferry: env!("CARGO_PKG_VERSION").to_owned(),
+            manifest: self.options.manifest.display().to_string(),
+            started: self.at.clone(),
+            seconds: self.started.elapsed().as_secs_f64(),
+            interrupted: self.cancelled.load(Ordering::Relaxed),
+            totals: Totals::of(&jobs),
+            budget: BudgetSummary {
+                jobs: budget.jobs as u64,
+                small_jobs: budget.places() as u64,
+                threads: budget.threads as u64,
+                memory: budget.memory,
+            },
+            jobs,
+        };
+        self.listener.on_event(&Event::RunEnded {
+            totals: &summary.totals,
+            interrupted: summary.interrupted,
+            seconds: summary.seconds,
+        });
+        summary
+    }
+
+    /// Scans file groups, each in a process, and writes what was found to the journal.
+    fn scan_groups(&self, groups: &[Job]) -> Result<Vec<Option<ScanResult>>> {
+        let queued = groups.iter().enumerate().map(|(index, job)| QueuedJob::new(index, job)).collect();
+        let results = Mutex::new((vec![None; groups.len()], Ok(())));
+        self.options.pool(&(), self.cancelled).run(queued, &|job, finished| {
+            let scanned = match finished.outcome {
+                JobOutcome::Scanned(scan) => Ok(*scan),
+                JobOutcome::Failed(failure) => Err(failure),
+                JobOutcome::Cancelled | JobOutcome::Done { .. } => return,
+            };
+            let noted = match (&scanned, GroupScan::key(job)) {
+                (Ok(scan), Some(key)) => {
+                    let record = Record::Scanned { key, scan: Box::new(scan.clone()) };
+                    fault::reach("journal-scanned").and_then(|()| self.journal.append(&record).map(drop))
+                }
+                _ => Ok(()),
+            };
+            if let Ok(mut results) = results.lock() {
+                results.0[finished.index] = Some(scanned);
+                results.1 = std::mem::replace(&mut results.1, Ok(())).and(noted);
+                let scanned = results.0.iter().flatten().count();
+                self.listener.on_event(&Event::Scanned { name: &job.name, scanned, of: groups.len() });
+            }
+        });
+        let (results, noted) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        noted.map(|()| results)
+    }
 }

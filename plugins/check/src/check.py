@@ -535,7 +535,7 @@ class Output:
     def check(self, receipt_path, sources):
         try:
             receipt = json.loads(receipt_path.read_text(encoding="utf-8"))
-            if receipt["receipt"] != 1:
+            if receipt["receipt"] != 2:
                 raise NotChecked(f"a receipt of version {receipt['receipt']}")
             folder = receipt_path.parent
             for file in receipt["output"]["files"]:

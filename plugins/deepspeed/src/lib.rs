@@ -39,14 +39,14 @@
 mod probe;
 mod read;
 
-mod answer;
-mod found;
+mod collector;
 mod model_states;
 mod optimizer_states;
 mod output;
 mod rank_files;
 mod ranks;
-mod spread;
+mod selected;
+mod split_vector;
 mod stages;
 mod universal;
 mod widened;

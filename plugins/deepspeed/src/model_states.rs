@@ -1,6 +1,6 @@
 //! Model states: what the flat vectors hold, and what is in none of them: buffers, frozen parameters.
 
-use crate::found::{Found, entry, need, wrong};
+use crate::collector::{Collector, entry, need, wrong};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Result};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
@@ -8,23 +8,23 @@ use tensorferry_torch_file::rebuild::counts;
 use tensorferry_torch_file::{Location, ObjectFile};
 
 /// A tensor and its name.
-pub(crate) type Named = (String, Location);
+pub(crate) type NamedTensor = (String, Location);
 /// A name and a shape.
-pub(crate) type Shaped = (String, Vec<u64>);
+pub(crate) type NamedShape = (String, Vec<u64>);
 
 /// What rank 0's file says.
 #[derive(Debug)]
 pub(crate) struct ModelStates {
     /// Every tensor of the module's state dict, whole; in stage 3 the parameters are empty.
-    pub(crate) module: Vec<Named>,
+    pub(crate) module: Vec<NamedTensor>,
     /// Names of what is in the module and no tensor.
     pub(crate) others: Vec<String>,
     /// Names of the buffers.
     pub(crate) buffers: Vec<String>,
     /// For each vector what it holds, in order.
-    pub(crate) groups: Vec<Vec<Shaped>>,
+    pub(crate) groups: Vec<Vec<NamedShape>>,
     /// What was not trained.
-    pub(crate) frozen: Vec<Shaped>,
+    pub(crate) frozen: Vec<NamedShape>,
     /// Names that are another name for a parameter: the name, the parameter.
     pub(crate) shared: Vec<(String, String)>,
 }
@@ -33,8 +33,8 @@ pub(crate) struct ModelStates {
 ///
 /// # Errors
 /// Malformed, naming the file and the key; unsupported: what other kinds of parallelism write.
-pub(crate) fn read(found: &mut Found<'_>, file: &str) -> Result<ModelStates> {
-    found.read(file, |found, object| {
+pub(crate) fn read(collector: &mut Collector<'_>, file: &str) -> Result<ModelStates> {
+    collector.read(file, |collector, object| {
         let graph = object.graph();
         let root = object.root();
         let buffers = entry(graph, root, "buffer_names").and_then(|names| graph.sequence(names));
@@ -42,26 +42,26 @@ pub(crate) fn read(found: &mut Found<'_>, file: &str) -> Result<ModelStates> {
             Error::malformed("not DeepSpeed's model states").expected("a dict with buffer_names")
         })?;
         check_alone(graph, root)?;
-        let name = |found: &mut Found<'_>, name: ValueId| {
-            found.budget.name(graph.text(name).ok_or_else(|| wrong("a name", "a string"))?)
+        let name = |collector: &mut Collector<'_>, name: ValueId| {
+            collector.budget.name(graph.text(name).ok_or_else(|| wrong("a name", "a string"))?)
         };
-        let buffers = buffers.iter().map(|&buffer| name(found, buffer)).collect::<Result<_>>()?;
+        let buffers = buffers.iter().map(|&buffer| name(collector, buffer)).collect::<Result<_>>()?;
         let (mut module, mut others) = (Vec::new(), Vec::new());
         for (key, value) in mapping(graph, need_module(graph, root)?, "module")? {
-            let name = name(found, key)?;
-            match found.tensor(object, value).map_err(|error| error.tensor(&name))? {
+            let name = name(collector, key)?;
+            match collector.tensor(object, value).map_err(|error| error.tensor(&name))? {
                 Some(location) => module.push((name, location)),
                 None => others.push(name),
             }
         }
-        let groups: Vec<Vec<Shaped>> = match entry(graph, root, "param_shapes") {
+        let groups: Vec<Vec<NamedShape>> = match entry(graph, root, "param_shapes") {
             None => Vec::new(),
             Some(groups) => {
                 let groups =
                     graph.sequence(groups).ok_or_else(|| wrong("param_shapes", "a list of dicts"))?;
                 groups
                     .iter()
-                    .map(|&group| shapes(found, graph, group, "param_shapes"))
+                    .map(|&group| shapes(collector, graph, group, "param_shapes"))
                     .collect::<Result<_>>()?
             }
         };
@@ -71,12 +71,12 @@ pub(crate) fn read(found: &mut Found<'_>, file: &str) -> Result<ModelStates> {
         }
         let frozen = match entry(graph, root, "frozen_param_shapes") {
             None => Vec::new(),
-            Some(frozen) => shapes(found, graph, frozen, "frozen_param_shapes")?,
+            Some(frozen) => shapes(collector, graph, frozen, "frozen_param_shapes")?,
         };
         let mut shared = Vec::new();
         if let Some(names) = entry(graph, root, "shared_params") {
             for (alias, source) in mapping(graph, names, "shared_params")? {
-                shared.push((name(found, alias)?, name(found, source)?));
+                shared.push((name(collector, alias)?, name(collector, source)?));
             }
         }
         Ok(ModelStates { module, others, buffers, groups, frozen, shared })
@@ -87,19 +87,27 @@ pub(crate) fn read(found: &mut Found<'_>, file: &str) -> Result<ModelStates> {
 ///
 /// # Errors
 /// Malformed, naming the file and the tensor that is missing there.
-pub(crate) fn read_frozen(found: &mut Found<'_>, file: &str, frozen: &[Shaped]) -> Result<Vec<Location>> {
-    found.read(file, |found, object| fragments(found, object, frozen))
+pub(crate) fn read_frozen(
+    collector: &mut Collector<'_>,
+    file: &str,
+    frozen: &[NamedShape],
+) -> Result<Vec<Location>> {
+    collector.read(file, |collector, object| fragments(collector, object, frozen))
 }
 
-fn fragments(found: &mut Found<'_>, object: &ObjectFile, frozen: &[Shaped]) -> Result<Vec<Location>> {
+fn fragments(
+    collector: &mut Collector<'_>,
+    object: &ObjectFile,
+    frozen: &[NamedShape],
+) -> Result<Vec<Location>> {
     let graph = object.graph();
     let fragments =
         mapping(graph, need(graph, object.root(), "frozen_param_fragments")?, "frozen_param_fragments")?;
     let by_name: std::collections::HashMap<&str, ValueId> =
         fragments.into_iter().filter_map(|(name, value)| Some((graph.text(name)?, value))).collect();
-    let fragment = |(name, _): &Shaped| {
+    let fragment = |(name, _): &NamedShape| {
         let value = by_name.get(name.as_str()).copied();
-        let location = value.map_or(Ok(None), |value| found.tensor(object, value));
+        let location = value.map_or(Ok(None), |value| collector.tensor(object, value));
         location
             .and_then(|location| {
                 location.ok_or_else(|| Error::malformed("no fragment of a frozen parameter"))
@@ -141,12 +149,17 @@ fn check_alone(graph: &Graph, root: ValueId) -> Result<()> {
 }
 
 /// A dict of names to shapes.
-fn shapes(found: &mut Found<'_>, graph: &Graph, value: ValueId, what: &str) -> Result<Vec<Shaped>> {
+fn shapes(
+    collector: &mut Collector<'_>,
+    graph: &Graph,
+    value: ValueId,
+    what: &str,
+) -> Result<Vec<NamedShape>> {
     let shaped = |(name, shape): (ValueId, ValueId)| {
         let name = graph.text(name).ok_or_else(|| wrong(what, "names that are strings"))?;
         let shape = counts(graph, shape).ok_or_else(|| wrong(what, "torch.Size").tensor(name))?;
-        let shape = found.shape(shape).map_err(|error| error.tensor(name))?;
-        Ok((found.budget.name(name)?, shape))
+        let shape = collector.shape(shape).map_err(|error| error.tensor(name))?;
+        Ok((collector.budget.name(name)?, shape))
     };
     mapping(graph, value, what)?.into_iter().map(shaped).collect()
 }

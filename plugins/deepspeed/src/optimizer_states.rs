@@ -1,7 +1,7 @@
 //! Optimizer states: a rank's piece of each flat vector, of the weights and of what the optimizer
 //! keeps for them.
 
-use crate::found::{Found, entry, need, wrong};
+use crate::collector::{Collector, entry, need, wrong};
 use crate::model_states::mapping;
 use tensorferry_sdk::{Dtype, Error, Result};
 use tensorferry_torch_file::pickle::{Graph, Value, ValueId};
@@ -9,7 +9,7 @@ use tensorferry_torch_file::{Location, ObjectFile};
 
 /// How the vectors are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum Partitioning {
     /// Stages 1 and 2: each group's vector, anywhere.
     Groups,
     /// Stage 3: each parameter.
@@ -19,20 +19,20 @@ pub(crate) enum Cut {
 /// A rank's file.
 #[derive(Debug)]
 pub(crate) struct OptimizerStates {
-    pub(crate) cut: Cut,
+    pub(crate) cut: Partitioning,
     /// How many ranks there are.
     pub(crate) ranks: u64,
     /// The rank's piece of each group.
     pub(crate) weights: Vec<Location>,
     /// For each group what the optimizer keeps, in its order.
-    pub(crate) kept: Vec<Vec<(String, Kept)>>,
+    pub(crate) kept: Vec<Vec<(String, OptimizerValue)>>,
     /// For each group how many elements behind each parameter mean nothing.
     pub(crate) paddings: Option<Vec<Vec<u64>>>,
 }
 
 /// What an optimizer keeps of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum OptimizerValue {
     Tensor(Location),
     /// A number of Python's, little-endian.
     Number(Dtype, [u8; 8]),
@@ -44,40 +44,40 @@ pub(crate) enum Kept {
 ///
 /// # Errors
 /// Malformed, naming the file and the key.
-pub(crate) fn read(found: &mut Found<'_>, file: &str, with_kept: bool) -> Result<OptimizerStates> {
-    found.read(file, |found, object| {
+pub(crate) fn read(collector: &mut Collector<'_>, file: &str, with_kept: bool) -> Result<OptimizerStates> {
+    collector.read(file, |collector, object| {
         let graph = object.graph();
         let state = need(graph, object.root(), "optimizer_state_dict")?;
         let cut = cut(graph, state)?;
         let ranks = ranks(graph, need(graph, state, "partition_count")?)?;
         let (weights, kept) = match cut {
-            Cut::Groups => ("single_partition_of_fp32_groups", "base_optimizer_state"),
-            Cut::Parameters => ("fp32_flat_groups", "optimizer_state_dict"),
+            Partitioning::Groups => ("single_partition_of_fp32_groups", "base_optimizer_state"),
+            Partitioning::Parameters => ("fp32_flat_groups", "optimizer_state_dict"),
         };
         let groups = graph
             .sequence(need(graph, state, weights)?)
             .ok_or_else(|| wrong(weights, "a list of tensors"))?;
         let weights = groups
             .iter()
-            .map(|&group| found.tensor(object, group)?.ok_or_else(|| wrong(weights, "a list of tensors")))
+            .map(|&group| collector.tensor(object, group)?.ok_or_else(|| wrong(weights, "a list of tensors")))
             .collect::<Result<Vec<_>>>()?;
         let kept = match with_kept {
-            true => self::kept(found, object, need(graph, state, kept)?, weights.len())?,
+            true => self::kept(collector, object, need(graph, state, kept)?, weights.len())?,
             false => Vec::new(),
         };
         let paddings = match entry(graph, state, "param_alignment_paddings") {
             None => None,
-            Some(paddings) => Some(self::paddings(found, graph, paddings)?),
+            Some(paddings) => Some(self::paddings(collector, graph, paddings)?),
         };
         Ok(OptimizerStates { cut, ranks, weights, kept, paddings })
     })
 }
 
-fn cut(graph: &Graph, state: ValueId) -> Result<Cut> {
+fn cut(graph: &Graph, state: ValueId) -> Result<Partitioning> {
     let Some(stage) = entry(graph, state, "zero_stage") else {
         // BF16_Optimizer does not say it: it cuts as stage 1 does.
         return match entry(graph, state, "single_partition_of_fp32_groups") {
-            Some(_) => Ok(Cut::Groups),
+            Some(_) => Ok(Partitioning::Groups),
             None => Err(Error::malformed("not states of ZeRO").expected("zero_stage")),
         };
     };
@@ -87,8 +87,8 @@ fn cut(graph: &Graph, state: ValueId) -> Result<Cut> {
         _ => graph.int(stage),
     };
     match number {
-        Some(1 | 2) => Ok(Cut::Groups),
-        Some(3) => Ok(Cut::Parameters),
+        Some(1 | 2) => Ok(Partitioning::Groups),
+        Some(3) => Ok(Partitioning::Parameters),
         Some(other) => {
             Err(Error::unsupported("a stage of ZeRO that is not known").expected("1, 2 or 3").found(other))
         }
@@ -117,11 +117,11 @@ fn ranks(graph: &Graph, count: ValueId) -> Result<u64> {
 /// A list with an entry for each group, or the state dict of an optimizer whose parameters are the
 /// groups.
 fn kept(
-    found: &mut Found<'_>,
+    collector: &mut Collector<'_>,
     object: &ObjectFile,
     value: ValueId,
     groups: usize,
-) -> Result<Vec<Vec<(String, Kept)>>> {
+) -> Result<Vec<Vec<(String, OptimizerValue)>>> {
     let graph = object.graph();
     let mut states: Vec<Option<ValueId>> = vec![None; groups];
     let mut put = |index: Option<usize>, state| match index.and_then(|index| states.get_mut(index)) {
@@ -145,7 +145,7 @@ fn kept(
         let named = entries.into_iter().map(|(key, value)| {
             let key =
                 graph.text(key).ok_or_else(|| wrong("the optimizer's state", "keys that are strings"))?;
-            Ok((found.budget.name(key)?, kept_value(found, object, value)?))
+            Ok((collector.budget.name(key)?, kept_value(collector, object, value)?))
         });
         named.collect::<Result<Vec<_>>>()
     };
@@ -156,20 +156,24 @@ fn kept(
 ///
 /// # Errors
 /// What is wrong with the tensor.
-pub(crate) fn kept_value(found: &mut Found<'_>, object: &ObjectFile, value: ValueId) -> Result<Kept> {
+pub(crate) fn kept_value(
+    collector: &mut Collector<'_>,
+    object: &ObjectFile,
+    value: ValueId,
+) -> Result<OptimizerValue> {
     Ok(match object.graph().value(value) {
-        Value::Int(number) => Kept::Number(Dtype::I64, number.to_le_bytes()),
-        Value::Float(number) => Kept::Number(Dtype::F64, number.to_le_bytes()),
-        _ => found.tensor(object, value)?.map_or(Kept::Other, Kept::Tensor),
+        Value::Int(number) => OptimizerValue::Number(Dtype::I64, number.to_le_bytes()),
+        Value::Float(number) => OptimizerValue::Number(Dtype::F64, number.to_le_bytes()),
+        _ => collector.tensor(object, value)?.map_or(OptimizerValue::Other, OptimizerValue::Tensor),
     })
 }
 
-fn paddings(found: &mut Found<'_>, graph: &Graph, value: ValueId) -> Result<Vec<Vec<u64>>> {
+fn paddings(collector: &mut Collector<'_>, graph: &Graph, value: ValueId) -> Result<Vec<Vec<u64>>> {
     let expected = || wrong("param_alignment_paddings", "a list of numbers for each group");
     let groups = graph.sequence(value).ok_or_else(expected)?;
     let group = |&group: &ValueId| {
         let numbers = graph.sequence(group).ok_or_else(expected)?.iter().map(|&number| graph.count(number));
-        found.budget.numbers(numbers.collect::<Option<_>>().ok_or_else(expected)?)
+        collector.budget.numbers(numbers.collect::<Option<_>>().ok_or_else(expected)?)
     };
     groups.iter().map(group).collect()
 }

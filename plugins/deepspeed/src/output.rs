@@ -1,8 +1,7 @@
-//! The output is the answer in a catalog: the storages that it needs, and its tensors as views or
-//! blocks of them.
+//! Puts the selected tensors into the catalog: the storages that they need, and each as a view of one or as blocks.
 
-use crate::answer::{Answer, Elements};
-use crate::spread::{Run, regions};
+use crate::selected::{Elements, SelectedTensors};
+use crate::split_vector::{Run, regions};
 use crate::widened::{Widened, is_widened};
 use std::collections::HashMap;
 use tensorferry_sdk::{
@@ -11,36 +10,36 @@ use tensorferry_sdk::{
 };
 use tensorferry_torch_file::Location;
 
-/// Puts an answer into a catalog; `found` has the storages of its locations. With `as_f32`, floats of
+/// Puts tensors into a catalog; `collected` has the storages of their locations. With `as_f32`, floats of
 /// other widths become F32: what the handles of encoded storages stand for is returned.
 ///
 /// # Errors
 /// What the catalog's checks say, with the tensor.
 pub(crate) fn write(
-    answer: &Answer,
-    found: &Catalog,
+    selected: &SelectedTensors,
+    collected: &Catalog,
     as_f32: bool,
     catalog: &mut dyn CatalogSink,
     context: &dyn Context,
 ) -> Result<Vec<Widened>> {
     let mut output = Output {
-        found,
+        collected,
         as_f32,
         catalog,
         declared: HashMap::new(),
         by_start: HashMap::new(),
         widened: Vec::new(),
     };
-    for (name, elements) in &answer.tensors {
+    for (name, elements) in &selected.tensors {
         context.check_cancelled()?;
         output.tensor(name, elements).map_err(|error| error.tensor(name))?;
     }
-    answer.losses.iter().try_for_each(|loss| output.catalog.loss(loss.clone()))?;
+    selected.losses.iter().try_for_each(|loss| output.catalog.loss(loss.clone()))?;
     Ok(output.widened)
 }
 
 struct Output<'o> {
-    found: &'o Catalog,
+    collected: &'o Catalog,
     as_f32: bool,
     catalog: &'o mut dyn CatalogSink,
     /// The storages that are read as they lie.
@@ -54,7 +53,7 @@ impl Output<'_> {
     fn tensor(&mut self, name: &str, elements: &Elements) -> Result<TensorId> {
         match elements {
             Elements::View(location) => self.view(name, location),
-            Elements::Spread { dtype, shape, runs } => self.spread(name, *dtype, shape, runs),
+            Elements::Split { dtype, shape, runs } => self.split(name, *dtype, shape, runs),
             Elements::Shared(location) => {
                 if let Some((storage, _)) = location.start {
                     self.declared.remove(&storage);
@@ -77,7 +76,7 @@ impl Output<'_> {
         Location { dtype, start, ..location.clone() }.add(self.catalog, name)
     }
 
-    fn spread(&mut self, name: &str, dtype: Dtype, shape: &[u64], runs: &[Run]) -> Result<TensorId> {
+    fn split(&mut self, name: &str, dtype: Dtype, shape: &[u64], runs: &[Run]) -> Result<TensorId> {
         let widened = self.dtype(name, dtype)?;
         let width = widened.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
         let mut blocks = Vec::with_capacity(runs.len());
@@ -109,27 +108,27 @@ impl Output<'_> {
 
     /// Where the catalog has `len` elements that were found at a byte of a storage.
     fn start(&mut self, storage: StorageId, offset: u64, len: u64, dtype: Dtype) -> Result<(StorageId, u64)> {
-        let found =
-            self.found.storage(storage).ok_or_else(|| Error::plugin("a storage that was not found"))?;
+        let collected = self.collected.storage(storage);
+        let collected = collected.ok_or_else(|| Error::plugin("a storage that was not found"))?;
         if self.as_f32 && is_widened(dtype) {
             let key = (storage, offset, len);
             if let Some(&known) = self.by_start.get(&key) {
                 return Ok((known, 0));
             }
-            let widened = Widened::new(found, offset, len, dtype)?;
+            let widened = Widened::new(collected, offset, len, dtype)?;
             let id = self.catalog.storage(Storage::encoded(self.widened.len() as u64, widened.len()?))?;
             self.widened.push(widened);
             self.by_start.insert(key, id);
             return Ok((id, 0));
         }
         // Its handle would be one of the finder's.
-        if matches!(found.place, tensorferry_sdk::Place::Encoded { .. }) {
+        if matches!(collected.place, tensorferry_sdk::Place::Encoded { .. }) {
             return Err(Error::unsupported("a tensor whose values are made of others, as conjugates are"));
         }
         if let Some(&known) = self.declared.get(&storage) {
             return Ok((known, offset));
         }
-        let id = self.catalog.storage(found.clone())?;
+        let id = self.catalog.storage(collected.clone())?;
         self.declared.insert(storage, id);
         Ok((id, offset))
     }

@@ -36,7 +36,7 @@ pub(crate) struct RankFiles {
 
 /// What a name stands for.
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     Model {
         rank: Option<u64>,
     },
@@ -74,11 +74,11 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
     for path in names {
         let name = path.get(files.folder.len()..).unwrap_or_default();
         let before = match kind(name) {
-            Kind::Foreign(why) => return Err(Error::unsupported(why).file(path)),
-            Kind::Other => None,
-            Kind::Model { rank: None } => whole.replace(path.clone()),
-            Kind::Model { rank: Some(rank) } => files.model.insert(rank, path.clone()),
-            Kind::Optimizer { rank } => files.optimizer.insert(rank, path.clone()),
+            FileKind::Foreign(why) => return Err(Error::unsupported(why).file(path)),
+            FileKind::Other => None,
+            FileKind::Model { rank: None } => whole.replace(path.clone()),
+            FileKind::Model { rank: Some(rank) } => files.model.insert(rank, path.clone()),
+            FileKind::Optimizer { rank } => files.optimizer.insert(rank, path.clone()),
         };
         if let Some(before) = before {
             let error = Error::malformed("two files for one rank: remove what an earlier run left");
@@ -116,7 +116,7 @@ pub(crate) fn list(source: &dyn Source, folder: &str) -> Result<Vec<String>> {
 
 /// Whether a folder's names are those of a checkpoint.
 pub(crate) fn is_checkpoint(names: &[String]) -> bool {
-    names.iter().any(|path| kind(path.rsplit('/').next().unwrap_or_default()) != Kind::Other)
+    names.iter().any(|path| kind(path.rsplit('/').next().unwrap_or_default()) != FileKind::Other)
 }
 
 /// The folder that `latest` names, if there is such a file.
@@ -228,17 +228,17 @@ impl RankFiles {
     }
 }
 
-fn kind(name: &str) -> Kind {
+fn kind(name: &str) -> FileKind {
     let (stem, is_model) = match (name.strip_suffix(MODEL), name.strip_suffix(OPTIMIZER)) {
         (Some(stem), _) => (stem, true),
         (_, Some(stem)) => (stem, false),
         _ if name.starts_with("layer_") && name.ends_with("-model_states.pt") => {
-            return Kind::Foreign("a layer of pipeline parallelism, which is not read");
+            return FileKind::Foreign("a layer of pipeline parallelism, which is not read");
         }
-        _ => return Kind::Other,
+        _ => return FileKind::Other,
     };
     if ["layer_", "expert_", "expp_rank_"].iter().any(|prefix| stem.starts_with(prefix)) {
-        return Kind::Foreign("experts of a mixture of experts, which is not read");
+        return FileKind::Foreign("experts of a mixture of experts, which is not read");
     }
     let (rank, mp_rank) = match stem.strip_prefix("mp_rank_") {
         Some(mp_rank) => (None, mp_rank),
@@ -246,18 +246,20 @@ fn kind(name: &str) -> Kind {
             let zero =
                 PREFIXES.iter().find_map(|prefix| stem.strip_prefix(prefix)?.strip_prefix("zero_pp_rank_"));
             let Some((rank, mp_rank)) = zero.and_then(|zero| zero.split_once("_mp_rank_")) else {
-                return Kind::Foreign("states of a kind that is not known");
+                return FileKind::Foreign("states of a kind that is not known");
             };
-            let Some(rank) = number(rank) else { return Kind::Foreign("states of a kind that is not known") };
+            let Some(rank) = number(rank) else {
+                return FileKind::Foreign("states of a kind that is not known");
+            };
             (Some(rank), mp_rank)
         }
     };
     match (number(mp_rank), rank) {
-        (Some(0), rank) if is_model => Kind::Model { rank },
-        (Some(0), Some(rank)) => Kind::Optimizer { rank },
-        (Some(0), None) => Kind::Foreign("states of a kind that is not known"),
-        (Some(_), _) => Kind::Foreign("a part of tensor parallelism, which is not read"),
-        (None, _) => Kind::Foreign("a part of tensor and pipeline parallelism, which is not read"),
+        (Some(0), rank) if is_model => FileKind::Model { rank },
+        (Some(0), Some(rank)) => FileKind::Optimizer { rank },
+        (Some(0), None) => FileKind::Foreign("states of a kind that is not known"),
+        (Some(_), _) => FileKind::Foreign("a part of tensor parallelism, which is not read"),
+        (None, _) => FileKind::Foreign("a part of tensor and pipeline parallelism, which is not read"),
     }
 }
 

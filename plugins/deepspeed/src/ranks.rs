@@ -1,19 +1,18 @@
-//! The ranks' optimizer states together: flat vectors that are cut over the ranks become parameters
-//! again.
+//! Joins the ranks' optimizer states: flat vectors that were cut over the ranks become parameters again.
 
-use crate::answer::Elements;
-use crate::found::Found;
-use crate::model_states::Shaped;
-use crate::optimizer_states::{self, Cut, Kept, OptimizerStates};
+use crate::collector::Collector;
+use crate::model_states::NamedShape;
+use crate::optimizer_states::{self, OptimizerStates, OptimizerValue, Partitioning};
 use crate::rank_files::RankFiles;
-use crate::spread::Spread;
+use crate::selected::Elements;
+use crate::split_vector::SplitVector;
 use std::cmp::min;
 use tensorferry_sdk::{Dtype, Error, Result, element_count};
 use tensorferry_torch_file::Location;
 
 /// The optimizer states of all ranks: at least one, all of one run.
 pub(crate) struct Ranks {
-    cut: Cut,
+    cut: Partitioning,
     states: Vec<OptimizerStates>,
 }
 
@@ -25,18 +24,18 @@ impl Ranks {
     ///
     /// # Errors
     /// Malformed, naming the files that are missing, or that are of another run.
-    pub(crate) fn read(found: &mut Found<'_>, files: &RankFiles, with_kept: bool) -> Result<Self> {
+    pub(crate) fn read(collector: &mut Collector<'_>, files: &RankFiles, with_kept: bool) -> Result<Self> {
         let any = files.any_optimizer()?;
-        let first = optimizer_states::read(found, any, with_kept)?;
+        let first = optimizer_states::read(collector, any, with_kept)?;
         let (count, cut, groups) = (first.ranks, first.cut, first.weights.len());
-        if files.is_partitioned != (cut == Cut::Parameters) {
+        if files.is_partitioned != (cut == Partitioning::Parameters) {
             let error =
                 Error::malformed("the model states are of another stage of ZeRO than the optimizer states");
             return Err(error.file(any));
         }
         let mut states = vec![first];
         for file in files.optimizer(count)?.into_iter().skip(1) {
-            let rank = optimizer_states::read(found, file, with_kept)?;
+            let rank = optimizer_states::read(collector, file, with_kept)?;
             if (rank.ranks, rank.cut, rank.weights.len()) != (count, cut, groups) {
                 return Err(Error::malformed("the rank's states are of another run than those of rank 0")
                     .file(file)
@@ -81,7 +80,7 @@ impl Ranks {
     }
 
     /// What the optimizer keeps for a group as a whole: the number of steps.
-    pub(crate) fn of_whole_group(&self, group: usize) -> impl Iterator<Item = (&str, &Kept)> {
+    pub(crate) fn of_whole_group(&self, group: usize) -> impl Iterator<Item = (&str, &OptimizerValue)> {
         let group = self.groups().nth(group);
         group.into_iter().flat_map(|(weights, kept)| {
             let of_group = kept.iter().filter(move |(_, kept)| vector(weights, kept).is_none());
@@ -93,15 +92,19 @@ impl Ranks {
     ///
     /// # Errors
     /// Malformed, naming the tensor: vectors that are not as long as their parameters.
-    pub(crate) fn join(&self, groups: &[Vec<Shaped>], pieces: &Pieces<'_>) -> Result<Vec<Option<Elements>>> {
+    pub(crate) fn join(
+        &self,
+        groups: &[Vec<NamedShape>],
+        pieces: &Pieces<'_>,
+    ) -> Result<Vec<Option<Elements>>> {
         match self.cut {
-            Cut::Groups => self.join_groups(groups, pieces),
-            Cut::Parameters => self.join_parameters(groups, pieces),
+            Partitioning::Groups => self.join_groups(groups, pieces),
+            Partitioning::Parameters => self.join_parameters(groups, pieces),
         }
     }
 
     /// Each group's vector is the ranks' pieces one after the other.
-    fn join_groups(&self, groups: &[Vec<Shaped>], pieces: &Pieces<'_>) -> Result<Vec<Option<Elements>>> {
+    fn join_groups(&self, groups: &[Vec<NamedShape>], pieces: &Pieces<'_>) -> Result<Vec<Option<Elements>>> {
         let first = &self.states[0];
         if groups.len() != first.weights.len() {
             return Err(differ(
@@ -119,7 +122,7 @@ impl Ranks {
             let pieces: Option<Vec<&Location>> = pieces.iter().map(|rank| rank[index]).collect();
             let pieces = pieces.ok_or_else(|| Error::malformed("a rank lacks a vector that rank 0 has"))?;
             let dtype = same_dtype(pieces.iter().copied())?;
-            let mut vector = Spread::new(width(dtype));
+            let mut vector = SplitVector::new(width(dtype));
             for (piece, rank) in pieces.into_iter().zip(&self.states) {
                 // The optimizer's have padding at their end, of which the weights are rid.
                 vector.push(piece, element_count(&rank.weights[index].shape)?)?;
@@ -144,9 +147,9 @@ impl Ranks {
 
     fn take_group(
         &self,
-        parameters: &[Shaped],
+        parameters: &[NamedShape],
         paddings: Option<&[u64]>,
-        vector: &Spread,
+        vector: &SplitVector,
         dtype: Dtype,
         joined: &mut Vec<Option<Elements>>,
     ) -> Result<()> {
@@ -154,7 +157,7 @@ impl Ranks {
         for (index, (name, shape)) in parameters.iter().enumerate() {
             let len = element_count(shape)?;
             let runs = vector.range(at, len).ok_or_else(|| too_short(name, vector.len(), at, len))?;
-            joined.push(Some(Elements::Spread { dtype, shape: shape.clone(), runs }));
+            joined.push(Some(Elements::Split { dtype, shape: shape.clone(), runs }));
             let padding = paddings.map_or(0, |paddings| paddings[index]);
             at = len.checked_add(padding).and_then(|step| at.checked_add(step)).ok_or_else(too_large)?;
         }
@@ -170,7 +173,11 @@ impl Ranks {
 
     /// Each parameter is the ranks' shares one after the other. Whatever is between two groups, a
     /// rank's vectors follow one another.
-    fn join_parameters(&self, groups: &[Vec<Shaped>], pieces: &Pieces<'_>) -> Result<Vec<Option<Elements>>> {
+    fn join_parameters(
+        &self,
+        groups: &[Vec<NamedShape>],
+        pieces: &Pieces<'_>,
+    ) -> Result<Vec<Option<Elements>>> {
         let all: Option<Vec<Vec<&Location>>> =
             pieces.iter().map(|rank| rank.iter().copied().collect::<Option<_>>()).collect();
         let pieces =
@@ -178,7 +185,7 @@ impl Ranks {
         let dtype = same_dtype(pieces.iter().flatten().copied())?;
         let mut vectors = Vec::with_capacity(pieces.len());
         for (rank, states) in pieces.into_iter().zip(&self.states) {
-            let mut vector = Spread::new(width(dtype));
+            let mut vector = SplitVector::new(width(dtype));
             for (piece, weights) in rank.into_iter().zip(&states.weights) {
                 vector.push(piece, element_count(&weights.shape)?)?;
             }
@@ -196,7 +203,7 @@ impl Ranks {
                 runs.extend(vector.range(at, taken).ok_or_else(|| too_short(name, vector.len(), at, taken))?);
                 rest -= taken;
             }
-            joined.push(Some(Elements::Spread { dtype, shape: shape.clone(), runs }));
+            joined.push(Some(Elements::Split { dtype, shape: shape.clone(), runs }));
             at = at.checked_add(share).ok_or_else(too_large)?;
         }
         match vectors.iter().find(|vector| vector.len() != at) {
@@ -206,19 +213,19 @@ impl Ranks {
     }
 
     /// Rank 0's groups: the weights, and what the optimizer keeps.
-    fn groups(&self) -> impl Iterator<Item = (&Location, &[(String, Kept)])> {
+    fn groups(&self) -> impl Iterator<Item = (&Location, &[(String, OptimizerValue)])> {
         let first = &self.states[0];
         first.weights.iter().zip(first.kept.iter().map(Vec::as_slice))
     }
 }
 
-fn under<'k>(kept: &'k [(String, Kept)], key: &str) -> Option<&'k Kept> {
+fn under<'k>(kept: &'k [(String, OptimizerValue)], key: &str) -> Option<&'k OptimizerValue> {
     kept.iter().find(|(other, _)| other == key).map(|(_, kept)| kept)
 }
 
 /// What is kept, if it has an element for each of the weights.
-fn vector<'k>(weights: &Location, kept: &'k Kept) -> Option<&'k Location> {
-    let Kept::Tensor(location) = kept else { return None };
+fn vector<'k>(weights: &Location, kept: &'k OptimizerValue) -> Option<&'k Location> {
+    let OptimizerValue::Tensor(location) = kept else { return None };
     match (&*location.shape, &*weights.shape) {
         ([len], [weights]) if len >= weights => Some(location),
         _ => None,
@@ -258,6 +265,6 @@ fn too_large() -> Error {
     Error::malformed("a length that does not fit 64 bits")
 }
 
-fn differ(what: &str, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Error {
-    Error::malformed(what).expected(expected).found(found)
+fn differ(what: &str, expected: impl std::fmt::Display, collector: impl std::fmt::Display) -> Error {
+    Error::malformed(what).expected(expected).found(collector)
 }

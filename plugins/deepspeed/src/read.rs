@@ -1,33 +1,33 @@
 //! Reads a checkpoint: finds its files, reads what the user wants of them, and fills the catalog.
 
-use crate::found::Found;
+use crate::collector::Collector;
 use crate::rank_files::{self, RankFiles};
 use crate::{output, stages, universal};
 use tensorferry_sdk::{
     CatalogSink, Context, OptionSpec, Options, Result, Side, Source, TensorDecoder, TensorReader, TypedOption,
 };
 
-/// What the user wants of a checkpoint.
+/// Selection the user wants of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Selection {
     /// The weights in full precision, as they are trained.
     Fp32,
     /// The module as it ran, in whatever precision.
     Model,
-    /// What the optimizer keeps.
+    /// Selection the optimizer keeps.
     Optimizer,
 }
 
-const WHAT: TypedOption<What> = TypedOption::choice(
+const WHAT: TypedOption<Selection> = TypedOption::choice(
     Side::Reader,
     "what",
-    &[("fp32", What::Fp32), ("model", What::Model), ("optimizer", What::Optimizer)],
+    &[("fp32", Selection::Fp32), ("model", Selection::Model), ("optimizer", Selection::Optimizer)],
     "the trained weights, the module as it ran, or the optimizer's state",
 );
 const TAG: TypedOption<Option<String>> =
     TypedOption::text(Side::Reader, "tag", "the folder to read, if not the one that latest names");
 
-/// What the format declares.
+/// Selection the format declares.
 pub(crate) fn options() -> Vec<OptionSpec> {
     vec![WHAT.spec(), TAG.spec()]
 }
@@ -35,7 +35,7 @@ pub(crate) fn options() -> Vec<OptionSpec> {
 /// Reads DeepSpeed's checkpoints.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    what: What,
+    what: Selection,
     tag: Option<String>,
 }
 
@@ -48,13 +48,17 @@ impl Reader {
         Ok(Self { what: WHAT.get(options)?, tag: TAG.get(options)? })
     }
 
-    fn answer(&self, found: &mut Found<'_>, files: &RankFiles) -> Result<crate::answer::Answer> {
+    fn select(
+        &self,
+        collector: &mut Collector<'_>,
+        files: &RankFiles,
+    ) -> Result<crate::selected::SelectedTensors> {
         match (self.what, files.is_universal) {
-            (What::Model, _) => stages::module(found, files),
-            (What::Fp32, false) => stages::weights(found, files),
-            (What::Fp32, true) => universal::weights(found, files),
-            (What::Optimizer, false) => stages::optimizer(found, files),
-            (What::Optimizer, true) => universal::optimizer(found, files),
+            (Selection::Model, _) => stages::module(collector, files),
+            (Selection::Fp32, false) => stages::weights(collector, files),
+            (Selection::Fp32, true) => universal::weights(collector, files),
+            (Selection::Optimizer, false) => stages::optimizer(collector, files),
+            (Selection::Optimizer, true) => universal::optimizer(collector, files),
         }
     }
 }
@@ -67,14 +71,14 @@ impl TensorReader for Reader {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
         let files = rank_files::find(source, self.tag.as_deref())?;
-        let mut found = Found::new(source, context);
-        let answer = self.answer(&mut found, &files)?;
-        // What the user does not want of the checkpoint is no file that was overlooked.
+        let mut collector = Collector::new(source, context);
+        let selected = self.select(&mut collector, &files)?;
+        // Selection the user does not want of the checkpoint is no file that was overlooked.
         files.all().try_for_each(|file| source.open(file).map(drop))?;
-        let (storages, globals, calls) = found.finish()?;
+        let (storages, globals, calls) = collector.finish()?;
         globals.iter().try_for_each(|global| catalog.global(global))?;
         calls.report(catalog)?;
-        let widened = output::write(&answer, &storages, self.what == What::Fp32, catalog, context)?;
+        let widened = output::write(&selected, &storages, self.what == Selection::Fp32, catalog, context)?;
         Ok(Box::new(widened))
     }
 }

@@ -1,11 +1,11 @@
-//! What the user wants of a checkpoint of stages 1 to 3, in DeepSpeed's order.
+//! Selects the tensors of a checkpoint of stages 1 to 3, in DeepSpeed's order.
 
-use crate::answer::{Answer, Elements};
-use crate::found::Found;
-use crate::model_states::{self, ModelStates, Shaped};
+use crate::collector::Collector;
+use crate::model_states::{self, ModelStates, NamedShape};
 use crate::rank_files::RankFiles;
 use crate::ranks::{Ranks, same_dtype, width};
-use crate::spread::Spread;
+use crate::selected::{Elements, SelectedTensors};
+use crate::split_vector::SplitVector;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use tensorferry_sdk::{Error, LossKind, Result, element_count};
@@ -15,20 +15,20 @@ use tensorferry_torch_file::Location;
 ///
 /// # Errors
 /// Usage, in stage 3, where the module holds no weights; malformed.
-pub(crate) fn module(found: &mut Found<'_>, files: &RankFiles) -> Result<Answer> {
+pub(crate) fn module(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
     if files.is_partitioned {
         let error = Error::usage("stage 3 saves the module without its weights: use -i what=fp32");
         return Err(error.file(files.first_model()?));
     }
-    let model = model_states::read(found, files.first_model()?)?;
-    let mut answer = Answer::default();
+    let model = model_states::read(collector, files.first_model()?)?;
+    let mut selected = SelectedTensors::default();
     for (name, location) in model.module {
-        answer.add(&name, Elements::View(location));
+        selected.add(&name, Elements::View(location));
     }
     for name in &model.others {
-        answer.lose(LossKind::State, name, "of the module, and no tensor");
+        selected.lose(LossKind::State, name, "of the module, and no tensor");
     }
-    Ok(answer)
+    Ok(selected)
 }
 
 /// The weights, as `zero_to_fp32.py` gives them.
@@ -36,46 +36,46 @@ pub(crate) fn module(found: &mut Found<'_>, files: &RankFiles) -> Result<Answer>
 /// # Errors
 /// Malformed, naming the file or the tensor: ranks that are missing or differ, vectors that are not as
 /// long as their parameters.
-pub(crate) fn weights(found: &mut Found<'_>, files: &RankFiles) -> Result<Answer> {
-    let model = model_states::read(found, files.first_model()?)?;
-    let ranks = Ranks::read(found, files, false)?;
-    let mut answer = Answer::default();
-    add_untrained(found, files, &model, ranks.count(), &mut answer)?;
+pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
+    let model = model_states::read(collector, files.first_model()?)?;
+    let ranks = Ranks::read(collector, files, false)?;
+    let mut selected = SelectedTensors::default();
+    add_untrained(collector, files, &model, ranks.count(), &mut selected)?;
     let joined = ranks.join(&model.groups, &ranks.weights())?;
     for (elements, (name, _)) in joined.into_iter().zip(model.groups.iter().flatten()) {
-        answer.tensors.extend(elements.map(|elements| (name.clone(), Rc::new(elements))));
+        selected.tensors.extend(elements.map(|elements| (name.clone(), Rc::new(elements))));
     }
-    add_shared(&model, &mut answer);
-    Ok(answer)
+    add_shared(&model, &mut selected);
+    Ok(selected)
 }
 
 /// What the optimizer keeps: `<parameter>.exp_avg` and so on.
 ///
 /// # Errors
 /// As [`weights`].
-pub(crate) fn optimizer(found: &mut Found<'_>, files: &RankFiles) -> Result<Answer> {
-    let model = model_states::read(found, files.first_model()?)?;
-    let ranks = Ranks::read(found, files, true)?;
+pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
+    let model = model_states::read(collector, files.first_model()?)?;
+    let ranks = Ranks::read(collector, files, true)?;
     let mut joined = Vec::new();
     for key in ranks.vector_keys() {
         joined.push((key, ranks.join(&model.groups, &ranks.kept(key))?));
     }
-    let mut answer = Answer::default();
+    let mut selected = SelectedTensors::default();
     let mut index = 0;
     for (group, shapes) in model.groups.iter().enumerate() {
         for (name, _) in shapes {
             for (key, of_parameters) in &mut joined {
                 if let Some(elements) = of_parameters[index].take() {
-                    answer.add(&format!("{name}.{key}"), elements);
+                    selected.add(&format!("{name}.{key}"), elements);
                 }
             }
             for (key, kept) in ranks.of_whole_group(group) {
-                answer.add_kept(&format!("{name}.{key}"), kept);
+                selected.add_kept(&format!("{name}.{key}"), kept);
             }
             index += 1;
         }
     }
-    Ok(answer)
+    Ok(selected)
 }
 
 /// Adds buffers and frozen parameters; says which parameters are nowhere.
@@ -83,21 +83,21 @@ pub(crate) fn optimizer(found: &mut Found<'_>, files: &RankFiles) -> Result<Answ
 /// # Errors
 /// Malformed, naming the file and the tensor.
 pub(crate) fn add_untrained(
-    found: &mut Found<'_>,
+    collector: &mut Collector<'_>,
     files: &RankFiles,
     model: &ModelStates,
     ranks: u64,
-    answer: &mut Answer,
+    selected: &mut SelectedTensors,
 ) -> Result<()> {
     let buffers: HashSet<&str> = model.buffers.iter().map(String::as_str).collect();
     for (name, location) in model.module.iter().filter(|(name, _)| buffers.contains(name.as_str())) {
-        answer.add(name, Elements::View(location.clone()));
+        selected.add(name, Elements::View(location.clone()));
     }
     let files_of_ranks = files.model(ranks)?;
     if !model.frozen.is_empty() {
         let mut fragments = Vec::with_capacity(files_of_ranks.len());
         for file in files_of_ranks {
-            fragments.push(model_states::read_frozen(found, file, &model.frozen)?);
+            fragments.push(model_states::read_frozen(collector, file, &model.frozen)?);
         }
         for (index, shaped) in model.frozen.iter().enumerate() {
             let fragments: Vec<&Location> = fragments.iter().map(|rank| &rank[index]).collect();
@@ -106,7 +106,7 @@ pub(crate) fn add_untrained(
             } else {
                 whole(shaped, &fragments)
             };
-            answer.add(&shaped.0, elements.map_err(|error| error.tensor(&shaped.0))?);
+            selected.add(&shaped.0, elements.map_err(|error| error.tensor(&shaped.0))?);
         }
     }
     let frozen = model.frozen.iter().map(|(name, _)| name.as_str());
@@ -118,30 +118,30 @@ pub(crate) fn add_untrained(
             true => "a frozen parameter that was not saved",
             false => "a frozen parameter, which zero_to_fp32.py leaves out too; -i what=model has it",
         };
-        answer.lose(LossKind::Tensor, name, why);
+        selected.lose(LossKind::Tensor, name, why);
     }
     for name in &model.others {
-        answer.lose(LossKind::State, name, "of the module, and no tensor");
+        selected.lose(LossKind::State, name, "of the module, and no tensor");
     }
     Ok(())
 }
 
 /// Adds the other names of what is there.
-pub(crate) fn add_shared(model: &ModelStates, answer: &mut Answer) {
-    let known: HashMap<String, Rc<Elements>> = answer.tensors.iter().cloned().collect();
+pub(crate) fn add_shared(model: &ModelStates, selected: &mut SelectedTensors) {
+    let known: HashMap<String, Rc<Elements>> = selected.tensors.iter().cloned().collect();
     for (alias, source) in &model.shared {
         match known.get(source) {
-            Some(elements) => answer.tie(alias, elements),
+            Some(elements) => selected.tie(alias, elements),
             None => {
                 let why = "another name for a frozen parameter that was not saved";
-                answer.lose(LossKind::Tensor, alias, why);
+                selected.lose(LossKind::Tensor, alias, why);
             }
         }
     }
 }
 
 /// The fragment of a stage that does not cut parameters.
-fn whole((_, shape): &Shaped, fragments: &[&Location]) -> Result<Elements> {
+fn whole((_, shape): &NamedShape, fragments: &[&Location]) -> Result<Elements> {
     match fragments {
         [fragment] if fragment.shape == *shape => Ok(Elements::View((*fragment).clone())),
         _ => Err(Error::malformed("a frozen parameter has another shape than is said")
@@ -151,16 +151,16 @@ fn whole((_, shape): &Shaped, fragments: &[&Location]) -> Result<Elements> {
 }
 
 /// The fragments of all ranks, without what fills up the last.
-fn joined_fragments((_, shape): &Shaped, fragments: &[&Location]) -> Result<Elements> {
+fn joined_fragments((_, shape): &NamedShape, fragments: &[&Location]) -> Result<Elements> {
     let len = element_count(shape)?;
     let share = len.div_ceil((fragments.len() as u64).max(1));
     let dtype = same_dtype(fragments.iter().copied())?;
-    let mut spread = Spread::new(width(dtype));
+    let mut spread = SplitVector::new(width(dtype));
     if len > 0 {
         for fragment in fragments {
             spread.push(fragment, share.min(len - spread.len()))?;
         }
     }
     let runs = spread.range(0, len).ok_or_else(|| Error::malformed("the ranks have too little of it"))?;
-    Ok(Elements::Spread { dtype, shape: shape.clone(), runs })
+    Ok(Elements::Split { dtype, shape: shape.clone(), runs })
 }

@@ -1,12 +1,13 @@
-//! A universal checkpoint has each parameter whole, in files of its own, whatever the number of ranks.
+//! Selects the tensors of a universal checkpoint, which has each parameter whole in files of its own, whatever the
+//! number of ranks.
 
-use crate::answer::{Answer, Elements};
-use crate::found::{Found, entry};
+use crate::collector::{Collector, entry};
 use crate::model_states;
-use crate::optimizer_states::{Kept, kept_value};
+use crate::optimizer_states::{OptimizerValue, kept_value};
 use crate::rank_files::{RankFiles, list};
 use crate::ranks::width;
-use crate::spread::Spread;
+use crate::selected::{Elements, SelectedTensors};
+use crate::split_vector::SplitVector;
 use crate::stages::{add_shared, add_untrained};
 use tensorferry_sdk::{Error, Result, element_count};
 use tensorferry_torch_file::{Location, ObjectFile};
@@ -19,47 +20,47 @@ const SUFFIX: &str = ".pt";
 ///
 /// # Errors
 /// Malformed, naming the file: one that is missing, or of another shape than the model states say.
-pub(crate) fn weights(found: &mut Found<'_>, files: &RankFiles) -> Result<Answer> {
-    let model = model_states::read(found, files.first_model()?)?;
-    let mut answer = Answer::default();
-    add_untrained(found, files, &model, files.models(), &mut answer)?;
+pub(crate) fn weights(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
+    let model = model_states::read(collector, files.first_model()?)?;
+    let mut selected = SelectedTensors::default();
+    add_untrained(collector, files, &model, files.models(), &mut selected)?;
     for (name, shape) in model.groups.iter().flatten() {
         let file = format!("{}{WEIGHTS}", folder(files, name));
-        let (kept, is_cut) = found.read(&file, parameter).map_err(|error| error.tensor(name))?;
-        let Kept::Tensor(location) = kept else {
+        let (kept, is_cut) = collector.read(&file, parameter).map_err(|error| error.tensor(name))?;
+        let OptimizerValue::Tensor(location) = kept else {
             return Err(Error::malformed("it holds no tensor").file(file).tensor(name));
         };
         let elements = shaped(location, shape, is_cut);
-        answer.add(name, elements.map_err(|error| error.file(file).tensor(name))?);
+        selected.add(name, elements.map_err(|error| error.file(file).tensor(name))?);
     }
-    add_shared(&model, &mut answer);
-    Ok(answer)
+    add_shared(&model, &mut selected);
+    Ok(selected)
 }
 
 /// What the optimizer keeps: `<parameter>.exp_avg` and so on.
 ///
 /// # Errors
 /// As [`weights`].
-pub(crate) fn optimizer(found: &mut Found<'_>, files: &RankFiles) -> Result<Answer> {
-    let model = model_states::read(found, files.first_model()?)?;
-    let mut answer = Answer::default();
+pub(crate) fn optimizer(collector: &mut Collector<'_>, files: &RankFiles) -> Result<SelectedTensors> {
+    let model = model_states::read(collector, files.first_model()?)?;
+    let mut selected = SelectedTensors::default();
     for (name, shape) in model.groups.iter().flatten() {
         let folder = folder(files, name);
-        for file in list(found.source, &folder).map_err(|error| error.tensor(name))? {
+        for file in list(collector.source, &folder).map_err(|error| error.tensor(name))? {
             let key = file.get(folder.len()..).and_then(|file| file.strip_suffix(SUFFIX));
             let Some(key) = key.filter(|_| !file.ends_with(&format!("/{WEIGHTS}"))) else { continue };
-            let (kept, is_cut) = found.read(&file, parameter).map_err(|error| error.tensor(name))?;
+            let (kept, is_cut) = collector.read(&file, parameter).map_err(|error| error.tensor(name))?;
             let full = format!("{name}.{key}");
             match kept {
-                Kept::Tensor(location) if !location.shape.is_empty() => {
+                OptimizerValue::Tensor(location) if !location.shape.is_empty() => {
                     let elements = shaped(location, shape, is_cut);
-                    answer.add(&full, elements.map_err(|error| error.file(&file).tensor(&full))?);
+                    selected.add(&full, elements.map_err(|error| error.file(&file).tensor(&full))?);
                 }
-                other => answer.add_kept(&full, &other),
+                other => selected.add_kept(&full, &other),
             }
         }
     }
-    Ok(answer)
+    Ok(selected)
 }
 
 fn folder(files: &RankFiles, parameter: &str) -> String {
@@ -68,14 +69,14 @@ fn folder(files: &RankFiles, parameter: &str) -> String {
 
 /// What a file holds: a dict with the tensor under `param`, or the tensor or number itself; and
 /// whether rows that only filled up a vocabulary were cut off it.
-fn parameter(found: &mut Found<'_>, object: &ObjectFile) -> Result<(Kept, bool)> {
+fn parameter(collector: &mut Collector<'_>, object: &ObjectFile) -> Result<(OptimizerValue, bool)> {
     let (graph, root) = (object.graph(), object.root());
     if graph.entries(root).is_none() {
-        return Ok((kept_value(found, object, root)?, false));
+        return Ok((kept_value(collector, object, root)?, false));
     }
     let value = entry(graph, root, "param").ok_or_else(|| Error::malformed("the file has no param"))?;
     let is_cut = entry(graph, root, "vocab_tensor").and_then(|flag| graph.bool(flag)).unwrap_or(false);
-    Ok((kept_value(found, object, value)?, is_cut))
+    Ok((kept_value(collector, object, value)?, is_cut))
 }
 
 /// The tensor in its parameter's shape: stage 3's are saved as vectors.
@@ -90,8 +91,8 @@ fn shaped(location: Location, shape: &[u64], is_cut: bool) -> Result<Elements> {
             .expected(format!("{shape:?}"))
             .found(format!("{:?}", location.shape)));
     }
-    let mut vector = Spread::new(width(location.dtype));
+    let mut vector = SplitVector::new(width(location.dtype));
     vector.push(&location, len)?;
     let runs = vector.range(0, len).unwrap_or_default();
-    Ok(Elements::Spread { dtype: location.dtype, shape: shape.to_vec(), runs })
+    Ok(Elements::Split { dtype: location.dtype, shape: shape.to_vec(), runs })
 }

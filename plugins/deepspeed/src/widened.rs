@@ -1,5 +1,5 @@
-//! Widened elements are floats of another width as F32: `zero_to_fp32.py` gives all floats so. They
-//! are made when they are asked for, a part at a time.
+//! Converts floats of other widths to F32, as `zero_to_fp32.py` gives all floats, a part at a time when the bytes
+//! are asked for.
 
 use half::f16;
 use tensorferry_sdk::{
@@ -83,7 +83,7 @@ impl EncodedStorage for Widened {
             done += count;
         }
         match sum.map(|sum| sum.digest()) {
-            Some(found) if Some(&found) != self.digest.as_ref() => {
+            Some(collector) if Some(&collector) != self.digest.as_ref() => {
                 let error =
                     Error::malformed("a storage's bytes do not have the digest that the archive gives");
                 Err(error.file(source.name(self.file)).offset(self.offset))

@@ -2,9 +2,8 @@
 
 use crate::Naming;
 use crate::listing::list;
-use crate::shard::ShardName;
 use std::collections::BTreeSet;
-use tensorferry_sdk::{Context, Entry, Error, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, Result, ShardName, Source};
 
 /// Which files to read.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub enum Choice {
 pub fn choose(naming: &Naming, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
     match source.entry() {
         Entry::File(name) if name.ends_with(".json") => Ok(Choice::Index(name.clone())),
-        Entry::File(name) => match ShardName::parse(naming, name).filter(|shard| shard.count > 1) {
+        Entry::File(name) => match naming.shard(name).filter(|shard| shard.count > 1) {
             Some(shard) => set_of(naming, name, &shard, source, context),
             None => Ok(Choice::Files(vec![name.clone()])),
         },
@@ -56,8 +55,7 @@ fn set_of(
     }
     let names = source.list(&format!("{folder}{}-", shard.stem))?;
     let of_set = |name: &&String| {
-        ShardName::parse(naming, name)
-            .is_some_and(|other| (other.stem, other.count) == (shard.stem, shard.count))
+        naming.shard(name).is_some_and(|other| (other.stem, other.count) == (shard.stem, shard.count))
     };
     let members: Vec<&str> = names.iter().filter(of_set).map(String::as_str).collect();
     shards(naming, &members).or_else(|_| {
@@ -102,8 +100,7 @@ fn among(naming: &Naming, stem: &str, names: &[String], context: &dyn Context) -
 fn note_others(naming: &Naming, choice: &str, members: &[&str], context: &dyn Context) {
     let stem = naming.stem_of_index(choice);
     let others = members.iter().filter(|&&name| {
-        let is_shard =
-            stem.is_some() && ShardName::parse(naming, name).map(|shard| shard.stem) == stem.as_deref();
+        let is_shard = stem.is_some() && naming.shard(name).map(|shard| shard.stem) == stem.as_deref();
         name != choice && !is_shard
     });
     if let Some(others) = list(others.map(|name| format!("{name:?}"))) {
@@ -113,8 +110,7 @@ fn note_others(naming: &Naming, choice: &str, members: &[&str], context: &dyn Co
 
 /// Several files: either all the shards of one set, or the user has to choose.
 fn shards(naming: &Naming, files: &[&str]) -> Result<Choice> {
-    let parsed: Option<Vec<ShardName<'_>>> =
-        files.iter().map(|name| ShardName::parse(naming, name)).collect();
+    let parsed: Option<Vec<ShardName<'_>>> = files.iter().map(|name| naming.shard(name)).collect();
     let parsed = parsed.ok_or_else(|| several(files))?;
     let first = parsed[0];
     if parsed.iter().any(|shard| (shard.stem, shard.count) != (first.stem, first.count)) {

@@ -1,5 +1,5 @@
 //! A model in several files, as the Hugging Face Hub names and splits it: shards, and an index that
-//! names the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` share it.
+//! names the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use it.
 //!
 //! ```text
 //! model.safetensors                        pytorch_model.bin                        not split
@@ -32,8 +32,10 @@ mod side_record;
 pub use choose::{Choice, choose, is_member};
 pub use index::Index;
 pub use listing::list;
-pub use shard::{Names, ShardName, split};
+pub use shard::{Names, split};
 pub use side_record::SideRecord;
+
+use tensorferry_sdk::ShardName;
 
 /// How the files of models in one format are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +61,12 @@ impl Naming {
         let (usual, json) = self.index_suffix.rsplit_once('.')?;
         let (rest, variant) = name.strip_suffix(json)?.strip_suffix('.')?.rsplit_once('.')?;
         Some(format!("{}.{variant}", rest.strip_suffix(usual)?))
+    }
+
+    /// The parts of a shard's file name; `None` if it is not one of this format.
+    #[must_use]
+    pub fn shard<'a>(&self, name: &'a str) -> Option<ShardName<'a>> {
+        ShardName::parse(name).filter(|shard| shard.ending == self.suffix)
     }
 
     /// The names that the index of a set may have, by what those of its shards begin with.

@@ -1,4 +1,4 @@
-//! A listing is what an error says of several things: the first few, and how many more.
+//! Lists several things in an error: the first few, and how many more.
 
 /// The first few of a list that a hostile file may make long; `None` if it is empty.
 pub fn list(items: impl Iterator<Item = String>) -> Option<String> {

@@ -3,32 +3,7 @@
 //! Names and the split are those of `split_state_dict_into_shards_factory` of huggingface_hub.
 
 use crate::Naming;
-use tensorferry_sdk::{Role, Target};
-
-/// The place of a file in a set, by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ShardName<'a> {
-    /// What all names of the set begin with.
-    pub stem: &'a str,
-    /// The shard's number, from 1.
-    pub number: u64,
-    /// How many shards there are.
-    pub count: u64,
-}
-
-impl<'a> ShardName<'a> {
-    /// The parts of a shard's file name; `None` if it is not one.
-    #[must_use]
-    pub fn parse(naming: &Naming, name: &'a str) -> Option<Self> {
-        let (rest, count) = name.strip_suffix(naming.suffix)?.rsplit_once("-of-")?;
-        let (stem, number) = rest.rsplit_once('-')?;
-        let digits = |text: &str| {
-            let sane = text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-            sane.then(|| text.parse().ok()).flatten()
-        };
-        Some(Self { stem, number: digits(number)?, count: digits(count)? })
-    }
-}
+use tensorferry_sdk::{Role, ShardName, Target};
 
 /// The names of a model's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +35,7 @@ impl Names {
         if count == 1 {
             self.whole.clone()
         } else {
-            format!("{}-{number:05}-of-{count:05}{}", self.stem, self.naming.suffix)
+            ShardName::format(&self.stem, number as u64, count as u64, self.naming.suffix)
         }
     }
 
@@ -68,15 +43,10 @@ impl Names {
     /// huggingface_hub clears them away: none where a glob would take the stem for more than a name.
     #[must_use]
     pub fn superseded(&self) -> Vec<(String, Role)> {
-        if self.stem.contains(['*', '?', '[', ']', '{', '}', '\\']) {
-            return Vec::new();
-        }
-        let (digits, suffix) = ("[0-9]".repeat(5), self.naming.suffix);
-        vec![
-            (self.index(), Role::Index),
-            (format!("{}{suffix}", self.stem), Role::Data),
-            (format!("{}-{digits}-of-{digits}{suffix}", self.stem), Role::Data),
-        ]
+        let suffix = self.naming.suffix;
+        let Some(shards) = ShardName::glob(&self.stem, suffix) else { return Vec::new() };
+        let whole = format!("{}{suffix}", self.stem);
+        vec![(self.index(), Role::Index), (whole, Role::Data), (shards, Role::Data)]
     }
 
     /// The name of the index.
@@ -133,12 +103,14 @@ mod tests {
 
     #[test]
     fn a_name_is_taken_apart() {
-        let name = ShardName { stem: "a-b", number: 2, count: 12 };
-        assert_eq!(ShardName::parse(&NAMING, "a-b-00002-of-00012.safetensors"), Some(name));
+        let shard = NAMING
+            .shard("a-b-00002-of-00012.safetensors")
+            .map(|shard| (shard.stem, shard.number, shard.count));
+        assert_eq!(shard, Some(("a-b", 2, 12)));
         for other in
             ["a-2-of-3.safetensors", "a.safetensors", "a-00002-of-00012.bin", "00001-of-00002.safetensors"]
         {
-            assert_eq!(ShardName::parse(&NAMING, other), None, "{other}");
+            assert_eq!(NAMING.shard(other), None, "{other}");
         }
     }
 

@@ -17,14 +17,13 @@ mod write;
 
 mod bundle;
 mod bundle_tensors;
-mod checksum;
+mod document;
 mod dtype;
 mod graph_def;
 mod locate;
 mod message_kind;
 mod names;
 mod saved_model;
-mod saved_model_probe;
 mod side_entry;
 mod slice_key;
 mod state_file;
@@ -34,7 +33,6 @@ mod tensor_proto;
 mod testing;
 mod text;
 mod v1;
-mod varint;
 mod wire;
 
 use tensorferry_sdk::{
@@ -88,7 +86,7 @@ impl Format for SavedModel {
         Description {
             id: "saved-model".to_owned(),
             title: "TensorFlow SavedModel".to_owned(),
-            members: saved_model_probe::NAMES.map(str::to_owned).into(),
+            members: saved_model::NAMES.map(str::to_owned).into(),
             capabilities: Capabilities::READ
                 | Capabilities::WRITE
                 | Capabilities::METADATA
@@ -100,7 +98,7 @@ impl Format for SavedModel {
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
-        saved_model_probe::score(source).map(Some)
+        probe::saved_model(source).map(Some)
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
@@ -128,7 +126,7 @@ impl Format for TfGraph {
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
-        graph_def::score(source).map(Some)
+        probe::graph(source).map(Some)
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {

@@ -1,4 +1,4 @@
-//! Locating: what the user pointed at becomes a checkpoint of one of the two versions.
+//! Finds the checkpoint that a user means by a file, a prefix or a folder.
 //!
 //! ```text
 //! V2    P.index, P.data-00000-of-00001, ...    P is the prefix: there is no file of that name
@@ -8,10 +8,10 @@
 //! Sources: tensorflow/core/util/tensor_bundle/naming.cc, tensorflow/python/training/saver.py and
 //! checkpoint_management.py.
 
-use crate::bundle::{DataFileName, INDEX_SUFFIX, has_data_files};
+use crate::bundle::{INDEX_SUFFIX, data_file, has_data_files};
 use crate::state_file::{self, STATE_FILE};
 use crate::table::has_magic;
-use tensorferry_sdk::{Context, Entry, Error, Limits, Result, Source, check_name};
+use tensorferry_sdk::{Context, Entry, Error, Limits, Result, ShardName, Source, check_name};
 
 /// The ending of the graph beside a checkpoint.
 const META_SUFFIX: &str = ".meta";
@@ -45,9 +45,6 @@ pub(crate) fn locate(source: &dyn Source, context: &dyn Context) -> Result<Check
 }
 
 /// As [`locate`], with what there is to say about the choice.
-///
-/// # Errors
-/// As [`locate`].
 pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let checkpoint = match source.entry() {
         Entry::Folder => return in_folder(source, limits),
@@ -63,7 +60,7 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Checkpoint> {
     if let Some(prefix) = name.strip_suffix(INDEX_SUFFIX) {
         return Ok(Checkpoint::V2(prefix.to_owned()));
     }
-    let prefix = DataFileName::parse(name).map(|data| data.prefix).or(name.strip_suffix(META_SUFFIX));
+    let prefix = data_file(name).map(|(prefix, _)| prefix).or(name.strip_suffix(META_SUFFIX));
     // A file that is there is no prefix of others: the folder, which may be long, need not be listed.
     match prefix.map_or_else(|| of_name(source, name), |prefix| of_prefix(source, prefix))? {
         Some(checkpoint) => Ok(checkpoint),
@@ -80,8 +77,7 @@ fn of_prefix(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
         return Ok(Some(checkpoint));
     }
     let names = source.list(&format!("{prefix}-"))?;
-    let mut sets =
-        names.iter().filter_map(|name| ShardName::parse(name)).filter(|name| name.prefix == prefix);
+    let mut sets = names.iter().filter_map(|name| v1_shard(name)).filter(|name| name.stem == prefix);
     sets.next().map(|shard| shards(source, shard)).transpose()
 }
 
@@ -90,7 +86,8 @@ fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     if source.contains(&format!("{prefix}{INDEX_SUFFIX}")) {
         return Ok(Some(Checkpoint::V2(prefix.to_owned())));
     }
-    if let Some(shard) = ShardName::parse(prefix) {
+    // What TensorFlow calls all of them has no number.
+    if let Some(shard) = v1_shard(&prefix.replace(ANY_SHARD, "-00000-of-")) {
         return shards(source, shard).map(Some);
     }
     if source.contains(prefix) && has_magic(source, source.open(prefix)?)? {
@@ -99,33 +96,20 @@ fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
     Ok(None)
 }
 
-/// The name of a V1 shard, or of all of them, taken apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct ShardName<'a> {
-    prefix: &'a str,
-    /// The digits that say how many there are.
-    count: &'a str,
-}
-
-impl<'a> ShardName<'a> {
-    fn parse(name: &'a str) -> Option<Self> {
-        let (rest, count) = name.rsplit_once("-of-")?;
-        let (prefix, shard) = rest.rsplit_once('-')?;
-        let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_any = name.ends_with(&format!("{ANY_SHARD}{count}"));
-        (is_number(count) && (is_any || is_number(shard))).then_some(Self { prefix, count })
-    }
+/// The shard of a V1 checkpoint that a file is by its name.
+fn v1_shard(name: &str) -> Option<ShardName<'_>> {
+    ShardName::parse(name).filter(|shard| shard.ending.is_empty())
 }
 
 /// All the files of a sharded V1 checkpoint.
 fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
-    let ShardName { prefix, count } = shard;
-    let names = source.list(&format!("{prefix}-"))?;
-    let files: Vec<String> = names.into_iter().filter(|name| ShardName::parse(name) == Some(shard)).collect();
-    if count.parse() != Ok(files.len()) {
+    let names = source.list(&format!("{}-", shard.stem))?;
+    let is_member = |name: &String| v1_shard(name).is_some_and(|other| other.is_of_set(&shard));
+    let files: Vec<String> = names.into_iter().filter(is_member).collect();
+    if shard.count != files.len() as u64 {
         return Err(Error::malformed("not all files of a sharded V1 checkpoint are there")
-            .file(format!("{prefix}{ANY_SHARD}{count}"))
-            .expected(format!("{count} files"))
+            .file(shard.pattern())
+            .expected(format!("{} files", shard.count))
             .found(files.len()));
     }
     Ok(Checkpoint::V1(files))
@@ -218,7 +202,7 @@ fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
         if !has_magic(source, source.open(name)?)? {
             continue;
         }
-        let prefix = ShardName::parse(name).map_or(name, |shard| shard.prefix);
+        let prefix = v1_shard(name).map_or(name, |shard| shard.stem);
         if found.iter().all(|(known, _)| known != prefix)
             && let Some(checkpoint) = of_prefix(source, name)?
         {

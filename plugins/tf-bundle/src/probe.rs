@@ -1,18 +1,21 @@
-//! How sure this format is of an input: by the names of its files, and by the end of a table.
+//! How sure each format is of an input: by the names of its files, by the end of a table, by the first
+//! fields of a message.
 
 use crate::bundle::INDEX_SUFFIX;
 use crate::locate::{Checkpoint, find, is_bundle};
+use crate::message_kind::{self, MessageKind};
+use crate::saved_model;
 use crate::table::has_magic;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
 /// For a folder. Where one holds the same model in several formats, TensorFlow's comes after those
 /// of others: below what their probes give for a folder.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
+/// For the folder of a SavedModel. One may hold the same model in another framework's format, which is
+/// taken first.
+const SAVED_MODEL_FOLDER: Score = Score(Score::CERTAIN.0 - 10);
 
 /// How sure `tf-bundle` is that the source is a checkpoint of either version.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let is_folder = *source.entry() == Entry::Folder;
     let checkpoint = match find(source, context.limits()) {
@@ -39,13 +42,41 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
     })
 }
 
+/// How sure `saved-model` is that the source is one.
+pub(crate) fn saved_model(source: &dyn Source) -> Result<Score> {
+    let name = match source.entry() {
+        Entry::Folder => {
+            let any = saved_model::NAMES.iter().any(|name| source.contains(name));
+            return Ok(if any { SAVED_MODEL_FOLDER } else { Score::NO });
+        }
+        Entry::Prefix(_) => return Ok(Score::NO),
+        Entry::File(name) => name,
+    };
+    let file_name = name.rsplit('/').next().unwrap_or(name);
+    Ok(match message_kind::detect(source, source.open(name)?)? {
+        Some((MessageKind::SavedModel, _)) => Score::CERTAIN,
+        // Whatever is wrong with it, its reader says so.
+        _ if saved_model::NAMES.contains(&file_name) => Score::LIKELY,
+        _ => Score::NO,
+    })
+}
+
+/// How sure `tf-graph` is that the source is a graph, whatever its name.
+pub(crate) fn graph(source: &dyn Source) -> Result<Score> {
+    let Entry::File(name) = source.entry() else { return Ok(Score::NO) };
+    Ok(match message_kind::detect(source, source.open(name)?)? {
+        Some((MessageKind::Graph, _)) => Score::CERTAIN,
+        _ => Score::NO,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
     use crate::testing::{TableBytes, file, source};
-    use tensorferry_sdk::MemoryContext;
+    use tensorferry_sdk::{MemoryContext, MemorySource};
 
     fn score(entry: Entry, files: &[(&str, &[u8])]) -> Score {
         checkpoint(&source(entry, files), &MemoryContext::default()).unwrap()
@@ -75,5 +106,22 @@ mod tests {
         // The data file of a bundle whose index is not there.
         assert_eq!(score(Entry::Prefix("m".into()), &set[..1]), Score::NO);
         assert_eq!(score(Entry::Folder, &[("model.safetensors", b"")]), Score::NO);
+    }
+    #[test]
+    fn names_and_first_fields_decide() {
+        let of_model = |name: &str, bytes: &[u8]| saved_model(&MemorySource::file(name, bytes)).unwrap();
+        assert_eq!(of_model("any.pb", &[0x08, 1, 0x12, 0]), Score::CERTAIN);
+        assert_eq!(of_model("any.pbtxt", b"meta_graphs {"), Score::CERTAIN);
+        assert_eq!(of_model("saved_model.pb", b""), Score::LIKELY);
+        assert_eq!(of_model("any.pb", b""), Score::NO);
+        let folder = |name: &str| saved_model(&source(Entry::Folder, &[(name, b"")])).unwrap();
+        assert_eq!(folder("saved_model.pbtxt"), SAVED_MODEL_FOLDER);
+        assert_eq!(folder("frozen.pb"), Score::NO);
+
+        let of_graph = |name: &str, bytes: &[u8]| graph(&MemorySource::file(name, bytes)).unwrap();
+        assert_eq!(of_graph("any.pbtxt", b"node {}"), Score::CERTAIN);
+        assert_eq!(of_graph("frozen.pb", &[0x0a, 3, 0x12, 1, b'x']), Score::CERTAIN);
+        assert_eq!(of_graph("frozen.pb", &[0x08, 1, 0x12, 0]), Score::NO);
+        assert_eq!(of_graph("frozen.pb", b""), Score::NO);
     }
 }

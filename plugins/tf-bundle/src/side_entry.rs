@@ -12,7 +12,7 @@ const OWN_PREFIX: &str = "ferry.tf.";
 
 /// What is to be said of a catalog; `None`, if a bundle says it all.
 pub(crate) fn of(catalog: &dyn CatalogView) -> Option<SideRecord> {
-    let record = SideRecord { origin: catalog.origin(), metadata: unsaid(catalog).collect() };
+    let record = SideRecord { origin: catalog.origin(), metadata: other_metadata(catalog).collect() };
     (!record.metadata.is_empty()).then_some(record)
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<SideRecord> {
 }
 
 /// The metadata of a catalog that is not about checkpoints of TensorFlow.
-pub(crate) fn unsaid(catalog: &dyn CatalogView) -> impl Iterator<Item = (String, String)> {
+pub(crate) fn other_metadata(catalog: &dyn CatalogView) -> impl Iterator<Item = (String, String)> {
     let is_said = |key: &str, value: &str| key.starts_with(OWN_PREFIX) || (key, value) == ("format", "tf");
     catalog.metadata().into_iter().filter(move |(key, value)| !is_said(key, value))
 }

@@ -1,22 +1,14 @@
-//! A wire walker goes through the fields of a protobuf message without holding it: the message is a
-//! range of a file or of memory, and a field that has a length is given as the range of its content.
+//! Walks protobuf messages that may be as long as their file: a message is a range of a file or of
+//! memory, and a field that has a length is given as the range of its content.
 //!
-//! ```text
-//! message   field*
-//! field     varint (number << 3 | type), then by type
-//!           0  varint           1  8 bytes, little-endian
-//!           2  varint n, n bytes (strings, messages, packed scalars)
-//!           5  4 bytes, little-endian
-//! varint    groups of 7 bits, lowest first; the top bit says that another byte follows; at most 10
-//! ```
-//!
-//! Types 3 and 4 (groups) are in none of TensorFlow's messages and are refused, as are 6 and 7. A
-//! length is checked against the enclosing range before anything is read by it. How deep to go is the
-//! caller's: walking a sub-message is walking its range.
-//!
-//! Source: the encoding's description at protobuf.dev/programming-guides/encoding.
+//! Types 3 and 4 (groups) are in none of TensorFlow's messages and are refused. A length is checked
+//! against the enclosing range before anything is read by it. How deep to go is the caller's: walking a
+//! sub-message is walking its range. The format is that of [`tensorferry_proto::wire`].
 
 use std::ops::Range;
+use tensorferry_proto::wire::{
+    Broken, MOST_HEAD_BYTES, MOST_VARINT_BYTES, take_array, take_exact_varint, take_tag,
+};
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
 /// Bytes that are read from a file at once. Fields lie close together but for tensors' contents,
@@ -24,18 +16,16 @@ use tensorferry_sdk::{Error, FileId, Result, Source};
 const WINDOW: u64 = 16 << 10;
 /// Bytes that are read and given at once where a range is gone through as a whole.
 const CHUNK: u64 = 64 << 10;
-/// A varint of 64 bits has no more bytes.
-const MOST_VARINT_BYTES: u32 = 10;
 
 /// Walks messages in one file, or in one piece of memory.
 pub(crate) struct Wire<'a> {
-    place: Place<'a>,
+    input: Input<'a>,
     window: Vec<u8>,
     window_start: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum Input<'a> {
     File { source: &'a dyn Source, file: FileId },
     Memory { bytes: &'a [u8], name: &'a str },
 }
@@ -64,27 +54,39 @@ pub(crate) enum Value {
     Bytes(Range<u64>),
 }
 
+/// What stands at the beginning of a field: its value, or the length of its content.
+enum Head {
+    Whole(Value),
+    Len(u64),
+    Unknown(u32),
+}
+
 impl<'a> Wire<'a> {
     /// A walker of a file's messages.
     pub(crate) fn of_file(source: &'a dyn Source, file: FileId) -> Self {
-        Self::new(Place::File { source, file })
+        Self::new(Input::File { source, file })
     }
 
     /// A walker of messages in memory; `name` is the file that errors name. Offsets are those in
     /// `bytes`, which errors do not show: they are no offsets of the file.
     pub(crate) fn of_memory(bytes: &'a [u8], name: &'a str) -> Self {
-        Self::new(Place::Memory { bytes, name })
+        Self::new(Input::Memory { bytes, name })
     }
 
-    fn new(place: Place<'a>) -> Self {
-        Self { place, window: Vec::new(), window_start: 0 }
+    fn new(input: Input<'a>) -> Self {
+        Self { input, window: Vec::new(), window_start: 0 }
+    }
+
+    /// Another walker of the same bytes, with a window of its own: for two places that are read in turn.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(self.input)
     }
 
     /// All bytes that there are.
     pub(crate) fn whole(&self) -> Range<u64> {
-        0..match self.place {
-            Place::File { source, file } => source.len(file),
-            Place::Memory { bytes, .. } => bytes.len() as u64,
+        0..match self.input {
+            Input::File { source, file } => source.len(file),
+            Input::Memory { bytes, .. } => bytes.len() as u64,
         }
     }
 
@@ -97,20 +99,29 @@ impl<'a> Wire<'a> {
             return Ok(None);
         }
         let at = rest.start;
-        let tag = self.varint(rest)?;
-        let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
-        let number = number.ok_or_else(|| {
-            self.malformed(at, "no protobuf field has this number").expected("1 to 536870911").found(tag >> 3)
+        let (number, head) = self.take(rest, MOST_HEAD_BYTES, |bytes| {
+            let (number, wire_type) = take_tag(bytes, take_exact_varint)?;
+            let head = match wire_type {
+                0 => Head::Whole(Value::Varint(take_exact_varint(bytes)?)),
+                1 => Head::Whole(Value::Fixed64(u64::from_le_bytes(take_array(bytes)?))),
+                2 => Head::Len(take_exact_varint(bytes)?),
+                5 => Head::Whole(Value::Fixed32(u32::from_le_bytes(take_array(bytes)?))),
+                other => Head::Unknown(other),
+            };
+            Ok((number, head))
         })?;
-        let value = match tag & 7 {
-            0 => Value::Varint(self.varint(rest)?),
-            1 => Value::Fixed64(u64::from_le_bytes(self.fixed(rest)?)),
-            2 => {
-                let len = self.varint(rest)?;
-                Value::Bytes(self.take(rest, len)?)
+        let value = match head {
+            Head::Whole(value) => value,
+            Head::Len(len) => {
+                let left = rest.end - rest.start;
+                if len > left {
+                    return Err(self.too_short(rest.start, left).expected(format!("{len} bytes")));
+                }
+                let start = rest.start;
+                rest.start += len;
+                Value::Bytes(start..rest.start)
             }
-            5 => Value::Fixed32(u32::from_le_bytes(self.fixed(rest)?)),
-            other => {
+            Head::Unknown(other) => {
                 let error = self.malformed(at, "no TensorFlow message has a protobuf field of this type");
                 return Err(error.expected("0, 1, 2 or 5").found(other));
             }
@@ -118,11 +129,23 @@ impl<'a> Wire<'a> {
         Ok(Some(Field { number, at, value }))
     }
 
+    /// The content of the first field of this number in what is `rest` of a message, if it is one that has
+    /// a length; `rest` begins behind it then.
+    pub(crate) fn next_of(&mut self, rest: &mut Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
+        while let Some(field) = self.next(rest)? {
+            match field.value {
+                Value::Bytes(range) if field.number == number => return Ok(Some(range)),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// The content of the last field of this number in a message: of a field that is no list, it is the
     /// one that counts.
     ///
     /// # Errors
-    /// Malformed, if a field of this number has no length; i/o.
+    /// As [`next`](Self::next); malformed, if a field of this number has no length.
     pub(crate) fn last(&mut self, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         let mut found = None;
         let mut rest = message.clone();
@@ -140,36 +163,28 @@ impl<'a> Wire<'a> {
     /// # Errors
     /// Malformed, if it does not end there, or has more than 64 bits; i/o.
     pub(crate) fn varint(&mut self, rest: &mut Range<u64>) -> Result<u64> {
-        let at = rest.start;
-        let mut value = 0_u64;
-        for index in 0..MOST_VARINT_BYTES {
-            let [byte] = self.fixed(rest)?;
-            if index + 1 == MOST_VARINT_BYTES && byte > 1 {
-                break;
-            }
-            value |= u64::from(byte & 0x7f) << (7 * index);
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(self.malformed(at, "a varint has more than 64 bits"))
+        self.take(rest, MOST_VARINT_BYTES, take_exact_varint)
     }
 
     /// The `N` bytes at the beginning of `rest`.
-    ///
-    /// # Errors
-    /// Malformed, if there are fewer; i/o.
     pub(crate) fn fixed<const N: usize>(&mut self, rest: &mut Range<u64>) -> Result<[u8; N]> {
-        let range = self.take(rest, N as u64)?;
-        let mut bytes = [0; N];
-        self.copy(range.start, &mut bytes)?;
-        Ok(bytes)
+        self.take(rest, N, take_array)
+    }
+
+    /// Gives each of the varints that are packed in a range.
+    pub(crate) fn each_varint(
+        &mut self,
+        range: &Range<u64>,
+        visit: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut rest = range.clone();
+        while !rest.is_empty() {
+            visit(self.varint(&mut rest)?)?;
+        }
+        Ok(())
     }
 
     /// A copy of the bytes of a field, once it is known that there are at most `most`.
-    ///
-    /// # Errors
-    /// A limit; i/o.
     pub(crate) fn bytes(&mut self, range: &Range<u64>, most: u64) -> Result<Vec<u8>> {
         let len = range.end.saturating_sub(range.start);
         if len > most {
@@ -179,8 +194,11 @@ impl<'a> Wire<'a> {
                 .found(len));
         }
         let len = usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?;
-        let mut bytes = vec![0; len];
-        self.copy(range.start, &mut bytes)?;
+        let mut bytes = Vec::with_capacity(len);
+        self.each_chunk(range, &mut |chunk| {
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        })?;
         Ok(bytes)
     }
 
@@ -197,110 +215,86 @@ impl<'a> Wire<'a> {
     }
 
     /// Gives the bytes of a range piece by piece, in order, however long it is.
-    ///
-    /// # Errors
-    /// Malformed past the end; i/o; what `visit` returns.
     pub(crate) fn each_chunk(
-        &self,
+        &mut self,
         range: &Range<u64>,
         visit: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
+        let mut rest = range.clone();
         let mut buffer = Vec::new();
-        let mut offset = range.start;
-        while offset < range.end {
-            let len = usize::try_from(CHUNK.min(range.end - offset)).unwrap_or(0);
-            match self.place {
-                Place::Memory { bytes, .. } => {
-                    let held = slice(bytes, 0, offset, len);
-                    visit(held.ok_or_else(|| self.too_short(offset, len as u64, 0))?)?;
+        while !rest.is_empty() {
+            let left = rest.end - rest.start;
+            let chunk = match self.input {
+                // What is long does not pass the window, by which the fields around it are read.
+                Input::File { source, file } if left > WINDOW => {
+                    buffer.resize(usize::try_from(left.min(CHUNK)).unwrap_or(0), 0);
+                    source.read_at(file, rest.start, &mut buffer)?;
+                    &buffer[..]
                 }
-                Place::File { source, file } => {
-                    buffer.resize(len, 0);
-                    source.read_at(file, offset, &mut buffer)?;
-                    visit(&buffer)?;
-                }
-            }
-            offset += len as u64;
+                _ => self.held(&rest, left)?,
+            };
+            visit(chunk)?;
+            rest.start += chunk.len() as u64;
         }
         Ok(())
     }
 
-    /// Gives each of the varints that are packed in a range.
-    ///
-    /// # Errors
-    /// Malformed, if the last one does not end with the range, or one has more than 64 bits; i/o; what
-    /// `visit` returns.
-    pub(crate) fn each_varint(
-        &self,
-        range: &Range<u64>,
-        visit: &mut dyn FnMut(u64) -> Result<()>,
-    ) -> Result<()> {
-        let (mut value, mut shift) = (0_u64, 0_u32);
-        self.each_chunk(range, &mut |chunk| {
-            for &byte in chunk {
-                if shift > 63 || (shift == 63 && byte > 1) {
-                    return Err(self.malformed(range.start, "a packed varint has more than 64 bits"));
+    /// Takes what `take` reads at the beginning of `rest`, for which it needs `most` bytes at most.
+    fn take<T>(
+        &mut self,
+        rest: &mut Range<u64>,
+        most: usize,
+        take: impl FnOnce(&mut &[u8]) -> Result<T, Broken>,
+    ) -> Result<T> {
+        let left = rest.end.saturating_sub(rest.start);
+        let mut bytes = self.held(rest, left.min(most as u64))?;
+        let before = bytes.len();
+        let taken = take(&mut bytes);
+        let len = (before - bytes.len()) as u64;
+        taken.map_err(|broken| self.broken(broken, rest.start, len, left)).inspect(|_| rest.start += len)
+    }
+
+    /// The bytes at the beginning of `rest`, `least` of them or more.
+    fn held(&mut self, rest: &Range<u64>, least: u64) -> Result<&[u8]> {
+        let (bytes, start) = match self.input {
+            Input::Memory { bytes, .. } => (bytes, 0),
+            Input::File { source, file } => {
+                let end = self.window_start + self.window.len() as u64;
+                if rest.start < self.window_start || rest.start + least > end {
+                    let len = WINDOW.min(source.len(file).saturating_sub(rest.start));
+                    self.window.resize(usize::try_from(len).unwrap_or(0), 0);
+                    self.window_start = rest.start;
+                    source.read_at(file, rest.start, &mut self.window)?;
                 }
-                value |= u64::from(byte & 0x7f) << shift;
-                shift += 7;
-                if byte & 0x80 == 0 {
-                    visit(value)?;
-                    (value, shift) = (0, 0);
-                }
+                (&self.window[..], self.window_start)
             }
-            Ok(())
-        })?;
-        if shift == 0 {
-            Ok(())
-        } else {
-            Err(self.malformed(range.start, "the last packed varint does not end"))
-        }
-    }
-
-    /// How many varints are packed in a range.
-    ///
-    /// # Errors
-    /// As [`each_varint`](Self::each_varint).
-    pub(crate) fn count_varints(&self, range: &Range<u64>) -> Result<u64> {
-        let mut count = 0;
-        self.each_varint(range, &mut |_| {
-            count += 1;
-            Ok(())
-        })?;
-        Ok(count)
-    }
-
-    /// Another walker of the same bytes, with a window of its own: for two places that are read in turn.
-    pub(crate) fn again(&self) -> Self {
-        Self::new(self.place)
-    }
-
-    /// Fills `buffer` from `offset`.
-    ///
-    /// # Errors
-    /// Malformed past the end; i/o.
-    pub(crate) fn copy(&mut self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let (source, file) = match self.place {
-            Place::Memory { bytes, .. } => {
-                let held = slice(bytes, 0, offset, buffer.len());
-                buffer.copy_from_slice(held.ok_or_else(|| self.too_short(offset, buffer.len() as u64, 0))?);
-                return Ok(());
-            }
-            Place::File { source, file } => (source, file),
         };
-        if buffer.len() as u64 > WINDOW {
-            return source.read_at(file, offset, buffer);
+        let bytes = usize::try_from(rest.start - start).ok().and_then(|from| bytes.get(from..));
+        let bytes = bytes.unwrap_or_default();
+        if (bytes.len() as u64) < least {
+            return Err(self.too_short(rest.start, bytes.len() as u64).expected(format!("{least} bytes")));
         }
-        if slice(&self.window, self.window_start, offset, buffer.len()).is_none() {
-            let len = WINDOW.min(source.len(file).saturating_sub(offset));
-            self.window.clear();
-            self.window.resize(usize::try_from(len).unwrap_or(0), 0);
-            self.window_start = offset;
-            source.read_at(file, offset, &mut self.window)?;
+        let len = usize::try_from(rest.end - rest.start).map_or(bytes.len(), |len| len.min(bytes.len()));
+        Ok(&bytes[..len])
+    }
+
+    /// The error of a field at `at`, of which `taken` bytes of the `left` ones have been read.
+    fn broken(&self, broken: Broken, at: u64, taken: u64, left: u64) -> Error {
+        match broken {
+            Broken::Cut => self.too_short(at + taken, left - taken),
+            Broken::Tag(tag) => self
+                .malformed(at, "no protobuf field has this number")
+                .expected("1 to 536870911")
+                .found(tag >> 3),
+            Broken::Varint | Broken::Group | Broken::Text => {
+                self.malformed(at + taken, "a varint has more than 64 bits")
+            }
         }
-        let held = slice(&self.window, self.window_start, offset, buffer.len());
-        buffer.copy_from_slice(held.ok_or_else(|| self.too_short(offset, buffer.len() as u64, 0))?);
-        Ok(())
+    }
+
+    fn too_short(&self, offset: u64, left: u64) -> Error {
+        self.malformed(offset, "a protobuf field reaches past the end of its message")
+            .found(format!("{left} bytes"))
     }
 
     /// An error of the input, with its place.
@@ -315,34 +309,11 @@ impl<'a> Wire<'a> {
 
     /// An error with its place.
     pub(crate) fn located(&self, error: Error, offset: u64) -> Error {
-        match self.place {
-            Place::File { source, file } => error.file(source.name(file)).offset(offset),
-            Place::Memory { name, .. } => error.file(name),
+        match self.input {
+            Input::File { source, file } => error.file(source.name(file)).offset(offset),
+            Input::Memory { name, .. } => error.file(name),
         }
     }
-
-    /// Cuts `len` bytes from the beginning of `rest`.
-    fn take(&self, rest: &mut Range<u64>, len: u64) -> Result<Range<u64>> {
-        let left = rest.end.saturating_sub(rest.start);
-        if len > left {
-            return Err(self.too_short(rest.start, len, left));
-        }
-        let taken = rest.start..rest.start + len;
-        rest.start = taken.end;
-        Ok(taken)
-    }
-
-    fn too_short(&self, offset: u64, len: u64, left: u64) -> Error {
-        self.malformed(offset, "a protobuf field reaches past the end of its message")
-            .expected(format!("{len} bytes"))
-            .found(format!("{left} bytes"))
-    }
-}
-
-/// `len` bytes at `offset`, where `bytes` begin at `start`.
-fn slice(bytes: &[u8], start: u64, offset: u64, len: usize) -> Option<&[u8]> {
-    let from = usize::try_from(offset.checked_sub(start)?).ok()?;
-    bytes.get(from..from.checked_add(len)?)
 }
 
 #[cfg(test)]

@@ -1,12 +1,8 @@
 //! The files of an input: one, the shards that it is one of, those of a prefix, or those of a folder.
 
-mod shard_name;
-
-pub(crate) use shard_name::ShardName;
-
 use crate::codec::{Codec, SharedSource, sniff};
 use globset::GlobBuilder;
-use tensorferry_sdk::{Context, Entry, Error, FileId, Limits, Result, Source};
+use tensorferry_sdk::{Context, Entry, Error, FileId, Limits, Result, ShardName, Source};
 
 /// How files of records are called.
 pub(crate) const SUFFIXES: [&str; 3] = [".tfrecord", ".tfrecords", ".tfrec"];
@@ -31,9 +27,6 @@ pub(crate) struct InputFile {
 }
 
 /// Opens the files of an input.
-///
-/// # Errors
-/// What [`find`] gives, and i/o.
 pub(crate) fn open<S: SharedSource>(
     source: &S,
     glob: Option<&str>,
@@ -60,7 +53,7 @@ pub(crate) fn open<S: SharedSource>(
 
 /// The files of an input by name, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct InputNames {
     /// Those that are read.
     pub(crate) names: Vec<String>,
     /// Others in the folder.
@@ -71,17 +64,17 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// Malformed, if there are none or some of a set are missing; usage, if the user has to choose.
-pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<Found> {
+pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<InputNames> {
     let names = match (glob, source.entry()) {
         (Some(glob), _) => matching(&**source, glob, limits)?,
-        (None, Entry::File(name)) => match ShardName::parse(name) {
+        (None, Entry::File(name)) => match shard_of(name) {
             Some(shard) => shards(&**source, shard)?,
             None => vec![name.clone()],
         },
         (None, Entry::Prefix(prefix)) => of_prefix(&**source, prefix)?,
         (None, Entry::Folder) => return of_folder(source, limits),
     };
-    Ok(Found { names, left_out: Vec::new() })
+    Ok(InputNames { names, left_out: Vec::new() })
 }
 
 /// Every file whose path from the folder matches.
@@ -114,13 +107,18 @@ fn matching<S: Source + ?Sized>(source: &S, glob: &str, limits: &Limits) -> Resu
     Ok(names)
 }
 
+/// The shard that a file is by its name. Some programs write numbers of four digits.
+fn shard_of(name: &str) -> Option<ShardName<'_>> {
+    let ends_well = |ending: &str| ending.is_empty() || ending.starts_with('.');
+    ShardName::parse_short(name, 4).filter(|shard| shard.number < shard.count && ends_well(shard.ending))
+}
+
 /// All the shards of a set.
 fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<String>> {
-    let mut names = source.list(&format!("{}-", shard.base))?;
-    names.retain(|name| ShardName::parse(name).is_some_and(|other| other.is_of(shard)));
-    let is_there = |number: &u64| {
-        names.iter().any(|name| ShardName::parse(name).is_some_and(|other| other.number == *number))
-    };
+    let mut names = source.list(&format!("{}-", shard.stem))?;
+    names.retain(|name| shard_of(name).is_some_and(|other| other.is_of_set(&shard)));
+    let is_there =
+        |number: &u64| names.iter().any(|name| shard_of(name).is_some_and(|other| other.number == *number));
     let missing: Vec<u64> = (0..shard.count).filter(|number| !is_there(number)).take(MOST_LISTED).collect();
     if !missing.is_empty() || names.len() as u64 != shard.count {
         return Err(Error::malformed(
@@ -139,20 +137,20 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
     let mut names = source.list(prefix)?;
     names.retain(|name| !is_index_of(source, name));
     let mut sets: Vec<ShardName<'_>> = Vec::new();
-    for shard in names.iter().filter_map(|name| ShardName::parse(name)) {
-        if !sets.iter().any(|known| known.is_of(shard)) {
+    for shard in names.iter().filter_map(|name| shard_of(name)) {
+        if !sets.iter().any(|known| known.is_of_set(&shard)) {
             sets.push(shard);
         }
     }
     // `data` stands for the set `data-?????-of-?????` also where `data2` has one.
-    if let Some(exact) = sets.iter().position(|set| set.base == base) {
-        let others = sets.iter().filter(|set| set.base == base).count();
+    if let Some(exact) = sets.iter().position(|set| set.stem == base) {
+        let others = sets.iter().filter(|set| set.stem == base).count();
         if others == 1 {
             return shards(source, sets[exact]);
         }
     }
     let plain: Vec<String> =
-        names.iter().filter(|name| is_called(name) && ShardName::parse(name).is_none()).cloned().collect();
+        names.iter().filter(|name| is_called(name) && shard_of(name).is_none()).cloned().collect();
     match (&sets[..], &plain[..]) {
         ([only], []) => shards(source, *only),
         ([], [_]) => Ok(plain),
@@ -167,8 +165,8 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
 }
 
 /// The files of a folder: those that are called so, or else those that start as one.
-fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Found> {
-    let mut found = Found::default();
+fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<InputNames> {
+    let mut found = InputNames::default();
     let mut called = Vec::new();
     let mut others = Vec::new();
     for name in source.list("")? {
@@ -190,12 +188,12 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Found> {
     }
     // A set that is not whole is an error here too.
     for name in &called {
-        if let Some(shard) = ShardName::parse(name)
+        if let Some(shard) = shard_of(name)
             && shard.number
                 == called
                     .iter()
-                    .filter_map(|n| ShardName::parse(n))
-                    .filter(|s| s.is_of(shard))
+                    .filter_map(|n| shard_of(n))
+                    .filter(|s| s.is_of_set(&shard))
                     .map(|s| s.number)
                     .min()
                     .unwrap_or(0)
@@ -219,7 +217,7 @@ pub(crate) fn is_called(name: &str) -> bool {
     if SUFFIXES.iter().any(|suffix| name.ends_with(suffix)) {
         return true;
     }
-    let base = ShardName::parse(name).map(|shard| shard.base);
+    let base = shard_of(name).map(|shard| shard.stem);
     base.is_some_and(|base| SUFFIXES.iter().any(|suffix| base.ends_with(suffix)) || base.contains("tfrecord"))
 }
 
@@ -232,5 +230,4 @@ fn listed(names: &[String]) -> String {
 }
 
 #[cfg(test)]
-#[path = "files_tests.rs"]
 mod tests;

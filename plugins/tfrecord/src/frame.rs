@@ -15,7 +15,7 @@ mod walk;
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use walk::{Checks, Walk};
 
-use crate::checksum::masked;
+use tensorferry_proto::masked_crc::mask;
 
 /// The length and its checksum.
 pub(crate) const HEADER: usize = 12;
@@ -23,6 +23,12 @@ pub(crate) const HEADER: usize = 12;
 pub(crate) const OVERHEAD: u64 = 16;
 /// The checksum of the data.
 pub(crate) const FOOTER: usize = 4;
+
+/// The masked CRC-32C of some bytes.
+#[inline]
+fn masked(bytes: &[u8]) -> u32 {
+    mask(crc32c::crc32c(bytes))
+}
 
 /// The length that a header gives, if its checksum is right.
 #[inline]

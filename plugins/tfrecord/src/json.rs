@@ -6,11 +6,11 @@
 //! Source: <https://protobuf.dev/programming-guides/json/>, google/protobuf/json_format.py.
 
 use crate::message::{Kind, MessageKind, Part, Pieces, bytes_values, entries, float_runs, int_values, lists};
-use crate::wire::{Broken, Fields, Value};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::collections::HashMap;
 use std::io::Write;
+use tensorferry_proto::wire::{Broken, Fields, Value};
 
 /// Appends a record as JSON, without a newline; as bytes, if it is not the message.
 pub(crate) fn append_line(output: &mut Vec<u8>, record: &[u8], message: Option<MessageKind>) {

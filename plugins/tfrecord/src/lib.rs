@@ -4,7 +4,7 @@
 //! |---|---|
 //! | which files an input is, and what they are compressed with | `files/`, `codec.rs`, `bytes/` |
 //! | records: frames, faults, a scan on many threads, indexes | `frame/`, `policy.rs`, `scan/`, `index.rs` |
-//! | messages: the wire format, features, their JSON | `wire.rs`, `message.rs`, `keys.rs`, `json.rs` |
+//! | messages: features, their JSON | `message.rs`, `keys.rs`, `json.rs` |
 //! | one schema for all records | `profile.rs`, `schema_file.rs`, `columns/` |
 //! | the reader and the writer | `read/`, `write/` |
 #![forbid(unsafe_code)]
@@ -15,7 +15,6 @@ mod read;
 mod write;
 
 mod bytes;
-mod checksum;
 mod codec;
 mod columns;
 mod files;
@@ -28,7 +27,6 @@ mod policy;
 mod profile;
 mod scan;
 mod schema_file;
-mod wire;
 
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
 use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};

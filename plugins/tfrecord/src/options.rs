@@ -170,9 +170,6 @@ pub(crate) struct ReadOptions {
 
 impl ReadOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: options that contradict each other.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let (decode, skips) = (DECODE.get(options)?, SKIPS.get(options)?);
         let (schema, infer) = (READ_SCHEMA.get(options)?, INFER.get(options)?);

@@ -4,6 +4,7 @@
 mod compress;
 mod encode;
 mod layout;
+mod leaf;
 mod losses;
 mod shapes;
 mod view;
@@ -22,7 +23,7 @@ use losses::Losses;
 use shapes::Shapes;
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target, shard_names};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, ShardName, Target};
 
 /// Bytes of frames that are pushed at once, where they are not compressed.
 const PUSH: usize = 1 << 20;
@@ -34,9 +35,6 @@ pub(crate) struct TfRecordWriter {
 
 impl TfRecordWriter {
     /// With these options.
-    ///
-    /// # Errors
-    /// Usage: options that cannot be.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { options: WriteOptions::new(options)? })
     }
@@ -64,7 +62,7 @@ impl RecordWriter for TfRecordWriter {
         let codec = codec.unwrap_or_else(by_name);
         let files = match shards {
             None => vec![name],
-            Some(count) => shard_names(&name, *count, ""),
+            Some(count) => ShardName::set(&name, *count, ""),
         };
         let compressor = Compressor { codec, level: *level };
         Ok(Box::new(TfRecordPlan { files, layout, compressor, shapes: Mutex::default() }))

@@ -1,7 +1,7 @@
-//! A chunk is a part of a tensor that one `torch.save` wrote: it becomes a block, which reads the
-//! bytes where they lie.
+//! Makes tensors of chunks. Each chunk is a part of a tensor that one `torch.save` wrote, and becomes a block that
+//! reads the bytes where they lie.
 
-use crate::table::{Stored, Tensor};
+use crate::table::{ArchivePlace, Tensor};
 use std::collections::{BTreeSet, HashSet};
 use tensorferry_sdk::{Block, CatalogSink, Context, Dtype, Error, FileId, Result, Source, TensorId};
 use tensorferry_torch_file::rebuild;
@@ -12,7 +12,7 @@ pub(crate) struct Files<'s, 'l> {
     pub(crate) source: &'s dyn Source,
     pub(crate) context: &'s dyn Context,
     pub(crate) storages: Storages<'l>,
-    pub(crate) opened: Opened,
+    pub(crate) opened: OpenedBytes,
     pub(crate) globals: BTreeSet<String>,
     /// The calls in the pickles of chunks, of which the tensor alone is taken.
     pub(crate) calls: Calls,
@@ -21,7 +21,7 @@ pub(crate) struct Files<'s, 'l> {
 /// How many bytes the archives have that were opened. A table may say of a million tensors that they
 /// lie in one place, and opening an archive is reading its pickle.
 #[derive(Debug, Default)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedBytes {
     bytes: u64,
     files: HashSet<FileId>,
     bytes_of_files: u64,
@@ -33,7 +33,7 @@ const MOST_OPENINGS: u64 = 4;
 /// Small files may be read as often as they like.
 const FEW_BYTES: u64 = 1 << 20;
 
-impl Opened {
+impl OpenedBytes {
     fn count(&mut self, archive: Extent, file_len: u64) -> Result<()> {
         if self.files.insert(archive.file) {
             self.bytes_of_files = self.bytes_of_files.saturating_add(file_len);
@@ -55,7 +55,7 @@ impl Files<'_, '_> {
     /// # Errors
     /// Malformed: a name that leaves the folder, a file that is missing or too short, what is wrong
     /// with the archive.
-    pub(crate) fn open(&mut self, stored: &Stored) -> Result<ObjectFile> {
+    pub(crate) fn open(&mut self, stored: &ArchivePlace) -> Result<ObjectFile> {
         let object = self.source.open(&stored.file).and_then(|file| {
             let extent = Extent::within(self.source, file, stored.offset, stored.len)?;
             self.opened.count(extent, self.source.len(file))?;
@@ -96,7 +96,7 @@ impl Files<'_, '_> {
 
     fn chunk(
         &mut self,
-        stored: &Stored,
+        stored: &ArchivePlace,
         dtype: Dtype,
         shape: &[u64],
         catalog: &mut dyn CatalogSink,

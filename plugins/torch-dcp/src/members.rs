@@ -1,4 +1,4 @@
-//! The members of a checkpoint, by their names.
+//! Finds the files of a checkpoint by their names.
 
 use tensorferry_sdk::{Entry, Result, Source};
 

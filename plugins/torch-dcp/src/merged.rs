@@ -1,17 +1,17 @@
-//! Tables are merged where each rank wrote its own: then each knows its own chunks of a tensor that
-//! is spread over the ranks, and its own copy of what all of them have.
+//! Merges the tables of ranks that each wrote their own: each knows its own chunks of a tensor that is spread
+//! over the ranks, and its own copy of what all of them have.
 
-use crate::table::{Chunk, Content, Item, Stored, Table};
+use crate::table::{ArchivePlace, Chunk, Content, Table, TableEntry};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tensorferry_sdk::{Context, Error, Result, Source};
 use tensorferry_torch_file::Calls;
 
 /// What all tables say together.
 #[derive(Debug, Default)]
-pub(crate) struct Merged {
-    pub(crate) items: Vec<Item>,
+pub(crate) struct MergedTables {
+    pub(crate) items: Vec<TableEntry>,
     /// What later ranks have of an object: the item, and where it lies.
-    pub(crate) copies: Vec<(usize, Stored)>,
+    pub(crate) copies: Vec<(usize, ArchivePlace)>,
     /// Names of what is stored although nothing says what it is.
     pub(crate) unlisted: BTreeSet<String>,
     /// Every function and class that the pickles would have looked up.
@@ -29,8 +29,8 @@ type ChunkKey = (usize, Vec<u64>, Vec<u64>);
 ///
 /// # Errors
 /// What is wrong with a table, with its name; malformed, if two differ in a tensor's dtype or size.
-pub(crate) fn read(source: &dyn Source, tables: &[String], context: &dyn Context) -> Result<Merged> {
-    let mut merged = Merged::default();
+pub(crate) fn read(source: &dyn Source, tables: &[String], context: &dyn Context) -> Result<MergedTables> {
+    let mut merged = MergedTables::default();
     for name in tables {
         let table = Table::read(source, name, context, &mut merged.calls);
         let table = table.and_then(|table| merged.add(table));
@@ -39,7 +39,7 @@ pub(crate) fn read(source: &dyn Source, tables: &[String], context: &dyn Context
     Ok(merged)
 }
 
-impl Merged {
+impl MergedTables {
     fn add(&mut self, table: Table) -> Result<()> {
         self.globals.extend(table.globals);
         self.unlisted.extend(table.unlisted);
@@ -60,8 +60,8 @@ impl Merged {
     }
 
     /// Adds what one more rank says of an item.
-    fn merge(&mut self, place: usize, other: Item) -> Result<()> {
-        let Item { name, content, .. } = other;
+    fn merge(&mut self, place: usize, other: TableEntry) -> Result<()> {
+        let TableEntry { name, content, .. } = other;
         match (&mut self.items[place].content, content) {
             (Content::Object(_), Content::Object(stored)) => self.copies.push((place, stored)),
             (Content::Tensor(tensor), Content::Tensor(other))

@@ -1,12 +1,12 @@
 //! Reads a checkpoint: the tables, or the shards' headers, become tensors whose chunks are blocks, and
 //! a tree of everything else.
 
-use crate::chunks::{Files, Opened};
+use crate::chunks::{Files, OpenedBytes};
 use crate::members::{Members, TABLE, members};
-use crate::merged::{self, Merged};
+use crate::merged::{self, MergedTables};
 use crate::shards;
-use crate::table::{Content, Item, Stored};
-use crate::tree::Tree;
+use crate::table::{ArchivePlace, Content, TableEntry};
+use crate::tree::NestedState;
 use tensorferry_sdk::{
     CatalogSink, Context, Error, Limits, Loss, LossKind, Node, NodeId, NothingEncoded, Result, Source,
     TensorDecoder, TensorReader,
@@ -41,13 +41,13 @@ impl TensorReader for Reader {
 
 fn describe(
     source: &dyn Source,
-    merged: Merged,
+    merged: MergedTables,
     catalog: &mut dyn CatalogSink,
     context: &dyn Context,
 ) -> Result<Vec<LazyView>> {
-    let Merged { items, copies, unlisted, globals, calls, .. } = merged;
+    let MergedTables { items, copies, unlisted, globals, calls, .. } = merged;
     let storages = Storages::new(context.limits());
-    let mut files = Files { source, context, storages, opened: Opened::default(), globals, calls };
+    let mut files = Files { source, context, storages, opened: OpenedBytes::default(), globals, calls };
     let mut names = Names::default();
     // Tensors inside objects come second, so that names stay what the table says.
     items.iter().filter(|item| matches!(item.content, Content::Tensor(_))).for_each(|item| {
@@ -56,8 +56,8 @@ fn describe(
     for (place, copy) in copies {
         check_copy(&files, &items[place], &copy, catalog)?;
     }
-    let mut tree = Tree::default();
-    for Item { name, path, content } in items {
+    let mut tree = NestedState::default();
+    for TableEntry { name, path, content } in items {
         let node = match content {
             Content::Tensor(tensor) => {
                 let id = files.add_tensor(&name, &tensor, catalog).map_err(|error| error.tensor(&name))?;
@@ -82,7 +82,7 @@ fn describe(
 fn add_object(
     files: &mut Files<'_, '_>,
     name: &str,
-    stored: &Stored,
+    stored: &ArchivePlace,
     names: &mut Names,
     catalog: &mut dyn CatalogSink,
 ) -> Result<NodeId> {
@@ -95,12 +95,12 @@ fn add_object(
 /// differs must not go unsaid.
 fn check_copy(
     files: &Files<'_, '_>,
-    item: &Item,
-    copy: &Stored,
+    item: &TableEntry,
+    copy: &ArchivePlace,
     catalog: &mut dyn CatalogSink,
 ) -> Result<()> {
     let Content::Object(first) = &item.content else { return Ok(()) };
-    let bytes = |stored: &Stored| bytes(files.source, stored, files.context.limits());
+    let bytes = |stored: &ArchivePlace| bytes(files.source, stored, files.context.limits());
     if first.len == copy.len && bytes(first)? == bytes(copy)? {
         return Ok(());
     }
@@ -108,6 +108,6 @@ fn check_copy(
     catalog.loss(Loss::new(LossKind::State, &*item.name, why))
 }
 
-fn bytes(source: &dyn Source, stored: &Stored, limits: &Limits) -> Result<Vec<u8>> {
+fn bytes(source: &dyn Source, stored: &ArchivePlace, limits: &Limits) -> Result<Vec<u8>> {
     Extent::within(source, source.open(&stored.file)?, stored.offset, stored.len)?.read(source, limits)
 }

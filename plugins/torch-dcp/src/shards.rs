@@ -1,5 +1,5 @@
-//! Shards are safetensors files that each hold parts of tensors, and say where these belong. Their
-//! headers are read by the library that wrote them.
+//! Reads checkpoints of safetensors files (shards), each of which holds parts of tensors and says where these
+//! belong. Their headers are parsed by the library that wrote them.
 
 use crate::SHARDING_KEY;
 use safetensors::tensor::Metadata;
@@ -18,7 +18,7 @@ const OTHER_KEYS: [&str; 3] = [SHARDING_KEY, "DCP_VERSION", "format"];
 
 /// What [`SHARDING_KEY`] says of a tensor's part.
 #[derive(Debug, Deserialize)]
-struct Place {
+struct SavedPlace {
     saved_offsets: Vec<u64>,
 }
 
@@ -32,15 +32,15 @@ pub(crate) fn is_shard(source: &dyn Source, file: FileId, limits: &Limits) -> Re
 }
 
 /// A tensor, as far as the shards that were read say.
-struct Tensor {
+struct ShardedTensor {
     name: String,
     dtype: Dtype,
     /// Where its last part ends, in each dimension.
     shape: Vec<u64>,
-    parts: Vec<Part>,
+    parts: Vec<ShardPart>,
 }
 
-struct Part {
+struct ShardPart {
     region: Region,
     storage: StorageId,
     offset: u64,
@@ -61,7 +61,7 @@ pub(crate) fn read(
         "{} shards are read; they do not say how many there are, so that a last one that is missing is not noticed",
         names.len()
     ));
-    let mut tensors: Vec<Tensor> = Vec::new();
+    let mut tensors: Vec<ShardedTensor> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for file_name in names {
         context.check_cancelled()?;
@@ -71,8 +71,8 @@ pub(crate) fn read(
         shard.map_err(|error| error.file(file_name))?;
     }
     tensors.sort_by(|a, b| a.name.cmp(&b.name));
-    for Tensor { name, dtype, shape, parts } in tensors {
-        let block = |part: Part| Block {
+    for ShardedTensor { name, dtype, shape, parts } in tensors {
+        let block = |part: ShardPart| Block {
             strides: row_major_strides(&part.region.shape),
             region: part.region,
             storage: part.storage,
@@ -86,7 +86,7 @@ pub(crate) fn read(
 fn read_shard(
     source: &dyn Source,
     file: FileId,
-    tensors: &mut Vec<Tensor>,
+    tensors: &mut Vec<ShardedTensor>,
     places: &mut HashMap<String, usize>,
     catalog: &mut dyn CatalogSink,
     context: &dyn Context,
@@ -96,7 +96,7 @@ fn read_shard(
     let sharding = metadata.get(SHARDING_KEY).ok_or_else(|| {
         Error::malformed("a shard that does not say where its tensors belong").expected(SHARDING_KEY)
     })?;
-    let mut sharding: HashMap<String, Place> = serde_json::from_str(sharding)
+    let mut sharding: HashMap<String, SavedPlace> = serde_json::from_str(sharding)
         .map_err(|error| Error::malformed(format!("{SHARDING_KEY}: {}", short(&error))))?;
     for (key, value) in metadata.iter().filter(|(key, _)| !OTHER_KEYS.contains(&key.as_str())) {
         catalog.metadata(key, value)?;
@@ -117,7 +117,7 @@ fn read_shard(
         let ends = ends.ok_or_else(|| Error::malformed("offsets that do not fit 64 bits").tensor(&name))?;
         let place = *places.entry(name.clone()).or_insert(tensors.len());
         if place == tensors.len() {
-            tensors.push(Tensor { name: name.clone(), dtype, shape: ends.clone(), parts: Vec::new() });
+            tensors.push(ShardedTensor { name: name.clone(), dtype, shape: ends.clone(), parts: Vec::new() });
         }
         let tensor = &mut tensors[place];
         if tensor.dtype != dtype || tensor.shape.len() != shape.len() {
@@ -126,7 +126,7 @@ fn read_shard(
         tensor.shape.iter_mut().zip(ends).for_each(|(dim, end)| *dim = end.max(*dim));
         if !shape.contains(&0) {
             let offset = info.data_offsets.0 as u64;
-            tensor.parts.push(Part { region: Region { origin, shape }, storage, offset });
+            tensor.parts.push(ShardPart { region: Region { origin, shape }, storage, offset });
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A table is one pickled `Metadata`: names, chunks, and where each chunk lies.
+//! Reads a table, one pickled `Metadata`: names, chunks, and where each chunk lies.
 
 use std::collections::HashMap;
 use tensorferry_sdk::{Context, Error, Result, Source};
@@ -25,7 +25,7 @@ const MOST_REPEATS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Table {
     /// The names.
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<TableEntry>,
     /// Names of what is stored although nothing says what it is.
     pub(crate) unlisted: Vec<String>,
     /// Every function and class that the pickle would have looked up.
@@ -34,7 +34,7 @@ pub(crate) struct Table {
 
 /// One name of the flattened state.
 #[derive(Debug)]
-pub(crate) struct Item {
+pub(crate) struct TableEntry {
     pub(crate) name: String,
     /// Where it was in the nested state.
     pub(crate) path: Vec<Step>,
@@ -52,7 +52,7 @@ pub(crate) enum Step {
 pub(crate) enum Content {
     Tensor(Tensor),
     /// Anything else: what `torch.save` wrote.
-    Object(Stored),
+    Object(ArchivePlace),
 }
 
 /// A tensor, as torch has it: a packed dtype shows half of the last dimension.
@@ -68,12 +68,12 @@ pub(crate) struct Tensor {
 pub(crate) struct Chunk {
     pub(crate) offsets: Vec<u64>,
     pub(crate) sizes: Vec<u64>,
-    pub(crate) stored: Stored,
+    pub(crate) stored: ArchivePlace,
 }
 
 /// Where something lies: a whole archive inside a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct ArchivePlace {
     pub(crate) file: String,
     pub(crate) offset: u64,
     pub(crate) len: u64,
@@ -138,7 +138,7 @@ impl<'g> Reading<'g> {
                 Some(&path) => self.path(path).map_err(|error| error.tensor(name))?,
                 None => vec![Step::Key(self.budget.name(name)?)],
             };
-            items.push(Item { name: self.budget.name(name)?, path, content });
+            items.push(TableEntry { name: self.budget.name(name)?, path, content });
         }
         let mut unlisted = Vec::with_capacity(stored.len());
         for (name, _) in stored.into_keys() {
@@ -154,7 +154,7 @@ impl<'g> Reading<'g> {
         &mut self,
         name: &'g str,
         value: ValueId,
-        stored: &mut HashMap<Index<'g>, Stored>,
+        stored: &mut HashMap<Index<'g>, ArchivePlace>,
     ) -> Result<Content> {
         if self.graph.called(value).is_some_and(|(global, _)| &*global.name == "BytesStorageMetadata") {
             let stored = stored.remove(&(name, None));
@@ -206,7 +206,7 @@ impl<'g> Reading<'g> {
     }
 
     /// `storage_data`.
-    fn storage(&mut self, entries: &[(ValueId, ValueId)]) -> Result<HashMap<Index<'g>, Stored>> {
+    fn storage(&mut self, entries: &[(ValueId, ValueId)]) -> Result<HashMap<Index<'g>, ArchivePlace>> {
         let graph = self.graph;
         let mut stored = HashMap::with_capacity(entries.len());
         for &(key, value) in entries {
@@ -228,7 +228,7 @@ impl<'g> Reading<'g> {
     }
 
     /// `_StorageInfo`.
-    fn place(&mut self, value: ValueId) -> Result<Stored> {
+    fn place(&mut self, value: ValueId) -> Result<ArchivePlace> {
         let graph = self.graph;
         let place = self.state(value, "_StorageInfo").ok_or_else(|| wrong("its place", "_StorageInfo"))?;
         let transforms = graph.entry(place, "transform_descriptors");
@@ -242,7 +242,7 @@ impl<'g> Reading<'g> {
         let number = |key| graph.entry(place, key).and_then(|number| graph.count(number));
         match (file, number("offset"), number("length")) {
             (Some(file), Some(offset), Some(len)) => {
-                Ok(Stored { file: self.budget.name(file)?, offset, len })
+                Ok(ArchivePlace { file: self.budget.name(file)?, offset, len })
             }
             _ => Err(wrong("its place", "a relative path, an offset and a length")),
         }

@@ -1,4 +1,4 @@
-//! The nested state, put together again from the paths of its parts.
+//! Builds the nested state from the paths of its parts.
 //!
 //! Keys become a MAP, indices a LIST. Where indices are missing (a list of tensors and of empty
 //! dicts, which leave nothing behind) it is a MAP of numbers, so that the names stay what they are.
@@ -9,7 +9,7 @@ use tensorferry_sdk::{CatalogSink, Error, Node, NodeId, NodeKind, Result};
 
 /// The parts, by their paths. A branch stands after the one that it grows from.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct NestedState {
     branches: Vec<Branch>,
 }
 
@@ -26,13 +26,13 @@ enum Child {
     Leaf(NodeId),
 }
 
-impl Default for Tree {
+impl Default for NestedState {
     fn default() -> Self {
         Self { branches: vec![Branch::default()] }
     }
 }
 
-impl Tree {
+impl NestedState {
     /// Puts a node at the end of a path.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! A known call is one that only holds data: what it would give is written in its arguments, so
-//! nothing of it is lost when it is not made.
+//! Lists the calls that only hold data: their result is written in their arguments, so that nothing is lost when
+//! they are not made.
 
 use crate::pickle::{Call, Global, Graph, ValueId};
 use crate::{numpy, rebuild};

@@ -1,19 +1,18 @@
-//! What `torch.save` writes, read as a library: the plugins `torch`, `torch-dcp` and `deepspeed` are
-//! made of it. A library exports no plugin, so that several of them can be linked with it.
+//! Reads what `torch.save` writes, for the plugins `torch`, `torch-dcp` and `deepspeed`.
 //!
 //! | File | What it yields |
 //! |---|---|
 //! | `container.rs` | what a file is, from its first bytes |
 //! | `extent.rs` | a range of a file: files lie inside others |
 //! | `archive/` | the records of a zip archive |
-//! | `object_file.rs` | [`ObjectFile`]: the saved object as a graph, and where its storages lie |
+//! | `object_file.rs`, `open.rs` | [`ObjectFile`]: the saved object as a graph, and where its storages lie |
 //! | `legacy.rs` | the object of a stream of pickles |
 //! | `tar.rs`, `tar/` | the object of a tar archive |
 //! | `described.rs` | calls that rebuild tensors, where a file has none |
 //! | `pickle/` | the graph of a pickle |
 //! | `rebuild/` | [`Rebuilt`](rebuild::Rebuilt): what torch's rebuild functions make of their arguments |
 //! | `storages.rs` | [`Storages`]: views become tensors, or blocks of tensors, of a catalog |
-//! | `decoded.rs` | floats of quantized tensors, all elements of sparse ones, where a user asks for them |
+//! | `decoding.rs`, `decoded.rs` | floats of quantized tensors, all elements of sparse ones, where a user asks for them |
 //! | `lazy/` | bytes that have to be made |
 //! | `budget.rs` | how much is copied out of a graph |
 //! | `window.rs` | headers, many at once |

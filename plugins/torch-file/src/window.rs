@@ -1,5 +1,5 @@
-//! A window is a part of a file that is read ahead: headers that lie close together are read at once,
-//! since one read for each of thousands would take longer than everything else.
+//! Reads headers ahead: those that lie close together are read at once, since one read for each of thousands would
+//! take longer than everything else.
 
 use tensorferry_sdk::{Error, FileId, Result, Source};
 

@@ -2,7 +2,7 @@
 //! the Hugging Face Hub.
 
 use crate::SUFFIXES;
-use tensorferry_hub::{self as hub, Choice, Naming, ShardName};
+use tensorferry_hub::{self as hub, Choice, Naming};
 use tensorferry_sdk::{Context, Entry, Error, Result, Source};
 
 /// How the Hugging Face libraries name a model's files.
@@ -22,7 +22,7 @@ pub(crate) fn choose(source: &dyn Source, context: &dyn Context) -> Result<Choic
     let files: Vec<&String> = names.iter().filter(|name| is_candidate(name)).collect();
     let usual = format!("{}{}", NAMING.stem, NAMING.suffix);
     let is_split = names.iter().any(|name| is_index(name));
-    let is_set = files.iter().all(|name| ShardName::parse(&NAMING, name).is_some());
+    let is_set = files.iter().all(|name| NAMING.shard(name).is_some());
     match &*files {
         _ if is_split || names.contains(&usual) => hub::choose(&NAMING, source, context),
         [] => Err(Error::malformed("no PyTorch checkpoint in the folder").expected(usual)),

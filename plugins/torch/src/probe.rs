@@ -2,7 +2,6 @@
 
 use crate::SUFFIXES;
 use crate::choose::{NAMING, is_candidate};
-use tensorferry_hub::ShardName;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_torch_file::archive::Directory;
 use tensorferry_torch_file::{Container, Extent};
@@ -43,7 +42,7 @@ fn maybe(may_be: bool) -> Score {
 
 /// Whether a file is one of a model that is called `stem`.
 fn is_split(stem: &str, name: &str) -> bool {
-    let is_shard = || ShardName::parse(&NAMING, name).is_some_and(|shard| shard.stem == stem);
+    let is_shard = || NAMING.shard(name).is_some_and(|shard| shard.stem == stem);
     let is_index = || NAMING.stem_of_index(name).as_deref() == Some(stem);
     name.strip_prefix(stem) == Some(NAMING.suffix) || is_index() || is_shard()
 }

@@ -108,7 +108,7 @@ impl abi::CatalogSink for LentCatalogSink<'_> {
     ) -> AbiResult<u32> {
         let bytes = bytes.as_slice().to_vec();
         let len = bytes.len() as u64;
-        self.storage(Place::Inline(bytes), len, order, algorithm, digest.as_slice())
+        self.storage(Place::Inline(bytes.into()), len, order, algorithm, digest.as_slice())
     }
 
     fn dtype(

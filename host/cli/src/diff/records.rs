@@ -5,13 +5,13 @@ use crate::terminal::{self, counted};
 use serde_json::{Value, json};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::sides::options_of;
+use tensorferry::engine::convert::steps::{on_records, parse};
 use tensorferry::engine::formats::registry::RegisteredFormat;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::source::FileSource;
-use tensorferry::engine::records::diff::{Compared, Difference, DifferenceKind, diff};
+use tensorferry::engine::records::diff::{ColumnDifference, ColumnDifferenceKind, RecordDiff, diff};
 use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::steps::{self, Origin};
-use tensorferry::engine::steps::parse;
 use tensorferry_sdk::{Purpose, Result};
 
 /// Whether they are the same.
@@ -22,8 +22,7 @@ pub(super) fn run(command: &Diff, formats: [&RegisteredFormat; 2], session: &Ses
         rows::open(&FileSource::open(path)?, format, &options, &ReadContext::new(session, Purpose::COMPARE))
     };
     let (a, b) = (open(&command.a, formats[0])?, open(&command.b, formats[1])?);
-    let of_a = parse(&command.step)?;
-    steps::check(&of_a)?;
+    let of_a = on_records(parse(&command.step)?)?;
     let found = std::thread::scope(|scope| {
         let mut a = steps::make(scope, Origin::Rows(&a), &of_a, session)?;
         let mut b = steps::make(scope, Origin::Rows(&b), &[], session)?;
@@ -37,7 +36,7 @@ pub(super) fn run(command: &Diff, formats: [&RegisteredFormat; 2], session: &Ses
     Ok(found.is_equal())
 }
 
-fn document(found: &Compared) -> Value {
+fn document(found: &RecordDiff) -> Value {
     let [a, b] = found.records;
     json!({
         "equal": found.is_equal(),
@@ -47,15 +46,15 @@ fn document(found: &Compared) -> Value {
     })
 }
 
-fn record(difference: &Difference) -> Value {
+fn record(difference: &ColumnDifference) -> Value {
     let mut record = json!({ "kind": difference.kind.word(), "name": difference.name });
     match &difference.kind {
-        DifferenceKind::Missing | DifferenceKind::Unexpected => {}
-        DifferenceKind::Type(a, b) => {
+        ColumnDifferenceKind::Missing | ColumnDifferenceKind::Unexpected => {}
+        ColumnDifferenceKind::Type(a, b) => {
             record["a"] = json!(a);
             record["b"] = json!(b);
         }
-        DifferenceKind::Content { records, first, values: [a, b] } => {
+        ColumnDifferenceKind::Content { records, first, values: [a, b] } => {
             record["records"] = json!(records);
             record["first"] = json!(first);
             record["a"] = json!(a);
@@ -65,7 +64,7 @@ fn record(difference: &Difference) -> Value {
     record
 }
 
-fn text(found: &Compared) -> String {
+fn text(found: &RecordDiff) -> String {
     let [a, b] = found.records;
     if found.is_equal() {
         return format!("equal: {}, {}\n", counted(a, "record"), counted(found.columns as u64, "column"));

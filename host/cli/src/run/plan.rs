@@ -46,7 +46,7 @@ fn text(plan: &RunPlan) -> String {
 }
 
 fn add_job(text: &mut String, job: &JobPlan) {
-    let name = printable(&job.job);
+    let name = printable(&job.name);
     if let Some(failure) = &job.failure {
         let _ = writeln!(text, "{name}: would fail: {}", printable(&failure.to_string()));
     } else if let Some(plan) = &job.output_plan {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tensorferry_run::human::rate;
 use tensorferry_run::{Event, EventListener};
 
 /// How often a line is written where there is no terminal.
@@ -168,7 +169,7 @@ impl Progress {
             state.failed,
             state.running.len(),
             terminal::bytes(moved),
-            terminal::bytes(rate(moved, elapsed)),
+            terminal::bytes(rate(moved, elapsed.max(0.001))),
         );
         terminal::message("progress", &text);
     }
@@ -182,15 +183,15 @@ impl EventListener for Progress {
         }
         match event {
             Event::RunBegan { to_run, .. } => self.begin(*to_run),
-            Event::Decided { job, runs, reason } => {
+            Event::Decided { name, runs, reason } => {
                 if self.explain && !self.json {
-                    self.say(if *runs { "runs" } else { "stays" }, &format!("{job}: {reason}"));
+                    self.say(if *runs { "runs" } else { "stays" }, &format!("{name}: {reason}"));
                 }
             }
-            Event::JobBegan { job, .. } => self.job_begins(job),
-            Event::JobBytes { job, bytes } => self.job_has(job, *bytes),
-            Event::JobMoved { job, bytes } => self.job_moved(job, *bytes),
-            Event::JobDone { job } => {
+            Event::JobBegan { name, .. } => self.job_begins(name),
+            Event::JobBytes { name, bytes } => self.job_has(name, *bytes),
+            Event::JobMoved { name, bytes } => self.job_moved(name, *bytes),
+            Event::JobDone(job) => {
                 for loss in job.losses.iter().take(terminal::MOST_LOSSES) {
                     self.say("loss", &format!("{}: {} {:?}: {}", job.name, loss.kind, loss.what, loss.why));
                 }
@@ -202,17 +203,17 @@ impl EventListener for Progress {
                 }
                 self.job_ends(&job.name, job.bytes_out, false);
             }
-            Event::JobWaits { job, seconds, failure } => {
+            Event::JobWaits { name, seconds, failure } => {
                 if !self.quiet {
-                    self.say("note", &format!("{job}: is tried again in {seconds} s: {failure}"));
+                    self.say("note", &format!("{name}: is tried again in {seconds} s: {failure}"));
                 }
             }
-            Event::JobFailed { job } => {
+            Event::JobFailed(job) => {
                 let why = job.failure.as_ref().map(ToString::to_string).unwrap_or_default();
                 self.say("failed", &format!("{}: {why}", job.name));
                 self.job_ends(&job.name, 0, true);
             }
-            Event::JobCancelled { job } => self.job_ends(job, 0, false),
+            Event::JobCancelled { name } => self.job_ends(name, 0, false),
             Event::Scanned { scanned, of, .. } => self.scanned(*scanned, *of),
             Event::RunEnded { .. } => {}
         }
@@ -221,13 +222,4 @@ impl EventListener for Progress {
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate for people, never negative"
-)]
-fn rate(bytes: u64, seconds: f64) -> u64 {
-    (bytes as f64 / seconds.max(0.001)) as u64
 }

@@ -1,6 +1,6 @@
 //! The values of a column, read from their tensor in windows.
 
-use super::reading::Reading;
+use super::tensor_windows::TensorWindows;
 use arrow_array::types as arrow;
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, NullArray, PrimitiveArray,
@@ -15,15 +15,16 @@ use tensorferry_sdk::{Dtype, Error, Result, arrow_array, arrow_schema, element_c
 const WINDOW: u64 = 64 << 10;
 
 /// The values of a column.
-pub(super) struct Values {
+pub(super) struct RowValues {
     tensor: usize,
-    kind: Kind,
+    layout: ValueLayout,
     data_type: DataType,
     /// The tensor that says which are there.
     valid: Option<usize>,
 }
 
-enum Kind {
+/// How values lie in their tensor.
+enum ValueLayout {
     Numbers(Dtype, u64),
     Strings,
     /// Strings that another tensor says the ends of, and how many bytes there are.
@@ -38,16 +39,17 @@ pub(super) struct Cursor {
     byte: u64,
 }
 
-impl Values {
+impl RowValues {
     /// The elements of a tensor, as values of this type.
     pub(super) fn of(tensor: usize, dtype: Dtype, data_type: DataType, valid: Option<usize>) -> Self {
-        let kind = match dtype {
-            Dtype::STR => Kind::Strings,
-            _ => {
-                Kind::Numbers(dtype, dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from))
-            }
+        let layout = match dtype {
+            Dtype::STR => ValueLayout::Strings,
+            _ => ValueLayout::Numbers(
+                dtype,
+                dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from),
+            ),
         };
-        Self { tensor, kind, data_type, valid }
+        Self { tensor, layout, data_type, valid }
     }
 
     /// Strings that lie side by side; `ends`: the tensor that says where they end, and how many bytes there
@@ -58,12 +60,17 @@ impl Values {
         data_type: DataType,
         valid: Option<usize>,
     ) -> Self {
-        Self { tensor, kind: Kind::Bytes(splits, bytes), data_type, valid }
+        Self { tensor, layout: ValueLayout::Bytes(splits, bytes), data_type, valid }
     }
 
     /// Strings of one length.
     pub(super) fn fixed_bytes(tensor: usize, width: i32, valid: Option<usize>) -> Self {
-        Self { tensor, kind: Kind::FixedBytes(width), data_type: DataType::FixedSizeBinary(width), valid }
+        Self {
+            tensor,
+            layout: ValueLayout::FixedBytes(width),
+            data_type: DataType::FixedSizeBinary(width),
+            valid,
+        }
     }
 
     /// Their type.
@@ -78,8 +85,8 @@ impl Values {
 
     /// The tensor that says where strings end, if one does, and how many bytes there are.
     pub(super) fn splits(&self) -> Option<(usize, u64)> {
-        match self.kind {
-            Kind::Bytes(splits, bytes) => Some((splits, bytes)),
+        match self.layout {
+            ValueLayout::Bytes(splits, bytes) => Some((splits, bytes)),
             _ => None,
         }
     }
@@ -93,13 +100,13 @@ impl Values {
     ///
     /// # Errors
     /// Malformed, where splits are not what they say.
-    pub(super) fn bytes_before(&self, element: u64, reading: &Reading<'_>) -> Result<u64> {
-        Ok(match self.kind {
-            Kind::Numbers(_, width) => element.saturating_mul(width),
-            Kind::FixedBytes(width) => element.saturating_mul(u64::try_from(width).unwrap_or(0)),
-            Kind::Bytes(splits, bytes) => reading.split(splits, element, bytes)?,
-            Kind::Strings => {
-                let tensor = reading.tensor(self.tensor);
+    pub(super) fn bytes_before(&self, element: u64, windows: &TensorWindows<'_>) -> Result<u64> {
+        Ok(match self.layout {
+            ValueLayout::Numbers(_, width) => element.saturating_mul(width),
+            ValueLayout::FixedBytes(width) => element.saturating_mul(u64::try_from(width).unwrap_or(0)),
+            ValueLayout::Bytes(splits, bytes) => windows.split(splits, element, bytes)?,
+            ValueLayout::Strings => {
+                let tensor = windows.tensor(self.tensor);
                 let elements = element_count(&tensor.shape)?.max(1);
                 u64::try_from(u128::from(element) * u128::from(tensor.bytes) / u128::from(elements))
                     .unwrap_or(u64::MAX)
@@ -117,36 +124,36 @@ impl Values {
         begin: u64,
         end: u64,
         cursor: &mut Cursor,
-        reading: &Reading<'_>,
+        windows: &TensorWindows<'_>,
     ) -> Result<ArrayRef> {
-        let nulls = self.valid.map(|valid| reading.nulls(valid, begin, end)).transpose()?.flatten();
+        let nulls = self.valid.map(|valid| windows.nulls(valid, begin, end)).transpose()?.flatten();
         let len = size(end - begin)?;
         if self.data_type == DataType::Null {
             return Ok(Arc::new(NullArray::new(len)));
         }
-        let values: ArrayRef = match self.kind {
-            Kind::Numbers(Dtype::BOOL, _) => {
-                let bytes = reading.bytes(self.tensor, begin, end - begin)?;
+        let values: ArrayRef = match self.layout {
+            ValueLayout::Numbers(Dtype::BOOL, _) => {
+                let bytes = windows.bytes(self.tensor, begin, end - begin)?;
                 let bits = BooleanBuffer::collect_bool(len, |place| bytes[place] != 0);
                 Arc::new(BooleanArray::new(bits, nulls))
             }
-            Kind::Numbers(dtype, width) => {
-                let bytes = reading.bytes(self.tensor, begin * width, (end - begin) * width)?;
+            ValueLayout::Numbers(dtype, width) => {
+                let bytes = windows.bytes(self.tensor, begin * width, (end - begin) * width)?;
                 numbers(dtype, bytes.into(), len, nulls)?
             }
-            Kind::FixedBytes(width) => {
+            ValueLayout::FixedBytes(width) => {
                 let each = u64::try_from(width).unwrap_or(0);
-                let bytes = reading.bytes(self.tensor, begin * each, (end - begin) * each)?;
+                let bytes = windows.bytes(self.tensor, begin * each, (end - begin) * each)?;
                 let made = FixedSizeBinaryArray::try_new(width, bytes.into(), nulls);
                 Arc::new(made.map_err(|error| Error::unsupported(error.to_string()))?)
             }
-            Kind::Bytes(splits, all) => {
-                let ends = reading.splits(splits, begin, end, all)?;
+            ValueLayout::Bytes(splits, all) => {
+                let ends = windows.splits(splits, begin, end, all)?;
                 let first = ends.first().copied().unwrap_or(0);
-                let bytes = reading.bytes(self.tensor, first, ends.last().map_or(0, |last| last - first))?;
+                let bytes = windows.bytes(self.tensor, first, ends.last().map_or(0, |last| last - first))?;
                 binary(offsets(&ends)?, bytes.into(), nulls)?
             }
-            Kind::Strings => self.strings(begin, end, nulls, cursor, reading)?,
+            ValueLayout::Strings => self.strings(begin, end, nulls, cursor, windows)?,
         };
         self.cast(values)
     }
@@ -167,16 +174,16 @@ impl Values {
         end: u64,
         nulls: Option<NullBuffer>,
         cursor: &mut Cursor,
-        reading: &Reading<'_>,
+        windows: &TensorWindows<'_>,
     ) -> Result<ArrayRef> {
-        let mut strings = Strings::new(self.tensor, *cursor, reading);
+        let mut strings = StringReader::new(self.tensor, *cursor, windows);
         while strings.cursor.element < begin {
             strings.next()?;
         }
         let (mut ends, mut bytes) = (vec![0], Vec::new());
         while strings.cursor.element < end {
             bytes.extend_from_slice(strings.next()?);
-            reading.check_held(self.tensor, bytes.len() as u64)?;
+            windows.check_held(self.tensor, bytes.len() as u64)?;
             ends.push(bytes.len() as u64);
         }
         *cursor = strings.cursor;
@@ -188,9 +195,9 @@ impl Values {
 ///
 /// # Errors
 /// Malformed, for strings that are not what their lengths say; a limit, for one that is too long.
-pub(super) fn are_utf8(tensor: usize, reading: &Reading<'_>) -> Result<bool> {
-    let elements = element_count(&reading.tensor(tensor).shape)?;
-    let mut strings = Strings::new(tensor, Cursor::default(), reading);
+pub(super) fn are_utf8(tensor: usize, windows: &TensorWindows<'_>) -> Result<bool> {
+    let elements = element_count(&windows.tensor(tensor).shape)?;
+    let mut strings = StringReader::new(tensor, Cursor::default(), windows);
     while strings.cursor.element < elements {
         if std::str::from_utf8(strings.next()?).is_err() {
             return Ok(false);
@@ -200,17 +207,17 @@ pub(super) fn are_utf8(tensor: usize, reading: &Reading<'_>) -> Result<bool> {
 }
 
 /// The strings of a tensor, one after the other.
-struct Strings<'a> {
+struct StringReader<'a> {
     tensor: usize,
     cursor: Cursor,
-    reading: &'a Reading<'a>,
+    windows: &'a TensorWindows<'a>,
     /// Bytes of the tensor, and where they begin.
     window: (u64, Vec<u8>),
 }
 
-impl<'a> Strings<'a> {
-    fn new(tensor: usize, cursor: Cursor, reading: &'a Reading<'a>) -> Self {
-        Self { tensor, cursor, reading, window: (0, Vec::new()) }
+impl<'a> StringReader<'a> {
+    fn new(tensor: usize, cursor: Cursor, windows: &'a TensorWindows<'a>) -> Self {
+        Self { tensor, cursor, windows, window: (0, Vec::new()) }
     }
 
     fn next(&mut self) -> Result<&[u8]> {
@@ -223,7 +230,7 @@ impl<'a> Strings<'a> {
     }
 
     fn get(&mut self, at: u64, len: u64) -> Result<&[u8]> {
-        let tensor = self.reading.tensor(self.tensor);
+        let tensor = self.windows.tensor(self.tensor);
         let left = tensor.bytes.saturating_sub(at);
         if len > left {
             return Err(Error::malformed("a string reaches past the end of its tensor")
@@ -234,9 +241,9 @@ impl<'a> Strings<'a> {
         }
         let (start, bytes) = &self.window;
         if at < *start || at + len > start + bytes.len() as u64 {
-            self.reading.check_held(self.tensor, len)?;
+            self.windows.check_held(self.tensor, len)?;
             let wanted = len.max(WINDOW).min(left);
-            self.window = (at, self.reading.bytes(self.tensor, at, wanted)?.to_vec());
+            self.window = (at, self.windows.bytes(self.tensor, at, wanted)?.to_vec());
         }
         let from = size(at - self.window.0)?;
         Ok(&self.window.1[from..from + size(len)?])

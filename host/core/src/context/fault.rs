@@ -1,10 +1,17 @@
 //! A fault is a failure that a test asks for, at a named moment between planning and the end of the commit.
 //!
-//! `FERRY_FAULT=STAGE[@N][=KIND]` makes the process fail when it reaches that stage for the N-th time (the
-//! first, if not said). Without a kind it kills itself with SIGKILL, as a crash would; `=eio` and `=enospc`
-//! make the stage return that error instead. Only builds with debug assertions look at the variable.
+//! `STAGE[@N][=KIND]` makes the process fail when it reaches that stage for the N-th time (the first, if not
+//! said). Without a kind it kills itself with SIGKILL, as a crash would; `=eio` and `=enospc` make the stage
+//! return that error instead. Only builds with the feature `faults` know of them; in others nothing is left
+//! of a stage.
+
+#[cfg(any(test, feature = "faults"))]
+pub use armed::{reach, set};
 
 use tensorferry_sdk::Result;
+
+/// Whether this build knows of faults.
+pub const ARE_KNOWN: bool = cfg!(any(test, feature = "faults"));
 
 /// Every stage there is, in the order in which a run may come to them, so that a test can walk them all.
 pub const STAGES: [&str; 16] = [
@@ -41,17 +48,23 @@ pub const RUN_STAGES: [&str; 8] = [
 /// Marks that a stage has been reached.
 ///
 /// # Errors
-/// What `FERRY_FAULT` asks for; and usage, where it names a stage or a kind that does not exist.
-#[cfg(not(debug_assertions))]
+/// None in this build.
+#[cfg(not(any(test, feature = "faults")))]
 #[inline]
 pub fn reach(_stage: &str) -> Result<()> {
     Ok(())
 }
 
-#[cfg(debug_assertions)]
-pub use armed::reach;
+/// Asks for a fault.
+///
+/// # Errors
+/// Usage: this build has none.
+#[cfg(not(any(test, feature = "faults")))]
+pub fn set(_fault: &str) -> Result<()> {
+    Err(tensorferry_sdk::Error::usage("built without the feature `faults`"))
+}
 
-#[cfg(debug_assertions)]
+#[cfg(any(test, feature = "faults"))]
 mod armed {
     use super::{RUN_STAGES, Result, STAGES};
     use rustix::io::Errno;
@@ -60,46 +73,43 @@ mod armed {
     use std::sync::atomic::{AtomicU32, Ordering};
     use tensorferry_sdk::Error;
 
+    static FAULT: OnceLock<Fault> = OnceLock::new();
+
+    #[derive(Debug)]
     struct Fault {
         stage: String,
-        kind: Kind,
+        /// What the stage fails with; `None`: it kills the process.
+        error: Option<Errno>,
         /// How many times the stage is still to be passed unharmed.
         passes: AtomicU32,
     }
 
-    enum Kind {
-        Kill,
-        Error(Errno),
+    /// Asks for a fault, once for the whole process.
+    ///
+    /// # Errors
+    /// Usage, for a stage or a kind that does not exist, or a second fault.
+    pub fn set(fault: &str) -> Result<()> {
+        FAULT.set(parse(fault)?).map_err(|_| Error::usage("a fault has been asked for already"))
     }
 
     /// Marks that a stage has been reached.
     ///
     /// # Errors
-    /// What `FERRY_FAULT` asks for; and usage, where it names a stage or a kind that does not exist.
+    /// What was asked for.
     pub fn reach(stage: &str) -> Result<()> {
         debug_assert!(is_known(stage), "{stage} is not in the lists");
-        static FAULT: OnceLock<Result<Option<Fault>>> = OnceLock::new();
-        let wanted = FAULT.get_or_init(|| std::env::var("FERRY_FAULT").ok().map(|f| parse(&f)).transpose());
-        let fault = match wanted {
-            Ok(Some(fault)) if fault.stage == stage => fault,
-            Ok(_) => return Ok(()),
-            Err(error) => return Err(error.clone()),
-        };
+        let Some(fault) = FAULT.get().filter(|fault| fault.stage == stage) else { return Ok(()) };
         let passed = |left: u32| left.checked_sub(1);
         if fault.passes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, passed).is_ok() {
             return Ok(());
         }
-        match fault.kind {
-            Kind::Kill => {
-                // A process may always signal itself, and SIGKILL does not return.
-                let _ = kill_process(getpid(), Signal::KILL);
-                Ok(())
-            }
-            Kind::Error(errno) => {
-                Err(Error::from(std::io::Error::from(errno))
-                    .context(format!("the fault asked for at {stage}")))
-            }
-        }
+        let Some(errno) = fault.error else {
+            // A process may always signal itself, and SIGKILL does not return.
+            let _ = kill_process(getpid(), Signal::KILL);
+            return Ok(());
+        };
+        let error = Error::from(std::io::Error::from(errno));
+        Err(error.context(format!("the fault asked for at {stage}")))
     }
 
     fn is_known(stage: &str) -> bool {
@@ -108,14 +118,14 @@ mod armed {
 
     fn parse(text: &str) -> Result<Fault> {
         let unknown = || {
-            Error::usage("FERRY_FAULT names no stage and kind that exist")
+            Error::usage("a fault names no stage and kind that exist")
                 .expected("STAGE[@N][=eio|=enospc]")
                 .found(format!("{text:?}"))
         };
-        let (place, kind) = match text.split_once('=') {
-            None => (text, Kind::Kill),
-            Some((place, "eio")) => (place, Kind::Error(Errno::IO)),
-            Some((place, "enospc")) => (place, Kind::Error(Errno::NOSPC)),
+        let (place, error) = match text.split_once('=') {
+            None => (text, None),
+            Some((place, "eio")) => (place, Some(Errno::IO)),
+            Some((place, "enospc")) => (place, Some(Errno::NOSPC)),
             Some(_) => return Err(unknown()),
         };
         let (stage, nth) = match place.split_once('@') {
@@ -123,7 +133,7 @@ mod armed {
             Some((stage, nth)) => (stage, nth.parse().map_err(|_| unknown())?),
         };
         let passes = u32::checked_sub(nth, 1).filter(|_| is_known(stage)).ok_or_else(unknown)?;
-        Ok(Fault { stage: stage.to_owned(), kind, passes: AtomicU32::new(passes) })
+        Ok(Fault { stage: stage.to_owned(), error, passes: AtomicU32::new(passes) })
     }
 
     #[cfg(test)]
@@ -135,8 +145,8 @@ mod armed {
         fn a_fault_is_a_stage_a_count_and_a_kind() {
             let fault = parse("file-renamed@3=eio").unwrap();
             assert_eq!((fault.stage.as_str(), fault.passes.into_inner()), ("file-renamed", 2));
-            assert!(matches!(fault.kind, Kind::Error(Errno::IO)));
-            assert!(matches!(parse("copied").unwrap().kind, Kind::Kill));
+            assert_eq!(fault.error, Some(Errno::IO));
+            assert_eq!(parse("copied").unwrap().error, None);
             for wrong in ["", "nowhere", "copied@0", "copied@x", "copied=boom"] {
                 assert!(parse(wrong).is_err(), "{wrong}");
             }

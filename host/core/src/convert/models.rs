@@ -1,21 +1,17 @@
 //! Opening the models of an input: one, or of a folder also those in its sub-folders, each of which is
 //! converted in place.
 
-use crate::bridge::{
-    self,
-    steps::{Divided, Made},
-};
-use crate::context::session::Session;
-use crate::convert::Request;
+use crate::bridge;
+use crate::bridge::crossing::TensorOf;
+use crate::convert::context::ConversionContext;
 use crate::convert::sides::{check_sides, options_of};
+use crate::convert::steps::divide::CrossingSteps;
 use crate::convert::weights::{MOST_FOLDERS, Weights};
 use crate::formats::probe::probe;
-use crate::formats::registry::{RegisteredFormat, Registry};
-use crate::read::context::{ReadContext, purpose};
+use crate::formats::registry::RegisteredFormat;
 use crate::read::input;
-use crate::read::model::Model;
+use crate::read::model::InputModel;
 use crate::read::source::FileSource;
-use crate::write::target::Resolved;
 use std::path::Path;
 use tensorferry_sdk::{
     Capabilities, Context, Entry, Error, ErrorKind, Options, Result, Side, Source, Target,
@@ -26,29 +22,25 @@ use tensorferry_sdk::{
 ///
 /// # Errors
 /// Whatever is wrong with one of them.
-pub fn read<'a>(
-    source: &FileSource,
-    probed: Result<&'a RegisteredFormat>,
-    registry: &'a Registry,
-    target: &Resolved<'_>,
-    request: &Request,
-    session: &'a Session,
-) -> Result<Vec<Model<'a>>> {
-    let reading = Reading { registry, target, request, session };
-    let root = source.folder().to_owned();
+pub(crate) fn read<'a>(
+    context: &ConversionContext<'a>,
+    probed: Result<&RegisteredFormat>,
+) -> Result<Vec<InputModel<'a>>> {
+    let (source, target) = (&context.source, &context.target);
     let may_hold_more = *source.entry() == Entry::Folder && target.target == Target::Folder;
     let mut models = Vec::new();
     let nothing_here = match probed {
         Ok(format) => {
-            check_sides(request, &format.description, &target.format.description)?;
-            models.push(reading.read(String::new(), source, format, &request.reader_options)?);
+            check_sides(context.request, &format.description, &target.format.description)?;
+            models.push(read_one(context, String::new(), source, format, &context.request.input.options)?);
             None
         }
+        // Whatever probing finds wrong, reading says of the models that there are.
         Err(error) if may_hold_more && error.kind() == ErrorKind::Unsupported => Some(error),
         Err(error) => return Err(error),
     };
     if may_hold_more {
-        reading.read_below(&root, &mut models)?;
+        read_below(context, source.folder(), &mut models)?;
     }
     match nothing_here {
         Some(error) if models.is_empty() => Err(error),
@@ -60,83 +52,73 @@ pub fn read<'a>(
 ///
 /// # Errors
 /// Whatever is wrong with it.
-pub fn of_records<'a>(
-    source: &FileSource,
-    format: &'a RegisteredFormat,
-    divided: &Divided<Made>,
-    target: &Resolved<'_>,
-    request: &Request,
-    session: &'a Session,
-) -> Result<Model<'a>> {
+pub(crate) fn of_records<'a>(
+    context: &ConversionContext<'a>,
+    format: &RegisteredFormat,
+    divided: &CrossingSteps<TensorOf>,
+) -> Result<InputModel<'a>> {
+    let (request, target) = (context.request, &context.target);
     let description = &target.format.description;
     check_sides(request, &format.description, description)?;
     // Its writer would say so too, after all records have been read.
-    Options::check(&description.options, Side::Writer, &request.writer_options)?;
-    let context = ReadContext::new(session, purpose(&format.description, description))
-        .with_new_output(target.is_new_folder());
-    let wanted = bridge::Wanted {
-        options: &request.reader_options,
-        divided,
+    Options::check(&description.options, Side::Writer, &request.output.options)?;
+    let reading = context.reading(context.purpose(format));
+    let how = bridge::RecordsAsTensors {
+        options: &request.input.options,
+        steps: &divided.records,
+        tensor_of: divided.crossing,
         keeps_metadata: description.capabilities.has(Capabilities::METADATA),
         spill: &target.spill(),
     };
-    let input = bridge::read(source, format, wanted, &context, session)?;
-    Ok(Model { folder: String::new(), input, context })
+    let input = bridge::read(&context.source, format, how, &reading, context.session)?;
+    Ok(InputModel { folder: String::new(), input, context: reading })
 }
 
-struct Reading<'a, 'b> {
-    registry: &'a Registry,
-    target: &'b Resolved<'b>,
-    request: &'b Request,
-    session: &'a Session,
+fn read_one<'a>(
+    context: &ConversionContext<'a>,
+    folder: String,
+    source: &FileSource,
+    format: &RegisteredFormat,
+    options: &[(String, String)],
+) -> Result<InputModel<'a>> {
+    let reading = context.reading(context.purpose(format));
+    let input = input::read(source, format, options, &reading)?;
+    Ok(InputModel { folder, input, context: reading })
 }
 
-impl<'a> Reading<'a, '_> {
-    fn read(
-        &self,
-        folder: String,
-        source: &FileSource,
-        format: &'a RegisteredFormat,
-        options: &[(String, String)],
-    ) -> Result<Model<'a>> {
-        let context =
-            ReadContext::new(self.session, purpose(&format.description, &self.target.format.description))
-                .with_new_output(self.target.is_new_folder());
-        let input = input::read(source, format, options, &context)?;
-        Ok(Model { folder, input, context })
-    }
-
-    /// The models of sub-folders. A folder that an outer model has read from is a part of that one.
-    fn read_below(&self, root: &Path, models: &mut Vec<Model<'a>>) -> Result<()> {
-        let weights = Weights::of(self.registry)?;
-        let mut open = sub_folders(root, "")?;
-        while let Some(folder) = open.pop() {
-            self.session.check_cancelled()?;
-            let names: Vec<String> = FileSource::at(root.join(&folder), Entry::Folder).list("")?;
-            let is_read = |name: &String| models.iter().any(|m| m.has_read(&format!("{folder}/{name}")));
-            if names.iter().any(is_read) {
-                continue;
-            }
-            open.extend(sub_folders(root, &folder)?);
-            if !names.iter().any(|name| weights.is_match(name)) {
-                continue;
-            }
-            let source = FileSource::at(root.join(&folder), Entry::Folder);
-            match probe(self.registry, &source, None, self.session) {
-                Ok(format) => {
-                    let options = options_of(&format.description, &self.request.reader_options);
-                    let model = self.read(folder.clone(), &source, format, &options);
-                    models
-                        .push(model.map_err(|error| error.context(format!("in the sub-folder {folder:?}")))?);
-                }
-                // Its files are listed as what was not carried.
-                Err(error) if error.kind() == ErrorKind::Unsupported => {}
-                Err(error) => return Err(error.context(format!("in the sub-folder {folder:?}"))),
-            }
+/// The models of sub-folders. A folder that an outer model has read from is a part of that one.
+fn read_below<'a>(
+    context: &ConversionContext<'a>,
+    root: &Path,
+    models: &mut Vec<InputModel<'a>>,
+) -> Result<()> {
+    let weights = Weights::of(context.registry)?;
+    let mut open = sub_folders(root, "")?;
+    while let Some(folder) = open.pop() {
+        context.session.check_cancelled()?;
+        let names: Vec<String> = FileSource::at(root.join(&folder), Entry::Folder).list("")?;
+        let is_read = |name: &String| models.iter().any(|m| m.has_read(&format!("{folder}/{name}")));
+        if names.iter().any(is_read) {
+            continue;
         }
-        models.sort_by(|a, b| a.folder.cmp(&b.folder));
-        Ok(())
+        open.extend(sub_folders(root, &folder)?);
+        if !names.iter().any(|name| weights.is_match(name)) {
+            continue;
+        }
+        let source = FileSource::at(root.join(&folder), Entry::Folder);
+        match probe(context.registry, &source, None, context.session) {
+            Ok(format) => {
+                let options = options_of(&format.description, &context.request.input.options);
+                let model = read_one(context, folder.clone(), &source, format, &options);
+                models.push(model.map_err(|error| error.context(format!("in the sub-folder {folder:?}")))?);
+            }
+            // Its files are listed as what was not carried.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            Err(error) => return Err(error.context(format!("in the sub-folder {folder:?}"))),
+        }
     }
+    models.sort_by(|a, b| a.folder.cmp(&b.folder));
+    Ok(())
 }
 
 /// The folders in a folder of the input, relative to `root`; hidden ones, links, and those too deep

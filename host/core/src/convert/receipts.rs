@@ -1,7 +1,7 @@
-//! Receipts of conversions: drafted while the sources are open and the output is staged, and held against
-//! an output later.
+//! Receipts are drafted while an output is staged, and outputs are verified against them later.
 
 pub mod draft;
 pub mod draft_records;
+pub mod draft_tensors;
 pub mod verify;
 pub mod verify_records;

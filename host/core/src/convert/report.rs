@@ -2,14 +2,13 @@
 
 use crate::context::loss::LossRecord;
 use crate::context::session::Session;
-use crate::convert::Request;
+use crate::convert::request::Request;
 use crate::formats::used::UsedFormat;
 use crate::publish::commit::{Committed, Recovered};
-use crate::tensors::logical::Logical;
-use crate::write::target::Resolved;
+use crate::write::target::OutputTarget;
 use std::path::PathBuf;
 use std::time::Instant;
-use tensorferry_sdk::{CatalogView, Layout, Loss, Target};
+use tensorferry_sdk::{Loss, Target};
 
 /// What a conversion came to.
 #[derive(Debug, Clone)]
@@ -47,23 +46,15 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report of what is planned.
+    /// A report of a conversion that is about to begin.
     #[must_use]
-    pub fn new(
-        request: &Request,
-        target: &Resolved<'_>,
-        losses: Vec<Loss>,
-        logical: &[Logical<'_>],
-        layouts: &[&Layout],
-    ) -> Self {
-        let read: u64 = logical.iter().map(|view| u64::from(view.tensor_count())).sum();
-        let omitted: usize = layouts.iter().map(|layout| layout.omitted().len()).sum();
+    pub fn new(request: &Request, target: &OutputTarget<'_>, losses: Vec<Loss>) -> Self {
         Self {
-            input: request.input.clone(),
+            input: request.input.path.clone(),
             output: target.output.clone(),
             readers: Vec::new(),
             format: target.format.description.id.clone(),
-            tensors: read - omitted as u64,
+            tensors: 0,
             holds_records: false,
             records: None,
             bytes: 0,
@@ -77,43 +68,6 @@ impl Report {
         }
     }
 
-    /// A report of a conversion of records that is about to begin.
-    #[must_use]
-    pub fn of_records(request: &Request, target: &Resolved<'_>, losses: Vec<Loss>) -> Self {
-        Self {
-            input: request.input.clone(),
-            output: target.output.clone(),
-            readers: Vec::new(),
-            format: target.format.description.id.clone(),
-            tensors: 0,
-            holds_records: true,
-            records: Some(0),
-            bytes: 0,
-            seconds: 0.0,
-            verified: None,
-            losses,
-            files: Vec::new(),
-            receipt: None,
-            notes: Vec::new(),
-            dry_run: request.dry_run,
-        }
-    }
-
-    /// The end of a dry run of records: how long files will be is not known.
-    #[must_use]
-    pub fn planned_records(
-        mut self,
-        files: &[String],
-        records: Option<u64>,
-        started: Instant,
-        session: &Session,
-    ) -> Self {
-        let folder = if self.output.is_dir() { self.output.clone() } else { parent(&self.output) };
-        self.files = files.iter().map(|path| (folder.join(path), 0)).collect();
-        self.records = records;
-        self.end(started, session)
-    }
-
     /// Notes what earlier runs had left beside the output, and what became of it.
     pub fn recovered(&mut self, recovered: Recovered) {
         let finished =
@@ -124,19 +78,19 @@ impl Report {
         }
     }
 
-    /// The end of a dry run.
+    /// The end of a dry run: `files` are the names of those that would be written, and their lengths, where
+    /// these are known.
     #[must_use]
     pub fn planned(
         mut self,
-        target: &Target,
-        layouts: &[&Layout],
+        files: Vec<(String, u64)>,
+        target: &OutputTarget<'_>,
         started: Instant,
         session: &Session,
     ) -> Self {
-        let folder = if *target == Target::Folder { self.output.clone() } else { parent(&self.output) };
-        let files = layouts.iter().flat_map(|layout| layout.files());
-        self.files = files.map(|file| (folder.join(&file.path), file.len)).collect();
-        self.bytes = layouts.iter().map(|layout| layout.copied_bytes()).sum();
+        let is_folder = target.target == Target::Folder;
+        let folder = if is_folder { self.output.clone() } else { parent(&self.output) };
+        self.files = files.into_iter().map(|(name, len)| (folder.join(name), len)).collect();
         self.end(started, session)
     }
 

@@ -2,23 +2,22 @@
 //! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
 
 use crate::context::session::{Session, WINDOW_BYTES};
+use crate::convert::context::ConversionContext;
 use crate::convert::weights::{MOST_FOLDERS, Weights, globs};
-use crate::formats::registry::Registry;
 use crate::publish::stage::Stage;
 use crate::read::identity::FileIdentity;
-use crate::read::model::Model;
+use crate::read::model::InputModel;
 use crate::read::source::FileSource;
 use crate::receipt;
 use crate::write::config_dtype::{self, Edit};
-use crate::write::target::Resolved;
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Catalog, Context, Entry, Error, Layout, Loss, LossKind, Result, Source, Target};
+use tensorferry_sdk::{Catalog, Context, Entry, Error, Loss, LossKind, Result, Source, Target};
 
 /// The files that go along, and those that do not.
 #[derive(Default)]
-pub struct Sidecars {
+pub(crate) struct Sidecars {
     names: Vec<String>,
     losses: Vec<Loss>,
     notes: Vec<String>,
@@ -26,25 +25,24 @@ pub struct Sidecars {
     edited: BTreeMap<String, (Vec<u8>, FileSource)>,
 }
 
-/// What becomes of the files of an input folder that no reader of its models has read. Of an input
-/// that is a file, those beside it go along whose names match `carry`.
+/// What becomes of the files of an input folder that no reader of its models has read, and whose names are none
+/// of the output's (`is_output`). Of an input that is a file, those beside it go along whose names match
+/// `--carry`.
 ///
 /// # Errors
 /// I/o; usage, for a pattern that is none.
-pub fn find(
-    input: &Path,
-    models: &[Model<'_>],
-    carry: &[String],
-    registry: &Registry,
-    target: &Resolved<'_>,
-    layouts: &[&Layout],
+pub(crate) fn find(
+    context: &ConversionContext<'_>,
+    models: &[&InputModel<'_>],
+    is_output: &dyn Fn(&str) -> bool,
 ) -> Result<Sidecars> {
+    let (input, target) = (context.input_folder(), &context.target);
     let mut sidecars = Sidecars::default();
     if models.iter().any(|model| *model.input.source.entry() != Entry::Folder) {
-        sidecars.names = beside(input, models, carry)?;
+        sidecars.names = beside(input, models, &context.request.input.carry)?;
         return Ok(sidecars);
     }
-    let weights = Weights::of(registry)?;
+    let weights = Weights::of(context.registry)?;
     let mut open = vec![String::new()];
     while let Some(folder) = open.pop() {
         let of_folder = models.iter().find(|model| model.folder == folder);
@@ -73,7 +71,7 @@ pub fn find(
                 "these are weights too, and were not read: convert them on their own"
             } else if target.target != Target::Folder {
                 "the output is not a folder"
-            } else if layouts.iter().any(|layout| layout.files().iter().any(|output| output.path == name)) {
+            } else if is_output(&name) {
                 "the output has a file of this name"
             } else {
                 sidecars.names.push(name);
@@ -88,7 +86,7 @@ pub fn find(
 }
 
 /// The files of a folder that match a pattern and were not read.
-fn beside(folder: &Path, models: &[Model<'_>], carry: &[String]) -> Result<Vec<String>> {
+fn beside(folder: &Path, models: &[&InputModel<'_>], carry: &[String]) -> Result<Vec<String>> {
     if carry.is_empty() {
         return Ok(Vec::new());
     }
@@ -120,7 +118,7 @@ fn entries(root: &Path, folder: &str) -> Result<Vec<(String, std::path::PathBuf)
 
 impl Sidecars {
     /// The names of the files that go along, relative to the folder.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
@@ -128,7 +126,7 @@ impl Sidecars {
     ///
     /// # Errors
     /// Transient, if one has gone.
-    pub fn files(&self, input: &Path) -> Result<Vec<(PathBuf, FileIdentity)>> {
+    pub(crate) fn files(&self, input: &Path) -> Result<Vec<(PathBuf, FileIdentity)>> {
         let of = |name: &String| {
             let path = input.join(name);
             let meta = std::fs::metadata(&path)
@@ -140,13 +138,13 @@ impl Sidecars {
 
     /// What is left out because the same model is there in a format that is preferred.
     #[must_use]
-    pub fn notes(&self) -> &[String] {
+    pub(crate) fn notes(&self) -> &[String] {
         &self.notes
     }
 
     /// What does not go along.
     #[must_use]
-    pub fn losses(&self) -> &[Loss] {
+    pub(crate) fn losses(&self) -> &[Loss] {
         &self.losses
     }
 
@@ -155,7 +153,12 @@ impl Sidecars {
     ///
     /// # Errors
     /// Transient, where the file changed; else i/o.
-    pub fn follow_casts(&mut self, input: &Path, model: &Model<'_>, catalog: &Catalog) -> Result<()> {
+    pub(crate) fn follow_casts(
+        &mut self,
+        input: &Path,
+        model: &InputModel<'_>,
+        catalog: &Catalog,
+    ) -> Result<()> {
         let name = model.path_of(config_dtype::NAME);
         if !self.names.contains(&name) {
             return Ok(());
@@ -182,7 +185,7 @@ impl Sidecars {
     ///
     /// # Errors
     /// Transient, where a file changed; else i/o.
-    pub fn copy(&self, input: &Path, stage: &Stage, session: &Session) -> Result<Vec<u64>> {
+    pub(crate) fn copy(&self, input: &Path, stage: &Stage, session: &Session) -> Result<Vec<u64>> {
         let source = FileSource::at(input.to_owned(), Entry::Folder);
         let mut buffer = Vec::new();
         let mut lens = Vec::with_capacity(self.names.len());

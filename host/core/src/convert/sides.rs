@@ -1,7 +1,7 @@
 //! The two sides of a conversion have options of their own; one that is given to the wrong side is
 //! named with the right flag, also where the two formats differ.
 
-use crate::convert::Request;
+use crate::convert::request::Request;
 use tensorferry_sdk::{Description, Error, Result, Side};
 
 /// Looks for options of the writer under `-i`, and of the reader under `-o`.
@@ -12,7 +12,7 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
     let declares = |description: &Description, side: Side, key: &str| {
         description.options.iter().any(|option| option.side == side && option.key == key)
     };
-    for (key, _) in &request.reader_options {
+    for (key, _) in &request.input.options {
         if !declares(input, Side::Reader, key) && declares(output, Side::Writer, key) {
             return Err(Error::usage(format!(
                 "{key} is an option of {}'s writer: use -o {key}=...",
@@ -20,7 +20,7 @@ pub fn check_sides(request: &Request, input: &Description, output: &Description)
             )));
         }
     }
-    for (key, _) in &request.writer_options {
+    for (key, _) in &request.output.options {
         if !declares(output, Side::Writer, key) && declares(input, Side::Reader, key) {
             return Err(Error::usage(format!(
                 "{key} is an option of {}'s reader: use -i {key}=...",

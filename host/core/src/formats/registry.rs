@@ -30,7 +30,7 @@ struct FromLibrary {
 }
 
 impl RegisteredFormat {
-    fn linked(format: Box<dyn Format>) -> Self {
+    pub(crate) fn linked(format: Box<dyn Format>) -> Self {
         let description = Arc::new(format.describe());
         Self { format: format.into(), description, library: None }
     }

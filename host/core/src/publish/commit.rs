@@ -251,7 +251,7 @@ fn is_empty(folder: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,4 @@
-//! An errand is a run as a plugin sees it: what its input is read for, what becomes of its output,
-//! and the other inputs that it has been lent.
+//! What plugins are told while they read an input or plan an output, and the other inputs that they open.
 
 use crate::context::session::Session;
 use crate::read::identity::FileIdentity;
@@ -8,47 +7,46 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{Capabilities, Context, Description, Limits, Purpose, Result, Source};
 
-/// A run, on one purpose.
+/// The context in which plugins read one input: what it is read for, and the session's limits.
 pub struct ReadContext<'a> {
     session: &'a Session,
     purpose: Purpose,
     output_is_new: bool,
-    lent: Mutex<Vec<Arc<FileSource>>>,
+    additional_inputs: Mutex<Vec<Arc<FileSource>>>,
 }
 
 impl<'a> ReadContext<'a> {
-    /// An errand that reads an input for this purpose.
+    /// For an input that is read for this purpose.
     #[must_use]
     pub fn new(session: &'a Session, purpose: Purpose) -> Self {
-        Self { session, purpose, output_is_new: false, lent: Mutex::default() }
+        Self { session, purpose, output_is_new: false, additional_inputs: Mutex::default() }
     }
 
-    /// The same errand, whose output is a folder that does not exist yet.
+    /// The same, where the output is a folder that does not exist yet.
     #[must_use]
     pub fn with_new_output(self, output_is_new: bool) -> Self {
         Self { output_is_new, ..self }
     }
 
-    /// The files of the inputs that were lent, as [`FileSource::stamped`].
+    /// The other inputs that plugins have opened, as options told them: a schema, say.
     #[must_use]
-    pub fn lent_files(&self) -> Vec<(PathBuf, FileIdentity)> {
-        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        lent.iter().flat_map(|source| source.stamped()).map(|(path, id)| (path.to_owned(), id)).collect()
+    pub fn additional_inputs(&self) -> Vec<Arc<FileSource>> {
+        self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The inputs that were lent.
+    /// The files of those inputs, as [`FileSource::stamped`].
     #[must_use]
-    pub fn lent(&self) -> Vec<Arc<FileSource>> {
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn additional_files(&self) -> Vec<(PathBuf, FileIdentity)> {
+        let inputs = self.additional_inputs();
+        inputs.iter().flat_map(|source| source.stamped()).map(|(path, id)| (path.to_owned(), id)).collect()
     }
 
-    /// Checks that the inputs that were lent are still what they were.
+    /// Checks that those inputs are still what they were when they were opened.
     ///
     /// # Errors
     /// Transient, naming the file that changed.
-    pub fn check_lent(&self) -> Result<()> {
-        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        lent.iter().try_for_each(|source| source.check_unchanged())
+    pub fn check_additional_inputs(&self) -> Result<()> {
+        self.additional_inputs().iter().try_for_each(|source| source.check_unchanged())
     }
 }
 
@@ -64,7 +62,7 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
     }
 }
 
-#[deny(clippy::missing_trait_methods, reason = "every question goes to the run or is answered here")]
+#[deny(clippy::missing_trait_methods, reason = "every question goes to the session or is answered here")]
 impl Context for ReadContext<'_> {
     fn limits(&self) -> &Limits {
         self.session.limits()
@@ -84,7 +82,7 @@ impl Context for ReadContext<'_> {
 
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
         let source = Arc::new(FileSource::open(Path::new(path))?);
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(source.clone());
+        self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner).push(source.clone());
         Ok(source)
     }
 

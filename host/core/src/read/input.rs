@@ -6,8 +6,18 @@ use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, Catalog, CatalogBuilder, Context, Error, Options, Result, Side, TensorDecoder,
+    ByteSink, Catalog, CatalogBuilder, Context, Description, Error, Format, NothingEncoded, Options, Result,
+    Side, TensorDecoder,
 };
+
+/// The format of tensors that no file holds.
+struct InMemory;
+
+impl Format for InMemory {
+    fn describe(&self) -> Description {
+        Description { id: "memory".to_owned(), ..Description::default() }
+    }
+}
 
 /// A source, what it holds, and its decoder.
 pub struct Input {
@@ -49,7 +59,13 @@ impl Input {
         Self { source, format: format.clone(), catalog, decoder: None }
     }
 
-    /// Whether they were.
+    /// Tensors whose bytes the catalog holds.
+    pub(crate) fn in_memory(source: FileSource, catalog: Catalog) -> Self {
+        let format = RegisteredFormat::linked(Box::new(InMemory));
+        Self { source: Arc::new(source), format, catalog, decoder: Some(Box::new(NothingEncoded)) }
+    }
+
+    /// Whether they were made of records.
     #[must_use]
     pub fn is_of_records(&self) -> bool {
         self.decoder.is_none()

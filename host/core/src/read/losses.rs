@@ -84,18 +84,29 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
     losses
 }
 
-/// Ends a `--strict` run at the first loss that is not allowed.
-///
-/// # Errors
-/// Unsupported: what would be lost, and the flag that allows it.
-pub fn check(losses: &[Loss], strict: bool, allowed: &[LossKind]) -> Result<()> {
-    let mut refused = losses.iter().filter(|loss| strict && !allowed.contains(&loss.kind));
-    let Some(first) = refused.next() else { return Ok(()) };
-    let more = refused.count();
-    let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
-    let kind = first.kind.word();
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        format!("--strict: {first}{more}; --allow-loss {kind} lets losses of this kind pass"),
-    ))
+/// Which losses end a conversion.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LossPolicy {
+    /// `--strict`: any that is not allowed.
+    pub strict: bool,
+    /// `--allow-loss`.
+    pub allowed: Vec<LossKind>,
+}
+
+impl LossPolicy {
+    /// Looks for a loss that ends the conversion.
+    ///
+    /// # Errors
+    /// Unsupported: what would be lost, and the flag that allows it.
+    pub fn check(&self, losses: &[Loss]) -> Result<()> {
+        let mut refused = losses.iter().filter(|loss| self.strict && !self.allowed.contains(&loss.kind));
+        let Some(first) = refused.next() else { return Ok(()) };
+        let more = refused.count();
+        let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+        let kind = first.kind.word();
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("--strict: {first}{more}; --allow-loss {kind} lets losses of this kind pass"),
+        ))
+    }
 }

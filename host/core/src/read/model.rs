@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use tensorferry_sdk::{Loss, Result};
 
 /// A model of the input, read.
-pub struct Model<'a> {
+pub struct InputModel<'a> {
     /// The folder that it lies in, relative to the input's; empty for the input itself.
     pub folder: String,
     /// What it holds.
@@ -17,7 +17,7 @@ pub struct Model<'a> {
     pub context: ReadContext<'a>,
 }
 
-impl Model<'_> {
+impl InputModel<'_> {
     /// Where a name of this model lies in the input.
     #[must_use]
     pub fn path_of(&self, name: &str) -> String {
@@ -34,7 +34,7 @@ impl Model<'_> {
     #[must_use]
     pub fn files(&self) -> Vec<(PathBuf, FileIdentity)> {
         let own = self.input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
-        own.chain(self.context.lent_files()).collect()
+        own.chain(self.context.additional_files()).collect()
     }
 
     /// Checks that everything it was read from is still what it was.
@@ -43,7 +43,7 @@ impl Model<'_> {
     /// Transient, if a file changed; a plugin error, if the reader's destructor panicked.
     pub fn close(self) -> Result<()> {
         self.input.close()?;
-        self.context.check_lent()
+        self.context.check_additional_inputs()
     }
 
     /// Whether its reader has opened the file of this name of the input.

@@ -2,17 +2,16 @@
 //! row, whatever the formats.
 //!
 //! Values are the same if they are so in the type that B has, so that a 32-bit integer is one of 64 bits, and
-//! a list of one value that value (see [`content`](super::content)); lists within lists of another type
-//! count flat. A null is as good as no column.
+//! a list of one value that value; lists within lists of another type count flat (see
+//! [`encoding`](super::encoding)). A null is as good as no column.
 
-use super::content::{flat, leaf_type};
+use super::checksum::common_type;
+use super::encoding::RowEncoder;
 use super::flow::Flow;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_row::{RowConverter, SortField};
 use arrow_schema::{ArrowError, DataType, Schema};
 use std::fmt;
-use std::slice::from_ref;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// Characters of a value that are shown.
@@ -20,16 +19,16 @@ const MOST_SHOWN: usize = 60;
 
 /// What a comparison found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compared {
+pub struct RecordDiff {
     /// Records of A and of B.
     pub records: [u64; 2],
     /// Columns of either.
     pub columns: usize,
     /// Those that differ, in A's order, then B's.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<ColumnDifference>,
 }
 
-impl Compared {
+impl RecordDiff {
     /// Whether both hold the same.
     #[must_use]
     pub fn is_equal(&self) -> bool {
@@ -39,16 +38,16 @@ impl Compared {
 
 /// One column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct ColumnDifference {
     /// Its name.
     pub name: String,
     /// What differs.
-    pub kind: DifferenceKind,
+    pub kind: ColumnDifferenceKind,
 }
 
 /// What differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DifferenceKind {
+pub enum ColumnDifferenceKind {
     /// B does not have it, and in A it is not null throughout.
     Missing,
     /// A does not have it, and in B it is not null throughout.
@@ -66,7 +65,7 @@ pub enum DifferenceKind {
     },
 }
 
-impl DifferenceKind {
+impl ColumnDifferenceKind {
     /// The kind's word.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -79,17 +78,17 @@ impl DifferenceKind {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ColumnDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: column {:?}", self.kind.word(), self.name)?;
         match &self.kind {
-            DifferenceKind::Missing => write!(f, ": only A has it"),
-            DifferenceKind::Unexpected => write!(f, ": only B has it"),
-            DifferenceKind::Type(a, b) => write!(f, ": {a} in A, {b} in B"),
-            DifferenceKind::Content { records: 1, first, values: [a, b] } => {
+            ColumnDifferenceKind::Missing => write!(f, ": only A has it"),
+            ColumnDifferenceKind::Unexpected => write!(f, ": only B has it"),
+            ColumnDifferenceKind::Type(a, b) => write!(f, ": {a} in A, {b} in B"),
+            ColumnDifferenceKind::Content { records: 1, first, values: [a, b] } => {
                 write!(f, ": differs in record {first}: {a} in A, {b} in B")
             }
-            DifferenceKind::Content { records, first, values: [a, b] } => {
+            ColumnDifferenceKind::Content { records, first, values: [a, b] } => {
                 write!(f, ": differs in {records} records, first in record {first}: {a} in A, {b} in B")
             }
         }
@@ -100,7 +99,7 @@ impl fmt::Display for Difference {
 ///
 /// # Errors
 /// Whatever either gives; unsupported, for values that cannot be compared.
-pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<Compared> {
+pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<RecordDiff> {
     let mut columns = columns(&a.schema(), &b.schema());
     let (mut left, mut right) = (Rest::default(), Rest::default());
     let mut records = [0; 2];
@@ -123,10 +122,10 @@ pub fn diff(a: &mut dyn Flow, b: &mut dyn Flow) -> Result<Compared> {
         }
     }
     let found = columns.len();
-    Ok(Compared {
+    Ok(RecordDiff {
         records,
         columns: found,
-        differences: columns.into_iter().filter_map(Column::done).collect(),
+        differences: columns.into_iter().filter_map(ComparedColumn::done).collect(),
     })
 }
 
@@ -155,7 +154,7 @@ impl Rest {
 }
 
 /// A column of A, of B, or of both.
-struct Column {
+struct ComparedColumn {
     name: String,
     places: [Option<usize>; 2],
     /// The type that values are compared as; none, if they cannot be.
@@ -165,7 +164,7 @@ struct Column {
     first: Option<(u64, [String; 2])>,
 }
 
-fn columns(a: &Schema, b: &Schema) -> Vec<Column> {
+fn columns(a: &Schema, b: &Schema) -> Vec<ComparedColumn> {
     let place = |schema: &Schema, name: &str| schema.index_of(name).ok();
     let mut names: Vec<&String> = a.fields().iter().map(|field| field.name()).collect();
     names.extend(b.fields().iter().map(|field| field.name()).filter(|name| place(a, name).is_none()));
@@ -175,16 +174,13 @@ fn columns(a: &Schema, b: &Schema) -> Vec<Column> {
             place.map_or(DataType::Null, |place| schema.field(place).data_type().clone())
         };
         let types = [data_type(a, places[0]), data_type(b, places[1])];
-        let (from, to) = (leaf_type(&types[0]), leaf_type(&types[1]));
-        let to = if *to == DataType::Null { from } else { to };
-        let is_comparable = from == to || *from == DataType::Null || arrow_cast::can_cast_types(from, to);
-        let compared = is_comparable.then(|| to.clone());
-        Column { name: name.clone(), places, compared, types, differing: 0, first: None }
+        let compared = common_type(&types[0], &types[1]);
+        ComparedColumn { name: name.clone(), places, compared, types, differing: 0, first: None }
     };
     names.into_iter().map(column).collect()
 }
 
-impl Column {
+impl ComparedColumn {
     /// Compares rows of both, the first of which is record `first`.
     fn compare(&mut self, first: u64, a: &RecordBatch, b: &RecordBatch) -> Result<()> {
         let Some(compared) = &self.compared else { return Ok(()) };
@@ -211,51 +207,39 @@ impl Column {
         Ok(())
     }
 
-    fn done(self) -> Option<Difference> {
+    fn done(self) -> Option<ColumnDifference> {
         let kind = match (self.compared, self.first, self.places) {
             (None, _, _) => {
                 let [a, b] = self.types;
-                DifferenceKind::Type(a.to_string(), b.to_string())
+                ColumnDifferenceKind::Type(a.to_string(), b.to_string())
             }
             (_, None, _) => return None,
-            (_, Some(_), [_, None]) => DifferenceKind::Missing,
-            (_, Some(_), [None, _]) => DifferenceKind::Unexpected,
+            (_, Some(_), [_, None]) => ColumnDifferenceKind::Missing,
+            (_, Some(_), [None, _]) => ColumnDifferenceKind::Unexpected,
             (_, Some((first, values)), _) => {
-                DifferenceKind::Content { records: self.differing, first, values }
+                ColumnDifferenceKind::Content { records: self.differing, first, values }
             }
         };
-        Some(Difference { name: self.name, kind })
+        Some(ColumnDifference { name: self.name, kind })
     }
 }
 
 /// The rows in which two columns differ.
 fn differing(a: &ArrayRef, b: &ArrayRef, compared: &DataType) -> Result<Vec<usize>, ArrowError> {
-    let differs: Box<dyn Fn(usize) -> bool> = if a.data_type() == b.data_type() {
-        // The rows of one converter compare as the values do, whatever is nested in them, and a number that
-        // is none is itself.
-        let converter = RowConverter::new(vec![SortField::new(a.data_type().clone())])?;
-        let (a, b) = (converter.convert_columns(from_ref(a))?, converter.convert_columns(from_ref(b))?);
-        Box::new(move |row| a.row(row) != b.row(row))
-    } else {
-        let converter = RowConverter::new(vec![SortField::new(compared.clone())])?;
-        let convert = |column: &ArrayRef| {
-            let (values, begins) = flat(column);
-            let values = arrow_cast::cast(&values, compared)?;
-            Ok::<_, ArrowError>((converter.convert_columns(&[values])?, begins))
-        };
-        let ((of_a, from_a), (of_b, from_b)) = (convert(a)?, convert(b)?);
-        let nulls = [a.logical_nulls(), b.logical_nulls()];
-        Box::new(move |row| {
-            let [null, other] =
-                nulls.each_ref().map(|nulls| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)));
-            if null || other {
-                return null != other;
-            }
-            let (a, b) = (from_a[row]..from_a[row + 1], from_b[row]..from_b[row + 1]);
-            a.len() != b.len() || a.zip(b).any(|(x, y)| of_a.row(x) != of_b.row(y))
-        })
+    let encoder = |column: &ArrayRef| match a.data_type() == b.data_type() {
+        true => RowEncoder::nested(column),
+        false => RowEncoder::flat(column, compared, false),
     };
-    Ok((0..a.len()).filter(|&row| differs(row)).collect())
+    let encoders = [encoder(a)?, encoder(b)?];
+    let mut rows = [Vec::new(), Vec::new()];
+    let differs = |&row: &usize| {
+        for (encoder, bytes) in encoders.iter().zip(&mut rows) {
+            bytes.clear();
+            encoder.append(row, bytes);
+        }
+        rows[0] != rows[1]
+    };
+    Ok((0..a.len()).filter(differs).collect())
 }
 
 fn shown(column: &ArrayRef, row: usize) -> Result<String, ArrowError> {
@@ -273,40 +257,25 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::records::flow::from_fn;
     use arrow_array::types::Int64Type;
     use arrow_array::{Float32Array, Float64Array, Int32Array, Int64Array, ListArray, StringArray};
-    use arrow_schema::SchemaRef;
-    use std::collections::VecDeque;
     use std::sync::Arc;
-
-    struct Batches(SchemaRef, VecDeque<RecordBatch>);
-
-    impl Flow for Batches {
-        fn schema(&self) -> SchemaRef {
-            self.0.clone()
-        }
-
-        fn begin_epoch(&mut self, _epoch: u64) {}
-
-        fn next(&mut self) -> Result<Option<RecordBatch>> {
-            Ok(self.1.pop_front())
-        }
-    }
 
     fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap()
     }
 
     /// In batches of at most so many rows.
-    fn flow(rows: &RecordBatch, at_once: usize) -> Batches {
+    fn flow(rows: &RecordBatch, at_once: usize) -> Box<dyn Flow + '_> {
         let starts = (0..rows.num_rows()).step_by(at_once);
-        let batches = starts.map(|start| rows.slice(start, at_once.min(rows.num_rows() - start))).collect();
-        Batches(rows.schema(), batches)
+        let mut batches = starts.map(move |start| rows.slice(start, at_once.min(rows.num_rows() - start)));
+        from_fn(rows.schema(), move || Ok(batches.next()))
     }
 
-    fn compared(a: &RecordBatch, b: &RecordBatch) -> Compared {
-        let found = diff(&mut flow(a, 2), &mut flow(b, 3)).unwrap();
-        assert_eq!(found, diff(&mut flow(a, 100), &mut flow(b, 1)).unwrap());
+    fn compared(a: &RecordBatch, b: &RecordBatch) -> RecordDiff {
+        let found = diff(&mut *flow(a, 2), &mut *flow(b, 3)).unwrap();
+        assert_eq!(found, diff(&mut *flow(a, 100), &mut *flow(b, 1)).unwrap());
         found
     }
 

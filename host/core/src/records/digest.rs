@@ -4,42 +4,25 @@
 //! ```text
 //! column = BLAKE3("tensorferry column 1\n"
 //!                 u64 LE: bytes of the type's name, the name (as in `ferry inspect`, lists left away)
-//!                 for each row: u64 LE: how many values it has, those of lists within lists together;
-//!                               2^64-1 if it is missing, and nothing more of it
-//!                   u8: 0, or 1 if one of them is null: then for each value a byte, 0 if it is null
-//!                   each value that is not null, little-endian; text and bytes after their length as u64)
-//! rows   = BLAKE3("tensorferry rows 1\n"
-//!                 u64 LE: number of files, then for each, in order: u64 LE: its rows
-//!                   u64 LE: number of columns with a digest, then for each, sorted by name bytewise:
-//!                   u64 LE: bytes of the name, the name, the column's digest (32 bytes))
+//!                 for each row: its encoding (see `encoding`), taken flat)
 //! ```
 
-use super::content::flat;
+use super::encoding::{MISSING, RowEncoder, is_text, leaf_type};
 use super::schema_file::type_and_shape;
 use crate::tensors::content::ContentDigest;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float16Type, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, RecordBatch};
-use arrow_buffer::Buffer;
-use arrow_cast::{CastOptions, cast_with_options};
+use arrow_array::{Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
-use half::f16;
 use rayon::prelude::*;
-use std::ops::Range;
-use std::sync::Arc;
 use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 const COLUMN: &[u8] = b"tensorferry column 1\n";
-const ROWS: &[u8] = b"tensorferry rows 1\n";
-/// The number of values of a row that has none, not even an empty list.
-const MISSING: u64 = u64::MAX;
 /// Bytes that are hashed at once.
 const WINDOW: usize = 64 << 10;
 
 /// A column that is hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hashed {
+pub struct HashedColumn {
     /// Its name.
     pub name: String,
     /// What its values are, below all lists, in the word of [`type_and_shape`].
@@ -47,7 +30,7 @@ pub struct Hashed {
     leaf: DataType,
 }
 
-impl Hashed {
+impl HashedColumn {
     /// A column of values of this type; none, if it is one whose values are not hashed.
     #[must_use]
     pub fn new(name: &str, word: &str) -> Option<Self> {
@@ -57,15 +40,13 @@ impl Hashed {
     /// Whether values of another type, as a format reads them back, can be held against it.
     #[must_use]
     pub fn takes(&self, found: &DataType) -> bool {
-        let is_text = |of: &DataType| matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-        let is_bytes =
-            |of: &DataType| matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+        let is_bytes = |of: &DataType| of.is_binary() || *of == DataType::BinaryView;
         let is_whole = |of: &DataType| of.is_integer() || *of == DataType::Boolean;
         let found = innermost(found);
         match &self.leaf {
             _ if *found == DataType::Null || *found == self.leaf => true,
             DataType::LargeBinary => is_bytes(found),
-            DataType::LargeUtf8 => is_text(found) || is_bytes(found),
+            DataType::LargeUtf8 => is_text(found),
             leaf if leaf.is_floating() => found.is_floating() || found.is_integer(),
             leaf if is_whole(leaf) => is_whole(found),
             // Times, which some formats write as numbers and others as text.
@@ -76,8 +57,8 @@ impl Hashed {
 
 /// The columns of a schema whose values are hashed, by their place.
 #[must_use]
-pub fn hashed(schema: &Schema) -> Vec<Option<Hashed>> {
-    let of = |field: &arrow_schema::FieldRef| Hashed::new(field.name(), &word(field.data_type()));
+pub fn hashed(schema: &Schema) -> Vec<Option<HashedColumn>> {
+    let of = |field: &arrow_schema::FieldRef| HashedColumn::new(field.name(), &word(field.data_type()));
     schema.fields().iter().map(of).collect()
 }
 
@@ -89,10 +70,7 @@ pub fn word(data_type: &DataType) -> String {
 
 /// The type below all lists and dictionaries.
 fn innermost(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            innermost(field.data_type())
-        }
+    match leaf_type(data_type) {
         DataType::Dictionary(_, values) => innermost(values),
         other => other,
     }
@@ -123,15 +101,15 @@ pub struct FileRows {
 /// Hashes rows as they go by.
 #[derive(Debug)]
 pub struct RowHasher {
-    columns: Vec<Hashed>,
+    columns: Vec<HashedColumn>,
     files: Vec<(u64, Vec<blake3::Hasher>)>,
 }
 
 impl RowHasher {
     /// Of so many files.
     #[must_use]
-    pub fn new(columns: Vec<Hashed>, files: usize) -> Self {
-        let begin = |column: &Hashed| {
+    pub fn new(columns: Vec<HashedColumn>, files: usize) -> Self {
+        let begin = |column: &HashedColumn| {
             let mut hasher = blake3::Hasher::new();
             hasher.update(COLUMN).update(&(column.word.len() as u64).to_le_bytes());
             hasher.update(column.word.as_bytes());
@@ -160,7 +138,7 @@ impl RowHasher {
 
     /// The columns that are hashed.
     #[must_use]
-    pub fn columns(&self) -> &[Hashed] {
+    pub fn columns(&self) -> &[HashedColumn] {
         &self.columns
     }
 
@@ -175,25 +153,7 @@ impl RowHasher {
     }
 }
 
-/// The digest of all rows: of each file, how many, and its columns' digests by name.
-pub fn content<'a, C>(files: impl ExactSizeIterator<Item = (u64, C)>) -> ContentDigest
-where
-    C: IntoIterator<Item = (&'a str, ContentDigest)>,
-{
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(ROWS).update(&(files.len() as u64).to_le_bytes());
-    for (rows, columns) in files {
-        let mut columns: Vec<(&str, ContentDigest)> = columns.into_iter().collect();
-        columns.sort_unstable();
-        hasher.update(&rows.to_le_bytes()).update(&(columns.len() as u64).to_le_bytes());
-        for (name, digest) in columns {
-            hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes()).update(&digest);
-        }
-    }
-    *hasher.finalize().as_bytes()
-}
-
-fn update(hasher: &mut blake3::Hasher, column: &Hashed, batch: &RecordBatch) -> Result<(), ArrowError> {
+fn update(hasher: &mut blake3::Hasher, column: &HashedColumn, batch: &RecordBatch) -> Result<(), ArrowError> {
     let found = batch.column_by_name(&column.name);
     let Some(found) = found.filter(|found| *found.data_type() != DataType::Null) else {
         for _ in 0..batch.num_rows() {
@@ -201,16 +161,10 @@ fn update(hasher: &mut blake3::Hasher, column: &Hashed, batch: &RecordBatch) -> 
         }
         return Ok(());
     };
-    let (values, begins) = flat(found);
-    let values = Values::of(&values, &column.leaf)?;
-    let missing = found.logical_nulls();
+    let encoder = RowEncoder::flat(found, &column.leaf, true)?;
     let mut bytes = Vec::with_capacity(2 * WINDOW);
     for row in 0..found.len() {
-        if missing.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-            bytes.extend(MISSING.to_le_bytes());
-        } else {
-            values.append(begins[row]..begins[row + 1], &mut bytes);
-        }
+        encoder.append(row, &mut bytes);
         if bytes.len() >= WINDOW {
             hasher.update(&bytes);
             bytes.clear();
@@ -220,114 +174,19 @@ fn update(hasher: &mut blake3::Hasher, column: &Hashed, batch: &RecordBatch) -> 
     Ok(())
 }
 
-/// The values of a column, below all lists.
-struct Values {
-    array: ArrayRef,
-    bytes: Stored,
-}
-
-enum Stored {
-    /// Each as long as the others.
-    Fixed(usize, Buffer),
-    /// Each with a length of its own.
-    Variable(LargeBinaryArray),
-    /// There is none.
-    Nothing,
-}
-
-impl Values {
-    fn of(values: &ArrayRef, leaf: &DataType) -> Result<Self, ArrowError> {
-        let strict = CastOptions { safe: false, ..CastOptions::default() };
-        let cast = |to: &DataType| cast_with_options(values, to, &strict);
-        let (array, bytes) = match leaf {
-            DataType::Null => (values.clone(), Stored::Nothing),
-            DataType::LargeUtf8 | DataType::LargeBinary => {
-                let array = cast(&DataType::LargeBinary)?;
-                let binary = array.as_binary::<i64>().clone();
-                (array, Stored::Variable(binary))
-            }
-            DataType::Boolean => {
-                let truths = cast(&DataType::Boolean)?;
-                fixed(arrow_cast::cast(&truths, &DataType::UInt8)?)
-            }
-            DataType::Float16 => fixed(one_nan::<Float16Type>(cast(leaf)?, f16::NAN, |v| v.is_nan())),
-            DataType::Float32 => fixed(one_nan::<Float32Type>(cast(leaf)?, f32::NAN, f32::is_nan)),
-            DataType::Float64 => fixed(one_nan::<Float64Type>(cast(leaf)?, f64::NAN, f64::is_nan)),
-            // The same moments, whatever the zone. As text they say how far they are from UTC, and the library
-            // knows no zone by its name.
-            DataType::Timestamp(unit, Some(_)) => {
-                fixed(cast(&DataType::Timestamp(*unit, Some("+00:00".into())))?)
-            }
-            leaf => fixed(cast(leaf)?),
-        };
-        Ok(Self { array, bytes })
-    }
-
-    /// A row's values, as they are hashed.
-    fn append(&self, range: Range<usize>, to: &mut Vec<u8>) {
-        to.extend((range.len() as u64).to_le_bytes());
-        let is_null = |place: usize| self.array.is_null(place) || matches!(self.bytes, Stored::Nothing);
-        let has_nulls = (self.array.null_count() > 0 || matches!(self.bytes, Stored::Nothing))
-            && range.clone().any(is_null);
-        to.push(u8::from(has_nulls));
-        if has_nulls {
-            to.extend(range.clone().map(|place| u8::from(!is_null(place))));
-        }
-        match &self.bytes {
-            Stored::Fixed(width, bytes) if !has_nulls => {
-                to.extend_from_slice(&bytes[range.start * width..range.end * width]);
-            }
-            Stored::Fixed(width, bytes) => {
-                for place in range.filter(|&place| !is_null(place)) {
-                    to.extend_from_slice(&bytes[place * width..(place + 1) * width]);
-                }
-            }
-            Stored::Variable(values) => {
-                for place in range.filter(|&place| !is_null(place)) {
-                    let value = values.value(place);
-                    to.extend((value.len() as u64).to_le_bytes());
-                    to.extend_from_slice(value);
-                }
-            }
-            Stored::Nothing => {}
-        }
-    }
-}
-
-/// Values of a fixed width, as they lie in memory: little-endian on every machine that ferry runs on.
-fn fixed(array: ArrayRef) -> (ArrayRef, Stored) {
-    let width = array.data_type().primitive_width().unwrap_or(0);
-    let data = array.to_data();
-    let bytes = data.buffers().first().cloned().unwrap_or_default();
-    let bytes = bytes.slice_with_length(data.offset() * width, data.len() * width);
-    (array, Stored::Fixed(width, bytes))
-}
-
-/// All NaNs alike: not every format has more than one.
-fn one_nan<T: ArrowPrimitiveType>(
-    array: ArrayRef,
-    nan: T::Native,
-    is_nan: impl Fn(T::Native) -> bool,
-) -> ArrayRef {
-    let floats = array.as_primitive::<T>();
-    if !floats.values().iter().any(|&value| is_nan(value)) {
-        return array;
-    }
-    Arc::new(floats.unary::<_, T>(|value| if is_nan(value) { nan } else { value }))
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use arrow_array::types::Int64Type;
     use arrow_array::{
-        Float32Array, Int32Array, Int64Array, ListArray, StringArray, TimestampMicrosecondArray,
+        ArrayRef, Float32Array, Int32Array, Int64Array, ListArray, StringArray, TimestampMicrosecondArray,
     };
     use arrow_schema::Field;
+    use std::sync::Arc;
 
     fn digest(name: &str, word: &str, columns: &[(&str, ArrayRef)]) -> Vec<ContentDigest> {
-        let mut hasher = RowHasher::new(vec![Hashed::new(name, word).unwrap()], 1);
+        let mut hasher = RowHasher::new(vec![HashedColumn::new(name, word).unwrap()], 1);
         for batch in [0..2, 2..3] {
             let columns = columns.iter().map(|(n, c)| (*n, c.slice(batch.start, batch.len()), true));
             hasher.add(0, &RecordBatch::try_from_iter_with_nullable(columns).unwrap()).unwrap();
@@ -403,23 +262,14 @@ mod tests {
 
     #[test]
     fn types_that_can_be_compared() {
-        let takes = |word: &str, found: &DataType| Hashed::new("a", word).unwrap().takes(found);
+        let takes = |word: &str, found: &DataType| HashedColumn::new("a", word).unwrap().takes(found);
         assert!(takes("int32", &DataType::Int64) && takes("float32", &DataType::Float64));
         assert!(takes("utf8", &DataType::Binary) && !takes("binary", &DataType::Utf8));
         assert!(!takes("int64", &DataType::Float64) && takes("bool", &DataType::Int64));
         assert!(takes("timestamp[us, UTC]", &DataType::Utf8) && takes("timestamp[ns]", &DataType::Int64));
-        assert_eq!(Hashed::new("a", "struct(x)"), None);
+        assert_eq!(HashedColumn::new("a", "struct(x)"), None);
         let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
         let schema = Schema::new(vec![Field::new("a", dictionary, true)]);
-        assert_eq!(hashed(&schema), [Hashed::new("a", "utf8")]);
-    }
-
-    #[test]
-    fn all_rows_count_files_and_names() {
-        let (a, b) = ([1; 32], [2; 32]);
-        let one = content([(1, [("a", a), ("b", b)])].into_iter());
-        assert_eq!(one, content([(1, [("b", b), ("a", a)])].into_iter()));
-        assert_ne!(one, content([(2, [("a", a), ("b", b)])].into_iter()));
-        assert_ne!(one, content([(1, vec![("a", a)]), (0, vec![])].into_iter()));
+        assert_eq!(hashed(&schema), [HashedColumn::new("a", "utf8")]);
     }
 }

@@ -1,9 +1,10 @@
-//! Selecting leaves of an input's catalog what the conversion is about, in the shape that the
-//! target's format can take, and says what that leaves out.
+//! Adapting a catalog to a target: the part that the user asked for goes through the steps, and gets the
+//! shape that the target's format can take. What that leaves out is said.
 
+use super::step::Step;
+use super::tensor_step::{TensorAction, apply};
 use crate::read::part::{self, Part};
 use crate::read::{attributes, losses};
-use crate::steps::{self, Step, Stepped};
 use tensorferry_sdk::{Capabilities, Catalog, Description, Loss, Result};
 
 /// What goes to the writer.
@@ -20,13 +21,18 @@ pub struct Selected {
 ///
 /// # Errors
 /// Usage, if the part is not there, or if several could be meant; whatever a step says.
-pub fn select(catalog: &Catalog, part: &Part, steps: &[Step], target: &Description) -> Result<Selected> {
+pub fn select(
+    catalog: &Catalog,
+    part: &Part,
+    steps: &[Step<TensorAction>],
+    target: &Description,
+) -> Result<Selected> {
     let keeps = |capability| target.capabilities.has(capability);
     let mut lost = catalog.losses().to_vec();
     let (catalog, left_out) = part::take(catalog.clone(), part, !keeps(Capabilities::TREE))?;
     lost.extend(left_out);
-    let Stepped { mut catalog, said } = steps::apply(catalog, steps)?;
-    lost.extend(said.losses);
+    let (mut catalog, effects) = apply(catalog, steps)?;
+    lost.extend(effects.losses);
     if keeps(Capabilities::TREE) {
         catalog = attributes::unfold(catalog)?;
     } else {
@@ -36,5 +42,5 @@ pub fn select(catalog: &Catalog, part: &Part, steps: &[Step], target: &Descripti
     if !keeps(Capabilities::METADATA) {
         lost.extend(losses::of_metadata(&catalog));
     }
-    Ok(Selected { catalog, losses: lost, notes: said.notes })
+    Ok(Selected { catalog, losses: lost, notes: effects.notes })
 }

@@ -1,15 +1,15 @@
 //! `cast` gives tensors another dtype. The numbers are converted where they are read, in the copy: see
 //! [`crate::tensors::cast`].
 
-use super::kind::{Argument, Count, Given, Key, Kind};
 use super::selector::Selector;
-use super::spec::{Field, Spec};
-use super::{Action, Said, TensorStep};
+use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::spec::Field;
+use super::tensor_step::{Effects, TensorAction, TensorStep};
 use crate::context::suggest::or_which;
 use crate::tensors::cast::{dtype_called, dtypes, is_castable, is_float};
-use tensorferry_sdk::{Catalog, Dtype, Error, Loss, LossKind, Result, Tensor, TensorId};
+use tensorferry_sdk::{Catalog, Dtype, Loss, LossKind, Result, Tensor, TensorId};
 
-pub(super) static CAST: Kind = Kind {
+pub(super) static CAST: Signature = Signature {
     name: "cast",
     summary: "give tensors another dtype",
     details: "\
@@ -20,15 +20,13 @@ are not what they were is a loss of kind `precision`, for each tensor.\n\
 Unless only= says otherwise, a cast to a float is about floats, and one to an integer about integers\n\
 and BOOL: cast:bf16 leaves counters and masks as they are.",
     argument: Argument::Required("DTYPE", "such as bf16, F8_E4M3 or float16"),
-    keys: &[Key {
-        name: "only",
-        value: "floats|integers|any",
-        count: Count::Optional,
-        help: "which dtypes are cast, among the tensors that are selected",
-    }],
+    keys: &[Key::optional(
+        "only",
+        "floats|integers|any",
+        "which dtypes are cast, among the tensors that are selected",
+    )],
     selects: true,
     examples: &["cast:bf16", "cast:f8_e4m3,where=*.weight,rank=2", "cast:f32,where=mask,only=any"],
-    make,
 };
 
 /// Dtypes that a cast is about.
@@ -46,9 +44,9 @@ struct Cast {
     selector: Selector,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let to = dtype(given.required_argument()?)?;
-    let only = match given.one("only") {
+pub(super) fn cast(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    let to = dtype(spec.required_argument()?)?;
+    let only = match spec.one("only") {
         Some(field) => match field.text.as_str() {
             "floats" => Only::Floats,
             "integers" => Only::Integers,
@@ -60,7 +58,7 @@ fn make(given: &Given<'_>) -> Result<Action> {
         None if is_float(to) => Only::Floats,
         None => Only::Integers,
     };
-    Ok(Action::Tensor(Box::new(Cast { to, only, selector: Selector::of(given, None)? })))
+    Ok(Box::new(Cast { to, only, selector: Selector::of(spec, None)? }))
 }
 
 fn dtype(field: &Field) -> Result<Dtype> {
@@ -83,7 +81,7 @@ impl Cast {
 }
 
 impl TensorStep for Cast {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let selected = self.selector.on(&catalog)?;
         let (mut casts, mut left, mut are_there) = (Vec::new(), Vec::new(), 0);
         for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
@@ -98,21 +96,17 @@ impl TensorStep for Cast {
                 left.push(tensor);
             }
         }
-        said.touched += casts.len() + are_there;
+        effects.touched += casts.len() + are_there;
         // Without keys it is about floats, whatever else there is; but that there are none is worth a word.
         if let Some(first) = left.first().filter(|_| casts.is_empty() || !self.selector.is_all()) {
             let count = left.len();
-            said.notes
-                .push(format!("cast leaves {count} tensors as they are: {}", self.why(&catalog, first)));
-            said.touched += count;
+            let why = self.why(&catalog, first);
+            effects.notes.push(format!("cast leaves {count} tensors as they are: {why}"));
+            effects.touched += count;
         }
         let cast = catalog.cast(&casts)?;
-        said.losses.extend(untied(&catalog, &cast));
+        effects.losses.extend(untied(&catalog, &cast));
         Ok(cast)
-    }
-
-    fn inverse(&self) -> Result<Vec<Spec>> {
-        Err(Error::usage("it has no inverse: the values that it changes do not come back"))
     }
 }
 
@@ -145,7 +139,7 @@ fn untied(before: &Catalog, after: &Catalog) -> Vec<Loss> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::steps::{Stepped, apply, parse};
+    use crate::steps::tests::run;
     use tensorferry_sdk::{CatalogBuilder, CatalogSink, FileId, Limits, MemorySource, Storage};
 
     fn catalog() -> Catalog {
@@ -160,20 +154,21 @@ mod tests {
         b.finish().unwrap()
     }
 
-    fn cast(spec: &str) -> Result<Stepped> {
-        apply(catalog(), &parse(&[spec.to_owned()])?)
+    fn cast(spec: &str) -> Result<(Catalog, Effects)> {
+        run(catalog(), &[spec])
     }
 
-    fn dtypes_of(stepped: &Stepped) -> Vec<&str> {
-        stepped.catalog.tensors().iter().map(|tensor| tensor.dtype.info().unwrap().name()).collect()
+    fn dtypes_of((catalog, _): &(Catalog, Effects)) -> Vec<&str> {
+        catalog.tensors().iter().map(|tensor| tensor.dtype.info().unwrap().name()).collect()
     }
 
     #[test]
     fn a_cast_to_a_float_is_about_floats() {
         let stepped = cast("cast:bf16").unwrap();
         assert_eq!(dtypes_of(&stepped), ["BF16", "BF16", "I64", "F4"]);
-        assert_eq!(stepped.catalog.ties()[1], TensorId(0));
-        assert!(stepped.said.losses.is_empty() && stepped.said.notes.is_empty(), "{:?}", stepped.said);
+        assert_eq!(stepped.0.ties()[1], TensorId(0));
+        let Effects { losses, notes, .. } = &stepped.1;
+        assert!(losses.is_empty() && notes.is_empty(), "{:?}", stepped.1);
         assert_eq!(dtypes_of(&cast("cast:i32").unwrap()), ["F32", "F32", "I32", "F4"]);
         assert_eq!(dtypes_of(&cast("cast:float16,only=any").unwrap()), ["F16", "F16", "F16", "F4"]);
         assert_eq!(dtypes_of(&cast("cast:f32").unwrap()), ["F32", "F32", "I64", "F4"]);
@@ -187,13 +182,13 @@ mod tests {
             ("cast:bf16,where=packed*", "cannot be cast"),
             ("cast:bf16,where=nothing", "no such tensor"),
         ] {
-            let notes = cast(spec).unwrap().said.notes;
+            let notes = cast(spec).unwrap().1.notes;
             assert!(notes.len() == 1 && notes[0].contains(says), "{spec}: {notes:?}");
         }
         for (spec, says) in [
             ("cast:f4", "no cast to \"f4\""),
             ("cast:bf61", "BF16"),
-            ("cast:bf16,only=ints", "only"),
+            ("cast:bf16,only=ints", "expected floats, integers or any"),
             ("cast", "cast:DTYPE"),
         ] {
             let error = cast(spec).unwrap_err();
@@ -204,11 +199,8 @@ mod tests {
 
     #[test]
     fn a_tie_that_is_cast_in_part_is_a_loss() {
-        let stepped = cast("cast:f16,where=a.*").unwrap();
-        assert_eq!(stepped.said.losses.len(), 1);
-        assert_eq!(
-            (stepped.said.losses[0].kind, &*stepped.said.losses[0].what),
-            (LossKind::Alias, "tied.weight")
-        );
+        let losses = cast("cast:f16,where=a.*").unwrap().1.losses;
+        assert_eq!(losses.len(), 1);
+        assert_eq!((losses[0].kind, &*losses[0].what), (LossKind::Alias, "tied.weight"));
     }
 }

@@ -1,70 +1,47 @@
 //! `concat` joins tensors along a dimension, `stack` along a new one.
 
-use super::inverse::{Turned, none};
-use super::kind::{Argument, Count, Given, Key, Kind};
-use super::pattern::{BESIDE, INDEX, Pattern, Template};
-use super::rebuild::{Made, rebuild};
+use super::pattern::{BESIDE, INDEX, NamePattern, Template};
+use super::rebuild::{NewTensor, rebuild};
 use super::rename::check_collisions;
-use super::spec::{Field, Spec};
-use super::split::{AXIS, PARTS, joined};
-use super::view::{axis, axis_of, info_of, merge, with_axis};
-use super::{Action, Said, TensorStep};
+use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::spec::Field;
+use super::split::{AXIS, PARTS};
+use super::tensor_step::{Effects, TensorAction, TensorStep};
+use super::view::{axis_of, info_of, merge, with_axis};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, TensorId};
 
-const WITH: Key = Key {
-    name: "with",
-    value: "TEMPLATE",
-    count: Count::Any,
-    help: "what takes its place in the second part's name, the third's, ...",
-};
-const TO: Key = Key {
-    name: "to",
-    value: "TEMPLATE",
-    count: Count::One,
-    help: "what takes its place in the whole's name",
-};
+const PARTS_ARE: Argument =
+    Argument::Required("REGEX", "the first parts, or all; what it matches is replaced in other names");
+const WITH: Key =
+    Key::any("with", "TEMPLATE", "what takes its place in the second part's name, the third's, ...");
+const TO: Key = Key::one("to", "TEMPLATE", "what takes its place in the whole's name");
+const SIZES: Key = Key::optional(
+    "sizes",
+    "NxN...|any",
+    "the parts' lengths, such as 4096x1024x1024; any: whatever they are",
+);
 
-pub(super) static CONCAT: Kind = Kind {
+pub(super) static CONCAT: Signature = Signature {
     name: "concat",
     summary: "join tensors along a dimension",
     details: "The expression finds the first parts, and with= the others of each. Or it finds all parts: then it\n\
               has a group (?<i>\\d+), the part's number from 0, and those that make one name are one tensor.\n\
               The parts are equally long, unless sizes= says otherwise.",
-    argument: Argument::Required(
-        "REGEX",
-        "the first parts, or all; what it matches is replaced in other names",
-    ),
-    keys: &[
-        WITH,
-        TO,
-        AXIS,
-        Key {
-            name: "sizes",
-            value: "NxN...|any",
-            count: Count::Optional,
-            help: "the parts' lengths, such as 4096x1024x1024; any: whatever they are",
-        },
-        PARTS,
-        BESIDE,
-    ],
+    argument: PARTS_ARE,
+    keys: &[WITH, TO, AXIS, SIZES, PARTS, BESIDE],
     selects: true,
     examples: &[r"concat:\.q\.,with=.k.,with=.v.,to=.qkv.", r"concat:\.w_(?<i>\d+)$,to=.w,axis=-1"],
-    make: |given| make(given, false),
 };
 
-pub(super) static STACK: Kind = Kind {
+pub(super) static STACK: Signature = Signature {
     name: "stack",
     summary: "join tensors along a new dimension",
     details: "Experts become one tensor; see concat. All parts have one shape.",
-    argument: Argument::Required(
-        "REGEX",
-        "the first parts, or all; what it matches is replaced in other names",
-    ),
+    argument: PARTS_ARE,
     keys: &[WITH, TO, AXIS, PARTS, BESIDE],
     selects: true,
     examples: &[r"stack:\.experts\.(?<i>\d+)\.(w\d)$,to=.experts.$2"],
-    make: |given| make(given, true),
 };
 
 /// How long the parts have to be.
@@ -77,7 +54,7 @@ enum Sizes {
 
 #[derive(Debug)]
 struct Concat {
-    pattern: Pattern,
+    pattern: NamePattern,
     /// The group that is the part's number, if parts are numbered.
     index: Option<usize>,
     with: Vec<Template>,
@@ -88,33 +65,40 @@ struct Concat {
     stacks: bool,
 }
 
-fn make(given: &Given<'_>, stacks: bool) -> Result<Action> {
-    let pattern = Pattern::of(given)?;
+pub(super) fn concat(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    make(spec, false)
+}
+
+pub(super) fn stack(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    make(spec, true)
+}
+
+fn make(spec: &CheckedSpec<'_>, stacks: bool) -> Result<TensorAction> {
+    let pattern = NamePattern::of(spec)?;
     let template = |field: &Field| Template::parse(field, &pattern.regex, false);
-    let with: Vec<Template> = given.all("with").map(template).collect::<Result<_>>()?;
-    let to = template(given.required("to")?)?;
+    let with: Vec<Template> = spec.all("with").map(template).collect::<Result<_>>()?;
+    let to = template(spec.required("to")?)?;
     let index = pattern.regex.capture_names().position(|name| name == Some(INDEX));
     if index.is_some() != with.is_empty() {
         let why =
             "expected either with= for each further part, or a group (?<i>\\d+) that is the part's number";
-        return Err(given.required_argument()?.error(why));
+        return Err(spec.required_argument()?.error(why));
     }
-    let sizes = match given.one("sizes") {
+    let sizes = match spec.one("sizes") {
         None => Sizes::Equal,
         Some(field) if field.text == "any" => Sizes::Any,
         Some(field) => Sizes::Listed(field.numbers()?),
     };
-    let parts = given.one("parts").map(Field::number).transpose()?;
-    let axis = axis(given.one("axis"))?;
-    Ok(Action::Tensor(Box::new(Concat { pattern, index, with, to, axis, sizes, parts, stacks })))
+    let (parts, axis) = (spec.number("parts")?, spec.number("axis")?);
+    Ok(Box::new(Concat { pattern, index, with, to, axis, sizes, parts, stacks }))
 }
 
 impl Concat {
     /// The parts of each whole, with its name, in the order in which the first parts lie.
     fn groups(&self, catalog: &Catalog) -> Result<Vec<(String, Vec<TensorId>)>> {
-        let found = self.pattern.on(catalog)?;
+        let matches = self.pattern.on(catalog)?;
         let tensors = || (0..).map(TensorId).zip(catalog.tensors());
-        let first = tensors().filter(|(_, tensor)| found.has(tensor));
+        let first = tensors().filter(|(_, tensor)| matches.has(tensor));
         match self.index {
             Some(index) => self.numbered(first, index),
             None => {
@@ -240,7 +224,7 @@ impl Concat {
 }
 
 impl TensorStep for Concat {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let mut wholes: HashMap<TensorId, Tensor> = HashMap::new();
         let mut used: HashSet<TensorId> = HashSet::new();
         for (name, ids) in self.groups(&catalog)? {
@@ -248,44 +232,23 @@ impl TensorStep for Concat {
                 let name = catalog.tensor(*twice).map(|tensor| tensor.name.clone()).unwrap_or_default();
                 return Err(Error::usage("it would be a part twice").tensor(name));
             }
-            said.touched += ids.len();
+            effects.touched += ids.len();
             if let Some(&first) = ids.first() {
                 wholes.insert(first, self.whole(&catalog, name, &ids)?);
             }
         }
-        let mut made = Vec::with_capacity(catalog.tensors().len());
+        let mut tensors = Vec::with_capacity(catalog.tensors().len());
         let mut from = Vec::new();
         for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
             let next = match wholes.remove(&id) {
-                Some(whole) => Made { was: None, tensor: whole },
+                Some(whole) => NewTensor { old: None, tensor: whole },
                 None if used.contains(&id) => continue,
-                None => Made { was: Some(id), tensor: tensor.clone() },
+                None => NewTensor::kept(id, tensor),
             };
-            made.push(next);
+            tensors.push(next);
             from.push(tensor.name.as_str());
         }
-        check_collisions(from.into_iter().zip(made.iter().map(|made| made.tensor.name.as_str())))?;
-        rebuild(catalog, made, said)
-    }
-
-    fn inverse(&self) -> Result<Vec<Spec>> {
-        let turned = Turned::of(&self.pattern, &self.to)?;
-        let name = if self.stacks { "unstack" } else { "split" };
-        let mut spec = self.pattern.turned(name, &turned, &["dtype"])?.option("to", turned.back());
-        for other in &self.with {
-            spec = spec.option("to", turned.template(other)?);
-        }
-        if let Some(axis) = self.axis {
-            spec = spec.option("axis", axis.to_string());
-        }
-        match (&self.sizes, self.parts) {
-            (Sizes::Any, _) => Err(none("how long the parts were does not show any more; sizes= says it")),
-            (Sizes::Listed(sizes), _) => Ok(vec![spec.option("sizes", joined(sizes))]),
-            (Sizes::Equal, Some(parts)) => Ok(vec![spec.option("parts", parts.to_string())]),
-            (Sizes::Equal, None) if self.index.is_some() && !self.stacks => {
-                Err(none("how many parts there were does not show any more; parts= says it"))
-            }
-            (Sizes::Equal, None) => Ok(vec![spec]),
-        }
+        check_collisions(from.into_iter().zip(tensors.iter().map(|new| new.tensor.name.as_str())))?;
+        rebuild(catalog, tensors, effects)
     }
 }

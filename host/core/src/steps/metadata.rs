@@ -1,25 +1,21 @@
 //! `set_metadata` sets an entry of the metadata, `drop_metadata` removes entries.
 
-use super::kind::{Argument, Count, Given, Key, Kind};
-use super::{Action, Said, TensorStep};
+use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::tensor_step::{Effects, TensorAction, TensorStep};
 use globset::{Glob, GlobMatcher};
 use tensorferry_sdk::{Catalog, Result};
 
-pub(super) static SET_METADATA: Kind = Kind {
+pub(super) static SET_METADATA: Signature = Signature {
     name: "set_metadata",
     summary: "set an entry of the metadata",
     details: "An entry of that key is replaced.",
     argument: Argument::Required("KEY", "the entry's key"),
-    keys: &[Key { name: "to", value: "TEXT", count: Count::One, help: "its value" }],
+    keys: &[Key::one("to", "TEXT", "its value")],
     selects: false,
     examples: &["set_metadata:format,to=pt", "set_metadata:title,\"to=small, and trained\""],
-    make: |given: &Given<'_>| {
-        let (key, value) = (given.required_argument()?.text.clone(), given.required("to")?.text.clone());
-        Ok(Action::Tensor(Box::new(Set { key, value })))
-    },
 };
 
-pub(super) static DROP_METADATA: Kind = Kind {
+pub(super) static DROP_METADATA: Signature = Signature {
     name: "drop_metadata",
     summary: "remove entries of the metadata",
     details: "What a user asks to leave out is no loss.",
@@ -27,39 +23,45 @@ pub(super) static DROP_METADATA: Kind = Kind {
     keys: &[],
     selects: false,
     examples: &["drop_metadata:ferry.tf.*"],
-    make: |given: &Given<'_>| {
-        let field = given.required_argument()?;
-        let glob =
-            Glob::new(&field.text).map_err(|error| field.error(format!("not a glob: {}", error.kind())))?;
-        Ok(Action::Tensor(Box::new(Drop { keys: glob.compile_matcher() })))
-    },
 };
 
+pub(super) fn set(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    let (key, value) = (spec.required_argument()?.text.clone(), spec.required("to")?.text.clone());
+    Ok(Box::new(SetMetadata { key, value }))
+}
+
+pub(super) fn drop(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    let field = spec.required_argument()?;
+    let glob =
+        Glob::new(&field.text).map_err(|error| field.error(format!("not a glob: {}", error.kind())))?;
+    Ok(Box::new(DropMetadata { keys: glob.compile_matcher() }))
+}
+
 #[derive(Debug)]
-struct Set {
+struct SetMetadata {
     key: String,
     value: String,
 }
 
 #[derive(Debug)]
-struct Drop {
+struct DropMetadata {
     keys: GlobMatcher,
 }
 
-impl TensorStep for Set {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+impl TensorStep for SetMetadata {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let mut metadata = catalog.metadata().clone();
         metadata.insert(self.key.clone(), self.value.clone());
-        said.touched += 1;
+        effects.touched += 1;
         Ok(catalog.with_metadata(metadata))
     }
 }
 
-impl TensorStep for Drop {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+impl TensorStep for DropMetadata {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let mut metadata = catalog.metadata().clone();
         metadata.retain(|key, _| !self.keys.is_match(key));
-        said.touched += catalog.metadata().len() - metadata.len();
+        effects.touched += catalog.metadata().len() - metadata.len();
         Ok(catalog.with_metadata(metadata))
     }
 }

@@ -4,55 +4,29 @@
 //! A template is that of the `regex` crate: `$1`, `${1}` and `$name` are groups, `$$` is a dollar. A group
 //! that is not there is a mistake here, and not an empty text: `$1_x` names a group called `1_x`.
 
-use super::inverse::{Turned, none};
-use super::kind::{Count, Given, Key};
-use super::selector::{On, Selector};
-use super::spec::{Field, Spec};
-use regex::{Captures, Regex, RegexBuilder};
+use super::regexes;
+use super::selector::{Selection, Selector};
+use super::signature::{CheckedSpec, Key};
+use super::spec::Field;
+use regex::{Captures, Regex};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use tensorferry_sdk::{Catalog, Error, Result, Tensor};
 
 /// The key that asks for another tensor.
-pub(super) const BESIDE: Key = Key {
-    name: "beside",
-    value: "TEMPLATE",
-    count: Count::Optional,
-    help: "only where there is a tensor of the name that this makes",
-};
+pub(super) const BESIDE: Key =
+    Key::optional("beside", "TEMPLATE", "only where there is a tensor of the name that this makes");
 
 /// The group, or the word of a template, that is a part's number.
 pub(super) const INDEX: &str = "i";
 
-/// An expression, checked.
-///
-/// # Errors
-/// Usage, with the letter at which it goes wrong.
-pub(super) fn regex(field: &Field) -> Result<Regex> {
-    if let Err(error) = regex_syntax::ast::parse::Parser::new().parse(&field.text) {
-        let letter = error.span().start.offset + 1;
-        return Err(
-            field.error(format!("not a regular expression: {}, at letter {letter} of it", error.kind()))
-        );
-    }
-    let built = RegexBuilder::new(&field.text).size_limit(1 << 20).build();
-    built.map_err(|error| {
-        let error = error.to_string();
-        let last = error.lines().last().unwrap_or_default();
-        field.error(format!(
-            "not a regular expression that can be used: {}",
-            last.trim_start_matches("error: ")
-        ))
-    })
-}
-
 /// What takes the place of a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Template(pub(super) Vec<Piece>);
+pub(super) struct Template(Vec<TemplatePart>);
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+enum TemplatePart {
     Text(String),
     /// A group of the expression, by its number.
     Group(usize),
@@ -66,7 +40,7 @@ impl Template {
     /// # Errors
     /// Usage: a group that the expression does not have, a dollar that means nothing.
     pub(super) fn parse(field: &Field, regex: &Regex, numbers: bool) -> Result<Self> {
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<TemplatePart> = Vec::new();
         let mut rest = field.text.as_str();
         while let Some(at) = rest.find('$') {
             push_text(&mut pieces, &rest[..at]);
@@ -89,8 +63,8 @@ impl Template {
             let number = name.parse().ok().filter(|&number: &usize| number < regex.captures_len());
             let named = || regex.capture_names().position(|group| group == Some(name));
             pieces.push(match number.or_else(named) {
-                Some(group) => Piece::Group(group),
-                None if numbers && name == INDEX => Piece::Index,
+                Some(group) => TemplatePart::Group(group),
+                None if numbers && name == INDEX => TemplatePart::Index,
                 None => return Err(no_group(field, name)),
             });
             rest = after;
@@ -99,24 +73,31 @@ impl Template {
         Ok(Self(pieces))
     }
 
+    /// Whether the number of a part is in it.
+    pub(super) fn has_index(&self) -> bool {
+        self.0.contains(&TemplatePart::Index)
+    }
+
     fn expand(&self, captures: &Captures<'_>, number: usize) -> String {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(literal) => text.push_str(literal),
-                Piece::Group(group) => text.push_str(captures.get(*group).map_or("", |found| found.as_str())),
-                Piece::Index => text.push_str(&number.to_string()),
+                TemplatePart::Text(literal) => text.push_str(literal),
+                TemplatePart::Group(group) => {
+                    text.push_str(captures.get(*group).map_or("", |found| found.as_str()));
+                }
+                TemplatePart::Index => text.push_str(&number.to_string()),
             }
         }
         text
     }
 }
 
-fn push_text(pieces: &mut Vec<Piece>, text: &str) {
+fn push_text(pieces: &mut Vec<TemplatePart>, text: &str) {
     match pieces.last_mut() {
         _ if text.is_empty() => {}
-        Some(Piece::Text(last)) => last.push_str(text),
-        _ => pieces.push(Piece::Text(text.to_owned())),
+        Some(TemplatePart::Text(last)) => last.push_str(text),
+        _ => pieces.push(TemplatePart::Text(text.to_owned())),
     }
 }
 
@@ -133,54 +114,31 @@ fn no_group(field: &Field, name: &str) -> Error {
 
 /// Which tensors a step is about, and how their names lead to others.
 #[derive(Debug, Clone)]
-pub(super) struct Pattern {
-    /// The expression, as it was given.
-    pub(super) source: Field,
+pub(super) struct NamePattern {
     pub(super) regex: Regex,
-    pub(super) beside: Option<Template>,
+    beside: Option<Template>,
     selector: Selector,
-    selectors: Vec<(String, Field)>,
 }
 
-impl Pattern {
+impl NamePattern {
     /// The argument is the expression; `beside=` and the keys that select tensors narrow it.
     ///
     /// # Errors
     /// Usage.
-    pub(super) fn of(given: &Given<'_>) -> Result<Self> {
-        let source = given.required_argument()?.clone();
-        let regex = regex(&source)?;
-        let beside = given.one("beside").map(|field| Template::parse(field, &regex, false)).transpose()?;
-        Ok(Self { source, regex, beside, selector: Selector::of(given, None)?, selectors: given.selectors() })
+    pub(super) fn of(spec: &CheckedSpec<'_>) -> Result<Self> {
+        let regex = regexes::parse(spec.required_argument()?)?;
+        let beside = spec.one("beside").map(|field| Template::parse(field, &regex, false)).transpose()?;
+        Ok(Self { regex, beside, selector: Selector::of(spec, None)? })
     }
 
     /// The pattern on a catalog.
     ///
     /// # Errors
     /// As [`Selector::on`].
-    pub(super) fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Found<'a>> {
+    pub(super) fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Matches<'a>> {
         let names =
             self.beside.as_ref().map(|_| catalog.tensors().iter().map(|tensor| &*tensor.name).collect());
-        Ok(Found { pattern: self, selected: self.selector.on(catalog)?, names })
-    }
-
-    /// A step that finds what this pattern and its template make: with what it takes for its argument, and
-    /// those keys that select the same tensors before and after (`same`).
-    ///
-    /// # Errors
-    /// Usage, where a key selects tensors by what the step changes.
-    pub(super) fn turned(&self, name: &str, turned: &Turned, same: &[&str]) -> Result<Spec> {
-        let mut spec = Spec::new(name).argument(&turned.regex);
-        for (key, value) in &self.selectors {
-            if !same.contains(&key.as_str()) {
-                return Err(none(&format!("{key}= is about tensors as they are before it")));
-            }
-            spec.options.push((key.clone(), value.clone()));
-        }
-        match &self.beside {
-            Some(beside) => Ok(spec.option("beside", turned.template(beside)?)),
-            None => Ok(spec),
-        }
+        Ok(Matches { pattern: self, selected: self.selector.on(catalog)?, names })
     }
 
     /// A name with every match replaced.
@@ -192,14 +150,14 @@ impl Pattern {
     }
 }
 
-/// A pattern on a catalog.
-pub(super) struct Found<'a> {
-    pattern: &'a Pattern,
-    selected: On<'a>,
+/// The tensors of a catalog that a pattern is about.
+pub(super) struct Matches<'a> {
+    pattern: &'a NamePattern,
+    selected: Selection<'a>,
     names: Option<HashSet<&'a str>>,
 }
 
-impl Found<'_> {
+impl Matches<'_> {
     /// Whether the step is about this tensor.
     pub(super) fn has(&self, tensor: &Tensor) -> bool {
         let Self { pattern, selected, names } = self;

@@ -1,15 +1,15 @@
 //! `transpose` exchanges the last two dimensions, `permute` brings them all in another order. The bytes are
 //! brought in order by the copy.
 
-use super::kind::{Argument, Given, Kind};
-use super::rebuild::{Made, rebuild, unchanged};
+use super::rebuild::{NewTensor, rebuild, unchanged};
 use super::selector::Selector;
-use super::spec::{Field, Spec};
-use super::view::permute;
-use super::{Action, Said, TensorStep};
+use super::signature::{Argument, CheckedSpec, Signature};
+use super::spec::Field;
+use super::tensor_step::{Effects, TensorAction, TensorStep};
+use super::view;
 use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor};
 
-pub(super) static TRANSPOSE: Kind = Kind {
+pub(super) static TRANSPOSE: Signature = Signature {
     name: "transpose",
     summary: "exchange the last two dimensions",
     details: "A matrix is transposed; of a stack of matrices, each is. A tensor with fewer dimensions is a mistake:\n\
@@ -18,10 +18,9 @@ pub(super) static TRANSPOSE: Kind = Kind {
     keys: &[],
     selects: true,
     examples: &["transpose,where=*/kernel,rank=2"],
-    make: |given| make(given, Order::LastTwo),
 };
 
-pub(super) static PERMUTE: Kind = Kind {
+pub(super) static PERMUTE: Signature = Signature {
     name: "permute",
     summary: "bring the dimensions in another order",
     details: "The order is told by letters, one for each dimension, before and after; or by numbers: which of\n\
@@ -30,10 +29,6 @@ pub(super) static PERMUTE: Kind = Kind {
     keys: &[],
     selects: true,
     examples: &["permute:hwio->oihw,where=conv*/kernel", "permute:3x2x0x1,where=conv*/kernel"],
-    make: |given| {
-        let order = order(given.required_argument()?)?;
-        make(given, order)
-    },
 };
 
 /// Which old dimension stands where.
@@ -47,12 +42,15 @@ enum Order {
 struct Permute {
     order: Order,
     selector: Selector,
-    selectors: Vec<(String, Field)>,
 }
 
-fn make(given: &Given<'_>, order: Order) -> Result<Action> {
-    let selector = Selector::of(given, None)?;
-    Ok(Action::Tensor(Box::new(Permute { order, selector, selectors: given.selectors() })))
+pub(super) fn transpose(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    Ok(Box::new(Permute { order: Order::LastTwo, selector: Selector::of(spec, None)? }))
+}
+
+pub(super) fn permute(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    let order = order(spec.required_argument()?)?;
+    Ok(Box::new(Permute { order, selector: Selector::of(spec, None)? }))
 }
 
 fn order(field: &Field) -> Result<Order> {
@@ -105,36 +103,22 @@ impl Permute {
 }
 
 impl TensorStep for Permute {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let selected = self.selector.on(&catalog)?;
-        let turn = |mut made: Made| {
-            if selected.has(&made.tensor) {
-                said.touched += 1;
-                let axes = self.axes(&made.tensor)?;
-                let blocks = catalog.blocks(&made.tensor);
-                made.tensor.shape = axes.iter().map(|&axis| made.tensor.shape[axis]).collect();
+        let turn = |mut new: NewTensor| {
+            if selected.has(&new.tensor) {
+                effects.touched += 1;
+                let axes = self.axes(&new.tensor)?;
+                let blocks = catalog.blocks(&new.tensor);
+                new.tensor.shape = axes.iter().map(|&axis| new.tensor.shape[axis]).collect();
                 if !axes.is_sorted() {
-                    made.tensor.data =
-                        Data::Blocks(blocks.iter().map(|block| permute(block, &axes)).collect());
+                    let turned = blocks.iter().map(|block| view::permute(block, &axes));
+                    new.tensor.data = Data::Blocks(turned.collect());
                 }
             }
-            Ok(made)
+            Ok(new)
         };
-        let made = unchanged(&catalog).map(turn).collect::<Result<_>>()?;
-        rebuild(catalog, made, said)
-    }
-
-    fn inverse(&self) -> Result<Vec<Spec>> {
-        let mut spec = match &self.order {
-            Order::LastTwo => Spec::new("transpose"),
-            Order::Axes(axes) => {
-                let back =
-                    (0..axes.len()).map(|old| axes.iter().position(|&axis| axis == old).unwrap_or(old));
-                let back: Vec<String> = back.map(|axis| axis.to_string()).collect();
-                Spec::new("permute").argument(back.join("x"))
-            }
-        };
-        spec.options.clone_from(&self.selectors);
-        Ok(vec![spec])
+        let tensors = unchanged(&catalog).map(turn).collect::<Result<_>>()?;
+        rebuild(catalog, tensors, effects)
     }
 }

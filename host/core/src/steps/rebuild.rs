@@ -1,57 +1,66 @@
-//! Rebuilding makes a catalog of the tensors that a step gives, each with the one that it was, and has the
+//! Rebuilding makes a catalog of the tensors that a step gives, each with the old one that it is, and has the
 //! tree of non-tensor state follow.
 
-use super::Said;
-use super::replant::{Fate, replant};
+use super::tensor_step::Effects;
+use super::tree::{self, Change};
 use tensorferry_sdk::{Catalog, Limits, Result, Tensor, TensorId, Tree};
 
 /// A tensor that a step gives.
-pub(super) struct Made {
+pub(super) struct NewTensor {
     /// The one that it was; `None` if there was none, or if it is a part of one.
-    pub(super) was: Option<TensorId>,
+    pub(super) old: Option<TensorId>,
     pub(super) tensor: Tensor,
 }
 
+impl NewTensor {
+    /// A tensor as it was.
+    pub(super) fn kept(old: TensorId, tensor: &Tensor) -> Self {
+        Self { old: Some(old), tensor: tensor.clone() }
+    }
+}
+
 /// The tensors of a catalog as a step that changes nothing gives them.
-pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = Made> + '_ {
-    (0..)
-        .map(TensorId)
-        .zip(catalog.tensors())
-        .map(|(id, tensor)| Made { was: Some(id), tensor: tensor.clone() })
+pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = NewTensor> + '_ {
+    (0..).map(TensorId).zip(catalog.tensors()).map(|(id, tensor)| NewTensor::kept(id, tensor))
 }
 
 /// A catalog of these tensors, over the same storages. Each is proved anew.
 ///
 /// # Errors
 /// Malformed, for what the proof refuses; usage, where a name is taken by other state.
-pub(super) fn rebuild(catalog: Catalog, made: Vec<Made>, said: &mut Said) -> Result<Catalog> {
+pub(super) fn rebuild(catalog: Catalog, tensors: Vec<NewTensor>, effects: &mut Effects) -> Result<Catalog> {
     let limits = Limits::default();
-    let tree = follow(&catalog, &made, &limits, said)?;
-    catalog.with_tensors(made.into_iter().map(|made| made.tensor).collect(), tree, &limits)
+    let tree = follow(&catalog, &tensors, &limits, effects)?;
+    catalog.with_tensors(tensors.into_iter().map(|new| new.tensor).collect(), tree, &limits)
 }
 
 /// The tree for other tensors; `None` if it may stay.
-fn follow(catalog: &Catalog, made: &[Made], limits: &Limits, said: &mut Said) -> Result<Option<Tree>> {
+fn follow(
+    catalog: &Catalog,
+    tensors: &[NewTensor],
+    limits: &Limits,
+    effects: &mut Effects,
+) -> Result<Option<Tree>> {
     let old = catalog.tensors();
-    let stays = |(place, made): (usize, &Made)| {
-        made.was == Some(TensorId(u32::try_from(place).unwrap_or(u32::MAX)))
-            && old.get(place).is_some_and(|tensor| tensor.name == made.tensor.name)
+    let is_kept = |(place, new): (u32, &NewTensor)| {
+        new.old == Some(TensorId(place)) && old[place as usize].name == new.tensor.name
     };
-    let all_stay = made.len() == old.len() && made.iter().enumerate().all(stays);
-    if all_stay || !catalog.tree().nodes().iter().any(|node| node.as_tensor().is_some()) {
+    let all_are_kept = tensors.len() == old.len() && (0..).zip(tensors).all(is_kept);
+    if all_are_kept || !catalog.tree().nodes().iter().any(|node| node.as_tensor().is_some()) {
         return Ok(None);
     }
-    let mut fates = vec![Fate::Gone; old.len()];
+    let mut changes = vec![Change::Removed; old.len()];
     let mut added = Vec::new();
-    for (place, made) in (0..).map(TensorId).zip(made) {
-        match made.was.and_then(|was| Some((fates.get_mut(was.0 as usize)?, old.get(was.0 as usize)?))) {
-            Some((fate, tensor)) if tensor.name == made.tensor.name => *fate = Fate::Stays(place),
-            Some((fate, _)) => *fate = Fate::Moves(place, &made.tensor.name),
-            None => added.push((place, made.tensor.name.as_str())),
+    for (place, new) in (0..).map(TensorId).zip(tensors) {
+        let name = new.tensor.name.as_str();
+        match new.old.map(|old| old.0 as usize) {
+            Some(id) if old[id].name == name => changes[id] = Change::Kept(place),
+            Some(id) => changes[id] = Change::Renamed(place, name),
+            None => added.push((place, name)),
         }
     }
     let names: Vec<&str> = old.iter().map(|tensor| tensor.name.as_str()).collect();
-    let (tree, losses) = replant(catalog.tree(), &fates, &names, &added, limits)?;
-    said.losses.extend(losses);
+    let (tree, losses) = tree::follow(catalog.tree(), &changes, &names, &added, limits)?;
+    effects.losses.extend(losses);
     Ok(Some(tree))
 }

@@ -1,27 +1,21 @@
 //! `rename` gives tensors other names, by an expression and what takes the place of its matches.
 
-use super::inverse::Turned;
-use super::kind::{Argument, Count, Given, Key, Kind};
-use super::pattern::{BESIDE, Pattern, Template};
+use super::pattern::{BESIDE, NamePattern, Template};
 use super::rebuild::{rebuild, unchanged};
-use super::spec::Spec;
-use super::{Action, Said, TensorStep};
+use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::tensor_step::{Effects, TensorAction, TensorStep};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Catalog, Error, Result};
 
-pub(super) static RENAME: Kind = Kind {
+pub(super) static RENAME: Signature = Signature {
     name: "rename",
     summary: "give tensors other names",
     details: "Every match of the expression is replaced; what is not matched stays. In TEMPLATE, $1 or ${1}\n\
               is a group, $$ a dollar. That two tensors get one name is a mistake, which lists them.",
     argument: Argument::Required("REGEX", "what is replaced; ^ and $ are the name's ends"),
-    keys: &[
-        Key { name: "to", value: "TEMPLATE", count: Count::One, help: "what takes its place; may be empty" },
-        BESIDE,
-    ],
+    keys: &[Key::one("to", "TEMPLATE", "what takes its place; may be empty"), BESIDE],
     selects: true,
     examples: &["rename:^bert/(.*)$,to=$1", "rename:/,to=.", r"rename:\.bias$,to=.beta,beside=.gamma"],
-    make,
 };
 
 /// Collisions that an error lists.
@@ -29,33 +23,27 @@ const MOST_LISTED: usize = 20;
 
 #[derive(Debug)]
 struct Rename {
-    pattern: Pattern,
+    pattern: NamePattern,
     to: Template,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let pattern = Pattern::of(given)?;
-    let to = Template::parse(given.required("to")?, &pattern.regex, false)?;
-    Ok(Action::Tensor(Box::new(Rename { pattern, to })))
+pub(super) fn rename(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    let pattern = NamePattern::of(spec)?;
+    let to = Template::parse(spec.required("to")?, &pattern.regex, false)?;
+    Ok(Box::new(Rename { pattern, to }))
 }
 
 impl TensorStep for Rename {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
-        let found = self.pattern.on(&catalog)?;
-        let mut made: Vec<_> = unchanged(&catalog).collect();
-        for made in made.iter_mut().filter(|made| found.has(&made.tensor)) {
-            said.touched += 1;
-            made.tensor.name = self.pattern.rewrite(&made.tensor.name, &self.to, 0);
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
+        let matches = self.pattern.on(&catalog)?;
+        let mut tensors: Vec<_> = unchanged(&catalog).collect();
+        for new in tensors.iter_mut().filter(|new| matches.has(&new.tensor)) {
+            effects.touched += 1;
+            new.tensor.name = self.pattern.rewrite(&new.tensor.name, &self.to, 0);
         }
         let names = catalog.tensors().iter().map(|tensor| tensor.name.as_str());
-        check_collisions(names.zip(made.iter().map(|made| made.tensor.name.as_str())))?;
-        rebuild(catalog, made, said)
-    }
-
-    fn inverse(&self) -> Result<Vec<Spec>> {
-        let turned = Turned::of(&self.pattern, &self.to)?;
-        let spec = self.pattern.turned("rename", &turned, &["dtype", "rank", "min_size", "max_size"])?;
-        Ok(vec![spec.option("to", turned.back())])
+        check_collisions(names.zip(tensors.iter().map(|new| new.tensor.name.as_str())))?;
+        rebuild(catalog, tensors, effects)
     }
 }
 

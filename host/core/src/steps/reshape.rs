@@ -3,32 +3,24 @@
 //! Where the elements lie in order that costs nothing. A view may need several blocks to be said in other
 //! dimensions: a transposed matrix as a vector is one for each of its rows.
 
-use super::inverse::none;
-use super::kind::{Argument, Count, Given, Key, Kind};
-use super::rebuild::{Made, rebuild, unchanged};
+use super::rebuild::{NewTensor, rebuild, unchanged};
 use super::regroup::reshaped;
 use super::selector::Selector;
-use super::spec::{Field, Spec};
-use super::split::joined;
+use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::spec::Field;
+use super::tensor_step::{Effects, TensorAction, TensorStep};
 use super::view::{info_of, merge};
-use super::{Action, Said, TensorStep};
 use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, element_count};
 
-pub(super) static RESHAPE: Kind = Kind {
+pub(super) static RESHAPE: Signature = Signature {
     name: "reshape",
     summary: "give tensors other dimensions",
     details: "In SHAPE, such as 12x64x-1, one length may be -1, which is what is left; * is the old length at the\n\
               same place; nothing at all is a scalar.",
     argument: Argument::Required("SHAPE", "such as 12x64x-1"),
-    keys: &[Key {
-        name: "from",
-        value: "SHAPE",
-        count: Count::Optional,
-        help: "only tensors of this shape, where * is any length; with it the step has an inverse",
-    }],
+    keys: &[Key::optional("from", "SHAPE", "only tensors of this shape, where * is any length")],
     selects: true,
     examples: &["reshape:-1,where=*.bias,rank=2", "reshape:*x12x64,from=*x768,where=*.query.weight"],
-    make,
 };
 
 /// The text of a shape may not make more dimensions than anything has.
@@ -49,25 +41,19 @@ struct Reshape {
     to: Vec<Len>,
     from: Option<Vec<Len>>,
     selector: Selector,
-    selectors: Vec<(String, Field)>,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let to = lens(given.required_argument()?)?;
+pub(super) fn reshape(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    let to = lens(spec.required_argument()?)?;
     if to.iter().filter(|len| **len == Len::Rest).count() > 1 {
-        return Err(given.required_argument()?.error("-1 may be there once"));
+        return Err(spec.required_argument()?.error("-1 may be there once"));
     }
-    let from = given.one("from").map(|field| match lens(field)? {
+    let from = spec.one("from").map(|field| match lens(field)? {
         lens if lens.contains(&Len::Rest) => Err(field.error("from= has no -1; * is any length")),
         lens => Ok(lens),
     });
-    let selector = Selector::of(given, None)?;
-    Ok(Action::Tensor(Box::new(Reshape {
-        to,
-        from: from.transpose()?,
-        selector,
-        selectors: given.selectors(),
-    })))
+    let selector = Selector::of(spec, None)?;
+    Ok(Box::new(Reshape { to, from: from.transpose()?, selector }))
 }
 
 fn lens(field: &Field) -> Result<Vec<Len>> {
@@ -139,51 +125,16 @@ impl Reshape {
 }
 
 impl TensorStep for Reshape {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let selected = self.selector.on(&catalog)?;
-        let mut made: Vec<Made> = unchanged(&catalog).collect();
-        for Made { tensor, .. } in &mut made {
+        let mut tensors: Vec<NewTensor> = unchanged(&catalog).collect();
+        for NewTensor { tensor, .. } in &mut tensors {
             let is_of = self.from.as_ref().is_none_or(|from| is_of(&tensor.shape, from));
             if is_of && selected.has(tensor) {
-                said.touched += 1;
+                effects.touched += 1;
                 self.reshape(&catalog, tensor).map_err(|error| error.tensor(&tensor.name))?;
             }
         }
-        rebuild(catalog, made, said)
+        rebuild(catalog, tensors, effects)
     }
-
-    fn inverse(&self) -> Result<Vec<Spec>> {
-        let Some(before) = &self.from else {
-            return Err(none("the shapes that were there do not show any more; from= says which one"));
-        };
-        let numbers = |lens: &[Len]| {
-            lens.iter()
-                .map(|len| if let Len::Is(len) = len { Some(*len) } else { None })
-                .collect::<Option<Vec<u64>>>()
-        };
-        let (to, from) = match numbers(before) {
-            Some(from) => (joined(&self.shape(&from)?), joined(&from)),
-            None => (text(&self.to), text(before)),
-        };
-        let same = |lens: &[Len]| -> Vec<usize> {
-            (0..lens.len()).filter(|place| lens[*place] == Len::Same).collect()
-        };
-        if to.contains("-1") || (numbers(before).is_none() && same(&self.to) != same(before)) {
-            return Err(none("a length that is * before it is not at the same place after it"));
-        }
-        let mut spec = Spec::new("reshape").argument(from).option("from", to);
-        for (key, value) in self.selectors.iter().filter(|(key, _)| key != "rank") {
-            spec.options.push((key.clone(), value.clone()));
-        }
-        Ok(vec![spec])
-    }
-}
-
-fn text(lens: &[Len]) -> String {
-    let word = |len: &Len| match len {
-        Len::Is(len) => len.to_string(),
-        Len::Same => "*".to_owned(),
-        Len::Rest => "-1".to_owned(),
-    };
-    lens.iter().map(word).collect::<Vec<_>>().join("x")
 }

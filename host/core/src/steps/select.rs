@@ -1,13 +1,13 @@
 //! `select` keeps the tensors that are selected, `drop` leaves them out. What a user asks to leave out is
 //! no loss.
 
-use super::kind::{Argument, Given, Kind};
 use super::rebuild::{rebuild, unchanged};
 use super::selector::Selector;
-use super::{Action, Said, TensorStep};
+use super::signature::{Argument, CheckedSpec, Signature};
+use super::tensor_step::{Effects, TensorAction, TensorStep};
 use tensorferry_sdk::{Catalog, Error, Result};
 
-pub(super) static SELECT: Kind = Kind {
+pub(super) static SELECT: Signature = Signature {
     name: "select",
     summary: "keep some tensors",
     details: "That nothing is left is a mistake.",
@@ -19,10 +19,9 @@ pub(super) static SELECT: Kind = Kind {
         "select,dtype=F32,min_size=1MiB",
         r"select,where_re=\.(weight|bias)$,not=head.*",
     ],
-    make: |given| make(given, true),
 };
 
-pub(super) static DROP: Kind = Kind {
+pub(super) static DROP: Signature = Signature {
     name: "drop",
     summary: "leave some tensors out",
     details: "That nothing is left, and that nothing says which to leave out, is a mistake.",
@@ -30,7 +29,6 @@ pub(super) static DROP: Kind = Kind {
     keys: &[],
     selects: true,
     examples: &["drop:*.num_batches_tracked", r"drop,where_re=(^|/)adam_[mv]$"],
-    make: |given| make(given, false),
 };
 
 #[derive(Debug)]
@@ -39,24 +37,32 @@ struct Select {
     keeps: bool,
 }
 
-fn make(given: &Given<'_>, keeps: bool) -> Result<Action> {
-    let selector = Selector::of(given, given.argument())?;
+pub(super) fn select(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    make(spec, true)
+}
+
+pub(super) fn drop(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    make(spec, false)
+}
+
+fn make(spec: &CheckedSpec<'_>, keeps: bool) -> Result<TensorAction> {
+    let selector = Selector::of(spec, spec.argument())?;
     if selector.is_all() {
         return Err(Error::usage("expected a glob after a colon, or a key such as where= or dtype="));
     }
-    Ok(Action::Tensor(Box::new(Select { selector, keeps })))
+    Ok(Box::new(Select { selector, keeps }))
 }
 
 impl TensorStep for Select {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let selected = self.selector.on(&catalog)?;
-        let made: Vec<_> =
-            unchanged(&catalog).filter(|made| selected.has(&made.tensor) == self.keeps).collect();
-        said.touched += catalog.tensors().len() - made.len();
-        if made.is_empty() {
+        let tensors: Vec<_> =
+            unchanged(&catalog).filter(|new| selected.has(&new.tensor) == self.keeps).collect();
+        effects.touched += catalog.tensors().len() - tensors.len();
+        if tensors.is_empty() {
             let found = catalog.tensors().first().map_or("no tensors", |tensor| &tensor.name);
             return Err(Error::usage("it leaves no tensor").found(format!("names such as {found:?}")));
         }
-        rebuild(catalog, made, said)
+        rebuild(catalog, tensors, effects)
     }
 }

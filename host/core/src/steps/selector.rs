@@ -1,28 +1,13 @@
 //! A selector says which tensors a step is about: by name, dtype, length or rank. All keys that are given
 //! must hold; of one key that is given more than once, one value must.
 
-use super::kind::{Count, Given, Key};
+use super::regexes;
+use super::signature::CheckedSpec;
 use super::spec::Field;
 use crate::context::suggest::or_which;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use regex::{RegexSet, RegexSetBuilder};
 use tensorferry_sdk::{Catalog, Dtype, Error, Result, Tensor, parse_size};
-
-const fn key(name: &'static str, value: &'static str, count: Count, help: &'static str) -> Key {
-    Key { name, value, count, help }
-}
-
-/// The keys that select tensors; most steps take them.
-pub const KEYS: &[Key] = &[
-    key("where", "GLOB", Count::Any, "names that match; * is any run of letters, dots and slashes too"),
-    key("where_re", "REGEX", Count::Any, "names in which it is found; ^ and $ are the name's ends"),
-    key("not", "GLOB", Count::Any, "no names that match"),
-    key("not_re", "REGEX", Count::Any, "no names in which it is found"),
-    key("dtype", "DTYPE", Count::Any, "of this dtype, as `ferry inspect` shows it"),
-    key("rank", "N", Count::Any, "with so many dimensions"),
-    key("min_size", "SIZE", Count::Optional, "at least so many bytes, such as 4KiB"),
-    key("max_size", "SIZE", Count::Optional, "at most so many bytes"),
-];
 
 /// Which tensors a step is about.
 #[derive(Debug, Clone)]
@@ -42,9 +27,9 @@ impl Selector {
     ///
     /// # Errors
     /// Usage: a glob, an expression or a number that is none.
-    pub fn of(given: &Given<'_>, more: Option<&Field>) -> Result<Self> {
-        let globs: Vec<&Field> = given.all("where").chain(more).collect();
-        let regexes: Vec<&Field> = given.all("where_re").collect();
+    pub fn of(spec: &CheckedSpec<'_>, more: Option<&Field>) -> Result<Self> {
+        let globs: Vec<&Field> = spec.all("where").chain(more).collect();
+        let regexes: Vec<&Field> = spec.all("where_re").collect();
         let size = |field: &Field| {
             let size = parse_size(&field.text);
             size.ok_or_else(|| field.error(format!("expected a size such as 4KiB, found {:?}", field.text)))
@@ -52,12 +37,12 @@ impl Selector {
         Ok(Self {
             globs: if globs.is_empty() { None } else { Some(glob_set(globs)?) },
             regexes: if regexes.is_empty() { None } else { Some(regex_set(regexes)?) },
-            not_globs: glob_set(given.all("not"))?,
-            not_regexes: regex_set(given.all("not_re"))?,
-            dtypes: given.all("dtype").cloned().collect(),
-            ranks: given.all("rank").map(Field::number).collect::<Result<_>>()?,
-            min_size: given.one("min_size").map_or(Ok(0), size)?,
-            max_size: given.one("max_size").map_or(Ok(u64::MAX), size)?,
+            not_globs: glob_set(spec.all("not"))?,
+            not_regexes: regex_set(spec.all("not_re"))?,
+            dtypes: spec.all("dtype").cloned().collect(),
+            ranks: spec.all("rank").map(Field::number).collect::<Result<_>>()?,
+            min_size: spec.one("min_size").map_or(Ok(0), size)?,
+            max_size: spec.one("max_size").map_or(Ok(u64::MAX), size)?,
         })
     }
 
@@ -66,7 +51,7 @@ impl Selector {
     ///
     /// # Errors
     /// Usage, for a dtype that neither is built in nor a tensor's.
-    pub fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<On<'a>> {
+    pub fn on<'a>(&'a self, catalog: &'a Catalog) -> Result<Selection<'a>> {
         let built_in = || Dtype::built_in().filter_map(Dtype::info).map(|info| info.name());
         for field in &self.dtypes {
             let is = |name: &str| name.eq_ignore_ascii_case(&field.text);
@@ -76,7 +61,7 @@ impl Selector {
                 return Err(field.error(format!("no dtype is called {:?}{which}", field.text)));
             }
         }
-        Ok(On { selector: self, catalog })
+        Ok(Selection { selector: self, catalog })
     }
 
     /// Whether it is about all tensors, whatever they are.
@@ -94,12 +79,12 @@ impl Selector {
 
 /// A selector on a catalog.
 #[derive(Debug, Clone, Copy)]
-pub struct On<'a> {
+pub struct Selection<'a> {
     selector: &'a Selector,
     catalog: &'a Catalog,
 }
 
-impl On<'_> {
+impl Selection<'_> {
     /// Whether the step is about this tensor.
     #[must_use]
     pub fn has(&self, tensor: &Tensor) -> bool {
@@ -132,7 +117,7 @@ fn glob_set<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Result<GlobSet> 
 fn regex_set<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Result<RegexSet> {
     let fields: Vec<&Field> = fields.into_iter().collect();
     for field in &fields {
-        super::pattern::regex(field)?;
+        regexes::parse(field)?;
     }
     let set = RegexSetBuilder::new(fields.iter().map(|field| &field.text)).build();
     set.map_err(|error| Error::usage(format!("too many expressions: {error}")))

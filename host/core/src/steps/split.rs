@@ -1,63 +1,40 @@
 //! `split` cuts tensors into parts along a dimension, `unstack` into slices that do not have it any more.
 
-use super::inverse::Turned;
-use super::kind::{Argument, Count, Given, Key, Kind};
-use super::pattern::{BESIDE, Pattern, Piece, Template};
-use super::rebuild::{Made, rebuild};
+use super::pattern::{BESIDE, NamePattern, Template};
+use super::rebuild::{NewTensor, rebuild};
 use super::rename::check_collisions;
-use super::spec::{Field, Spec};
-use super::view::{axis, axis_of, cut, info_of, without_axis};
-use super::{Action, Said, TensorStep};
+use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::spec::Field;
+use super::tensor_step::{Effects, TensorAction, TensorStep};
+use super::view::{axis_of, cut, info_of, without_axis};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Catalog, Data, Error, Result, Tensor, TensorId};
 
-const TO: Key = Key {
-    name: "to",
-    value: "TEMPLATE",
-    count: Count::Some,
-    help: "what takes its place in a part's name: one for each part, or one for all with $i, the part's number",
-};
-pub(super) const AXIS: Key = Key {
-    name: "axis",
-    value: "N",
-    count: Count::Optional,
-    help: "the dimension, from 0, or from -1 backwards; 0",
-};
-pub(super) const PARTS: Key = Key {
-    name: "parts",
-    value: "N",
-    count: Count::Optional,
-    help: "how many parts there are, where $i numbers them",
-};
+const TO: Key = Key::some(
+    "to",
+    "TEMPLATE",
+    "what takes its place in a part's name: one for each part, or one for all with $i, the part's number",
+);
+const SIZES: Key = Key::optional("sizes", "NxN...", "the parts' lengths, such as 4096x1024x1024");
+pub(super) const AXIS: Key = Key::optional("axis", "N", "the dimension, from 0, or from -1 backwards; 0");
+pub(super) const PARTS: Key = Key::optional("parts", "N", "how many parts there are, where $i numbers them");
 
-pub(super) static SPLIT: Kind = Kind {
+pub(super) static SPLIT: Signature = Signature {
     name: "split",
     summary: "cut tensors into parts",
     details: "Every match of the expression is replaced in the parts' names. The parts are equally long, and\n\
               together the whole; sizes= gives other lengths.",
     argument: Argument::Required("REGEX", "the tensors; what it matches is replaced in the parts' names"),
-    keys: &[
-        TO,
-        AXIS,
-        Key {
-            name: "sizes",
-            value: "NxN...",
-            count: Count::Optional,
-            help: "the parts' lengths, such as 4096x1024x1024",
-        },
-        PARTS,
-        BESIDE,
-    ],
+    keys: &[TO, AXIS, SIZES, PARTS, BESIDE],
     selects: true,
     examples: &[
         r"split:\.qkv\.,to=.q.,to=.k.,to=.v.",
         r"split:\.qkv\.weight$,to=.q.weight,to=.k.weight,to=.v.weight,sizes=4096x1024x1024",
         r"split:\.w$,to=.w_$i,parts=8,axis=-1",
     ],
-    make: |given| make(given, false),
 };
 
-pub(super) static UNSTACK: Kind = Kind {
+pub(super) static UNSTACK: Signature = Signature {
     name: "unstack",
     summary: "cut tensors into their slices",
     details: "A stack of experts becomes a tensor for each: the dimension is gone.",
@@ -65,12 +42,11 @@ pub(super) static UNSTACK: Kind = Kind {
     keys: &[TO, AXIS, PARTS, BESIDE],
     selects: true,
     examples: &[r"unstack:\.experts\.(w\d)$,to=.experts.$i.$1"],
-    make: |given| make(given, true),
 };
 
 /// What the parts are called.
 #[derive(Debug)]
-pub(super) enum Names {
+enum PartNames {
     /// Each its own way.
     Listed(Vec<Template>),
     /// By their numbers.
@@ -79,33 +55,40 @@ pub(super) enum Names {
 
 #[derive(Debug)]
 struct Split {
-    pattern: Pattern,
-    names: Names,
+    pattern: NamePattern,
+    names: PartNames,
     axis: Option<i64>,
     sizes: Option<Vec<u64>>,
     parts: Option<u64>,
     unstacks: bool,
 }
 
-fn make(given: &Given<'_>, unstacks: bool) -> Result<Action> {
-    let pattern = Pattern::of(given)?;
-    let templates = given.all("to").map(|field| Template::parse(field, &pattern.regex, true));
+pub(super) fn split(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    make(spec, false)
+}
+
+pub(super) fn unstack(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    make(spec, true)
+}
+
+fn make(spec: &CheckedSpec<'_>, unstacks: bool) -> Result<TensorAction> {
+    let pattern = NamePattern::of(spec)?;
+    let templates = spec.all("to").map(|field| Template::parse(field, &pattern.regex, true));
     let templates: Vec<Template> = templates.collect::<Result<_>>()?;
-    let is_numbered = |template: &Template| template.0.contains(&Piece::Index);
-    let wrong = |why: &str| given.required("to").map_or_else(|error| error, |field| field.error(why));
+    let wrong = |why: &str| spec.required("to").map_or_else(|error| error, |field| field.error(why));
     let names = match <[Template; 1]>::try_from(templates) {
-        Ok([one]) if is_numbered(&one) => Names::Numbered(one),
+        Ok([one]) if one.has_index() => PartNames::Numbered(one),
         Ok(_) => return Err(wrong("expected to= for each part, or one with $i in it, the part's number")),
-        Err(several) if several.iter().any(is_numbered) => {
+        Err(several) if several.iter().any(Template::has_index) => {
             return Err(wrong("$i numbers all parts: then there is one to="));
         }
-        Err(several) => Names::Listed(several),
+        Err(several) => PartNames::Listed(several),
     };
-    let sizes = given.one("sizes").map(Field::numbers).transpose()?;
-    let parts = given.one("parts").map(Field::number).transpose()?;
+    let sizes = spec.one("sizes").map(Field::numbers).transpose()?;
+    let parts = spec.number("parts")?;
     let count = match &names {
-        Names::Listed(templates) => Some(templates.len() as u64),
-        Names::Numbered(_) => sizes.as_ref().map(|sizes| sizes.len() as u64),
+        PartNames::Listed(templates) => Some(templates.len() as u64),
+        PartNames::Numbered(_) => sizes.as_ref().map(|sizes| sizes.len() as u64),
     };
     if count.is_some_and(|count| {
         parts.is_some_and(|parts| parts != count)
@@ -117,8 +100,8 @@ fn make(given: &Given<'_>, unstacks: bool) -> Result<Action> {
     if parts == Some(0) || (parts.is_none() && !unstacks) {
         return Err(wrong("expected parts= or sizes=: how many parts there are"));
     }
-    let axis = axis(given.one("axis"))?;
-    Ok(Action::Tensor(Box::new(Split { pattern, names, axis, sizes, parts, unstacks })))
+    let axis = spec.number("axis")?;
+    Ok(Box::new(Split { pattern, names, axis, sizes, parts, unstacks }))
 }
 
 impl Split {
@@ -158,11 +141,11 @@ impl Split {
 
     fn name(&self, tensor: &Tensor, number: usize) -> String {
         match &self.names {
-            Names::Listed(templates) => match templates.get(number) {
+            PartNames::Listed(templates) => match templates.get(number) {
                 Some(template) => self.pattern.rewrite(&tensor.name, template, number),
                 None => tensor.name.clone(),
             },
-            Names::Numbered(template) => self.pattern.rewrite(&tensor.name, template, number),
+            PartNames::Numbered(template) => self.pattern.rewrite(&tensor.name, template, number),
         }
     }
 
@@ -210,53 +193,23 @@ impl Split {
 }
 
 impl TensorStep for Split {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
-        let found = self.pattern.on(&catalog)?;
-        let mut made = Vec::with_capacity(catalog.tensors().len());
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
+        let matches = self.pattern.on(&catalog)?;
+        let mut tensors = Vec::with_capacity(catalog.tensors().len());
         let mut from = Vec::new();
         for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
-            if !found.has(tensor) {
+            if !matches.has(tensor) {
                 from.push(tensor.name.as_str());
-                made.push(Made { was: Some(id), tensor: tensor.clone() });
+                tensors.push(NewTensor::kept(id, tensor));
                 continue;
             }
-            said.touched += 1;
-            for tensor_part in self.parts(&catalog, tensor)? {
+            effects.touched += 1;
+            for part in self.parts(&catalog, tensor)? {
                 from.push(tensor.name.as_str());
-                made.push(Made { was: None, tensor: tensor_part });
+                tensors.push(NewTensor { old: None, tensor: part });
             }
         }
-        check_collisions(from.into_iter().zip(made.iter().map(|made| made.tensor.name.as_str())))?;
-        rebuild(catalog, made, said)
+        check_collisions(from.into_iter().zip(tensors.iter().map(|new| new.tensor.name.as_str())))?;
+        rebuild(catalog, tensors, effects)
     }
-
-    fn inverse(&self) -> Result<Vec<Spec>> {
-        let name = if self.unstacks { "stack" } else { "concat" };
-        let (first, others) = match &self.names {
-            Names::Listed(templates) => {
-                templates.split_first().map_or((None, &[][..]), |(first, rest)| (Some(first), rest))
-            }
-            Names::Numbered(template) => (Some(template), &[][..]),
-        };
-        let first = first.ok_or_else(|| super::inverse::none("it has no parts"))?;
-        let turned = Turned::of(&self.pattern, first)?;
-        let mut spec = self.pattern.turned(name, &turned, &["dtype"])?;
-        for other in others {
-            spec = spec.option("with", turned.template(other)?);
-        }
-        spec = spec.option("to", turned.back());
-        if let Some(axis) = self.axis {
-            spec = spec.option("axis", axis.to_string());
-        }
-        match (&self.names, &self.sizes, self.parts) {
-            (_, Some(sizes), _) => Ok(vec![spec.option("sizes", joined(sizes))]),
-            (Names::Numbered(_), None, Some(parts)) => Ok(vec![spec.option("parts", parts.to_string())]),
-            _ => Ok(vec![spec]),
-        }
-    }
-}
-
-/// `4096x1024x1024`.
-pub(super) fn joined(numbers: &[u64]) -> String {
-    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }

@@ -1,14 +1,15 @@
-//! Steps against their definitions, element by element, and against their inverses.
+//! Steps against their definitions, element by element, and against the steps that undo them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod tree;
 
+use super::spec::Spec;
 use super::*;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{
-    CatalogBuilder, CatalogSink, Dtype, Limits, LossKind, MemorySource, Node, NodeId, NodeKind, Place,
-    Storage, TensorId,
+    Catalog, CatalogBuilder, CatalogSink, Dtype, Limits, LossKind, MemorySource, Node, NodeId, NodeKind,
+    Place, Result, Storage, TensorId,
 };
 
 /// What a builder is given.
@@ -21,7 +22,7 @@ fn build(fill: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Catalog {
 }
 
 /// I32 tensors whose elements are all different.
-fn catalog(tensors: &[(&str, &[u64])]) -> Catalog {
+pub(crate) fn catalog(tensors: &[(&str, &[u64])]) -> Catalog {
     build(|builder| {
         let mut next = 0_i32;
         for (name, shape) in tensors {
@@ -66,24 +67,30 @@ fn values(catalog: &Catalog, name: &str) -> (Vec<u64>, Vec<i32>) {
     (tensor.shape.clone(), found.into_iter().map(Option::unwrap).collect())
 }
 
-fn names(catalog: &Catalog) -> Vec<&str> {
+pub(crate) fn names(catalog: &Catalog) -> Vec<&str> {
     catalog.tensors().iter().map(|tensor| tensor.name.as_str()).collect()
 }
 
-fn steps(texts: &[&str]) -> Vec<Step> {
-    parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
+/// The step of a spec.
+fn step(spec: Spec) -> Result<Step<TensorAction>> {
+    let action = TENSOR_KINDS.iter().find_map(|kind| kind.action(&spec)).expect("a step on tensors");
+    Ok(Step { action: action?, spec, recipe: None })
 }
 
-fn run(catalog: Catalog, texts: &[&str]) -> Result<Stepped> {
-    apply(catalog, &steps(texts))
+fn parse(texts: &[&str]) -> Result<Vec<Step<TensorAction>>> {
+    texts.iter().map(|text| step(Spec::parse(text)?)).collect()
+}
+
+pub(super) fn run(catalog: Catalog, texts: &[&str]) -> Result<(Catalog, Effects)> {
+    apply(catalog, &parse(texts)?)
 }
 
 fn ran(catalog: Catalog, texts: &[&str]) -> Catalog {
-    run(catalog, texts).unwrap().catalog
+    run(catalog, texts).unwrap().0
 }
 
 fn refused(text: &str) -> String {
-    parse(&[text.to_owned()]).unwrap_err().to_string()
+    parse(&[text]).unwrap_err().to_string()
 }
 
 /// All that there is, by name.
@@ -112,7 +119,7 @@ fn selectors_hold_together() {
     let wrong = |spec| run(catalog(some), &[spec]).unwrap_err().to_string();
     assert!(wrong("select:x").contains("leaves no tensor"));
     assert!(wrong("select,dtype=F23").contains("did you mean \"F32\""), "{}", wrong("select,dtype=F23"));
-    let note = run(catalog(some), &["drop:x"]).unwrap().said.notes;
+    let note = run(catalog(some), &["drop:x"]).unwrap().1.notes;
     assert!(note[0].contains("drop:x changed nothing"), "{note:?}");
 }
 
@@ -131,41 +138,6 @@ fn collisions_are_listed() {
     assert_eq!(error.kind(), tensorferry_sdk::ErrorKind::Usage);
     let error = error.to_string();
     assert!(error.contains(r#""a.x", "b.x" -> "x"; "c.y", "y" -> "y""#), "{error}");
-}
-
-#[test]
-fn mistakes_say_where_and_what_was_meant() {
-    for (spec, said) in [
-        ("renam:a,to=b", "did you mean \"rename\""),
-        ("rename:a", "expected to="),
-        ("rename,to=b", "expected rename:REGEX"),
-        ("rename:a,too=b", "did you mean \"to\""),
-        ("rename:a,to=b,to=c", "column 15: to= is there twice"),
-        ("rename:(a,to=b", "unclosed group"),
-        ("rename:(a),to=$1_x", "${1}_x"),
-        ("rename:(a),to=$2", "no group \"2\""),
-        ("rename:a,to=$", "a dollar itself is $$"),
-        ("select", "expected a glob"),
-        ("select:[", "not a glob"),
-        ("transpose:x", "takes nothing after a colon"),
-        ("permute:ab->ac", "is not before it"),
-        ("permute:0x2", "each dimension"),
-        ("reshape:3xy", "expected a shape"),
-        ("reshape:-1x-1", "-1 may be there once"),
-        ("split:a,to=b", "expected to= for each part"),
-        ("split:a,to=b$i", "expected parts= or sizes="),
-        ("split:a,to=b,to=c,parts=3", "not as many parts"),
-        ("concat:a,to=b", "(?<i>"),
-        ("select:a,min_size=big", "expected a size"),
-        ("select:a,rank=x", "expected a number"),
-        ("strip-prefix,prefx=a.", "did you mean \"prefix\""),
-        ("strip-wrappers,a=b", "it has none"),
-        ("strip-prefix:a", "nothing after a colon"),
-        ("@/nowhere/x.toml", "no such recipe"),
-    ] {
-        let error = refused(spec);
-        assert!(error.contains(said) && error.contains("step 1"), "{spec}: {error}");
-    }
 }
 
 #[test]
@@ -228,14 +200,14 @@ fn experts_are_stacked_by_their_numbers() {
 #[test]
 fn ties_are_made_and_end() {
     let some = catalog(&[("wte", &[3]), ("head", &[3]), ("other", &[4])]);
-    let tied = run(some.clone(), &["tie:^wte$,to=head", "tie:^wte$,to=third"]).unwrap();
-    assert_eq!(tied.catalog.ties(), [TensorId(0), TensorId(0), TensorId(2), TensorId(0)]);
-    let losses: Vec<_> = tied.said.losses.iter().map(|loss| (loss.kind, loss.what.as_str())).collect();
+    let (tied, effects) = run(some.clone(), &["tie:^wte$,to=head", "tie:^wte$,to=third"]).unwrap();
+    assert_eq!(tied.ties(), [TensorId(0), TensorId(0), TensorId(2), TensorId(0)]);
+    let losses: Vec<_> = effects.losses.iter().map(|loss| (loss.kind, loss.what.as_str())).collect();
     assert_eq!(losses, [(LossKind::Tensor, "head")]);
-    let apart = ran(tied.catalog.clone(), &["untie"]);
-    assert_eq!(content(&apart), content(&tied.catalog));
+    let apart = ran(tied.clone(), &["untie"]);
+    assert_eq!(content(&apart), content(&tied));
     assert_eq!(apart.ties(), [0, 1, 2, 3].map(TensorId));
-    assert_eq!(ran(tied.catalog, &["untie:wte"]).ties(), [0, 1, 2, 1].map(TensorId));
+    assert_eq!(ran(tied, &["untie:wte"]).ties(), [0, 1, 2, 1].map(TensorId));
     assert!(run(some, &["tie:^wte$,to=other"]).unwrap_err().to_string().contains("another dtype or shape"));
 }
 
@@ -271,63 +243,8 @@ fn metadata_is_set_and_dropped() {
 }
 
 #[test]
-fn recipes_are_steps() {
-    for name in recipe::names() {
-        let recipe = recipe::find(name).unwrap().unwrap();
-        assert!(!steps(&[name]).is_empty());
-        if let Some(back) = &recipe.inverse {
-            assert_eq!(recipe::find(back).unwrap().unwrap().inverse.as_deref(), Some(name), "{name}");
-        }
-    }
-    let some = catalog(&[("module._orig_mod.a._fsdp_wrapped_module.b", &[1]), ("modulex", &[1])]);
-    assert_eq!(names(&ran(some.clone(), &["strip-wrappers"])), ["a.b", "modulex"]);
-    assert_eq!(names(&ran(some, &["strip-prefix"]))[1], "modulex");
-    let inverse = inverse(&steps(&["strip-prefix,prefix=net.", "transpose"])).unwrap();
-    assert_eq!(
-        inverse.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        ["transpose", "add-prefix,prefix=net."]
-    );
-}
-
-#[test]
-fn what_does_not_come_back_has_no_inverse() {
-    for (spec, why) in [
-        ("drop:a", "does not show any more"),
-        ("rename:a.b,to=c", "more than one text"),
-        ("rename:(a)(b),to=$1", "leaves a group"),
-        ("rename:^a,to=b,where=a*", "where= is about tensors as they are before it"),
-        ("reshape:4", "from= says which one"),
-        ("reshape:9216,from=*x768", "not at the same place"),
-        ("concat:a,with=b,to=c,sizes=any", "sizes= says it"),
-        ("untie", "which tensors were tied"),
-    ] {
-        let error = inverse(&steps(&[spec])).unwrap_err().to_string();
-        assert!(error.contains(why), "{spec}: {error}");
-    }
-}
-
-#[test]
-fn a_file_is_a_recipe_and_cannot_name_itself() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("my.toml");
-    let at = format!("@{}", path.display());
-    let write = |text: &str| std::fs::write(&path, text).unwrap();
-    write(
-        "summary = 's'\nsteps = ['rename:^,to={{p}}', {step = 'strip-prefix', prefix = 'x'}]\n[parameters.p]\nhelp = 'h'",
-    );
-    assert_eq!(names(&ran(catalog(&[("a", &[1])]), &[&format!("{at},p=xy")])), ["ya"]);
-    assert!(refused(&at).contains("expected p=: h"));
-    write(&format!("summary = 's'\nsteps = ['{at}']"));
-    assert!(refused(&at).contains("deep"), "{}", refused(&at));
-    write("summary = 's'\nsteps = ['rename:(,to=']");
-    assert!(refused(&at).contains("step 1 of @"), "{}", refused(&at));
-    write("summary = 's'\n  stepz = []\nsteps = []");
-    assert!(refused(&at).contains("line 2, column 3"), "{}", refused(&at));
-}
-
-#[test]
 fn a_hundred_thousand_tensors_go_through_ten_steps() {
-    let chain = steps(&[
+    let chain = parse(&[
         "rename:^bert/,to=",
         "rename:/,to=.",
         r"split:\.qkv$,to=.q,to=.k,to=.v",
@@ -338,7 +255,8 @@ fn a_hundred_thousand_tensors_go_through_ten_steps() {
         r"tie:\.0\.qkv$,to=.0.copy",
         "set_metadata:a,to=b",
         "select:*",
-    ]);
+    ])
+    .unwrap();
     let time = |count: u64| {
         let some = build(|builder| {
             let storage = builder.storage(Storage::inline(vec![0; 96]))?;
@@ -353,8 +271,8 @@ fn a_hundred_thousand_tensors_go_through_ten_steps() {
             builder.root(root)
         });
         let started = Instant::now();
-        let stepped = apply(some, &chain).unwrap();
-        assert_eq!(stepped.catalog.tensors().len() as u64, count / 2 + 1);
+        let (stepped, _) = apply(some, &chain).unwrap();
+        assert_eq!(stepped.tensors().len() as u64, count / 2 + 1);
         started.elapsed().max(Duration::from_millis(1))
     };
     let (few, many) = (time(10_000), time(100_000));
@@ -412,46 +330,33 @@ proptest! {
         whole[axis] *= parts;
         let some = catalog(&[("l.0.qkv.w", &whole), ("l.1.qkv.w", &whole), ("other", &[3])]);
         let to: String = ["a", "b", "c"].iter().take(usize::try_from(parts).unwrap()).map(|part| format!(",to=.{part}.")).collect();
-        let mut from = whole.clone();
-        from.push(1);
+        let rest: String = ["b", "c"].iter().take(usize::try_from(parts - 1).unwrap()).map(|part| format!(",with=.{part}.")).collect();
+        let back: Vec<usize> = (0..axes.len()).map(|old| axes.iter().position(|&axis| axis == old).unwrap()).collect();
+        let turned = text(axes.iter().map(|&axis| shape[axis]));
         let chain = [
-            r"rename:^l\.(\d+)\.(.*)$,to=layer/$1/$2".to_owned(),
-            if parts == 1 { r"split:\.qkv\.,to=.qkv_$i.,parts=1".to_owned() } else { format!(r"split:\.qkv\.{to},axis={axis}") },
-            format!("permute:{},where=layer*", text(&axes)),
-            format!("reshape:{},where=layer*,from={}", text(&new), text(axes.iter().map(|&axis| shape[axis]))),
-            r"rename:/,to=:".to_owned(),
-            r"unstack:^layer:0:(.*)$,to=x.$1.$i.y,axis=-1".to_owned(),
-            r"tie:^other$,to=second".to_owned(),
+            (r"rename:^l\.(\d+)\.(.*)$,to=layer/$1/$2".to_owned(), r"rename:^layer/(\d+)/(.*)$,to=l.$1.$2".to_owned()),
+            if parts == 1 {
+                (r"split:\.qkv\.,to=.qkv_$i.,parts=1".to_owned(), r"concat:\.qkv_(?<i>\d+)\.,to=.qkv.,parts=1".to_owned())
+            } else {
+                (format!(r"split:\.qkv\.{to},axis={axis}"), format!(r"concat:\.a\.{rest},to=.qkv.,axis={axis}"))
+            },
+            (format!("permute:{},where=layer*", text(&axes)), format!("permute:{},where=layer*", text(&back))),
+            (
+                format!("reshape:{},where=layer*,from={turned}", text(&new)),
+                format!("reshape:{turned},where=layer*,from={}", text(&new)),
+            ),
+            (r"rename:/,to=:".to_owned(), r"rename::,to=/".to_owned()),
+            (
+                r"unstack:^layer:0:(.*)$,to=x.$1.$i.y,axis=-1".to_owned(),
+                r"stack:^x\.(.*)\.(?<i>\d+)\.y$,to=layer:0:$1,axis=-1".to_owned(),
+            ),
+            (r"tie:^other$,to=second".to_owned(), r"drop,where_re=^second$".to_owned()),
         ];
         for end in 1..=chain.len() {
-            let chain: Vec<&str> = chain[..end].iter().map(String::as_str).collect();
-            let undo: Vec<String> = inverse(&steps(&chain)).unwrap().iter().map(ToString::to_string).collect();
-            let undo: Vec<&str> = undo.iter().map(String::as_str).collect();
-            let back = ran(ran(some.clone(), &chain), &undo);
-            prop_assert_eq!(content(&back), content(&some), "{:?}, then {:?}", chain, undo);
-        }
-    }
-
-    #[test]
-    fn no_spec_panics(
-        name in proptest::sample::select(kinds().map(|kind| kind.name).collect::<Vec<_>>()),
-        argument in proptest::option::of("[a-z0-9x*$(){}\\[\\]^.>-]{0,12}"),
-        options in proptest::collection::vec(
-            (
-                proptest::sample::select(vec!["to", "with", "axis", "sizes", "parts", "from", "where", "where_re", "rank", "beside"]),
-                "[a-z0-9x*$(){}\\[\\]^.>-]{0,8}",
-            ),
-            0..4,
-        ),
-    ) {
-        let mut spec = Spec::new(name);
-        spec.argument = argument.map(spec::Field::new);
-        for (key, value) in options {
-            spec = spec.option(key, value);
-        }
-        if let Ok(steps) = make(&spec) {
-            let _ = apply(catalog(&[("a", &[4, 3]), ("b.c", &[12]), ("", &[]), ("z", &[0, 7])]), &steps);
-            let _ = inverse(&steps);
+            let (steps, undo): (Vec<&str>, Vec<&str>) = chain[..end].iter().map(|(step, undo)| (&**step, &**undo)).unzip();
+            let undo: Vec<&str> = undo.into_iter().rev().collect();
+            let back = ran(ran(some.clone(), &steps), &undo);
+            prop_assert_eq!(content(&back), content(&some), "{:?}, then {:?}", steps, undo);
         }
     }
 }
@@ -471,8 +376,7 @@ fn hostile_numbers_are_refused() {
         "select:a,min_size=99999999999TB",
         "rename:(((((((((a{1000}){1000}){1000}){1000})))))),to=",
     ] {
-        let made = parse(&[spec.to_owned()]);
-        assert!(made.and_then(|steps| apply(some(), &steps)).is_err(), "{spec}");
+        assert!(run(some(), &[spec]).is_err(), "{spec}");
     }
     let long = format!("reshape:1{}", "x1".repeat(100_000));
     assert!(refused(&long).contains("64 dimensions"));

@@ -2,34 +2,27 @@
 //! that lie in the same bytes are one: so a tie is a view, and so is its end, which has the same bytes as
 //! another storage.
 
-use super::inverse::Turned;
-use super::kind::{Argument, Count, Given, Key, Kind};
-use super::pattern::{BESIDE, Pattern, Template};
-use super::rebuild::{Made, rebuild, unchanged};
+use super::pattern::{BESIDE, NamePattern, Template};
+use super::rebuild::{NewTensor, rebuild, unchanged};
 use super::rename::check_collisions;
 use super::selector::Selector;
-use super::spec::Spec;
-use super::{Action, Said, TensorStep};
+use super::signature::{Argument, CheckedSpec, Key, Signature};
+use super::tensor_step::{Effects, TensorAction, TensorStep};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tensorferry_sdk::{Catalog, Data, Error, Limits, Loss, LossKind, Result, StorageId, Tensor, TensorId};
 
-pub(super) static TIE: Kind = Kind {
+pub(super) static TIE: Signature = Signature {
     name: "tie",
     summary: "give tensors a second name",
     details: "A tensor that has that name already, of the same dtype and shape, gets the values of the first;\n\
-              its own are a loss, unless they are tied already. The inverse drops the second name.",
+              its own are a loss, unless they are tied already.",
     argument: Argument::Required("REGEX", "the tensors; what it matches is replaced in the second name"),
-    keys: &[Key { name: "to", value: "TEMPLATE", count: Count::One, help: "what takes its place" }, BESIDE],
+    keys: &[Key::one("to", "TEMPLATE", "what takes its place"), BESIDE],
     selects: true,
     examples: &[r"tie:^(.*)\.wte\.weight$,to=$1.lm_head.weight"],
-    make: |given: &Given<'_>| {
-        let pattern = Pattern::of(given)?;
-        let to = Template::parse(given.required("to")?, &pattern.regex, false)?;
-        Ok(Action::Tensor(Box::new(Tie { pattern, to })))
-    },
 };
 
-pub(super) static UNTIE: Kind = Kind {
+pub(super) static UNTIE: Signature = Signature {
     name: "untie",
     summary: "make each of tied tensors one of its own",
     details: "Of tied tensors those that are selected leave the others, and each other.",
@@ -37,14 +30,21 @@ pub(super) static UNTIE: Kind = Kind {
     keys: &[],
     selects: true,
     examples: &["untie", "untie:lm_head.weight"],
-    make: |given: &Given<'_>| {
-        Ok(Action::Tensor(Box::new(Untie { selector: Selector::of(given, given.argument())? })))
-    },
 };
+
+pub(super) fn tie(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    let pattern = NamePattern::of(spec)?;
+    let to = Template::parse(spec.required("to")?, &pattern.regex, false)?;
+    Ok(Box::new(Tie { pattern, to }))
+}
+
+pub(super) fn untie(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
+    Ok(Box::new(Untie { selector: Selector::of(spec, spec.argument())? }))
+}
 
 #[derive(Debug)]
 struct Tie {
-    pattern: Pattern,
+    pattern: NamePattern,
     to: Template,
 }
 
@@ -54,9 +54,9 @@ struct Untie {
 }
 
 impl TensorStep for Tie {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
-        let found = self.pattern.on(&catalog)?;
-        let mut made: Vec<Made> = unchanged(&catalog).collect();
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
+        let matches = self.pattern.on(&catalog)?;
+        let mut tensors: Vec<NewTensor> = unchanged(&catalog).collect();
         let places: HashMap<&str, usize> = catalog
             .tensors()
             .iter()
@@ -64,24 +64,24 @@ impl TensorStep for Tie {
             .map(|(place, tensor)| (tensor.name.as_str(), place))
             .collect();
         let mut names = Vec::new();
-        for tensor in catalog.tensors().iter().filter(|tensor| found.has(tensor)) {
+        for tensor in catalog.tensors().iter().filter(|tensor| matches.has(tensor)) {
             let name = self.pattern.rewrite(&tensor.name, &self.to, 0);
             if name == tensor.name {
                 continue;
             }
-            said.touched += 1;
+            effects.touched += 1;
             let second = Tensor { name: name.clone(), labels: BTreeMap::new(), ..tensor.clone() };
             match places.get(name.as_str()) {
-                None => made.push(Made { was: None, tensor: second }),
+                None => tensors.push(NewTensor { old: None, tensor: second }),
                 Some(&place) => {
-                    let own = &mut made[place].tensor;
+                    let own = &mut tensors[place].tensor;
                     check_alike(tensor, own)?;
                     if own.data != tensor.data {
                         let why = format!(
                             "its own values gave way to those of {:?}, which it is tied to now",
                             tensor.name
                         );
-                        said.losses.push(Loss::new(LossKind::Tensor, &name, why));
+                        effects.losses.push(Loss::new(LossKind::Tensor, &name, why));
                     }
                     own.data = tensor.data.clone();
                 }
@@ -89,15 +89,7 @@ impl TensorStep for Tie {
             names.push((tensor.name.as_str(), name));
         }
         check_collisions(names.iter().map(|(old, new)| (*old, new.as_str())))?;
-        rebuild(catalog, made, said)
-    }
-
-    fn inverse(&self) -> Result<Vec<Spec>> {
-        let turned = Turned::of(&self.pattern, &self.to)?;
-        let mut spec = self.pattern.turned("drop", &turned, &["dtype", "rank", "min_size", "max_size"])?;
-        spec.options.retain(|(key, _)| key != "beside");
-        let regex = spec.argument.take().map(|field| field.text).unwrap_or_default();
-        Ok(vec![spec.option("where_re", regex)])
+        rebuild(catalog, tensors, effects)
     }
 }
 
@@ -112,7 +104,7 @@ fn check_alike(first: &Tensor, second: &Tensor) -> Result<()> {
 }
 
 impl TensorStep for Untie {
-    fn apply(&self, catalog: Catalog, said: &mut Said) -> Result<Catalog> {
+    fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let selected = self.selector.on(&catalog)?;
         let mut groups: BTreeMap<TensorId, Vec<usize>> = BTreeMap::new();
         for (place, first) in catalog.ties().into_iter().enumerate() {
@@ -125,19 +117,19 @@ impl TensorStep for Untie {
             // Of those that all leave each other, one may stay where it is.
             leaving.extend(some.iter().skip(usize::from(some.len() == members.len())));
         }
-        said.touched += leaving.len();
+        effects.touched += leaving.len();
         let (mut wanted, mut ranges) = (Vec::new(), Vec::new());
         for &place in &leaving {
             let storages = storages(&catalog.tensors()[place].data);
             ranges.push(wanted.len()..wanted.len() + storages.len());
             wanted.extend(storages);
         }
-        let mut made: Vec<Made> = unchanged(&catalog).collect();
+        let mut tensors: Vec<NewTensor> = unchanged(&catalog).collect();
         let (catalog, again) = catalog.with_storages_again(&wanted, &Limits::default())?;
         for (place, range) in leaving.into_iter().zip(ranges) {
             let new: HashMap<StorageId, StorageId> =
                 wanted[range.clone()].iter().copied().zip(again[range].iter().copied()).collect();
-            match &mut made[place].tensor.data {
+            match &mut tensors[place].tensor.data {
                 Data::Empty => {}
                 Data::Whole { storage, .. } => *storage = new[storage],
                 Data::Blocks(blocks) => {
@@ -145,11 +137,7 @@ impl TensorStep for Untie {
                 }
             }
         }
-        rebuild(catalog, made, said)
-    }
-
-    fn inverse(&self) -> Result<Vec<Spec>> {
-        Err(super::inverse::none("which tensors were tied does not show any more"))
+        rebuild(catalog, tensors, effects)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Views: what becomes of a tensor's blocks when it is turned, cut, or joined. Only origins, shapes,
 //! offsets and strides change; storages stay.
 
-use super::spec::Field;
 use std::collections::HashMap;
 use tensorferry_sdk::{Block, Catalog, DtypeInfo, Error, Result, StorageId, Tensor};
 
@@ -29,14 +28,6 @@ pub(super) fn axis_of(axis: Option<i64>, rank: usize, tensor: &Tensor) -> Result
             .tensor(&tensor.name)
             .found(format!("shape {:?}", tensor.shape))
     })
-}
-
-/// The number of a dimension, if it is given.
-///
-/// # Errors
-/// Usage.
-pub(super) fn axis(field: Option<&Field>) -> Result<Option<i64>> {
-    field.map(Field::number).transpose()
 }
 
 /// Bytes from one element to another one that lies so many after it, where it begins with a byte.

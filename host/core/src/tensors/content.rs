@@ -37,11 +37,32 @@ pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<Conten
     Ok(each(logical, [algorithm])?.into_iter().map(|[digest]| digest).collect())
 }
 
+/// The digests of a catalog's tensors by both algorithms, by their place.
+#[derive(Debug, Clone, Default)]
+pub struct TensorDigests {
+    /// Content digests.
+    pub content: Vec<ContentDigest>,
+    /// SHA-256 of the logical bytes.
+    pub sha256: Vec<ContentDigest>,
+}
+
+impl TensorDigests {
+    /// Hashes every tensor, in one pass.
+    ///
+    /// # Errors
+    /// As of [`digests`].
+    pub fn of(logical: &Logical<'_>) -> Result<Self> {
+        let each = each(logical, [Algorithm::Blake3, Algorithm::Sha256])?;
+        let (content, sha256) = each.into_iter().map(|[content, sha256]| (content, sha256)).unzip();
+        Ok(Self { content, sha256 })
+    }
+}
+
 /// As [`digests`], by several algorithms in one pass over the bytes.
 ///
 /// # Errors
 /// As of [`digests`].
-pub fn each<const N: usize>(
+fn each<const N: usize>(
     logical: &Logical<'_>,
     algorithms: [Algorithm; N],
 ) -> Result<Vec<[ContentDigest; N]>> {

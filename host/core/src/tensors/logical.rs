@@ -15,8 +15,7 @@ use tensorferry_sdk::{
 
 /// A catalog and the bytes behind it: what writers, digests and comparisons read.
 pub struct Logical<'a> {
-    catalog: &'a Catalog,
-    stored: &'a Stored<'a>,
+    stored: Stored<'a>,
     ties: OnceLock<Vec<TensorId>>,
     /// Tensors that had to be gathered and are being read now, the latest last.
     gathered: Mutex<Vec<(TensorId, Arc<Gathered>)>>,
@@ -28,22 +27,22 @@ enum Gathered {
 }
 
 impl<'a> Logical<'a> {
-    /// The bytes of `catalog`, through `stored`.
+    /// The bytes of the tensors that lie in these storages.
     #[must_use]
-    pub fn new(catalog: &'a Catalog, stored: &'a Stored<'a>) -> Self {
-        Self { catalog, stored, ties: OnceLock::new(), gathered: Mutex::default() }
+    pub fn new(stored: Stored<'a>) -> Self {
+        Self { stored, ties: OnceLock::new(), gathered: Mutex::default() }
     }
 
     /// The catalog.
     #[must_use]
     pub fn catalog(&self) -> &'a Catalog {
-        self.catalog
+        self.stored.catalog()
     }
 
     /// The storages behind it.
     #[must_use]
-    pub fn stored(&self) -> &'a Stored<'a> {
-        self.stored
+    pub fn stored(&self) -> &Stored<'a> {
+        &self.stored
     }
 
     /// Gives all of a tensor's bytes to `each`, in order, in windows of [`WINDOW_BYTES`].
@@ -51,7 +50,7 @@ impl<'a> Logical<'a> {
     /// # Errors
     /// Whatever reading or `each` gives.
     pub fn each_window(&self, id: TensorId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let tensor = tensor_of(self.catalog, id)?;
+        let tensor = tensor_of(self.catalog(), id)?;
         let len = usize::try_from(tensor.bytes).unwrap_or(usize::MAX).min(WINDOW_BYTES);
         let mut buffer = vec![0; len];
         let mut offset = 0;
@@ -67,8 +66,8 @@ impl<'a> Logical<'a> {
 
     /// The storages where a tensor's bytes lie, whatever they are cast to.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
-        let tensor = tensor_of(self.catalog, id)?;
-        Ok(tensor.storages().map(|storage| lying(self.catalog, storage)).collect())
+        let tensor = tensor_of(self.catalog(), id)?;
+        Ok(tensor.storages().map(|storage| lying(self.catalog(), storage)).collect())
     }
 
     fn gathered(&self, id: TensorId) -> Result<Arc<Gathered>> {
@@ -88,8 +87,8 @@ impl<'a> Logical<'a> {
 
     /// Brings a tensor in order: in memory if it is small, else in a temporary file.
     fn gather(&self, id: TensorId) -> Result<Gathered> {
-        let tensor = tensor_of(self.catalog, id)?;
-        let pieces = pieces(self.catalog, &TensorPart::whole(id))?;
+        let tensor = tensor_of(self.catalog(), id)?;
+        let pieces = pieces(self.catalog(), &TensorPart::whole(id))?;
         let session = self.stored.session();
         if tensor.bytes <= session.held_bytes() / (session.threads as u64 + 1) {
             let mut bytes = vec![0; usize::try_from(tensor.bytes).unwrap_or(usize::MAX)];
@@ -109,8 +108,8 @@ impl<'a> Logical<'a> {
     /// # Errors
     /// A plugin error, if the part is not there or of another length; whatever reading gives.
     pub fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
-        let pieces = pieces(self.catalog, part)?;
-        self.place_all(&pieces, buffer).map_err(|e| match self.catalog.tensor(part.tensor) {
+        let pieces = pieces(self.catalog(), part)?;
+        self.place_all(&pieces, buffer).map_err(|e| match self.catalog().tensor(part.tensor) {
             Some(tensor) => e.tensor(&tensor.name),
             None => e,
         })
@@ -192,15 +191,15 @@ impl<'a> Logical<'a> {
 
 impl CatalogBytes for Logical<'_> {
     fn catalog(&self) -> &Catalog {
-        self.catalog
+        self.catalog()
     }
 
     fn ties(&self) -> &[TensorId] {
-        self.ties.get_or_init(|| self.catalog.ties())
+        self.ties.get_or_init(|| self.catalog().ties())
     }
 
     fn read_tensor(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let tensor = tensor_of(self.catalog, id)?;
+        let tensor = tensor_of(self.catalog(), id)?;
         check_range("", tensor.bytes, offset, buffer.len() as u64)
             .map_err(|e| Error::plugin(e.message()).tensor(&tensor.name).offset(offset))?;
         let read = match &tensor.data {

@@ -62,6 +62,12 @@ impl<'a> Stored<'a> {
         Self { decoded, ..self }
     }
 
+    /// The catalog that they are of.
+    #[must_use]
+    pub fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
     /// The run that this belongs to.
     #[must_use]
     pub fn session(&self) -> &Session {

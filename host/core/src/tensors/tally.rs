@@ -26,7 +26,7 @@ pub struct Tally {
 ///
 /// # Errors
 /// Unsupported, for a cast that there is not.
-pub fn foresee(models: &[Logical<'_>]) -> Result<Vec<String>> {
+pub fn foresee<'a>(models: impl Iterator<Item = &'a Logical<'a>>) -> Result<Vec<String>> {
     let mut tensors: BTreeMap<String, u64> = BTreeMap::new();
     for logical in models {
         for dtypes in may_lose(logical.catalog(), logical.stored())?.values() {

@@ -2,13 +2,13 @@
 //! (`model.safetensors`, `pytorch_model.bin`); a model that goes by another keeps it, since the library
 //! that it is of looks for it there: `diffusion_pytorch_model`, `adapter_model`.
 
-use crate::read::model::Model;
-use crate::write::target::Resolved;
+use crate::read::model::InputModel;
+use crate::write::target::OutputTarget;
 use tensorferry_sdk::{Description, Entry, Source, Target};
 
 /// What the writer is told of where a model goes.
 #[must_use]
-pub fn target_of(model: &Model<'_>, target: &Resolved<'_>) -> Target {
+pub fn target_of(model: &InputModel<'_>, target: &OutputTarget<'_>) -> Target {
     let is_folder = target.target == Target::Folder && *model.input.source.entry() == Entry::Folder;
     let ending = usual_name(&target.format.description).map(|(_, ending)| ending);
     let kept = ending.filter(|_| is_folder).and_then(|ending| {

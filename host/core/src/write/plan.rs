@@ -1,10 +1,10 @@
 //! Planning has the target's writer lay a catalog out.
 
 use crate::read::losses;
-use crate::read::model::Model;
+use crate::read::model::InputModel;
 use crate::tensors::logical::Logical;
 use crate::write::naming;
-use crate::write::target::Resolved;
+use crate::write::target::OutputTarget;
 use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
 
 /// What a writer promised, and what it still has to say.
@@ -22,9 +22,9 @@ pub struct Planned {
 /// # Errors
 /// Usage, for options that the writer does not have; whatever the writer or the layout's checks say.
 pub fn plan(
-    target: &Resolved<'_>,
+    target: &OutputTarget<'_>,
     given: &[(String, String)],
-    model: &Model<'_>,
+    model: &InputModel<'_>,
     logical: &Logical<'_>,
 ) -> Result<Planned> {
     let description = &target.format.description;

@@ -10,7 +10,7 @@ use tensorferry_sdk::{Entry, Error, Result, Side, Target};
 const AMBIGUOUS: [&str; 3] = [".bin", ".ckpt", ".pb"];
 
 /// A format to write, and where.
-pub struct Resolved<'a> {
+pub struct OutputTarget<'a> {
     /// What writes it.
     pub format: &'a RegisteredFormat,
     /// What the writer is told.
@@ -21,7 +21,7 @@ pub struct Resolved<'a> {
     pub output: PathBuf,
 }
 
-impl Resolved<'_> {
+impl OutputTarget<'_> {
     /// Whether the output is a folder, and there is none yet.
     #[must_use]
     pub fn is_new_folder(&self) -> bool {
@@ -50,7 +50,7 @@ pub fn resolve<'a>(
     output: &Path,
     named: Option<&str>,
     input: &Entry,
-) -> Result<Resolved<'a>> {
+) -> Result<OutputTarget<'a>> {
     let text = output.to_str().ok_or_else(|| Error::usage("an output path that is not UTF-8"))?;
     let by_suffix = writers_of(registry, text);
     let is_folder =
@@ -72,7 +72,7 @@ pub fn resolve<'a>(
         let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
         (Target::File(name.clone()), Destination { folder, kind: Kind::Beside { name } })
     };
-    Ok(Resolved { format, target, destination, output: output.to_owned() })
+    Ok(OutputTarget { format, target, destination, output: output.to_owned() })
 }
 
 fn writers(registry: &Registry) -> impl Iterator<Item = &RegisteredFormat> {

@@ -1,36 +1,32 @@
 //! Verifying reads the staged output back and compares every tensor's content with the source's.
 
-use crate::context::session::Session;
-use crate::publish::stage::Stage;
 use crate::read::context::ReadContext;
 use crate::read::input;
-use crate::read::model::Model;
 use crate::read::source::FileSource;
 use crate::tensors::content::{Algorithm, ContentDigest, digests};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::{Stored, hex};
-use crate::write::target::Resolved;
+use crate::write::target::OutputTarget;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use tensorferry_sdk::{CatalogView, Content, Entry, Error, Layout, Purpose, Result, Role, Target, TensorId};
 
-/// Compares; gives the number of tensors that were compared. `known`: the source's content digests,
-/// where somebody has them already.
+/// Compares what was written to `folder` with `source`; gives the number of tensors that were compared.
+/// `known`: the source's content digests, where they have been taken already.
 ///
 /// # Errors
 /// Verification, naming the tensor; unsupported, if the target's format cannot be read.
 pub fn verify(
-    stage: &Stage,
-    target: &Resolved<'_>,
-    model: &Model<'_>,
+    folder: PathBuf,
+    target: &OutputTarget<'_>,
     source: &Logical<'_>,
     layout: &Layout,
     known: Option<&[ContentDigest]>,
-    session: &Session,
 ) -> Result<u64> {
-    let written = FileSource::at(stage.path(&model.folder), entry(&target.target, layout));
+    let session = source.stored().session();
+    let written = FileSource::at(folder, entry(&target.target, layout));
     let written = input::read(&written, target.format, &[], &ReadContext::new(session, Purpose::SHOW))?;
-    let stored = Stored::new(&written, &written.catalog, session, target.spill());
-    let logical = Logical::new(&written.catalog, &stored);
+    let logical = Logical::new(Stored::new(&written, &written.catalog, session, target.spill()));
     let expected = match known {
         Some(known) => known.to_vec(),
         None => digests(source, Algorithm::Blake3)?,

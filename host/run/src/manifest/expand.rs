@@ -9,15 +9,13 @@ mod zoos;
 use super::LoadedManifest;
 use super::mistakes::{Mistakes, suggest};
 use super::template::{Fields, fill};
-use super::types::{Entry, JobKeys, Manifest, Settings};
+use super::types::{Entry, JobKeys, Manifest, OptionTexts, Placed, Settings};
 use crate::job::{Conversion, Job};
-use settings::OptionTexts;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Component, Path};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry_sdk::{OptionKind, OptionSpec, Side};
-use toml::Spanned;
 
 /// The jobs, as far as they could be made.
 pub(super) fn expand(
@@ -78,7 +76,7 @@ impl Expansion<'_> {
             let pair = |key: &String, value: &str| (key.clone(), self.option_value(key, value, side));
             given.iter().flatten().map(|(key, value)| pair(key.get_ref(), &value.0)).collect()
         };
-        let id = |id: &Option<Spanned<String>>| id.as_ref().map(|id| id.get_ref().clone());
+        let id = |id: &Option<Placed<String>>| id.as_ref().map(|id| id.get_ref().clone());
         Conversion {
             from: id(&settings.from),
             to: id(&settings.to),
@@ -101,7 +99,7 @@ impl Expansion<'_> {
         if declared.any(is_path) { absolute(self.base, value) } else { value.to_owned() }
     }
 
-    fn filled(&mut self, output: &Spanned<String>, fields: &Fields) -> Option<String> {
+    fn filled(&mut self, output: &Placed<String>, fields: &Fields) -> Option<String> {
         let (message, suggestion) = match fill(output.get_ref(), fields) {
             Ok(filled) => return Some(filled),
             Err(field) if field.is_empty() => {

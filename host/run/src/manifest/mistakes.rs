@@ -1,13 +1,11 @@
-//! A mistake is something wrong in a manifest, with its place and, where one can be guessed, what was
-//! meant.
+//! A mistake is an error in a manifest, with its place and, if it can be guessed, what was meant.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
-/// Something wrong in a manifest.
+/// An error in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Mistake {
     /// From 1.
@@ -20,22 +18,17 @@ pub struct Mistake {
     pub suggestion: Option<String>,
 }
 
-/// Everything wrong in a manifest.
+/// All errors in the text of a manifest.
 #[derive(Debug, Clone)]
-pub struct Mistakes {
-    path: PathBuf,
+pub(super) struct Mistakes {
     text: String,
     list: Vec<Mistake>,
 }
 
 impl Mistakes {
     /// None yet.
-    pub(super) fn of(path: &Path) -> Self {
-        Self { path: path.to_owned(), text: String::new(), list: Vec::new() }
-    }
-
-    pub(super) fn set_text(&mut self, text: &str) {
-        text.clone_into(&mut self.text);
+    pub(super) fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), list: Vec::new() }
     }
 
     /// One at a place of the text.
@@ -50,29 +43,14 @@ impl Mistakes {
         }
     }
 
-    /// One that has no place.
-    pub(super) fn add_plain(&mut self, message: impl Into<String>) {
-        self.list.push(Mistake { line: 1, column: 1, message: message.into(), suggestion: None });
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
     /// In the order of the text.
-    #[must_use]
-    pub fn sorted(&self) -> Vec<Mistake> {
-        let mut list = self.list.clone();
-        list.sort();
-        list
-    }
-
-    /// The manifest.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn sorted(mut self) -> Vec<Mistake> {
+        self.list.sort();
+        self.list
     }
 }
 
@@ -103,8 +81,7 @@ mod tests {
 
     #[test]
     fn places_count_lines_and_characters() {
-        let mut mistakes = Mistakes::of(Path::new("m.toml"));
-        mistakes.set_text("a\nü = bcd\n");
+        let mut mistakes = Mistakes::of("a\nü = bcd\n");
         mistakes.add(&(7..8), "wrong", suggest("verfy", ["verify", "to"]));
         assert_eq!(mistakes.sorted()[0].to_string(), "2:5: wrong; did you mean \"verify\"?");
     }

@@ -7,6 +7,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 use toml::Spanned;
 
 /// Conversions to run. Relative paths are relative to the manifest's folder. `${NAME}` in a text is the
@@ -43,10 +44,8 @@ pub struct RunTable {
     /// Threads that copy and hash, all jobs together.
     pub threads: Option<u32>,
     /// Memory for buffers, all jobs together: `512MiB`.
-    #[schemars(with = "Option<String>")]
     pub memory: Option<ByteSize>,
     /// Bytes a second that are copied, all jobs together: `200MB`.
-    #[schemars(with = "Option<String>")]
     pub rate: Option<ByteSize>,
     /// Whether the first job that fails for good ends the run.
     pub fail_fast: Option<bool>,
@@ -61,24 +60,19 @@ pub struct RunTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
     /// The input's format; else it is told by its content.
-    #[schemars(with = "Option<String>")]
-    pub(super) from: Option<Spanned<String>>,
+    pub(super) from: Option<Placed<String>>,
     /// The output's format; else it is told by its ending.
-    #[schemars(with = "Option<String>")]
-    pub(super) to: Option<Spanned<String>>,
+    pub(super) to: Option<Placed<String>>,
     /// Options of the reader, as after `-i`.
     #[serde(rename = "in")]
-    #[schemars(with = "Option<BTreeMap<String, OptionText>>")]
-    pub(super) reader: Option<BTreeMap<Spanned<String>, OptionText>>,
+    pub(super) reader: Option<OptionTexts>,
     /// Options of the writer, as after `-o`.
     #[serde(rename = "out")]
-    #[schemars(with = "Option<BTreeMap<String, OptionText>>")]
-    pub(super) writer: Option<BTreeMap<Spanned<String>, OptionText>>,
+    pub(super) writer: Option<OptionTexts>,
     /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path.
     pub(super) part: Option<String>,
     /// Steps, in order: as after `--step`, or a table `{ step = "rename", arg = "^a", to = "b" }`.
-    #[schemars(with = "Option<Vec<StepText>>")]
-    pub(super) steps: Option<Vec<Spanned<StepText>>>,
+    pub(super) steps: Option<Vec<Placed<StepText>>>,
     /// Read the output back, and compare every tensor, before it becomes visible.
     pub(super) verify: Option<bool>,
     /// Write a receipt with the output, for `ferry verify`; unless this is false.
@@ -86,20 +80,16 @@ pub(super) struct Settings {
     /// Fail if anything cannot be carried.
     pub(super) strict: Option<bool>,
     /// Kinds of losses that pass `strict`.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub(super) allow_loss: Option<Vec<Spanned<String>>>,
+    pub(super) allow_loss: Option<Vec<Placed<String>>>,
     /// What an output may replace.
     pub(super) force: Option<Force>,
     /// How often a passing fault is tried again; 3 if not said.
     pub(super) retries: Option<u32>,
     /// The wait before the first retry, each further one four times as long; `1s` if not said.
-    #[schemars(with = "Option<String>")]
     pub(super) retry_wait: Option<Timespan>,
     /// Memory that the job's process may allocate: `4GiB`. Without it: its share of what the machine has.
-    #[schemars(with = "Option<String>")]
     pub(super) memory_limit: Option<ByteSize>,
     /// How long a job may take: `90s`, `10m`, `2h`, `none`. Without it: ten minutes, and one more for each GiB.
-    #[schemars(with = "Option<String>")]
     pub(super) timeout: Option<Timespan>,
 }
 
@@ -121,11 +111,9 @@ pub(super) struct JobKeys {
     /// Its name, for `--only` and the report; else its output.
     pub(super) name: Option<String>,
     /// A file, a folder, an index, or the common start of a set of files.
-    #[schemars(with = "String")]
-    pub(super) input: Spanned<String>,
+    pub(super) input: Placed<String>,
     /// A file, or a folder if it ends in `/` or is one.
-    #[schemars(with = "String")]
-    pub(super) output: Spanned<String>,
+    pub(super) output: Placed<String>,
 }
 
 /// A folder of models: one job for each.
@@ -135,21 +123,16 @@ pub(super) struct ZooKeys {
     /// What its jobs' names start with; else the name of its root.
     pub(super) name: Option<String>,
     /// The folder.
-    #[schemars(with = "String")]
-    pub(super) root: Spanned<String>,
+    pub(super) root: Placed<String>,
     /// Globs of the models' paths below the root, or of files in a model's folder; everything if not said.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub(super) include: Option<Vec<Spanned<String>>>,
+    pub(super) include: Option<Vec<Placed<String>>>,
     /// Globs of what is left out.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub(super) exclude: Option<Vec<Spanned<String>>>,
+    pub(super) exclude: Option<Vec<Placed<String>>>,
     /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}` in it.
-    #[schemars(with = "String")]
-    pub(super) output: Spanned<String>,
+    pub(super) output: Placed<String>,
     /// Globs of names beside a model's file that go along with it. A folder's go along anyway.
     #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    pub(super) sidecars: Vec<Spanned<String>>,
+    pub(super) sidecars: Vec<Placed<String>>,
     /// What is taken for a model.
     #[serde(default)]
     pub(super) models: ModelDetection,
@@ -179,11 +162,9 @@ pub(super) enum ModelDetection {
 pub(super) struct RuleKeys {
     /// A glob of the models that it holds for.
     #[serde(rename = "match")]
-    #[schemars(with = "String")]
-    pub(super) matches: Spanned<String>,
+    pub(super) matches: Placed<String>,
     /// Their outputs, if not the zoo's.
-    #[schemars(with = "Option<String>")]
-    pub(super) output: Option<Spanned<String>>,
+    pub(super) output: Option<Placed<String>>,
 }
 
 /// A folder of files of records, which are one table: one job for each file, or for each group of them.
@@ -193,29 +174,42 @@ pub(super) struct DatasetKeys {
     /// Its name, which its jobs' names start with; else the name of its root.
     pub(super) name: Option<String>,
     /// The folder.
-    #[schemars(with = "String")]
-    pub(super) root: Spanned<String>,
+    pub(super) root: Placed<String>,
     /// Globs of the files' paths below the root; if not said, all that are called as files of records are.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub(super) include: Option<Vec<Spanned<String>>>,
+    pub(super) include: Option<Vec<Placed<String>>>,
     /// Globs of what is left out.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub(super) exclude: Option<Vec<Spanned<String>>>,
+    pub(super) exclude: Option<Vec<Placed<String>>>,
     /// The outputs: a path with `{path}`, `{parent}`, `{stem}`, `{name}`, `{group}` in it.
-    #[schemars(with = "String")]
-    pub(super) output: Spanned<String>,
+    pub(super) output: Placed<String>,
     /// How many files of one folder become one output; one if not said.
-    #[schemars(with = "Option<u32>")]
-    pub(super) group: Option<Spanned<u32>>,
+    pub(super) group: Option<Placed<u32>>,
 }
 
+/// A value with its place in the text, to which a mistake points. In the schema, it is the value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct Placed<T>(#[schemars(with = "T")] Spanned<T>);
+
+impl<T> Deref for Placed<T> {
+    type Target = Spanned<T>;
+
+    fn deref(&self) -> &Spanned<T> {
+        &self.0
+    }
+}
+
+/// Options of a reader or a writer.
+pub(super) type OptionTexts = BTreeMap<Placed<String>, OptionText>;
+
 /// A number of bytes: `64KiB`, `5GB`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ByteSize(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(inline)]
+pub struct ByteSize(#[schemars(with = "String")] pub u64);
 
 /// A time span: `90s`, `10m`, `2h`; none for `none`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Timespan(pub(super) Option<std::time::Duration>);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct Timespan(#[schemars(with = "String")] pub(super) Option<std::time::Duration>);
 
 /// An option's value as `-i` and `-o` take it, written as a text, a number, `true` or `false`.
 #[derive(Debug, Clone, PartialEq, Eq)]

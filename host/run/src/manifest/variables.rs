@@ -1,5 +1,6 @@
-//! Variables stand in a manifest's texts as `${NAME}`; `$${` is a `${` that stays. A `$1` or `${1}` of a
-//! regular expression is none.
+//! Variables: `${NAME}` in a manifest's texts is replaced by the variable's value, and `$${` by `${`.
+//!
+//! `$1` and `${1}`, as regular expressions have them, are left alone.
 
 use super::mistakes::{Mistakes, suggest};
 use std::borrow::Cow;
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The values that variables have: the command line's, else the environment's, else the manifest's own.
+/// The values of variables: the command line's, else the environment's, else the manifest's own.
 #[derive(Debug, Clone, Default)]
 pub struct Variables {
     given: BTreeMap<String, String>,
@@ -40,7 +41,7 @@ impl Variables {
         self.given.keys().chain(self.own.keys()).map(String::as_str)
     }
 
-    /// Puts values in the place of variables, in every text of a table.
+    /// Replaces variables by their values, in every text of a table.
     pub(super) fn expand_table(&self, table: &mut DeTable<'_>, mistakes: &mut Mistakes) {
         let keys: Vec<_> = table.keys().cloned().collect();
         for key in keys {
@@ -76,27 +77,17 @@ impl Variables {
         let mut rest = text;
         while let Some(at) = rest.find("${") {
             let (before, from) = rest.split_at(at);
-            if let Some(kept) = before.strip_suffix('$') {
-                expanded.push_str(kept);
-                expanded.push_str("${");
-                rest = &from[2..];
-                continue;
-            }
-            expanded.push_str(before);
-            let name =
-                from[2..].split('}').next().filter(|name| is_name(name) && from.len() > name.len() + 2);
-            match name {
-                Some(name) => {
-                    match self.get(name) {
-                        Some(value) => expanded.push_str(value),
-                        None => unknown.push(name.to_owned()),
-                    }
-                    rest = &from[name.len() + 3..];
-                }
-                None => {
-                    expanded.push_str("${");
-                    rest = &from[2..];
-                }
+            let name = from[2..].split_once('}').map(|(name, _)| name).filter(|name| is_name(name));
+            let (kept, name) = match before.strip_suffix('$') {
+                Some(kept) => (kept, None),
+                None => (before, name),
+            };
+            expanded.push_str(kept);
+            rest = &from[name.map_or(2, |name| name.len() + 3)..];
+            match name.map(|name| self.get(name).ok_or(name)) {
+                None => expanded.push_str("${"),
+                Some(Ok(value)) => expanded.push_str(value),
+                Some(Err(name)) => unknown.push(name.to_owned()),
             }
         }
         expanded.push_str(rest);

@@ -8,7 +8,7 @@ mod markup;
 mod timeline;
 
 use super::{BudgetSummary, Failure, JobState, JobSummary, Summary};
-use crate::human::{bytes, count, seconds};
+use crate::human::{bytes, count, rate, seconds};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use markup::Column::{Number, Text};
@@ -104,14 +104,7 @@ fn totals(page: &mut String, summary: &Summary) {
         let note = if note.is_empty() { String::new() } else { format!("<dd class=\"note\">{note}</dd>") };
         let _ = writeln!(page, "<div><dt>{name}</dt><dd>{value}</dd>{note}</div>");
     };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a rate to be read, not counted with"
-    )]
-    let rate = |count: u64| {
-        if summary.seconds > 0.0 { (count as f64 / summary.seconds) as u64 } else { 0 }
-    };
+    let rate = |count: u64| rate(count, summary.seconds);
     tile("Read", &bytes(totals.bytes_in), &format!("{} a second", bytes(rate(totals.bytes_in))));
     tile("Written", &bytes(totals.bytes_out), &format!("{} a second", bytes(rate(totals.bytes_out))));
     if totals.tensors > 0 || totals.records == 0 {

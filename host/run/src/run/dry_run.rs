@@ -34,8 +34,7 @@ pub struct RunPlan {
 #[derive(Debug, Serialize)]
 pub struct JobPlan {
     /// The job's name.
-    #[serde(rename = "name")]
-    pub job: String,
+    pub name: String,
     /// INPUT.
     pub input: String,
     /// OUTPUT.
@@ -136,7 +135,7 @@ pub fn plan(
 
 fn job_plan(job: &Job, decision: &Decision, outcome: Option<JobOutcome>) -> JobPlan {
     let mut plan = JobPlan {
-        job: job.name.clone(),
+        name: job.name.clone(),
         input: job.conversion.input.clone(),
         output: job.conversion.output.clone(),
         runs: decision.runs(),
@@ -166,7 +165,7 @@ fn conflicts<'a>(
     let mut found = Vec::new();
     for (job, plan) in wanted.iter().zip(planned) {
         for (path, _) in &plan.files {
-            makers.entry(path.as_path()).or_default().push(&plan.job);
+            makers.entry(path.as_path()).or_default().push(&plan.name);
             let is_ours = owned(job).is_some_and(|owned| owned.contains(path));
             let may_replace = match job.policy.force {
                 Force::Own => is_ours,
@@ -174,7 +173,7 @@ fn conflicts<'a>(
             };
             if !may_replace && std::fs::symlink_metadata(path).is_ok() {
                 let what = format!("{} exists, and is not this manifest's to replace", path.display());
-                found.push(Conflict { jobs: vec![plan.job.clone()], what });
+                found.push(Conflict { jobs: vec![plan.name.clone()], what });
             }
         }
     }

@@ -30,14 +30,14 @@ pub(super) fn before(job: &Job, decision: Option<&Decision>, commit: Option<&Com
     }
 }
 
-/// The result of a job after it ran, with its place; it is written to the journal.
+/// The result of a job after it ran; it is written to the journal.
 pub(super) fn after(
     job: &Job,
     finished: FinishedJob,
     journal: &Journal,
     manifest: &Path,
     started: Instant,
-) -> (usize, JobSummary) {
+) -> JobSummary {
     let output = &job.conversion.output;
     let mut summary = JobSummary {
         name: job.name.clone(),
@@ -67,14 +67,14 @@ pub(super) fn after(
     summary.attempts = finished.attempts;
     summary.started = finished.began.map(|began| began.duration_since(started).as_secs_f64());
     summary.seconds = finished.began.map_or(0.0, |began| finished.ended.duration_since(began).as_secs_f64());
-    (finished.index, summary)
+    summary
 }
 
 pub(super) fn event(summary: &JobSummary) -> Event<'_> {
     match summary.state {
-        JobState::Failed => Event::JobFailed { job: summary },
-        JobState::Cancelled => Event::JobCancelled { job: &summary.name },
-        _ => Event::JobDone { job: summary },
+        JobState::Failed => Event::JobFailed(summary),
+        JobState::Cancelled => Event::JobCancelled { name: &summary.name },
+        _ => Event::JobDone(summary),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::report::Failure;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use tensorferry::engine::formats::registry::Registry;
-use tensorferry::engine::read::unit::{Unit as FileGroup, first_difference};
+use tensorferry::engine::read::file_group::{FileGroup, first_difference};
 use tensorferry_sdk::{Error, Result};
 
 /// What a scan of a file group found, or why it found nothing.

@@ -1,5 +1,4 @@
-//! A shard is one run's part of a manifest's jobs: each job belongs to one of N by its output, whatever
-//! other jobs there are.
+//! A shard is one of N parts of a manifest's jobs. Which part a job is in depends on its output alone.
 
 use std::env::var;
 use tensorferry_sdk::{Error, Result};

@@ -16,8 +16,8 @@ use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::stage::Kind;
 use tensorferry::engine::read::context::ReadContext;
+use tensorferry::engine::read::file_group::{FileGroup, files_alone, takes_schema};
 use tensorferry::engine::read::identity::FileIdentity;
-use tensorferry::engine::read::unit::{Unit as FileGroup, files_alone, takes_schema};
 use tensorferry::engine::records::rows::{self, holds_records};
 use tensorferry::engine::records::schema_file::schema_file;
 use tensorferry::engine::{context::loss::LossRecord, convert::report::Report, formats::used::UsedFormat};
@@ -75,9 +75,9 @@ fn scan_group(
     let schema = schema_file(&rows.set.schema());
     let stamped = |(path, identity): (PathBuf, FileIdentity)| StampedFile { path, identity };
     let read = rows.source.stamped().map(|(path, identity)| stamped((path.to_owned(), identity)));
-    let inputs = read.chain(context.lent_files().into_iter().map(stamped)).collect();
+    let inputs = read.chain(context.additional_files().into_iter().map(stamped)).collect();
     rows.close()?;
-    context.check_lent()?;
+    context.check_additional_inputs()?;
     Ok(GroupScan {
         reader: UsedFormat::of(format),
         inputs,

@@ -104,7 +104,7 @@ impl WorkerProcess {
         let deadline = by.timeout.map(|time| Instant::now() + time);
         // Set when the run is cancelled: when the process is killed if it has not ended by itself.
         let mut kill_at: Option<Instant> = None;
-        let job = task.job.name.as_str();
+        let name = task.job.name.as_str();
         loop {
             let event = match self.events.recv_timeout(TICK) {
                 Ok(event) => event,
@@ -131,11 +131,11 @@ impl WorkerProcess {
             };
             let outcome = match event {
                 WorkerEvent::Began { bytes } => {
-                    by.listener.on_event(&Event::JobBytes { job, bytes });
+                    by.listener.on_event(&Event::JobBytes { name, bytes });
                     continue;
                 }
                 WorkerEvent::Moved { bytes } => {
-                    by.listener.on_event(&Event::JobMoved { job, bytes });
+                    by.listener.on_event(&Event::JobMoved { name, bytes });
                     continue;
                 }
                 WorkerEvent::Ready { made } => {

@@ -6,6 +6,8 @@ use tensorferry_sdk::memory::MemoryView;
 pub(crate) use tensorferry_sdk::memory::pairs as options;
 use tensorferry_sdk::{Catalog, MemoryContext, MemorySource, Result};
 
+#[path = "../../../torch-file/tests/common/facts.rs"]
+pub(crate) mod facts;
 #[allow(dead_code, reason = "other crates' tests use the rest")]
 #[path = "../../../torch-file/tests/common/python.rs"]
 pub(crate) mod python;

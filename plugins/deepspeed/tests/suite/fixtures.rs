@@ -1,21 +1,17 @@
 //! Checkpoints that DeepSpeed's engine wrote: what its own `zero_to_fp32.py` gives, to the byte.
 
 use crate::common::Files;
-use sha2::{Digest, Sha256};
-use std::path::Path;
+use crate::common::facts::{cases, expected, facts, facts_of};
 use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::MemoryContext;
 use tensorferry_sdk::memory::MemoryView;
 
 #[test]
 fn every_case_is_exact() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/deepspeed");
-    let mut cases: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    cases.sort();
+    let cases = cases("deepspeed", "");
     let mut tensors = 0;
     for case in &cases {
-        let expected: serde_json::Value =
-            serde_json::from_slice(&std::fs::read(case.join("expected.json")).unwrap()).unwrap();
+        let expected = expected(case);
         let files = expected["files"].as_array().unwrap().iter().map(|file| {
             let name = file.as_str().unwrap();
             (name.strip_prefix("ckpt/").unwrap().to_owned(), std::fs::read(case.join(name)).unwrap())
@@ -26,11 +22,7 @@ fn every_case_is_exact() {
         let catalog = view.catalog();
         assert_eq!(catalog.tensors().len(), wanted.len(), "{}", case.display());
         for (name, tensor) in wanted {
-            let (dtype, shape, bytes) = view.tensor_named(name).unwrap();
-            assert_eq!(dtype, tensor["dtype"].as_str().unwrap(), "{name}");
-            assert_eq!(serde_json::json!(shape), tensor["shape"], "{name}");
-            let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!(digest, tensor["sha256"].as_str().unwrap(), "{}: {name}", case.display());
+            assert_eq!(facts(&view, name), facts_of(tensor), "{}: {name}", case.display());
             tensors += 1;
         }
         let tied = |name: &str| catalog.tensors().iter().position(|tensor| tensor.name == name).unwrap();

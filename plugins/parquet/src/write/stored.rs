@@ -1,7 +1,7 @@
 //! Finds which columns of a schema Parquet can store, and in which units.
 
+use super::as_stored::as_stored;
 use crate::fault::one_line;
-use arrow_cast::cast::{CastOptions, cast_with_options};
 use parquet::arrow::ArrowSchemaConverter;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
@@ -50,12 +50,8 @@ impl StoredSchema {
         let column = self.from.get(index).and_then(|&from| batch.columns().get(from));
         let column = column.ok_or_else(|| Error::plugin("rows of another schema"))?;
         let field = self.schema.field(index);
-        if column.data_type() == field.data_type() {
-            return Ok(column.clone());
-        }
-        let exact = CastOptions { safe: false, ..CastOptions::default() };
-        let cast = cast_with_options(column, field.data_type(), &exact);
-        cast.map_err(|error| Error::unsupported(one_line(&error.to_string())).column(field.name()))
+        as_stored(column, field.data_type())
+            .map_err(|error| Error::unsupported(one_line(&error.to_string())).column(field.name()))
     }
 }
 

@@ -5,6 +5,9 @@ use tensorferry_safetensors::Safetensors;
 use tensorferry_sdk::memory::{self, MemoryOutput, MemoryView};
 use tensorferry_sdk::{CatalogView, Entry, MemoryContext, MemorySource, Result, Source, Target};
 
+#[path = "../../../torch-file/tests/common/facts.rs"]
+pub(crate) mod facts;
+
 /// A file of this header and this data.
 pub(crate) fn file(json: &str, data: &[u8]) -> Vec<u8> {
     [&(json.len() as u64).to_le_bytes(), json.as_bytes(), data].concat()

@@ -3,11 +3,11 @@
 use super::INDEX_SUFFIX;
 use super::entry::{BundleEntry, DataRange};
 use super::shards::Shards;
+use crate::slice_key;
 use crate::table::Table;
-use crate::{checksum, slice_key};
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_proto::bundle_header_proto::Endianness;
-use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message};
+use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message, masked_crc};
 use tensorferry_sdk::{ByteOrder, Context, Error, FileId, Limits, Result, Source, check_range};
 
 /// The version of the format that is read here.
@@ -100,7 +100,7 @@ impl BundleIndex {
                 .file(format!("{}{INDEX_SUFFIX}", self.prefix))
         })?;
         check_range(source.name(file), source.len(file), offset, len)?;
-        Ok(DataRange { file, offset, len, crc: checksum::unmask(proto.crc32c) })
+        Ok(DataRange { file, offset, len, crc: masked_crc::unmask(proto.crc32c) })
     }
 }
 

@@ -28,15 +28,15 @@ mod string_tensor;
 mod strings;
 #[cfg(test)]
 mod tests;
-mod window;
 
 pub(crate) use entry::{BundleEntry, DataRange, shape_of};
 pub(crate) use index::BundleIndex;
 pub(crate) use place::Placer;
 pub(crate) use runs::Runs;
-pub(crate) use shards::{DataFileName, data_file_name, has_data_files};
+pub(crate) use shards::{DATA_INFIX, data_file, has_data_files};
 pub(crate) use slices::region as slice_region;
 pub(crate) use string_tensor::StringTensors;
+pub(crate) use strings::append_length;
 
 /// The ending of a bundle's index.
 pub(crate) const INDEX_SUFFIX: &str = ".index";

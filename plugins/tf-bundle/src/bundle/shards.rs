@@ -5,53 +5,35 @@
 //! file, the files' own number holds, if they agree on one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
-use tensorferry_sdk::{Error, FileId, Result, Source};
+use tensorferry_sdk::{Error, FileId, Result, ShardName, Source};
 
 /// What stands between a prefix and the numbers of a data file.
-const INFIX: &str = ".data-";
-/// The fewest digits of a number.
-const DIGITS: usize = 5;
+pub(crate) const DATA_INFIX: &str = ".data";
 
-/// A data file's name, taken apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DataFileName<'a> {
-    pub(crate) prefix: &'a str,
-    pub(crate) shard: i32,
-    pub(crate) count: i32,
-}
-
-impl<'a> DataFileName<'a> {
-    /// Takes `<prefix>.data-00000-of-00001` apart.
-    pub(crate) fn parse(name: &'a str) -> Option<Self> {
-        let (prefix, numbers) = name.rsplit_once(INFIX)?;
-        let (shard, count) = numbers.split_once("-of-")?;
-        let number = |text: &str| {
-            let is_number = text.len() >= DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
-            text.parse().ok().filter(|_| is_number)
-        };
-        Some(Self { prefix, shard: number(shard)?, count: number(count)? })
-    }
-}
-
+/// The prefix of a data file, and the number of files that its name gives:
 /// `<prefix>.data-00000-of-00001`.
-pub(crate) fn data_file_name(prefix: &str, shard: impl Display, count: impl Display) -> String {
-    format!("{prefix}{INFIX}{shard:0DIGITS$}-of-{count:0DIGITS$}")
+pub(crate) fn data_file(name: &str) -> Option<(&str, i32)> {
+    let shard = ShardName::parse(name).filter(|shard| shard.ending.is_empty())?;
+    Some((shard.stem.strip_suffix(DATA_INFIX)?, shard.count.try_into().ok()?))
+}
+
+/// The name of a data file of so many.
+fn data_file_name(prefix: &str, shard: i32, count: i32) -> String {
+    // No name has a negative number: there is no such file.
+    let [shard, count] = [shard, count].map(|number| u64::try_from(number).unwrap_or(u64::MAX));
+    ShardName::format(&format!("{prefix}{DATA_INFIX}"), shard, count, "")
 }
 
 /// Whether there is a file that is called as a data file of the prefix is.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn has_data_files(source: &dyn Source, prefix: &str) -> Result<bool> {
     Ok(!counts_in_names(source, prefix)?.is_empty())
 }
 
 /// The number of files that each data file of the prefix has in its name.
 fn counts_in_names(source: &dyn Source, prefix: &str) -> Result<BTreeSet<i32>> {
-    let names = source.list(&format!("{prefix}{INFIX}"))?;
-    let parsed = names.iter().filter_map(|name| DataFileName::parse(name));
-    Ok(parsed.filter(|name| name.prefix == prefix).map(|name| name.count).collect())
+    let names = source.list(&format!("{prefix}{DATA_INFIX}-"))?;
+    let parsed = names.iter().filter_map(|name| data_file(name));
+    Ok(parsed.filter(|(of, _)| *of == prefix).map(|(_, count)| count).collect())
 }
 
 /// The data files that entries need, opened.

@@ -1,8 +1,9 @@
 //! The strings of one entry: their lengths, the lengths' checksum, the strings.
 
 use super::entry::DataRange;
-use super::window::Window;
-use crate::checksum;
+use crate::wire::Wire;
+use std::ops::Range;
+use tensorferry_proto::masked_crc;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source};
 
 /// An entry's strings, of which the lengths were found to be right.
@@ -44,27 +45,25 @@ impl Strings {
                 .found(format!("{} bytes", range.len)));
         }
         let end = range.offset + range.len;
-        let mut window = Window::new(source, range.file, range.offset, end);
+        let mut wire = Wire::of_file(source, range.file);
+        let mut rest = range.offset..end;
         let (mut crc, mut total) = (0, Some(0_u64));
         for _ in 0..count {
-            let len = window.varint()?;
+            let len = wire.varint(&mut rest)?;
             total = total.and_then(|total| total.checked_add(len));
             crc = append_length(crc, len, byte_order);
         }
-        let mut stored = [0; 4];
-        for byte in &mut stored {
-            *byte = window.some(1)?.first().copied().unwrap_or_default();
-        }
+        let stored: [u8; 4] = wire.fixed(&mut rest)?;
         let expected = match byte_order {
             ByteOrder::Little => u32::from_le_bytes(stored),
             ByteOrder::Big => u32::from_be_bytes(stored),
         };
-        if checksum::unmask(expected) != crc {
+        if masked_crc::unmask(expected) != crc {
             return Err(Error::malformed("the lengths of the strings do not have their checksum")
                 .expected(format!("masked crc32c {expected:#010x}"))
-                .found(format!("{:#010x}", checksum::mask(crc))));
+                .found(format!("{:#010x}", masked_crc::mask(crc))));
         }
-        let texts = window.position();
+        let texts = rest.start;
         if total != Some(end - texts) {
             return Err(Error::malformed("the lengths of the strings do not add up to the entry's size")
                 .expected(format!("{} bytes of strings", end - texts))
@@ -101,8 +100,9 @@ impl Strings {
         Texts {
             strings: self,
             source,
-            lengths: Window::new(source, range.file, range.offset, texts),
-            texts: Window::new(source, range.file, texts, range.offset + range.len),
+            wires: [(); 2].map(|()| Wire::of_file(source, range.file)),
+            lengths: range.offset..texts,
+            next: texts,
             crc: self.crc,
         }
     }
@@ -127,8 +127,12 @@ impl Strings {
 pub(super) struct Texts<'a> {
     strings: &'a Strings,
     source: &'a dyn Source,
-    lengths: Window<'a>,
-    texts: Window<'a>,
+    /// One for the lengths, one for the strings.
+    wires: [Wire<'a>; 2],
+    /// The lengths of the strings that have not been given.
+    lengths: Range<u64>,
+    /// Where in the file the next string begins.
+    next: u64,
     crc: u32,
 }
 
@@ -138,21 +142,18 @@ impl Texts<'_> {
     /// # Errors
     /// Malformed past the last one; i/o; what `output` says.
     pub(super) fn next(&mut self, output: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let mut left = self.lengths.varint()?;
-        output(&left.to_le_bytes())?;
-        while left > 0 {
-            let piece = self.texts.some(left)?;
-            left -= piece.len() as u64;
+        let [lengths, texts] = &mut self.wires;
+        let len = lengths.varint(&mut self.lengths)?;
+        output(&len.to_le_bytes())?;
+        let text = self.next..self.next.saturating_add(len);
+        self.next = text.end;
+        texts.each_chunk(&text, &mut |piece| {
             self.crc = crc32c::crc32c_append(self.crc, piece);
-            output(piece)?;
-        }
-        Ok(())
+            output(piece)
+        })
     }
 
     /// Holds what was given, all strings, against the entry's checksum.
-    ///
-    /// # Errors
-    /// Malformed, if they do not have it.
     pub(super) fn finish(self) -> Result<()> {
         self.strings.check_crc(self.source, self.crc)
     }
@@ -160,7 +161,7 @@ impl Texts<'_> {
 
 /// A length is summed as a number of four bytes, or of eight if it needs them, in the bundle's byte
 /// order: not as the varint that lies there.
-fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
+pub(crate) fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
     match (u32::try_from(len), byte_order) {
         (Ok(len), ByteOrder::Little) => crc32c::crc32c_append(crc, &len.to_le_bytes()),
         (Ok(len), ByteOrder::Big) => crc32c::crc32c_append(crc, &len.to_be_bytes()),

@@ -38,15 +38,12 @@ pub(crate) struct Counts {
 }
 
 /// Gives every constant of the graph that `wire` holds, in the file's order.
-///
-/// # Errors
-/// Malformed; i/o; what `visit` returns.
 pub(crate) fn each_constant(
     wire: &mut Wire<'_>,
     context: &dyn Context,
     visit: &mut dyn FnMut(&mut Wire<'_>, Constant) -> Result<()>,
 ) -> Result<Counts> {
-    let mut walk = Walk { context, visit, counts: Counts::default() };
+    let mut walk = ConstantWalk { context, visit, counts: Counts::default() };
     let mut rest = wire.whole();
     while let Some(field) = wire.next(&mut rest)? {
         match (field.number, field.value) {
@@ -58,18 +55,16 @@ pub(crate) fn each_constant(
     Ok(walk.counts)
 }
 
-struct Walk<'a> {
+struct ConstantWalk<'a> {
     context: &'a dyn Context,
     visit: &'a mut dyn FnMut(&mut Wire<'_>, Constant) -> Result<()>,
     counts: Counts,
 }
 
-impl Walk<'_> {
+impl ConstantWalk<'_> {
     fn library(&mut self, wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<()> {
-        while let Some(field) = wire.next(&mut rest)? {
-            if let (1, Value::Bytes(function)) = (field.number, field.value) {
-                self.function(wire, &function)?;
-            }
+        while let Some(function) = wire.next_of(&mut rest, 1)? {
+            self.function(wire, &function)?;
         }
         Ok(())
     }
@@ -83,10 +78,8 @@ impl Walk<'_> {
             name = wire.text(&range, self.context.limits().name_bytes)?;
         }
         let mut rest = function.clone();
-        while let Some(field) = wire.next(&mut rest)? {
-            if let (3, Value::Bytes(node)) = (field.number, field.value) {
-                self.node(wire, node, Some(&name))?;
-            }
+        while let Some(node) = wire.next_of(&mut rest, 3)? {
+            self.node(wire, node, Some(&name))?;
         }
         Ok(())
     }
@@ -117,8 +110,7 @@ impl Walk<'_> {
 fn value(wire: &mut Wire<'_>, node: &Range<u64>) -> Result<Option<Range<u64>>> {
     let mut found = None;
     let mut rest = node.clone();
-    while let Some(field) = wire.next(&mut rest)? {
-        let (5, Value::Bytes(entry)) = (field.number, field.value) else { continue };
+    while let Some(entry) = wire.next_of(&mut rest, 5)? {
         let Some(key) = wire.last(&entry, 1)? else { continue };
         if equals(wire, &key, b"value")? {
             found = match wire.last(&entry, 2)? {

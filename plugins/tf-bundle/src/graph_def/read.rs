@@ -1,17 +1,17 @@
-//! The reader: every constant becomes a tensor, whose bytes stay where they are if they lie there as
-//! they are; a constant of one value is a block that repeats it; any other list of values is decoded
-//! when it is asked for.
+//! Reads the constants of a graph as tensors. Bytes that lie in the file as a tensor's do are used from
+//! there; a constant of one value is a block that repeats it; other lists of values are decoded on
+//! request.
 
 use super::constants::{Constant, each_constant};
 use super::names::Names;
+use crate::document::Document;
 use crate::dtype;
-use crate::message_kind::{self, Form, MessageKind};
+use crate::message_kind::{self, MessageKind};
 use crate::tensor_proto::{Header, Values};
-use crate::text;
 use crate::wire::Wire;
 use tensorferry_sdk::{
-    Block, ByteSink, CatalogSink, Context, Dtype, Entry, Error, FileId, Limits, Loss, LossKind, Region,
-    Result, Source, Storage, TensorDecoder, TensorReader, element_count,
+    Block, ByteSink, CatalogSink, Context, Dtype, Entry, Error, Limits, Loss, LossKind, Region, Result,
+    Source, Storage, TensorDecoder, TensorReader, element_count,
 };
 
 /// Reads graphs.
@@ -19,26 +19,8 @@ pub(crate) struct GraphReader;
 
 /// Decodes constants: a handle is an index into `values`.
 struct Constants {
-    graph: Graph,
+    graph: Document,
     values: Vec<Values>,
-}
-
-/// A graph's wire form.
-#[derive(Debug)]
-enum Graph {
-    /// The file itself.
-    File(FileId),
-    /// What a text of this name stands for.
-    Text { wire: Vec<u8>, name: String },
-}
-
-impl Graph {
-    fn wire<'a>(&'a self, source: &'a dyn Source) -> Wire<'a> {
-        match self {
-            Self::File(file) => Wire::of_file(source, *file),
-            Self::Text { wire, name } => Wire::of_memory(wire, name),
-        }
-    }
 }
 
 impl TensorReader for GraphReader {
@@ -89,16 +71,10 @@ impl TensorDecoder for Constants {
     }
 }
 
-/// The wire form of the graph that a file holds; or why it holds none.
-fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Graph> {
-    let file = source.open(name)?;
-    match message_kind::detect(source, file)? {
-        Some((MessageKind::Graph, Form::Wire)) => Ok(Graph::File(file)),
-        Some((MessageKind::Graph, Form::Text)) => {
-            let text = source.read_vec(file, 0, source.len(file), limits)?;
-            let wire = text::to_wire(&text, "tensorflow.GraphDef", name, limits)?;
-            Ok(Graph::Text { wire, name: name.to_owned() })
-        }
+/// The graph that a file holds; or why it holds none.
+fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Document> {
+    match message_kind::detect(source, source.open(name)?)? {
+        Some((MessageKind::Graph, form)) => Document::open(source, name, "tensorflow.GraphDef", form, limits),
         Some((MessageKind::SavedModel, _)) => Err(Error::unsupported(
             "a saved model, not a graph: its variables lie beside it; read it with --from saved-model",
         )),
@@ -116,7 +92,7 @@ fn open(source: &dyn Source, name: &str, limits: &Limits) -> Result<Graph> {
 /// Constants on their way into a catalog.
 struct Placing<'a> {
     catalog: &'a mut dyn CatalogSink,
-    graph: &'a Graph,
+    graph: &'a Document,
     names: Names,
     values: Vec<Values>,
     /// Bytes of encoded storages that only repeat others.
@@ -147,8 +123,8 @@ impl Placing<'_> {
             return self.catalog.tensor_of_blocks(name, dtype, shape, Vec::new()).map(drop);
         }
         let values = Values::find(wire, &constant.tensor, dtype, elements)?;
-        if let (Graph::File(file), Some(range)) = (self.graph, values.as_they_lie()) {
-            let storage = self.catalog.storage(Storage::file(*file, range.start, range.end - range.start))?;
+        if let (Some(file), Some(range)) = (self.graph.file(), values.as_they_lie()) {
+            let storage = self.catalog.storage(Storage::file(file, range.start, range.end - range.start))?;
             return self.catalog.tensor(name, dtype, shape, storage, 0).map(drop);
         }
         if let Some(element) = values.constant(wire, self.limits)? {

@@ -1,7 +1,7 @@
 //! A fingerprint has hashes of a SavedModel's parts, as TensorFlow wrote them; they are shown, not
 //! checked.
 
-use super::document::Document;
+use crate::document::Document;
 use tensorferry_proto::{FingerprintDef, Message};
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
@@ -10,9 +10,6 @@ const NAME: &str = "fingerprint.pb";
 const MOST_BYTES: u64 = 64 << 10;
 
 /// The fingerprint beside a document, if there is one.
-///
-/// # Errors
-/// Malformed, if it is no such message; i/o.
 pub(super) fn read(
     source: &dyn Source,
     document: &Document,

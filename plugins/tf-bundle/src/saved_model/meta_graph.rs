@@ -1,5 +1,5 @@
-//! A meta graph is one graph of a SavedModel with what belongs to it. The graph is walked over, so that
-//! its nodes are counted; of the rest, what a person or a reader of variables asks for is held.
+//! A meta graph is one graph of a SavedModel with its signatures, assets and objects. These are read into
+//! memory; of the graph, nodes and functions are counted.
 
 use crate::wire::{Value, Wire};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,16 +47,12 @@ pub(super) struct MetaGraph {
 
 impl Graphs {
     /// Finds the graphs and their tags.
-    ///
-    /// # Errors
-    /// Malformed, with the offset; a limit; i/o.
     pub(super) fn find(wire: &mut Wire<'_>, limits: &Limits) -> Result<Self> {
         let mut graphs = Self { ranges: Vec::new(), tags: Vec::new() };
         let mut rest = wire.whole();
-        while let Some(field) = wire.next(&mut rest)? {
-            let (2, Value::Bytes(range)) = (field.number, field.value) else { continue };
+        while let Some(range) = wire.next_of(&mut rest, 2)? {
             if graphs.ranges.len() as u64 >= limits.entries {
-                return Err(wire.located(Error::limit("too many graphs"), field.at));
+                return Err(wire.located(Error::limit("too many graphs"), range.start));
             }
             graphs.tags.push(tags(wire, &range, limits)?);
             graphs.ranges.push(range);
@@ -68,19 +64,14 @@ impl Graphs {
 fn tags(wire: &mut Wire<'_>, graph: &Range<u64>, limits: &Limits) -> Result<Vec<String>> {
     let mut tags = Vec::new();
     let Some(mut info) = wire.last(graph, 1)? else { return Ok(tags) };
-    while let Some(field) = wire.next(&mut info)? {
-        if let (4, Value::Bytes(range)) = (field.number, field.value) {
-            tags.push(wire.text(&range, limits.name_bytes)?);
-        }
+    while let Some(range) = wire.next_of(&mut info, 4)? {
+        tags.push(wire.text(&range, limits.name_bytes)?);
     }
     Ok(tags)
 }
 
 impl MetaGraph {
     /// Reads the meta graph that lies in a range.
-    ///
-    /// # Errors
-    /// Malformed, with the offset; a limit; i/o; cancelled.
     pub(super) fn read(wire: &mut Wire<'_>, range: &Range<u64>, context: &dyn Context) -> Result<Self> {
         let mut graph = Self::default();
         let mut budget = Budget { left: context.limits().header_bytes / MESSAGE_GROWTH };
@@ -107,10 +98,8 @@ impl MetaGraph {
     }
 
     fn read_info(&mut self, wire: &mut Wire<'_>, mut info: Range<u64>, limits: &Limits) -> Result<()> {
-        while let Some(field) = wire.next(&mut info)? {
-            if let (5, Value::Bytes(range)) = (field.number, field.value) {
-                self.tensorflow_version = wire.text(&range, limits.name_bytes)?;
-            }
+        while let Some(range) = wire.next_of(&mut info, 5)? {
+            self.tensorflow_version = wire.text(&range, limits.name_bytes)?;
         }
         Ok(())
     }

@@ -18,9 +18,9 @@
 //! Sources: `tensorflow/cc/saved_model/loader.cc` and `constants.h`, and the messages in
 //! `tensorflow/core/protobuf`.
 
-mod document;
 mod fingerprint;
 mod meta_graph;
+mod open;
 mod outline;
 mod read;
 mod saved_variables;
@@ -32,5 +32,7 @@ mod tests;
 pub(crate) use read::SavedModelReader;
 pub(crate) use substitute::SavedModelWriter;
 
+/// What the message is called in the folder, in the order in which TensorFlow looks for it.
+pub(crate) const NAMES: [&str; 3] = ["saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"];
 /// The prefix of the bundle, in the folder.
 pub(crate) const VARIABLES: &str = "variables/variables";

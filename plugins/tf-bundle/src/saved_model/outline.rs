@@ -1,7 +1,7 @@
 //! The outline of a SavedModel: what a person wants to see of it, as a catalog's tree.
 
-use super::document::Document;
 use super::meta_graph::MetaGraph;
+use crate::document::Document;
 use crate::dtype;
 use std::collections::BTreeMap;
 use tensorferry_proto::saved_object::Kind;
@@ -21,9 +21,6 @@ const PLAIN_CLASSES: [&str; 5] = [
 ];
 
 /// Puts the outline into a catalog.
-///
-/// # Errors
-/// What the catalog says; i/o.
 pub(super) fn describe(
     catalog: &mut dyn CatalogSink,
     source: &dyn Source,

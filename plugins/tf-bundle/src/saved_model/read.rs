@@ -2,11 +2,12 @@
 //! format cannot hold.
 
 use super::VARIABLES;
-use super::document::Document;
 use super::meta_graph::{Graphs, MetaGraph};
+use super::open::open;
 use super::{fingerprint, outline, saved_variables, tags};
 use crate::bundle::INDEX_SUFFIX;
 use crate::bundle_tensors::read_bundle;
+use crate::document::Document;
 use crate::options::ReadOptions;
 use tensorferry_sdk::{
     CatalogSink, Context, Error, Loss, LossKind, NothingEncoded, Options, Purpose, Result, Source,
@@ -39,7 +40,7 @@ impl TensorReader for SavedModelReader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        let document = Document::open(source, context.limits())?;
+        let document = open(source, context.limits())?;
         let graphs;
         let graph = {
             let mut wire = document.wire(source);

@@ -1,8 +1,9 @@
 //! A block is a run of entries, checked and decompressed.
 
 use super::{Handle, NOT_COMPRESSED, SNAPPY, TRAILER_LEN};
-use crate::{checksum, varint};
 use std::ops::Range;
+use tensorferry_proto::masked_crc;
+use tensorferry_proto::wire::take_exact_varint;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
 
 /// How much longer snappy makes what it is given: no element of it gives more than 64 bytes for 3.
@@ -37,7 +38,7 @@ impl Block {
         let Some((covered, &[a, b, c, d])) = bytes.split_last_chunk() else {
             return Err(Error::malformed("a block of the table has no trailer"));
         };
-        let (stored, found) = (u32::from_le_bytes([a, b, c, d]), checksum::mask(crc32c::crc32c(covered)));
+        let (stored, found) = (u32::from_le_bytes([a, b, c, d]), masked_crc::mask(crc32c::crc32c(covered)));
         if stored != found {
             return Err(Error::malformed("a block of the table does not have its checksum")
                 .expected(format!("masked crc32c {stored:#010x}"))
@@ -128,9 +129,7 @@ impl<'a> Entries<'a> {
             return Ok(None);
         };
         let is_first = self.at == 0;
-        let lengths = |rest: &mut &[u8]| {
-            Some((varint::take_len(rest)?, varint::take_len(rest)?, varint::take_len(rest)?))
-        };
+        let lengths = |rest: &mut &[u8]| Some((take_len(rest)?, take_len(rest)?, take_len(rest)?));
         let Some((shared, unshared, value_len)) = lengths(&mut rest) else {
             return Err(Error::malformed("an entry of the table breaks off"));
         };
@@ -166,4 +165,10 @@ impl<'a> Entries<'a> {
     pub(super) fn value(&self, range: Range<usize>) -> &'a [u8] {
         self.block.bytes().get(range).unwrap_or_default()
     }
+}
+
+/// Takes a length, of at most 32 bits.
+fn take_len(bytes: &mut &[u8]) -> Option<usize> {
+    let len = take_exact_varint(bytes).ok()?;
+    usize::try_from(u32::try_from(len).ok()?).ok()
 }

@@ -28,7 +28,7 @@ mod write;
 pub(crate) use read::{EntryPlace, Table, has_magic};
 pub(crate) use write::TableWriter;
 
-use crate::varint;
+use tensorferry_proto::wire::take_exact_varint;
 
 /// Bytes of the footer.
 pub(crate) const FOOTER_LEN: u64 = 48;
@@ -50,6 +50,6 @@ pub(crate) struct Handle {
 
 impl Handle {
     fn take(bytes: &mut &[u8]) -> Option<Self> {
-        Some(Self { offset: varint::take(bytes)?, size: varint::take(bytes)? })
+        Some(Self { offset: take_exact_varint(bytes).ok()?, size: take_exact_varint(bytes).ok()? })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{BlockBytes, Random, TableBytes, handle, limits, table};
-use crate::varint;
+use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ErrorKind, Limits, MemorySource, Result, Source};
 
 type Entry = (Vec<u8>, Vec<u8>);
@@ -188,7 +188,7 @@ fn compression_is_known_and_bounded() {
     assert_eq!(read(&stored(b"abc", 2)).unwrap_err().kind(), ErrorKind::Unsupported);
     assert!(error(&stored(b"\x05", 1)).contains("snappy"));
     let mut claim = Vec::new();
-    varint::push(0xffff_fff0, &mut claim);
+    put_varint(&mut claim, 0xffff_fff0);
     assert!(error(&stored(&claim, 1)).contains("claims more"));
     // Within what snappy can do, and over the limit.
     let zeros = snap::raw::Encoder::new().compress_vec(&[0; 100_000]).unwrap();

@@ -9,8 +9,8 @@
 //! `tensorflow/core/lib/io/table_builder.cc`, `block_builder.cc` and `format.cc` for the bytes.
 
 use super::{Handle, MAGIC, NOT_COMPRESSED};
-use crate::checksum::mask;
-use crate::varint;
+use tensorferry_proto::masked_crc::mask;
+use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{ByteSink, Error, Result};
 
 /// The length at which a data block ends.
@@ -72,9 +72,6 @@ impl<'a> TableWriter<'a> {
     }
 
     /// Ends the table.
-    ///
-    /// # Errors
-    /// Whatever the output gives.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.end_block()?;
         let metaindex = self.write_block(&BlockBuilder::new(KEYS_OF_A_DATA_RUN).take())?;
@@ -112,8 +109,8 @@ impl<'a> TableWriter<'a> {
 impl Handle {
     fn encode(self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        varint::push(self.offset, &mut bytes);
-        varint::push(self.size, &mut bytes);
+        put_varint(&mut bytes, self.offset);
+        put_varint(&mut bytes, self.size);
         bytes
     }
 }
@@ -155,9 +152,9 @@ impl BlockBuilder {
             self.restarts.push(length(self.entries.len())?);
             self.keys_in_this_run = 0;
         }
-        varint::push(length(shared)?.into(), &mut self.entries);
-        varint::push(length(key.len() - shared)?.into(), &mut self.entries);
-        varint::push(length(value.len())?.into(), &mut self.entries);
+        put_varint(&mut self.entries, length(shared)?.into());
+        put_varint(&mut self.entries, length(key.len() - shared)?.into());
+        put_varint(&mut self.entries, length(value.len())?.into());
         self.entries.extend_from_slice(&key[shared..]);
         self.entries.extend_from_slice(value);
         self.last_key.truncate(shared);

@@ -9,9 +9,6 @@ use crate::wire::Wire;
 use std::ops::Range;
 use tensorferry_sdk::{ByteSink, Result};
 
-/// Strings that are copied out of a window rather than read by themselves.
-const SHORT: u64 = 1024;
-
 /// Where the lengths and where the bytes of a content lie.
 ///
 /// # Errors
@@ -46,7 +43,6 @@ pub(super) fn write(
 ) -> Result<()> {
     let mut emitter = Emitter::new(0, output);
     let mut texts = wire.again();
-    let mut buffer = Vec::new();
     let mut lengths = lengths.clone();
     let mut start = bytes.start;
     while !lengths.is_empty() {
@@ -54,13 +50,7 @@ pub(super) fn write(
         emitter.push(&len.to_le_bytes())?;
         let end = start.checked_add(len).filter(|&end| end <= bytes.end);
         let end = end.ok_or_else(|| wire.malformed(start, "a string reaches past its content"))?;
-        if len <= SHORT {
-            buffer.resize(usize::try_from(len).unwrap_or(0), 0);
-            texts.copy(start, &mut buffer)?;
-            emitter.push(&buffer)?;
-        } else {
-            texts.each_chunk(&(start..end), &mut |chunk| emitter.push(chunk))?;
-        }
+        texts.each_chunk(&(start..end), &mut |chunk| emitter.push(chunk))?;
         start = end;
     }
     emitter.finish()

@@ -129,9 +129,6 @@ impl Values {
     }
 
     /// The one element that the message has, for all of a tensor that is not of strings.
-    ///
-    /// # Errors
-    /// Malformed; i/o.
     pub(crate) fn constant(&self, wire: &mut Wire<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
         match &self.form {
             Form::Listed { list, found, .. } if found.items <= 1 && list.item != Item::Text => {
@@ -144,9 +141,6 @@ impl Values {
     }
 
     /// Pushes the logical bytes: row-major, little-endian, each string after its length.
-    ///
-    /// # Errors
-    /// Malformed; i/o; what `output` returns.
     pub(crate) fn write(
         &self,
         wire: &mut Wire<'_>,
@@ -181,7 +175,7 @@ impl Values {
 }
 
 impl Found {
-    fn add(&mut self, wire: &Wire<'_>, item: Item, at: u64, value: Value) -> Result<()> {
+    fn add(&mut self, wire: &mut Wire<'_>, item: Item, at: u64, value: Value) -> Result<()> {
         self.fields += 1;
         match (item, value) {
             (Item::Fixed4, Value::Fixed32(_)) => self.items += 4,
@@ -191,7 +185,7 @@ impl Found {
                 let len = range.end - range.start;
                 match item {
                     Item::Fixed4 | Item::Fixed8 => self.items += len,
-                    Item::Varint { .. } | Item::Bool => self.items += wire.count_varints(&range)?,
+                    Item::Varint { .. } | Item::Bool => self.items += count_varints(wire, &range)?,
                     Item::Byte => self.items = len,
                     Item::Text => {
                         self.items += 1;
@@ -220,8 +214,17 @@ impl Found {
     }
 }
 
+fn count_varints(wire: &mut Wire<'_>, range: &Range<u64>) -> Result<u64> {
+    let mut count = 0;
+    wire.each_varint(range, &mut |_| {
+        count += 1;
+        Ok(())
+    })?;
+    Ok(count)
+}
+
 /// Pushes the items of one field of a list.
-fn push(wire: &Wire<'_>, item: Item, value: Value, emitter: &mut Emitter<'_>) -> Result<()> {
+fn push(wire: &mut Wire<'_>, item: Item, value: Value, emitter: &mut Emitter<'_>) -> Result<()> {
     match value {
         Value::Fixed32(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Fixed64(bits) => emitter.push(&bits.to_le_bytes()),

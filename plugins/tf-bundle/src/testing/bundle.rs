@@ -1,9 +1,9 @@
 //! Bundles put together byte by byte.
 
 use super::{Files, file, shape as shape_proto, table};
-use crate::{checksum, varint};
 use std::collections::BTreeMap;
-use tensorferry_proto::{BundleEntryProto, DataType, Message, TensorSliceProto};
+use tensorferry_proto::wire::put_varint;
+use tensorferry_proto::{BundleEntryProto, DataType, Message, TensorSliceProto, masked_crc};
 use tensorferry_sdk::MemorySource;
 
 /// The header that TensorFlow writes for one little-endian data file.
@@ -66,7 +66,7 @@ impl BundleBytes {
             shard_id: i32::try_from(shard).unwrap_or_default(),
             offset,
             size: bytes.len() as i64,
-            crc32c: checksum::mask(crc),
+            crc32c: masked_crc::mask(crc),
             slices: Vec::new(),
         }
     }
@@ -116,11 +116,11 @@ impl BundleBytes {
 pub(crate) fn string_bytes(strings: &[&[u8]], is_big: bool) -> (Vec<u8>, u32) {
     let (mut bytes, mut summed) = (Vec::new(), Vec::new());
     for string in strings {
-        varint::push(string.len() as u64, &mut bytes);
+        put_varint(&mut bytes, string.len() as u64);
         let len = u32::try_from(string.len()).unwrap_or_default();
         summed.extend(if is_big { len.to_be_bytes() } else { len.to_le_bytes() });
     }
-    let checksum = checksum::mask(crc32c::crc32c(&summed));
+    let checksum = masked_crc::mask(crc32c::crc32c(&summed));
     let checksum = if is_big { checksum.to_be_bytes() } else { checksum.to_le_bytes() };
     for place in [&mut bytes, &mut summed] {
         place.extend(checksum);

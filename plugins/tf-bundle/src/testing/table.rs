@@ -1,7 +1,9 @@
 //! Tables put together byte by byte, by the layout in `table/mod.rs`, with knobs for what TensorFlow
 //! does not write.
 
-use crate::{checksum, table, varint};
+use crate::table;
+use tensorferry_proto::masked_crc;
+use tensorferry_proto::wire::put_varint;
 
 /// A block's entries under construction.
 #[derive(Default)]
@@ -20,7 +22,7 @@ impl BlockBytes {
     /// Adds an entry that shares this much.
     pub(crate) fn entry_sharing(&mut self, shared: usize, key: &[u8], value: &[u8]) {
         for number in [shared, key.len() - shared, value.len()] {
-            varint::push(number as u64, &mut self.bytes);
+            put_varint(&mut self.bytes, number as u64);
         }
         self.bytes.extend(&key[shared..]);
         self.bytes.extend(value);
@@ -69,7 +71,7 @@ impl TableBytes {
         let offset = self.bytes.len();
         self.bytes.extend(stored);
         self.bytes.push(compression);
-        let crc = checksum::mask(crc32c::crc32c(&self.bytes[offset..]));
+        let crc = masked_crc::mask(crc32c::crc32c(&self.bytes[offset..]));
         self.bytes.extend(crc.to_le_bytes());
         handle(offset as u64, stored.len() as u64)
     }
@@ -93,8 +95,8 @@ impl TableBytes {
 /// A handle's bytes.
 pub(crate) fn handle(offset: u64, size: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    varint::push(offset, &mut bytes);
-    varint::push(size, &mut bytes);
+    put_varint(&mut bytes, offset);
+    put_varint(&mut bytes, size);
     bytes
 }
 

@@ -5,9 +5,10 @@
 
 use super::lexer::{Kind, Lexer, Token};
 use super::literal;
-use super::schema::{Field, Message, Schema};
-use crate::varint;
+use super::schema::{Schema, field_of};
 use prost_types::field_descriptor_proto::Type;
+use prost_types::{DescriptorProto, FieldDescriptorProto};
+use tensorferry_proto::wire::put_varint;
 use tensorferry_sdk::{Error, Limits, Result};
 
 /// Reads one text.
@@ -23,9 +24,9 @@ pub(crate) struct Encoder<'a> {
 /// A message that has begun and not ended.
 struct Open<'a> {
     /// The field that holds it; none if nobody knows that field, and all of it is skipped.
-    field: Option<&'a Field>,
+    field: Option<&'a FieldDescriptorProto>,
     /// Its fields; none if it is skipped.
-    message: Option<&'a Message>,
+    message: Option<&'a DescriptorProto>,
     /// The sign that ends it.
     close: u8,
     /// Whether it is an element of a list.
@@ -41,7 +42,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// The wire form of the text, as a message.
-    pub(crate) fn encode(mut self, message: &'a Message) -> Result<Vec<u8>> {
+    pub(crate) fn encode(mut self, message: &'a DescriptorProto) -> Result<Vec<u8>> {
         loop {
             match (self.lexer.peek(), self.open.last()) {
                 (Kind::End, None) => return Ok(self.wire),
@@ -55,7 +56,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// A field: its name, and its value, several in a list, or the beginning of a message.
-    fn field(&mut self, message: Option<&'a Message>) -> Result<()> {
+    fn field(&mut self, message: Option<&'a DescriptorProto>) -> Result<()> {
         let field = self.field_name(message)?;
         let colon = self.lexer.take_sign(b':')?;
         if !self.lexer.take_sign(b'[')? {
@@ -69,11 +70,14 @@ impl<'a> Encoder<'a> {
 
     /// The field of the next name. Names in brackets are of extensions and of packed `Any` messages,
     /// numbers are of fields that the writer itself did not know: none of them is known here.
-    fn field_name(&mut self, message: Option<&'a Message>) -> Result<Option<&'a Field>> {
+    fn field_name(
+        &mut self,
+        message: Option<&'a DescriptorProto>,
+    ) -> Result<Option<&'a FieldDescriptorProto>> {
         match self.lexer.peek() {
             Kind::Name => {
                 let name = self.lexer.take()?;
-                Ok(message.and_then(|message| message.field(self.lexer.text(&name))))
+                Ok(message.and_then(|message| field_of(message, self.lexer.text(&name))))
             }
             Kind::Number => self.lexer.take().map(|_| None),
             Kind::Sign(b'[') => {
@@ -90,7 +94,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// Values up to the end of the field, or up to the first that is a message, which opens.
-    fn values(&mut self, field: Option<&'a Field>, in_list: bool, colon: bool) -> Result<()> {
+    fn values(&mut self, field: Option<&'a FieldDescriptorProto>, in_list: bool, colon: bool) -> Result<()> {
         loop {
             let close = match self.lexer.peek() {
                 Kind::Sign(b'{') => Some(b'}'),
@@ -127,7 +131,7 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
-    fn open(&mut self, field: Option<&'a Field>, close: u8, in_list: bool) -> Result<()> {
+    fn open(&mut self, field: Option<&'a FieldDescriptorProto>, close: u8, in_list: bool) -> Result<()> {
         let sign = self.lexer.take()?;
         if self.open.len() as u64 >= self.limits.nesting {
             return Err(Error::limit("messages are nested too deep")
@@ -137,7 +141,7 @@ impl<'a> Encoder<'a> {
         }
         let message = field.and_then(|field| self.schema.message_of(field));
         if let Some(field) = field {
-            if field.kind != Type::Message {
+            if field.r#type() != Type::Message {
                 return Err(self.lexer.error(&sign, "this field is no message").expected("a value"));
             }
             self.tag(field, 2);
@@ -153,7 +157,7 @@ impl<'a> Encoder<'a> {
         let Some(open) = self.open.pop() else { return Ok(()) };
         if open.field.is_some() {
             let mut len = Vec::with_capacity(5);
-            varint::push((self.wire.len() - open.start) as u64, &mut len);
+            put_varint(&mut len, (self.wire.len() - open.start) as u64);
             self.wire.splice(open.start - 1..open.start, len);
         }
         if !open.in_list {
@@ -163,12 +167,11 @@ impl<'a> Encoder<'a> {
     }
 
     /// One value that is no message.
-    fn scalar(&mut self, field: Option<&'a Field>) -> Result<()> {
+    fn scalar(&mut self, field: Option<&'a FieldDescriptorProto>) -> Result<()> {
         let Some(field) = field else { return self.skip_scalar() };
-        match field.kind {
-            Type::Message | Type::Group => Err(self.lexer.expected("a message")),
+        match field.r#type() {
+            Type::Message => Err(self.lexer.expected("a message")),
             Type::String | Type::Bytes => self.text(field),
-            Type::Enum => self.enumeration(field),
             _ => self.number(field),
         }?;
         // The text is bounded where it is read; a list of numbers may take some times as much here.
@@ -193,7 +196,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// A string: neighbouring literals are one.
-    fn text(&mut self, field: &Field) -> Result<()> {
+    fn text(&mut self, field: &FieldDescriptorProto) -> Result<()> {
         if self.lexer.peek() != Kind::Text {
             return Err(self.lexer.expected("a string"));
         }
@@ -204,32 +207,36 @@ impl<'a> Encoder<'a> {
                 .map_err(|what| self.lexer.error(&token, what))?;
         }
         self.tag(field, 2);
-        varint::push(text.len() as u64, &mut self.wire);
+        put_varint(&mut self.wire, text.len() as u64);
         self.wire.append(&mut text);
         Ok(())
     }
 
-    fn enumeration(&mut self, field: &Field) -> Result<()> {
+    fn number(&mut self, field: &FieldDescriptorProto) -> Result<()> {
         let (negative, token) = self.signed()?;
         let text = self.lexer.text(&token);
-        let value = match token.kind {
-            Kind::Name if !negative => {
-                std::str::from_utf8(text).ok().and_then(|name| self.schema.enum_value(field, name))
-            }
-            _ => integer(negative, text).and_then(|value| i32::try_from(value).ok()),
+        let number = match (field.r#type(), token.kind) {
+            (Type::Enum, Kind::Name) if !negative => self
+                .schema
+                .enum_value(field, text)
+                .map(|value| Number::Varint(i64::from(value).cast_unsigned())),
+            (kind, _) => number(kind, negative, text),
         };
-        let value = value.ok_or_else(|| self.lexer.error(&token, "no value of this enumeration"))?;
-        self.tag(field, 0);
-        varint::push(i64::from(value).cast_unsigned(), &mut self.wire);
-        Ok(())
-    }
-
-    fn number(&mut self, field: &Field) -> Result<()> {
-        let (negative, token) = self.signed()?;
-        let (wire_type, bytes) = number_bytes(field.kind, negative, self.lexer.text(&token))
-            .ok_or_else(|| self.lexer.error(&token, "no value of this field's type"))?;
-        self.tag(field, wire_type);
-        self.wire.extend_from_slice(&bytes);
+        let number = number.ok_or_else(|| self.lexer.error(&token, "no value of this field's type"))?;
+        match number {
+            Number::Varint(value) => {
+                self.tag(field, 0);
+                put_varint(&mut self.wire, value);
+            }
+            Number::Fixed64(bytes) => {
+                self.tag(field, 1);
+                self.wire.extend(bytes);
+            }
+            Number::Fixed32(bytes) => {
+                self.tag(field, 5);
+                self.wire.extend(bytes);
+            }
+        }
         Ok(())
     }
 
@@ -242,83 +249,45 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    fn tag(&mut self, field: &Field, wire_type: u32) {
-        varint::push(u64::from(field.number) << 3 | u64::from(wire_type), &mut self.wire);
+    fn tag(&mut self, field: &FieldDescriptorProto, wire_type: u32) {
+        put_varint(&mut self.wire, u64::from(field.number().unsigned_abs() << 3 | wire_type));
     }
 }
 
-/// The wire type and the bytes of a number or a boolean.
-fn number_bytes(kind: Type, negative: bool, text: &[u8]) -> Option<(u32, Vec<u8>)> {
-    let signed = || integer(negative, text);
-    let unsigned = || signed().and_then(|value| u64::try_from(value).ok());
-    let mut bytes = Vec::new();
-    let wire_type = match kind {
+/// A number as it lies in the wire form.
+pub(super) enum Number {
+    Varint(u64),
+    Fixed64([u8; 8]),
+    Fixed32([u8; 4]),
+}
+
+/// The number that a text stands for; `None` if the type has none that is spelled so. TensorFlow's
+/// messages have no fields of the types that are not here.
+pub(super) fn number(kind: Type, negative: bool, text: &[u8]) -> Option<Number> {
+    let sign = if negative { -1 } else { 1 };
+    let integer = || Some(i128::from(literal::integer(text)?) * sign);
+    Some(match kind {
         Type::Float => {
             let value: f32 = literal::number(text)?.parse().ok()?;
-            bytes.extend(if negative { -value } else { value }.to_le_bytes());
-            5
+            Number::Fixed32(if negative { -value } else { value }.to_le_bytes())
         }
         Type::Double => {
             let value: f64 = literal::number(text)?.parse().ok()?;
-            bytes.extend(if negative { -value } else { value }.to_le_bytes());
-            1
+            Number::Fixed64(if negative { -value } else { value }.to_le_bytes())
         }
-        Type::Bool => {
-            varint::push(boolean(negative, text)?.into(), &mut bytes);
-            0
+        Type::Fixed32 => Number::Fixed32(u32::try_from(integer()?).ok()?.to_le_bytes()),
+        Type::Int32 | Type::Enum => {
+            Number::Varint(i64::from(i32::try_from(integer()?).ok()?).cast_unsigned())
         }
-        Type::Fixed32 => {
-            bytes.extend(u32::try_from(unsigned()?).ok()?.to_le_bytes());
-            5
-        }
-        Type::Sfixed32 => {
-            bytes.extend(i32::try_from(signed()?).ok()?.to_le_bytes());
-            5
-        }
-        Type::Fixed64 => {
-            bytes.extend(unsigned()?.to_le_bytes());
-            1
-        }
-        Type::Sfixed64 => {
-            bytes.extend(i64::try_from(signed()?).ok()?.to_le_bytes());
-            1
-        }
-        _ => {
-            let value = match kind {
-                Type::Int32 => i64::from(i32::try_from(signed()?).ok()?).cast_unsigned(),
-                Type::Int64 => i64::try_from(signed()?).ok()?.cast_unsigned(),
-                Type::Uint32 => u32::try_from(unsigned()?).ok()?.into(),
-                Type::Uint64 => unsigned()?,
-                Type::Sint32 => zigzag(i32::try_from(signed()?).ok()?.into()),
-                Type::Sint64 => zigzag(i64::try_from(signed()?).ok()?),
-                _ => return None,
-            };
-            varint::push(value, &mut bytes);
-            0
-        }
-    };
-    Some((wire_type, bytes))
-}
-
-fn integer(negative: bool, text: &[u8]) -> Option<i128> {
-    let value = i128::from(literal::integer(text)?);
-    Some(if negative { -value } else { value })
-}
-
-fn boolean(negative: bool, text: &[u8]) -> Option<bool> {
-    match text {
-        _ if negative => None,
-        b"true" | b"True" | b"t" => Some(true),
-        b"false" | b"False" | b"f" => Some(false),
-        _ => match literal::integer(text)? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        },
-    }
-}
-
-/// How `sint` fields keep the sign in the lowest bit.
-fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63).cast_unsigned()
+        Type::Int64 => Number::Varint(i64::try_from(integer()?).ok()?.cast_unsigned()),
+        Type::Uint32 => Number::Varint(u32::try_from(integer()?).ok()?.into()),
+        Type::Uint64 => Number::Varint(integer()?.try_into().ok()?),
+        Type::Bool if negative => return None,
+        Type::Bool => Number::Varint(match text {
+            b"true" | b"True" | b"t" => 1,
+            b"false" | b"False" | b"f" => 0,
+            _ => literal::integer(text).filter(|&value| value <= 1)?,
+        }),
+        _ => return None,
+    })
 }

@@ -48,11 +48,8 @@ pub(crate) fn parse<M: Message + Default>(
 }
 
 /// The wire form of the message that `text` stands for. Repeated scalars are not packed.
-///
-/// # Errors
-/// As [`parse`].
 pub(crate) fn to_wire(text: &[u8], message: &str, file: &str, limits: &Limits) -> Result<Vec<u8>> {
-    let described = SCHEMA.message(message);
+    let described = SCHEMA.messages.get(&format!(".{message}"));
     let described = described.ok_or_else(|| Error::plugin(format!("no message {message}")))?;
     Encoder::new(&SCHEMA, text, file, limits)?.encode(described)
 }
@@ -123,6 +120,19 @@ mod tests {
         assert!(tensor("float_val: nan").unwrap().float_val[0].is_nan());
         let entry: BundleEntryProto = read("crc32c: 0xffffffff", "BundleEntryProto").unwrap();
         assert_eq!(entry.crc32c, u32::MAX);
+    }
+
+    #[test]
+    fn every_type_of_field_is_read() {
+        use prost_types::field_descriptor_proto::Type;
+        for field in SCHEMA.messages.values().flat_map(|message| &message.field) {
+            let known = match field.r#type() {
+                Type::Message => SCHEMA.message_of(field).is_some(),
+                Type::String | Type::Bytes => true,
+                kind => encode::number(kind, false, b"1").is_some(),
+            };
+            assert!(known, "{field:?}");
+        }
     }
 
     #[test]

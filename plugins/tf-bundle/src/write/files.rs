@@ -1,8 +1,8 @@
 //! What the files of a bundle are called.
 
-use crate::bundle::{INDEX_SUFFIX, data_file_name};
+use crate::bundle::{DATA_INFIX, INDEX_SUFFIX};
 use crate::state_file::STATE_FILE;
-use tensorferry_sdk::{Error, Result, Target};
+use tensorferry_sdk::{Error, Result, ShardName, Target};
 
 /// What a checkpoint is called that nobody named; TensorFlow's examples call it so.
 const DEFAULT_PREFIX: &str = "model.ckpt";
@@ -34,15 +34,13 @@ impl Prefix {
 
     /// The path of one data file of `count`; `shard` is from 0.
     pub(crate) fn data_file(&self, shard: usize, count: usize) -> String {
-        data_file_name(&self.0, shard, count)
+        ShardName::format(&format!("{}{DATA_INFIX}", self.0), shard as u64, count as u64, "")
     }
 
     /// The names that data files of another number would have: none where a glob would take the
     /// prefix for more than a name.
     pub(crate) fn superseded(&self) -> Option<String> {
-        let digits = "[0-9]".repeat(5);
-        let is_plain = !self.0.contains(['*', '?', '[', ']', '{', '}', '\\']);
-        is_plain.then(|| format!("{}.data-{digits}-of-{digits}", self.0))
+        ShardName::glob(&format!("{}{DATA_INFIX}", self.0), "")
     }
 
     /// The path of the file that names the latest checkpoint, and what it calls this one.

@@ -1,9 +1,9 @@
 //! The index of a bundle: a table of its entries, under the empty key the header.
 
 use super::data::{Crc, DataFiles, Place, PlacedEntry};
-use crate::checksum::mask;
 use crate::table::TableWriter;
 use tensorferry_proto::bundle_header_proto::Endianness;
+use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::tensor_shape_proto::Dim;
 use tensorferry_proto::{BundleEntryProto, BundleHeaderProto, Message, TensorShapeProto, VersionDef};
 use tensorferry_sdk::{ByteSink, Digests, Error, OutputId, Result, SealSink};
@@ -12,9 +12,6 @@ use tensorferry_sdk::{ByteSink, Digests, Error, OutputId, Result, SealSink};
 const VERSION: i32 = 1;
 
 /// Writes the index, now that all lengths and checksums are known.
-///
-/// # Errors
-/// Whatever the digests and the output say.
 pub(super) fn write(
     data: &DataFiles,
     file: OutputId,

@@ -1,8 +1,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use crate::checksum::mask;
 use crate::testing::{Sample, f32s, index, strings};
 use tensorferry_proto::DataType;
+use tensorferry_proto::masked_crc::mask;
 use tensorferry_sdk::*;
 
 #[test]

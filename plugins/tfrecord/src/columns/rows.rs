@@ -4,9 +4,9 @@ use super::Column;
 use super::builder::{Builder, Misfit};
 use crate::keys::Keys;
 use crate::message::{MessageKind, Part, entries};
-use crate::wire::Broken;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
+use tensorferry_proto::wire::Broken;
 use tensorferry_sdk::Error;
 
 /// The most that a batch may hold, so that its offsets fit 32 bits with room for what a row adds.
@@ -96,9 +96,6 @@ impl Rows {
     }
 
     /// Decodes a record into a row. One that fails leaves no trace.
-    ///
-    /// # Errors
-    /// Damage, and contradictions.
     #[inline]
     pub(crate) fn push(&mut self, record: &[u8], number: u64, offset: u64) -> Result<(), RowError> {
         let row = self.records.len();

@@ -1,8 +1,8 @@
 //! A walk goes from record to record.
 
-use super::{FOOTER, Fault, FaultKind, HEADER, OVERHEAD, length};
+use super::{FOOTER, Fault, FaultKind, HEADER, OVERHEAD, length, masked};
 use crate::bytes::Window;
-use crate::checksum::{mask, masked};
+use tensorferry_proto::masked_crc::mask;
 
 /// What a walk makes sure of. A length's checksum is always looked at: it is all that holds a file of
 /// frames together.

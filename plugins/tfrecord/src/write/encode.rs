@@ -1,14 +1,15 @@
-//! Rows become messages. Lengths stand before what they are of, so each row is measured, then written.
+//! Encodes rows as messages. A length comes before the bytes that it counts, so each row is measured first.
 
 use super::layout::{Feature, Layout};
+use super::leaf::Leaf;
 use super::losses::Losses;
 use super::shapes::Shapes;
-use super::view::{Leaf, View};
+use super::view::View;
 use crate::columns::Shape;
 use crate::message::{MessageKind, Part};
-use crate::wire::{put_varint, varint_len};
 use arrow_array::RecordBatch;
 use std::ops::Range;
+use tensorferry_proto::wire::{put_varint, varint_len};
 use tensorferry_sdk::{Error, Result};
 
 /// The tags of fields 1 and 2 that hold messages, strings or packed numbers.

@@ -1,13 +1,12 @@
-//! A view is a column as a writer of features needs it: the values of all rows one after the other, in
-//! the type of their list, and which of them are whose.
+//! A view is a column as the encoder needs it: the values of all rows one after the other, in the type of
+//! their list, and which of them belong to which row.
 
+use super::leaf::{Leaf, leaf};
 use super::losses::Losses;
 use crate::message::Kind;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type, Int64Type};
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
-use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_cast::{CastOptions, cast_with_options};
+use arrow_array::{Array, RecordBatch};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType};
 use std::ops::Range;
 
@@ -22,21 +21,14 @@ pub(super) struct View {
     leaf_nulls: Option<NullBuffer>,
 }
 
-/// Values of one kind.
-pub(super) enum Leaf {
-    Ints(ScalarBuffer<i64>),
-    Floats(ScalarBuffer<f32>),
-    Bytes(BinaryArray),
-}
-
 /// One list around values.
 struct Level {
-    lengths: Lengths,
+    lengths: ListLengths,
     /// Which lists are null. The outermost's are the rows'.
     nulls: Option<NullBuffer>,
 }
 
-enum Lengths {
+enum ListLengths {
     Small(OffsetBuffer<i32>),
     Large(OffsetBuffer<i64>),
     Fixed(usize),
@@ -48,18 +40,15 @@ impl Level {
         // Offsets are those of an array in memory: never negative, never beyond an address.
         let place = |offset: i64| usize::try_from(offset).unwrap_or(0);
         match &self.lengths {
-            Lengths::Small(ends) => place(ends[lists.start].into())..place(ends[lists.end].into()),
-            Lengths::Large(ends) => place(ends[lists.start])..place(ends[lists.end]),
-            Lengths::Fixed(len) => lists.start * len..lists.end * len,
+            ListLengths::Small(ends) => place(ends[lists.start].into())..place(ends[lists.end].into()),
+            ListLengths::Large(ends) => place(ends[lists.start])..place(ends[lists.end]),
+            ListLengths::Fixed(len) => lists.start * len..lists.end * len,
         }
     }
 }
 
 impl View {
     /// A view on the column at a path.
-    ///
-    /// # Errors
-    /// A value that the list cannot hold.
     pub(super) fn new(
         batch: &RecordBatch,
         path: &[usize],
@@ -80,16 +69,16 @@ impl View {
             let (lengths, values) = match array.data_type() {
                 DataType::List(_) => {
                     let list = array.as_list::<i32>();
-                    (Lengths::Small(list.offsets().clone()), list.values().clone())
+                    (ListLengths::Small(list.offsets().clone()), list.values().clone())
                 }
                 DataType::LargeList(_) => {
                     let list = array.as_list::<i64>();
-                    (Lengths::Large(list.offsets().clone()), list.values().clone())
+                    (ListLengths::Large(list.offsets().clone()), list.values().clone())
                 }
                 DataType::FixedSizeList(_, len) => {
                     let list = array.as_fixed_size_list();
                     // Never negative.
-                    (Lengths::Fixed(usize::try_from(*len).unwrap_or(0)), list.values().clone())
+                    (ListLengths::Fixed(usize::try_from(*len).unwrap_or(0)), list.values().clone())
                 }
                 _ => break,
             };
@@ -151,34 +140,4 @@ impl View {
         }
         left_out
     }
-}
-
-/// The values in the type of their list.
-fn leaf(array: &ArrayRef, kind: Kind, feature: usize, losses: &mut Losses) -> Result<Leaf, ArrowError> {
-    // What does not fit is an error, never a null.
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    let cast = |to: &DataType| cast_with_options(array, to, &options);
-    Ok(match (kind, array.data_type()) {
-        (Kind::Int64, DataType::Int64) => Leaf::Ints(array.as_primitive::<Int64Type>().values().clone()),
-        (Kind::Int64, _) => Leaf::Ints(cast(&DataType::Int64)?.as_primitive::<Int64Type>().values().clone()),
-        (Kind::Float, DataType::Float32 | DataType::Float16) => {
-            Leaf::Floats(cast(&DataType::Float32)?.as_primitive::<Float32Type>().values().clone())
-        }
-        (Kind::Float, _) => {
-            let wide = cast(&DataType::Float64)?;
-            let wide = wide.as_primitive::<Float64Type>();
-            #[expect(clippy::cast_possible_truncation, reason = "what is lost is counted")]
-            let narrow: ScalarBuffer<f32> = wide.values().iter().map(|&value| value as f32).collect();
-            let lost =
-                wide.values().iter().zip(&*narrow).enumerate().filter(|&(index, (&wide_value, &narrow))| {
-                    let is_same = f64::from(narrow).to_bits() == wide_value.to_bits();
-                    let both_are_nan = wide_value.is_nan() && narrow.is_nan();
-                    !is_same && !both_are_nan && wide.is_valid(index)
-                });
-            losses.precision(feature, lost.count() as u64, wide.len() as u64);
-            Leaf::Floats(narrow)
-        }
-        (Kind::Bytes, DataType::Binary) => Leaf::Bytes(array.as_binary::<i32>().clone()),
-        (Kind::Bytes, _) => Leaf::Bytes(cast(&DataType::Binary)?.as_binary::<i32>().clone()),
-    })
 }

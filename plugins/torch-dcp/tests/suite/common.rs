@@ -5,6 +5,8 @@ use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Context, MemoryContext, MemorySource, Result};
 use tensorferry_torch_dcp::TorchDcp;
 
+#[path = "../../../torch-file/tests/common/facts.rs"]
+pub(crate) mod facts;
 #[allow(dead_code, reason = "other crates' tests use the rest")]
 #[path = "../../../torch-file/tests/common/python.rs"]
 pub(crate) mod python;

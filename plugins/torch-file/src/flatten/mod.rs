@@ -1,5 +1,5 @@
-//! To flatten a graph is to walk it from its root: each tensor gets the name of where it lies, and
-//! everything becomes the catalog's tree.
+//! Flattens a graph: a walk from its root names each tensor by the place where it lies, and makes everything into
+//! the catalog's tree.
 //!
 //! | Value | Node |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Objects are what calls would have made. Where the class only holds data, what it holds is the node;
-//! anything else stays a call that is written down.
+//! Nodes for the results of calls: the data itself where the class only holds data, else the call as it is written
+//! down.
 
 use super::{Children, Form, ObjectPart, Visit, Walk};
 use crate::calls::UnknownCall;

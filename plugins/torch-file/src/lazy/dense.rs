@@ -1,5 +1,5 @@
-//! A dense tensor is all elements of a sparse one: zeros, and at the places that its indices name the
-//! sums of its values, in their order.
+//! Computes all elements of a sparse tensor: zeros, and at the places that its indices name the sums of its
+//! values, in their order.
 //!
 //! ```text
 //! COO         indices [sparse dims, n], values [n, dense dims ...]

@@ -1,5 +1,4 @@
-//! To dequantize is to make the floats that a quantized tensor stands for, with the bits that torch's
-//! `dequantize()` gives on a CPU.
+//! Computes the floats that a quantized tensor stands for, bit for bit as torch's `dequantize()` does on a CPU.
 //!
 //! ```text
 //! per tensor                  f32(q - zero_point) * f32(scale)
@@ -41,7 +40,7 @@ pub(crate) enum Parameters {
     },
 }
 
-/// ChannelValues of a tensor or of a list.
+/// The scales or zero points of channels: a tensor or a list.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ChannelValues {
     Stored(StoredView),

@@ -1,5 +1,4 @@
-//! A lazy view is a tensor whose bytes are made when they are asked for: the file holds something
-//! that they follow from.
+//! Tensors whose bytes are computed when they are asked for, from something else that the file holds.
 //!
 //! | File | What is made |
 //! |---|---|

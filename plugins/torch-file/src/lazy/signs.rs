@@ -1,5 +1,4 @@
-//! Signs are what torch keeps as bits beside the bytes of a view: its values are the conjugates, or
-//! the negatives, of the stored ones.
+//! Computes conjugates and negatives, which torch marks by bits beside the bytes of a view.
 
 use super::StoredView;
 use tensorferry_sdk::{ByteSink, Context, Dtype, DtypeInfo, Result, Source};

@@ -1,4 +1,4 @@
-//! A stored view is a view whose elements are read here, one after the other, and not by the host.
+//! Reads the elements of a view one after the other; other views are read by the host.
 
 use super::{CHUNK, as_usize};
 use crate::archive::Record;

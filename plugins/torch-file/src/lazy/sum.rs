@@ -1,5 +1,5 @@
-//! A sum is how torch adds elements of a dtype where a sparse tensor names one place several times:
-//! floats of 16 bits are rounded after each addition, integers wrap, booleans are or-ed.
+//! Adds elements as torch does where a sparse tensor names one place several times: floats of 16 bits are rounded
+//! after each addition, integers wrap, booleans are or-ed.
 //!
 //! Also a single value is added, to zero: -0 becomes 0.
 //!

@@ -1,5 +1,5 @@
-//! To rebuild is to make a tensor of a call's arguments, as the functions that torch's pickles name do.
-//! What comes of it is a description; no function is called.
+//! Describes the tensors that the functions named in torch's pickles would rebuild from their arguments. No
+//! function is called.
 //!
 //! | File | What it yields |
 //! |---|---|

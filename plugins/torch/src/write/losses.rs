@@ -1,4 +1,4 @@
-//! What is left behind of a tree, until it is known that the tree is written at all.
+//! Collects what of a tree cannot be written, until it is known that the tree is written at all.
 
 use super::tree::StateTree;
 use tensorferry_sdk::{LayoutSink, Loss, LossKind, Node, NodeId, NodeKind, Result};

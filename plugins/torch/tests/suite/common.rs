@@ -4,6 +4,8 @@ use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{Catalog, Limits, MemoryContext, MemorySource, Result};
 use tensorferry_torch::Torch;
 
+#[path = "../../../torch-file/tests/common/facts.rs"]
+pub(crate) mod facts;
 #[allow(dead_code, reason = "other crates' tests use the rest")]
 #[path = "../../../torch-file/tests/common/python.rs"]
 pub(crate) mod python;

@@ -1,26 +1,13 @@
 //! Every `zip_*`, `legacy_*` and `bad_zip_*` file that real torch wrote: exact names, dtypes, shapes and digests.
 
+use crate::common::facts::{cases, expected, facts, facts_of};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{CatalogView, LossKind, MemoryContext, MemorySource};
 use tensorferry_torch::Torch;
-
-fn cases(prefix: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/torch");
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut cases: Vec<PathBuf> =
-        entries.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(prefix)).collect();
-    cases.sort();
-    cases
-}
-
-fn expected(case: &Path) -> Value {
-    serde_json::from_slice(&fs::read(case.join("expected.json")).unwrap()).unwrap()
-}
 
 fn source(case: &Path, expected: &Value) -> MemorySource {
     let file = expected["files"][0].as_str().unwrap();
@@ -58,7 +45,7 @@ fn the_torchscript_case_is_exact() {
 /// How many files and tensors were compared.
 fn check_cases(prefix: &str) -> (usize, usize) {
     let (mut files, mut tensors) = (0, 0);
-    for case in cases(prefix) {
+    for case in cases("torch", prefix) {
         let name = case.file_name().unwrap().to_str().unwrap();
         let expected = expected(&case);
         let (source, context) = (source(&case, &expected), MemoryContext::default());
@@ -74,12 +61,7 @@ fn check_cases(prefix: &str) -> (usize, usize) {
         let found: BTreeSet<&str> = names.filter(|name| !is_beside(name, &there)).collect();
         assert_eq!(found, there, "{name}");
         for tensor in there {
-            let (dtype, shape, bytes) = view.tensor_named(tensor).unwrap_or_else(|e| panic!("{name}: {e}"));
-            let facts = &wanted[tensor];
-            assert_eq!(dtype, facts["dtype"], "{name}: {tensor}");
-            assert_eq!(serde_json::json!(shape), facts["shape"], "{name}: {tensor}");
-            let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!(digest, facts["sha256"], "{name}: {tensor}");
+            assert_eq!(facts(&view, tensor), facts_of(&wanted[tensor]), "{name}: {tensor}");
             tensors += 1;
         }
         let losses = view.catalog().losses().iter().filter(|loss| loss.kind == LossKind::Tensor);
@@ -93,19 +75,13 @@ fn check_cases(prefix: &str) -> (usize, usize) {
 #[test]
 fn sparse_cases_are_made_dense() {
     let mut seen = 0;
-    for case in cases("zip_sparse") {
+    for case in cases("torch", "zip_sparse") {
         let expected = expected(&case);
         let (source, context) = (source(&case, &expected), MemoryContext::default());
         let densify = [("densify".to_owned(), "true".to_owned())];
         let view = MemoryView::read(&Torch, &densify, &source, &context).unwrap();
         assert_eq!(view.catalog().tensors().len(), 2, "{}", case.display());
-        let (dtype, shape, bytes) = view.tensor_named("s").unwrap();
-        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        let facts = &expected["tensors"]["s(dense)"];
-        assert_eq!(
-            serde_json::json!([dtype, shape, digest]),
-            serde_json::json!([facts["dtype"], facts["shape"], facts["sha256"]])
-        );
+        assert_eq!(facts(&view, "s"), facts_of(&expected["tensors"]["s(dense)"]));
         seen += 1;
     }
     assert_eq!(seen, 5, "files seen");
@@ -113,7 +89,7 @@ fn sparse_cases_are_made_dense() {
 
 #[test]
 fn shared_storages_are_ties() {
-    for case in [cases("zip_"), cases("legacy_")].concat() {
+    for case in ["zip_", "legacy_"].map(|prefix| cases("torch", prefix)).concat() {
         let expected = expected(&case);
         let (source, context) = (source(&case, &expected), MemoryContext::default());
         let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
@@ -128,7 +104,7 @@ fn shared_storages_are_ties() {
 
 #[test]
 fn bad_zip_cases_are_refused() {
-    let cases = cases("bad_zip_");
+    let cases = cases("torch", "bad_zip_");
     for case in &cases {
         let expected = expected(case);
         let (source, context) = (source(case, &expected), MemoryContext::default());
@@ -144,7 +120,7 @@ fn bad_zip_cases_are_refused() {
 #[test]
 fn a_call_is_listed_and_the_tensors_beside_it_are_read() {
     for container in ["zip", "legacy"] {
-        let case = cases(&format!("{container}_code_execution")).remove(0);
+        let case = cases("torch", &format!("{container}_code_execution")).remove(0);
         let (source, context) = (source(&case, &expected(&case)), MemoryContext::default());
         let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
         let catalog = view.catalog();

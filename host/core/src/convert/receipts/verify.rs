@@ -4,7 +4,6 @@
 //! A receipt is a file like any other and may say anything: names that leave its folder make it
 //! unreadable, and what it claims is compared with what is there, never allocated.
 
-use super::draft::digests_of;
 use crate::context::session::Session;
 use crate::convert::inspect::temporary;
 use crate::formats::registry::{RegisteredFormat, Registry};
@@ -16,7 +15,7 @@ use crate::receipt::verdict::MISSING;
 use crate::receipt::{
     Checked, FileRecord, ModelRecord, Problem, Receipt, Subject, TensorRecord, Verdict, from_hex,
 };
-use crate::tensors::content;
+use crate::tensors::content::{self, TensorDigests};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::{Stored, hex};
 use rayon::prelude::*;
@@ -91,8 +90,8 @@ impl Checked {
         let is_whole = self.files(folder, &receipt.output.files, Subject::File, session)?;
         if depth.source {
             self.files(Path::new(&receipt.input.folder), &receipt.input.files, Subject::Source, session)?;
-            for lent in &receipt.input.lent {
-                self.files(Path::new(&lent.folder), &lent.files, Subject::Source, session)?;
+            for input in &receipt.input.additional_inputs {
+                self.files(Path::new(&input.folder), &input.files, Subject::Source, session)?;
             }
         }
         if depth.quick {
@@ -166,15 +165,14 @@ impl Checked {
         let source = FileSource::at(folder.join(&model.folder), entry);
         let found = input::read(&source, format, &[], &ReadContext::new(session, Purpose::SHOW))?;
         {
-            let stored = Stored::new(&found, &found.catalog, session, temporary());
-            let logical = Logical::new(&found.catalog, &stored);
+            let logical = Logical::new(Stored::new(&found, &found.catalog, session, temporary()));
             self.compare_tensors(&logical, model)?;
         }
         found.close()
     }
 
     fn compare_tensors(&mut self, logical: &Logical<'_>, model: &ModelRecord) -> Result<()> {
-        let digests = digests_of(logical)?;
+        let digests = TensorDigests::of(logical)?;
         let tensors = logical.catalog().tensors();
         let mut there: HashMap<&str, usize> =
             tensors.iter().enumerate().map(|(index, tensor)| (tensor.name.as_str(), index)).collect();

@@ -4,11 +4,11 @@
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::ReadContext;
+use crate::read::file_group::files_alone;
 use crate::read::source::FileSource;
-use crate::read::unit::files_alone;
 use crate::receipt::{Checked, Problem, RecordsRecord, RowsRecord, Subject};
-use crate::records::digest::{Hashed, RowHasher};
-use crate::records::flow::{Flow, read};
+use crate::records::digest::{HashedColumn, RowHasher};
+use crate::records::flow::read;
 use crate::records::rows::{self, Rows};
 use crate::tensors::stored::hex;
 use tensorferry_sdk::{Error, Purpose, Result};
@@ -46,11 +46,11 @@ impl Checked {
             }
         }
         // A column that is not there is one whose every value is missing.
-        let hashed: Vec<Option<Hashed>> = records
+        let hashed: Vec<Option<HashedColumn>> = records
             .columns
             .iter()
             .map(|column| {
-                let hashed = Hashed::new(&column.name, &column.word)?;
+                let hashed = HashedColumn::new(&column.name, &column.word)?;
                 let found = schema.field_with_name(&column.name);
                 found.map_or(true, |found| hashed.takes(found.data_type())).then_some(hashed)
             })
@@ -94,7 +94,7 @@ impl Checked {
 fn hash(
     rows: &Rows<'_>,
     file: &RowsRecord,
-    columns: Vec<Hashed>,
+    columns: Vec<HashedColumn>,
     session: &Session,
 ) -> Result<(u64, Vec<crate::tensors::content::ContentDigest>)> {
     let splits = rows.set.splits().iter().enumerate();

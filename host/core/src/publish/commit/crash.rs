@@ -1,7 +1,6 @@
 //! Kills a commit, and the recovery after it, at each of their stages, and looks at what stands.
 //!
-//! The runs are this test binary again, with [`child`] as its only test: a process of its own for each. Only
-//! a build with debug assertions can be told to die.
+//! The runs are this test binary again, with [`child`] as its only test: a process of its own for each.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -16,6 +15,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 const JOB: &str = "FERRY_TEST_JOB";
 const HOME: &str = "FERRY_TEST_HOME";
+const FAULT: &str = "FERRY_TEST_FAULT";
 
 /// What is committed over what.
 #[derive(Debug, Clone, Copy)]
@@ -129,6 +129,7 @@ impl Job {
 fn child() {
     let (Ok(job), Some(home)) = (std::env::var(JOB), std::env::var_os(HOME)) else { return };
     let home = Path::new(&home);
+    std::env::var(FAULT).map(|fault| fault::set(&fault).unwrap()).unwrap();
     let job_of = |name: &str| *JOBS.iter().find(|job| job.name == name).unwrap();
     let done = match job.split_once(' ') {
         Some(("commit", name)) => job_of(name).run(home, false).map(drop),
@@ -157,7 +158,7 @@ fn spawn(job: &str, home: &Path, fault: &str) -> (ExitStatus, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args([&format!("{module}::child"), "--exact", "--nocapture", "--test-threads=1"])
-        .envs([(JOB, job), ("FERRY_FAULT", fault)])
+        .envs([(JOB, job), (FAULT, fault)])
         .env(HOME, home)
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

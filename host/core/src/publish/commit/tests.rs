@@ -24,7 +24,6 @@ const KEEP: CommitOptions = CommitOptions { force: false, sync: false };
 /// fork and exec a child holds a copy of every descriptor, locks included.
 static SPAWNING: RwLock<()> = RwLock::new(());
 
-#[cfg(debug_assertions)]
 pub(super) fn spawning() -> impl Drop {
     SPAWNING.write().unwrap_or_else(PoisonError::into_inner)
 }

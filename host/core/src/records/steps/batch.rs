@@ -1,29 +1,26 @@
 //! `batch` makes one record of several: each column becomes a list of its values.
 
-use super::{RecordStep, Upstream};
+use super::{RecordAction, RecordStep, Upstream};
 use crate::records::flow::Flow;
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Count, Given, Key, Kind};
+use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{ArrayRef, FixedSizeListArray, ListArray, RecordBatch};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-pub(super) static BATCH: Kind = Kind {
+pub(super) static BATCH: Signature = Signature {
     name: "batch",
     summary: "one record of N",
     details: "Each column gets one more dimension; with drop_remainder its length is fixed.",
     argument: Argument::Required("N", "how many records become one"),
-    keys: &[Key {
-        name: "drop_remainder",
-        value: "true|false",
-        count: Count::Optional,
-        help: "leave out a last one of fewer than N [default: false]",
-    }],
+    keys: &[Key::optional(
+        "drop_remainder",
+        "true|false",
+        "leave out a last one of fewer than N [default: false]",
+    )],
     selects: false,
     examples: &["batch:32", "batch:32,drop_remainder=true"],
-    make,
 };
 
 #[derive(Debug)]
@@ -32,32 +29,22 @@ struct Batch {
     drops_remainder: bool,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let field = given.required_argument()?;
+pub(super) fn batch(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let field = spec.required_argument()?;
     let rows: usize = field.number()?;
     if rows == 0 || i32::try_from(rows).is_err() {
         return Err(field.error("expected at least one record, and less than 2^31"));
     }
-    let drops_remainder = match given.one("drop_remainder") {
-        None => false,
-        Some(field) => field
-            .text
-            .parse()
-            .map_err(|_| field.error(format!("expected true or false, found {:?}", field.text)))?,
-    };
-    Ok(Action::Record(Box::new(Batch { rows, drops_remainder })))
+    Ok(Box::new(Batch { rows, drops_remainder: spec.is_true("drop_remainder", false)? }))
 }
 
 impl RecordStep for Batch {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         let flow = upstream.flow()?;
         let list = |field: &Arc<Field>| {
             let item = item(field);
             let data_type = if self.drops_remainder {
-                // `make` has seen to it that the length fits.
+                // `batch` has seen to it that the length fits.
                 DataType::FixedSizeList(item, i32::try_from(self.rows).unwrap_or(i32::MAX))
             } else {
                 DataType::List(item)
@@ -92,10 +79,6 @@ struct Batched<'a> {
 impl Flow for Batched<'_> {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
-    }
-
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.flow.begin_epoch(epoch);
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {

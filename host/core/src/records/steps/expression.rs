@@ -9,7 +9,6 @@
 //! column  = word | `any text`
 //! ```
 
-use super::filter::not_a_truth;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
@@ -106,6 +105,11 @@ fn join(parts: &[Expression], batch: &RecordBatch, decisive: bool) -> Result<Boo
 
 fn failed(error: &ArrowError) -> Error {
     Error::usage(format!("values that cannot be compared: {error}"))
+}
+
+/// An expression that gives no truth values.
+fn not_a_truth(found: &str) -> Error {
+    Error::usage("expected a comparison").found(found)
 }
 
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {

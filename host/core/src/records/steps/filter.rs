@@ -1,16 +1,14 @@
 //! `filter` keeps the records for which an expression is true.
 
-use super::dealt::kept_rows;
+use super::by_number::kept_rows;
 use super::expression::Expression;
-use super::{RecordStep, Upstream};
-use crate::records::flow::Flow;
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Given, Kind};
+use super::{RecordAction, RecordStep, Upstream};
+use crate::records::flow::{self, Flow};
+use crate::steps::signature::{Argument, CheckedSpec, Signature};
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
-use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
+use tensorferry_sdk::{Result, arrow_array};
 
-pub(super) static FILTER: Kind = Kind {
+pub(super) static FILTER: Signature = Signature {
     name: "filter",
     summary: "the records for which an expression is true",
     details: "Comparisons (= != < <= > >=) of a column with a number, a 'text', true or false, or another column;\n\
@@ -21,7 +19,6 @@ pub(super) static FILTER: Kind = Kind {
     keys: &[],
     selects: false,
     examples: &["filter:label >= 0 and len(image) = 784", "filter:split = 'train' or caption is null"],
-    make,
 };
 
 #[derive(Debug)]
@@ -29,21 +26,26 @@ struct Filter {
     expression: Expression,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let field = given.required_argument()?;
+pub(super) fn filter(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let field = spec.required_argument()?;
     let expression = Expression::parse(&field.text).map_err(|e| field.error(e.message()))?;
-    Ok(Action::Record(Box::new(Filter { expression })))
+    Ok(Box::new(Filter { expression }))
 }
 
 impl RecordStep for Filter {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
-        let flow = upstream.flow()?;
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
         // What cannot be compared is said before the first record.
         self.expression.evaluate(&RecordBatch::new_empty(flow.schema()))?;
-        Ok(Box::new(Filtered { flow, expression: &self.expression }))
+        Ok(flow::from_fn(flow.schema(), move || {
+            while let Some(batch) = flow.next()? {
+                let kept = self.expression.evaluate(&batch)?;
+                if kept.true_count() > 0 {
+                    return kept_rows(&batch, &kept).map(Some);
+                }
+            }
+            Ok(None)
+        }))
     }
 
     fn is_row_wise(&self) -> bool {
@@ -53,34 +55,4 @@ impl RecordStep for Filter {
     fn count(&self, rows: Option<u64>) -> Option<u64> {
         rows.filter(|&rows| rows == 0)
     }
-}
-
-struct Filtered<'a> {
-    flow: Box<dyn Flow + 'a>,
-    expression: &'a Expression,
-}
-
-impl Flow for Filtered<'_> {
-    fn schema(&self) -> SchemaRef {
-        self.flow.schema()
-    }
-
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.flow.begin_epoch(epoch);
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while let Some(batch) = self.flow.next()? {
-            let kept = self.expression.evaluate(&batch)?;
-            if kept.true_count() > 0 {
-                return kept_rows(&batch, &kept).map(Some);
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// An expression that gives no truth values.
-pub(super) fn not_a_truth(found: &str) -> Error {
-    Error::usage("expected a comparison").found(found)
 }

@@ -1,10 +1,9 @@
 //! `interleave` reads several files in turns, as `tf.data.Dataset.interleave` does over a data set of
 //! files: a few rows of one, a few of the next, and when one ends, the next file takes its place.
 
-use super::{RecordStep, Upstream};
+use super::{Origin, RecordAction, RecordStep, Upstream};
 use crate::records::flow::{self, Flow};
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Count, Given, Key, Kind};
+use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
@@ -13,20 +12,14 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 /// Rows of a batch that it gives, at least, but for the last one.
 const BATCH_ROWS: usize = 1024;
 
-pub(super) static INTERLEAVE: Kind = Kind {
+pub(super) static INTERLEAVE: Signature = Signature {
     name: "interleave",
     summary: "several files in turns",
     details: "It has to be the first step. A file without records passes its turn on, and its place to the next file.",
     argument: Argument::Required("CYCLE", "how many files are open at a time"),
-    keys: &[Key {
-        name: "block_length",
-        value: "N",
-        count: Count::Optional,
-        help: "how many records of one file come together [default: 1]",
-    }],
+    keys: &[Key::optional("block_length", "N", "how many records of one file come together [default: 1]")],
     selects: false,
     examples: &["interleave:4,block_length=16"],
-    make,
 };
 
 #[derive(Debug)]
@@ -35,26 +28,23 @@ struct Interleave {
     block: usize,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let field = given.required_argument()?;
+pub(super) fn interleave(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let field = spec.required_argument()?;
     let cycle: usize = field.number()?;
-    let block: usize = given.one("block_length").map_or(Ok(1), |field| field.number())?;
+    let block: usize = spec.number("block_length")?.unwrap_or(1);
     if cycle == 0 || block == 0 {
         return Err(field.error("a cycle and a block of at least 1"));
     }
     // More are never open, and what is asked is not allocated.
-    Ok(Action::Record(Box::new(Interleave { cycle: cycle.min(1 << 16), block })))
+    Ok(Box::new(Interleave { cycle: cycle.min(1 << 16), block }))
 }
 
 impl RecordStep for Interleave {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
-        if !upstream.is_first() {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        if !upstream.before.is_empty() {
             return Err(Error::usage("it takes files in turns, so that it has to be the first step"));
         }
-        let Some(rows) = upstream.rows() else {
+        let Origin::Rows(rows) = upstream.origin else {
             return Err(Error::usage("it takes files in turns, and these records come of tensors"));
         };
         let mut files: Vec<Vec<usize>> = Vec::new();
@@ -69,8 +59,7 @@ impl RecordStep for Interleave {
             }
             last = Some(&split.file);
         }
-        let (scope, session) = (upstream.scope(), upstream.session());
-        let read = move |splits| Box::new(flow::read(scope, rows, splits, session)) as Box<dyn Flow + 'scope>;
+        let read = move |splits| flow::read(upstream.threads, rows, splits, upstream.session);
         Ok(Box::new(self.interleaved(rows.set.schema(), files, Box::new(read))))
     }
 
@@ -142,8 +131,6 @@ impl Flow for Interleaved<'_> {
         self.schema.clone()
     }
 
-    fn begin_epoch(&mut self, _epoch: u64) {}
-
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         let mut runs = Vec::new();
         let mut rows = 0;
@@ -198,28 +185,16 @@ mod tests {
         Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]))
     }
 
-    /// Rows that come in batches of at most so many.
-    struct Ids(VecDeque<i64>, usize);
-
-    impl Flow for Ids {
-        fn schema(&self) -> SchemaRef {
-            schema()
-        }
-
-        fn begin_epoch(&mut self, _epoch: u64) {}
-
-        fn next(&mut self) -> Result<Option<RecordBatch>> {
-            let ids: Int64Array = self.0.drain(..self.1.min(self.0.len())).collect::<Vec<_>>().into();
-            let batch = RecordBatch::try_new(schema(), vec![Arc::new(ids)]).unwrap();
-            Ok((batch.num_rows() > 0).then_some(batch))
-        }
-    }
-
     /// The order of files of so many rows, a row being its file's number times 10 and its own.
     fn order(lens: &[i64], cycle: usize, block: usize, rows_at_once: usize) -> Vec<i64> {
         let read = |splits: Vec<usize>| {
             let first = 10 * i64::try_from(splits[0]).unwrap();
-            Box::new(Ids((first..first + lens[splits[0]]).collect(), rows_at_once)) as Box<dyn Flow>
+            let mut ids: VecDeque<i64> = (first..first + lens[splits[0]]).collect();
+            flow::from_fn(schema(), move || {
+                let ids: Int64Array = ids.drain(..rows_at_once.min(ids.len())).collect::<Vec<_>>().into();
+                let batch = RecordBatch::try_new(schema(), vec![Arc::new(ids)]).unwrap();
+                Ok((batch.num_rows() > 0).then_some(batch))
+            })
         };
         let files = (0..lens.len()).map(|file| vec![file]).collect();
         let mut flow = Interleave { cycle, block }.interleaved(schema(), files, Box::new(read));

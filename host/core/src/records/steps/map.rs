@@ -1,11 +1,9 @@
 //! `map` changes the columns of every record: which there are, what they are called, their type or shape.
 
-use super::{RecordStep, Upstream};
-use crate::records::flow::Flow;
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Count, Given, Key, Kind};
-use crate::steps::spec::Field as Text;
-use arrow_array::cast::AsArray;
+use super::{RecordAction, RecordStep, Upstream};
+use crate::records::encoding::{leaf_type, lists};
+use crate::records::flow::{self, Flow};
+use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
 use arrow_cast::CastOptions;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -13,7 +11,7 @@ use std::sync::Arc;
 use tensorferry_sdk::records::type_named;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
-pub(super) static MAP: Kind = Kind {
+pub(super) static MAP: Signature = Signature {
     name: "map",
     summary: "select, drop, rename, cast or reshape columns",
     details: "map:select and map:drop take columns=, several with spaces between; map:rename one column and\n\
@@ -22,14 +20,9 @@ pub(super) static MAP: Kind = Kind {
               shape=, for values of as many numbers in each record. Columns may be quoted names of CSV.",
     argument: Argument::Required("select|drop|rename|cast|reshape", "what to do"),
     keys: &[
-        Key {
-            name: "columns",
-            value: "NAMES",
-            count: Count::Some,
-            help: "the columns; may be there more than once",
-        },
-        Key { name: "to", value: "NAME|TYPE", count: Count::Optional, help: "of rename and cast" },
-        Key { name: "shape", value: "NxN", count: Count::Optional, help: "of reshape" },
+        Key::some("columns", "NAMES", "the columns; may be there more than once"),
+        Key::optional("to", "NAME|TYPE", "of rename and cast"),
+        Key::optional("shape", "NxN", "of reshape"),
     ],
     selects: false,
     examples: &[
@@ -38,11 +31,10 @@ pub(super) static MAP: Kind = Kind {
         "map:cast,columns=label,to=int32",
         "map:reshape,columns=image,shape=28x28",
     ],
-    make,
 };
 
 #[derive(Debug)]
-enum Change {
+enum ColumnChange {
     Select,
     Drop,
     Rename(String),
@@ -53,27 +45,23 @@ enum Change {
 #[derive(Debug)]
 struct Map {
     columns: Vec<String>,
-    change: Change,
+    change: ColumnChange,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let what = given.required_argument()?;
+pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let what = spec.required_argument()?;
     let columns: Vec<String> =
-        given.all("columns").flat_map(|field| field.text.split_whitespace()).map(str::to_owned).collect();
-    let to = given.one("to");
-    let needed = |field: Option<&'_ Text>, key: &str| {
-        field.map(|field| field.text.clone()).ok_or_else(|| Error::usage(format!("expected {key}=")))
-    };
+        spec.all("columns").flat_map(|field| field.text.split_whitespace()).map(str::to_owned).collect();
     let change = match what.text.as_str() {
-        "select" => Change::Select,
-        "drop" => Change::Drop,
+        "select" => ColumnChange::Select,
+        "drop" => ColumnChange::Drop,
         "rename" if columns.len() != 1 => return Err(what.error("a rename is of one column")),
-        "rename" => Change::Rename(needed(to, "to")?),
-        "cast" => Change::Cast(data_type(&needed(to, "to")?)?),
+        "rename" => ColumnChange::Rename(spec.required("to")?.text.clone()),
+        "cast" => ColumnChange::Cast(data_type(&spec.required("to")?.text)?),
         "reshape" => {
-            let shape = given.required("shape")?;
+            let shape = spec.required("shape")?;
             let dims = shape.numbers()?.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>();
-            Change::Reshape(dims.map_err(|_| shape.error("a dimension over 2^31"))?)
+            ColumnChange::Reshape(dims.map_err(|_| shape.error("a dimension over 2^31"))?)
         }
         other => {
             return Err(
@@ -81,7 +69,7 @@ fn make(given: &Given<'_>) -> Result<Action> {
             );
         }
     };
-    Ok(Action::Record(Box::new(Map { columns, change })))
+    Ok(Box::new(Map { columns, change }))
 }
 
 fn data_type(word: &str) -> Result<DataType> {
@@ -95,13 +83,12 @@ fn data_type(word: &str) -> Result<DataType> {
 }
 
 impl RecordStep for Map {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
-        let flow = upstream.flow()?;
-        let schema = self.schema(&flow.schema())?;
-        Ok(Box::new(Mapped { schema: Arc::new(schema), flow, step: self }))
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
+        let schema = Arc::new(self.schema(&flow.schema())?);
+        Ok(flow::from_fn(schema.clone(), move || {
+            flow.next()?.map(|batch| self.changed(&batch, &schema)).transpose()
+        }))
     }
 
     fn is_row_wise(&self) -> bool {
@@ -127,9 +114,9 @@ impl Map {
         for field in before.fields() {
             let field = field.as_ref().clone();
             match (&self.change, self.has(field.name())) {
-                (Change::Select, false) | (Change::Drop, true) => {}
-                (Change::Rename(to), true) => fields.push(field.with_name(to)),
-                (Change::Cast(to), true) => {
+                (ColumnChange::Select, false) | (ColumnChange::Drop, true) => {}
+                (ColumnChange::Rename(to), true) => fields.push(field.with_name(to)),
+                (ColumnChange::Cast(to), true) => {
                     let to = with_leaf(field.data_type(), to);
                     if !arrow_cast::can_cast_types(field.data_type(), &to) {
                         let error = Error::usage(format!("{} cannot become {to}", field.data_type()));
@@ -137,8 +124,8 @@ impl Map {
                     }
                     fields.push(field.with_data_type(to));
                 }
-                (Change::Reshape(shape), true) => {
-                    let data_type = shaped(leaf(field.data_type()), shape);
+                (ColumnChange::Reshape(shape), true) => {
+                    let data_type = shaped(leaf_type(field.data_type()), shape);
                     fields.push(field.with_data_type(data_type));
                 }
                 _ => fields.push(field),
@@ -154,40 +141,20 @@ impl Map {
         }
         Ok(Schema::new_with_metadata(fields, before.metadata().clone()))
     }
-}
 
-struct Mapped<'a> {
-    schema: SchemaRef,
-    flow: Box<dyn Flow + 'a>,
-    step: &'a Map,
-}
-
-impl Flow for Mapped<'_> {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.flow.begin_epoch(epoch);
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let Some(batch) = self.flow.next()? else { return Ok(None) };
-        let mut columns = Vec::with_capacity(self.schema.fields().len());
+    fn changed(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(schema.fields().len());
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-            match (&self.step.change, self.step.has(field.name())) {
-                (Change::Select, false) | (Change::Drop, true) => {}
-                (Change::Cast(to), true) => {
-                    columns.push(cast(column, to).map_err(|e| e.column(field.name()))?);
-                }
-                (Change::Reshape(shape), true) => {
-                    columns.push(reshape(column, shape).map_err(|e| e.column(field.name()))?);
-                }
-                _ => columns.push(column.clone()),
-            }
+            let changed = match (&self.change, self.has(field.name())) {
+                (ColumnChange::Select, false) | (ColumnChange::Drop, true) => continue,
+                (ColumnChange::Cast(to), true) => cast(column, to),
+                (ColumnChange::Reshape(shape), true) => reshape(column, shape),
+                _ => Ok(column.clone()),
+            };
+            columns.push(changed.map_err(|e| e.column(field.name()))?);
         }
-        let made = RecordBatch::try_new(self.schema.clone(), columns);
-        made.map(Some).map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
+        RecordBatch::try_new(schema.clone(), columns)
+            .map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
     }
 }
 
@@ -208,15 +175,6 @@ fn with_leaf(data_type: &DataType, to: &DataType) -> DataType {
     }
 }
 
-fn leaf(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            leaf(field.data_type())
-        }
-        other => other,
-    }
-}
-
 fn shaped(values: &DataType, shape: &[i32]) -> DataType {
     shape.iter().rev().fold(values.clone(), |inner, &dim| {
         DataType::FixedSizeList(Arc::new(Field::new("item", inner, true)), dim)
@@ -233,30 +191,15 @@ fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
         return wrong("a missing value".to_owned());
     }
     let mut values = column.clone();
-    let mut per_row = 1_u64;
-    loop {
-        let inner = match values.data_type() {
-            DataType::FixedSizeList(_, len) => {
-                per_row *= u64::try_from(*len).unwrap_or(0);
-                values.as_fixed_size_list().values().clone()
-            }
-            DataType::List(_) => {
-                let list = values.as_list::<i32>();
-                let offsets = list.value_offsets();
-                let len = offsets.windows(2).map(|pair| pair[1] - pair[0]).next().unwrap_or(0);
-                if let Some(other) =
-                    offsets.windows(2).map(|pair| pair[1] - pair[0]).find(|&other| other != len)
-                {
-                    return wrong(format!("{len} values, then {other}"));
-                }
-                per_row *= u64::try_from(len).unwrap_or(0);
-                let (first, last) = (offsets[0], offsets[list.len()]);
-                let first = usize::try_from(first).unwrap_or(0);
-                list.values().slice(first, usize::try_from(last).unwrap_or(0) - first)
-            }
-            _ => break,
-        };
-        values = inner;
+    let mut per_row = 1;
+    while let Some((begins, items)) = lists(&values) {
+        let mut lens = begins.windows(2).map(|pair| pair[1] - pair[0]);
+        let len = lens.next().unwrap_or(0);
+        if let Some(other) = lens.find(|&other| other != len) {
+            return wrong(format!("{len} values, then {other}"));
+        }
+        per_row *= len as u64;
+        values = items.slice(begins[0], begins[values.len()] - begins[0]);
     }
     let wanted: u64 = shape.iter().map(|&dim| u64::try_from(dim).unwrap_or(0)).product();
     if per_row != wanted && !column.is_empty() {

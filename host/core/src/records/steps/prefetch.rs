@@ -1,17 +1,16 @@
 //! `prefetch` runs ahead of whoever pulls it, within a budget of bytes.
 
-use super::{RecordStep, Upstream};
-use crate::records::flow::Flow;
+use super::{RecordAction, RecordStep, Upstream};
+use crate::records::flow::{Flow, Threads};
 use crate::records::write::shown_bytes;
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Given, Kind};
+use crate::steps::signature::{Argument, CheckedSpec, Signature};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::{Result, arrow_array, arrow_schema, parse_size};
 
-pub(super) static PREFETCH: Kind = Kind {
+pub(super) static PREFETCH: Signature = Signature {
     name: "prefetch",
     summary: "let the steps before run ahead",
     details: "Reading and writing run ahead of the steps in any case; this is for a step that takes its time.",
@@ -19,7 +18,6 @@ pub(super) static PREFETCH: Kind = Kind {
     keys: &[],
     selects: false,
     examples: &["prefetch:16MiB"],
-    make,
 };
 
 #[derive(Debug)]
@@ -27,41 +25,35 @@ struct Prefetch {
     bytes: u64,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let field = given.required_argument()?;
+pub(super) fn prefetch(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let field = spec.required_argument()?;
     let bytes = parse_size(&field.text)
         .ok_or_else(|| field.error(format!("expected a size such as 16MiB, found {:?}", field.text)))?;
-    Ok(Action::Record(Box::new(Prefetch { bytes })))
+    Ok(Box::new(Prefetch { bytes }))
 }
 
 impl RecordStep for Prefetch {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         let mut flow = upstream.flow()?;
         let queue =
-            Arc::new(Queue { most: self.bytes.min(upstream.session().held_bytes()), ..Queue::default() });
+            Arc::new(Queue { most: self.bytes.min(upstream.session.held_bytes()), ..Queue::default() });
         let schema = flow.schema();
         Ok(Box::new(Prefetched {
             schema,
-            start: Some(Box::new({
-                let (queue, scope) = (queue.clone(), upstream.scope());
-                move |epoch: u64| {
-                    scope.spawn(move || {
-                        flow.begin_epoch(epoch);
-                        loop {
-                            let next = flow.next();
-                            let is_last = !matches!(next, Ok(Some(_)));
-                            if !queue.push(next) || is_last {
-                                return;
-                            }
+            waiting: Some(Box::new({
+                let queue = queue.clone();
+                move || {
+                    loop {
+                        let next = flow.next();
+                        let is_last = !matches!(next, Ok(Some(_)));
+                        if !queue.push(next) || is_last {
+                            return;
                         }
-                    });
+                    }
                 }
             })),
+            threads: upstream.threads,
             queue,
-            epoch: 0,
         }))
     }
 
@@ -133,10 +125,10 @@ impl Queue {
 
 struct Prefetched<'a> {
     schema: SchemaRef,
-    /// Starts the thread, once the epoch is known.
-    start: Option<Box<dyn FnOnce(u64) + Send + 'a>>,
+    threads: &'a dyn Threads<'a>,
+    /// What fills the queue, until the first batch is asked for.
+    waiting: Option<Box<dyn FnOnce() + Send + 'a>>,
     queue: Arc<Queue>,
-    epoch: u64,
 }
 
 impl Flow for Prefetched<'_> {
@@ -144,13 +136,9 @@ impl Flow for Prefetched<'_> {
         self.schema.clone()
     }
 
-    fn begin_epoch(&mut self, epoch: u64) {
-        self.epoch = epoch;
-    }
-
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if let Some(start) = self.start.take() {
-            start(self.epoch);
+        if let Some(fill) = self.waiting.take() {
+            self.threads.spawn(fill);
         }
         let next = self.queue.pop();
         if !matches!(next, Ok(Some(_))) {

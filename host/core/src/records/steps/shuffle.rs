@@ -1,11 +1,9 @@
 //! `shuffle` keeps a buffer of records, and gives a random one of them whenever it takes in the next.
 
-use super::{RecordStep, Upstream};
+use super::{RecordAction, RecordStep, Upstream};
 use crate::records::flow::Flow;
 use crate::records::write::shown_bytes;
-use crate::steps::Action;
-use crate::steps::kind::{Argument, Count, Given, Key, Kind};
-use crate::steps::spec::Field;
+use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use rand_chacha::ChaCha8Rng;
@@ -15,24 +13,18 @@ use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 /// Rows of a batch that it gives.
 const BATCH_ROWS: usize = 1024;
 
-pub(super) static SHUFFLE: Kind = Kind {
+pub(super) static SHUFFLE: Signature = Signature {
     name: "shuffle",
     summary: "records in random order, through a buffer",
     details: "A record moves forward by at most BUFFER places: only a buffer of all of them is uniform.\n\
               The same seed gives the same order.",
     argument: Argument::Required("BUFFER", "how many records it holds"),
     keys: &[
-        Key { name: "seed", value: "N", count: Count::Optional, help: "another order [default: 0]" },
-        Key {
-            name: "reshuffle",
-            value: "true|false",
-            count: Count::Optional,
-            help: "another order in each epoch of a repeat [default: true]",
-        },
+        Key::optional("seed", "N", "another order [default: 0]"),
+        Key::optional("reshuffle", "true|false", "another order in each epoch of a repeat [default: true]"),
     ],
     selects: false,
     examples: &["shuffle:10000,seed=7"],
-    make,
 };
 
 #[derive(Debug)]
@@ -42,33 +34,24 @@ struct Shuffle {
     reshuffles: bool,
 }
 
-fn make(given: &Given<'_>) -> Result<Action> {
-    let field = given.required_argument()?;
+pub(super) fn shuffle(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let field = spec.required_argument()?;
     let buffer: usize = field.number()?;
     if buffer == 0 {
         return Err(field.error("a buffer of no records"));
     }
-    let seed = given.one("seed").map_or(Ok(0), Field::number)?;
-    let reshuffles = match given.one("reshuffle") {
-        None => true,
-        Some(field) => field
-            .text
-            .parse()
-            .map_err(|_| field.error(format!("expected true or false, found {:?}", field.text)))?,
-    };
-    Ok(Action::Record(Box::new(Shuffle { buffer, seed, reshuffles })))
+    let seed = spec.number("seed")?.unwrap_or(0);
+    let reshuffles = spec.is_true("reshuffle", true)?;
+    Ok(Box::new(Shuffle { buffer, seed, reshuffles }))
 }
 
 impl RecordStep for Shuffle {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         Ok(Box::new(Shuffled {
             flow: upstream.flow()?,
             step: self,
-            random: random(self.seed, 0),
-            most_bytes: upstream.session().held_bytes(),
+            random: random(self.seed, if self.reshuffles { upstream.epoch } else { 0 }),
+            most_bytes: upstream.session.held_bytes(),
             kept: Vec::new(),
             kept_bytes: 0,
             buffer: Vec::new(),
@@ -104,13 +87,6 @@ struct Shuffled<'a> {
 impl Flow for Shuffled<'_> {
     fn schema(&self) -> SchemaRef {
         self.flow.schema()
-    }
-
-    fn begin_epoch(&mut self, epoch: u64) {
-        if self.step.reshuffles {
-            self.random = random(self.step.seed, epoch);
-        }
-        self.flow.begin_epoch(epoch);
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {

@@ -108,11 +108,10 @@ fn the_tree_follows() {
             r#"{"epoch":3,"model":{"a.w":"model.a.w","b0":"model.b0"},"views":["views.0","views.1"]}"#,
         ),
     ] {
-        let stepped = run(some(), &[spec]).unwrap();
-        assert_eq!(tree(&stepped.catalog), expected, "{spec}");
-        let lost =
-            stepped.said.losses.iter().any(|loss| loss.kind == LossKind::State && loss.what == "views");
-        assert_eq!(lost, expected.contains("null"), "{spec}: {:?}", stepped.said.losses);
+        let (stepped, Effects { losses, .. }) = run(some(), &[spec]).unwrap();
+        assert_eq!(tree(&stepped), expected, "{spec}");
+        let lost = losses.iter().any(|loss| loss.kind == LossKind::State && loss.what == "views");
+        assert_eq!(lost, expected.contains("null"), "{spec}: {losses:?}");
     }
     let taken = run(some(), &["rename:^model.b,to=epoch"]).unwrap_err().to_string();
     assert!(taken.contains("other state") && taken.contains("\"epoch\""), "{taken}");
@@ -162,10 +161,10 @@ fn what_marks_a_tensor_goes_with_it() {
         ),
         ("drop:model.[ap]", ema, format!(r#""o":{o}"#), views, None),
     ] {
-        let stepped = run(some(), &[spec]).unwrap();
+        let (stepped, Effects { losses, .. }) = run(some(), &[spec]).unwrap();
         let expected = format!(r#"{{"ema":{{{ema}}},"model":{{{model}}},"views":{views}}}"#);
-        assert_eq!(tree(&stepped.catalog), expected, "{spec}");
-        let states = stepped.said.losses.iter().filter(|loss| loss.kind == LossKind::State);
+        assert_eq!(tree(&stepped), expected, "{spec}");
+        let states = losses.iter().filter(|loss| loss.kind == LossKind::State);
         let states: Vec<&str> = states.map(|loss| loss.what.as_str()).collect();
         assert_eq!(states, Vec::from_iter(lost), "{spec}");
     }

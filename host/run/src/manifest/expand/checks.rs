@@ -1,27 +1,26 @@
 //! Checks of what can be looked up before an input is opened: formats, options, steps, kinds of losses.
 
-use super::Expansion;
-use super::nearby;
-use super::settings::OptionTexts;
+use super::{Expansion, absolute, nearby};
 use crate::job::Conversion;
 use crate::manifest::mistakes::suggest;
-use crate::manifest::types::Settings;
+use crate::manifest::types::{OptionTexts, Placed, Settings};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tensorferry::engine::convert::steps;
 use tensorferry::engine::formats::registry::RegisteredFormat;
-use tensorferry::engine::steps;
 use tensorferry::engine::write::target;
 use tensorferry_sdk::{Entry, LossKind, OptionSpec, Options, Side};
-use toml::Spanned;
 
 impl Expansion<'_> {
-    pub(super) fn is_folder(&mut self, root: &Path, at: &Spanned<String>) -> bool {
-        let is_folder = root.is_dir();
-        if !is_folder {
-            let message = format!("the root {} is no folder", root.display());
-            self.mistakes.add(&at.span(), message, nearby(root));
+    /// The folder of a zoo or a data set, if there is one.
+    pub(super) fn root(&mut self, root: &Placed<String>) -> Option<PathBuf> {
+        let path = PathBuf::from(absolute(self.base, root.get_ref()));
+        if !path.is_dir() {
+            let message = format!("the root {} is no folder", path.display());
+            self.mistakes.add(&root.span(), message, nearby(&path));
+            return None;
         }
-        is_folder
+        Some(path)
     }
 
     pub(super) fn check(&mut self, settings: &Settings) {
@@ -55,7 +54,7 @@ impl Expansion<'_> {
         let input =
             if Path::new(&conversion.input).is_dir() { Entry::Folder } else { Entry::File(String::new()) };
         let (registry, to) = (self.registry, conversion.to.as_deref());
-        let is_known = |id: &Option<Spanned<String>>, side| {
+        let is_known = |id: &Option<Placed<String>>, side| {
             id.as_ref().is_none_or(|id| registry.format(id.get_ref(), side).is_ok())
         };
         if is_known(&settings.to, Side::Writer) {

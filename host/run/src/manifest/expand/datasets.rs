@@ -6,10 +6,8 @@ use crate::manifest::dataset_files::{self, groups, incomplete_set};
 use crate::manifest::template::of_group;
 use crate::manifest::types::{DatasetKeys, Entry, Settings};
 use crate::manifest::zoo_files::NamePatterns;
-use std::path::Path;
-use tensorferry::engine::read::unit::Unit as FileGroup;
-use tensorferry::engine::records::steps::check_row_wise;
-use tensorferry::engine::steps;
+use tensorferry::engine::convert::steps::{check_row_wise, parse};
+use tensorferry::engine::read::file_group::FileGroup;
 use tensorferry_sdk::{Capabilities, Description, Side};
 
 impl Expansion<'_> {
@@ -17,18 +15,14 @@ impl Expansion<'_> {
         let own = &entry.own;
         self.check(&entry.settings);
         let settings = entry.settings.over(self.defaults);
-        let root = absolute(self.base, own.root.get_ref());
-        let root = Path::new(&root);
+        let Some(root) = self.root(&own.root) else { return };
         let at = own.root.span();
-        if !self.is_folder(root, &own.root) {
-            return;
-        }
         let from = settings.from.as_ref().map(|id| id.get_ref().as_str());
         let reads = |of: &Description| {
             of.capabilities.has(Capabilities::READ_RECORDS) && from.is_none_or(|id| id == of.id)
         };
         let names = NamePatterns::of_those(self.registry, reads);
-        let (names, files) = match names.and_then(|names| Ok((names, dataset_files::files(root)?))) {
+        let (names, files) = match names.and_then(|names| Ok((names, dataset_files::files(&root)?))) {
             Ok(found) => found,
             Err(error) => return self.mistakes.add(&at, error.to_string(), None),
         };
@@ -39,7 +33,7 @@ impl Expansion<'_> {
         };
         if files.is_empty() {
             let message = "there is no file of records below the root";
-            self.mistakes.add(&at, message, Some(contents(root)));
+            self.mistakes.add(&at, message, Some(contents(&root)));
         }
         let files = self.selected(files, own.include.as_deref(), own.exclude.as_deref(), "file");
         if own.include.is_none()
@@ -54,7 +48,7 @@ impl Expansion<'_> {
             self.mistakes.add(&zero.span(), "a group of no files", Some("group is at least 1".to_owned()));
         }
         self.check_records(&settings);
-        let dataset = own.name.clone().unwrap_or_else(|| file_name(root));
+        let dataset = own.name.clone().unwrap_or_else(|| file_name(&root));
         if self.datasets.contains(&dataset) {
             let suggestion = Some("give each a name of its own".to_owned());
             self.mistakes.add(&at, format!("two data sets are called {dataset:?}"), suggestion);
@@ -64,7 +58,7 @@ impl Expansion<'_> {
             let Some(filled) = self.filled(&own.output, &of_group(&group, &dataset)) else { break };
             let files: Vec<String> = group.files.iter().map(|file| file.path.clone()).collect();
             let input = root.join(&files[0]).display().to_string();
-            let folder = root.to_owned();
+            let folder = root.clone();
             let conversion = Conversion {
                 input,
                 output: absolute(self.base, &filled),
@@ -99,7 +93,7 @@ impl Expansion<'_> {
             }
         }
         for step in settings.steps.iter().flatten() {
-            let Ok(parsed) = steps::parse(std::slice::from_ref(&step.get_ref().0)) else { continue };
+            let Ok(parsed) = parse(std::slice::from_ref(&step.get_ref().0)) else { continue };
             if let Some(Err(error)) = parsed.iter().map(check_row_wise).find(Result::is_err) {
                 let message = error.message();
                 let message = message.strip_prefix("step ").unwrap_or(message);

@@ -3,17 +3,17 @@
 use super::Expansion;
 use crate::manifest::input_path::InputPath;
 use crate::manifest::mistakes::suggest;
+use crate::manifest::types::Placed;
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use tensorferry::engine::context::suggest::suggest as nearest;
-use toml::Spanned;
 
 impl Expansion<'_> {
     /// The inputs that are included and not excluded. A glob of `include` that matches none is a mistake.
     pub(super) fn selected(
         &mut self,
         mut all: Vec<InputPath>,
-        include: Option<&[Spanned<String>]>,
-        exclude: Option<&[Spanned<String>]>,
+        include: Option<&[Placed<String>]>,
+        exclude: Option<&[Placed<String>]>,
         noun: &str,
     ) -> Vec<InputPath> {
         if let Some(include) = include {
@@ -31,7 +31,7 @@ impl Expansion<'_> {
     /// A set of globs, each of which must match an input.
     pub(super) fn used_globs(
         &mut self,
-        globs: &[Spanned<String>],
+        globs: &[Placed<String>],
         inputs: &[InputPath],
         noun: &str,
     ) -> Option<GlobSet> {
@@ -53,7 +53,7 @@ impl Expansion<'_> {
         set(all)
     }
 
-    pub(super) fn glob(&mut self, text: &Spanned<String>) -> Option<Glob> {
+    pub(super) fn glob(&mut self, text: &Placed<String>) -> Option<Glob> {
         let glob = GlobBuilder::new(text.get_ref()).literal_separator(true).build();
         glob.map_err(|error| self.mistakes.add(&text.span(), format!("not a glob: {}", error.kind()), None))
             .ok()

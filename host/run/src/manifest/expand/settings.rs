@@ -1,11 +1,7 @@
 //! Settings as they hold for one job: those of `[defaults]`, of its entry and of a rule, merged.
 
 use crate::job::{JobPolicy, Timeout};
-use crate::manifest::types::{OptionText, Settings, Timespan};
-use std::collections::BTreeMap;
-use toml::Spanned;
-
-pub(super) type OptionTexts = BTreeMap<Spanned<String>, OptionText>;
+use crate::manifest::types::{OptionTexts, Settings, Timespan};
 
 impl Settings {
     /// These settings over others, key by key; for `in` and `out`, option by option.

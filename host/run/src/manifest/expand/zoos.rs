@@ -6,31 +6,26 @@ use crate::manifest::template::of_model;
 use crate::manifest::types::{Entry, ZooKeys};
 use crate::manifest::zoo_files::{NamePatterns, find};
 use globset::GlobSet;
-use std::path::Path;
 
 impl Expansion<'_> {
     pub(super) fn zoo(&mut self, entry: &Entry<ZooKeys>) {
         let own = &entry.own;
         self.check(&entry.settings);
         own.rule.iter().for_each(|rule| self.check(&rule.settings));
-        let root = absolute(self.base, own.root.get_ref());
-        let root = Path::new(&root);
-        if !self.is_folder(root, &own.root) {
-            return;
-        }
-        let found = NamePatterns::of_models(self.registry).and_then(|names| find(root, &names, own.models));
+        let Some(root) = self.root(&own.root) else { return };
+        let found = NamePatterns::of_models(self.registry).and_then(|names| find(&root, &names, own.models));
         let models = match found {
             Ok(models) => models,
             Err(error) => return self.mistakes.add(&own.root.span(), error.to_string(), None),
         };
         if models.is_empty() {
             let message = "there is no model below the root";
-            self.mistakes.add(&own.root.span(), message, Some(contents(root)));
+            self.mistakes.add(&own.root.span(), message, Some(contents(&root)));
         }
         let models = self.selected(models, own.include.as_deref(), own.exclude.as_deref(), "model");
         let globs = own.rule.iter().map(|rule| std::slice::from_ref(&rule.own.matches));
         let rules: Vec<Option<GlobSet>> = globs.map(|glob| self.used_globs(glob, &models, "model")).collect();
-        let zoo = own.name.clone().unwrap_or_else(|| file_name(root));
+        let zoo = own.name.clone().unwrap_or_else(|| file_name(&root));
         let sidecars: Vec<String> = own.sidecars.iter().map(|glob| glob.get_ref().clone()).collect();
         own.sidecars.iter().for_each(|glob| drop(self.glob(glob)));
         let mut checked: Vec<Option<usize>> = Vec::new();
@@ -43,7 +38,7 @@ impl Expansion<'_> {
                 settings = rule.settings.over(&settings);
             }
             let Some(filled) = self.filled(output, &of_model(model, &zoo)) else { return };
-            let input = if model.is_root { root.to_owned() } else { root.join(&model.path) };
+            let input = if model.is_root { root.clone() } else { root.join(&model.path) };
             let conversion = Conversion {
                 input: input.display().to_string(),
                 output: absolute(self.base, &filled),

@@ -1,0 +1,179 @@
+//! Which tensors are one column, by their names: `x.values` and `x.row_splits` are lists, `x.valid` says what
+//! is missing of `x`. A name that looks like one of these, and whose tensor does not fit, is a column itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use tensorferry_sdk::{Dtype, Error, Result, Tensor};
+
+/// The tensors of a column, by their places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ColumnTensors {
+    /// Its name.
+    pub(super) name: String,
+    /// Where its lists end, outermost first, and which of these are there.
+    pub(super) lists: Vec<(usize, Option<usize>)>,
+    /// Its values.
+    pub(super) values: usize,
+    /// Which of them are there.
+    pub(super) valid: Option<usize>,
+    /// How many rows it has; `None`: its values have no leading dimension.
+    pub(super) rows: Option<u64>,
+}
+
+/// The columns of tensors, in the order of their first ones.
+///
+/// # Errors
+/// Usage, where two columns have one name.
+pub(super) fn columns(tensors: &[Tensor]) -> Result<Vec<ColumnTensors>> {
+    let named = TensorsByName {
+        places: tensors.iter().enumerate().map(|(place, tensor)| (tensor.name.as_str(), place)).collect(),
+        tensors,
+    };
+    let mut taken = BTreeSet::new();
+    let mut found = BTreeMap::new();
+    for (place, tensor) in tensors.iter().enumerate() {
+        let Some(base) = tensor.name.strip_suffix(SPLITS).filter(|_| named.splits(place)) else { continue };
+        let is_inner = base.strip_suffix(VALUES).is_some_and(|outer| named.ragged(outer).is_some());
+        if let Some(column) = named.ragged(base).filter(|_| !is_inner) {
+            let parts = column.lists.iter().flat_map(|&(splits, valid)| [Some(splits), valid]);
+            let parts: BTreeSet<usize> = parts.chain([Some(column.values), column.valid]).flatten().collect();
+            found.insert(parts.first().copied().unwrap_or(place), column);
+            taken.extend(parts);
+        }
+    }
+    // A tensor that says what is missing of another is no column, wherever it stands.
+    let dense = |place: &usize| !taken.contains(place);
+    let masks: BTreeSet<usize> = (0..tensors.len())
+        .filter(dense)
+        .filter_map(|place| {
+            let valid = named.valid(&tensors[place].name, *tensors[place].shape.first()?)?;
+            dense(&valid).then_some(valid)
+        })
+        .collect();
+    for place in (0..tensors.len()).filter(dense).filter(|place| !masks.contains(place)) {
+        let Tensor { name, shape, .. } = &tensors[place];
+        let rows = shape.first().copied();
+        let valid = rows.and_then(|rows| named.valid(name, rows)).filter(|valid| masks.contains(valid));
+        found.insert(
+            place,
+            ColumnTensors { name: name.clone(), lists: Vec::new(), values: place, valid, rows },
+        );
+    }
+    let columns: Vec<ColumnTensors> = found.into_values().collect();
+    let mut seen = BTreeSet::new();
+    let twice: BTreeSet<String> = columns
+        .iter()
+        .filter(|column| !seen.insert(&column.name))
+        .map(|column| format!("{:?}", column.name))
+        .collect();
+    if twice.is_empty() {
+        return Ok(columns);
+    }
+    Err(Error::usage("tensors make two columns of one name: rename gives one of them another")
+        .found(twice.into_iter().collect::<Vec<_>>().join(", ")))
+}
+
+const SPLITS: &str = ".row_splits";
+const VALUES: &str = ".values";
+const VALID: &str = ".valid";
+
+struct TensorsByName<'a> {
+    tensors: &'a [Tensor],
+    places: BTreeMap<&'a str, usize>,
+}
+
+impl TensorsByName<'_> {
+    /// Whether a tensor can say where lists end.
+    fn splits(&self, place: usize) -> bool {
+        let tensor = &self.tensors[place];
+        matches!(tensor.dtype, Dtype::I64 | Dtype::I32) && matches!(tensor.shape[..], [places] if places > 0)
+    }
+
+    /// The tensor that says which of `rows` are there.
+    fn valid(&self, name: &str, rows: u64) -> Option<usize> {
+        let place = *self.places.get(format!("{name}{VALID}").as_str())?;
+        let tensor = &self.tensors[place];
+        (tensor.dtype == Dtype::BOOL && tensor.shape == [rows]).then_some(place)
+    }
+
+    /// The column of lists of this name.
+    fn ragged(&self, name: &str) -> Option<ColumnTensors> {
+        let mut lists = Vec::new();
+        let mut part = name.to_owned();
+        let mut all = None;
+        // Each turn needs a longer name that is there.
+        while let Some(&splits) =
+            self.places.get(format!("{part}{SPLITS}").as_str()).filter(|&&splits| self.splits(splits))
+        {
+            let inner = format!("{part}{VALUES}");
+            let has_values = self.places.contains_key(inner.as_str())
+                || self.places.contains_key(format!("{inner}{SPLITS}").as_str());
+            if !has_values {
+                return None;
+            }
+            let rows = self.tensors[splits].shape[0] - 1;
+            all.get_or_insert(rows);
+            lists.push((splits, self.valid(&part, rows)));
+            part = inner;
+        }
+        let values = *self.places.get(part.as_str()).filter(|_| !lists.is_empty())?;
+        let valid = self.valid(&part, *self.tensors[values].shape.first()?);
+        Some(ColumnTensors { name: name.to_owned(), lists, values, valid, rows: all })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use tensorferry_sdk::Data;
+
+    fn tensors(facts: &[(&str, Dtype, &[u64])]) -> Vec<Tensor> {
+        let of = |&(name, dtype, shape): &(&str, Dtype, &[u64])| Tensor {
+            name: name.to_owned(),
+            dtype,
+            shape: shape.to_vec(),
+            bytes: 0,
+            data: Data::Empty,
+            labels: BTreeMap::new(),
+        };
+        facts.iter().map(of).collect()
+    }
+
+    fn seen(facts: &[(&str, Dtype, &[u64])]) -> Vec<(String, usize, Option<u64>)> {
+        let found = columns(&tensors(facts)).unwrap();
+        found.into_iter().map(|column| (column.name, column.lists.len(), column.rows)).collect()
+    }
+
+    #[test]
+    fn parts_of_a_column_are_found() {
+        let of = |name: &str, lists, rows| (name.to_owned(), lists, rows);
+        let nested: &[(&str, Dtype, &[u64])] = &[
+            ("x.values.row_splits", Dtype::I64, &[6]),
+            ("x.values.values", Dtype::F32, &[9, 2]),
+            ("x.row_splits", Dtype::I32, &[4]),
+            ("x.valid", Dtype::BOOL, &[3]),
+            ("y", Dtype::F32, &[3, 2]),
+            ("y.valid", Dtype::BOOL, &[3]),
+        ];
+        assert_eq!(seen(nested), [of("x", 2, Some(3)), of("y", 0, Some(3))]);
+    }
+
+    #[test]
+    fn what_only_looks_like_a_part_is_a_column() {
+        let names = |facts: &[(&str, Dtype, &[u64])]| -> Vec<String> {
+            seen(facts).into_iter().map(|(name, ..)| name).collect()
+        };
+        assert_eq!(names(&[("a.row_splits", Dtype::I64, &[3])]), ["a.row_splits"]);
+        assert_eq!(names(&[("a", Dtype::F32, &[3]), ("a.valid", Dtype::BOOL, &[2])]), ["a", "a.valid"]);
+        assert_eq!(names(&[("a", Dtype::F32, &[3]), ("a.valid", Dtype::U8, &[3])]), ["a", "a.valid"]);
+        let float: &[(&str, Dtype, &[u64])] =
+            &[("a.row_splits", Dtype::F32, &[3]), ("a.values", Dtype::F32, &[3])];
+        assert_eq!(names(float), ["a.row_splits", "a.values"]);
+        assert_eq!(names(&[("a.valid", Dtype::BOOL, &[2])]), ["a.valid"]);
+        assert_eq!(seen(&[("scalar", Dtype::F32, &[])]), [("scalar".to_owned(), 0, None)]);
+        let twice: &[(&str, Dtype, &[u64])] =
+            &[("a", Dtype::F32, &[2]), ("a.row_splits", Dtype::I64, &[3]), ("a.values", Dtype::F32, &[3])];
+        let refused = columns(&tensors(twice)).unwrap_err().to_string();
+        assert!(refused.contains("found \"a\""), "{refused}");
+    }
+}

@@ -1,0 +1,76 @@
+//! The context of a conversion: what it is asked to do, and what all of its stages use.
+
+use crate::context::session::Session;
+use crate::convert::request::Request;
+use crate::convert::watch::Watch;
+use crate::formats::registry::{RegisteredFormat, Registry};
+use crate::publish::commit::Recovered;
+use crate::read::context::{ReadContext, purpose};
+use crate::read::source::FileSource;
+use crate::write::target::{self, OutputTarget};
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::Instant;
+use tensorferry_sdk::{Purpose, Result};
+
+/// A conversion whose input has been found, and whose output has been decided on.
+pub(crate) struct ConversionContext<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) registry: &'a Registry,
+    pub(crate) session: &'a Session,
+    pub(crate) watch: &'a dyn Watch,
+    pub(crate) started: Instant,
+    /// The input's files.
+    pub(crate) source: FileSource,
+    /// What is written where.
+    pub(crate) target: OutputTarget<'a>,
+    /// What dead runs had left where the output goes, over all attempts to write it.
+    pub(crate) recovered: RefCell<Recovered>,
+}
+
+impl<'a> ConversionContext<'a> {
+    /// Finds the input's files, and where the output goes in what format.
+    ///
+    /// # Errors
+    /// Usage, for an input that is not there, or an output whose format is not said; i/o.
+    pub(crate) fn open(
+        request: &'a Request,
+        registry: &'a Registry,
+        session: &'a Session,
+        watch: &'a dyn Watch,
+        started: Instant,
+    ) -> Result<Self> {
+        Self::of(request, request.input.open()?, registry, session, watch, started)
+    }
+
+    /// As [`open`](Self::open), for these files.
+    pub(crate) fn of(
+        request: &'a Request,
+        source: FileSource,
+        registry: &'a Registry,
+        session: &'a Session,
+        watch: &'a dyn Watch,
+        started: Instant,
+    ) -> Result<Self> {
+        let output = &request.output;
+        let entry = request.input.entry(&source);
+        let target = target::resolve(registry, &output.path, output.format.as_deref(), entry)?;
+        let recovered = RefCell::default();
+        Ok(Self { request, registry, session, watch, started, source, target, recovered })
+    }
+
+    /// The folder that the input's files lie in.
+    pub(crate) fn input_folder(&self) -> &Path {
+        self.source.folder()
+    }
+
+    /// What an input of this format is read for.
+    pub(crate) fn purpose(&self, format: &RegisteredFormat) -> Purpose {
+        purpose(&format.description, &self.target.format.description)
+    }
+
+    /// What the plugins of an input that is read for this purpose are told.
+    pub(crate) fn reading(&self, purpose: Purpose) -> ReadContext<'a> {
+        ReadContext::new(self.session, purpose).with_new_output(self.target.is_new_folder())
+    }
+}

@@ -1,0 +1,132 @@
+//! Publication takes an output from its plan to where the user wants it: it is written into a stage, checked,
+//! given a receipt and committed. Tensors and records go the same way.
+
+use crate::context::fault;
+use crate::convert::context::ConversionContext;
+use crate::convert::report::Report;
+use crate::convert::watch::Ready;
+use crate::formats::used::UsedFormat;
+use crate::publish::commit::{check_free, recover_seeing};
+use crate::publish::stage::{Stage, StagedFile};
+use crate::publish::stale;
+use crate::read::identity::FileIdentity;
+use crate::receipt::{self, Receipt};
+use crate::write::space::check_space;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{Context, Result, Role};
+
+/// What has been planned and can be written: tensors with the files that go along, or records.
+pub(crate) trait PlannedOutput {
+    /// Its files, but for a receipt.
+    fn files(&self) -> Vec<StagedFile>;
+
+    /// The names, as patterns, of files of an older output that this one makes stale.
+    fn superseded(&self) -> Vec<(&str, Role)>;
+
+    /// Whether the input is read from the file at this path.
+    fn reads_from(&self, path: &Path) -> bool;
+
+    /// How many bytes will be moved, as the progress counts them.
+    fn bytes(&self) -> u64;
+
+    /// How long the output will be, where that is known.
+    fn len(&self) -> Option<u64>;
+
+    /// Writes the files; gives their lengths, in the order of [`files`](Self::files).
+    fn write(&mut self, stage: &Stage, report: &mut Report) -> Result<Vec<u64>>;
+
+    /// Takes the digests of the content that was read, if that has not been done on the way.
+    fn digest(&mut self) -> Result<()>;
+
+    /// Reads what was written back and compares it with what was read.
+    fn verify(&self, stage: &Stage, report: &mut Report) -> Result<()>;
+
+    /// The receipt of what was read and written.
+    fn receipt(&self, stage: &Stage, report: &Report) -> Result<Receipt>;
+}
+
+/// An output that is written and checked, and only has to become visible.
+pub(crate) struct StagedOutput<'a> {
+    context: &'a ConversionContext<'a>,
+    stage: Stage,
+    files: Vec<StagedFile>,
+    lens: Vec<u64>,
+    report: Report,
+}
+
+/// Writes an output into a stage beside its destination, with all that was asked for: verified, with a receipt.
+///
+/// # Errors
+/// Whatever is wrong; nothing of the output is left then.
+pub(crate) fn stage<'a>(
+    context: &'a ConversionContext<'a>,
+    output: &mut dyn PlannedOutput,
+    mut report: Report,
+) -> Result<StagedOutput<'a>> {
+    let asked = &context.request.output;
+    let destination = &context.target.destination;
+    let receipt = receipt::name_for(destination);
+    let mut files = output.files();
+
+    let mut stale = stale::Search::new(&destination.folder, output.superseded(), &files)?;
+    let mut recovered = context.recovered.borrow_mut();
+    recovered.append(recover_seeing(destination, &mut |folder, name| stale.see(folder, name))?);
+    report.recovered(recovered.clone());
+    let names = files.iter().map(|file| file.path.as_str());
+    let names = names.chain(asked.receipt.then_some(receipt.as_str()));
+    check_free(destination, names, asked.commit.force)?;
+    if let Some(len) = output.len() {
+        check_space(&destination.folder, len)?;
+    }
+    let older = older_receipt(context, &receipt);
+    let is_input = |path: &Path| output.reads_from(path);
+    let stale = stale.find(&recovered, older, asked.commit.force, is_input, context.session)?;
+    drop(recovered);
+    let mut stage = Stage::begin(destination)?;
+    stage.supersede(stale)?;
+    context.watch.begun(output.bytes());
+
+    let lens = output.write(&stage, &mut report)?;
+    fault::reach("sealed")?;
+    if asked.receipt {
+        output.digest()?;
+    }
+    if asked.verify {
+        output.verify(&stage, &mut report)?;
+        fault::reach("verified")?;
+    }
+    if asked.receipt {
+        let document = output.receipt(&stage, &report)?;
+        document.write(&stage.create(&receipt, None)?)?;
+        // The last thing to become visible, and of an older output the first that goes.
+        files.push(StagedFile { path: receipt, index: true });
+    }
+    Ok(StagedOutput { context, stage, files, lens, report })
+}
+
+/// The receipt of an older output, where the new one gets none. What is no receipt is somebody else's file.
+fn older_receipt(context: &ConversionContext<'_>, name: &str) -> Option<StagedFile> {
+    let path = context.target.destination.folder.join(name);
+    let is_stale = !context.request.output.receipt && Receipt::is_at(&path, &context.session.limits);
+    is_stale.then(|| StagedFile { path: name.to_owned(), index: true })
+}
+
+impl StagedOutput<'_> {
+    /// Makes the output visible. `inputs`: every file that was read, and what it was then.
+    ///
+    /// # Errors
+    /// Cancelled; what the watcher says; as of [`Stage::commit`].
+    pub(crate) fn commit(self, inputs: Vec<(PathBuf, FileIdentity)>) -> Result<Report> {
+        let Self { context, stage, files, lens, report } = self;
+        context.session.check_cancelled()?;
+        context.watch.before_commit(&Ready {
+            destination: &context.target.destination,
+            writer: UsedFormat::of(context.target.format),
+            report: &report,
+            inputs,
+            outputs: stage.ready(&files)?,
+        })?;
+        let committed = stage.commit(&files, context.request.output.commit)?;
+        Ok(report.done(&lens, committed, context.started, context.session))
+    }
+}

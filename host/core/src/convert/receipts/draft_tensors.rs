@@ -1,0 +1,83 @@
+//! Drafting the receipt of tensors, while their sources are open and the output is staged.
+//!
+//! What tensors an output is to hold is taken from what was read, not from what was written: so that a
+//! receipt proves the writer too, the first time that it is verified.
+
+use super::draft::{self, ReceiptFiles, format_record};
+use crate::convert::context::ConversionContext;
+use crate::convert::report::Report;
+use crate::convert::sidecars::Sidecars;
+use crate::convert::tensors::PlannedModel;
+use crate::publish::stage::Stage;
+use crate::read::source::FileSource;
+use crate::receipt::{ModelRecord, Receipt, TensorRecord};
+use crate::tensors::content;
+use crate::tensors::stored::hex;
+use crate::write::verify::entry;
+use tensorferry_sdk::{CatalogView, Entry, Result};
+
+/// The receipt of tensors and of the files that went along with them.
+///
+/// # Errors
+/// Whatever reading its files gives.
+pub(crate) fn draft_tensors(
+    context: &ConversionContext<'_>,
+    models: &[PlannedModel<'_>],
+    sidecars: &Sidecars,
+    stage: &Stage,
+    report: &Report,
+) -> Result<Receipt> {
+    let carried = FileSource::at(context.input_folder().to_owned(), Entry::Folder);
+    let read = models.iter().flat_map(|PlannedModel { model, .. }| {
+        let source = &*model.input.source;
+        source.opened().into_iter().map(move |name| (source, name, model.path_of(name)))
+    });
+    let additional: Vec<_> =
+        models.iter().flat_map(|model| model.model.context.additional_inputs()).collect();
+    let written = models.iter().flat_map(|model| model.planned.layout.files());
+    let files = ReceiptFiles {
+        input: read.chain(sidecars.names().map(|name| (&carried, name, name.to_owned()))).collect(),
+        additional: &additional,
+        output: written.map(|file| file.path.as_str()).chain(sidecars.names()).collect(),
+    };
+    Ok(Receipt {
+        models: models.iter().map(|model| model_record(context, model)).collect::<Result<_>>()?,
+        ..draft::draft(context, &files, stage, report)?
+    })
+}
+
+fn model_record(context: &ConversionContext<'_>, planned: &PlannedModel<'_>) -> Result<ModelRecord> {
+    let PlannedModel { model, logical, planned, digests, .. } = planned;
+    let layout = &planned.layout;
+    let digests = digests.iter().flat_map(|digests| digests.content.iter().zip(&digests.sha256));
+    let (mut tensors, mut contents) = (Vec::new(), Vec::new());
+    for (id, (content, sha256)) in logical.tensor_ids().zip(digests) {
+        if layout.omitted().contains(&id) {
+            continue;
+        }
+        let tensor = logical.tensor(id);
+        let own = [tensor.name.to_owned()];
+        for name in layout.names(id).unwrap_or(&own) {
+            contents.push((name.clone(), *content));
+            tensors.push(TensorRecord {
+                name: name.clone(),
+                dtype: logical.dtype_info(tensor.dtype)?.name().to_owned(),
+                shape: tensor.shape.to_vec(),
+                bytes: tensor.bytes,
+                sha256: hex(sha256),
+                content: hex(content),
+            });
+        }
+    }
+    let content = content::catalog(contents.iter().map(|(name, content)| (name.as_str(), *content)));
+    Ok(ModelRecord {
+        folder: model.folder.clone(),
+        entry: match entry(&context.target.target, layout) {
+            Entry::File(name) | Entry::Prefix(name) => Some(name),
+            Entry::Folder => None,
+        },
+        from: format_record(context.registry, &model.input.format),
+        content: hex(&content),
+        tensors,
+    })
+}

@@ -1,0 +1,76 @@
+//! Records on their way to an output: read from an input or made of tensors, and changed by steps.
+
+use crate::context::session::Session;
+use crate::formats::registry::RegisteredFormat;
+use crate::read::source::FileSource;
+use crate::records::flow::Flow;
+use crate::records::rows::Rows;
+use crate::records::steps::{self, Origin, RecordAction};
+use crate::steps::Step;
+use arrow_schema::SchemaRef;
+use tensorferry_sdk::{Loss, Result, arrow_schema};
+
+/// Records that can be read, and read again if need be.
+pub(crate) struct RecordInput<'a> {
+    /// Where they come from.
+    pub(crate) origin: Origin<'a>,
+    /// How many there are before the steps, where that is known.
+    pub(crate) records: Option<u64>,
+    /// What changes them.
+    pub(crate) steps: &'a [Step<RecordAction>],
+    /// The format that they are read as.
+    pub(crate) format: &'a RegisteredFormat,
+    /// The files that they come from.
+    pub(crate) source: &'a FileSource,
+    /// What is lost before the first of them is read.
+    pub(crate) losses: Vec<Loss>,
+    /// What reading them may take.
+    pub(crate) session: &'a Session,
+}
+
+impl<'a> RecordInput<'a> {
+    /// All records of an opened input.
+    pub(crate) fn of_rows(rows: &'a Rows<'a>, steps: &'a [Step<RecordAction>], session: &'a Session) -> Self {
+        Self {
+            origin: Origin::Rows(rows),
+            records: rows.known_records(),
+            steps,
+            format: rows.format,
+            source: &rows.source,
+            losses: Vec::new(),
+            session,
+        }
+    }
+
+    /// Has `read` pull the records, from the first one.
+    ///
+    /// # Errors
+    /// Usage, where a step cannot be done; what `read` gives.
+    pub(crate) fn flow<T>(&self, read: impl FnOnce(&mut dyn Flow) -> Result<T>) -> Result<T> {
+        std::thread::scope(|scope| read(&mut *steps::make(scope, self.origin, self.steps, self.session)?))
+    }
+
+    /// The columns after the steps; no record is read for them.
+    ///
+    /// # Errors
+    /// As of [`flow`](Self::flow).
+    pub(crate) fn schema(&self) -> Result<SchemaRef> {
+        self.flow(|flow| Ok(flow.schema()))
+    }
+
+    /// How many records there are after the steps, where that is known.
+    pub(crate) fn count(&self) -> Option<u64> {
+        steps::count(self.steps, self.records)
+    }
+
+    /// What is lost on the way; it grows while records are read.
+    ///
+    /// # Errors
+    /// A plugin error, if the reader cannot tell.
+    pub(crate) fn losses(&self) -> Result<Vec<Loss>> {
+        match self.origin {
+            Origin::Rows(rows) => rows.losses(),
+            Origin::Other(_) => Ok(self.losses.clone()),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Records that are written: a plan of their files, and the input that they are read from meanwhile.
+
+use crate::context::fault;
+use crate::convert::context::ConversionContext;
+use crate::convert::publication::{self, PlannedOutput};
+use crate::convert::receipts::draft_records::{WrittenRecords, draft_records};
+use crate::convert::record_input::RecordInput;
+use crate::convert::report::Report;
+use crate::formats::used::UsedFormat;
+use crate::publish::stage::{Stage, StagedFile};
+use crate::read::context::ReadContext;
+use crate::read::identity::FileIdentity;
+use crate::read::source::FileSource;
+use crate::receipt::Receipt;
+use crate::records::checksum::{RowsChecksum, checksum, compared_types};
+use crate::records::digest::{RowHasher, hashed};
+use crate::records::rows;
+use crate::records::write::write;
+use arrow_schema::SchemaRef;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::records::{RecordPlan, RecordWriter};
+use tensorferry_sdk::{Context, Entry, Error, Loss, Options, Purpose, Result, Role, Side, arrow_schema};
+
+/// Converts records: plans their output, writes it and makes it visible. `bytes`: how long the input is.
+///
+/// # Errors
+/// Whatever is wrong; nothing of the output is left then.
+pub(crate) fn write_records(
+    context: &ConversionContext<'_>,
+    reading: &ReadContext<'_>,
+    input: &RecordInput<'_>,
+    bytes: u64,
+) -> Result<Report> {
+    let mut output = RecordOutput::plan(context, reading, input, bytes)?;
+    let report = output.report()?;
+    if context.request.dry_run {
+        return Ok(output.foresee(report));
+    }
+    let staged = publication::stage(context, &mut output, report)?;
+    staged.commit(output.close()?)
+}
+
+/// Records whose files are planned.
+struct RecordOutput<'a> {
+    context: &'a ConversionContext<'a>,
+    /// What the plugins are told, and the inputs that they have opened meanwhile.
+    reading: &'a ReadContext<'a>,
+    input: &'a RecordInput<'a>,
+    bytes: u64,
+    schema: SchemaRef,
+    /// Dropped before the writer that made it.
+    plan: Box<dyn RecordPlan>,
+    /// What the schema already shows that the target cannot hold.
+    planned_losses: Vec<Loss>,
+    _writer: Box<dyn RecordWriter>,
+    /// The digests of what is written, where there is to be a receipt.
+    hasher: Option<RowHasher>,
+}
+
+impl<'a> RecordOutput<'a> {
+    /// Has the target's writer say which files there will be.
+    fn plan(
+        context: &'a ConversionContext<'a>,
+        reading: &'a ReadContext<'a>,
+        input: &'a RecordInput<'a>,
+        bytes: u64,
+    ) -> Result<Self> {
+        let (target, asked) = (&context.target, &context.request.output);
+        let options = Options::check(&target.format.description.options, Side::Writer, &asked.options)?;
+        let writer = target.format.format.record_writer(&options)?;
+        let schema = input.schema()?;
+        let mut planned_losses = Vec::new();
+        let plan = writer.plan(&schema, input.count(), &target.target, &mut planned_losses, reading)?;
+        if reading.purpose() == Purpose::ONCE && input.count().is_none() && plan.files().len() > 1 {
+            return Err(Error::unsupported("rows that are not counted, where each file gets as many"));
+        }
+        let columns = hashed(&schema).into_iter().flatten().collect();
+        let hasher = asked.receipt.then(|| RowHasher::new(columns, plan.files().len()));
+        Ok(Self { context, reading, input, bytes, schema, plan, planned_losses, _writer: writer, hasher })
+    }
+
+    /// What is known before anything is written.
+    fn report(&self) -> Result<Report> {
+        let mut report = Report::new(self.context.request, &self.context.target, self.losses()?);
+        report.holds_records = true;
+        report.records = Some(0);
+        report.readers = vec![UsedFormat::of(self.input.format)];
+        self.context.request.losses.check(&report.losses)?;
+        Ok(report)
+    }
+
+    /// The end of a dry run: how long files will be is not known.
+    fn foresee(&self, report: Report) -> Report {
+        let files = self.plan.files().iter().map(|name| (name.clone(), 0)).collect();
+        let report = Report { records: self.input.count(), ..report };
+        report.planned(files, &self.context.target, self.context.started, self.context.session)
+    }
+
+    fn losses(&self) -> Result<Vec<Loss>> {
+        Ok([self.input.losses()?, self.planned_losses.clone()].concat())
+    }
+
+    /// Lets the writer go, and checks that the input is still what it was; gives every file that was read, and
+    /// what it was then.
+    fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
+        let Self { context, reading, input, .. } = self;
+        drop(self.plan);
+        drop(self._writer);
+        context.target.format.check_faults()?;
+        input.source.check_unchanged()?;
+        reading.check_additional_inputs()?;
+        let own = input.source.stamped().map(|(path, identity)| (path.to_owned(), identity));
+        Ok(own.chain(reading.additional_files()).collect())
+    }
+}
+
+impl PlannedOutput for RecordOutput<'_> {
+    fn files(&self) -> Vec<StagedFile> {
+        let file = |path: &String| StagedFile { path: path.clone(), index: false };
+        self.plan.files().iter().map(file).collect()
+    }
+
+    fn superseded(&self) -> Vec<(&str, Role)> {
+        Vec::new()
+    }
+
+    fn reads_from(&self, path: &Path) -> bool {
+        self.input.source.has_opened(path)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn len(&self) -> Option<u64> {
+        None
+    }
+
+    fn write(&mut self, stage: &Stage, report: &mut Report) -> Result<Vec<u64>> {
+        let (plan, session, count) = (&*self.plan, self.context.session, self.input.count());
+        let hasher = self.hasher.as_mut();
+        let written = self.input.flow(|flow| write(flow, plan, count, hasher, stage, session))?;
+        fault::reach("copied")?;
+        report.losses = [self.losses()?, written.losses].concat();
+        report.notes.extend(self.plan.notes());
+        report.records = Some(written.records);
+        self.context.request.losses.check(&report.losses)?;
+        Ok(written.lens)
+    }
+
+    fn digest(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn verify(&self, stage: &Stage, report: &mut Report) -> Result<()> {
+        let (target, session, files) = (&self.context.target, self.context.session, self.plan.files());
+        let entry = match files {
+            [one] => Entry::File(one.clone()),
+            _ => Entry::Folder,
+        };
+        let written = FileSource::at(stage.path(""), entry);
+        let written = rows::open(&written, target.format, &[], &ReadContext::new(session, Purpose::COMPARE))?;
+        let sent = self.input.schema()?;
+        let (compared, left_out) = compared_types(&sent, &written.set.schema());
+        let not_compared =
+            |name| format!("column {name:?} was not verified: it is read back as another type");
+        report.notes.extend(left_out.iter().map(not_compared));
+        // Rows that are dealt over several files come back in another order.
+        let ordered = files.len() == 1;
+        let summed = |input: &RecordInput<'_>| input.flow(|flow| checksum(flow, &compared, ordered));
+        let back = RecordInput::of_rows(&written, &[], session);
+        let [sent, found]: [RowsChecksum; 2] = [summed(self.input)?, summed(&back)?];
+        if sent.rows != found.rows {
+            let error = Error::verification("what was written has another number of records");
+            return Err(error.expected(sent.rows).found(found.rows));
+        }
+        if sent != found {
+            return Err(Error::verification("what was written are not the records that were read"));
+        }
+        written.close()?;
+        report.verified = report.records;
+        Ok(())
+    }
+
+    fn receipt(&self, stage: &Stage, report: &Report) -> Result<Receipt> {
+        let written = WrittenRecords {
+            format: self.input.format,
+            source: self.input.source,
+            additional: &self.reading.additional_inputs(),
+            files: self.plan.files(),
+            schema: &self.schema,
+            hasher: self.hasher.as_ref(),
+        };
+        draft_records(self.context, &written, stage, report)
+    }
+}

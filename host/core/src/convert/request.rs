@@ -1,0 +1,76 @@
+//! What a conversion is asked to do, in the parts that its stages take.
+
+use crate::publish::commit::CommitOptions;
+use crate::read::file_group::FileGroup;
+use crate::read::losses::LossPolicy;
+use crate::read::part::Part;
+use crate::read::source::FileSource;
+use std::path::PathBuf;
+use tensorferry_sdk::{Entry, Result, Source};
+
+/// What a conversion is asked to do.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// What is read, and how.
+    pub input: InputRequest,
+    /// `--step`, in order.
+    pub steps: Vec<String>,
+    /// What is written, and how.
+    pub output: OutputRequest,
+    /// Which losses end it.
+    pub losses: LossPolicy,
+    /// `--dry-run`.
+    pub dry_run: bool,
+}
+
+/// What is read, and how.
+#[derive(Debug, Clone, Default)]
+pub struct InputRequest {
+    /// INPUT.
+    pub path: PathBuf,
+    /// `--from`.
+    pub format: Option<String>,
+    /// `-i`.
+    pub options: Vec<(String, String)>,
+    /// `--part`.
+    pub part: Part,
+    /// Of a data set, the files that are the input.
+    pub file_group: Option<FileGroup>,
+    /// Names beside an input file that go along with it: globs.
+    pub carry: Vec<String>,
+}
+
+/// What is written, and how.
+#[derive(Debug, Clone, Default)]
+pub struct OutputRequest {
+    /// OUTPUT.
+    pub path: PathBuf,
+    /// `--to`.
+    pub format: Option<String>,
+    /// `-o`.
+    pub options: Vec<(String, String)>,
+    /// `--verify`.
+    pub verify: bool,
+    /// `--receipt`.
+    pub receipt: bool,
+    /// `--force`, `--sync`.
+    pub commit: CommitOptions,
+}
+
+impl InputRequest {
+    /// Opens the input's files.
+    ///
+    /// # Errors
+    /// Usage, if there is nothing of that name; i/o.
+    pub fn open(&self) -> Result<FileSource> {
+        self.file_group.as_ref().map_or_else(|| FileSource::open(&self.path), |group| Ok(group.source()))
+    }
+
+    /// What the output goes by where its name leaves open whether it is a folder. A data set's template says
+    /// it, however many files a group has.
+    #[must_use]
+    pub fn entry<'a>(&self, source: &'a FileSource) -> &'a Entry {
+        static FILE: Entry = Entry::File(String::new());
+        if self.file_group.is_some() { &FILE } else { source.entry() }
+    }
+}

@@ -1,0 +1,115 @@
+//! Steps and recipes as users write them.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::steps::apply;
+use crate::steps::spec::Field;
+use crate::steps::tests::{catalog, names};
+use proptest::prelude::*;
+
+fn names_after(tensors: &[&str], steps: &[&str]) -> Vec<String> {
+    let tensors: Vec<(&str, &[u64])> = tensors.iter().map(|&name| (name, &[1][..])).collect();
+    let (catalog, _) = apply(catalog(&tensors), &on_tensors(parsed(steps)).unwrap()).unwrap();
+    names(&catalog).into_iter().map(str::to_owned).collect()
+}
+
+fn parsed(texts: &[&str]) -> Vec<AnyStep> {
+    parse(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>()).unwrap()
+}
+
+fn refused(text: &str) -> String {
+    parse(&[text.to_owned()]).unwrap_err().to_string()
+}
+
+#[test]
+fn mistakes_say_where_and_what_was_meant() {
+    for (spec, said) in [
+        ("renam:a,to=b", "did you mean \"rename\""),
+        ("rename:a", "expected to="),
+        ("rename,to=b", "expected rename:REGEX"),
+        ("rename:a,too=b", "did you mean \"to\""),
+        ("rename:a,to=b,to=c", "column 15: to= is there twice"),
+        ("rename:(a,to=b", "unclosed group"),
+        ("rename:(a),to=$1_x", "${1}_x"),
+        ("rename:(a),to=$2", "no group \"2\""),
+        ("rename:a,to=$", "a dollar itself is $$"),
+        ("select", "expected a glob"),
+        ("select:[", "not a glob"),
+        ("transpose:x", "takes nothing after a colon"),
+        ("permute:ab->ac", "is not before it"),
+        ("permute:0x2", "each dimension"),
+        ("reshape:3xy", "expected a shape"),
+        ("reshape:-1x-1", "-1 may be there once"),
+        ("split:a,to=b", "expected to= for each part"),
+        ("split:a,to=b$i", "expected parts= or sizes="),
+        ("split:a,to=b,to=c,parts=3", "not as many parts"),
+        ("concat:a,to=b", "(?<i>"),
+        ("select:a,min_size=big", "expected a size"),
+        ("select:a,rank=x", "expected a number"),
+        ("strip-prefix,prefx=a.", "did you mean \"prefix\""),
+        ("strip-wrappers,a=b", "it has none"),
+        ("strip-prefix:a", "nothing after a colon"),
+        ("@/nowhere/x.toml", "no such recipe"),
+    ] {
+        let error = refused(spec);
+        assert!(error.contains(said) && error.contains("step 1"), "{spec}: {error}");
+    }
+}
+
+#[test]
+fn recipes_are_steps() {
+    for name in recipe::names() {
+        let recipe = recipe::find(name).unwrap().unwrap();
+        assert!(!parsed(&[name]).is_empty());
+        if let Some(back) = &recipe.inverse {
+            assert_eq!(recipe::find(back).unwrap().unwrap().inverse.as_deref(), Some(name), "{name}");
+        }
+    }
+    let some = ["module._orig_mod.a._fsdp_wrapped_module.b", "modulex"];
+    assert_eq!(names_after(&some, &["strip-wrappers"]), ["a.b", "modulex"]);
+    assert_eq!(names_after(&some, &["strip-prefix"])[1], "modulex");
+}
+
+#[test]
+fn a_file_is_a_recipe_and_cannot_name_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("my.toml");
+    let at = format!("@{}", path.display());
+    let write = |text: &str| std::fs::write(&path, text).unwrap();
+    write(
+        "summary = 's'\nsteps = ['rename:^,to={{p}}', {step = 'strip-prefix', prefix = 'x'}]\n[parameters.p]\nhelp = 'h'",
+    );
+    assert_eq!(names_after(&["a"], &[&format!("{at},p=xy")]), ["ya"]);
+    assert!(refused(&at).contains("expected p=: h"));
+    write(&format!("summary = 's'\nsteps = ['{at}']"));
+    assert!(refused(&at).contains("deep"), "{}", refused(&at));
+    write("summary = 's'\nsteps = ['rename:(,to=']");
+    assert!(refused(&at).contains("step 1 of @"), "{}", refused(&at));
+    write("summary = 's'\n  stepz = []\nsteps = []");
+    assert!(refused(&at).contains("line 2, column 3"), "{}", refused(&at));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn no_spec_panics(
+        name in proptest::sample::select(signatures().map(|signature| signature.name).collect::<Vec<_>>()),
+        argument in proptest::option::of("[a-z0-9x*$(){}\\[\\]^.>-]{0,12}"),
+        options in proptest::collection::vec(
+            (
+                proptest::sample::select(vec!["to", "with", "axis", "sizes", "parts", "from", "where", "where_re", "rank", "beside"]),
+                "[a-z0-9x*$(){}\\[\\]^.>-]{0,8}",
+            ),
+            0..4,
+        ),
+    ) {
+        let mut spec = Spec::new(name);
+        spec.argument = argument.map(Field::new);
+        for (key, value) in options {
+            spec = spec.option(key, value);
+        }
+        if let Ok(steps) = make(&spec, 0).and_then(on_tensors) {
+            let _ = apply(catalog(&[("a", &[4, 3]), ("b.c", &[12]), ("", &[]), ("z", &[0, 7])]), &steps);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Tensors that are written: all models, laid out, with the files of the input that go along.
+
+use crate::bridge::STRINGS_ADVICE;
+use crate::convert::context::ConversionContext;
+use crate::convert::publication::PlannedOutput;
+use crate::convert::receipts::draft_tensors::draft_tensors;
+use crate::convert::report::Report;
+use crate::convert::sidecars::{self, Sidecars};
+use crate::convert::tensors::PlannedModel;
+use crate::formats::used::UsedFormat;
+use crate::publish::stage::{Stage, StagedFile};
+use crate::read::identity::FileIdentity;
+use crate::read::model::InputModel;
+use crate::receipt::Receipt;
+use crate::tensors::content::TensorDigests;
+use crate::tensors::tally;
+use crate::write::verify::verify;
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{Layout, OutputFile, Result, Role};
+
+/// All models, laid out, with the files that go along.
+pub(crate) struct TensorOutput<'a> {
+    context: &'a ConversionContext<'a>,
+    models: Vec<PlannedModel<'a>>,
+    sidecars: Sidecars,
+}
+
+impl<'a> TensorOutput<'a> {
+    /// Finds the files that go along with these models.
+    ///
+    /// # Errors
+    /// I/o; usage, for a pattern that is none.
+    pub(crate) fn new(context: &'a ConversionContext<'a>, models: Vec<PlannedModel<'a>>) -> Result<Self> {
+        let inputs: Vec<&InputModel<'_>> = models.iter().map(|model| model.model).collect();
+        let is_output = |name: &str| models.iter().any(|model| model.has_file(name));
+        let mut sidecars = sidecars::find(context, &inputs, &is_output)?;
+        for model in &models {
+            sidecars.follow_casts(context.input_folder(), model.model, &model.selected.catalog)?;
+        }
+        Ok(Self { context, models, sidecars })
+    }
+
+    /// What is known before anything is written.
+    ///
+    /// # Errors
+    /// Unsupported, for a loss that is not allowed.
+    pub(crate) fn report(&self) -> Result<Report> {
+        let lost = self.models.iter().flat_map(PlannedModel::losses);
+        let lost = lost.chain(self.sidecars.losses().iter().cloned()).collect();
+        let mut report = Report::new(self.context.request, &self.context.target, lost);
+        report.tensors = self.models.iter().map(PlannedModel::tensors).sum();
+        report.notes.extend(self.models.iter().flat_map(|model| model.selected.notes.iter().cloned()));
+        report.notes.extend_from_slice(self.sidecars.notes());
+        if self.models.iter().any(PlannedModel::lacks_strings) {
+            report.notes.push(STRINGS_ADVICE.to_owned());
+        }
+        report.readers = UsedFormat::all(self.models.iter().map(|model| &model.model.input.format));
+        self.context.request.losses.check(&report.losses)?;
+        Ok(report)
+    }
+
+    /// The end of a dry run.
+    ///
+    /// # Errors
+    /// Unsupported, for a cast that there is not.
+    pub(crate) fn foresee(&self, mut report: Report) -> Result<Report> {
+        report.notes.extend(tally::foresee(self.models.iter().map(|model| &model.logical))?);
+        let files = self.layouts().flat_map(|layout| layout.files());
+        let files = files.map(|file| (file.path.clone(), file.len)).collect();
+        let report = Report { bytes: self.bytes(), ..report };
+        Ok(report.planned(files, &self.context.target, self.context.started, self.context.session))
+    }
+
+    /// Lets the writer's plans and the opened storages go; gives every file that was read, and what it was then.
+    ///
+    /// # Errors
+    /// A plugin error, if a destructor panicked; transient, if a file that went along has gone.
+    pub(crate) fn close(self) -> Result<Vec<(PathBuf, FileIdentity)>> {
+        let Self { context, models, sidecars } = self;
+        let mut inputs: Vec<_> = models.iter().flat_map(|model| model.model.files()).collect();
+        drop(models);
+        context.target.format.check_faults()?;
+        inputs.extend(sidecars.files(context.input_folder())?);
+        Ok(inputs)
+    }
+
+    fn layouts(&self) -> impl Iterator<Item = &Layout> {
+        self.models.iter().map(|model| &model.planned.layout)
+    }
+}
+
+impl PlannedOutput for TensorOutput<'_> {
+    fn files(&self) -> Vec<StagedFile> {
+        let output =
+            |file: &OutputFile| StagedFile { path: file.path.clone(), index: file.role == Role::Index };
+        let sidecar = |name: &str| StagedFile { path: name.to_owned(), index: false };
+        let files = self.layouts().flat_map(|layout| layout.files()).map(output);
+        files.chain(self.sidecars.names().map(sidecar)).collect()
+    }
+
+    fn superseded(&self) -> Vec<(&str, Role)> {
+        let patterns = self.layouts().flat_map(|layout| layout.superseded());
+        patterns.map(|(pattern, role)| (pattern.as_str(), *role)).collect()
+    }
+
+    fn reads_from(&self, path: &Path) -> bool {
+        self.models.iter().any(|model| model.model.input.source.has_opened(path))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.layouts().map(Layout::copied_bytes).sum()
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.bytes())
+    }
+
+    fn write(&mut self, stage: &Stage, report: &mut Report) -> Result<Vec<u64>> {
+        let mut lens = Vec::new();
+        for model in &self.models {
+            lens.extend(model.write(self.context, stage, report)?);
+        }
+        lens.extend(self.sidecars.copy(self.context.input_folder(), stage, self.context.session)?);
+        Ok(lens)
+    }
+
+    fn digest(&mut self) -> Result<()> {
+        for model in &mut self.models {
+            model.digests = Some(TensorDigests::of(&model.logical)?);
+        }
+        Ok(())
+    }
+
+    fn verify(&self, stage: &Stage, report: &mut Report) -> Result<()> {
+        for PlannedModel { model, logical, planned, digests, .. } in &self.models {
+            let known = digests.as_ref().map(|known| &*known.content);
+            let folder = stage.path(&model.folder);
+            let verified = verify(folder, &self.context.target, logical, &planned.layout, known)?;
+            report.verified = Some(report.verified.unwrap_or(0) + verified);
+        }
+        Ok(())
+    }
+
+    fn receipt(&self, stage: &Stage, report: &Report) -> Result<Receipt> {
+        draft_tensors(self.context, &self.models, &self.sidecars, stage, report)
+    }
+}

@@ -1,0 +1,241 @@
+//! The canonical encoding of a column's rows: the same bytes for the same values, whatever batches they come
+//! in, and whatever types of Arrow hold them. Digests are over it, and rows are compared by it.
+//!
+//! ```text
+//! row    = u64 LE: how many values it has; 2^64-1 if it is missing, and nothing more of it
+//!          u8: 0, or 1 if one of them is null: then for each value a byte, 0 if it is null
+//!          each value that is not null
+//! value  = number, truth (one byte) or moment, little-endian; every NaN is the same one
+//!        | text or bytes, after their length as u64
+//!        | of a list: the row of its values
+//!        | of a struct: for each field, the row of that one value
+//! ```
+//!
+//! A format may say a column otherwise than it was sent: TFRecord reads 32-bit integers back as 64-bit ones,
+//! and a list of one value as that value. So rows can be encoded flat: those of lists within lists have all
+//! values below these, cast to one type.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, MapArray, OffsetSizeTrait};
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_cast::{CastOptions, cast, cast_with_options};
+use arrow_schema::{ArrowError, DataType};
+use half::f16;
+use std::ops::Range;
+use std::sync::Arc;
+use tensorferry_sdk::{arrow_array, arrow_schema};
+
+/// The number of values of a row that has none, not even an empty list.
+pub(super) const MISSING: u64 = u64::MAX;
+
+/// A column whose rows are encoded one by one.
+pub(super) struct RowEncoder {
+    values: Encoded,
+    /// Where each row begins among the values, and where the last one ends.
+    begins: Vec<usize>,
+    missing: Option<NullBuffer>,
+}
+
+impl RowEncoder {
+    /// A column taken flat, its values cast to `leaf`. `strict`: a value that does not fit is an error, and
+    /// not null.
+    pub(super) fn flat(column: &ArrayRef, leaf: &DataType, strict: bool) -> Result<Self, ArrowError> {
+        let (values, begins) = flat(column);
+        let leaf = match leaf {
+            // The same moments, whatever the zone. As text they say how far they are from UTC, and the library
+            // knows no zone by its name.
+            DataType::Timestamp(unit, Some(_)) => &DataType::Timestamp(*unit, Some("+00:00".into())),
+            leaf => leaf,
+        };
+        let values = if values.data_type() == leaf || (is_text(values.data_type()) && is_text(leaf)) {
+            values
+        } else {
+            cast_with_options(&values, leaf, &CastOptions { safe: !strict, ..CastOptions::default() })?
+        };
+        Ok(Self { values: Encoded::of(&values)?, begins, missing: column.logical_nulls() })
+    }
+
+    /// A column with its lists as they are nested.
+    pub(super) fn nested(column: &ArrayRef) -> Result<Self, ArrowError> {
+        let begins = (0..=column.len()).collect();
+        Ok(Self { values: Encoded::of(column)?, begins, missing: column.logical_nulls() })
+    }
+
+    /// Whether a row is null.
+    pub(super) fn is_missing(&self, row: usize) -> bool {
+        self.missing.as_ref().is_some_and(|missing| missing.is_null(row))
+    }
+
+    /// Adds the encoding of a row.
+    pub(super) fn append(&self, row: usize, to: &mut Vec<u8>) {
+        if self.is_missing(row) {
+            to.extend(MISSING.to_le_bytes());
+        } else {
+            self.values.append(self.begins[row]..self.begins[row + 1], to);
+        }
+    }
+}
+
+/// The type of a column's values, below all lists.
+pub(super) fn leaf_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            leaf_type(field.data_type())
+        }
+        other => other,
+    }
+}
+
+/// Whether a type is text or bytes, of any length.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    matches!(data_type, Binary | LargeBinary | BinaryView | Utf8 | LargeUtf8 | Utf8View)
+}
+
+/// Values as they are encoded, and which of them are null.
+struct Encoded {
+    bytes: ValueBytes,
+    nulls: Option<NullBuffer>,
+}
+
+enum ValueBytes {
+    /// Each as long as the others.
+    Fixed(usize, Buffer),
+    /// Each with a length of its own.
+    Variable(LargeBinaryArray),
+    /// Where each list begins, and what lies in all of them.
+    Lists(Vec<usize>, Box<Encoded>),
+    Structs(Vec<Encoded>),
+    /// Nulls alone.
+    Nothing,
+}
+
+impl Encoded {
+    fn of(values: &ArrayRef) -> Result<Self, ArrowError> {
+        let bytes = match values.data_type() {
+            DataType::Null => ValueBytes::Nothing,
+            DataType::Boolean => fixed(&cast(values, &DataType::UInt8)?),
+            DataType::Float16 => fixed(&one_nan::<Float16Type>(values, f16::NAN, |v| v.is_nan())),
+            DataType::Float32 => fixed(&one_nan::<Float32Type>(values, f32::NAN, f32::is_nan)),
+            DataType::Float64 => fixed(&one_nan::<Float64Type>(values, f64::NAN, f64::is_nan)),
+            DataType::FixedSizeBinary(_) => variable(values)?,
+            text if is_text(text) => variable(values)?,
+            DataType::Dictionary(_, to) => return Self::of(&cast(values, to)?),
+            DataType::RunEndEncoded(_, to) => return Self::of(&cast(values, to.data_type())?),
+            DataType::ListView(item) => return Self::of(&cast(values, &DataType::List(item.clone()))?),
+            DataType::LargeListView(item) => {
+                return Self::of(&cast(values, &DataType::LargeList(item.clone()))?);
+            }
+            DataType::Struct(_) => {
+                let fields = values.as_struct().columns().iter().map(Self::of);
+                ValueBytes::Structs(fields.collect::<Result<_, _>>()?)
+            }
+            other => match (lists_or_maps(values), other.primitive_width()) {
+                (Some((begins, items)), _) => ValueBytes::Lists(begins, Box::new(Self::of(&items)?)),
+                (None, Some(_)) => fixed(values),
+                (None, None) => return Err(ArrowError::NotYetImplemented(format!("values of {other}"))),
+            },
+        };
+        Ok(Self { bytes, nulls: values.logical_nulls().filter(|nulls| nulls.null_count() > 0) })
+    }
+
+    /// Some values as a row has them.
+    fn append(&self, range: Range<usize>, to: &mut Vec<u8>) {
+        to.extend((range.len() as u64).to_le_bytes());
+        let is_null = |place: usize| self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(place));
+        let has_nulls = self.nulls.is_some() && range.clone().any(is_null);
+        to.push(u8::from(has_nulls));
+        if has_nulls {
+            to.extend(range.clone().map(|place| u8::from(!is_null(place))));
+        }
+        let present = range.clone().filter(|&place| !is_null(place));
+        match &self.bytes {
+            ValueBytes::Fixed(width, bytes) if !has_nulls => {
+                to.extend_from_slice(&bytes[range.start * width..range.end * width]);
+            }
+            ValueBytes::Fixed(width, bytes) => {
+                present.for_each(|place| to.extend_from_slice(&bytes[place * width..(place + 1) * width]));
+            }
+            ValueBytes::Variable(values) => present.for_each(|place| {
+                let value = values.value(place);
+                to.extend((value.len() as u64).to_le_bytes());
+                to.extend_from_slice(value);
+            }),
+            ValueBytes::Lists(begins, items) => {
+                present.for_each(|place| items.append(begins[place]..begins[place + 1], to));
+            }
+            ValueBytes::Structs(fields) => {
+                present.for_each(|place| fields.iter().for_each(|field| field.append(place..place + 1, to)));
+            }
+            ValueBytes::Nothing => {}
+        }
+    }
+}
+
+/// Values of a fixed width, as they lie in memory: little-endian on every machine that ferry runs on.
+fn fixed(array: &ArrayRef) -> ValueBytes {
+    let width = array.data_type().primitive_width().unwrap_or(0);
+    let data = array.to_data();
+    let bytes = data.buffers().first().cloned().unwrap_or_default();
+    ValueBytes::Fixed(width, bytes.slice_with_length(data.offset() * width, data.len() * width))
+}
+
+fn variable(array: &ArrayRef) -> Result<ValueBytes, ArrowError> {
+    Ok(ValueBytes::Variable(cast(array, &DataType::LargeBinary)?.as_binary().clone()))
+}
+
+/// All NaNs alike: not every format has more than one.
+fn one_nan<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    nan: T::Native,
+    is_nan: impl Fn(T::Native) -> bool,
+) -> ArrayRef {
+    let floats = array.as_primitive::<T>();
+    if !floats.values().iter().any(|&value| is_nan(value)) {
+        return array.clone();
+    }
+    Arc::new(floats.unary::<_, T>(|value| if is_nan(value) { nan } else { value }))
+}
+
+/// The values below all lists of a column, and where each of its rows begins among them.
+fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
+    let mut values = column.clone();
+    let mut begins: Vec<usize> = (0..=column.len()).collect();
+    while let Some((offsets, items)) = lists(&values) {
+        begins = begins.into_iter().map(|begin| offsets[begin]).collect();
+        values = items;
+    }
+    (values, begins)
+}
+
+/// Where lists begin among their values, and these; `None` if an array holds no lists.
+pub(crate) fn lists(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
+    Some(match array.data_type() {
+        DataType::List(_) => {
+            let lists = array.as_list::<i32>();
+            (places(lists.value_offsets()), lists.values().clone())
+        }
+        DataType::LargeList(_) => {
+            let lists = array.as_list::<i64>();
+            (places(lists.value_offsets()), lists.values().clone())
+        }
+        DataType::FixedSizeList(_, len) => {
+            let len = usize::try_from(*len).unwrap_or(0);
+            let begins = (0..=array.len()).map(|list| list * len).collect();
+            (begins, array.as_fixed_size_list().values().clone())
+        }
+        _ => return None,
+    })
+}
+
+/// As [`lists`], the entries of maps among them.
+pub(crate) fn lists_or_maps(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
+    let of_maps =
+        |maps: &MapArray| (places(maps.value_offsets()), Arc::new(maps.entries().clone()) as ArrayRef);
+    lists(array).or_else(|| array.as_map_opt().map(of_maps))
+}
+
+fn places<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<usize> {
+    offsets.iter().map(|at| at.as_usize()).collect()
+}

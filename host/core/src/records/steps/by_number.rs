@@ -1,0 +1,143 @@
+//! `take`, `skip` and `shard` let some rows through by their number.
+
+use super::{RecordAction, RecordStep, Upstream};
+use crate::records::flow::{self, Flow};
+use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
+use arrow_array::{BooleanArray, RecordBatch};
+use tensorferry_sdk::{Error, Result, arrow_array};
+
+pub(super) static TAKE: Signature = Signature {
+    name: "take",
+    summary: "the first N records",
+    details: "",
+    argument: Argument::Required("N", "how many records"),
+    keys: &[],
+    selects: false,
+    examples: &["take:1000"],
+};
+
+pub(super) static SKIP: Signature = Signature {
+    name: "skip",
+    summary: "all but the first N records",
+    details: "",
+    argument: Argument::Required("N", "how many records"),
+    keys: &[],
+    selects: false,
+    examples: &["skip:1000"],
+};
+
+pub(super) static SHARD: Signature = Signature {
+    name: "shard",
+    summary: "every N-th record, from record I on",
+    details: "The N shards of one input are all of it, and none has a record of another.",
+    argument: Argument::Required("N", "how many shards there are"),
+    keys: &[Key::one("index", "I", "which of them, from 0")],
+    selects: false,
+    examples: &["shard:8,index=0"],
+};
+
+pub(super) fn take(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    Ok(Box::new(Take { rows: spec.required_argument()?.number()? }))
+}
+
+pub(super) fn skip(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    Ok(Box::new(Skip { rows: spec.required_argument()?.number()? }))
+}
+
+pub(super) fn shard(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
+    let field = spec.required_argument()?;
+    let (of, index): (u64, u64) = (field.number()?, spec.required("index")?.number()?);
+    if of == 0 || index >= of {
+        return Err(field.error(format!("expected an index below {of}, found {index}")));
+    }
+    Ok(Box::new(Shard { of, index }))
+}
+
+#[derive(Debug)]
+struct Take {
+    rows: u64,
+}
+
+impl RecordStep for Take {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        Ok(window(upstream.flow()?, 0, self.rows))
+    }
+
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows.map(|rows| rows.min(self.rows))
+    }
+
+    fn is_endless(&self, _upstream: bool) -> bool {
+        false
+    }
+}
+
+#[derive(Debug)]
+struct Skip {
+    rows: u64,
+}
+
+impl RecordStep for Skip {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        Ok(window(upstream.flow()?, self.rows, u64::MAX))
+    }
+
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows.map(|rows| rows.saturating_sub(self.rows))
+    }
+}
+
+/// A run of rows of a flow.
+fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, mut take: u64) -> Box<dyn Flow + 'a> {
+    flow::from_fn(flow.schema(), move || {
+        while take > 0 {
+            let Some(batch) = flow.next()? else { break };
+            let rows = batch.num_rows() as u64;
+            let skipped = skip.min(rows);
+            skip -= skipped;
+            let taken = take.min(rows - skipped);
+            if taken > 0 {
+                take -= taken;
+                // Both are at most the batch's rows.
+                let (from, len) =
+                    (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
+                return Ok(Some(batch.slice(from, len)));
+            }
+        }
+        Ok(None)
+    })
+}
+
+#[derive(Debug)]
+struct Shard {
+    of: u64,
+    index: u64,
+}
+
+impl RecordStep for Shard {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
+        // The number of the next batch's first row.
+        let mut row = 0;
+        Ok(flow::from_fn(flow.schema(), move || {
+            while let Some(batch) = flow.next()? {
+                let first = row;
+                row += batch.num_rows() as u64;
+                let kept: BooleanArray = (first..row).map(|row| Some(row % self.of == self.index)).collect();
+                if kept.true_count() > 0 {
+                    return kept_rows(&batch, &kept).map(Some);
+                }
+            }
+            Ok(None)
+        }))
+    }
+
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows.map(|rows| rows.saturating_sub(self.index).div_ceil(self.of))
+    }
+}
+
+/// The rows of a batch for which `kept` is true.
+pub(super) fn kept_rows(batch: &RecordBatch, kept: &BooleanArray) -> Result<RecordBatch> {
+    arrow_select::filter::filter_record_batch(batch, kept).map_err(|e| Error::unsupported(e.to_string()))
+}

@@ -1,0 +1,37 @@
+//! Outputs of earlier runs that no job of the manifest writes any more.
+
+use crate::job::Job;
+use crate::journal::History;
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+/// A note for each data set whose folder still has outputs of file groups that no longer exist: who reads
+/// the folder reads those too.
+pub(super) fn notes(jobs: &[Job], history: &History) -> Vec<String> {
+    let mut outputs: BTreeMap<&str, HashSet<&str>> = BTreeMap::new();
+    for job in jobs {
+        if let Some(group) = &job.conversion.file_group {
+            outputs.entry(&group.dataset).or_default().insert(&job.conversion.output);
+        }
+    }
+    let mut obsolete: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
+    for (output, known) in history.outputs() {
+        let group = known.commit.as_ref().and_then(|commit| commit.conversion.file_group.as_ref());
+        let Some(group) = group else { continue };
+        let is_obsolete = outputs.get(&*group.dataset).is_some_and(|outputs| !outputs.contains(output));
+        if let Some(file) = known.owned.iter().find(|file| is_obsolete && file.exists()) {
+            obsolete.entry(&group.dataset).or_default().push(file);
+        }
+    }
+    let note = |(dataset, files): (&str, Vec<&Path>)| {
+        let first = files.iter().min().map(|file| file.display().to_string()).unwrap_or_default();
+        let outputs = match files.len() {
+            1 => "an output is left".to_owned(),
+            count => format!("{count} outputs are left"),
+        };
+        format!(
+            "{outputs} of the data set {dataset:?} that no file group makes any more: {first}; remove what is not wanted"
+        )
+    };
+    obsolete.into_iter().map(note).collect()
+}

@@ -1,0 +1,170 @@
+//! A flat vector whose elements lie in several runs, each side by side in one storage. A tensor that is a range
+//! of it is made of blocks, a few for each run.
+
+use std::cmp::min;
+use tensorferry_sdk::{Error, Region, Result, StorageId};
+use tensorferry_torch_file::Location;
+
+/// Elements side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) storage: StorageId,
+    /// The byte where the first one begins.
+    pub(crate) offset: u64,
+    /// How many there are; never none.
+    pub(crate) len: u64,
+}
+
+/// Runs that are one vector.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SplitVector {
+    /// Bytes of an element.
+    width: u64,
+    runs: Vec<Run>,
+    /// Where each run begins in the vector.
+    starts: Vec<u64>,
+    len: u64,
+}
+
+impl SplitVector {
+    /// A vector without elements, each of which would have `width` bytes.
+    pub(crate) fn new(width: u32) -> Self {
+        Self { width: width.into(), runs: Vec::new(), starts: Vec::new(), len: 0 }
+    }
+
+    /// How many elements it has.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Puts the first `len` elements of a vector behind the last one.
+    ///
+    /// # Errors
+    /// Malformed: not a vector of elements side by side, or a shorter one.
+    pub(crate) fn push(&mut self, vector: &Location, len: u64) -> Result<()> {
+        if vector.shape.len() != 1 || vector.strides.is_some() || vector.shape.iter().any(|&have| have < len)
+        {
+            return Err(Error::malformed("a piece is not the vector that it should be")
+                .expected(format!("at least {len} elements side by side"))
+                .found(format!("shape {:?}", vector.shape)));
+        }
+        let Some((storage, offset)) = vector.start.filter(|_| len > 0) else { return Ok(()) };
+        self.starts.push(self.len);
+        self.runs.push(Run { storage, offset, len });
+        self.len = self
+            .len
+            .checked_add(len)
+            .ok_or_else(|| Error::malformed("a length that does not fit 64 bits"))?;
+        Ok(())
+    }
+
+    /// Where `len` elements from `start` on lie; `None`, if they are not all there.
+    pub(crate) fn range(&self, start: u64, len: u64) -> Option<Vec<Run>> {
+        let end = start.checked_add(len).filter(|&end| end <= self.len)?;
+        let first = self.starts.partition_point(|&run| run <= start).saturating_sub(1);
+        let mut runs = Vec::new();
+        for (run, &begin) in self.runs.iter().zip(&self.starts).skip(first) {
+            let from = start.max(begin);
+            let to = min(end, begin + run.len);
+            if from >= to {
+                break;
+            }
+            let offset = run.offset + (from - begin) * self.width;
+            runs.push(Run { offset, len: to - from, ..*run });
+        }
+        Some(runs)
+    }
+}
+
+/// The `len` elements from `start` on of a row-major tensor, as regions of it, in order. They are there.
+pub(crate) fn regions(shape: &[u64], start: u64, len: u64) -> Vec<Region> {
+    let mut regions = Vec::new();
+    let (mut at, end) = (start, start + len);
+    while at < end {
+        // The widest slice that begins here: one index in the outer dimensions, some in one, all
+        // in the inner ones.
+        let mut origin = vec![0; shape.len()];
+        let mut extent = vec![1; shape.len()];
+        let mut taken = 1;
+        let (mut inside, mut rest, mut is_whole) = (1, at, true);
+        for dim in (0..shape.len()).rev() {
+            let index = rest % shape[dim];
+            rest /= shape[dim];
+            origin[dim] = index;
+            if is_whole {
+                extent[dim] = min(shape[dim] - index, (end - at) / inside);
+                taken = inside * extent[dim];
+                inside *= shape[dim];
+                is_whole = extent[dim] == shape[dim];
+            }
+        }
+        regions.push(Region { origin, shape: extent });
+        at += taken;
+    }
+    regions
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::Dtype;
+
+    fn vector(storage: u32, len: u64) -> Location {
+        let start = (len > 0).then_some((StorageId(storage), 8));
+        Location { dtype: Dtype::F32, shape: vec![len], start, strides: None }
+    }
+
+    #[test]
+    fn a_range_takes_the_runs_that_it_touches() {
+        let mut spread = SplitVector::new(4);
+        for (storage, len) in [(0, 5), (1, 0), (2, 3)] {
+            spread.push(&vector(storage, len), len).unwrap();
+        }
+        let run = |storage, offset, len| Run { storage: StorageId(storage), offset, len };
+        assert_eq!(spread.range(0, 8).unwrap(), [run(0, 8, 5), run(2, 8, 3)]);
+        assert_eq!(spread.range(4, 2).unwrap(), [run(0, 24, 1), run(2, 8, 1)]);
+        assert_eq!(spread.range(5, 1).unwrap(), [run(2, 8, 1)]);
+        assert_eq!(spread.range(8, 0).unwrap(), []);
+        assert!(spread.range(8, 1).is_none() && spread.range(u64::MAX, 2).is_none());
+        assert!(spread.push(&vector(3, 2), 3).is_err());
+        assert_eq!(SplitVector::new(4).range(0, 0).unwrap(), []);
+    }
+
+    #[test]
+    fn regions_are_the_range_in_its_order() {
+        let shapes: [&[u64]; 7] = [&[], &[7], &[3, 4], &[1, 5, 1], &[2, 3, 4], &[3, 1, 2, 2], &[1, 1]];
+        for shape in shapes {
+            let count: u64 = shape.iter().product();
+            for start in 0..=count {
+                for end in start..=count {
+                    let regions = regions(shape, start, end - start);
+                    assert!(
+                        regions.len() < (2 * shape.len()).max(2),
+                        "{shape:?} {start}..{end}: {regions:?}"
+                    );
+                    let mut at = start;
+                    for region in &regions {
+                        for local in 0..region.shape.iter().product::<u64>() {
+                            assert_eq!(linear(region, shape, local), at, "{shape:?} {start}..{end}");
+                            at += 1;
+                        }
+                    }
+                    assert_eq!(at, end, "{shape:?} {start}..{end}");
+                }
+            }
+        }
+    }
+
+    /// The place in the tensor of a region's element.
+    fn linear(region: &Region, shape: &[u64], mut local: u64) -> u64 {
+        let (mut place, mut stride) = (0, 1);
+        for dim in (0..shape.len()).rev() {
+            place += (region.origin[dim] + local % region.shape[dim]) * stride;
+            local /= region.shape[dim];
+            stride *= shape[dim];
+        }
+        place
+    }
+}

@@ -1,0 +1,169 @@
+//! A column in the type that is stored: times in the finer unit that Parquet has, list views and runs as
+//! plain lists and values. arrow-cast would do it too, and add nine megabytes to the plugin.
+
+use arrow_buffer::OffsetBuffer;
+use arrow_data::transform::MutableArrayData;
+use std::sync::Arc;
+use tensorferry_sdk::arrow_array::cast::AsArray;
+use tensorferry_sdk::arrow_array::types::{
+    Date32Type, Date64Type, Int16Type, Int32Type, Int64Type, RunEndIndexType, Time32MillisecondType,
+    Time32SecondType, TimestampMillisecondType, TimestampSecondType,
+};
+use tensorferry_sdk::arrow_array::{
+    Array, ArrayRef, ArrowNativeTypeOp, GenericListArray, OffsetSizeTrait, PrimitiveArray, make_array,
+};
+use tensorferry_sdk::arrow_schema::{ArrowError, DataType, TimeUnit};
+
+const MILLISECONDS_PER_DAY: i64 = 86_400_000;
+
+/// The values of `array` as those of `to`, the type that [`stored`](super::stored) gives for its own.
+///
+/// # Errors
+/// A value that the type cannot hold.
+pub(super) fn as_stored(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let from = array.data_type();
+    Ok(match from {
+        _ if from == to => array.clone(),
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            let array = array.as_primitive::<TimestampSecondType>();
+            let finer: PrimitiveArray<TimestampMillisecondType> = array.try_unary(|s| s.mul_checked(1000))?;
+            Arc::new(finer.with_timezone_opt(zone.clone()))
+        }
+        DataType::Time32(TimeUnit::Second) => {
+            let array = array.as_primitive::<Time32SecondType>();
+            let finer: PrimitiveArray<Time32MillisecondType> = array.try_unary(|s| s.mul_checked(1000))?;
+            Arc::new(finer)
+        }
+        DataType::Date64 => {
+            let days: PrimitiveArray<Date32Type> =
+                array.as_primitive::<Date64Type>().try_unary(|milliseconds| {
+                    i32::try_from(milliseconds / MILLISECONDS_PER_DAY).map_err(|_| {
+                        ArrowError::CastError(format!("no date has {milliseconds} milliseconds"))
+                    })
+                })?;
+            Arc::new(days)
+        }
+        DataType::ListView(_) => views::<i32>(array, to)?,
+        DataType::LargeListView(_) => views::<i64>(array, to)?,
+        DataType::RunEndEncoded(ends, _) => {
+            let values = match ends.data_type() {
+                DataType::Int16 => runs::<Int16Type>(array),
+                DataType::Int32 => runs::<Int32Type>(array),
+                _ => runs::<Int64Type>(array),
+            };
+            as_stored(&values?, to)?
+        }
+        _ => nested(array, to)?,
+    })
+}
+
+/// A type whose inner types are stored otherwise.
+fn nested(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let inner = match to {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => vec![field.data_type()],
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        _ => return Err(ArrowError::CastError(format!("{} cannot be stored as {to}", array.data_type()))),
+    };
+    let data = array.to_data();
+    let inner = data.child_data().iter().zip(inner).map(|(child, to)| {
+        let child = as_stored(&make_array(child.clone()), to)?;
+        Ok(child.to_data())
+    });
+    let inner = inner.collect::<Result<_, ArrowError>>()?;
+    data.into_builder().data_type(to.clone()).child_data(inner).build().map(make_array)
+}
+
+fn views<O: OffsetSizeTrait>(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowError> {
+    let (DataType::List(item) | DataType::LargeList(item)) = to else { return nested(array, to) };
+    let views = array.as_list_view::<O>();
+    let values = views.values().to_data();
+    let mut joined = MutableArrayData::new(vec![&values], false, values.len());
+    let mut ends = vec![O::zero()];
+    for row in 0..views.len() {
+        if views.is_valid(row) {
+            let start = views.value_offset(row).as_usize();
+            joined.try_extend(0, start, start + views.value_size(row).as_usize())?;
+        }
+        let too_long = || ArrowError::CastError("lists that are too long together".to_owned());
+        ends.push(O::from_usize(joined.len()).ok_or_else(too_long)?);
+    }
+    let values = as_stored(&make_array(joined.freeze()), item.data_type())?;
+    let lists = GenericListArray::try_new(
+        item.clone(),
+        OffsetBuffer::new(ends.into()),
+        values,
+        views.nulls().cloned(),
+    );
+    Ok(Arc::new(lists?))
+}
+
+/// Each run's value as often as it lasts.
+fn runs<R: RunEndIndexType>(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let runs = array.as_run::<R>();
+    let values = runs.values().to_data();
+    let mut joined = MutableArrayData::new(vec![&values], true, runs.len());
+    for row in 0..runs.len() {
+        let place = runs.get_physical_index(row);
+        joined.try_extend(0, place, place + 1)?;
+    }
+    Ok(make_array(joined.freeze()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::arrow_array::types::{Int32Type, Int64Type};
+    use tensorferry_sdk::arrow_array::{
+        Date32Array, Date64Array, Int32Array, Int64Array, ListArray, ListViewArray, RunArray, StructArray,
+        Time32MillisecondArray, Time32SecondArray,
+    };
+    use tensorferry_sdk::arrow_schema::Field;
+
+    #[test]
+    fn layouts_that_parquet_lacks_become_lists_and_values() {
+        let item = Arc::new(Field::new("item", DataType::Date64, true));
+        let dates: ArrayRef = Arc::new(Date64Array::from(vec![86_400_000, 0, -86_400_000]));
+        let views = ListViewArray::try_new(
+            item,
+            vec![1, 0, 0].into(),
+            vec![2, 3, 0].into(),
+            dates,
+            Some(vec![true, true, false].into()),
+        );
+        let stored_item = Arc::new(Field::new("item", DataType::Date32, true));
+        let days: ArrayRef = Arc::new(Date32Array::from(vec![0, -1, 1, 0, -1]));
+        let expected = ListArray::try_new(
+            stored_item.clone(),
+            OffsetBuffer::from_lengths([2, 3, 0]),
+            days,
+            Some(vec![true, true, false].into()),
+        );
+        let found = as_stored(&(Arc::new(views.unwrap()) as ArrayRef), &DataType::List(stored_item)).unwrap();
+        assert_eq!(found.to_data(), expected.unwrap().to_data());
+
+        let values = Int64Array::from(vec![Some(7), None]);
+        let runs = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![2, 3]), &values).unwrap();
+        let runs: ArrayRef = Arc::new(runs.slice(1, 2));
+        let expected = Int64Array::from(vec![Some(7), None]);
+        assert_eq!(as_stored(&runs, &DataType::Int64).unwrap().as_primitive::<Int64Type>(), &expected);
+    }
+
+    #[test]
+    fn times_within_structs_are_finer() {
+        let of = |array: ArrayRef| {
+            let field = Field::new("t", array.data_type().clone(), true);
+            let structs = StructArray::try_new(vec![field].into(), vec![array], None).unwrap();
+            Arc::new(structs) as ArrayRef
+        };
+        let seconds = of(Arc::new(Time32SecondArray::from(vec![Some(1), None, Some(3)]))).slice(1, 2);
+        let expected = of(Arc::new(Time32MillisecondArray::from(vec![None, Some(3000)])));
+        assert_eq!(&as_stored(&seconds, expected.data_type()).unwrap(), &expected);
+        let too_many = of(Arc::new(Time32SecondArray::from(vec![i32::MAX])));
+        assert!(as_stored(&too_many, expected.data_type()).is_err());
+    }
+}

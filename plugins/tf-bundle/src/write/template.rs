@@ -1,0 +1,98 @@
+//! A template is the checkpoint that `-o like=` names: a new one takes its keys and its object graph, and
+//! has values of its own.
+
+use super::entry::{Carried, Entry, EntryData};
+use super::graph::Graph;
+use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, shape_of};
+use crate::locate::{Checkpoint, locate};
+use crate::names::key_map::KeyMap;
+use crate::names::naming::{self, Scheme};
+use crate::names::object_graph::ObjectGraph;
+use crate::names::resolve::{Followed, resolve};
+use crate::side_entry::SIDE_ENTRY_KEY;
+use std::sync::Arc;
+use tensorferry_sdk::{ByteOrder, Context, Error, Result, Source};
+
+/// A string of at most so many bytes is held in memory.
+const MOST_TEXT_BYTES: u64 = 1 << 20;
+
+/// The checkpoint whose keys and object graph a new one takes.
+pub(crate) struct Template {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) index: BundleIndex,
+    pub(crate) graph: Option<Graph>,
+}
+
+impl Template {
+    /// Opens the checkpoint of a path.
+    ///
+    /// # Errors
+    /// Usage, if there is none that has an object graph; malformed, if it is broken; i/o.
+    pub(crate) fn checkpoint(path: &str, context: &dyn Context) -> Result<Self> {
+        let open = || {
+            let source = context.open(path)?;
+            match locate(&*source, context)? {
+                Checkpoint::V2(prefix) => Self::bundle(source, &prefix, context),
+                Checkpoint::V1(_) => Err(Error::usage(
+                    "a V1 checkpoint has no keys to take after: its names are in the tensors",
+                )),
+            }
+        };
+        open().map_err(|error: Error| error.context(format!("-o like={path}")))
+    }
+
+    /// Reads the bundle of a prefix.
+    pub(crate) fn bundle(source: Arc<dyn Source>, prefix: &str, context: &dyn Context) -> Result<Self> {
+        let index = BundleIndex::read(&*source, prefix, context)?;
+        let graph = index.string_scalar(&*source, OBJECT_GRAPH_KEY.as_bytes(), context)?;
+        let graph = graph.map(|bytes| Graph::decode(bytes, context.limits())).transpose()?;
+        Ok(Self { source, index, graph })
+    }
+
+    /// An entry of its own: a short string as it reads, all else with the bytes as they lie.
+    ///
+    /// # Errors
+    /// Unsupported: slices, and bytes of a big-endian bundle; malformed: bytes past the end of a data
+    /// file, a false checksum; i/o.
+    pub(crate) fn carry(&self, entry: &BundleEntry, context: &dyn Context) -> Result<Entry> {
+        let is_short = u64::try_from(entry.proto.size).is_ok_and(|size| size <= MOST_TEXT_BYTES);
+        if entry.is_string_scalar() && is_short {
+            let text = self.index.string_scalar(&*self.source, &entry.key, context)?;
+            return Ok(Entry::text(entry.key.clone(), text.unwrap_or_default()));
+        }
+        let value = if entry.is_sliced() || self.index.byte_order() == ByteOrder::Big {
+            let error = Error::unsupported("slices and big-endian bytes are not carried over");
+            return Err(error.tensor(entry.name()));
+        } else if entry.proto.size == 0 {
+            EntryData::Nothing
+        } else {
+            let range = self.index.data(&*self.source, &entry.proto)?;
+            EntryData::Carried(Carried { source: Arc::clone(&self.source), range })
+        };
+        let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
+        Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })
+    }
+
+    /// The keys that each of these names stands for, in the map that came with the tensors or by one
+    /// of the names that keys have; none for a name that stands for nothing here.
+    ///
+    /// # Errors
+    /// Usage, if two names stand for one key; malformed, if the object graph is broken; a limit; i/o.
+    pub(crate) fn resolve(
+        &self,
+        names: &[&str],
+        map: &KeyMap,
+        context: &dyn Context,
+    ) -> Result<Vec<Vec<Vec<u8>>>> {
+        let own = [OBJECT_GRAPH_KEY, SIDE_ENTRY_KEY].map(str::as_bytes);
+        let entries = self.index.entries.iter().filter(|entry| !own.contains(&&*entry.key));
+        let entries: Vec<_> = entries.collect();
+        let variables: Vec<_> = entries.iter().map(|entry| entry.variable()).collect();
+        let graph = self.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
+        let graph = graph.transpose()?;
+        let mut same =
+            |a: usize, b: usize| self.index.same_content(&*self.source, entries[a], entries[b], context);
+        let tensors = naming::name(&variables, graph.as_ref(), Scheme::Auto, &mut same)?;
+        resolve(names, map, &Followed::checkpoint(&variables, &tensors, graph.as_ref()))
+    }
+}

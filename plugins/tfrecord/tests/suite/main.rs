@@ -1,0 +1,11 @@
+//! The format as a host sees it.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod fixtures;
+mod hostile;
+mod one_pass;
+mod reference;
+mod round_trip;
+mod splits;

@@ -1,0 +1,129 @@
+//! An input that is read once is read on a guess: it is right, or a stream says that it is not.
+
+use crate::common::{
+    Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, open, rows, source,
+    threads,
+};
+use tensorferry_proto::{Example, Feature, Message};
+use tensorferry_sdk::memory::records::Opened;
+use tensorferry_sdk::records::{Batches, RecordSet};
+use tensorferry_sdk::{Entry, MemorySource, Purpose};
+
+fn once() -> Threaded {
+    let mut context = threads(2);
+    context.inner.purpose = Purpose::ONCE;
+    context
+}
+
+fn guessed(source: MemorySource) -> Opened {
+    let set = open(source, &[], &once()).unwrap();
+    assert!(is_guess(&*set), "all records have been looked at");
+    set
+}
+
+/// A look at all records counts them.
+fn is_guess(set: &dyn RecordSet) -> bool {
+    set.splits().iter().all(|split| split.records.is_none())
+}
+
+fn one(n: i64) -> Example {
+    example(&[("n", ints(&[n])), ("x", floats(&[0.5, n as f32])), ("s", bytes(&[b"word"]))])
+}
+
+/// Records that are all alike, more than are looked at, and then another one.
+fn alike_and(last: Example) -> Vec<u8> {
+    file(&(0..200).map(one).chain([last]).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_guess_gives_what_a_look_at_all_records_gives() {
+    let plain = alike_and(one(200));
+    let folder = [("a.tfrecord", plain.clone()), ("b.tfrecord", alike_and(example(&[("x", floats(&[]))])))];
+    let compressed = [("f", gzip(&plain))];
+    for (entry, files, expected) in [
+        (Entry::File("f".to_owned()), &[("f", plain)][..], 201),
+        (Entry::File("f".to_owned()), &compressed, 201),
+        (Entry::Folder, &folder, 402),
+    ] {
+        let set = guessed(source(entry.clone(), files));
+        let certain = open(source(entry, files), &[], &threads(2)).unwrap();
+        assert!(!is_guess(&*certain));
+        assert_eq!(set.schema(), certain.schema());
+        let rows = all_rows(&*set);
+        assert_eq!((count_rows(&rows), &rows), (expected, &all_rows(&*certain)));
+        assert_eq!(set.losses(), certain.losses());
+    }
+}
+
+#[test]
+fn what_contradicts_the_guess_is_an_error_of_a_stream() {
+    for last in [
+        example(&[("n", ints(&[1])), ("another", ints(&[1]))]),
+        example(&[("n", ints(&[1, 2]))]),
+        example(&[("n", ints(&[]))]),
+        example(&[("x", ints(&[1]))]),
+    ] {
+        let set = guessed(MemorySource::file("f", alike_and(last)));
+        let (before, error) = rows(&*set, &Batches::default());
+        assert!(error.is_some() && count_rows(&before) == 200, "{error:?}");
+    }
+}
+
+#[test]
+fn a_feature_without_a_kind_is_counted() {
+    let set = guessed(MemorySource::file("f", alike_and(example(&[("n", Feature { kind: None })]))));
+    assert_eq!(count_rows(&all_rows(&*set)), 201);
+    let losses = set.losses().unwrap();
+    assert!(losses.len() == 1 && losses[0].why.contains("without a kind"), "{losses:?}");
+}
+
+#[test]
+fn nothing_is_guessed_where_the_first_records_tell_too_little() {
+    let unset = example(&[("n", ints(&[1])), ("m", Feature { kind: None })]);
+    let mut contradicting = vec![one(1), example(&[("n", floats(&[1.0]))])];
+    contradicting.extend((0..100).map(one));
+    let mut damaged = file(&[one(1), one(2)]);
+    *damaged.last_mut().unwrap() ^= 1;
+    for (bytes, given) in [
+        (file(&[unset]), vec![("decode", "example")]),
+        (file(&contradicting), vec![]),
+        (damaged, vec![]),
+        (alike_and(one(200)), vec![("on_error", "skip")]),
+    ] {
+        match open(MemorySource::file("f", bytes), &given, &once()) {
+            Ok(set) => assert!(!is_guess(&*set)),
+            // A look at all records has found it.
+            Err(error) => assert!(error.to_string().contains("record 1"), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
+    const SPLIT: usize = 16 << 20;
+    let pad = |len: usize| example(&[("s", bytes(&[&vec![0; len]]))]).encode_to_vec();
+    let mut records = Vec::new();
+    let mut total = 0;
+    let inner = frames(&vec![pad(100); 10_000]);
+    while total < 5 * SPLIT {
+        // A record with records in it lies over the place where the second split is looked for.
+        let is_here = (total..total + inner.len() / 2).contains(&SPLIT);
+        let record = if is_here { example(&[("s", bytes(&[&inner]))]).encode_to_vec() } else { pad(400_000) };
+        total += record.len() + 16;
+        records.push(record);
+    }
+    let bytes = frames(&records);
+    let holds_records = records.iter().any(|record| record.len() > 1_000_000);
+    assert!(holds_records && bytes.len() > 4 * SPLIT);
+    let set = guessed(MemorySource::file("f", bytes.clone()));
+    assert!(set.splits().len() > 3);
+    let (_, error) = rows(&*set, &Batches::default());
+    assert!(error.is_some());
+    // Without that record splits are what they seem to be.
+    records.retain(|record| record.len() < 1_000_000);
+    let set = guessed(MemorySource::file("f", frames(&records)));
+    assert!(set.splits().len() > 3);
+    assert_eq!(count_rows(&all_rows(&*set)), records.len());
+    let lens: u64 = set.splits().iter().map(|split| split.bytes).sum();
+    assert_eq!(lens, frames(&records).len() as u64);
+}

@@ -1,0 +1,40 @@
+//! Masked checksums: TensorFlow stores a CRC-32C rotated and shifted, because the CRC of bytes that
+//! hold their own CRC says little about them.
+//!
+//! Source: `Mask` and `Unmask` of tensorflow/core/lib/hash/crc32c.h.
+
+const MASK_DELTA: u32 = 0xa282_ead8;
+
+/// A CRC-32C as TensorFlow stores it.
+#[must_use]
+#[inline]
+pub fn mask(crc: u32) -> u32 {
+    crc.rotate_right(15).wrapping_add(MASK_DELTA)
+}
+
+/// The CRC-32C that is stored as `masked`.
+#[must_use]
+#[inline]
+pub fn unmask(masked: u32) -> u32 {
+    masked.wrapping_sub(MASK_DELTA).rotate_left(15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_is_undone() {
+        for crc in [0, 1, 0xe306_9283, u32::MAX] {
+            assert_eq!(unmask(mask(crc)), crc);
+        }
+    }
+
+    #[test]
+    fn no_bytes_have_the_masked_checksum_that_tensorflow_writes() {
+        assert_eq!(mask(crc32c::crc32c(b"")), 0xa282_ead8);
+        // The checksums of "abc" and of its length in a TFRecord's frame, as TensorFlow wrote them.
+        assert_eq!(mask(crc32c::crc32c(b"abc")).to_le_bytes(), [0x6e, 0x57, 0xf1, 0x21]);
+        assert_eq!(mask(crc32c::crc32c(&3_u64.to_le_bytes())).to_le_bytes(), [0xb0, 0x99, 0x49, 0x0e]);
+    }
+}

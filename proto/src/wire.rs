@@ -1,0 +1,352 @@
+//! Protobuf's wire format: fields, each a tag and a value.
+//!
+//! ```text
+//! varint tag    the field's number, shifted left by 3, and its wire type
+//!   0 varint    seven bits a byte, the lowest first, the high bit set in all bytes but the last
+//!   1 fixed64   8 bytes, little-endian
+//!   2 len       a varint length, then as many bytes: a message, a string, packed numbers
+//!   3, 4 group  fields up to the end tag of the same number: nobody writes it, all readers skip it
+//!   5 fixed32   4 bytes, little-endian
+//! ```
+//!
+//! [`Fields`] walks a message in memory; of one that is not, a reader takes tags and numbers from the
+//! bytes that it holds. A message inside another is a field's content: how deep to go is the caller's.
+//!
+//! Source: <https://protobuf.dev/programming-guides/encoding/>. As protobuf's own readers do, `Fields`
+//! takes a field whose wire type is not that of its declaration for an unknown one, and drops the bits
+//! of a varint's tenth byte that do not fit.
+
+use std::fmt;
+
+/// How deep groups may lie in each other, as in protobuf's own readers.
+const MOST_GROUPS: usize = 100;
+/// The longest varint: 64 bits.
+pub const MOST_VARINT_BYTES: usize = 10;
+/// The most bytes that a field has before its content: a tag, and a varint or a length.
+pub const MOST_HEAD_BYTES: usize = 2 * MOST_VARINT_BYTES;
+
+/// What is wrong with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// A length or a number goes past the end.
+    Cut,
+    /// A varint has more than ten bytes, or more bits than are read.
+    Varint,
+    /// A tag with a number, or a wire type, that there is not.
+    Tag(u64),
+    /// The end of a group that has not begun, or groups that are too deep.
+    Group,
+    /// A name that is not UTF-8.
+    Text,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cut => "a field goes past the end",
+            Self::Varint => "a varint of more than ten bytes",
+            Self::Tag(_) => "a field that cannot be",
+            Self::Group => "a group that does not match",
+            Self::Text => "a name that is not UTF-8",
+        })
+    }
+}
+
+/// Takes a tag from the front: a field's number and its wire type. `take` reads the varint:
+/// [`take_varint`], or [`take_exact_varint`].
+///
+/// # Errors
+/// A tag that is not whole, or has a number or a wire type that there is not.
+#[inline]
+pub fn take_tag(
+    bytes: &mut &[u8],
+    take: impl FnOnce(&mut &[u8]) -> Result<u64, Broken>,
+) -> Result<(u32, u32), Broken> {
+    let long = take(bytes)?;
+    // Protobuf's tags have 32 bits.
+    let tag = u32::try_from(long).map_err(|_| Broken::Tag(long))?;
+    if tag >> 3 == 0 { Err(Broken::Tag(long)) } else { Ok((tag >> 3, tag & 7)) }
+}
+
+/// The value of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A varint.
+    Varint(u64),
+    /// Eight bytes.
+    Fixed64,
+    /// A message, a string, packed numbers.
+    Len(&'a [u8]),
+    /// Four bytes.
+    Fixed32([u8; 4]),
+    /// A group, which is skipped.
+    Group,
+}
+
+/// The fields of a message, in order.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields<'a>(pub &'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The next field's number and value; `None` at the end.
+    ///
+    /// # Errors
+    /// Bytes that are no field.
+    #[expect(clippy::should_implement_trait, reason = "an error ends the walk, which no iterator says")]
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Broken> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let (number, wire_type) = take_tag(&mut self.0, take_varint)?;
+        self.value(number, wire_type).map(|value| Some((number, value)))
+    }
+
+    #[inline]
+    fn value(&mut self, number: u32, wire_type: u32) -> Result<Value<'a>, Broken> {
+        match wire_type {
+            0 => take_varint(&mut self.0).map(Value::Varint),
+            1 => take_array::<8>(&mut self.0).map(|_| Value::Fixed64),
+            2 => take_len(&mut self.0).map(Value::Len),
+            3 => self.skip_group(number).map(|()| Value::Group),
+            5 => take_array(&mut self.0).map(Value::Fixed32),
+            4 => Err(Broken::Group),
+            _ => Err(Broken::Tag((number << 3 | wire_type).into())),
+        }
+    }
+
+    #[cold]
+    fn skip_group(&mut self, number: u32) -> Result<(), Broken> {
+        let mut open = vec![number];
+        while let Some(&innermost) = open.last() {
+            match take_tag(&mut self.0, take_varint)? {
+                (number, 3) if open.len() < MOST_GROUPS => open.push(number),
+                (_, 3) => return Err(Broken::Group),
+                (number, 4) if number == innermost => drop(open.pop()),
+                (number, wire_type) => drop(self.value(number, wire_type)?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes so many bytes from the front.
+///
+/// # Errors
+/// There are fewer.
+#[inline]
+pub fn take_array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Broken> {
+    let (array, rest) = bytes.split_first_chunk().ok_or(Broken::Cut)?;
+    *bytes = rest;
+    Ok(*array)
+}
+
+/// Takes a varint from the front. A tenth byte loses the bits that do not fit.
+///
+/// # Errors
+/// Bytes that end before the varint does, or one of more than ten bytes.
+#[inline]
+pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
+    match **bytes {
+        [byte, ref rest @ ..] if byte < 0x80 => {
+            *bytes = rest;
+            Ok(u64::from(byte))
+        }
+        [low, high, ref rest @ ..] if high < 0x80 => {
+            *bytes = rest;
+            Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
+        }
+        _ => take_long_varint(bytes),
+    }
+}
+
+/// Takes a varint from the front, as [`take_varint`], but none of more than 64 bits.
+///
+/// # Errors
+/// As [`take_varint`]; a tenth byte with bits that do not fit.
+#[inline]
+pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
+    let mut rest = *bytes;
+    let value = take_varint(&mut rest)?;
+    let taken = bytes.len() - rest.len();
+    if taken == MOST_VARINT_BYTES && bytes[taken - 1] > 1 {
+        return Err(Broken::Varint);
+    }
+    *bytes = rest;
+    Ok(value)
+}
+
+/// Takes varints one after the other, up to the end.
+///
+/// # Errors
+/// As [`take_varint`].
+#[inline]
+pub fn take_varints(mut bytes: &[u8], mut visit: impl FnMut(u64)) -> Result<(), Broken> {
+    const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+    // Eight bytes at once: how long each varint is cannot be foreseen, and hardly a branch asks.
+    while let Some(eight) = bytes.first_chunk::<8>() {
+        let word = u64::from_le_bytes(*eight);
+        let ends = !word & HIGH_BITS;
+        if ends == HIGH_BITS {
+            eight.iter().for_each(|&byte| visit(u64::from(byte)));
+            bytes = &bytes[8..];
+        } else if ends == 0 {
+            visit(take_long_varint(&mut bytes)?);
+        } else {
+            // Up to the first byte without the high bit, and from there up to the second: of two at
+            // once the second need not wait for where the first one ends.
+            let first = ends ^ (ends - 1);
+            let others = ends & !first;
+            visit(joined(word & first));
+            if others == 0 {
+                bytes = &bytes[(ends.trailing_zeros() / 8 + 1) as usize..];
+            } else {
+                let second = (others ^ (others - 1)) & !first;
+                visit(joined((word & second) >> (ends.trailing_zeros() + 1)));
+                bytes = &bytes[(others.trailing_zeros() / 8 + 1) as usize..];
+            }
+        }
+    }
+    while !bytes.is_empty() {
+        visit(take_varint(&mut bytes)?);
+    }
+    Ok(())
+}
+
+/// The lower seven bits of each byte, the first byte's lowest.
+#[inline]
+fn joined(word: u64) -> u64 {
+    let word = (word & 0x007f_007f_007f_007f) | ((word & 0x7f00_7f00_7f00_7f00) >> 1);
+    let word = (word & 0x0000_3fff_0000_3fff) | ((word & 0x3fff_0000_3fff_0000) >> 2);
+    (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
+}
+
+fn take_long_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
+    let mut value = 0;
+    for (index, &byte) in bytes.iter().enumerate().take(MOST_VARINT_BYTES) {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            *bytes = &bytes[index + 1..];
+            return Ok(value);
+        }
+    }
+    Err(if bytes.len() < MOST_VARINT_BYTES { Broken::Cut } else { Broken::Varint })
+}
+
+/// Takes a length and as many bytes from the front.
+///
+/// # Errors
+/// As [`take_varint`]; fewer bytes than the length says.
+#[inline]
+pub fn take_len<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
+    let len = usize::try_from(take_varint(bytes)?).map_err(|_| Broken::Cut)?;
+    let (taken, rest) = bytes.split_at_checked(len).ok_or(Broken::Cut)?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+/// Appends a varint.
+#[inline]
+pub fn put_varint(output: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        output.push(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    output.push(value.to_le_bytes()[0]);
+}
+
+/// How many bytes a varint takes.
+#[must_use]
+#[inline]
+pub fn varint_len(value: u64) -> usize {
+    // One byte for each seven bits, and one for zero.
+    (70 - (value | 1).leading_zeros() as usize) / 7
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn varints_come_back_and_have_the_length_that_is_said() {
+        for shift in 0..64 {
+            for value in [(1_u64 << shift) - 1, 1 << shift, (1 << shift) + 1, u64::MAX] {
+                let mut bytes = Vec::new();
+                put_varint(&mut bytes, value);
+                assert_eq!(bytes.len(), varint_len(value), "{value}");
+                for take in [take_varint, take_exact_varint] {
+                    let mut rest = &[&bytes[..], &[7]].concat()[..];
+                    assert_eq!((take(&mut rest), rest), (Ok(value), &[7][..]));
+                }
+                assert_eq!(take_varint(&mut &bytes[..bytes.len() - 1]), Err(Broken::Cut));
+            }
+        }
+        for take in [take_varint, take_exact_varint] {
+            assert_eq!(take(&mut [].as_slice()), Err(Broken::Cut));
+            assert_eq!(take(&mut [0x80, 0x80].as_slice()), Err(Broken::Cut));
+            assert_eq!(take(&mut [0x80; 11].as_slice()), Err(Broken::Varint));
+        }
+    }
+
+    #[test]
+    fn many_varints_are_those_that_come_one_by_one() {
+        let mut random = 1_u64;
+        let mut values = Vec::new();
+        for count in 0..300 {
+            // Of all lengths, in runs of the same and mixed.
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            values.push(random >> if count < 100 { 57 } else { random >> 58 });
+        }
+        for first in 0..values.len() {
+            let mut bytes = Vec::new();
+            values[first..].iter().for_each(|&value| put_varint(&mut bytes, value));
+            let mut found = Vec::new();
+            take_varints(&bytes, |value| found.push(value)).unwrap();
+            assert_eq!(found, values[first..]);
+            put_varint(&mut bytes, u64::MAX);
+            for len in 1..10 {
+                assert_eq!(take_varints(&bytes[..bytes.len() - len], |_| ()), Err(Broken::Cut));
+            }
+        }
+        assert_eq!(take_varints(&[0x80; 11], |_| ()), Err(Broken::Varint));
+        // A tenth byte loses what does not fit.
+        let mut found = Vec::new();
+        take_varints(&[0xff; 9].into_iter().chain([0x7f]).collect::<Vec<_>>(), |value| found.push(value))
+            .unwrap();
+        assert_eq!(found, [u64::MAX]);
+        let mut over = [0xff; 10];
+        over[9] = 2;
+        assert_eq!(take_exact_varint(&mut over.as_slice()), Err(Broken::Varint));
+    }
+
+    #[test]
+    fn groups_are_skipped_and_bounded() {
+        let mut group = Fields(&[0x0b, 0x13, 0x08, 1, 0x14, 0x0c, 0x10, 7]);
+        assert_eq!(group.next(), Ok(Some((1, Value::Group))));
+        assert_eq!(group.next(), Ok(Some((2, Value::Varint(7)))));
+        assert_eq!(group.next(), Ok(None));
+        assert_eq!(Fields(&[0x0b; 1000]).next(), Err(Broken::Group));
+        assert_eq!(Fields(&[0x0b, 0x14]).next(), Err(Broken::Group));
+        assert_eq!(Fields(&[0x0c]).next(), Err(Broken::Group));
+        assert_eq!(Fields(&[0x0b]).next(), Err(Broken::Cut));
+    }
+
+    #[test]
+    fn what_goes_past_the_end_is_an_error() {
+        for bytes in [
+            &[0x0a, 5, 1][..],
+            &[0x0a],
+            &[0x0d, 1, 2, 3],
+            &[0x09, 1],
+            &[0x08],
+            &[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f],
+        ] {
+            assert_eq!(Fields(bytes).next(), Err(Broken::Cut), "{bytes:?}");
+        }
+        assert_eq!(Fields(&[0x00]).next(), Err(Broken::Tag(0)));
+        assert_eq!(Fields(&[0x0e]).next(), Err(Broken::Tag(0x0e)));
+        assert_eq!(Fields(&[0xff, 0xff, 0xff, 0xff, 0x7f]).next(), Err(Broken::Tag(0x7_ffff_ffff)));
+    }
+}

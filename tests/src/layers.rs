@@ -1,0 +1,347 @@
+//! A circle is modules of one folder that use each other: then none of them can be read, tested or moved
+//! alone.
+//!
+//! An arrow leads from a module to every module that one of its paths names or passes: in `use` lines and
+//! within the code, also by a name that another module imports or re-exports. Test modules do not count.
+
+use crate::ferry::paths_below;
+use crate::rust::{Token, tokens, without_tests};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The names on the way from a crate's root to a module.
+type ModulePath = Vec<String>;
+
+/// Modules of one folder that use each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Circle {
+    /// The folder's module; empty for the crate's root.
+    pub folder: ModulePath,
+    /// The modules' names, sorted.
+    pub modules: Vec<String>,
+    /// Who uses whom.
+    pub arrows: BTreeSet<String>,
+}
+
+/// The circles of the crate whose sources are in this folder.
+pub fn circles_in(folder: &Path) -> Vec<Circle> {
+    let names = paths_below(folder);
+    let sources = names.iter().filter(|name| name.ends_with(".rs") && !name.starts_with("bin/"));
+    let sources: Vec<(&str, String)> =
+        sources.map(|name| (name.as_str(), std::fs::read_to_string(folder.join(name)).unwrap())).collect();
+    assert!(!sources.is_empty(), "{}: no sources", folder.display());
+    circles(&sources)
+}
+
+/// The circles of a crate of these sources: the path of each below `src`, and its text.
+pub fn circles(sources: &[(&str, impl AsRef<str>)]) -> Vec<Circle> {
+    let modules = Modules::new(sources);
+    // Of each folder: from which of its modules to which, and who does that.
+    let mut folders: BTreeMap<&[String], BTreeMap<(&str, &str), BTreeSet<String>>> = BTreeMap::new();
+    for (from, module) in &modules.0 {
+        let paths = module.imports.iter().map(|(path, _)| path).chain(&module.paths);
+        for to in paths.flat_map(|path| modules.passed(from, path, 0)) {
+            let shared = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+            if let (Some(a), Some(b)) = (from.get(shared), to.get(shared)) {
+                let arrows = folders.entry(&from[..shared]).or_default().entry((a, b)).or_default();
+                arrows.insert(format!("{} uses {}", from.join("::"), to.join("::")));
+            }
+        }
+    }
+    folders.iter().flat_map(|(folder, arrows)| circles_among(folder, arrows)).collect()
+}
+
+/// All that arrows lead to from a module, step by step.
+fn reached<'a>(arrows: &BTreeMap<(&'a str, &'a str), BTreeSet<String>>, from: &'a str) -> BTreeSet<&'a str> {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(next) = open.pop() {
+        let targets = arrows.keys().filter(|(a, _)| *a == next).map(|&(_, b)| b);
+        open.extend(targets.filter(|b| seen.insert(*b)));
+    }
+    seen
+}
+
+fn circles_among(folder: &[String], arrows: &BTreeMap<(&str, &str), BTreeSet<String>>) -> Vec<Circle> {
+    let names: BTreeSet<&str> = arrows.keys().flat_map(|&(a, b)| [a, b]).collect();
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        names.iter().map(|&name| (name, reached(arrows, name))).collect();
+    let mut found: Vec<Circle> = Vec::new();
+    for name in names {
+        if found.iter().any(|circle| circle.modules.iter().any(|own| own == name)) {
+            continue;
+        }
+        let mutual = reached[name].iter().filter(|other| **other == name || reached[**other].contains(name));
+        let modules: Vec<String> = mutual.map(|&name| name.to_owned()).collect();
+        if modules.len() > 1 {
+            let is_within =
+                |(a, b): &(&str, &str)| [a, b].iter().all(|end| modules.iter().any(|own| own == **end));
+            let arrows = arrows.iter().filter(|(ends, _)| is_within(ends)).flat_map(|(_, why)| why.clone());
+            found.push(Circle { folder: folder.to_vec(), arrows: arrows.collect(), modules });
+        }
+    }
+    found
+}
+
+/// What one module says.
+#[derive(Debug, Default)]
+struct Module {
+    /// Each path that it imports, and the name that it gets; none for all names of a module.
+    imports: Vec<(ModulePath, Option<String>)>,
+    /// Paths within the code.
+    paths: Vec<ModulePath>,
+    /// The names of its own items.
+    items: BTreeSet<String>,
+}
+
+/// All modules of a crate.
+struct Modules(BTreeMap<ModulePath, Module>);
+
+impl Modules {
+    fn new(sources: &[(&str, impl AsRef<str>)]) -> Self {
+        let (mut modules, mut tests) = (Self(BTreeMap::new()), Vec::new());
+        for (name, text) in sources {
+            let mut path: ModulePath = name.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+            path.pop_if(|last| ["lib", "main", "mod"].contains(&last.as_str()));
+            let (kept, of_tests) = without_tests(&tokens(text.as_ref()));
+            tests.extend(of_tests.into_iter().map(|test| [&path[..], &[test]].concat()));
+            modules.scan(&path, &kept);
+        }
+        modules.0.retain(|path, _| !tests.iter().any(|test| path.starts_with(test)));
+        modules
+    }
+
+    /// Takes in what stands in a module, and in the modules within it.
+    fn scan(&mut self, path: &ModulePath, tokens: &[Token]) {
+        let mut here = std::mem::take(self.0.entry(path.clone()).or_default());
+        let (mut at, mut depth) = (0, 0);
+        while let Some(token) = tokens.get(at) {
+            let rest = &tokens[at..];
+            at += 1;
+            match token {
+                Token::Mark('{') => depth += 1,
+                Token::Mark('}') => depth -= 1,
+                Token::Word(word) => match word.as_str() {
+                    "use" => {
+                        let len =
+                            rest.iter().position(|token| *token == Token::Mark(';')).unwrap_or(rest.len());
+                        leaves(&rest[1..len], &[], &mut here.imports);
+                        at += len - 1;
+                    }
+                    "mod" if rest.get(2) == Some(&Token::Mark('{')) => {
+                        let len = 2 + block_len(&rest[2..]);
+                        let name = rest[1].word().unwrap_or_default().to_owned();
+                        self.scan(&[&path[..], &[name]].concat(), &rest[3..len - 1]);
+                        at += len - 1;
+                    }
+                    "fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static"
+                    | "macro_rules"
+                        if depth == 0 =>
+                    {
+                        let name = rest[1..].iter().find_map(Token::word);
+                        here.items.extend(name.map(str::to_owned));
+                    }
+                    "crate" | "super" | "self" => {
+                        let (found, len) = path_at(rest);
+                        at += len - 1;
+                        here.paths.extend(Some(found).filter(|path| path.len() > 1));
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        self.0.insert(path.clone(), here);
+    }
+
+    /// The modules that a path passes, from the module where it stands: those in which its names are
+    /// imported, and that in which the last is.
+    fn passed(&self, from: &ModulePath, path: &[String], depth: usize) -> Vec<&ModulePath> {
+        let ups = path.iter().take_while(|name| *name == "super").count();
+        let (mut at, mut rest) = match path.first().map(String::as_str) {
+            Some("crate") => (Vec::new(), &path[1..]),
+            Some("self") => (from.clone(), &path[1..]),
+            Some("super") => (from[..from.len().saturating_sub(ups)].to_vec(), &path[ups..]),
+            // A crate, a child, or a name that is imported beside it.
+            Some(name) if self.has(from, name) => (from.clone(), path),
+            _ => return Vec::new(),
+        };
+        while let Some((name, after)) = rest.split_first() {
+            let child = [&at[..], std::slice::from_ref(name)].concat();
+            if !self.0.contains_key(&child) {
+                break;
+            }
+            (at, rest) = (child, after);
+        }
+        let Some((own, module)) = self.0.get_key_value(&at) else { return Vec::new() };
+        let mut passed = vec![own];
+        // A path that leads to itself is no module's.
+        let Some((name, after)) = rest.split_first().filter(|_| depth < 16) else { return passed };
+        let named = module.imports.iter().find(|(_, alias)| alias.as_ref() == Some(name));
+        let from_all = || {
+            let mut all = module.imports.iter().filter(|(_, alias)| alias.is_none());
+            all.find(|(path, _)| {
+                self.passed(&at, path, depth + 1).last().is_some_and(|to| self.has(to, name))
+            })
+        };
+        if let Some((path, _)) = named {
+            passed.extend(self.passed(&at, &[&path[..], after].concat(), depth + 1));
+        } else if !module.items.contains(name)
+            && let Some((path, _)) = from_all()
+        {
+            passed.extend(self.passed(&at, &[&path[..], rest].concat(), depth + 1));
+        }
+        passed
+    }
+
+    /// Whether a module has something of this name.
+    fn has(&self, module: &ModulePath, name: &str) -> bool {
+        let own = &self.0[module];
+        own.items.contains(name)
+            || own.imports.iter().any(|(_, alias)| alias.as_deref() == Some(name))
+            || self.0.contains_key(&[&module[..], &[name.to_owned()]].concat())
+    }
+}
+
+/// The path at the start of the tokens, and how many it has.
+fn path_at(tokens: &[Token]) -> (ModulePath, usize) {
+    let mut path = Vec::new();
+    let mut len = 0;
+    while let Some(word) = tokens.get(len).and_then(Token::word) {
+        path.push(word.to_owned());
+        len += 1;
+        if tokens[len..].starts_with(&[Token::Mark(':'), Token::Mark(':')]) {
+            len += 2;
+        } else {
+            break;
+        }
+    }
+    (path, len)
+}
+
+/// The paths of a `use` tree, each with the name that it gets.
+fn leaves(tree: &[Token], before: &[String], found: &mut Vec<(ModulePath, Option<String>)>) {
+    let (path, len) = path_at(tree);
+    let mut path = [before, &path].concat();
+    match tree.get(len) {
+        Some(Token::Mark('{')) => {
+            let end = len + block_len(&tree[len..]) - 1;
+            for branch in branches(&tree[len + 1..end]) {
+                leaves(branch, &path, found);
+            }
+        }
+        Some(Token::Mark('*')) => found.push((path, None)),
+        after => {
+            // `a::{self}` is `a`.
+            path.pop_if(|last| last == "self" && !before.is_empty());
+            let alias =
+                after.filter(|token| token.is_word("as")).and(tree.get(len + 1)).and_then(Token::word);
+            let name = alias.map(str::to_owned).or_else(|| path.last().cloned());
+            found.extend(name.map(|name| (path, Some(name))));
+        }
+    }
+}
+
+/// What commas part, outside of braces.
+fn branches(tokens: &[Token]) -> impl Iterator<Item = &[Token]> {
+    let mut depth = 0;
+    let parts = tokens.split(move |token| {
+        match token {
+            Token::Mark('{') => depth += 1,
+            Token::Mark('}') => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && *token == Token::Mark(',')
+    });
+    parts.filter(|part| !part.is_empty())
+}
+
+/// How many tokens the block at the start has, with its braces.
+fn block_len(tokens: &[Token]) -> usize {
+    let mut depth = 0;
+    let end = tokens.iter().position(|token| {
+        match token {
+            Token::Mark('{') => depth += 1,
+            Token::Mark('}') => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    end.map_or(tokens.len(), |end| end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The circles, each as `folder: modules`.
+    fn found(sources: &[(&str, &str)]) -> Vec<String> {
+        let shown = |circle: Circle| format!("{}: {}", circle.folder.join("::"), circle.modules.join(" "));
+        circles(sources).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn what_leads_one_way_is_no_circle() {
+        let sources = [
+            ("lib.rs", "mod a; mod b; pub use a::A; use b::{B, c::*};"),
+            ("a.rs", "use crate::b::B; pub struct A; // crate::a\nconst S: &str = \"crate::b::a\";"),
+            ("b/mod.rs", "pub mod c; pub struct B; fn f() { self::c::g(); c::g() }"),
+            ("b/c.rs", "pub fn g() { super::h(); crate::b::h() }"),
+        ];
+        assert_eq!(found(&sources), [""; 0]);
+    }
+
+    #[test]
+    fn circles_are_found_at_every_depth() {
+        let sources = [
+            ("lib.rs", "mod a; mod b; mod c;"),
+            ("a.rs", "use crate::b::{self, x::{y}};"),
+            ("b.rs", "pub mod x; pub mod y; fn f() { crate::c::g() }"),
+            ("b/x.rs", "use super::y::Y as Z;"),
+            ("b/y.rs", "fn f(x: crate::b::x::X) {}"),
+            ("c.rs", "mod inner { fn f() { super::super::a::h() } }"),
+        ];
+        assert_eq!(found(&sources), [": a b c", "b: x y"]);
+        let circle = &circles(&sources)[0];
+        assert!(
+            circle.arrows.contains("c::inner uses a") && circle.arrows.contains("b uses c"),
+            "{circle:?}"
+        );
+    }
+
+    #[test]
+    fn inline_modules_are_modules() {
+        let sources =
+            [("lib.rs", "mod a { use super::b::B; pub struct A; } mod b { use crate::a::A; pub struct B; }")];
+        assert_eq!(found(&sources), [": a b"]);
+    }
+
+    #[test]
+    fn a_name_leads_to_where_it_comes_from() {
+        let user = ("a.rs", "use crate::Name; pub struct A;");
+        let owner = ("b.rs", "use crate::a::A; pub struct Name;");
+        for root in
+            ["pub use b::Name;", "pub use crate::b::*;", "use b::Other as Name;", "use self::b::{Name};"]
+        {
+            assert_eq!(found(&[("lib.rs", root), user, owner]), [": a b"], "{root}");
+        }
+        assert_eq!(found(&[("lib.rs", "pub use b::Other;"), user, owner]), [""; 0]);
+        // Through two modules, and within the code.
+        let through = ("c.rs", "pub use crate::b::Name;");
+        let sources = [("lib.rs", "pub use c::Name;"), ("a.rs", "fn f() -> crate::Name {}"), owner, through];
+        assert_eq!(found(&sources), [": a b c"]);
+        // By a name that the folder imports for its own use.
+        let sources = [("lib.rs", "use b::Name;"), ("a.rs", "pub struct A(super::Name);"), owner];
+        assert_eq!(found(&sources), [": a b"]);
+    }
+
+    #[test]
+    fn tests_do_not_count() {
+        let sources = [
+            ("a.rs", "use crate::b::B; #[cfg(test)] mod tests;"),
+            ("a/tests.rs", "use crate::c::C;"),
+            ("b.rs", "#[cfg(test)] mod tests { use crate::a::A; } #[cfg(test)] use crate::a::A;"),
+            ("c.rs", "use crate::a::A;"),
+        ];
+        assert_eq!(found(&sources), [""; 0]);
+    }
+}

@@ -1,0 +1,18 @@
+//! Settings are environment variables that make a test larger: `FERRY_TEST_GIB` for the size of its files,
+//! `FERRY_TEST_KILLS` for how often it kills, `FERRY_FUZZ_SECONDS` and `FERRY_FUZZ_SEED`.
+
+/// The number in a variable, if it is set.
+pub fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
+}
+
+/// The size of a large file: `FERRY_TEST_GIB`, or so many bytes.
+pub fn large(bytes: u64) -> u64 {
+    number("FERRY_TEST_GIB").map_or(bytes, |gib| gib << 30)
+}
+
+/// How often a test kills: `FERRY_TEST_KILLS`, or so often.
+pub fn kills(default: u64) -> u64 {
+    number("FERRY_TEST_KILLS").unwrap_or(default)
+}

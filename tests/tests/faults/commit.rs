@@ -1,0 +1,221 @@
+//! A process that is killed leaves what the contract promises, at any moment and at every stage of the
+//! commit, and the next run cleans up.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use tensorferry_tests::ferry::{files_below, run};
+use tensorferry_tests::host::STAGES;
+use tensorferry_tests::model::Model;
+use tensorferry_tests::random::Random;
+use tensorferry_tests::settings::kills;
+use tensorferry_tests::settings::large;
+use tensorferry_tests::shape::{Scene, Shape, State};
+use tensorferry_tests::{Ferry, Outcome, args};
+
+fn killed_at_random_moments(shape: Shape) {
+    let bytes = large(256 << 20);
+    let kills = kills(20);
+    let scene = Scene::new(shape, bytes);
+    for with_old in [false, true] {
+        let options: &[&str] = if with_old { &["--force"] } else { &[] };
+        let whole = (0..3).map(|_| {
+            scene.reset(with_old);
+            let start = Instant::now();
+            let _ = scene.run(options).expect(0);
+            let elapsed = start.elapsed();
+            assert_eq!(scene.state(), State::New);
+            elapsed
+        });
+        let whole = whole.min().unwrap();
+
+        let mut random = Random::new(kills);
+        let mut ended = 0;
+        for kill in 0..kills {
+            scene.reset(with_old);
+            let mut child = scene.start(options);
+            let moment = whole.mul_f64(1.1) * u32::try_from(random.below(1000)).unwrap() / 1000;
+            std::thread::sleep(moment);
+            ended += u64::from(child.try_wait().unwrap().is_some());
+            child.kill().unwrap();
+            child.wait().unwrap();
+            scene.may_stand(scene.state(), with_old, &format!("kill {kill} after {moment:?}"));
+            scene.next_run_cleans_up();
+        }
+        println!("{shape:?}, old output: {with_old}: killed {} of {kills} runs of {whole:?}", kills - ended);
+        assert!(ended < kills, "every run had ended before it was killed");
+    }
+}
+
+#[test]
+#[ignore = "kills processes"]
+fn one_file_killed_at_random_moments() {
+    killed_at_random_moments(Shape::File);
+}
+
+#[test]
+#[ignore = "kills processes"]
+fn a_folder_killed_at_random_moments() {
+    killed_at_random_moments(Shape::Folder);
+}
+
+#[test]
+#[ignore = "kills processes"]
+fn a_set_killed_at_random_moments() {
+    killed_at_random_moments(Shape::Set);
+}
+
+#[test]
+#[ignore = "kills processes"]
+fn a_bundle_killed_at_random_moments() {
+    killed_at_random_moments(Shape::Bundle);
+}
+
+const SHAPES: [Shape; 4] = [Shape::File, Shape::Folder, Shape::Set, Shape::Bundle];
+
+/// Runs the job of each shape, with and without an old output, with a fault at each stage's first,
+/// second and third time, as long as `check` says that the stage was reached.
+fn each(kind: &str, check: impl Fn(&Scene, &str, &Outcome) -> bool) {
+    for shape in SHAPES {
+        let scene = Scene::new(shape, 1 << 20);
+        for with_old in [false, true] {
+            for stage in STAGES {
+                for time in 1..=3 {
+                    let fault = format!("{stage}@{time}{kind}");
+                    scene.reset(with_old);
+                    let options: &[&str] = if with_old { &["--verify", "--force"] } else { &["--verify"] };
+                    let outcome = run(scene.command(State::New, options).env("FERRY_FAULT", &fault));
+                    scene.may_stand(scene.state(), with_old, &fault);
+                    let was_reached = check(&scene, &fault, &outcome);
+                    scene.next_run_cleans_up();
+                    if !was_reached {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "kills processes"]
+fn killed_at_every_stage() {
+    let reached = RefCell::new(BTreeSet::new());
+    each("", |scene, fault, outcome| {
+        // A signal has no code.
+        if outcome.code.is_none() {
+            reached.borrow_mut().insert(fault.split('@').next().unwrap().to_owned());
+            return true;
+        }
+        assert_eq!(outcome.code, Some(0), "{fault}: {outcome}");
+        assert_eq!(scene.state(), State::New, "{fault}");
+        scene.nothing_is_staged();
+        false
+    });
+    let all: BTreeSet<_> = STAGES.iter().map(ToString::to_string).collect();
+    assert_eq!(*reached.borrow(), all, "some stages were never reached");
+}
+
+/// The fault is an error with this exit code; it is none where it comes after the commit.
+fn failed_at_every_stage(kind: &str, code: i32) {
+    each(kind, |scene, fault, outcome| {
+        let was_reached = outcome.stderr.contains("the fault asked for");
+        if outcome.code == Some(0) {
+            assert_eq!(scene.state(), State::New, "{fault}");
+        } else {
+            assert!(was_reached && outcome.code == Some(code), "{fault}: {outcome}");
+        }
+        was_reached
+    });
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_full_disk_at_every_stage() {
+    failed_at_every_stage("=enospc", 5);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_failing_disk_at_every_stage() {
+    failed_at_every_stage("=eio", 75);
+}
+
+#[test]
+#[ignore = "kills processes"]
+fn an_interrupt_leaves_nothing() {
+    let scene = Scene::new(Shape::File, 256 << 20);
+    let mut interrupted = 0;
+    for milliseconds in [5, 20, 50, 90, 130] {
+        for with_old in [false, true] {
+            scene.reset(with_old);
+            let options: &[&str] = if with_old { &["--force"] } else { &[] };
+            let mut child = scene.start(options);
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            let code = child.wait().unwrap().code();
+            let state = scene.state();
+            scene.may_stand(state, with_old, "interrupted");
+            match code {
+                Some(0) => assert_eq!(state, State::New),
+                Some(130) => {
+                    interrupted += 1;
+                    assert_ne!(state, State::New);
+                    scene.nothing_is_staged();
+                }
+                // Before the program could listen.
+                None => {}
+                Some(code) => panic!("ended with {code} when interrupted"),
+            }
+        }
+    }
+    assert!(interrupted > 0, "no run was interrupted");
+}
+
+/// A receipt never stands with an output that it does not describe.
+#[test]
+#[ignore = "kills processes"]
+fn killed_at_every_stage_of_the_commit() {
+    let mut killed = BTreeSet::new();
+    for (output, options) in [
+        ("work/out.pt", &[][..]),
+        ("work/model.safetensors", &["-o", "max_shard_size=100KB"]),
+        ("work/out/", &["--to", "torch"]),
+    ] {
+        for with_old in [false, true] {
+            for stage in STAGES {
+                for time in 1..=3 {
+                    let ferry = Ferry::new();
+                    for (name, seed) in [("old.safetensors", 1), ("new.safetensors", 2)] {
+                        Model::of_size(1 << 18, 4, seed).write(&ferry.at(name)).unwrap();
+                    }
+                    let options = [options, &["--receipt", "--verify", "--force"]].concat();
+                    let [old, new, output] = ferry.paths(["old.safetensors", "new.safetensors", output]);
+                    if with_old {
+                        ferry.convert(&old, &output, &options);
+                    }
+                    let mut command = ferry.command(args!["convert", new, output]);
+                    let outcome = run(command.args(&options).env("FERRY_FAULT", format!("{stage}@{time}")));
+                    let receipts = files_below(ferry.home()).into_iter().filter(|path| {
+                        let text = path.to_string_lossy();
+                        text.ends_with(".ferry.json") && !text.contains(".ferry-stage-")
+                    });
+                    if receipts.count() > 0 {
+                        ferry.on("verify", ferry.home(), &[]).expect(0);
+                    }
+                    if outcome.code.is_some() {
+                        break;
+                    }
+                    killed.insert(stage);
+                    ferry.convert(&new, &output, &options);
+                    ferry.on("verify", ferry.home(), &["--source"]).expect(0);
+                }
+            }
+        }
+    }
+    for stage in ["file-renamed", "index-renamed", "old-index-removed", "folder-renamed", "folder-exchanged"]
+    {
+        assert!(killed.contains(stage), "{killed:?}");
+    }
+}

@@ -1,0 +1,11 @@
+//! Processes that are killed, disks that are full, files of gigabytes: what takes minutes, or asks for
+//! more of the machine than a place to write to.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod commit;
+mod datasets;
+mod disk;
+mod large;
+mod memory;
+mod run;
+mod sharing;

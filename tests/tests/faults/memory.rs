@@ -1,0 +1,99 @@
+//! The memory that records take is a budget, whatever there is of them.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use tensorferry_tests::fuzz_records::frame;
+use tensorferry_tests::model::safetensors;
+use tensorferry_tests::wire::Wire;
+use tensorferry_tests::{Ferry, args, ferry};
+
+const MEBIBYTE: u64 = 1 << 20;
+const BUDGET: &str = "32MiB";
+
+/// An Example of about a kilobyte. Its whole numbers have one byte each, and eight once they are decoded.
+fn example(number: u64) -> Vec<u8> {
+    let number = number.to_le_bytes();
+    let floats: Vec<u8> = (0..64_u8).flat_map(|at| [at, number[0], number[1], 0x3f]).collect();
+    let ints: Vec<u8> = (0..300_u16).map(|at| (at.to_le_bytes()[0] ^ number[0]) & 0x7f).collect();
+    let image: Vec<u8> = (0..450_u16).flat_map(|at| [at.to_le_bytes()[0] ^ number[1]]).collect();
+    let entry = |key: &str, kind: u32, list: &[u8]| {
+        let list = Wire::new().bytes(1, list);
+        Wire::new().bytes(1, key.as_bytes()).message(2, &Wire::new().message(kind, &list))
+    };
+    let features = Wire::new()
+        .message(1, &entry("image", 1, &image))
+        .message(1, &entry("floats", 2, &floats))
+        .message(1, &entry("ints", 3, &ints));
+    Wire::new().message(1, &features).0
+}
+
+/// A file of examples of about that size.
+fn file_of(ferry: &Ferry, name: &str, mebibytes: u64) -> PathBuf {
+    let block: Vec<u8> = (0..1000).flat_map(|number| frame(&example(number))).collect();
+    let path = ferry.at(name);
+    let mut file = File::create(&path).unwrap();
+    for _ in 0..(mebibytes * MEBIBYTE).div_ceil(block.len() as u64) {
+        file.write_all(&block).unwrap();
+    }
+    path
+}
+
+/// The most memory that a command takes, in bytes.
+fn peak(command: &Command) -> u64 {
+    let mut measured = Command::new(env!("CARGO_BIN_EXE_peak"));
+    measured.arg(command.get_program()).args(command.get_args());
+    ferry::run(&mut measured).expect(0).stdout.trim().parse().unwrap()
+}
+
+#[test]
+#[ignore = "converts files of 160 MiB"]
+fn memory_does_not_grow_with_the_input() {
+    let ferry = Ferry::new();
+    let [small, large] = [("small", 48), ("large", 160)]
+        .map(|(name, size)| file_of(&ferry, &format!("{name}.tfrecord"), size));
+    for (command, output) in [
+        ("index", Some("out.idx")),
+        ("inspect", None),
+        ("convert", Some("out.parquet")),
+        ("convert", Some("out.tfrecord")),
+    ] {
+        let [small, large] = [&small, &large].map(|input: &PathBuf| {
+            let folder = tempfile::tempdir().unwrap();
+            let mut command = ferry.command([command, "--memory", BUDGET, "--threads", "2"]);
+            command.arg(input).args(output.map(|name| folder.path().join(name)));
+            peak(&command) / MEBIBYTE
+        });
+        let told = format!("{command} to {output:?}: {small} MiB for 48 MiB, {large} MiB for 160 MiB");
+        println!("{told}");
+        // Threads meet in other ways each time, and what an allocator keeps is not the same twice.
+        assert!(large <= small + 32, "{told}");
+    }
+}
+
+#[test]
+#[ignore = "converts a file of 220 MiB"]
+fn memory_is_the_budget_whatever_the_rows() {
+    let ferry = Ferry::new();
+    let [path, records, back] = ferry.paths(["big.safetensors", "big.parquet", "back.safetensors"]);
+    let (rows, width) = (400_000_u64, 96_u64);
+    let numbers: Vec<u8> = (0..400_000 * 96_u32)
+        .flat_map(|n| (n.wrapping_mul(2_654_435_761) & 0x3fff_ffff).to_le_bytes())
+        .collect();
+    let splits: Vec<u8> = (0..=rows).flat_map(|row| (row / 2 * width).to_le_bytes()).collect();
+    let half = &numbers[..numbers.len() / 2];
+    let file = safetensors(&[
+        ("x", "F32", &[rows, width], &numbers),
+        ("y.values", "F32", &[rows * width / 2], half),
+        ("y.row_splits", "I64", &[rows + 1], &splits),
+    ]);
+    std::fs::write(&path, &file).unwrap();
+    let len = file.len();
+    for (from, to) in [(&path, &records), (&records, &back)] {
+        let peak = peak(&ferry.command(args!["convert", from, to, "--memory", "16MiB"]));
+        // The program and its plugins take 30 MiB, whatever they do.
+        assert!(peak < 128 << 20 && len > 200 << 20, "{peak} bytes for {len}");
+    }
+    assert!(ferry.equal(&path, &back));
+}

@@ -1,0 +1,31 @@
+//! The Parquet reader comes back from whatever bytes it is given.
+
+use crate::formats::Parquet;
+use tensorferry_tests::{Ferry, fuzz};
+
+/// Lines with a column of every kind.
+const LINES: &str = r#"{"id": 1, "name": "a", "list": [0.5, null], "deep": {"a": [{"b": true}], "c": "NaN"}}
+{"id": -9223372036854775808, "name": "a", "list": [], "deep": {"a": null, "c": 1e300}}
+{"id": 3, "name": "a", "list": [1], "deep": null, "only": "\u00e4\n"}
+"#;
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_parquet() {
+    let ferry = Ferry::new();
+    let lines = ferry.write("in.jsonl", LINES.repeat(50));
+    let mut seeds = Vec::new();
+    for compression in ["none", "snappy", "gzip", "zstd", "lz4", "brotli"] {
+        for dictionary in ["true", "false"] {
+            let output = ferry.at(format!("{compression}.{dictionary}.parquet"));
+            let [compression, dictionary] = [("compression", compression), ("dictionary", dictionary)]
+                .map(|(key, value)| format!("{key}={value}"));
+            ferry.convert(&lines, &output, &["-o", &compression, "-o", &dictionary]);
+            seeds.push(std::fs::read(output).unwrap());
+        }
+    }
+    for seed in &seeds {
+        assert!(fuzz::read_records(&Parquet, "in.parquet", seed), "a seed is not read as it stands");
+    }
+    fuzz::drive("parquet", &seeds, |bytes| fuzz::read_records(&Parquet, "in.parquet", bytes));
+}

@@ -1,0 +1,16 @@
+//! The safetensors reader comes back from whatever bytes it is given.
+
+use crate::formats::Safetensors;
+use tensorferry_tests::fixtures::cases;
+use tensorferry_tests::fuzz;
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_files() {
+    let seeds: Vec<_> = cases("safetensors", "")
+        .iter()
+        .map(|case| std::fs::read(case.folder.join(case.expected["files"][0].as_str().unwrap())).unwrap())
+        .collect();
+    assert_eq!(seeds.len(), 14);
+    fuzz::drive("safetensors", &seeds, |bytes| fuzz::read(&Safetensors, "model.safetensors", bytes));
+}

@@ -1,0 +1,111 @@
+//! TensorFlow's readers come back from whatever bytes they are given: tables, and what lies in them
+//! behind its checksums; graphs, saved models, and their text forms.
+
+use crate::formats::{SavedModel, TfBundle, TfGraph};
+use std::path::Path;
+use tensorferry_tests::bundle::Bundle;
+use tensorferry_tests::fixtures::folder;
+use tensorferry_tests::table::{Style, contents};
+use tensorferry_tests::{fuzz, table};
+
+fn fixture(path: &str) -> Vec<u8> {
+    let path = folder().join("tf").join(Path::new(path));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The block of a bundle's index, before it is framed.
+fn block(bundle: &Bundle) -> Vec<u8> {
+    let header = (Vec::new(), Bundle::header(3, i64::from(bundle.big_endian), 1, 0));
+    let entries: Vec<_> = std::iter::once(header).chain(bundle.entries.clone()).collect();
+    contents(&entries, 16, true)
+}
+
+/// A bundle without its strings, whose lengths lie in the data.
+fn numbers(mut bundle: Bundle) -> Bundle {
+    let holds = |key: &[u8], name: &[u8]| key.windows(name.len()).any(|part| part == name);
+    bundle.entries.retain(|key, _| !holds(key, b"strings") && !holds(key, b"/STR/"));
+    bundle
+}
+
+/// Slices of some dtypes.
+fn slices(big_endian: bool) -> Bundle {
+    let mut bundle = numbers(Bundle::of_slices(big_endian));
+    bundle.entries.retain(|key, _| key.windows(4).any(|part| part == b"F16/" || part == b"C64/"));
+    bundle
+}
+
+/// The first block of a table as TensorFlow wrote it: uncompressed, from offset 0.
+fn first_block(table: &[u8]) -> Vec<u8> {
+    let len = (0..table.len() - 5).find(|&len| {
+        let crc = u32::from_le_bytes(table[len + 1..len + 5].try_into().unwrap());
+        len > 8 && table[len] == table::PLAIN && crc == table::masked_crc(&table[..=len])
+    });
+    table[..len.expect("a block starts there")].to_vec()
+}
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_tables() {
+    let made = [slices(false), slices(true), numbers(Bundle::of_every_dtype(false, 1))];
+    let mut seeds: Vec<Vec<u8>> = made.iter().map(block).collect();
+    seeds.push(first_block(&fixture("saver_v1/model.ckpt-42")));
+    for (index, seed) in seeds.iter().enumerate() {
+        assert!(fuzz::read_block(&TfBundle, seed), "seed {index} is not read as it stands");
+    }
+    for index in ["raw_all_dtypes/ckpt.index", "saver_v2_sharded/model.ckpt-42.index"] {
+        seeds.push(first_block(&fixture(index)));
+    }
+    let mut files = vec![fixture("saver_v1/model.ckpt-42"), fixture("saver_v2_plain/model.ckpt-42.index")];
+    files.push(slices(false).index(&Style { snappy: true, block_bytes: 100, ..Style::default() }));
+    fuzz::drive("tf_table", &seeds, |contents| fuzz::read_block(&TfBundle, contents));
+    fuzz::drive("tf_table_file", &files, |bytes| fuzz::read(&TfBundle, "model.ckpt", bytes));
+}
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_bundles() {
+    let mut seeds: Vec<Vec<u8>> = slices(false).entries.into_values().collect();
+    for case in [
+        "object_optimizer_slots/run/ckpt-2",
+        "object_all_dtypes/ckpt",
+        "saved_model_pb/saved_model/variables/variables",
+    ] {
+        // The object graph lies in it, among others.
+        seeds.push(fixture(&format!("{case}.data-00000-of-00001")));
+    }
+    seeds.extend(object_graphs());
+    fuzz::drive("tf_bundle", &seeds, |bytes| fuzz::read_bundle(&TfBundle, bytes));
+}
+
+/// The object graphs of the fixtures, as their `expected.json` have them.
+fn object_graphs() -> Vec<Vec<u8>> {
+    let graphs = ["object_optimizer_slots", "object_all_dtypes", "saved_model_pb"].map(|case| {
+        let expected: serde_json::Value =
+            serde_json::from_slice(&fixture(&format!("{case}/expected.json"))).unwrap();
+        let hex = &expected["tensors"]["_CHECKPOINTABLE_OBJECT_GRAPH"]["elements_hex"][0];
+        let hex = hex.as_str().unwrap().as_bytes();
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+        hex.chunks(2).map(byte).collect()
+    });
+    graphs.to_vec()
+}
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_graphs() {
+    let graphs = [fixture("frozen_graph/frozen.pb")];
+    fuzz::drive("tf_graph", &graphs, |bytes| fuzz::read(&TfGraph, "graph.pb", bytes));
+    let models = [fixture("saved_model_pb/saved_model/saved_model.pb")];
+    fuzz::drive("tf_saved_model", &models, |bytes| fuzz::read(&SavedModel, "saved_model.pb", bytes));
+}
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_text() {
+    let graphs = [fixture("frozen_graph/frozen.pbtxt")];
+    fuzz::drive("tf_graph_text", &graphs, |text| fuzz::read(&TfGraph, "graph.pbtxt", text));
+    let models = [fixture("saved_model_pbtxt/saved_model/saved_model.pbtxt")];
+    fuzz::drive("tf_saved_model_text", &models, |text| fuzz::read(&SavedModel, "saved_model.pbtxt", text));
+    let states = [fixture("object_optimizer_slots/run/checkpoint"), b"model_checkpoint_path: \"m\"".to_vec()];
+    fuzz::drive("tf_state_file", &states, |text| fuzz::read_state_file(&TfBundle, text));
+}

@@ -1,0 +1,61 @@
+//! The TFRecord reader comes back from whatever bytes it is given: frames, messages behind their
+//! checksums, and compressed streams.
+
+use crate::formats::TfRecord;
+use tensorferry_tests::fixtures::folder;
+use tensorferry_tests::{fuzz, fuzz_records};
+
+fn fixture(path: &str) -> Vec<u8> {
+    let path = folder().join("tfrecord").join(path);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The data of a file's records.
+fn records(path: &str) -> Vec<Vec<u8>> {
+    let file = fixture(path);
+    let (mut records, mut rest) = (Vec::new(), &file[..]);
+    while let Some((len, _)) = rest.split_first_chunk::<8>() {
+        let len = usize::try_from(u64::from_le_bytes(*len)).unwrap();
+        records.push(rest[12..12 + len].to_vec());
+        rest = &rest[len + 16..];
+    }
+    records
+}
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_frames() {
+    let seeds = [fixture("example_ragged_missing/data.tfrecord"), fixture("sequence_example/data.tfrecord")];
+    for seed in &seeds {
+        assert!(fuzz_records::read_file(&TfRecord, seed));
+    }
+    fuzz::drive("tfrecord_frames", &seeds, |bytes| fuzz_records::read_file(&TfRecord, bytes));
+}
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_messages() {
+    let mut seeds = records("example_ragged_missing/data.tfrecord");
+    seeds.extend(records("sequence_example/data.tfrecord"));
+    seeds.extend(records("example_plain/data.tfrecord").into_iter().take(3));
+    assert_eq!(seeds.len(), 7 + 5 + 3);
+    fuzz::drive("tfrecord_messages", &seeds, |bytes| fuzz_records::read_message(&TfRecord, bytes));
+}
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_streams() {
+    let plain = fixture("example_plain/data.tfrecord");
+    let block = |bytes: &[u8]| {
+        let block = snap::raw::Encoder::new().compress_vec(bytes).unwrap();
+        [&u32::try_from(block.len()).unwrap().to_be_bytes()[..], &block].concat()
+    };
+    let snappy = [[block(&plain[..1000]), block(&plain[1000..])].concat(), block(&plain)];
+    let gzip = [fixture("example_gzip/data.tfrecord.gz")];
+    assert!(snappy.iter().all(|seed| fuzz_records::read_compressed(&TfRecord, "snappy", seed)));
+    assert!(fuzz_records::read_compressed(&TfRecord, "gzip", &gzip[0]));
+    fuzz::drive("tfrecord_snappy", &snappy, |bytes| {
+        fuzz_records::read_compressed(&TfRecord, "snappy", bytes)
+    });
+    fuzz::drive("tfrecord_gzip", &gzip, |bytes| fuzz_records::read_compressed(&TfRecord, "gzip", bytes));
+}

@@ -1,0 +1,19 @@
+//! The real frameworks and `ferry` see the same in each other's files.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod bert;
+mod bridge;
+mod calls;
+mod cast;
+mod distributed;
+mod hub;
+mod jsonl;
+mod keras;
+mod parquet;
+mod receipts;
+mod steps;
+mod tf;
+mod tfrecord;
+mod torch;
+mod torch_files;
+mod training;

@@ -1,0 +1,131 @@
+//! Model folders: models in sub-folders are converted in place, what is no model goes along, and the
+//! files of an older split go when a new one comes.
+
+use std::path::Path;
+use tensorferry_tests::Ferry;
+use tensorferry_tests::ferry::paths_below as names;
+use tensorferry_tests::model::{Model, safetensors};
+
+fn model(name: &str) -> Vec<u8> {
+    safetensors(&[(name, "F32", &[2], &[7; 8])])
+}
+
+fn shards(folder: &Path) -> Vec<String> {
+    names(folder).into_iter().filter(|name| name.contains("-of-") || name.ends_with(".json")).collect()
+}
+
+#[test]
+fn a_pipeline_has_one_model_a_sub_folder() {
+    let ferry = Ferry::new();
+    let [input, output, back] = ferry.paths(["in", "out", "back"]);
+    ferry.write("in/model_index.json", b"{}");
+    ferry.write("in/tokenizer/vocab.json", b"{}");
+    ferry.write("in/unet/config.json", b"{}");
+    ferry.write("in/unet/diffusion_model.safetensors", model("unet.weight"));
+    ferry.write("in/text/encoder/model.safetensors", model("text.weight"));
+    let command = ["--to", "torch", "--strict", "--verify", "--json"];
+    let report = ferry.convert(&input, &output, &command).json();
+    assert_eq!(report["tensors"], 2, "{report}");
+    let expected = [
+        "model_index.json",
+        "text/encoder/pytorch_model.bin",
+        "tokenizer/vocab.json",
+        "unet/config.json",
+        "unet/diffusion_model.bin",
+    ];
+    assert_eq!(names(&output), expected);
+    ferry.convert(&output, &back, &["--to", "safetensors", "--strict"]);
+    assert!(ferry.equal(&input.join("unet/diffusion_model.safetensors"), &back.join("unet")));
+    assert!(ferry.equal(&input.join("text/encoder"), &back.join("text/encoder/model.safetensors")));
+}
+
+#[test]
+fn a_model_keeps_the_modules_beside_it() {
+    let ferry = Ferry::new();
+    let (input, output) = (ferry.at("in"), ferry.at("out"));
+    ferry.write("in/modules.json", b"[]");
+    ferry.write("in/model.safetensors", model("weight"));
+    ferry.write("in/1_Pooling/config.json", b"{}");
+    ferry.write("in/2_Dense/model.safetensors", model("linear.weight"));
+    ferry.convert(&input, &output, &["--to", "torch", "--strict"]);
+    let expected =
+        ["1_Pooling/config.json", "2_Dense/pytorch_model.bin", "modules.json", "pytorch_model.bin"];
+    assert_eq!(names(&output), expected);
+}
+
+#[test]
+fn a_broken_model_in_a_sub_folder_leaves_nothing() {
+    let ferry = Ferry::new();
+    let (input, output) = (ferry.at("in"), ferry.at("out"));
+    ferry.write("in/model.safetensors", model("weight"));
+    let broken = model("weight");
+    ferry.write("in/vae/model.safetensors", &broken[..broken.len() - 1]);
+    ferry.try_convert(&input, &output, &["--to", "torch"]).expect(3).says(&["vae", "model.safetensors"]);
+    assert!(!output.exists());
+}
+
+#[test]
+fn another_format_of_the_same_model_is_noted() {
+    let ferry = Ferry::new();
+    let (input, output) = (ferry.at("in"), ferry.at("out"));
+    ferry.write("in/model.safetensors", model("weight"));
+    ferry.convert(&input.join("model.safetensors"), &input.join("pytorch_model.bin"), &["--to", "torch"]);
+    let outcome = ferry.convert(&input, &output, &["--to", "safetensors", "--strict"]);
+    outcome.says(&["pytorch_model.bin"]);
+    assert_eq!(names(&output), ["model.safetensors"]);
+}
+
+#[test]
+fn an_older_split_goes_when_a_new_one_comes() {
+    let ferry = Ferry::new();
+    let (whole, output) = (ferry.at("whole.safetensors"), ferry.at("out"));
+    Model::of_size(1 << 20, 8, 3).write(&whole).unwrap();
+    let split = |size: &str, more: &[&str]| {
+        let option = format!("max_shard_size={size}");
+        let mut arguments = vec!["--to", "safetensors", "-o", &option];
+        arguments.extend(more);
+        ferry.convert(&whole, &output.join(""), &arguments);
+        assert!(ferry.equal(&whole, &output), "{size}");
+    };
+    split("200KB", &[]);
+    let many = shards(&output);
+    assert!(many.len() > 5, "{many:?}");
+    ferry.write("out/config.json", b"{}");
+    ferry.write("out/model-of-somebody.txt", b"mine");
+    split("600KB", &["--force"]);
+    let few = shards(&output);
+    assert!(few.len() < many.len() && few.iter().all(|name| !many.contains(name) || name.ends_with(".json")));
+    split("1GB", &["--force"]);
+    assert_eq!(names(&output), ["config.json", "model-of-somebody.txt", "model.safetensors"]);
+}
+
+#[test]
+fn a_set_beside_other_files_loses_only_its_own_older_split() {
+    let ferry = Ferry::new();
+    let (whole, output) = (ferry.at("whole.safetensors"), ferry.at("model.safetensors"));
+    Model::of_size(1 << 20, 8, 3).write(&whole).unwrap();
+    ferry.convert(&whole, &output, &["-o", "max_shard_size=300KB"]);
+    ferry.convert(&whole, &ferry.at("other.safetensors"), &["-o", "max_shard_size=300KB"]);
+    let others = || names(ferry.home()).into_iter().filter(|name| name.starts_with("other")).count();
+    let before = others();
+    // Without --force nothing goes, and the user is told.
+    ferry.convert(&whole, &output, &[]).says(&["model.safetensors.index.json"]);
+    assert!(ferry.at("model.safetensors.index.json").exists());
+    ferry.convert(&whole, &output, &["--force"]);
+    assert_eq!(others(), before);
+    let mine: Vec<String> =
+        names(ferry.home()).into_iter().filter(|name| name.starts_with("model")).collect();
+    assert_eq!(mine, ["model.safetensors"]);
+}
+
+#[test]
+fn the_shards_that_are_read_stay() {
+    let ferry = Ferry::new();
+    let (whole, folder) = (ferry.at("whole.safetensors"), ferry.at("m"));
+    Model::of_size(1 << 20, 8, 3).write(&whole).unwrap();
+    ferry.convert(&whole, &folder.join(""), &["--to", "safetensors", "-o", "max_shard_size=300KB"]);
+    let before = shards(&folder);
+    ferry.convert(&folder, &folder.join("model.safetensors"), &["--force"]);
+    assert_eq!(shards(&folder), before);
+    assert!(ferry.equal(&whole, &folder.join("model.safetensors")));
+}

@@ -1,0 +1,64 @@
+//! Which part of a nested object a flat target gets.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use tensorferry_tests::Ferry;
+
+fn case(name: &str) -> PathBuf {
+    tensorferry_tests::fixtures::case("torch", name).input()
+}
+
+fn names(ferry: &Ferry, path: &Path) -> BTreeSet<String> {
+    ferry.tensors(path).into_keys().collect()
+}
+
+#[test]
+fn a_dot_takes_all() {
+    let ferry = Ferry::new();
+    let output = ferry.at("out.safetensors");
+    ferry.convert(&case("zip_training_checkpoint_plain"), &output, &["--part", "."]);
+    let names = names(&ferry, &output);
+    assert_eq!(names.len(), 44);
+    assert!(names.contains("model.emb.weight") && names.contains("optimizer.state.1.exp_avg"), "{names:?}");
+}
+
+#[test]
+fn a_path_takes_that_part_and_is_no_loss() {
+    let ferry = Ferry::new();
+    let input = case("zip_training_checkpoint_plain");
+    let output = ferry.at("state.safetensors");
+    let report = ferry.convert(&input, &output, &["--part", "optimizer.state", "--json"]).json();
+    let names = names(&ferry, &output);
+    assert_eq!(names.len(), 24, "{names:?}");
+    assert!(names.contains("1.exp_avg"), "{names:?}");
+    assert!(!report["losses"].to_string().contains("model.emb"), "{report}");
+}
+
+#[test]
+fn a_path_that_is_not_there_is_named() {
+    let ferry = Ferry::new();
+    let output = ferry.at("out.safetensors");
+    let input = case("zip_training_checkpoint_plain");
+    ferry.try_convert(&input, &output, &["--part", "models"]).expect(2).says(&["models"]);
+    assert!(ferry.names().is_empty());
+}
+
+#[test]
+fn several_models_are_listed_each_with_its_command() {
+    let ferry = Ferry::new();
+    let output = ferry.at("out.safetensors");
+    let input = case("zip_protocol2");
+    ferry.try_convert(&input, &output, &[]).expect(2).says(&["--part sd"]);
+    assert!(ferry.names().is_empty());
+}
+
+#[test]
+fn inspect_and_copies_take_all() {
+    let ferry = Ferry::new();
+    let input = case("zip_training_checkpoint_plain");
+    assert_eq!(names(&ferry, &input).len(), 44);
+    let copy = ferry.at("copy.pt");
+    ferry.convert(&input, &copy, &["--strict"]);
+    assert_eq!(names(&ferry, &copy).len(), 44);
+    assert!(ferry.equal(&input, &copy));
+}

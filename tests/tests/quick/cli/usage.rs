@@ -1,0 +1,79 @@
+//! What the user got wrong: exit code 2, with what to do instead.
+
+use std::path::PathBuf;
+use tensorferry_tests::{Ferry, Outcome, args};
+
+/// Converts a small file with these arguments; nothing may be left but the input.
+fn refused(arguments: &[&str]) -> Outcome {
+    let ferry = Ferry::new();
+    let home = ferry.home().display().to_string();
+    let arguments = arguments.iter().map(|argument| argument.replace("DIR", &home));
+    let outcome =
+        tensorferry_tests::ferry::run(ferry.command(args!["convert", small(&ferry)]).args(arguments));
+    assert_eq!(ferry.names(), ["small.safetensors"], "{outcome}");
+    assert_eq!(outcome.stdout, "", "{outcome}");
+    outcome.expect(2)
+}
+
+fn small(ferry: &Ferry) -> PathBuf {
+    ferry.safetensors("small.safetensors", &[("w", "F32", &[2], &[0; 8])])
+}
+
+#[test]
+fn an_ambiguous_suffix_names_the_candidates() {
+    for output in ["DIR/out.bin", "DIR/out.ckpt", "DIR/out", "DIR/out.unknown"] {
+        refused(&[output]).says(&["--to", "torch", "safetensors"]);
+    }
+}
+
+#[test]
+fn an_unknown_format_is_named() {
+    refused(&["DIR/out.pt", "--to", "savetensors"]).says(&["savetensors", "safetensors"]);
+    refused(&["DIR/out.pt", "--from", "toch"]).says(&["toch", "torch"]);
+}
+
+#[test]
+fn an_option_of_the_other_side_names_the_right_flag() {
+    refused(&["DIR/out.safetensors", "-i", "max_shard_size=1MB"]).says(&["max_shard_size", "-o"]);
+}
+
+#[test]
+fn an_unknown_option_names_those_there_are() {
+    refused(&["DIR/out.safetensors", "-o", "max_shard_sice=1MB"]).says(&["max_shard_sice", "max_shard_size"]);
+    refused(&["DIR/out.safetensors", "-o", "tied=perhaps"]).says(&["tied", "dedupe"]);
+    refused(&["DIR/out.safetensors", "-o", "max_shard_size"]).says(&["KEY=VALUE"]);
+}
+
+#[test]
+fn unknown_words_are_refused() {
+    refused(&["DIR/out.safetensors", "--no-such-flag"]).says(&["--no-such-flag"]);
+    refused(&["DIR/out.safetensors", "--strict", "--allow-loss", "tensors"]).says(&["tensors", "tensor"]);
+    Ferry::new().run(["concert"]).expect(2).says(&["convert"]);
+}
+
+#[test]
+fn an_existing_output_is_kept_unless_forced() {
+    let ferry = Ferry::new();
+    let (input, output) = (small(&ferry), ferry.write("out.pt", "mine"));
+    ferry.try_convert(&input, &output, &[]).expect(2).says(&["--force", "out.pt"]);
+    assert_eq!(std::fs::read(&output).unwrap(), b"mine");
+    assert_eq!(ferry.names(), ["out.pt", "small.safetensors"]);
+    ferry.convert(&input, &output, &["--force"]);
+    assert!(ferry.equal(&input, &output));
+    assert_eq!(ferry.names(), ["out.pt", "small.safetensors"]);
+}
+
+#[test]
+fn an_input_that_is_not_there_is_named() {
+    let ferry = Ferry::new();
+    let outcome = ferry.on("inspect", ferry.at("missing.safetensors"), &[]);
+    assert!(matches!(outcome.code, Some(2 | 5)), "{outcome}");
+    outcome.says(&["missing.safetensors"]);
+}
+
+#[test]
+fn an_input_that_no_format_knows_is_malformed() {
+    let ferry = Ferry::new();
+    let input = ferry.write("notes.txt", "nothing of the sort");
+    ferry.on("inspect", input, &[]).expect(3).says(&["notes.txt"]);
+}

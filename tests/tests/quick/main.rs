@@ -1,0 +1,37 @@
+//! What needs nothing but cargo, and seconds: the built program on fixtures and on what is made on the
+//! spot.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod architecture;
+mod bridge;
+mod bundle {
+    mod hostile;
+    mod made;
+}
+mod cli {
+    mod cast;
+    mod diff;
+    mod folders;
+    mod output;
+    mod part;
+    mod plugins;
+    mod report;
+    mod steps;
+    mod usage;
+}
+mod fixtures {
+    mod deepspeed;
+    mod safetensors;
+    mod tf;
+    mod tfrecord;
+    mod torch;
+}
+mod receipts;
+mod records;
+mod run {
+    mod datasets;
+    mod faults;
+    mod manifest;
+    mod zoo;
+}
+mod safety;

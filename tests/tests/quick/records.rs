@@ -1,0 +1,435 @@
+//! Records through the program: from format to format, through every step, with what is written checked,
+//! and what is refused.
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use tensorferry_tests::mutate::flip_middle;
+use tensorferry_tests::rows::ids;
+use tensorferry_tests::rows::{files_of, ids_through, numbered, through};
+use tensorferry_tests::tfrecords::{Feature, example};
+use tensorferry_tests::{Ferry, fixtures, tfrecords};
+
+/// Rows of the generated file.
+const ROWS: i64 = 10_000;
+
+fn made(ferry: &Ferry) -> PathBuf {
+    numbered(ferry, "rows.jsonl", 0..ROWS)
+}
+
+fn sorted(mut ids: Vec<i64>) -> Vec<i64> {
+    ids.sort_unstable();
+    ids
+}
+
+fn plain() -> PathBuf {
+    fixtures::folder().join("tfrecord/example_plain/data.tfrecord")
+}
+
+#[test]
+fn examples_are_the_same_after_parquet() {
+    let ferry = Ferry::new();
+    for name in ["example_plain", "sharded"] {
+        let input = fixtures::cases("tfrecord", name).remove(0).input();
+        let [parquet, back] = ["parquet", "tfrecord"].map(|suffix| ferry.at(format!("{name}.{suffix}")));
+        ferry.convert(&input, &parquet, &["--strict", "--verify"]);
+        ferry.convert(&parquet, &back, &["--strict", "--verify"]);
+        let cat = |path: &Path| ferry.on("cat", path, &[]).expect(0).stdout;
+        assert_eq!(cat(&back), cat(&input));
+        assert_eq!(cat(&back).lines().count(), 20);
+    }
+}
+
+#[test]
+fn examples_become_lines() {
+    let ferry = Ferry::new();
+    let output = ferry.at("out.jsonl");
+    ferry.convert(&plain(), &output, &[]).says(&["loss: metadata \"img\"", "base64"]);
+    let written = std::fs::read_to_string(&output).unwrap();
+    let shown = ferry.rows(&plain());
+    assert_eq!(written.lines().count(), shown.len());
+    for (line, shown) in written.lines().zip(&shown) {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let feature = &shown["features"]["feature"];
+        let ids: Vec<String> = row["id"].as_array().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(json!(ids), feature["id"]["int64List"]["value"]);
+        assert_eq!(json!([row["img"]]), feature["img"]["bytesList"]["value"]);
+        assert_eq!(row["s"], feature["s"]["bytesList"]["value"]);
+        assert_eq!(
+            row["w"].as_array().unwrap()[..3],
+            feature["w"]["floatList"]["value"].as_array().unwrap()[..3]
+        );
+    }
+    let strict = ferry.at("strict.jsonl");
+    ferry.on("convert", &plain(), &[strict.to_str().unwrap(), "--strict"]).expect(3);
+    assert!(!strict.exists());
+}
+
+#[test]
+fn rows_are_the_same_in_every_format_and_in_shards() {
+    let ferry = Ferry::new();
+    let input = made(&ferry);
+    let expected = ferry.rows(&input);
+    for name in ["rows.parquet", "out/", "three.jsonl"] {
+        let output = ferry.at(name);
+        let mut options = vec!["--verify", "--json"];
+        if name == "out/" {
+            options.extend(["--to", "parquet"]);
+        }
+        if name != "rows.parquet" {
+            options.extend(["-o", "shards=3"]);
+        }
+        let report = ferry.convert(&input, &output, &options).json();
+        assert_eq!(report["records"], json!(ROWS), "{name}: {report}");
+        assert_eq!(report["verified"], json!(true), "{name}: {report}");
+        let files: Vec<&Path> = report["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|path| Path::new(path.as_str().unwrap()))
+            .collect();
+        assert_eq!(files.len(), if name == "rows.parquet" { 1 } else { 3 });
+        let back: Vec<Value> = files.iter().flat_map(|path| ferry.rows(path)).collect();
+        // Of a set, any file may stand for all.
+        let back = if back.len() > expected.len() { ferry.rows(files[0]) } else { back };
+        assert!(back == expected, "{name}: {} rows", back.len());
+    }
+    let output = ferry.at("rows.tfrecord");
+    let report = ferry.convert(&input, &output, &["--verify", "--json", "-o", "shards=3"]).json();
+    assert_eq!(report["files"].as_array().unwrap().len(), 3, "{report}");
+    assert_eq!(ids_through(&ferry, &output, &[]), (0..ROWS).collect::<Vec<_>>());
+}
+
+#[test]
+fn shards_are_all_rows_and_each_once() {
+    let ferry = Ferry::new();
+    let input = made(&ferry);
+    let shard = |index: i64| ids_through(&ferry, &input, &[&format!("shard:3,index={index}")]);
+    for index in 0..3 {
+        assert_eq!(shard(index), (index..ROWS).step_by(3).collect::<Vec<_>>());
+    }
+    let never = ferry.at("never.jsonl");
+    let refused = ferry.on("convert", &input, &[never.to_str().unwrap(), "--step", "shard:3,index=3"]);
+    refused.expect(2).says(&["below 3"]);
+}
+
+#[test]
+fn a_shuffle_is_a_permutation_that_its_seed_decides() {
+    let ferry = Ferry::new();
+    let input = made(&ferry);
+    let all: Vec<i64> = (0..ROWS).collect();
+    assert_eq!(ids_through(&ferry, &input, &["shuffle:1"]), all);
+    for buffer in [10, 1000, 20_000] {
+        let step = format!("shuffle:{buffer},seed=7");
+        let shuffled = ids_through(&ferry, &input, &[&step]);
+        assert_ne!(shuffled, all);
+        assert_eq!(sorted(shuffled.clone()), all);
+        // A row is given while it is in the buffer, and not before.
+        assert!((0..).zip(&shuffled).all(|(place, &id)| id < place + buffer), "{buffer}");
+        for threads in ["1", "4"] {
+            assert_eq!(
+                ids(&through(&ferry, &input, &[&step], &["--threads", threads])),
+                shuffled,
+                "{threads}"
+            );
+        }
+        assert_ne!(ids_through(&ferry, &input, &[&format!("shuffle:{buffer},seed=8")]), shuffled);
+    }
+    // Where the buffer holds all, a row may come anywhere: the first half is about half of the first half.
+    let shuffled = ids_through(&ferry, &input, &["shuffle:20000"]);
+    let early = shuffled[..5000].iter().filter(|&&id| id < 5000).count();
+    assert!((2300..2700).contains(&early), "{early}");
+}
+
+#[test]
+fn epochs_end_where_they_end() {
+    let ferry = Ferry::new();
+    let _ = made(&ferry);
+    let input = numbered(&ferry, "few.jsonl", 0..100);
+    let all: Vec<i64> = (0..100).collect();
+    assert_eq!(ids_through(&ferry, &input, &["repeat:3"]), all.repeat(3));
+    assert!(ids_through(&ferry, &input, &["repeat:0"]).is_empty());
+    let endless = ids_through(&ferry, &input, &["repeat", "take:250"]);
+    assert_eq!(endless, all.iter().copied().cycle().take(250).collect::<Vec<_>>());
+    let epochs = ids_through(&ferry, &input, &["shuffle:1000,seed=5", "repeat:3"]);
+    let distinct: BTreeSet<&[i64]> = epochs.chunks(100).collect();
+    assert_eq!(distinct.len(), 3);
+    assert!(epochs.chunks(100).all(|epoch| sorted(epoch.to_vec()) == all));
+    let same = ids_through(&ferry, &input, &["shuffle:1000,seed=5,reshuffle=false", "repeat:3"]);
+    assert_eq!(same, same[..100].repeat(3));
+    // The other way around the epochs run into each other.
+    let mixed = ids_through(&ferry, &input, &["repeat:3", "shuffle:1000,seed=5"]);
+    assert_eq!(sorted(mixed.clone()), sorted(all.repeat(3)));
+    assert_ne!(sorted(mixed[..100].to_vec()), all);
+}
+
+#[test]
+fn rows_are_taken_skipped_and_filtered_by_what_they_are() {
+    let ferry = Ferry::new();
+    let input = made(&ferry);
+    let kept = |steps: &[&str]| ids_through(&ferry, &input, steps);
+    assert_eq!(kept(&["take:3"]), [0, 1, 2]);
+    assert!(kept(&["take:0"]).is_empty());
+    assert_eq!(kept(&["skip:9998"]), [9998, 9999]);
+    assert!(kept(&["skip:20000"]).is_empty());
+    assert_eq!(kept(&["skip:10", "take:2", "skip:1"]), [11]);
+    assert_eq!(kept(&["prefetch:1MiB", "skip:9999"]), [9999]);
+    let by = |of: &dyn Fn(i64) -> bool| (0..ROWS).filter(|&id| of(id)).collect::<Vec<_>>();
+    assert_eq!(kept(&["filter:id < 5 or id >= 9998"]), [0, 1, 2, 3, 4, 9998, 9999]);
+    assert_eq!(kept(&["filter:len(list) = 3 and not word = 'w0'"]), by(&|id| id % 4 == 3 && id % 7 != 0));
+    assert_eq!(kept(&["filter:half > id"]), by(&|_| false));
+    assert_eq!(kept(&["filter:word is null"]), by(&|_| false));
+}
+
+#[test]
+fn columns_are_mapped() {
+    let ferry = Ferry::new();
+    let input = made(&ferry);
+    let first = |steps: &[&str]| {
+        let steps: Vec<&str> = ["take:1", "skip:0"].iter().chain(steps).copied().collect();
+        through(&ferry, &input, &steps, &[]).remove(0)
+    };
+    assert_eq!(first(&["map:select,columns=id word"]), json!({"id": 0, "word": "w0"}));
+    assert_eq!(first(&["map:drop,columns=list,columns=half"]), json!({"id": 0, "word": "w0"}));
+    let renamed = first(&["map:select,columns=id half", "map:rename,columns=half,to=x"]);
+    assert_eq!(renamed, json!({"id": 0, "x": 0.0}));
+    let output = ferry.at("cast.parquet");
+    let steps = ["--step", "map:cast,columns=id list,to=int16", "--step", "map:cast,columns=half,to=float32"];
+    ferry.convert(&input, &output, &steps);
+    let schema = ferry.on("inspect", &output, &["--json"]).expect(0).json()["schema"].clone();
+    let types: Vec<&str> =
+        schema.as_array().unwrap().iter().map(|column| column["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["float32", "int16", "int16", "utf8"], "{schema}");
+    let never = ferry.at("never.parquet");
+    let refused =
+        ferry.on("convert", &input, &[never.to_str().unwrap(), "--step", "map:cast,columns=id,to=int8"]);
+    refused.expect(3).says(&["128", "column \"id\""]);
+    let batches = through(&ferry, &input, &["map:select,columns=id", "take:5", "batch:2"], &[]);
+    assert_eq!(batches, [json!({"id": [0, 1]}), json!({"id": [2, 3]}), json!({"id": [4]})]);
+    let even = [
+        "map:select,columns=id",
+        "take:9",
+        "batch:4,drop_remainder=true",
+        "map:reshape,columns=id,shape=2x2",
+    ];
+    let shaped = through(&ferry, &input, &even, &[]);
+    assert_eq!(shaped, [json!({"id": [[0, 1], [2, 3]]}), json!({"id": [[4, 5], [6, 7]]})]);
+    assert!(!never.exists());
+}
+
+#[test]
+fn files_take_turns() {
+    let ferry = Ferry::new();
+    let folder = files_of(&ferry, "in", &[5, 1, 4]);
+    let order = ids_through(&ferry, &folder, &["interleave:2,block_length=2"]);
+    assert_eq!(order, [0, 1, 1000, 2, 3, 2000, 2001, 4, 2002, 2003]);
+    assert_eq!(ids_through(&ferry, &folder, &["interleave:1"]), ids_through(&ferry, &folder, &[]));
+    let never = ferry.at("never.jsonl");
+    let late = [never.to_str().unwrap(), "--step", "skip:1", "--step", "interleave:2"];
+    ferry.on("convert", &folder, &late).expect(2).says(&["the first step"]);
+}
+
+#[test]
+fn an_index_is_lines_that_reading_goes_by() {
+    let ferry = Ferry::new();
+    let input = ferry.at("data.tfrecord");
+    std::fs::copy(plain(), &input).unwrap();
+    let before = ferry.rows(&input);
+    let report = ferry.on("index", &input, &["--json"]).expect(0).json();
+    assert_eq!(report["records"], json!(20));
+    // A line for each record: where it begins, and how long it is with its frame.
+    let text = std::fs::read_to_string(ferry.at("data.tfrecord.idx")).unwrap();
+    let mut end = 0;
+    for line in text.lines() {
+        let (offset, len) = line.split_once(' ').unwrap();
+        assert_eq!(offset.parse::<u64>().unwrap(), end);
+        end += len.parse::<u64>().unwrap();
+    }
+    assert_eq!(text.lines().count(), 20);
+    assert_eq!(end, std::fs::metadata(&input).unwrap().len());
+    assert_eq!(ferry.rows(&input), before);
+    ferry.on("index", &input, &[]).expect(2).says(&["data.tfrecord.idx"]);
+    ferry.on("index", &input, &["--force"]).expect(0);
+}
+
+#[test]
+fn inspect_says_what_the_columns_hold() {
+    let ferry = Ferry::new();
+    let input = made(&ferry);
+    let document = ferry.on("inspect", &input, &["--json"]).expect(0).json();
+    assert_eq!(document["records"], json!(ROWS));
+    let column = |name: &str| {
+        let columns = document["schema"].as_array().unwrap();
+        columns.iter().find(|column| column["name"] == name).unwrap().clone()
+    };
+    assert_eq!((&column("id")["min"], &column("id")["max"]), (&json!(0), &json!(ROWS - 1)));
+    assert_eq!(column("list")["shape"], json!([null]));
+    let lengths = &column("list")["lengths"];
+    assert_eq!((&lengths["min"], &lengths["max"], &lengths["total"]), (&json!(0), &json!(3), &json!(15_000)));
+    assert_eq!(lengths["up_to"], json!({"0": 2500, "1": 2500, "2": 2500, "4": 2500}));
+    let schema = ferry.on("inspect", &input, &["--schema"]).expect(0).json();
+    let columns = json!([
+        {"name": "half", "type": "float64"},
+        {"name": "id", "type": "int64"},
+        {"name": "list", "type": "int64", "shape": [null]},
+        {"name": "word", "type": "utf8"},
+    ]);
+    assert_eq!(schema["columns"], columns);
+}
+
+#[test]
+fn what_is_refused_leaves_nothing() {
+    let ferry = Ferry::new();
+    let input = made(&ferry);
+    let damaged = ferry.at("damaged.tfrecord");
+    ferry.convert(&input, &damaged, &[]);
+    flip_middle(&damaged);
+    let before = ferry.names();
+    let refused = |input: &Path, code: i32, options: &[&str], says: &[&str]| {
+        for name in ["out.jsonl", "out.parquet", "out.tfrecord"] {
+            let output = ferry.at(name);
+            let options: Vec<&str> = [output.to_str().unwrap()].iter().chain(options).copied().collect();
+            ferry.on("convert", input, &options).expect(code).says(says);
+            assert_eq!(ferry.names(), before);
+        }
+    };
+    refused(&damaged, 3, &[], &["damaged.tfrecord", "record", "offset"]);
+    refused(&damaged, 2, &["-i", "schema=missing.json"], &["missing.json"]);
+    refused(&input, 2, &["--step", "filter:nothing = 1"], &["column \"nothing\""]);
+    refused(&input, 2, &["--step", "filter:id ="], &["filter"]);
+    refused(&input, 2, &["--step", "map:drop,columns=nothing"], &["column \"nothing\"", "half"]);
+    refused(&input, 2, &["--step", "repeat"], &["records without end", "take"]);
+    refused(&input, 2, &["--step", "take:5", "--step", "repeat"], &["records without end"]);
+    refused(&input, 2, &["--step", "cast:bf16"], &["a step on tensors"]);
+    refused(&input, 2, &["--step", "shuffle:0"], &["shuffle"]);
+    refused(&input, 3, &["--step", "repeat:9", "--step", "shuffle:90000", "--memory", "1MiB"], &["--memory"]);
+    refused(&ferry.at("nothing.tfrecord"), 2, &[], &["nothing.tfrecord"]);
+}
+
+#[test]
+fn records_are_compared_whatever_their_formats() {
+    let ferry = Ferry::new();
+    let parquet = ferry.at("data.parquet");
+    ferry.convert(&plain(), &parquet, &[]);
+    let diff = |b: &Path, options: &[&str]| {
+        let both: Vec<&str> = std::iter::once(b.to_str().unwrap()).chain(options.iter().copied()).collect();
+        ferry.on("diff", &plain(), &both)
+    };
+    assert_eq!(diff(&parquet, &[]).expect(0).stdout, "equal: 20 records, 4 columns\n");
+    let found = diff(&parquet, &["--json"]).expect(0).json();
+    assert_eq!(found["equal"], json!(true));
+    assert_eq!((&found["records"], &found["differences"]), (&json!({"a": 20, "b": 20}), &json!([])));
+
+    let shorter = diff(&parquet, &["--step", "skip:1", "--json"]).expect(1).json();
+    assert_eq!(shorter["records"], json!({"a": 19, "b": 20}));
+    let first = |name: &str| {
+        let all = shorter["differences"].as_array().unwrap();
+        all.iter().find(|difference| difference["name"] == name).map(|difference| difference["first"].clone())
+    };
+    assert_eq!(first("id"), Some(json!(0)), "{shorter}");
+    let fewer = diff(&parquet, &["--step", "map:select,columns=id"]).expect(1);
+    assert!(fewer.stdout.starts_with("different: 3 differences\n"), "{fewer}");
+    assert!(fewer.stdout.contains("column \"img\": only B has it"), "{fewer}");
+    // With a tolerance, and beside tensors, they are the tensors that they become.
+    assert!(diff(&parquet, &["--atol", "0.1"]).expect(0).stdout.ends_with(" tensors\n"));
+    let tensors = fixtures::cases("safetensors", "all_dtypes").remove(0).input();
+    diff(&tensors, &[]).expect(1);
+}
+
+#[test]
+fn what_a_fixed_shape_would_not_parse_is_noted() {
+    let ferry = Ferry::new();
+    let input =
+        ferry.write("in.jsonl", "{\"a\": [1, 2], \"b\": 1}\n{\"a\": []}\n{\"a\": [3, 4], \"b\": 2}\n");
+    let output = ferry.at("out.tfrecord");
+    let report = ferry.convert(&input, &output, &["--strict", "--json"]).json();
+    let notes: Vec<&str> =
+        report["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap()).collect();
+    let of = |column: &str| {
+        notes.iter().copied().find(|note| note.contains(&format!("column \"{column}\""))).unwrap()
+    };
+    assert!(of("a").contains("1 an empty list: FixedLenFeature([2]) fails"), "{notes:?}");
+    assert!(of("b").contains("the key is missing: FixedLenFeature([]) fails"), "{notes:?}");
+}
+
+/// A file whose records are alike, but for one far behind the first ones.
+fn alike_but(path: &Path, odd: &[(&str, Feature)]) {
+    let record = |id| {
+        if id == 900 {
+            example(odd)
+        } else {
+            example(&[("id", Feature::Ints(vec![id])), ("x", Feature::Floats(vec![0.5; 3]))])
+        }
+    };
+    std::fs::write(path, tfrecords::file((0..1000).map(record))).unwrap();
+}
+
+#[test]
+fn what_only_a_late_record_shows_is_in_the_schema() {
+    let ferry = Ferry::new();
+    let [input, output] = ferry.paths(["in.tfrecord", "out.parquet"]);
+    let late: [(&[(&str, Feature)], Value); 3] = [
+        (&[("new", Feature::Ints(vec![7]))], json!({"new": [999, 7, 7], "id": [1, 0, 999]})),
+        (&[("id", Feature::Ints(vec![1, 2000]))], json!({"id": [0, 0, 2000]})),
+        (&[("id", Feature::Ints(vec![-5])), ("x", Feature::Floats(vec![]))], json!({"id": [0, -5, 999]})),
+    ];
+    for (odd, expected) in late {
+        alike_but(&input, odd);
+        let all = ferry.on("inspect", &input, &["--schema"]).json();
+        let _ = std::fs::remove_file(&output);
+        ferry.convert(&input, &output, &["--verify"]);
+        for path in [&input, &output] {
+            let found = ferry.on("inspect", path, &["--json"]).json();
+            assert_eq!(found["records"], 1000);
+            for (name, expected) in expected.as_object().unwrap() {
+                let column =
+                    found["schema"].as_array().unwrap().iter().find(|column| column["name"] == *name);
+                let column = column.unwrap();
+                assert_eq!(json!([column["missing"], column["min"], column["max"]]), *expected);
+            }
+        }
+        let names = |schema: &Value| -> Vec<Value> {
+            schema
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|column| json!([column["name"], column["type"], column["shape"]]))
+                .collect()
+        };
+        let found = ferry.on("inspect", &input, &["--json"]).json();
+        assert_eq!(names(&found["schema"]), names(&all["columns"]));
+    }
+}
+
+#[test]
+fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
+    let ferry = Ferry::new();
+    let [input, output] = ferry.paths(["in.tfrecord", "out.parquet"]);
+    alike_but(&input, &[("new", Feature::Ints(vec![7]))]);
+    // The receipt of an older output, and what a run that died has left.
+    ferry.convert(&input, &output, &["--receipt"]);
+    std::fs::remove_file(&output).unwrap();
+    std::fs::create_dir(ferry.at(".ferry-stage-abandoned")).unwrap();
+    let said = ferry.convert(&input, &output, &[]).stderr;
+    for note in ["may be taken for a part of it", "removed what 1 earlier runs had left"] {
+        assert_eq!(said.matches(note).count(), 1, "{note}: {said}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_late_record_names_it() {
+    let ferry = Ferry::new();
+    let [input, output] = ferry.paths(["in.tfrecord", "out.parquet"]);
+    alike_but(&input, &[("id", Feature::Floats(vec![1.0]))]);
+    for command in ["inspect", "convert"] {
+        let mut arguments = vec![command.as_ref(), input.as_os_str()];
+        arguments.extend((command == "convert").then_some(output.as_os_str()));
+        let outcome = ferry.run(arguments).expect(3);
+        assert!(
+            outcome.stderr.contains("record 900") && outcome.stderr.contains("in.tfrecord"),
+            "{}",
+            outcome.stderr
+        );
+    }
+    assert_eq!(ferry.names(), ["in.tfrecord"]);
+}

@@ -1,0 +1,30 @@
+//! What goes wrong in one job ends that job, with its reason, and no other.
+
+use tensorferry_tests::zoo::Zoo;
+
+#[test]
+fn only_a_passing_fault_is_tried_again() {
+    let zoo = Zoo::new();
+    zoo.add_model("a.safetensors", 1 << 18, 1);
+    zoo.manifest(
+        "[defaults]\nretries = 2\nretry_wait = \"10ms\"\n[[zoo]]\nroot = \"in\"\noutput = \"out/{stem}.pt\"\n",
+    );
+    let run = |fault: &str| tensorferry_tests::ferry::run(zoo.command(&[]).env("FERRY_FAULT", fault));
+    let outcome = run("copied=eio").expect(75);
+    for wait in ["0.01 s", "0.04 s"] {
+        assert!(outcome.stderr.contains(&format!("is tried again in {wait}")), "{outcome}");
+    }
+    assert_eq!(zoo.report()["jobs"][0]["attempts"], 3);
+    zoo.add_model("a.safetensors", 1 << 19, 2);
+    let _ = run("copied=enospc").expect(3);
+    assert_eq!(zoo.report()["jobs"][0]["attempts"], 1);
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_ends_the_run() {
+    let zoo = Zoo::new();
+    zoo.add_model("a.safetensors", 1 << 18, 1);
+    let nowhere = zoo.path("nowhere/journal");
+    let _ = zoo.run(&["--journal", nowhere.to_str().unwrap()]).expect(5).says(&["journal"]);
+    assert!(zoo.outputs().is_empty());
+}

@@ -1,0 +1,23 @@
+//! No pickle is ever executed, and no file of PyTorch takes more time or memory than its length is
+//! worth: seen from outside, with the built program.
+//!
+//! | File | What it has |
+//! |---|---|
+//! | `bombs.rs` | pickles that unfold into much more than they are |
+//! | `tables.rs` | the same, where a reader takes a pickle for a table of its own |
+//! | `zips.rs` | archives whose parts disagree |
+//! | `containers.rs` | the files around a pickle |
+
+mod bombs;
+mod containers;
+mod tables;
+mod zips;
+
+#[path = "../../../../plugins/torch-file/tests/common/python.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod python;
+#[path = "../../../../plugins/torch/tests/common/tar.rs"]
+mod tar;
+#[path = "../../../../plugins/torch/tests/common/zip.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod zip;

@@ -1,0 +1,279 @@
+//! What happens at the boundary: libraries that must be refused, each with its reason; older and
+//! newer ones that must work; and a plugin that breaks its contract at every entry point.
+
+use crate::copies::{self, Copy};
+use crate::outside;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+use tempfile::tempdir;
+use tensorferry_tests::ferry::{names_in, run};
+use tensorferry_tests::model::safetensors;
+use tensorferry_tests::workspace::workspace;
+use tensorferry_tests::{Ferry, Outcome, args};
+
+/// Expects that `plugin check` refuses the library and that its reason holds all of `parts`.
+fn refused(library: &Path, request: &str, parts: &[&str]) {
+    let ferry = Ferry::new();
+    let mut command = ferry.command(args!["plugin", "check", library]);
+    let outcome = run(command.env("FERRY_MISBEHAVE", request)).expect(5);
+    for part in parts {
+        assert!(outcome.said().contains(part), "no {part:?} in {outcome}");
+    }
+    assert!(outcome.said().len() < 2000, "a reason, not a page: {outcome}");
+    no_raw_panic(&outcome);
+
+    // In a plugin folder it keeps nothing else from working.
+    ferry.add_plugin(library);
+    let list = run(ferry.command(["plugin", "list"]).env("FERRY_MISBEHAVE", request));
+    assert!(list.said().contains(parts[0]), "no {:?} in {list}", parts[0]);
+    let formats = run(ferry.command(["formats"]).env("FERRY_MISBEHAVE", request)).expect(0);
+    assert!(formats.stdout.contains("safetensors"), "{formats}");
+}
+
+fn no_raw_panic(outcome: &Outcome) {
+    let text = outcome.said();
+    assert!(!text.contains("panicked at") && !text.contains("RUST_BACKTRACE"), "a raw panic: {outcome}");
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_library_that_is_no_plugin_is_refused() {
+    refused(&outside::library("not-a-plugin"), "", &["not a plugin", "FERRY_PLUGIN_MANIFEST"]);
+    let folder = tempdir().unwrap();
+    let text = folder.path().join(format!("libferry_text.{}", std::env::consts::DLL_EXTENSION));
+    std::fs::write(&text, "not a library at all").unwrap();
+    refused(&text, "", &["cannot be opened"]);
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn another_revision_is_refused_with_both_numbers() {
+    let ours = copies::version();
+    for (name, version, found) in [("older_revision", "1.2.0", "1.2"), ("newer_revision", "3.0.0", "3.0")] {
+        let library = Copy::of_sdk(name).version(version).plugin();
+        refused(&library, "", &["revision", found, &ours]);
+    }
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_changed_layout_is_refused_with_the_place() {
+    let changes = [
+        (
+            "sdk/abi/src/plugin.rs",
+            "context: ContextRef<'_>) -> AbiResult<i64>;",
+            "context: ContextRef<'_>) -> AbiResult<i32>;",
+        ),
+        ("sdk/src/mirror/format.rs", "AbiResult<i64>", "AbiResult<i32>"),
+        ("sdk/src/mirror/format.rs", "i64::from(score.0)", "i32::try_from(score.0).unwrap_or(0)"),
+    ];
+    let library = Copy::of_sdk("changed_layout").patched(&changes).plugin();
+    refused(&library, "", &["layout", "probe", "i64", "i32"]);
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn an_init_that_fails_is_refused_with_its_reason() {
+    let library = outside::library("misbehave");
+    refused(&library, "init", &["init failed", "asked not to start"]);
+    refused(&library, "init-panic", &["init failed", "panicked in init", "asked to panic"]);
+    refused(&library, "describe", &["init failed", "panicked in describe", "asked to panic"]);
+}
+
+/// An addition to the ABI: a method at the end of an object of each side, with a default body.
+/// Titles and notes tell which body ran.
+const ADDITION: [(&str, &str, &str); 6] = [
+    (
+        "sdk/abi/src/plugin.rs",
+        "writes no records\"))\n    }",
+        "writes no records\"))\n    }\n    fn newer(&self) -> u32 {\n        0\n    }",
+    ),
+    (
+        "sdk/abi/src/host.rs",
+        "_key: RStr<'_>, _value: RStr<'_>) -> AbiResult<()> {\n        ROk(())\n    }",
+        "_key: RStr<'_>, _value: RStr<'_>) -> AbiResult<()> {\n        ROk(())\n    }\n    fn newer(&mut self) -> u32 {\n        0\n    }",
+    ),
+    (
+        "sdk/src/mirror/format.rs",
+        "impl abi::Format for LentFormat {",
+        "impl abi::Format for LentFormat {\n    fn newer(&self) -> u32 {\n        7\n    }",
+    ),
+    (
+        "sdk/src/mirror/format.rs",
+        "        let description = lent.0;",
+        "        let mut description = lent.0;\n        description.title += &format!(\" (format {})\", object.newer());",
+    ),
+    (
+        "sdk/src/mirror/catalog_sink.rs",
+        "impl abi::CatalogSink for LentCatalogSink<'_> {",
+        "impl abi::CatalogSink for LentCatalogSink<'_> {\n    fn newer(&mut self) -> u32 {\n        9\n    }",
+    ),
+    (
+        "sdk/src/mirror/reader.rs",
+        "            self.0.get()?.read(",
+        "            let mut catalog = catalog;\n            context.note(&format!(\"catalog {}\", catalog.newer()));\n            self.0.get()?.read(",
+    ),
+];
+
+/// Today's program and today's plugin, each beside one of a later minor revision.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
+    let newer = Copy::with_host("newer").version(&copies::next_version()).patched(&ADDITION);
+    let (newer_plugin, newer_program) = (newer.plugin(), newer.program());
+    let this_plugin = outside::library("npy");
+    let this_program = &workspace().program;
+
+    // Program, plugin, which bodies ran: of the plugin's format and of the host's catalog.
+    let pairs: [(&Path, &Path, &str, Option<&str>); 4] = [
+        (this_program, &this_plugin, "numpy array", None),
+        (this_program, &newer_plugin, "numpy array", Some("catalog 0")),
+        (&newer_program, &this_plugin, "numpy array (format 0)", None),
+        (&newer_program, &newer_plugin, "numpy array (format 7)", Some("catalog 9")),
+    ];
+    for (program, plugin, title, note) in pairs {
+        let mut libraries = workspace().plugins.clone();
+        libraries.push(plugin.to_owned());
+        let ferry = Ferry::with_plugins(&libraries);
+        let start = |arguments: &[&OsStr]| {
+            let mut command = Command::new(program);
+            command.arg("--plugin-dir").arg(ferry.plugin_folder()).args(arguments);
+            run(command.env_remove("FERRY_PLUGIN_PATH")).expect(0)
+        };
+        let check = start(&args!["plugin", "check", plugin]);
+        assert!(check.said().contains("ferry-plugin-npy"), "{check}");
+        let formats = start(&args!["formats", "--json"]);
+        assert!(formats.stdout.contains(&format!("{title:?}")), "no {title:?} in {formats}");
+
+        let folder = tempdir().unwrap();
+        let [input, archive, back] =
+            ["a.safetensors", "a.npz", "b.safetensors"].map(|name| folder.path().join(name));
+        std::fs::write(&input, safetensors(&[("x", "F32", &[2, 3], &[7; 24])])).unwrap();
+        start(&args!["convert", input, archive, "-o", "compress=deflate"]);
+        let last = start(&args!["convert", archive, back, "--verify"]);
+        if let Some(note) = note {
+            assert!(last.said().contains(note), "no {note:?} in {last}");
+        }
+        start(&args!["diff", input, back]);
+    }
+
+    // Whichever is loaded first, the check of one must not spoil that of the next.
+    let all = Ferry::with_plugins(&[&this_plugin, &newer_plugin, &outside::library("trial")]);
+    for program in [this_program, &newer_program] {
+        let list =
+            run(Command::new(program).args(["plugin", "list"]).env("FERRY_PLUGIN_PATH", all.plugin_folder()));
+        assert!(!list.said().contains("layout"), "{list}");
+        let here = all.plugin_folder().to_str().unwrap();
+        let loaded =
+            list.stdout.lines().filter(|line| line.starts_with("ferry-plugin-npy") && line.contains(here));
+        assert_eq!(loaded.count(), 2, "{list}");
+    }
+}
+
+/// What is asked of the plugin that misbehaves, and what the program must say.
+struct Fault {
+    request: &'static str,
+    code: i32,
+    says: &'static [&'static str],
+}
+
+const fn panics(request: &'static str, says: &'static [&'static str]) -> Fault {
+    Fault { request, code: 5, says }
+}
+
+/// Runs a conversion with a misbehaving plugin, and expects the fault's code and words, and no file.
+fn misbehaves(fault: &Fault, input: &str, output: &str) {
+    let ferry = Ferry::new();
+    ferry.add_plugin(&outside::library("misbehave"));
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("in.misbehave"), b"MISBEHAVEsome bytes").unwrap();
+    std::fs::write(
+        path("in.safetensors"),
+        safetensors(&[("a", "U8", &[3], b"abc"), ("b", "U8", &[2], b"de")]),
+    )
+    .unwrap();
+    let before = names_in(folder.path());
+
+    let arguments = ["convert".into(), path(input), path(output)];
+    run(&mut ferry.command(&arguments)).expect(0);
+    std::fs::remove_file(path(output)).unwrap();
+
+    let outcome = run(ferry.command(&arguments).env("FERRY_MISBEHAVE", fault.request));
+    assert_eq!(outcome.code, Some(fault.code), "{}: {outcome}", fault.request);
+    for part in fault.says {
+        assert!(outcome.stderr.contains(part), "{}: no {part:?} in {outcome}", fault.request);
+    }
+    no_raw_panic(&outcome);
+    assert_eq!(names_in(folder.path()), before, "{}: {outcome}", fault.request);
+}
+
+const NAME: &str = "ferry-plugin-misbehave";
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_panicking_reader_is_an_error_with_its_name_and_the_place() {
+    let faults = [
+        panics("probe", &[NAME, "panicked in probe", "asked to panic"]),
+        panics("reader", &[NAME, "panicked in reader", "asked to panic"]),
+        panics("read", &[NAME, "panicked in read:", "asked to panic"]),
+        panics("decode", &[NAME, "panicked in decode", "asked to panic"]),
+        panics("drop-reader", &[NAME, "panicked in drop", "drop-reader"]),
+    ];
+    for fault in &faults {
+        misbehaves(fault, "in.misbehave", "out.safetensors");
+    }
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_panicking_writer_is_an_error_with_its_name_and_the_place() {
+    let faults = [
+        panics("writer", &[NAME, "panicked in writer", "asked to panic"]),
+        panics("plan", &[NAME, "panicked in plan", "asked to panic"]),
+        panics("stream", &[NAME, "panicked in stream", "asked to panic"]),
+        panics("seal", &[NAME, "panicked in seal", "asked to panic"]),
+        panics("drop-writer", &[NAME, "panicked in drop", "drop-writer"]),
+        panics("drop-plan", &[NAME, "panicked in drop", "drop-plan"]),
+    ];
+    for fault in &faults {
+        misbehaves(fault, "in.safetensors", "out.misbehave");
+    }
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_reader_that_lies_is_found_out() {
+    let faults = [
+        Fault { request: "extent", code: 3, says: &["ends too early", "in.misbehave"] },
+        Fault { request: "decode-short", code: 5, says: &[NAME, "decode gave", "in.misbehave"] },
+        Fault { request: "decode-long", code: 5, says: &[NAME, "decode gave", "in.misbehave"] },
+    ];
+    for fault in &faults {
+        misbehaves(fault, "in.misbehave", "out.safetensors");
+    }
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_writer_that_lies_is_found_out() {
+    let faults = [
+        Fault { request: "left-out", code: 5, says: &[NAME, "leaves a tensor out", "\"a\""] },
+        Fault { request: "deferred", code: 5, says: &[NAME, "deferred bytes", "expected 9", "found 10"] },
+    ];
+    for fault in &faults {
+        misbehaves(fault, "in.safetensors", "out.misbehave");
+    }
+}
+
+/// A destructor that runs when the program is done cannot undo what it did, and must not end it.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_panic_in_a_formats_destructor_ends_nothing() {
+    let ferry = Ferry::new();
+    ferry.add_plugin(&outside::library("misbehave"));
+    let outcome = run(ferry.command(["formats"]).env("FERRY_MISBEHAVE", "drop-format"));
+    assert!(matches!(outcome.code, Some(0 | 5)), "{outcome}");
+    no_raw_panic(&outcome);
+}

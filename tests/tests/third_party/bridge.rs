@@ -1,0 +1,50 @@
+//! Records become tensors of outside formats, and tensors of theirs records.
+
+use crate::outside;
+use serde_json::{Value, json};
+use tensorferry_tests::rows::MIXED as ROWS;
+use tensorferry_tests::{Ferry, fixtures, python, rows};
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn strings_say_how_they_can_be_carried() {
+    let ferry = Ferry::new();
+    let path = fixtures::folder().join("tfrecord/example_plain/data.tfrecord");
+    let output = ferry.at("a.safetensors");
+    let dry = ferry.try_convert(&path, &output, &["--dry-run", "--json"]).expect(0);
+    dry.clone().says(&["loss: tensor \"img\"", "strings=bytes"]);
+    assert_eq!(dry.json()["tensors"], json!(2));
+    ferry.try_convert(&path, &output, &["--strict"]).expect(3).says(&["\"img\""]);
+    assert_eq!(ferry.names(), [""; 0]);
+    let bytes = ["--step", "tensors:column,strings=bytes"];
+    ferry.convert(&path, &output, &[&bytes[..], &["--strict"]].concat());
+    // A format that has strings takes them as they are, and gives them back.
+    let ferry_with_trial = Ferry::new();
+    ferry_with_trial.add_plugin(&outside::library("trial"));
+    let [trial, back] = ferry.paths(["a.trial", "back.tfrecord"]);
+    ferry_with_trial.convert(&path, &trial, &["--verify"]);
+    assert_eq!(ferry_with_trial.shapes(&trial)["s"], json!(["STR", [20, 2]]));
+    ferry_with_trial.convert(&trial, &back, &["--verify"]);
+    assert_eq!(ferry.rows(&back), ferry.rows(&path));
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn arrays_of_an_outside_format_are_columns() {
+    let ferry = Ferry::new();
+    ferry.add_plugin(&outside::library("npy"));
+    let path = rows::mixed(&ferry);
+    let [archive, back, array, column] = ferry.paths(["rows.npz", "back.jsonl", "id.npy", "id.jsonl"]);
+    ferry.convert(&path, &archive, &["--verify", "--strict"]);
+    let script = outside::folder().join("npy/python/see_arrays.py");
+    let seen = python::script(script.to_str().unwrap(), [&archive]).json();
+    assert_eq!((&seen["pair"][0], &seen["pair"][1]), (&json!("I64"), &json!([ROWS, 2])));
+    assert_eq!(seen["maybe.valid"][0], "BOOL");
+    ferry.convert(&archive, &back, &["--verify", "--strict"]);
+    // Members of an archive have an order of their own; a row is the same.
+    assert!(ferry.rows(&back) == ferry.rows(&path));
+    ferry.convert(&path, &array, &["--step", "map:select,columns=id"]);
+    ferry.convert(&array, &column, &[]);
+    let ids: Vec<Value> = (0..ROWS).map(|id| json!({"id": id})).collect();
+    assert!(ferry.rows(&column) == ids);
+}

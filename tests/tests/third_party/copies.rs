@@ -1,0 +1,143 @@
+//! A copy is the SDK as it was or will be: its sources with a few changes, and a plugin built with
+//! them; where it is asked for, also a host.
+
+use crate::outside;
+use std::path::{Path, PathBuf};
+use tensorferry_tests::ferry::files_below;
+use tensorferry_tests::workspace::{root, workspace};
+
+/// A folder in the target folder, and what is put there.
+pub(crate) struct Copy {
+    name: String,
+    members: &'static [&'static str],
+    patches: Vec<(String, String, String)>,
+}
+
+/// The ABI's revision as messages show it: major and minor.
+pub(crate) fn version() -> String {
+    let (major, minor) = numbers();
+    format!("{major}.{minor}")
+}
+
+/// The version of the ABI's crate after the next addition.
+pub(crate) fn next_version() -> String {
+    let (major, minor) = numbers();
+    format!("{major}.{}.0", minor + 1)
+}
+
+fn numbers() -> (u64, u64) {
+    let version = full_version();
+    let mut numbers = version.split('.').map(|number| number.parse().expect("a version is numbers"));
+    (numbers.next().expect("a major number"), numbers.next().expect("a minor number"))
+}
+
+fn full_version() -> String {
+    let manifest =
+        std::fs::read_to_string(root().join("sdk/abi/Cargo.toml")).expect("the ABI has a manifest");
+    let line =
+        manifest.lines().find_map(|line| line.strip_prefix("version = ")).expect("the ABI has a version");
+    line.trim_matches('"').to_owned()
+}
+
+impl Copy {
+    /// A copy of the SDK.
+    pub(crate) fn of_sdk(name: &str) -> Self {
+        Self { name: name.to_owned(), members: &["sdk", "sdk/abi"], patches: Vec::new() }
+    }
+
+    /// A copy of the SDK and the host.
+    pub(crate) fn with_host(name: &str) -> Self {
+        Self { members: &["host/core", "host/run", "host/cli", "sdk", "sdk/abi"], ..Self::of_sdk(name) }
+    }
+
+    /// With another version of the ABI's crate.
+    pub(crate) fn version(self, version: &str) -> Self {
+        let ours = full_version();
+        let (before, after) = (format!("version = \"{ours}\""), format!("version = \"{version}\""));
+        let dependency = |version: &str| format!("path = \"sdk/abi\", {version}");
+        self.patched(&[
+            ("sdk/abi/Cargo.toml", &before, &after),
+            ("Cargo.toml", &dependency(&before), &dependency(&after)),
+        ])
+    }
+
+    /// With changes: file, text, what stands there instead, once.
+    pub(crate) fn patched(mut self, patches: &[(&str, &str, &str)]) -> Self {
+        let owned = |&(file, before, after): &(&str, &str, &str)| {
+            (file.to_owned(), before.to_owned(), after.to_owned())
+        };
+        self.patches.extend(patches.iter().map(owned));
+        self
+    }
+
+    /// The library of the npy plugin, built with this copy, under a name of its own.
+    pub(crate) fn plugin(&self) -> PathBuf {
+        self.write();
+        outside::build(&self.folder().join("npy"), &outside::target(), &[])
+    }
+
+    /// The program, built from this copy under a name of its own: in the workspace's target folder,
+    /// where everything that it depends on has been built already.
+    pub(crate) fn program(&self) -> PathBuf {
+        self.write();
+        let options = ["--package", "tensorferry-cli", "--bin", &format!("ferry_{}", self.name)];
+        outside::build(&self.folder(), &workspace().target, &options)
+    }
+
+    fn folder(&self) -> PathBuf {
+        outside::target().join("copies").join(&self.name)
+    }
+
+    fn write(&self) {
+        let manifest =
+            std::fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a manifest");
+        let (_, shared) =
+            manifest.split_once("[workspace.package]").expect("the first table is that of the members");
+        let members = format!("members = {:?}\nexclude = [\"npy\"]", self.members);
+        let manifest = format!("[workspace]\nresolver = \"3\"\n{members}\n\n[workspace.package]{shared}");
+        self.put("Cargo.toml", &manifest);
+        self.put_file(root(), "Cargo.lock", "Cargo.lock");
+        for folder in self.members.iter().filter(|member| **member != "sdk/abi") {
+            self.put_folder(&root().join(folder), folder);
+        }
+        self.put_folder(&outside::folder().join("npy"), "npy");
+    }
+
+    fn put_folder(&self, from: &Path, to: &str) {
+        for file in files_below(from) {
+            let name = file.to_str().expect("a source's name is UTF-8");
+            // Also what is built in beside the code: recipes, pages, schemas.
+            if !name.starts_with("target/") {
+                self.put_file(from, name, &format!("{to}/{name}"));
+            }
+        }
+    }
+
+    fn put_file(&self, folder: &Path, name: &str, to: &str) {
+        let text =
+            std::fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        self.put(to, &text);
+    }
+
+    /// Writes a file, changed as asked, unless it is there already: cargo looks at the time.
+    fn put(&self, name: &str, text: &str) {
+        let mut text = text.to_owned();
+        let fixed = [
+            ("npy/Cargo.toml", "name = \"ferry_npy\"", format!("name = \"ferry_npy_{}\"", self.name)),
+            ("npy/Cargo.toml", "path = \"../../../sdk\"", "path = \"../sdk\"".to_owned()),
+            ("host/cli/Cargo.toml", "name = \"ferry\"", format!("name = \"ferry_{}\"", self.name)),
+        ];
+        let fixed = fixed.map(|(file, before, after)| (file.to_owned(), before.to_owned(), after));
+        for (_, before, after) in fixed.iter().chain(&self.patches).filter(|(file, ..)| file == name) {
+            assert!(text.contains(before), "{name} has changed: there is no {before:?} to replace");
+            text = text.replacen(before, after, 1);
+        }
+        let path = self.folder().join(name);
+        if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            return;
+        }
+        std::fs::create_dir_all(path.parent().expect("it lies in the copy"))
+            .expect("the target folder is writable");
+        std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+}

@@ -1,0 +1,10 @@
+//! Crates that the workspace knows nothing of, built as their authors build them: formats that convert
+//! to and from the built-in ones, and plugins that break their contract.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod boundary;
+mod bridge;
+mod copies;
+mod crashes;
+mod formats;
+mod outside;
