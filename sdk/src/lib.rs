@@ -186,7 +186,7 @@
 //! - [`mirror`]: how the traits cross the boundary; hosts use it, plugins do not.
 //!
 //! The root's items by what they are for: declaring a format ([`Format`], [`Description`],
-//! [`Capabilities`], [`OptionSpec`], [`Options`]); reading ([`TensorReader`], [`TensorDecoder`], [`Source`], [`CatalogSink`],
+//! [`Capabilities`], [`TypedOption`], [`Options`]); reading ([`TensorReader`], [`TensorDecoder`], [`Source`], [`CatalogSink`],
 //! [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`]); writing ([`TensorWriter`],
 //! [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`], [`SealSink`]); both
 //! ([`Context`], [`Limits`], [`Error`], [`Loss`]); and what the sinks' checks make, which tests look
@@ -225,6 +225,7 @@ mod shard_name;
 mod source;
 mod storage;
 mod tree;
+mod typed_option;
 mod view;
 
 pub use block::{Block, row_major_strides};
@@ -254,4 +255,5 @@ pub use shard_name::ShardName;
 pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
 pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
 pub use tree::{Node, NodeId, NodeKind, Tree};
+pub use typed_option::TypedOption;
 pub use view::{CatalogBytes, CatalogView, StorageView, TensorView};

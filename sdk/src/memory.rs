@@ -15,6 +15,12 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
+/// Options, or metadata, in the form that the functions of this module take.
+#[must_use]
+pub fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
 /// An input that was read: its catalog, and its bytes.
 pub struct MemoryView<'a> {
     source: &'a dyn Source,

@@ -68,6 +68,12 @@ impl<'a> ShardName<'a> {
         format!("{stem}-{number:0DIGITS$}-of-{count:0DIGITS$}{ending}")
     }
 
+    /// The names of all shards of a set, numbered from 0.
+    #[must_use]
+    pub fn set(stem: &str, count: u32, ending: &str) -> Vec<String> {
+        (0..count).map(|number| Self::format(stem, number.into(), count.into(), ending)).collect()
+    }
+
     /// A glob for the shards of all sets of a stem and an ending, whatever their count; `None`, where it
     /// would take the stem for more than a name.
     #[must_use]

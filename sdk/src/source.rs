@@ -138,6 +138,13 @@ impl MemorySource {
         Self { entry: Entry::File(name.to_owned()), files: vec![(name.to_owned(), bytes.into())] }
     }
 
+    /// A folder of files, which is the entry.
+    #[must_use]
+    pub fn folder<N: Into<String>, B: Into<Vec<u8>>>(files: impl IntoIterator<Item = (N, B)>) -> Self {
+        let files = files.into_iter().map(|(name, bytes)| (name.into(), bytes.into()));
+        Self { entry: Entry::Folder, files: files.collect() }
+    }
+
     /// Several files with this entry.
     #[must_use]
     pub fn new(entry: Entry, files: BTreeMap<String, Vec<u8>>) -> Self {

@@ -51,10 +51,8 @@ mod stages;
 mod universal;
 mod widened;
 
-use read::Selection;
 use tensorferry_sdk::{
-    Capabilities, Context, Description, Format, OptionKind, OptionSpec, Options, Result, Score, Source,
-    TensorReader,
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader,
 };
 
 /// The format `deepspeed`.
@@ -63,7 +61,6 @@ pub struct DeepSpeed;
 
 impl Format for DeepSpeed {
     fn describe(&self) -> Description {
-        let what = OptionKind::Choice(Selection::ALL.map(|what| what.word().to_owned()).into());
         Description {
             id: "deepspeed".to_owned(),
             title: "DeepSpeed ZeRO checkpoint".to_owned(),
@@ -71,20 +68,7 @@ impl Format for DeepSpeed {
                 .map(str::to_owned)
                 .into(),
             capabilities: Capabilities::READ,
-            options: vec![
-                OptionSpec::reader(
-                    "what",
-                    what,
-                    Some(Selection::Fp32.word()),
-                    "the trained weights, the module as it ran, or the optimizer's state",
-                ),
-                OptionSpec::reader(
-                    "tag",
-                    OptionKind::Text,
-                    None,
-                    "the folder to read, if not the one that latest names",
-                ),
-            ],
+            options: read::options(),
             output_revision: 1,
             ..Description::default()
         }
@@ -95,7 +79,7 @@ impl Format for DeepSpeed {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::Reader::new(options)))
+        Ok(Box::new(read::Reader::new(options)?))
     }
 }
 

@@ -279,7 +279,7 @@ mod tests {
             Some((name, text)) => (name.to_owned(), text.as_bytes().to_vec()),
             None => ((*name).to_owned(), Vec::new()),
         });
-        MemorySource::new(Entry::Folder, files.collect())
+        MemorySource::folder(files)
     }
 
     fn refusal(names: &[&str]) -> String {

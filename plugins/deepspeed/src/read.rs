@@ -3,44 +3,49 @@
 use crate::collector::Collector;
 use crate::rank_files::{self, RankFiles};
 use crate::{output, stages, universal};
-use tensorferry_sdk::{CatalogSink, Context, Options, Result, Source, TensorDecoder, TensorReader};
+use tensorferry_sdk::{
+    CatalogSink, Context, OptionSpec, Options, Result, Side, Source, TensorDecoder, TensorReader, TypedOption,
+};
 
-/// What the user wants of a checkpoint.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Selection the user wants of a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selection {
     /// The weights in full precision, as they are trained.
-    #[default]
     Fp32,
     /// The module as it ran, in whatever precision.
     Model,
-    /// What the optimizer keeps.
+    /// Selection the optimizer keeps.
     Optimizer,
 }
 
-impl Selection {
-    pub(crate) const ALL: [Self; 3] = [Self::Fp32, Self::Model, Self::Optimizer];
+const WHAT: TypedOption<Selection> = TypedOption::choice(
+    Side::Reader,
+    "what",
+    &[("fp32", Selection::Fp32), ("model", Selection::Model), ("optimizer", Selection::Optimizer)],
+    "the trained weights, the module as it ran, or the optimizer's state",
+);
+const TAG: TypedOption<Option<String>> =
+    TypedOption::text(Side::Reader, "tag", "the folder to read, if not the one that latest names");
 
-    /// The option's value.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Model => "model",
-            Self::Optimizer => "optimizer",
-        }
-    }
+/// Selection the format declares.
+pub(crate) fn options() -> Vec<OptionSpec> {
+    vec![WHAT.spec(), TAG.spec()]
 }
 
 /// Reads DeepSpeed's checkpoints.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reader {
     what: Selection,
     tag: Option<String>,
 }
 
 impl Reader {
-    pub(crate) fn new(options: &Options) -> Self {
-        let what = Selection::ALL.into_iter().find(|what| options.text("what") == Some(what.word()));
-        Self { what: what.unwrap_or_default(), tag: options.text("tag").map(str::to_owned) }
+    /// A reader with these options.
+    ///
+    /// # Errors
+    /// Usage: a value that is none of an option's.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { what: WHAT.get(options)?, tag: TAG.get(options)? })
     }
 
     fn select(
@@ -68,7 +73,7 @@ impl TensorReader for Reader {
         let files = rank_files::find(source, self.tag.as_deref())?;
         let mut collector = Collector::new(source, context);
         let selected = self.select(&mut collector, &files)?;
-        // What the user does not want of the checkpoint is no file that was overlooked.
+        // Selection the user does not want of the checkpoint is no file that was overlooked.
         files.all().try_for_each(|file| source.open(file).map(drop))?;
         let (storages, globals, calls) = collector.finish()?;
         globals.iter().try_for_each(|global| catalog.global(global))?;

@@ -1,5 +1,5 @@
 //! A model in several files, as the Hugging Face Hub names and splits it: shards, and an index that
-//! names the file of each tensor. The plugins `safetensors` and `torch` use it.
+//! names the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use it.
 //!
 //! ```text
 //! model.safetensors                        pytorch_model.bin                        not split
@@ -15,6 +15,7 @@
 //! | `index.rs` | the index, read, held against the files, and written |
 //! | `shard.rs` | the names of shards, and what goes into each |
 //! | `json.rs` | JSON whose keys are unique and whose lists are bounded |
+//! | `side_record.rs` | what `ferry` notes of tensors where a format has no place for it |
 //! | `listing.rs` | what an error says of several things |
 //!
 //! Source of the facts: `huggingface_hub/serialization/_base.py`; for variants `_add_variant` in
@@ -26,11 +27,13 @@ mod index;
 pub mod json;
 mod listing;
 mod shard;
+mod side_record;
 
 pub use choose::{Choice, choose, is_member};
 pub use index::Index;
 pub use listing::list;
 pub use shard::{Names, split};
+pub use side_record::SideRecord;
 
 use tensorferry_sdk::ShardName;
 

@@ -1,47 +1,41 @@
 //! Options: what a user may tell the reader and the writer.
 
 use crate::codec::Codec;
-use tensorferry_sdk::{Error, OptionKind, OptionSpec, Options, Result};
+use tensorferry_sdk::Side::{Reader, Writer};
+use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
-const SCHEMA: &str = "schema";
-const INFER: &str = "infer";
-const CODEC: &str = "codec";
-const LEVEL: &str = "level";
-const NULLS: &str = "nulls";
-const SHARDS: &str = "shards";
+const SCHEMA: TypedOption<Option<String>> = TypedOption::source(
+    Reader,
+    "schema",
+    "a JSON file with the columns to read, and their types; keys that it does not name are left out",
+);
+const INFER: TypedOption<Option<u64>> = TypedOption::integer(
+    Reader,
+    "infer",
+    1..=u64::MAX,
+    "find the columns' types in this many lines of each file instead of in all; a later line that does not \
+     fit is an error",
+);
+const CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
+    Writer,
+    "codec",
+    &[("auto", None), ("none", Some(Codec::Plain)), ("gzip", Some(Codec::Gzip)), ("zstd", Some(Codec::Zstd))],
+    "compress each file; auto goes by its name (.gz, .zst)",
+);
+const LEVEL: TypedOption<Option<u32>> =
+    TypedOption::integer(Writer, "level", 0..=u64::MAX, "with gzip (0-9) or zstd (1-22): how hard");
+const NULLS: TypedOption<bool> =
+    TypedOption::flag(Writer, "nulls", true, "write nulls; false leaves the key out");
+const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
+    Writer,
+    "shards",
+    1..=100_000,
+    "write this many files, named NAME-00000-of-0000N.jsonl",
+);
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    let words = |words: &[&str]| OptionKind::Choice(words.iter().map(|&word| word.to_owned()).collect());
-    vec![
-        OptionSpec::reader(
-            SCHEMA,
-            OptionKind::Source,
-            None,
-            "a JSON file with the columns to read, and their types; keys that it does not name are left out",
-        ),
-        OptionSpec::reader(
-            INFER,
-            OptionKind::Integer,
-            None,
-            "find the columns' types in this many lines of each file instead of in all; a later line that does not \
-             fit is an error",
-        ),
-        OptionSpec::writer(
-            CODEC,
-            words(&["auto", "none", "gzip", "zstd"]),
-            Some("auto"),
-            "compress each file; auto goes by its name (.gz, .zst)",
-        ),
-        OptionSpec::writer(LEVEL, OptionKind::Integer, None, "with gzip (0-9) or zstd (1-22): how hard"),
-        OptionSpec::writer(NULLS, OptionKind::Bool, Some("true"), "write nulls; false leaves the key out"),
-        OptionSpec::writer(
-            SHARDS,
-            OptionKind::Integer,
-            None,
-            "write this many files, named NAME-00000-of-0000N.jsonl",
-        ),
-    ]
+    vec![SCHEMA.spec(), INFER.spec(), CODEC.spec(), LEVEL.spec(), NULLS.spec(), SHARDS.spec()]
 }
 
 /// What the reader was told.
@@ -59,9 +53,9 @@ impl ReadOptions {
     /// # Errors
     /// Usage: no lines to infer from, or a schema besides.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let (schema, infer) = (options.text(SCHEMA).map(str::to_owned), at_least_one(options, INFER)?);
+        let (schema, infer) = (SCHEMA.get(options)?, INFER.get(options)?);
         if schema.is_some() && infer.is_some() {
-            return Err(Error::usage(format!("-i {SCHEMA} leaves nothing to infer: leave out -i {INFER}")));
+            return Err(Error::usage(format!("{SCHEMA} leaves nothing to infer: leave out {INFER}")));
         }
         Ok(Self { schema, infer })
     }
@@ -86,21 +80,11 @@ impl WriteOptions {
     /// # Errors
     /// Usage: no shards, or too many.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let shards = at_least_one(options, SHARDS)?.map(|shards| {
-            u32::try_from(shards).ok().filter(|&shards| shards <= 100_000).ok_or_else(|| {
-                Error::usage(format!("option {SHARDS}")).expected("at most 100000").found(shards)
-            })
-        });
         Ok(Self {
-            codec: match options.text(CODEC) {
-                Some("none") => Some(Codec::Plain),
-                Some("gzip") => Some(Codec::Gzip),
-                Some("zstd") => Some(Codec::Zstd),
-                _ => None,
-            },
-            level: options.integer(LEVEL).map(|level| u32::try_from(level).unwrap_or(u32::MAX)),
-            nulls: options.is_true(NULLS),
-            shards: shards.transpose()?,
+            codec: CODEC.get(options)?,
+            level: LEVEL.get(options)?,
+            nulls: NULLS.get(options)?,
+            shards: SHARDS.get(options)?,
         })
     }
 
@@ -127,16 +111,9 @@ impl WriteOptions {
                     Codec::Plain => "none: the output is not compressed".to_owned(),
                     _ => format!("{} to {}", levels.start(), levels.end()),
                 };
-                Err(Error::usage(format!("option {LEVEL}")).expected(expected).found(level))
+                Err(LEVEL.refuse(expected, level))
             }
         }
-    }
-}
-
-fn at_least_one(options: &Options, key: &str) -> Result<Option<u64>> {
-    match options.integer(key) {
-        Some(0) => Err(Error::usage(format!("option {key}")).expected("at least 1").found(0)),
-        given => Ok(given),
     }
 }
 
@@ -145,11 +122,11 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tensorferry_sdk::{ErrorKind, Side};
+    use tensorferry_sdk::ErrorKind;
+    use tensorferry_sdk::memory::pairs;
 
     fn options(given: &[(&str, &str)]) -> Result<WriteOptions> {
-        let given: Vec<_> = given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        WriteOptions::new(&Options::check(&declared(), Side::Writer, &given)?)
+        WriteOptions::new(&Options::check(&declared(), Writer, &pairs(given))?)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use encode::Lines;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, ShardName, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -95,7 +95,7 @@ fn file_names(name: &str, shards: Option<u32>) -> Vec<String> {
     let at = crate::SUFFIXES.iter().chain(&[crate::LOOSE_SUFFIX]).find_map(|suffix| name.rfind(suffix));
     let (stem, suffix) = name.split_at(at.unwrap_or(name.len()));
     let suffix = if suffix.is_empty() { crate::SUFFIXES[0] } else { suffix };
-    (0..shards).map(|shard| format!("{stem}-{shard:05}-of-{shards:05}{suffix}")).collect()
+    ShardName::set(stem, shards, suffix)
 }
 
 #[cfg(test)]

@@ -1,62 +1,67 @@
 //! Options: what a user may tell the writer. The reader has none.
 
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
-use tensorferry_sdk::{Error, OptionKind, OptionSpec, Options, Result};
+use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
 
-const COMPRESSION: &str = "compression";
-const LEVEL: &str = "level";
-const ROW_GROUP_ROWS: &str = "row_group_rows";
-const ROW_GROUP_SIZE: &str = "row_group_size";
-const DICTIONARY: &str = "dictionary";
-const STATISTICS: &str = "statistics";
-const SHARDS: &str = "shards";
+const COMPRESSION: TypedOption<&str> = TypedOption::choice(
+    Writer,
+    "compression",
+    &[
+        ("snappy", "snappy"),
+        ("zstd", "zstd"),
+        ("gzip", "gzip"),
+        ("lz4", "lz4"),
+        ("brotli", "brotli"),
+        ("none", "none"),
+    ],
+    "the codec of the pages; lz4 is LZ4_RAW; with snappy, a chunk whose first page does not shrink stays as it is",
+);
+const LEVEL: TypedOption<Option<u32>> = TypedOption::integer(
+    Writer,
+    "level",
+    0..=u64::MAX,
+    "with zstd (1-22), gzip (0-9) or brotli (0-11): how hard",
+);
+const ROW_GROUP_ROWS: TypedOption<usize> =
+    TypedOption::integer(Writer, "row_group_rows", 1..=u64::MAX, "rows of one row group, at most")
+        .or("1048576");
+const ROW_GROUP_SIZE: TypedOption<u64> = TypedOption::size(
+    Writer,
+    "row_group_size",
+    0,
+    "bytes of one row group before it is encoded, about; each thread holds one in memory",
+)
+.or("32MiB");
+const DICTIONARY: TypedOption<DictionaryUse> = TypedOption::choice(
+    Writer,
+    "dictionary",
+    &[("auto", DictionaryUse::Auto), ("true", DictionaryUse::Always), ("false", DictionaryUse::Never)],
+    "store repeated values once: auto leaves out columns of bytes and of floats, whose values seldom repeat",
+);
+const STATISTICS: TypedOption<bool> = TypedOption::flag(
+    Writer,
+    "statistics",
+    true,
+    "write minimum, maximum and number of nulls of each column of a row group",
+);
+const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
+    Writer,
+    "shards",
+    1..=100_000,
+    "write this many files, named NAME-00000-of-0000N.parquet",
+);
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    let words = |words: &[&str]| OptionKind::Choice(words.iter().map(|&word| word.to_owned()).collect());
     vec![
-        OptionSpec::writer(
-            COMPRESSION,
-            words(&["snappy", "zstd", "gzip", "lz4", "brotli", "none"]),
-            Some("snappy"),
-            "the codec of the pages; lz4 is LZ4_RAW; with snappy, a chunk whose first page does not shrink stays as it is",
-        ),
-        OptionSpec::writer(
-            LEVEL,
-            OptionKind::Integer,
-            None,
-            "with zstd (1-22), gzip (0-9) or brotli (0-11): how hard",
-        ),
-        OptionSpec::writer(
-            ROW_GROUP_ROWS,
-            OptionKind::Integer,
-            Some("1048576"),
-            "rows of one row group, at most",
-        ),
-        OptionSpec::writer(
-            ROW_GROUP_SIZE,
-            OptionKind::Size,
-            Some("32MiB"),
-            "bytes of one row group before it is encoded, about; each thread holds one in memory",
-        ),
-        OptionSpec::writer(
-            DICTIONARY,
-            words(&["auto", "true", "false"]),
-            Some("auto"),
-            "store repeated values once: auto leaves out columns of bytes and of floats, whose values seldom repeat",
-        ),
-        OptionSpec::writer(
-            STATISTICS,
-            OptionKind::Bool,
-            Some("true"),
-            "write minimum, maximum and number of nulls of each column of a row group",
-        ),
-        OptionSpec::writer(
-            SHARDS,
-            OptionKind::Integer,
-            None,
-            "write this many files, named NAME-00000-of-0000N.parquet",
-        ),
+        COMPRESSION.spec(),
+        LEVEL.spec(),
+        ROW_GROUP_ROWS.spec(),
+        ROW_GROUP_SIZE.spec(),
+        DICTIONARY.spec(),
+        STATISTICS.spec(),
+        SHARDS.spec(),
     ]
 }
 
@@ -94,39 +99,20 @@ impl WriteOptions {
     /// # Errors
     /// Usage: a level that the codec does not have, or nothing in a row group, or no shards.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let at_least_one = |key: &str| match options.integer(key) {
-            Some(0) => Err(Error::usage(format!("option {key}")).expected("at least 1").found(0)),
-            given => Ok(given),
-        };
-        let rows = at_least_one(ROW_GROUP_ROWS)?.unwrap_or(1 << 20);
-        let shards = at_least_one(SHARDS)?
-            .map(|shards| {
-                u32::try_from(shards).ok().filter(|&shards| shards <= 100_000).ok_or_else(|| {
-                    Error::usage(format!("option {SHARDS}")).expected("at most 100000").found(shards)
-                })
-            })
-            .transpose()?;
         Ok(Self {
             compression: compression(options)?,
-            row_group_rows: usize::try_from(rows).unwrap_or(usize::MAX),
-            row_group_size: options.size(ROW_GROUP_SIZE).unwrap_or(32 << 20).max(1),
-            dictionary: match options.text(DICTIONARY) {
-                Some("true") => DictionaryUse::Always,
-                Some("false") => DictionaryUse::Never,
-                _ => DictionaryUse::Auto,
-            },
-            statistics: options.is_true(STATISTICS),
-            shards,
+            row_group_rows: ROW_GROUP_ROWS.get(options)?,
+            row_group_size: ROW_GROUP_SIZE.get(options)?.max(1),
+            dictionary: DICTIONARY.get(options)?,
+            statistics: STATISTICS.get(options)?,
+            shards: SHARDS.get(options)?,
         })
     }
 }
 
 fn compression(options: &Options) -> Result<Compression> {
-    let name = options.text(COMPRESSION).unwrap_or("snappy");
-    let level = options.integer(LEVEL).map(|level| u32::try_from(level).unwrap_or(u32::MAX));
-    let refused = |expected: &str| {
-        Error::usage(format!("option {LEVEL}")).expected(expected).found(level.unwrap_or_default())
-    };
+    let (name, level) = (COMPRESSION.get(options)?, LEVEL.get(options)?);
+    let refused = |expected: &str| LEVEL.refuse(expected, level.unwrap_or_default());
     Ok(match (name, level) {
         ("zstd", None) => Compression::ZSTD(ZstdLevel::default()),
         ("zstd", Some(level)) => {
@@ -152,11 +138,11 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tensorferry_sdk::{ErrorKind, Side};
+    use tensorferry_sdk::ErrorKind;
+    use tensorferry_sdk::memory::pairs;
 
     fn options(given: &[(&str, &str)]) -> Result<WriteOptions> {
-        let given: Vec<_> = given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        WriteOptions::new(&Options::check(&declared(), Side::Writer, &given)?)
+        WriteOptions::new(&Options::check(&declared(), Writer, &pairs(given))?)
     }
 
     #[test]

@@ -17,7 +17,7 @@ use stored::StoredSchema;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, ShardName, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -111,7 +111,7 @@ fn file_names(target: &Target, shards: Option<u32>) -> Vec<String> {
     let suffix = crate::SUFFIXES.into_iter().find(|suffix| name.ends_with(suffix));
     let stem = suffix.and_then(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
     let suffix = suffix.unwrap_or(crate::SUFFIXES[0]);
-    (0..shards).map(|shard| format!("{stem}-{shard:05}-of-{shards:05}{suffix}")).collect()
+    ShardName::set(stem, shards, suffix)
 }
 
 #[cfg(test)]

@@ -1,44 +1,46 @@
 //! Options: what a user may tell the writer. The reader has none.
 
 use globset::{Glob, GlobMatcher};
-use tensorferry_sdk::{Error, OptionKind, OptionSpec, Options, Result};
+use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
-const MAX_SHARD_SIZE: &str = "max_shard_size";
-const TIED: &str = "tied";
-const PREFER: &str = "prefer";
-const FORMAT: &str = "format";
+const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
+    Writer,
+    "max_shard_size",
+    0,
+    "split into files of at most this many bytes of tensors, with an index, named as on the Hugging Face Hub \
+     (5GB is usual)",
+);
+const DEDUPES: TypedOption<bool> = TypedOption::choice(
+    Writer,
+    "tied",
+    &[("keep", false), ("dedupe", true)],
+    "tied tensors: keep writes each of them; dedupe writes one, and the other names into the metadata",
+);
+const PREFER: TypedOption<Option<String>> = TypedOption::text(
+    Writer,
+    "prefer",
+    "with tied=dedupe: the names to keep, as a glob (embed.*); otherwise the first by name is kept",
+);
+const FRAMEWORK: TypedOption<Framework> = TypedOption::choice(
+    Writer,
+    "format",
+    &[
+        ("auto", Framework::Auto),
+        ("pt", Framework::Named("pt")),
+        ("tf", Framework::Named("tf")),
+        ("flax", Framework::Named("flax")),
+        ("np", Framework::Named("np")),
+        ("mlx", Framework::Named("mlx")),
+        ("none", Framework::Unsaid),
+    ],
+    "the framework in the metadata (\"format\"), which transformers asks for: auto goes by where the tensors \
+     came from, and leaves one that is there; none adds none",
+);
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    let words = |words: &[&str]| OptionKind::Choice(words.iter().map(|&word| word.to_owned()).collect());
-    vec![
-        OptionSpec::writer(
-            MAX_SHARD_SIZE,
-            OptionKind::Size,
-            None,
-            "split into files of at most this many bytes of tensors, with an index, named as on the Hugging Face Hub \
-             (5GB is usual)",
-        ),
-        OptionSpec::writer(
-            TIED,
-            words(&["keep", "dedupe"]),
-            Some("keep"),
-            "tied tensors: keep writes each of them; dedupe writes one, and the other names into the metadata",
-        ),
-        OptionSpec::writer(
-            PREFER,
-            OptionKind::Text,
-            None,
-            "with tied=dedupe: the names to keep, as a glob (embed.*); otherwise the first by name is kept",
-        ),
-        OptionSpec::writer(
-            FORMAT,
-            words(&["auto", "pt", "tf", "flax", "np", "mlx", "none"]),
-            Some("auto"),
-            "the framework in the metadata (\"format\"), which transformers asks for: auto goes by where the tensors \
-             came from, and leaves one that is there; none adds none",
-        ),
-    ]
+    vec![MAX_SHARD_SIZE.spec(), DEDUPES.spec(), PREFER.spec(), FRAMEWORK.spec()]
 }
 
 /// What the writer was told.
@@ -62,12 +64,12 @@ pub(crate) enum Tied {
 }
 
 /// What the metadata says of the framework that the tensors are for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framework {
     /// What fits the format that they came from, unless the metadata says it already.
     Auto,
     /// This.
-    Named(String),
+    Named(&'static str),
     /// Nothing is added.
     Unsaid,
 }
@@ -78,28 +80,24 @@ impl WriteOptions {
     /// # Errors
     /// Usage: a glob that is none, or that nothing asks for.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let prefer = options.text(PREFER).map(glob).transpose()?;
-        let tied = match (options.text(TIED), prefer) {
-            (Some("dedupe"), prefer) => Tied::Dedupe(prefer),
-            (_, None) => Tied::Keep,
-            (_, Some(_)) => {
+        let prefer = PREFER.get(options)?.map(|prefer| glob(&prefer)).transpose()?;
+        let tied = match (DEDUPES.get(options)?, prefer) {
+            (true, prefer) => Tied::Dedupe(prefer),
+            (false, None) => Tied::Keep,
+            (false, Some(_)) => {
                 return Err(Error::usage(format!(
-                    "-o {PREFER} says which tied name to keep: it needs -o {TIED}=dedupe"
+                    "{PREFER} says which tied name to keep: it needs {DEDUPES}=dedupe"
                 )));
             }
         };
-        let framework = match options.text(FORMAT) {
-            None | Some("auto") => Framework::Auto,
-            Some("none") => Framework::Unsaid,
-            Some(word) => Framework::Named(word.to_owned()),
-        };
-        Ok(Self { max_shard_size: options.size(MAX_SHARD_SIZE), tied, framework })
+        let (max_shard_size, framework) = (MAX_SHARD_SIZE.get(options)?, FRAMEWORK.get(options)?);
+        Ok(Self { max_shard_size, tied, framework })
     }
 }
 
 fn glob(text: &str) -> Result<GlobMatcher> {
     let glob = Glob::new(text).map_err(|error| {
-        Error::usage(format!("option {PREFER}: {}", error.kind())).found(format!("{text:?}"))
+        Error::usage(format!("option prefer: {}", error.kind())).found(format!("{text:?}"))
     })?;
     Ok(glob.compile_matcher())
 }
@@ -107,7 +105,7 @@ fn glob(text: &str) -> Result<GlobMatcher> {
 impl Framework {
     /// The word for tensors that came from the format `origin`; `is_said` if the metadata has one.
     /// A file that came from safetensors without one is left as it was.
-    pub(crate) fn word(&self, origin: &str, is_said: bool) -> Option<&str> {
+    pub(crate) fn word(self, origin: &str, is_said: bool) -> Option<&'static str> {
         match self {
             Self::Named(word) => Some(word),
             Self::Unsaid => None,
@@ -126,11 +124,11 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tensorferry_sdk::{ErrorKind, Side};
+    use tensorferry_sdk::ErrorKind;
+    use tensorferry_sdk::memory::pairs;
 
     fn options(given: &[(&str, &str)]) -> Result<WriteOptions> {
-        let given: Vec<_> = given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        WriteOptions::new(&Options::check(&declared(), Side::Writer, &given)?)
+        WriteOptions::new(&Options::check(&declared(), Writer, &pairs(given))?)
     }
 
     #[test]
@@ -155,6 +153,6 @@ mod tests {
         assert_eq!(Framework::Auto.word("torch", true), None);
         assert_eq!(Framework::Auto.word("safetensors", false), None);
         assert_eq!(Framework::Unsaid.word("torch", false), None);
-        assert_eq!(Framework::Named("np".to_owned()).word("torch", true), Some("np"));
+        assert_eq!(Framework::Named("np").word("torch", true), Some("np"));
     }
 }

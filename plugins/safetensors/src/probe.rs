@@ -47,7 +47,6 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use std::collections::BTreeMap;
     use tensorferry_sdk::MemorySource;
 
     fn of_file(name: &str, bytes: &[u8]) -> Score {
@@ -55,8 +54,7 @@ mod tests {
     }
 
     fn of_folder(names: &[&str]) -> Score {
-        let files: BTreeMap<_, _> = names.iter().map(|&name| (name.to_owned(), Vec::new())).collect();
-        score(&MemorySource::new(Entry::Folder, files)).unwrap()
+        score(&MemorySource::folder(names.iter().map(|&name| (name, [])))).unwrap()
     }
 
     #[test]

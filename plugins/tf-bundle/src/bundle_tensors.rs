@@ -9,7 +9,7 @@ use crate::names::key_map::KeyMap;
 use crate::names::naming::{NamedTensor, Scheme, name};
 use crate::names::object_graph::{ObjectGraph, decode};
 use crate::options::{ReadOptions, State};
-use crate::side_entry::{SIDE_ENTRY_KEY, SideEntry};
+use crate::side_entry::{self, SIDE_ENTRY_KEY};
 use std::collections::HashMap;
 use tensorferry_proto::TrackableObjectGraph;
 use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Purpose, Result, Source};
@@ -40,9 +40,9 @@ pub(crate) fn read_bundle(
         message.as_ref().map(|graph| ObjectGraph::new(graph, limits)).transpose().map_err(in_graph)?;
 
     if let Some(text) = index.string_scalar(source, SIDE_ENTRY_KEY.as_bytes(), context)? {
-        let side_entry = SideEntry::decode(&text)?;
-        catalog.origin(&side_entry.origin)?;
-        side_entry.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+        let record = side_entry::parse(&text)?;
+        catalog.origin(&record.origin)?;
+        record.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
     }
     let mut key_map = KeyMap::default();
     key_map.object_graph = graph_bytes;

@@ -69,7 +69,7 @@ impl Format for TfBundle {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::CheckpointReader::new(options)))
+        Ok(Box::new(read::CheckpointReader::new(options)?))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
@@ -102,7 +102,7 @@ impl Format for SavedModel {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(saved_model::SavedModelReader::new(options)))
+        Ok(Box::new(saved_model::SavedModelReader::new(options)?))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
@@ -121,7 +121,6 @@ impl Format for TfGraph {
             title: "TensorFlow graph with its constants".to_owned(),
             suffixes: vec![".pb".to_owned(), ".pbtxt".to_owned()],
             capabilities: Capabilities::READ,
-            options: options::of_graphs(),
             ..Description::default()
         }
     }

@@ -1,113 +1,83 @@
 //! Options: what a user may tell the readers and writers of the three formats.
 
 use crate::names::naming::Scheme;
-use tensorferry_sdk::{Error, OptionKind, OptionSpec, Options, Result};
+use tensorferry_sdk::Side::{Reader, Writer};
+use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
-const NAMES: &str = "names";
-const STATE: &str = "state";
-const TAGS: &str = "tags";
-const SHARDS: &str = "shards";
-const MAX_SHARD_SIZE: &str = "max_shard_size";
-const LIKE: &str = "like";
-const LATEST: &str = "latest";
-const GRAPH: &str = "graph";
+const NAMES: TypedOption<Scheme> = TypedOption::choice(
+    Reader,
+    "names",
+    &[("auto", Scheme::Auto), ("key", Scheme::Key), ("full", Scheme::Full), ("path", Scheme::Path)],
+    "names of TensorFlow 2 variables: key is the checkpoint's, full the variable's own, path the objects' that \
+     lead to it; auto is full where that is unique, else path, and key where the output is a checkpoint",
+);
+const STATE: TypedOption<Option<State>> = TypedOption::choice(
+    Reader,
+    "state",
+    &[("all", Some(State::All)), ("model", Some(State::Model))],
+    "model leaves out what only an optimizer needs, all leaves nothing out; by default model for outputs that \
+     hold a flat list of tensors",
+)
+.without_default();
+const TAGS: TypedOption<Option<String>> = TypedOption::text(
+    Reader,
+    "tags",
+    "the tags of the graph to read, separated by commas (serve), where a SavedModel has several",
+);
+const SHARDS: TypedOption<Option<u64>> = TypedOption::integer(
+    Writer,
+    "shards",
+    0..=u64::MAX,
+    "split the data into so many files of about the same length",
+);
+const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
+    Writer,
+    "max_shard_size",
+    0,
+    "split the data into files of at most this many bytes; a tensor is never split",
+);
+const BUNDLE_LIKE: TypedOption<Option<String>> = TypedOption::source(
+    Writer,
+    "like",
+    "a checkpoint whose object graph and keys the new one takes, so that tf.train.Checkpoint restores it",
+);
+const MODEL_LIKE: TypedOption<Option<String>> = TypedOption::source(
+    Writer,
+    "like",
+    "the SavedModel to write again with new variables: graph, signatures and assets are its own (needed)",
+);
+const GRAPH: TypedOption<GraphChoice> = TypedOption::choice(
+    Writer,
+    "graph",
+    &[("auto", GraphChoice::Auto), ("names", GraphChoice::Names), ("none", GraphChoice::Omitted)],
+    "the object graph: auto takes that of like, else the one that came with the tensors, else one made of \
+     names that are keys of tf.train.Checkpoint; names makes one of any names, split at each /; none writes \
+     names as they are, for tf.compat.v1.train.Saver",
+);
+const LATEST: TypedOption<bool> = TypedOption::flag(
+    Writer,
+    "latest",
+    false,
+    "write the file \"checkpoint\", which names the latest checkpoint of a folder, also where the folder is \
+     there already",
+);
 
 /// What `tf-bundle` declares.
 pub(crate) fn of_bundles() -> Vec<OptionSpec> {
-    let mut specs = reader();
-    specs.extend(sharding());
-    specs.extend([
-        OptionSpec::writer(
-            LIKE,
-            OptionKind::Source,
-            None,
-            "a checkpoint whose object graph and keys the new one takes, so that tf.train.Checkpoint restores it",
-        ),
-        OptionSpec::writer(
-            GRAPH,
-            words(&["auto", "names", "none"]),
-            Some("auto"),
-            "the object graph: auto takes that of like, else the one that came with the tensors, else one made of \
-             names that are keys of tf.train.Checkpoint; names makes one of any names, split at each /; none writes \
-             names as they are, for tf.compat.v1.train.Saver",
-        ),
-        OptionSpec::writer(
-            LATEST,
-            OptionKind::Bool,
-            Some("false"),
-            "write the file \"checkpoint\", which names the latest checkpoint of a folder, also where the folder is \
-             there already",
-        ),
-    ]);
-    specs
+    vec![
+        NAMES.spec(),
+        STATE.spec(),
+        SHARDS.spec(),
+        MAX_SHARD_SIZE.spec(),
+        BUNDLE_LIKE.spec(),
+        GRAPH.spec(),
+        LATEST.spec(),
+    ]
 }
 
 /// What `saved-model` declares.
 pub(crate) fn of_saved_models() -> Vec<OptionSpec> {
-    let mut specs = reader();
-    specs.push(tags());
-    specs.extend(sharding());
-    specs.push(OptionSpec::writer(
-        LIKE,
-        OptionKind::Source,
-        None,
-        "the SavedModel to write again with new variables: graph, signatures and assets are its own (needed)",
-    ));
-    specs
-}
-
-/// What `tf-graph` declares: a frozen graph is only read, and its names are its nodes'.
-pub(crate) fn of_graphs() -> Vec<OptionSpec> {
-    Vec::new()
-}
-
-fn reader() -> Vec<OptionSpec> {
-    vec![
-        OptionSpec::reader(
-            NAMES,
-            words(&Scheme::WORDS),
-            Some("auto"),
-            "names of TensorFlow 2 variables: key is the checkpoint's, full the variable's own, path the objects' that \
-             lead to it; auto is full where that is unique, else path, and key where the output is a checkpoint",
-        ),
-        OptionSpec::reader(
-            STATE,
-            words(&["all", "model"]),
-            None,
-            "model leaves out what only an optimizer needs, all leaves nothing out; by default model for outputs that \
-             hold a flat list of tensors",
-        ),
-    ]
-}
-
-fn tags() -> OptionSpec {
-    OptionSpec::reader(
-        TAGS,
-        OptionKind::Text,
-        None,
-        "the tags of the graph to read, separated by commas (serve), where a SavedModel has several",
-    )
-}
-
-fn sharding() -> [OptionSpec; 2] {
-    [
-        OptionSpec::writer(
-            SHARDS,
-            OptionKind::Integer,
-            None,
-            "split the data into so many files of about the same length",
-        ),
-        OptionSpec::writer(
-            MAX_SHARD_SIZE,
-            OptionKind::Size,
-            None,
-            "split the data into files of at most this many bytes; a tensor is never split",
-        ),
-    ]
-}
-
-fn words(words: &[&str]) -> OptionKind {
-    OptionKind::Choice(words.iter().map(|&word| word.to_owned()).collect())
+    vec![NAMES.spec(), STATE.spec(), TAGS.spec(), SHARDS.spec(), MAX_SHARD_SIZE.spec(), MODEL_LIKE.spec()]
 }
 
 /// What a reader was told.
@@ -132,11 +102,13 @@ pub(crate) enum State {
 
 impl ReadOptions {
     /// Reads the checked options.
-    pub(crate) fn new(options: &Options) -> Self {
-        let names = options.text(NAMES).and_then(Scheme::named).unwrap_or(Scheme::Auto);
-        let state = options.text(STATE).map(|word| if word == "all" { State::All } else { State::Model });
-        let tags = options.text(TAGS).map(|tags| tags.split(',').map(|tag| tag.trim().to_owned()).collect());
-        Self { names, state, tags }
+    ///
+    /// # Errors
+    /// Usage: a value that is none of an option's.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        let tags = TAGS.get(options)?;
+        let tags = tags.map(|tags| tags.split(',').map(|tag| tag.trim().to_owned()).collect());
+        Ok(Self { names: NAMES.get(options)?, state: STATE.get(options)?, tags })
     }
 }
 
@@ -181,33 +153,28 @@ impl WriteOptions {
     /// # Errors
     /// Usage: options that contradict each other, a split that cannot be.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let sharding = match (options.integer(SHARDS), options.size(MAX_SHARD_SIZE)) {
+        let sharding = match (SHARDS.get(options)?, MAX_SHARD_SIZE.get(options)?) {
             (None, None) => Sharding::Whole,
             (Some(0), _) | (_, Some(0)) => {
                 return Err(Error::usage("data is split into one file or more")
-                    .expected(format!("{SHARDS} or {MAX_SHARD_SIZE} of at least 1"))
+                    .expected("shards or max_shard_size of at least 1")
                     .found(0));
             }
             (Some(count), None) => Sharding::Count(count),
             (None, Some(most)) => Sharding::AtMost(most),
             (Some(_), Some(_)) => {
                 return Err(Error::usage(format!(
-                    "-o {SHARDS} and -o {MAX_SHARD_SIZE} are two ways to say one thing: give one of them"
+                    "{SHARDS} and {MAX_SHARD_SIZE} are two ways to say one thing: give one of them"
                 )));
             }
         };
-        let like = options.text(LIKE).map(str::to_owned);
-        let graph = match options.text(GRAPH) {
-            Some("names") => GraphChoice::Names,
-            Some("none") => GraphChoice::Omitted,
-            _ => GraphChoice::Auto,
-        };
+        let (like, graph) = (BUNDLE_LIKE.get(options)?, GRAPH.get(options)?);
         if like.is_some() && graph != GraphChoice::Auto {
             return Err(Error::usage(format!(
-                "-o {LIKE} says where the object graph comes from: leave -o {GRAPH} out"
+                "{BUNDLE_LIKE} says where the object graph comes from: leave {GRAPH} out"
             )));
         }
-        Ok(Self { sharding, like, graph, latest: options.is_true(LATEST) })
+        Ok(Self { sharding, like, graph, latest: LATEST.get(options)? })
     }
 }
 
@@ -216,11 +183,11 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tensorferry_sdk::{ErrorKind, Side};
+    use tensorferry_sdk::ErrorKind;
+    use tensorferry_sdk::memory::pairs;
 
     fn options(given: &[(&str, &str)]) -> Result<WriteOptions> {
-        let given: Vec<_> = given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-        WriteOptions::new(&Options::check(&of_bundles(), Side::Writer, &given)?)
+        WriteOptions::new(&Options::check(&of_bundles(), Writer, &pairs(given))?)
     }
 
     #[test]
@@ -246,9 +213,9 @@ mod tests {
 
     #[test]
     fn a_reader_hears_what_it_was_told() {
-        let given = [("names", "path"), ("state", "model"), ("tags", "serve, gpu")];
-        let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let options = ReadOptions::new(&Options::check(&of_saved_models(), Side::Reader, &given).unwrap());
+        let given = pairs(&[("names", "path"), ("state", "model"), ("tags", "serve, gpu")]);
+        let options = Options::check(&of_saved_models(), Reader, &given).unwrap();
+        let options = ReadOptions::new(&options).unwrap();
         assert_eq!((options.names, options.state), (Scheme::Path, Some(State::Model)));
         assert_eq!(options.tags.unwrap(), ["serve", "gpu"]);
     }

@@ -14,8 +14,11 @@ pub(crate) struct CheckpointReader {
 
 impl CheckpointReader {
     /// A reader with these options.
-    pub(crate) fn new(options: &Options) -> Self {
-        Self { options: ReadOptions::new(options) }
+    ///
+    /// # Errors
+    /// Usage: a value that is none of an option's.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { options: ReadOptions::new(options)? })
     }
 }
 

@@ -23,14 +23,7 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
-    /// Every codec by its word.
-    pub(crate) const WORDS: [(&'static str, Self); 4] =
-        [("none", Self::None), ("gzip", Self::Gzip), ("zlib", Self::Zlib), ("snappy", Self::Snappy)];
-
-    /// The codec of that word.
-    pub(crate) fn named(word: &str) -> Option<Self> {
-        Self::WORDS.into_iter().find(|(known, _)| *known == word).map(|(_, codec)| codec)
-    }
+    const ALL: [Self; 4] = [Self::None, Self::Gzip, Self::Zlib, Self::Snappy];
 
     /// A window on the decompressed bytes of a file. `limits` bound what a block may claim.
     pub(crate) fn window<'s, S: SharedSource + 's>(
@@ -73,7 +66,7 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
         Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
         Err(_) => Ok(Start { is_sound: false, is_header: false }),
     };
-    for (_, codec) in Codec::WORDS {
+    for codec in Codec::ALL {
         if starts(codec)?.is_header {
             return Ok(Sniffed { codec, is_certain: true });
         }

@@ -46,7 +46,7 @@ impl Format for TfRecord {
             magic: Vec::new(),
             members: vec!["*.tfrecord*".to_owned(), "*-?????-of-?????".to_owned()],
             capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS | Capabilities::INDEX,
-            options: options::specs(),
+            options: options::declared(),
             output_revision: 1,
         }
     }

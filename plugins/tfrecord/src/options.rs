@@ -2,139 +2,134 @@
 
 use crate::codec::Codec;
 use crate::message::MessageKind;
-use tensorferry_sdk::{Error, OptionKind, OptionSpec, Options, Result};
+use tensorferry_sdk::Side::{Reader, Writer};
+use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
-const CODEC: &str = "codec";
-const FILES: &str = "files";
-const DECODE: &str = "decode";
-const SCHEMA: &str = "schema";
-const INFER: &str = "infer";
-const BYTES: &str = "bytes";
-const ON_ERROR: &str = "on_error";
-const MAX_ERRORS: &str = "max_errors";
-const TAIL: &str = "tail";
-const CHECKSUMS: &str = "checksums";
-const INDEX: &str = "index";
-const SHARDS: &str = "shards";
-const MESSAGE: &str = "message";
-const LEVEL: &str = "level";
+/// The words for codecs; auto finds one out.
+const CODECS: [(&str, Option<Codec>); 5] = [
+    ("auto", None),
+    ("none", Some(Codec::None)),
+    ("gzip", Some(Codec::Gzip)),
+    ("zlib", Some(Codec::Zlib)),
+    ("snappy", Some(Codec::Snappy)),
+];
+const READ_CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
+    Reader,
+    "codec",
+    &CODECS,
+    "what the files are compressed with; auto finds out for each",
+);
+const FILES: TypedOption<Option<String>> = TypedOption::text(
+    Reader,
+    "files",
+    "read the files of the folder that match this glob (train/*.tfrecord), and no others",
+);
+const DECODE: TypedOption<Decode> = TypedOption::choice(
+    Reader,
+    "decode",
+    &[
+        ("auto", Decode::Auto),
+        ("example", Decode::Message(MessageKind::Example)),
+        ("sequence", Decode::Message(MessageKind::Sequence)),
+        ("raw", Decode::Raw),
+    ],
+    "what the records are: Examples, SequenceExamples, or bytes (one column, \"record\"); auto finds out",
+);
+const READ_SCHEMA: TypedOption<Option<String>> = TypedOption::source(
+    Reader,
+    "schema",
+    "a JSON file with the columns to read: types, fixed shapes, defaults; features that it does not name are \
+     left out",
+);
+const INFER: TypedOption<Option<u64>> = TypedOption::integer(
+    Reader,
+    "infer",
+    0..=u64::MAX,
+    "make the schema of the first so many records; by default of all of them",
+);
+const ARE_TEXT: TypedOption<bool> = TypedOption::choice(
+    Reader,
+    "bytes",
+    &[("binary", false), ("utf8", true)],
+    "what bytes_list becomes where no schema says it: bytes, or text, which must then be UTF-8",
+);
+const SKIPS: TypedOption<bool> = TypedOption::choice(
+    Reader,
+    "on_error",
+    &[("stop", false), ("skip", true)],
+    "what to do about damaged records: stop, or leave them out and list them",
+);
+const MAX_ERRORS: TypedOption<Option<u64>> = TypedOption::integer(
+    Reader,
+    "max_errors",
+    0..=u64::MAX,
+    "with on_error=skip: stop after all, if there are more than so many (default 1000)",
+);
+const ALLOWS_TAIL: TypedOption<bool> = TypedOption::choice(
+    Reader,
+    "tail",
+    &[("error", false), ("skip", true)],
+    "what to do about 1 to 11 stray bytes at the end of a file, which TensorFlow does not notice",
+);
+const CHECKSUMS: TypedOption<bool> = TypedOption::flag(
+    Reader,
+    "checksums",
+    true,
+    "check the checksum of each record's data; those of the lengths always are",
+);
+const INDEX: TypedOption<bool> = TypedOption::choice(
+    Reader,
+    "index",
+    &[("auto", true), ("none", false)],
+    "use an index beside a file (FILE.idx, FILE.index), if it fits, to divide the work",
+);
+const WRITE_CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
+    Writer,
+    "codec",
+    &CODECS,
+    "what to compress the files with; auto is gzip if the name ends in .gz, else none",
+);
+const LEVEL: TypedOption<Option<u32>> =
+    TypedOption::integer(Writer, "level", 0..=9, "how hard gzip and zlib try, 0 to 9 (default 6)");
+const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
+    Writer,
+    "shards",
+    // The most that five digits can number.
+    1..=99_999,
+    "deal the records over so many files, OUTPUT-00000-of-0000N and so on",
+);
+const WRITE_SCHEMA: TypedOption<Option<String>> = TypedOption::source(
+    Writer,
+    "schema",
+    "a JSON file with the columns to write, in the reader's form; what contradicts it is an error",
+);
+const MESSAGE: TypedOption<Option<MessageKind>> = TypedOption::choice(
+    Writer,
+    "message",
+    &[("auto", None), ("example", Some(MessageKind::Example)), ("sequence", Some(MessageKind::Sequence))],
+    "Examples or SequenceExamples; auto is what the records were, and Examples where they were neither",
+);
 
 /// What the format declares.
-pub(crate) fn specs() -> Vec<OptionSpec> {
-    let mut specs = reader();
-    specs.extend(writer());
-    specs
-}
-
-fn reader() -> Vec<OptionSpec> {
+pub(crate) fn declared() -> Vec<OptionSpec> {
     vec![
-        OptionSpec::reader(
-            CODEC,
-            words(&["auto", "none", "gzip", "zlib", "snappy"]),
-            Some("auto"),
-            "what the files are compressed with; auto finds out for each",
-        ),
-        OptionSpec::reader(
-            FILES,
-            OptionKind::Text,
-            None,
-            "read the files of the folder that match this glob (train/*.tfrecord), and no others",
-        ),
-        OptionSpec::reader(
-            DECODE,
-            words(&["auto", "example", "sequence", "raw"]),
-            Some("auto"),
-            "what the records are: Examples, SequenceExamples, or bytes (one column, \"record\"); auto finds out",
-        ),
-        OptionSpec::reader(
-            SCHEMA,
-            OptionKind::Source,
-            None,
-            "a JSON file with the columns to read: types, fixed shapes, defaults; features that it does not name are \
-             left out",
-        ),
-        OptionSpec::reader(
-            INFER,
-            OptionKind::Integer,
-            None,
-            "make the schema of the first so many records; by default of all of them",
-        ),
-        OptionSpec::reader(
-            BYTES,
-            words(&["binary", "utf8"]),
-            Some("binary"),
-            "what bytes_list becomes where no schema says it: bytes, or text, which must then be UTF-8",
-        ),
-        OptionSpec::reader(
-            ON_ERROR,
-            words(&["stop", "skip"]),
-            Some("stop"),
-            "what to do about damaged records: stop, or leave them out and list them",
-        ),
-        OptionSpec::reader(
-            MAX_ERRORS,
-            OptionKind::Integer,
-            None,
-            "with on_error=skip: stop after all, if there are more than so many (default 1000)",
-        ),
-        OptionSpec::reader(
-            TAIL,
-            words(&["error", "skip"]),
-            Some("error"),
-            "what to do about 1 to 11 stray bytes at the end of a file, which TensorFlow does not notice",
-        ),
-        OptionSpec::reader(
-            CHECKSUMS,
-            OptionKind::Bool,
-            Some("true"),
-            "check the checksum of each record's data; those of the lengths always are",
-        ),
-        OptionSpec::reader(
-            INDEX,
-            words(&["auto", "none"]),
-            Some("auto"),
-            "use an index beside a file (FILE.idx, FILE.index), if it fits, to divide the work",
-        ),
+        READ_CODEC.spec(),
+        FILES.spec(),
+        DECODE.spec(),
+        READ_SCHEMA.spec(),
+        INFER.spec(),
+        ARE_TEXT.spec(),
+        SKIPS.spec(),
+        MAX_ERRORS.spec(),
+        ALLOWS_TAIL.spec(),
+        CHECKSUMS.spec(),
+        INDEX.spec(),
+        WRITE_CODEC.spec(),
+        LEVEL.spec(),
+        SHARDS.spec(),
+        WRITE_SCHEMA.spec(),
+        MESSAGE.spec(),
     ]
-}
-
-fn writer() -> [OptionSpec; 5] {
-    [
-        OptionSpec::writer(
-            CODEC,
-            words(&["auto", "none", "gzip", "zlib", "snappy"]),
-            Some("auto"),
-            "what to compress the files with; auto is gzip if the name ends in .gz, else none",
-        ),
-        OptionSpec::writer(
-            LEVEL,
-            OptionKind::Integer,
-            None,
-            "how hard gzip and zlib try, 0 to 9 (default 6)",
-        ),
-        OptionSpec::writer(
-            SHARDS,
-            OptionKind::Integer,
-            None,
-            "deal the records over so many files, OUTPUT-00000-of-0000N and so on",
-        ),
-        OptionSpec::writer(
-            SCHEMA,
-            OptionKind::Source,
-            None,
-            "a JSON file with the columns to write, in the reader's form; what contradicts it is an error",
-        ),
-        OptionSpec::writer(
-            MESSAGE,
-            words(&["auto", "example", "sequence"]),
-            Some("auto"),
-            "Examples or SequenceExamples; auto is what the records were, and Examples where they were neither",
-        ),
-    ]
-}
-
-fn words(words: &[&str]) -> OptionKind {
-    OptionKind::Choice(words.iter().map(|&word| word.to_owned()).collect())
 }
 
 /// What records are taken for.
@@ -176,39 +171,31 @@ pub(crate) struct ReadOptions {
 impl ReadOptions {
     /// Reads the checked options.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let decode = match options.text(DECODE) {
-            Some("example") => Decode::Message(MessageKind::Example),
-            Some("sequence") => Decode::Message(MessageKind::Sequence),
-            Some("raw") => Decode::Raw,
-            _ => Decode::Auto,
-        };
-        let skips = options.text(ON_ERROR) == Some("skip");
-        let schema = options.text(SCHEMA).map(str::to_owned);
-        let infer = options.integer(INFER);
-        if options.integer(MAX_ERRORS).is_some() && !skips {
-            return Err(Error::usage(format!("-i {MAX_ERRORS} needs -i {ON_ERROR}=skip")));
+        let (decode, skips) = (DECODE.get(options)?, SKIPS.get(options)?);
+        let (schema, infer) = (READ_SCHEMA.get(options)?, INFER.get(options)?);
+        let max_errors = MAX_ERRORS.get(options)?;
+        if max_errors.is_some() && !skips {
+            return Err(Error::usage(format!("{MAX_ERRORS} needs {SKIPS}=skip")));
         }
         if schema.is_some() && (infer.is_some() || decode == Decode::Raw) {
             return Err(Error::usage(format!(
-                "-i {SCHEMA} says what the columns are: leave -i {INFER} and -i {DECODE}=raw out"
+                "{READ_SCHEMA} says what the columns are: leave {INFER} and {DECODE}=raw out"
             )));
         }
         if infer == Some(0) {
-            return Err(Error::usage(format!(
-                "a schema cannot be made of no record: -i {INFER} is at least 1"
-            )));
+            return Err(Error::usage(format!("a schema cannot be made of no record: {INFER} is at least 1")));
         }
         Ok(Self {
-            codec: options.text(CODEC).and_then(Codec::named),
-            files: options.text(FILES).map(str::to_owned),
+            codec: READ_CODEC.get(options)?,
+            files: FILES.get(options)?,
             decode,
             schema,
             infer,
-            utf8: options.text(BYTES) == Some("utf8"),
-            skip: skips.then(|| options.integer(MAX_ERRORS).unwrap_or(1000)),
-            allows_tail: options.text(TAIL) == Some("skip"),
-            checksums: options.text(CHECKSUMS) != Some("false"),
-            index: options.text(INDEX) != Some("none"),
+            utf8: ARE_TEXT.get(options)?,
+            skip: skips.then(|| max_errors.unwrap_or(1000)),
+            allows_tail: ALLOWS_TAIL.get(options)?,
+            checksums: CHECKSUMS.get(options)?,
+            index: INDEX.get(options)?,
         })
     }
 }
@@ -221,15 +208,12 @@ pub(crate) struct WriteOptions {
     /// How hard deflate tries.
     pub(crate) level: u32,
     /// How many files, if they are to be called shards.
-    pub(crate) shards: Option<u64>,
+    pub(crate) shards: Option<u32>,
     /// The path of a schema.
     pub(crate) schema: Option<String>,
     /// Which message, if the user said.
     pub(crate) message: Option<MessageKind>,
 }
-
-/// The most shards that five digits can number.
-const MOST_SHARDS: u64 = 99_999;
 
 impl WriteOptions {
     /// Reads the checked options.
@@ -237,30 +221,12 @@ impl WriteOptions {
     /// # Errors
     /// Usage: a level or a number of shards that cannot be.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let level = match options.integer(LEVEL) {
-            None => 6,
-            Some(level) => u32::try_from(level)
-                .ok()
-                .filter(|level| *level <= 9)
-                .ok_or_else(|| Error::usage(format!("option {LEVEL}")).expected("0 to 9").found(level))?,
-        };
-        let shards = options.integer(SHARDS);
-        if let Some(count) = shards.filter(|count| !(1..=MOST_SHARDS).contains(count)) {
-            return Err(Error::usage(format!("option {SHARDS}"))
-                .expected(format!("1 to {MOST_SHARDS}"))
-                .found(count));
-        }
-        let message = match options.text(MESSAGE) {
-            Some("example") => Some(MessageKind::Example),
-            Some("sequence") => Some(MessageKind::Sequence),
-            _ => None,
-        };
         Ok(Self {
-            codec: options.text(CODEC).and_then(Codec::named),
-            level,
-            shards,
-            schema: options.text(SCHEMA).map(str::to_owned),
-            message,
+            codec: WRITE_CODEC.get(options)?,
+            level: LEVEL.get(options)?.unwrap_or(6),
+            shards: SHARDS.get(options)?,
+            schema: WRITE_SCHEMA.get(options)?,
+            message: MESSAGE.get(options)?,
         })
     }
 }

@@ -62,7 +62,7 @@ impl RecordWriter for TfRecordWriter {
         let codec = codec.unwrap_or_else(by_name);
         let files = match shards {
             None => vec![name],
-            Some(count) => (0..*count).map(|number| ShardName::format(&name, number, *count, "")).collect(),
+            Some(count) => ShardName::set(&name, *count, ""),
         };
         let compressor = Compressor { codec, level: *level };
         Ok(Box::new(TfRecordPlan { files, layout, compressor, shapes: Mutex::default() }))

@@ -28,7 +28,6 @@ mod choose;
 mod pickle_write;
 mod probe;
 mod read;
-mod side_record;
 mod write;
 mod zip_layout;
 
@@ -40,6 +39,12 @@ use tensorferry_torch_file::{Decoding, archive};
 
 /// File name endings; the first one names outputs.
 const SUFFIXES: [&str; 4] = [".pt", ".pth", ".bin", ".ckpt"];
+
+/// The archive's record for what a torch file has no place for, in a folder that torch keeps for its own
+/// notes and never lists.
+const SIDE_RECORD: &str = ".data/tensorferry.json";
+/// What errors call it.
+const SIDE_RECORD_TITLE: &str = "the side record .data/tensorferry.json";
 
 /// The format `torch`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,7 +65,7 @@ impl Format for Torch {
                 | Capabilities::TREE
                 | Capabilities::METADATA
                 | Capabilities::TIES,
-            options: [Decoding::options().into(), write::options()].concat(),
+            options: [Decoding::options(), write::options()].concat(),
             output_revision: 1,
         }
     }
@@ -70,11 +75,11 @@ impl Format for Torch {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::TorchReader::new(Decoding::of(options))))
+        Ok(Box::new(read::TorchReader::new(Decoding::of(options)?)))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(write::TorchWriter::new(options)))
+        Ok(Box::new(write::TorchWriter::new(options)?))
     }
 }
 

@@ -6,10 +6,10 @@ mod script;
 mod shards;
 
 use crate::choose::choose;
-use crate::side_record::{SIDE_RECORD, SideRecord};
+use crate::{SIDE_RECORD, SIDE_RECORD_TITLE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tensorferry_hub::{Choice, Index};
+use tensorferry_hub::{Choice, Index, SideRecord};
 use tensorferry_sdk::{
     CatalogSink, Context, Loss, LossKind, NodeId, Result, Source, TensorDecoder, TensorReader,
 };
@@ -132,7 +132,8 @@ impl Reading<'_, '_> {
     fn side_record(&mut self, file: &str, archive: &Archive) -> Result<()> {
         let Some(record) = archive.record(SIDE_RECORD)? else { return Ok(()) };
         let bytes = archive.bytes(self.source, record, self.to.context.limits())?;
-        let side = SideRecord::parse(&bytes).map_err(|error| archive.at(error, record.extent.offset))?;
+        let side = SideRecord::parse(&bytes, SIDE_RECORD_TITLE)
+            .map_err(|error| archive.at(error, record.extent.offset))?;
         self.origin.get_or_insert(side.origin);
         self.add_metadata(file, &side.metadata)
     }

@@ -28,11 +28,12 @@ mod tests;
 mod tree;
 mod unpacked;
 
-use crate::side_record::{SIDE_RECORD, SideRecord};
+use crate::SIDE_RECORD;
 use crate::zip_layout::{ZipLayout, ZipPlan};
 pub(crate) use options::declared as options;
 use options::{FileFormat, WriteOptions};
 use storages::Storages;
+use tensorferry_hub::SideRecord;
 use tensorferry_sdk::{
     CatalogView, Context, Digests, LayoutSink, Options, Result, Role, SealSink, Target, TensorPlan,
     TensorWriter,
@@ -52,8 +53,11 @@ pub(crate) struct TorchWriter {
 
 impl TorchWriter {
     /// A writer with these options.
-    pub(crate) fn new(options: &Options) -> Self {
-        Self { options: WriteOptions::new(options) }
+    ///
+    /// # Errors
+    /// Usage: options that cannot be.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { options: WriteOptions::new(options)? })
     }
 }
 

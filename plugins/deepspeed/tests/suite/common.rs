@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use tensorferry_deepspeed::DeepSpeed;
 use tensorferry_sdk::memory::MemoryView;
-use tensorferry_sdk::{Catalog, Entry, MemoryContext, MemorySource, Result};
+pub(crate) use tensorferry_sdk::memory::pairs as options;
+use tensorferry_sdk::{Catalog, MemoryContext, MemorySource, Result};
 
 #[path = "../../../torch-file/tests/common/facts.rs"]
 pub(crate) mod facts;
@@ -196,12 +197,8 @@ fn optimizer_states(stage: u8, rank: usize) -> Saved {
     saved
 }
 
-pub(crate) fn options(options: &[(&str, &str)]) -> Vec<(String, String)> {
-    options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
-}
-
 pub(crate) fn source(files: Files) -> MemorySource {
-    MemorySource::new(Entry::Folder, files)
+    MemorySource::folder(files)
 }
 
 pub(crate) fn catalog(files: Files, given: &[(&str, &str)]) -> Result<Catalog> {

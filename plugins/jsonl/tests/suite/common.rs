@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tensorferry_jsonl::JsonLines;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
+use tensorferry_sdk::memory::pairs;
 use tensorferry_sdk::memory::records::{self, Opened};
 use tensorferry_sdk::records::{Batches, RecordSet};
 use tensorferry_sdk::{Limits, Loss, MemoryContext, MemorySource, Result, Source, Target};
@@ -64,10 +65,6 @@ pub(crate) fn lines(rows: &RecordBatch) -> String {
 pub(crate) fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     let columns = columns.into_iter().map(|(name, column)| (name, column, true));
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
-}
-
-fn pairs(given: &[(&str, &str)]) -> Vec<(String, String)> {
-    given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 /// A folder's files.

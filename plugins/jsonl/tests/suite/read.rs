@@ -10,7 +10,7 @@ use tensorferry_sdk::arrow_array::types::{
 use tensorferry_sdk::arrow_array::{Int64Array, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Field};
 use tensorferry_sdk::records::Batches;
-use tensorferry_sdk::{Entry, ErrorKind, Limits, LossKind, MemoryContext, MemorySource};
+use tensorferry_sdk::{ErrorKind, Limits, LossKind, MemoryContext, MemorySource};
 
 fn type_of(rows: &RecordBatch, column: &str) -> DataType {
     rows.schema().field_with_name(column).unwrap().data_type().clone()
@@ -161,7 +161,7 @@ fn a_folder_is_one_table() {
         ("_c.jsonl", "no"),
         ("config.json", "{}"),
     ]);
-    let set = open(MemorySource::new(Entry::Folder, files), &[], Limits::default()).unwrap();
+    let set = open(MemorySource::folder(files), &[], Limits::default()).unwrap();
     let names: Vec<_> = set.splits().iter().map(|split| split.file.clone()).collect();
     assert_eq!(names, ["a.jsonl", "b.ndjson"]);
     let rows = batches(&*set, &Batches::default()).unwrap();

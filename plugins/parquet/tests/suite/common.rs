@@ -4,9 +4,10 @@ use std::sync::Arc;
 use tensorferry_parquet::Parquet;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::SchemaRef;
+use tensorferry_sdk::memory;
 use tensorferry_sdk::memory::records::{self, Opened, RecordOutput};
 use tensorferry_sdk::records::{Batches, RecordSet};
-use tensorferry_sdk::{Entry, Limits, MemoryContext, MemorySource, Result, Source, Target};
+use tensorferry_sdk::{Limits, MemoryContext, MemorySource, Result, Source, Target};
 
 /// Writes pieces, dealt over the files in turn.
 pub(crate) fn write(
@@ -14,9 +15,8 @@ pub(crate) fn write(
     pieces: &[Vec<RecordBatch>],
     options: &[(&str, &str)],
 ) -> Result<RecordOutput> {
-    let given: Vec<_> = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let target = Target::File("out.parquet".to_owned());
-    records::write(&Parquet, &given, schema, pieces, &target, &MemoryContext::default())
+    records::write(&Parquet, &memory::pairs(options), schema, pieces, &target, &MemoryContext::default())
 }
 
 /// One file with these pieces, under the default options.
@@ -49,8 +49,7 @@ pub(crate) fn read_within(bytes: &[u8], limits: Limits) -> Result<Vec<RecordBatc
 
 /// A folder of these files.
 pub(crate) fn folder(files: &[(&str, &[u8])]) -> MemorySource {
-    let files = files.iter().map(|&(name, bytes)| (name.to_owned(), bytes.to_vec()));
-    MemorySource::new(Entry::Folder, files.collect())
+    MemorySource::folder(files.iter().copied())
 }
 
 /// Rows of these columns, each nullable.

@@ -57,8 +57,7 @@ pub(crate) fn write(
     options: &[(&str, &str)],
     target: &Target,
 ) -> Result<MemoryOutput> {
-    let options: Vec<_> = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    memory::write(&Safetensors, &options, view, target, &MemoryContext::default())
+    memory::write(&Safetensors, &memory::pairs(options), view, target, &MemoryContext::default())
 }
 
 /// Reads a source, and writes it as a folder.
@@ -68,7 +67,7 @@ pub(crate) fn convert(source: &dyn Source, options: &[(&str, &str)]) -> Result<M
 
 /// A written folder, to be read.
 pub(crate) fn reopen(output: &MemoryOutput) -> MemorySource {
-    MemorySource::new(Entry::Folder, output.files.clone())
+    MemorySource::folder(output.files.clone())
 }
 
 /// Each tensor's dtype, shape and bytes by name.

@@ -319,7 +319,7 @@ fn mutations_do_not_panic() {
         entries.sort();
         let mut files = files.clone();
         files.insert("b.index".to_owned(), table(&entries, 3, 0));
-        let source = MemorySource::new(Entry::Folder, files);
+        let source = MemorySource::folder(files);
         read_well += usize::from(read_source(&source, &Limits::default()).is_ok());
     }
     // Some changes are none: the place of a sliced tensor means nothing.

@@ -46,22 +46,6 @@ pub(crate) enum Scheme {
     Path,
 }
 
-impl Scheme {
-    /// The option's words.
-    pub(crate) const WORDS: [&str; 4] = ["auto", "key", "full", "path"];
-
-    /// The scheme of this word.
-    pub(crate) fn named(word: &str) -> Option<Self> {
-        match word {
-            "auto" => Some(Self::Auto),
-            "key" => Some(Self::Key),
-            "full" => Some(Self::Full),
-            "path" => Some(Self::Path),
-            _ => None,
-        }
-    }
-}
-
 /// A tensor with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedTensor {

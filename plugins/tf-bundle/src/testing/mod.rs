@@ -11,6 +11,8 @@ pub(crate) use objects::{Objects, variables};
 pub(crate) use sample::{Sample, context_with, index};
 pub(crate) use table::{BlockBytes, TableBytes, handle, table};
 
+pub(crate) use tensorferry_sdk::memory::pairs as options;
+
 use std::collections::BTreeMap;
 use tensorferry_proto::tensor_shape_proto::Dim;
 use tensorferry_proto::tensor_slice_proto::{Extent, extent::HasLength};
@@ -54,11 +56,6 @@ pub(crate) fn reading<T>(
 pub(crate) fn tensors(view: &MemoryView<'_>) -> Result<BTreeMap<String, Tensor>> {
     let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
     names.map(|name| Ok((name.clone(), view.tensor_named(&name)?))).collect()
-}
-
-/// Options as a user gives them.
-pub(crate) fn options(given: &[(&str, &str)]) -> Vec<(String, String)> {
-    given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 /// Limits with one of them changed.

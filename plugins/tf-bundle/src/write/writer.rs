@@ -6,7 +6,7 @@ use super::keys;
 use super::plan::plan_bundle;
 use super::writable::writable;
 use crate::options::WriteOptions;
-use crate::side_entry::{SIDE_ENTRY_KEY, SideEntry};
+use crate::side_entry::{self, SIDE_ENTRY_KEY};
 use crate::state_file;
 use tensorferry_proto::CheckpointState;
 use tensorferry_sdk::{
@@ -37,8 +37,8 @@ impl TensorWriter for BundleWriter {
         let prefix = Prefix::of(target)?;
         let tensors = writable(catalog, layout)?;
         let mut entries = keys::assign(&tensors, &self.options, catalog, layout, context)?;
-        if let Some(side_entry) = SideEntry::of(catalog) {
-            entries.push(Entry::text(SIDE_ENTRY_KEY, side_entry.encode()));
+        if let Some(record) = side_entry::of(catalog) {
+            entries.push(Entry::text(SIDE_ENTRY_KEY, record.to_bytes()));
         }
         context.check_cancelled()?;
         let plan = plan_bundle(entries, &prefix, self.options.sharding, catalog, layout)?;

@@ -12,6 +12,7 @@ use tensorferry_proto::{
     BytesList, Example, Feature, FeatureList, FeatureLists, Features, FloatList, Int64List, Message,
     SequenceExample,
 };
+use tensorferry_sdk::memory::pairs;
 use tensorferry_sdk::memory::records::{self, Opened};
 use tensorferry_sdk::records::{Batches, RecordSet, from_stream};
 use tensorferry_sdk::{
@@ -51,10 +52,6 @@ impl Context for Threaded {
 /// A context with so many threads.
 pub(crate) fn threads(threads: usize) -> Threaded {
     Threaded { inner: MemoryContext::default(), threads }
-}
-
-fn pairs(given: &[(&str, &str)]) -> Vec<(String, String)> {
-    given.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 pub(crate) fn options(side: Side, given: &[(&str, &str)]) -> Options {
@@ -248,5 +245,5 @@ pub(crate) fn folder(path: &Path) -> MemorySource {
         let entry = entry.unwrap();
         files.insert(entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap());
     }
-    MemorySource::new(Entry::Folder, files)
+    MemorySource::folder(files)
 }

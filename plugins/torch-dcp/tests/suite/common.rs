@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::MemoryView;
-use tensorferry_sdk::{Catalog, Context, Entry, MemoryContext, MemorySource, Result};
+use tensorferry_sdk::{Catalog, Context, MemoryContext, MemorySource, Result};
 use tensorferry_torch_dcp::TorchDcp;
 
 #[path = "../../../torch-file/tests/common/facts.rs"]
@@ -173,7 +173,7 @@ impl Sample {
 }
 
 pub(crate) fn source(files: Files) -> MemorySource {
-    MemorySource::new(Entry::Folder, files)
+    MemorySource::folder(files)
 }
 
 pub(crate) fn catalog(files: Files) -> Result<Catalog> {

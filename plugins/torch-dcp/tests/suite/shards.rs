@@ -1,7 +1,7 @@
 //! The variant in safetensors files.
 
 use crate::common::{Files, catalog, error, values};
-use tensorferry_sdk::{Entry, Format, MemoryContext, MemorySource, Score};
+use tensorferry_sdk::{Format, MemoryContext, MemorySource, Score};
 use tensorferry_torch_dcp::TorchDcp;
 
 fn shard(tensors: &str, metadata: &str, values: &[f32]) -> Vec<u8> {
@@ -75,7 +75,7 @@ fn gaps_overlaps_and_contradictions_are_refused() {
 #[test]
 fn the_probe_asks_for_the_mark() {
     let score = |shards: Files| {
-        let source = MemorySource::new(Entry::Folder, shards);
+        let source = MemorySource::folder(shards);
         TorchDcp.probe(&source, &MemoryContext::default()).unwrap().unwrap()
     };
     assert_eq!(score(files(&[rows(0, &[1.0, 2.0])])), Score::CERTAIN);

@@ -1,9 +1,21 @@
 //! Options: what a user may tell the writer.
 
-use tensorferry_sdk::{OptionKind, OptionSpec, Options};
+use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
 
-const FORMAT: &str = "format";
-const MAX_SHARD_SIZE: &str = "max_shard_size";
+const FORMAT: TypedOption<FileFormat> = TypedOption::choice(
+    Writer,
+    "format",
+    &[("zip", FileFormat::Zip), ("legacy", FileFormat::Legacy)],
+    "the container: zip can be memory-mapped; legacy is what torch wrote before 1.6, and still reads",
+);
+const MAX_SHARD_SIZE: TypedOption<Option<u64>> = TypedOption::size(
+    Writer,
+    "max_shard_size",
+    0,
+    "split into files of at most this many bytes of tensors, with an index, named as on the Hugging Face Hub \
+     (5GB is usual)",
+);
 
 /// The container of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,23 +27,8 @@ pub(crate) enum FileFormat {
 }
 
 /// What the format declares.
-pub(crate) fn declared() -> Vec<OptionSpec> {
-    let formats = ["zip", "legacy"].map(str::to_owned).to_vec();
-    vec![
-        OptionSpec::writer(
-            FORMAT,
-            OptionKind::Choice(formats),
-            Some("zip"),
-            "the container: zip can be memory-mapped; legacy is what torch wrote before 1.6, and still reads",
-        ),
-        OptionSpec::writer(
-            MAX_SHARD_SIZE,
-            OptionKind::Size,
-            None,
-            "split into files of at most this many bytes of tensors, with an index, named as on the Hugging Face Hub \
-             (5GB is usual)",
-        ),
-    ]
+pub(crate) fn declared() -> [OptionSpec; 2] {
+    [FORMAT.spec(), MAX_SHARD_SIZE.spec()]
 }
 
 /// What the writer was told.
@@ -45,9 +42,10 @@ pub(crate) struct WriteOptions {
 
 impl WriteOptions {
     /// Reads the checked options.
-    pub(crate) fn new(options: &Options) -> Self {
-        let legacy = options.text(FORMAT) == Some("legacy");
-        let format = if legacy { FileFormat::Legacy } else { FileFormat::Zip };
-        Self { format, max_shard_size: options.size(MAX_SHARD_SIZE) }
+    ///
+    /// # Errors
+    /// Usage: none today.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { format: FORMAT.get(options)?, max_shard_size: MAX_SHARD_SIZE.get(options)? })
     }
 }

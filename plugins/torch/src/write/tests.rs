@@ -283,7 +283,7 @@ fn metadata_and_origin_go_into_the_side_record() {
         c.metadata("format", "pt")?;
         c.origin("safetensors")
     });
-    let side = SideRecord::parse(record(&records, SIDE_RECORD)).unwrap();
+    let side = SideRecord::parse(record(&records, SIDE_RECORD), "it").unwrap();
     assert_eq!(side.origin, "safetensors");
     assert_eq!(side.metadata["format"], "pt");
     let (plain, _) = written(|_| Ok(()));

@@ -3,8 +3,7 @@
 use crate::common::python::{int, pickle};
 use crate::common::tar::tar;
 use crate::common::zip::Zip;
-use std::collections::BTreeMap;
-use tensorferry_sdk::{Entry, Format, MemoryContext, MemorySource, Score};
+use tensorferry_sdk::{Format, MemoryContext, MemorySource, Score};
 use tensorferry_torch::Torch;
 
 fn score(name: &str, bytes: &[u8]) -> Score {
@@ -55,6 +54,6 @@ fn other_containers_of_torch_are_known_at_sight() {
 
 #[test]
 fn a_folder_is_not_one_file() {
-    let source = MemorySource::new(Entry::Folder, BTreeMap::new());
+    let source = MemorySource::folder([("", ""); 0]);
     assert_eq!(Torch.probe(&source, &MemoryContext::default()).unwrap(), Some(Score::NO));
 }

@@ -29,10 +29,9 @@ fn model(catalog: &mut dyn CatalogSink, nested: bool) -> Result<()> {
 }
 
 fn write(options: &[(&str, &str)], target: &Target, nested: bool) -> memory::MemoryOutput {
-    let options: Vec<_> = options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     let (source, context) = (MemorySource::file("model", []), MemoryContext::default());
     let view = MemoryView::made("model", &source, &context, |catalog| model(catalog, nested)).unwrap();
-    memory::write(&Torch, &options, &view, target, &context).unwrap()
+    memory::write(&Torch, &memory::pairs(options), &view, target, &context).unwrap()
 }
 
 fn shards() -> BTreeMap<String, Vec<u8>> {
@@ -86,7 +85,7 @@ fn any_member_of_a_set_stands_for_all_of_it() {
             assert!(score >= Score::MAYBE);
         }
     }
-    let (source, context) = (MemorySource::new(Entry::Folder, shards()), MemoryContext::default());
+    let (source, context) = (MemorySource::folder(shards()), MemoryContext::default());
     let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
     assert_eq!(view.metadata(), [("who".to_owned(), "me".to_owned())]);
     assert_eq!(view.catalog().losses(), []);

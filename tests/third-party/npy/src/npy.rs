@@ -4,10 +4,23 @@ use crate::array;
 use crate::header::{Header, MAGIC};
 use tensorferry_sdk::{
     ByteOrder, Capabilities, CatalogSink, CatalogView, Context, Description, Entry, Error, Format,
-    LayoutSink, Loss, LossKind, Magic, NothingEncoded, NothingToSeal, OptionKind, OptionSpec, Options, Order,
-    Result, Role, Source, Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader,
-    TensorWriter,
+    LayoutSink, Loss, LossKind, Magic, NothingEncoded, NothingToSeal, Options, Order, Result, Role, Side,
+    Source, Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    TypedOption,
 };
+
+const ORDER: TypedOption<Order> = TypedOption::choice(
+    Side::Writer,
+    "order",
+    &[("c", Order::C), ("fortran", Order::Fortran)],
+    "which index runs fastest: c the last, fortran the first",
+);
+const BYTE_ORDER: TypedOption<ByteOrder> = TypedOption::choice(
+    Side::Writer,
+    "byte_order",
+    &[("little", ByteOrder::Little), ("big", ByteOrder::Big)],
+    "which byte of a number comes first",
+);
 
 /// The format `npy`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,27 +28,13 @@ pub struct Npy;
 
 impl Format for Npy {
     fn describe(&self) -> Description {
-        let choice = |words: [&str; 2]| OptionKind::Choice(words.map(str::to_owned).to_vec());
         Description {
             id: "npy".to_owned(),
             title: "numpy array".to_owned(),
             suffixes: vec![".npy".to_owned()],
             magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
             capabilities: Capabilities::READ | Capabilities::WRITE,
-            options: vec![
-                OptionSpec::writer(
-                    "order",
-                    choice(["c", "fortran"]),
-                    Some("c"),
-                    "which index runs fastest: c the last, fortran the first",
-                ),
-                OptionSpec::writer(
-                    "byte_order",
-                    choice(["little", "big"]),
-                    Some("little"),
-                    "which byte of a number comes first",
-                ),
-            ],
+            options: vec![ORDER.spec(), BYTE_ORDER.spec()],
             output_revision: 1,
             ..Description::default()
         }
@@ -46,14 +45,7 @@ impl Format for Npy {
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        Ok(Box::new(Writer {
-            order: if options.text("order") == Some("fortran") { Order::Fortran } else { Order::C },
-            byte_order: if options.text("byte_order") == Some("big") {
-                ByteOrder::Big
-            } else {
-                ByteOrder::Little
-            },
-        }))
+        Ok(Box::new(Writer { order: ORDER.get(options)?, byte_order: BYTE_ORDER.get(options)? }))
     }
 }
 

@@ -8,9 +8,16 @@ mod write_stored;
 use crate::header::Header;
 use crate::zip::read::Archive;
 use tensorferry_sdk::{
-    ByteOrder, Capabilities, CatalogView, Context, Description, Entry, Format, LayoutSink, Magic, OptionKind,
-    OptionSpec, Options, Order, Result, Score, Source, Target, TensorId, TensorReader, TensorWriter,
+    ByteOrder, Capabilities, CatalogView, Context, Description, Entry, Format, LayoutSink, Magic, Options,
+    Order, Result, Score, Side, Source, Target, TensorId, TensorReader, TensorWriter, TypedOption,
 };
+
+const DEFLATES: TypedOption<bool> = TypedOption::choice(
+    Side::Writer,
+    "compress",
+    &[("stored", false), ("deflate", true)],
+    "stored as numpy.savez does, or deflate as numpy.savez_compressed does",
+);
 
 /// The format `npz`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,19 +25,13 @@ pub struct Npz;
 
 impl Format for Npz {
     fn describe(&self) -> Description {
-        let choice = OptionKind::Choice(vec!["stored".to_owned(), "deflate".to_owned()]);
         Description {
             id: "npz".to_owned(),
             title: "numpy archive".to_owned(),
             suffixes: vec![".npz".to_owned()],
             magic: vec![Magic { offset: 0, bytes: b"PK\x03\x04".to_vec() }],
             capabilities: Capabilities::READ | Capabilities::WRITE,
-            options: vec![OptionSpec::writer(
-                "compress",
-                choice,
-                Some("stored"),
-                "stored as numpy.savez does, or deflate as numpy.savez_compressed does",
-            )],
+            options: vec![DEFLATES.spec()],
             output_revision: 1,
             ..Description::default()
         }
@@ -53,7 +54,7 @@ impl Format for Npz {
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        if options.text("compress") == Some("deflate") {
+        if DEFLATES.get(options)? {
             Ok(Box::new(write_deflated::Writer))
         } else {
             Ok(Box::new(write_stored::Writer))

@@ -3,7 +3,7 @@
 
 use ferry_npy::{Npy, Npz};
 use std::collections::BTreeMap;
-use tensorferry_sdk::memory::{MemoryView, write};
+use tensorferry_sdk::memory::{MemoryView, pairs, write};
 use tensorferry_sdk::{Entry, ErrorKind, Format, LossKind, MemoryContext, MemorySource, Score, Target};
 
 /// Name to dtype, shape and logical bytes.
@@ -12,10 +12,6 @@ type Tensors = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
 fn tensors(view: &MemoryView<'_>) -> Tensors {
     let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
     names.map(|name| (name.clone(), view.tensor_named(&name).unwrap())).collect()
-}
-
-fn given(options: &[(&str, &str)]) -> Vec<(String, String)> {
-    options.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 /// A `.npy` of this dict, which is padded as numpy pads it.
@@ -56,7 +52,7 @@ fn archive(compress: &str, long: u32) -> (Vec<u8>, Tensors) {
     let view = MemoryView::read(&Npz, &[], &source, &context).unwrap();
     let expected = tensors(&view);
     let target = Target::File("out.npz".to_owned());
-    let mut output = write(&Npz, &given(&[("compress", compress)]), &view, &target, &context).unwrap();
+    let mut output = write(&Npz, &pairs(&[("compress", compress)]), &view, &target, &context).unwrap();
     (output.files.remove("out.npz").unwrap(), expected)
 }
 
@@ -101,7 +97,7 @@ fn an_array_of_either_order_has_the_same_logical_bytes() {
         for byte_order in ["little", "big"] {
             let source = MemorySource::file("a.npy", npy(&dict("<i2", "False", "(2, 3)"), &logical));
             let view = MemoryView::read(&Npy, &[], &source, &context).unwrap();
-            let options = given(&[("order", order), ("byte_order", byte_order)]);
+            let options = pairs(&[("order", order), ("byte_order", byte_order)]);
             let output = write(&Npy, &options, &view, &Target::File("a.npy".to_owned()), &context).unwrap();
             assert!(output.layout.losses().is_empty());
             let written = &output.files["a.npy"];

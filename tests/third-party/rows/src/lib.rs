@@ -20,9 +20,24 @@ mod read;
 mod write;
 
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
-use tensorferry_sdk::{Capabilities, Description, Format, Magic, OptionKind, OptionSpec, Options, Result};
+use tensorferry_sdk::{Capabilities, Description, Format, Magic, Options, Result, Side, TypedOption};
 
 const MAGIC: &[u8] = b"ROWSFILE";
+
+const SPLIT: TypedOption<u64> = TypedOption::integer(
+    Side::Reader,
+    "split",
+    0..=u64::MAX,
+    "rows of one split, about: how finely reading is divided over threads",
+)
+.or("4096");
+const PIECE: TypedOption<usize> = TypedOption::integer(
+    Side::Writer,
+    "piece",
+    0..=u64::MAX,
+    "rows of one piece: how finely writing is divided over threads",
+)
+.or("4096");
 
 /// The format.
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,30 +45,24 @@ pub struct Rows;
 
 impl Format for Rows {
     fn describe(&self) -> Description {
-        let rows = "rows of one split, about: how finely reading is divided over threads";
-        let piece = "rows of one piece: how finely writing is divided over threads";
         Description {
             id: "rows".to_owned(),
             title: "plain rows".to_owned(),
             suffixes: vec![".rows".to_owned()],
             magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
             capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS,
-            options: vec![
-                OptionSpec::reader("split", OptionKind::Integer, Some("4096"), rows),
-                OptionSpec::writer("piece", OptionKind::Integer, Some("4096"), piece),
-            ],
+            options: vec![SPLIT.spec(), PIECE.spec()],
             output_revision: 1,
             ..Description::default()
         }
     }
 
     fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {
-        Ok(Box::new(read::Reader { split: options.integer("split").unwrap_or(4096).max(1) }))
+        Ok(Box::new(read::Reader { split: SPLIT.get(options)?.max(1) }))
     }
 
     fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
-        let piece = options.integer("piece").and_then(|rows| usize::try_from(rows).ok());
-        Ok(Box::new(write::Writer { piece: piece.unwrap_or(4096).max(1) }))
+        Ok(Box::new(write::Writer { piece: PIECE.get(options)?.max(1) }))
     }
 }
 

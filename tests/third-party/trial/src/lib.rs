@@ -38,8 +38,7 @@ mod sample;
 pub use sample::sample;
 
 use tensorferry_sdk::{
-    Capabilities, Description, Format, Magic, OptionKind, OptionSpec, Options, Result, TensorReader,
-    TensorWriter,
+    Capabilities, Description, Format, Magic, Options, Result, TensorReader, TensorWriter,
 };
 
 tensorferry_sdk::export_plugin!(Trial);
@@ -50,34 +49,16 @@ pub struct Trial;
 
 impl Format for Trial {
     fn describe(&self) -> Description {
-        let kinds = ["grid", "carry", "encode"].map(str::to_owned).to_vec();
         Description {
             id: "trial".to_owned(),
             title: "trial of the plugin interface".to_owned(),
             suffixes: vec![".trial".to_owned()],
             magic: vec![Magic { offset: 0, bytes: index::MAGIC.to_vec() }],
-            capabilities: Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA | Capabilities::TIES,
-            options: vec![
-                OptionSpec::writer(
-                    "data",
-                    OptionKind::Choice(kinds),
-                    Some("grid"),
-                    "tensors cut into a grid of blocks, storages carried as they lie, or chunks encoded",
-                ),
-                OptionSpec::writer("files", OptionKind::Integer, Some("2"), "how many data files"),
-                OptionSpec::writer(
-                    "pieces",
-                    OptionKind::Integer,
-                    Some("2"),
-                    "grid: blocks along each dimension",
-                ),
-                OptionSpec::writer(
-                    "chunk",
-                    OptionKind::Size,
-                    Some("64KiB"),
-                    "encode: bytes of a chunk, at least a row",
-                ),
-            ],
+            capabilities: Capabilities::READ
+                | Capabilities::WRITE
+                | Capabilities::METADATA
+                | Capabilities::TIES,
+            options: write::options(),
             output_revision: 1,
             ..Description::default()
         }

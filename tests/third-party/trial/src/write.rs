@@ -7,7 +7,8 @@ mod grid;
 use crate::index::{DataFile, Index, Stored};
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogView, DeferredId, DigestAlgorithm, DigestId, Digests, Error, LayoutSink,
-    Options, OutputId, Region, Result, Role, SealSink, StorageId, Target, TensorId, TensorPlan, TensorWriter,
+    OptionSpec, Options, OutputId, Region, Result, Role, SealSink, Side, StorageId, Target, TensorId,
+    TensorPlan, TensorWriter, TypedOption,
 };
 
 pub(crate) const DATA_MAGIC: &[u8; 8] = b"TRIALDAT";
@@ -16,20 +17,41 @@ pub(crate) const DATA_HEADER_LEN: u64 = 16;
 /// Storages begin at multiples of this.
 const ALIGNMENT: u64 = 8;
 
+/// How tensors are written.
+#[derive(Clone, Copy)]
+enum Way {
+    Grid,
+    Carry,
+    Encode,
+}
+
+const DATA: TypedOption<Way> = TypedOption::choice(
+    Side::Writer,
+    "data",
+    &[("grid", Way::Grid), ("carry", Way::Carry), ("encode", Way::Encode)],
+    "tensors cut into a grid of blocks, storages carried as they lie, or chunks encoded",
+);
+const FILES: TypedOption<u64> =
+    TypedOption::integer(Side::Writer, "files", 1..=1 << 30, "how many data files").or("2");
+const PIECES: TypedOption<u64> =
+    TypedOption::integer(Side::Writer, "pieces", 1..=1 << 30, "grid: blocks along each dimension").or("2");
+const CHUNK: TypedOption<u64> =
+    TypedOption::size(Side::Writer, "chunk", 1, "encode: bytes of a chunk, at least a row").or("64KiB");
+
+pub(crate) fn options() -> Vec<OptionSpec> {
+    vec![DATA.spec(), FILES.spec(), PIECES.spec(), CHUNK.spec()]
+}
+
 /// The writer that the options ask for.
 ///
 /// # Errors
 /// Usage: a count of zero.
 pub(crate) fn writer(options: &Options) -> Result<Box<dyn TensorWriter>> {
-    let count = |key: &str, number: Option<u64>| {
-        let number = number.filter(|&number| (1..=1 << 30).contains(&number));
-        number.ok_or_else(|| Error::usage(format!("option {key}")).expected("at least 1, at most 2^30"))
-    };
-    let files = count("files", options.integer("files"))?;
-    Ok(match options.text("data") {
-        Some("carry") => Box::new(carry::Writer { files }),
-        Some("encode") => Box::new(encode::Writer { files, chunk: count("chunk", options.size("chunk"))? }),
-        _ => Box::new(grid::Writer { files, pieces: count("pieces", options.integer("pieces"))? }),
+    let files = FILES.get(options)?;
+    Ok(match DATA.get(options)? {
+        Way::Carry => Box::new(carry::Writer { files }),
+        Way::Encode => Box::new(encode::Writer { files, chunk: CHUNK.get(options)? }),
+        Way::Grid => Box::new(grid::Writer { files, pieces: PIECES.get(options)? }),
     })
 }
 

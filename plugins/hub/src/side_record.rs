@@ -1,6 +1,5 @@
-//! The side record is what a catalog has and a torch file has no place for: metadata, and the
-//! format that the tensors came from. It is a record of the archive,
-//! `<root>/.data/tensorferry.json`, a folder that torch keeps for its own notes and never lists:
+//! The side record is what a catalog has and a format of tensors has no place for: metadata, and the
+//! format that the tensors came from. Plugins put it where their format's own readers pass it over:
 //!
 //! ```json
 //! {"version": 1, "origin": "safetensors", "metadata": {"format": "pt"}}
@@ -10,23 +9,21 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{Error, Result};
 
-/// Its name below the archive's root folder.
-pub(crate) const SIDE_RECORD: &str = ".data/tensorferry.json";
-
 const VERSION: u64 = 1;
 
-/// What the record says.
+/// What a catalog has and a format of tensors has no place for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct SideRecord {
+pub struct SideRecord {
     /// The id of the format that the tensors came from.
-    pub(crate) origin: String,
+    pub origin: String,
     /// The catalog's metadata.
-    pub(crate) metadata: BTreeMap<String, String>,
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl SideRecord {
     /// The record's bytes; the same for the same content.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
         let metadata = self.metadata.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str())));
         let record = [
             ("version", Value::from(VERSION)),
@@ -38,17 +35,18 @@ impl SideRecord {
         Value::Object(record).to_string().into_bytes()
     }
 
-    /// Reads a record; keys that it does not know are a later version's, and are passed over.
+    /// Reads a record; keys that it does not know are a later version's, and are passed over. Errors call
+    /// it `title`.
     ///
     /// # Errors
     /// Malformed, if it is not JSON of this form; unsupported, if its version is another.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
-        let wrong = |what: &str| Error::malformed(format!("the side record {SIDE_RECORD}: {what}"));
+    pub fn parse(bytes: &[u8], title: &str) -> Result<Self> {
+        let wrong = |what: &str| Error::malformed(format!("{title}: {what}"));
         let record: Value = serde_json::from_slice(bytes).map_err(|e| wrong("not JSON").found(e))?;
         match record.get("version").and_then(Value::as_u64) {
             Some(VERSION) => {}
             Some(version) => {
-                let error = Error::unsupported(format!("the side record {SIDE_RECORD} has another version"));
+                let error = Error::unsupported(format!("{title} has another version"));
                 return Err(error.expected(VERSION).found(version));
             }
             None => return Err(wrong("no version")),
@@ -77,7 +75,7 @@ mod tests {
         let metadata = [("format", "pt"), ("", "empty key"), ("schlüssel\n\"", "\u{0}\u{1f600}")];
         let metadata = metadata.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let record = SideRecord { origin: "safetensors".to_owned(), metadata };
-        assert_eq!(SideRecord::parse(&record.to_bytes()).unwrap(), record);
+        assert_eq!(SideRecord::parse(&record.to_bytes(), "a note").unwrap(), record);
     }
 
     #[test]
@@ -92,8 +90,8 @@ mod tests {
             br#"{"version": 1, "origin": "x", "metadata": {"a": 1}}"#,
             b"\xff",
         ] {
-            assert!(SideRecord::parse(bytes).is_err(), "{}", bytes.escape_ascii());
+            assert!(SideRecord::parse(bytes, "a note").is_err(), "{}", bytes.escape_ascii());
         }
-        assert!(SideRecord::parse("[".repeat(100_000).as_bytes()).is_err());
+        assert!(SideRecord::parse("[".repeat(100_000).as_bytes(), "a note").is_err());
     }
 }

@@ -1,0 +1,249 @@
+//! A typed option is declared once, as a constant, and reads its own value.
+
+use crate::{Error, OptionKind, OptionSpec, Options, Result, Side, parse_size};
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// An option as a constant: what a format declares of it, and how its value is read.
+///
+/// ```
+/// use tensorferry_sdk::{Options, Result, Side::Writer, TypedOption};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq)]
+/// enum Codec {
+///     Plain,
+///     Gzip,
+/// }
+///
+/// const CODEC: TypedOption<Codec> = TypedOption::choice(
+///     Writer,
+///     "codec",
+///     &[("none", Codec::Plain), ("gzip", Codec::Gzip)],
+///     "how files are compressed",
+/// );
+/// const LEVEL: TypedOption<Option<u32>> = TypedOption::integer(Writer, "level", 0..=9, "how hard");
+///
+/// # fn main() -> Result<()> {
+/// // `Format::describe` declares them, `Format::writer` reads them.
+/// let declared = [CODEC.spec(), LEVEL.spec()];
+/// let options = Options::check(&declared, Writer, &[("codec".into(), "gzip".into())])?;
+/// assert_eq!((CODEC.get(&options)?, LEVEL.get(&options)?), (Codec::Gzip, None));
+/// # Ok(())
+/// # }
+/// ```
+pub struct TypedOption<T: 'static> {
+    side: Side,
+    key: &'static str,
+    help: &'static str,
+    default: Option<&'static str>,
+    kind: Kind,
+    /// The words of a choice, and what each stands for.
+    words: &'static [(&'static str, T)],
+    read: fn(&Self, Option<&str>) -> Result<T>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Bool,
+    Text,
+    Source,
+    Choice,
+    Integer { least: u64, most: u64 },
+    Size { least: u64 },
+}
+
+impl<T> TypedOption<T> {
+    const fn new(
+        side: Side,
+        key: &'static str,
+        kind: Kind,
+        help: &'static str,
+        read: fn(&Self, Option<&str>) -> Result<T>,
+    ) -> Self {
+        Self { side, key, help, default: None, kind, words: &[], read }
+    }
+
+    /// One of these words, of which the first holds if none is given.
+    #[must_use]
+    pub const fn choice(
+        side: Side,
+        key: &'static str,
+        words: &'static [(&'static str, T)],
+        help: &'static str,
+    ) -> Self
+    where
+        T: Copy,
+    {
+        let (first, _) = words[0];
+        Self { default: Some(first), words, ..Self::new(side, key, Kind::Choice, help, Self::read_word) }
+    }
+
+    fn read_word(&self, text: Option<&str>) -> Result<T>
+    where
+        T: Copy,
+    {
+        let found = self.words.iter().find(|(word, _)| Some(*word) == text);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let words: Vec<&str> = self.words.iter().map(|(word, _)| *word).collect();
+            self.refuse(format!("one of {}", words.join(", ")), text.unwrap_or_default())
+        })
+    }
+
+    /// What the format declares.
+    #[must_use]
+    pub fn spec(&self) -> OptionSpec {
+        let kind = match self.kind {
+            Kind::Bool => OptionKind::Bool,
+            Kind::Text => OptionKind::Text,
+            Kind::Source => OptionKind::Source,
+            Kind::Choice => {
+                OptionKind::Choice(self.words.iter().map(|(word, _)| (*word).to_owned()).collect())
+            }
+            Kind::Integer { .. } => OptionKind::Integer,
+            Kind::Size { .. } => OptionKind::Size,
+        };
+        OptionSpec { side: self.side, ..OptionSpec::reader(self.key, kind, self.default, self.help) }
+    }
+
+    /// Its value among the options that were given.
+    ///
+    /// # Errors
+    /// Usage: a number that is out of range.
+    pub fn get(&self, options: &Options) -> Result<T> {
+        (self.read)(self, options.text(self.key).or(self.default))
+    }
+
+    /// The error for a value that cannot be.
+    #[must_use]
+    pub fn refuse(&self, expected: impl fmt::Display, found: impl fmt::Display) -> Error {
+        Error::usage(format!("option {}", self.key)).expected(expected).found(found)
+    }
+}
+
+impl TypedOption<bool> {
+    /// `true` or `false`.
+    #[must_use]
+    pub const fn flag(side: Side, key: &'static str, default: bool, help: &'static str) -> Self {
+        let default = Some(if default { "true" } else { "false" });
+        Self { default, ..Self::new(side, key, Kind::Bool, help, |_, text| Ok(text == Some("true"))) }
+    }
+}
+
+impl TypedOption<Option<String>> {
+    /// Any text.
+    #[must_use]
+    pub const fn text(side: Side, key: &'static str, help: &'static str) -> Self {
+        Self::new(side, key, Kind::Text, help, |_, text| Ok(text.map(str::to_owned)))
+    }
+
+    /// A path to another input, for [`Context::open`](crate::Context::open).
+    #[must_use]
+    pub const fn source(side: Side, key: &'static str, help: &'static str) -> Self {
+        Self { kind: Kind::Source, ..Self::text(side, key, help) }
+    }
+}
+
+impl<T: Copy> TypedOption<Option<T>> {
+    /// The same choice with nothing, `None`, where no word is given.
+    #[must_use]
+    pub const fn without_default(self) -> Self {
+        let read = |this: &Self, text: Option<&str>| text.map_or(Ok(None), |text| this.read_word(Some(text)));
+        Self { default: None, read, ..self }
+    }
+}
+
+impl<N: TryFrom<u64>> TypedOption<Option<N>> {
+    /// A whole number in a range.
+    #[must_use]
+    pub const fn integer(
+        side: Side,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        help: &'static str,
+    ) -> Self {
+        let kind = Kind::Integer { least: *range.start(), most: *range.end() };
+        Self::new(side, key, kind, help, |this, text| text.map(|text| this.number(text)).transpose())
+    }
+
+    /// A number of bytes, `least` or more.
+    #[must_use]
+    pub const fn size(side: Side, key: &'static str, least: u64, help: &'static str) -> Self {
+        Self { kind: Kind::Size { least }, ..Self::integer(side, key, 0..=0, help) }
+    }
+
+    /// The same number with a default, in the form that a user writes.
+    #[must_use]
+    pub const fn or(self, default: &'static str) -> TypedOption<N> {
+        let read = |this: &TypedOption<N>, text: Option<&str>| this.number(text.unwrap_or_default());
+        TypedOption {
+            default: Some(default),
+            ..TypedOption::new(self.side, self.key, self.kind, self.help, read)
+        }
+    }
+}
+
+impl<T> TypedOption<T> {
+    fn number<N: TryFrom<u64>>(&self, text: &str) -> Result<N> {
+        let (least, most, number) = match self.kind {
+            Kind::Integer { least, most } => (least, most, text.parse().ok()),
+            Kind::Size { least } => (least, u64::MAX, parse_size(text)),
+            _ => (0, 0, None),
+        };
+        let number = number.filter(|number| (least..=most).contains(number));
+        number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| match most {
+            u64::MAX => self.refuse(format!("at least {least}"), text),
+            most => self.refuse(format!("{least} to {most}"), text),
+        })
+    }
+}
+
+/// As messages name it: `-o codec`.
+impl<T> fmt::Display for TypedOption<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flag = match self.side {
+            Side::Reader => "-i",
+            Side::Writer => "-o",
+        };
+        write!(f, "{flag} {}", self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use Side::Writer;
+
+    const WORD: TypedOption<Option<u8>> =
+        TypedOption::choice(Writer, "word", &[("one", Some(1)), ("two", Some(2))], "").without_default();
+    const ROWS: TypedOption<u16> = TypedOption::integer(Writer, "rows", 1..=u64::MAX, "").or("7");
+    const SIZE: TypedOption<Option<u64>> = TypedOption::size(Writer, "size", 1, "");
+    const ON: TypedOption<bool> = TypedOption::flag(Writer, "on", true, "");
+
+    fn options(given: &[(&str, &str)]) -> Options {
+        let specs = [WORD.spec(), ROWS.spec(), SIZE.spec(), ON.spec()];
+        Options::check(&specs, Writer, &crate::memory::pairs(given)).unwrap()
+    }
+
+    #[test]
+    fn each_reads_what_was_given_or_its_default() {
+        let defaults = options(&[]);
+        assert_eq!((WORD.get(&defaults), ROWS.get(&defaults)), (Ok(None), Ok(7)));
+        assert_eq!((SIZE.get(&defaults), ON.get(&defaults)), (Ok(None), Ok(true)));
+        let given = options(&[("word", "two"), ("rows", "8"), ("size", "1KiB"), ("on", "false")]);
+        assert_eq!((WORD.get(&given), ROWS.get(&given)), (Ok(Some(2)), Ok(8)));
+        assert_eq!((SIZE.get(&given), ON.get(&given)), (Ok(Some(1024)), Ok(false)));
+        // A host checks options; a test may come without.
+        assert_eq!(ROWS.get(&Options::default()), Ok(7));
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused() {
+        let error = ROWS.get(&options(&[("rows", "0")])).unwrap_err().to_string();
+        assert!(error.contains("option rows") && error.contains("at least 1"), "{error}");
+        assert!(ROWS.get(&options(&[("rows", "65536")])).is_err());
+        assert!(SIZE.get(&options(&[("size", "0B")])).is_err());
+        assert_eq!(SIZE.to_string(), "-o size");
+    }
+}
