@@ -81,9 +81,9 @@ impl Capabilities {
     /// Makes an index of records.
     pub const INDEX: Self = Self(128);
 
-    /// Both.
+    /// All of both, as `|` gives it; this one can be called in constants.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -91,6 +91,14 @@ impl Capabilities {
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+}
+
+impl std::ops::BitOr for Capabilities {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.union(other)
     }
 }
 

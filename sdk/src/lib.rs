@@ -27,7 +27,7 @@
 //!             title: "IDX, as of MNIST".into(),
 //!             suffixes: vec![".idx".into()],
 //!             magic: vec![Magic { offset: 0, bytes: vec![0, 0] }],
-//!             capabilities: Capabilities::READ.and(Capabilities::WRITE),
+//!             capabilities: Capabilities::READ | Capabilities::WRITE,
 //!             ..Description::default()
 //!         }
 //!     }
@@ -254,4 +254,4 @@ pub use shard_name::ShardName;
 pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
 pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
 pub use tree::{Node, NodeId, NodeKind, Tree};
-pub use view::{CatalogView, StorageView, TensorView};
+pub use view::{CatalogBytes, CatalogView, StorageView, TensorView};

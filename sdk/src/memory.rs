@@ -8,10 +8,10 @@ pub mod records;
 pub use formats::{MemoryTensors, formats};
 
 use crate::{
-    Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogSink, CatalogView, Content, Context,
-    DeferredId, Digest, DigestId, Digests, Dtype, DtypeInfo, Error, Format, Layout, LayoutBuilder, Node,
-    NodeId, NothingEncoded, Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side, Source,
-    Storage, StorageId, StorageView, Target, TensorDecoder, TensorId, TensorPart, TensorView,
+    Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogBytes, CatalogSink, CatalogView, Content,
+    Context, DeferredId, Digest, DigestId, Digests, Error, Format, Layout, LayoutBuilder, NothingEncoded,
+    Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side, Source, Storage, Target,
+    TensorDecoder, TensorId, TensorPart,
 };
 use std::collections::BTreeMap;
 
@@ -216,56 +216,16 @@ fn swap(bytes: &mut [u8], unit: u32) {
     }
 }
 
-impl CatalogView for MemoryView<'_> {
-    fn tensor_count(&self) -> u32 {
-        u32::try_from(self.catalog.tensors().len()).unwrap_or(u32::MAX)
+impl CatalogBytes for MemoryView<'_> {
+    fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
-    fn tensor(&self, id: TensorId) -> TensorView<'_> {
-        let tensor = &self.catalog.tensors()[id.0 as usize];
-        TensorView { name: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape, bytes: tensor.bytes }
+    fn ties(&self) -> &[TensorId] {
+        &self.ties
     }
 
-    fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo> {
-        let info = self.catalog.dtype_info(dtype).cloned();
-        info.ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())))
-    }
-
-    fn tied_to(&self, id: TensorId) -> TensorId {
-        self.ties[id.0 as usize]
-    }
-
-    fn blocks(&self, id: TensorId) -> Vec<Block> {
-        self.catalog.tensor(id).map(|tensor| self.catalog.blocks(tensor)).unwrap_or_default()
-    }
-
-    fn storage_count(&self) -> u32 {
-        u32::try_from(self.catalog.storages().len()).unwrap_or(u32::MAX)
-    }
-
-    fn storage(&self, id: StorageId) -> Result<StorageView> {
-        let storage =
-            self.catalog.storage(id).ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
-        Ok(StorageView { len: storage.len, byte_order: storage.byte_order })
-    }
-
-    fn metadata(&self) -> Vec<(String, String)> {
-        self.catalog.metadata().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
-    }
-
-    fn root(&self) -> Option<NodeId> {
-        self.catalog.tree().root()
-    }
-
-    fn node(&self, id: NodeId) -> Result<Node> {
-        self.catalog.tree().get(id).cloned().ok_or_else(|| Error::plugin(format!("no node {}", id.0)))
-    }
-
-    fn origin(&self) -> String {
-        self.catalog.origin().to_owned()
-    }
-
-    fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_tensor(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let bytes = self.logical_bytes(id)?;
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let part = start.checked_add(buffer.len()).and_then(|end| bytes.get(start..end));

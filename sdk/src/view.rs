@@ -1,6 +1,6 @@
 //! A view is a catalog as a writer sees it: the same facts, and the tensors' bytes on request.
 
-use crate::{Block, ByteOrder, Dtype, DtypeInfo, Node, NodeId, Result, StorageId, TensorId};
+use crate::{Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId};
 
 /// A tensor as a writer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,5 +81,76 @@ pub trait CatalogView: Send + Sync {
     /// All tensors' ids.
     fn tensor_ids(&self) -> Box<dyn Iterator<Item = TensorId>> {
         Box::new((0..self.tensor_count()).map(TensorId))
+    }
+}
+
+/// A catalog and the bytes of its tensors: a host that has these has a [`CatalogView`].
+pub trait CatalogBytes: Send + Sync {
+    /// The catalog.
+    fn catalog(&self) -> &Catalog;
+
+    /// What [`Catalog::ties`] gives, kept by whoever computed it.
+    fn ties(&self) -> &[TensorId];
+
+    /// As [`CatalogView::read`].
+    ///
+    /// # Errors
+    /// As there.
+    fn read_tensor(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
+}
+
+impl<T: CatalogBytes> CatalogView for T {
+    fn tensor_count(&self) -> u32 {
+        u32::try_from(self.catalog().tensors().len()).unwrap_or(u32::MAX)
+    }
+
+    fn tensor(&self, id: TensorId) -> TensorView<'_> {
+        let tensor = &self.catalog().tensors()[id.0 as usize];
+        TensorView { name: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape, bytes: tensor.bytes }
+    }
+
+    fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo> {
+        let info = self.catalog().dtype_info(dtype).cloned();
+        info.ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())))
+    }
+
+    fn tied_to(&self, id: TensorId) -> TensorId {
+        self.ties().get(id.0 as usize).copied().unwrap_or(id)
+    }
+
+    fn blocks(&self, id: TensorId) -> Vec<Block> {
+        let catalog = self.catalog();
+        catalog.tensor(id).map(|tensor| catalog.blocks(tensor)).unwrap_or_default()
+    }
+
+    fn storage_count(&self) -> u32 {
+        u32::try_from(self.catalog().storages().len()).unwrap_or(u32::MAX)
+    }
+
+    fn storage(&self, id: StorageId) -> Result<StorageView> {
+        let storage = self.catalog().storage(id);
+        let storage = storage.ok_or_else(|| Error::plugin(format!("no storage {}", id.0)))?;
+        Ok(StorageView { len: storage.len, byte_order: storage.byte_order })
+    }
+
+    fn metadata(&self) -> Vec<(String, String)> {
+        self.catalog().metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn root(&self) -> Option<NodeId> {
+        self.catalog().tree().root()
+    }
+
+    fn node(&self, id: NodeId) -> Result<Node> {
+        let node = self.catalog().tree().get(id).cloned();
+        node.ok_or_else(|| Error::plugin(format!("no node {}", id.0)))
+    }
+
+    fn origin(&self) -> String {
+        self.catalog().origin().to_owned()
+    }
+
+    fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.read_tensor(id, offset, buffer)
     }
 }

@@ -38,15 +38,15 @@ impl Format for Counted {
     fn describe(&self) -> Description {
         let write = match self.0 {
             Fault::UndeclaredWriter => Capabilities::READ,
-            Fault::ForgetsMetadata => Capabilities::WRITE.and(Capabilities::METADATA),
-            Fault::ForgetsState => Capabilities::WRITE.and(Capabilities::TREE),
+            Fault::ForgetsMetadata => Capabilities::WRITE | Capabilities::METADATA,
+            Fault::ForgetsState => Capabilities::WRITE | Capabilities::TREE,
             _ => Capabilities::WRITE,
         };
         Description {
             id: if self.0 == Fault::BadId { "Counted" } else { "counted" }.to_owned(),
             title: "counted bytes".to_owned(),
             suffixes: vec![".counted".to_owned()],
-            capabilities: Capabilities::READ.and(write),
+            capabilities: Capabilities::READ | write,
             ..Description::default()
         }
     }

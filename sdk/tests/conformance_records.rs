@@ -75,10 +75,10 @@ impl Format for Ints {
     fn describe(&self) -> Description {
         let mut capabilities = Capabilities::READ_RECORDS;
         if self.0 != Fault::UndeclaredWriter {
-            capabilities = capabilities.and(Capabilities::WRITE_RECORDS);
+            capabilities = capabilities | Capabilities::WRITE_RECORDS;
         }
         if self.0 != Fault::UndeclaredIndex {
-            capabilities = capabilities.and(Capabilities::INDEX);
+            capabilities = capabilities | Capabilities::INDEX;
         }
         Description {
             id: "ints".to_owned(),

@@ -40,7 +40,7 @@ fn description() -> Description {
         suffixes: vec![".lent".to_owned(), ".l".to_owned()],
         magic: vec![Magic { offset: 7, bytes: vec![0, 255] }],
         members: vec!["*.lent".to_owned()],
-        capabilities: Capabilities::READ.and(Capabilities::WRITE).and(Capabilities::TIES),
+        capabilities: Capabilities::READ | Capabilities::WRITE | Capabilities::TIES,
         options: vec![
             OptionSpec::reader("mode", OptionKind::Text, None, "what to do"),
             OptionSpec::writer("max", OptionKind::Size, Some("5GB"), "a size"),

@@ -46,7 +46,7 @@ impl Format for JsonLines {
             suffixes: suffixes.clone().collect(),
             magic: Vec::new(),
             members: suffixes.map(|suffix| format!("*{suffix}")).collect(),
-            capabilities: Capabilities::READ_RECORDS.and(Capabilities::WRITE_RECORDS),
+            capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS,
             options: options::declared(),
             output_revision: 1,
         }

@@ -43,7 +43,7 @@ impl Format for Parquet {
             suffixes: SUFFIXES.map(str::to_owned).to_vec(),
             magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
             members: SUFFIXES.map(|suffix| format!("*{suffix}")).to_vec(),
-            capabilities: Capabilities::READ_RECORDS.and(Capabilities::WRITE_RECORDS),
+            capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS,
             options: options::declared(),
             output_revision: 1,
         }

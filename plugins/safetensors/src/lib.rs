@@ -64,7 +64,7 @@ impl Format for Safetensors {
             ]
             .map(str::to_owned)
             .to_vec(),
-            capabilities: Capabilities::READ.and(Capabilities::WRITE).and(Capabilities::METADATA),
+            capabilities: Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA,
             options: options::declared(),
             output_revision: 1,
         }

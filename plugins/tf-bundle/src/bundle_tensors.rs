@@ -46,7 +46,7 @@ pub(crate) fn read_bundle(
     }
     let mut key_map = KeyMap::default();
     key_map.object_graph = graph_bytes;
-    let mut reading = Reading {
+    let mut reading = BundleReading {
         source,
         context,
         options,
@@ -65,7 +65,7 @@ pub(crate) fn read_bundle(
     Ok(placer.into_string_tensors())
 }
 
-struct Reading<'a> {
+struct BundleReading<'a> {
     source: &'a dyn Source,
     context: &'a dyn Context,
     options: &'a ReadOptions,
@@ -78,7 +78,7 @@ struct Reading<'a> {
     key_map: KeyMap,
 }
 
-impl Reading<'_> {
+impl BundleReading<'_> {
     fn is_shown(&self) -> bool {
         self.context.purpose() == Purpose::SHOW
     }

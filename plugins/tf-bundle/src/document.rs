@@ -1,7 +1,7 @@
 //! A document is a file that holds one message, in wire form or in text form. One in wire form is read
 //! where it lies; a text is turned into wire form first, which is held.
 
-use crate::message_kind::Form;
+use crate::message_kind::MessageForm;
 use crate::text;
 use crate::wire::Wire;
 use tensorferry_sdk::{FileId, Limits, Result, Source};
@@ -30,13 +30,13 @@ impl Document {
         source: &dyn Source,
         name: &str,
         message: &str,
-        form: Form,
+        form: MessageForm,
         limits: &Limits,
     ) -> Result<Self> {
         let file = source.open(name)?;
         let content = match form {
-            Form::Wire => Content::File(file),
-            Form::Text => {
+            MessageForm::Wire => Content::File(file),
+            MessageForm::Text => {
                 let bytes = source.read_vec(file, 0, source.len(file), limits)?;
                 Content::Text(text::to_wire(&bytes, message, name, limits)?)
             }

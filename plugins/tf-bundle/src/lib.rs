@@ -56,9 +56,9 @@ impl Format for TfBundle {
                 state_file::STATE_FILE.to_owned(),
             ],
             capabilities: Capabilities::READ
-                .and(Capabilities::WRITE)
-                .and(Capabilities::METADATA)
-                .and(Capabilities::TIES),
+                | Capabilities::WRITE
+                | Capabilities::METADATA
+                | Capabilities::TIES,
             options: options::of_bundles(),
             output_revision: 1,
         }
@@ -88,9 +88,9 @@ impl Format for SavedModel {
             title: "TensorFlow SavedModel".to_owned(),
             members: saved_model::NAMES.map(str::to_owned).into(),
             capabilities: Capabilities::READ
-                .and(Capabilities::WRITE)
-                .and(Capabilities::METADATA)
-                .and(Capabilities::TIES),
+                | Capabilities::WRITE
+                | Capabilities::METADATA
+                | Capabilities::TIES,
             options: options::of_saved_models(),
             output_revision: 1,
             ..Description::default()

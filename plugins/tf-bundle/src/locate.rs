@@ -1,4 +1,4 @@
-//! Locating: what the user pointed at becomes a checkpoint of one of the two versions.
+//! Finds the checkpoint that a user means by a file, a prefix or a folder.
 //!
 //! ```text
 //! V2    P.index, P.data-00000-of-00001, ...    P is the prefix: there is no file of that name
@@ -45,9 +45,6 @@ pub(crate) fn locate(source: &dyn Source, context: &dyn Context) -> Result<Check
 }
 
 /// As [`locate`], with what there is to say about the choice.
-///
-/// # Errors
-/// As [`locate`].
 pub(crate) fn find(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let checkpoint = match source.entry() {
         Entry::Folder => return in_folder(source, limits),

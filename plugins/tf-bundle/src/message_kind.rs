@@ -33,7 +33,7 @@ pub(crate) enum MessageKind {
 
 /// How a message is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum MessageForm {
     Wire,
     Text,
 }
@@ -42,12 +42,12 @@ pub(crate) enum Form {
 ///
 /// # Errors
 /// I/o; bytes that fit nothing are `None`.
-pub(crate) fn detect(source: &dyn Source, file: FileId) -> Result<Option<(MessageKind, Form)>> {
+pub(crate) fn detect(source: &dyn Source, file: FileId) -> Result<Option<(MessageKind, MessageForm)>> {
     if let Some(kind) = of_text(source, file)? {
-        return Ok(Some((kind, Form::Text)));
+        return Ok(Some((kind, MessageForm::Text)));
     }
     match of_wire(&mut Wire::of_file(source, file)) {
-        Ok(kind) => Ok(kind.map(|kind| (kind, Form::Wire))),
+        Ok(kind) => Ok(kind.map(|kind| (kind, MessageForm::Wire))),
         Err(error) if error.kind() == ErrorKind::Malformed => Ok(None),
         Err(error) => Err(error),
     }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use tensorferry_sdk::MemorySource;
 
-    fn of(bytes: &[u8]) -> Option<(MessageKind, Form)> {
+    fn of(bytes: &[u8]) -> Option<(MessageKind, MessageForm)> {
         detect(&MemorySource::file("x", bytes), FileId(0)).unwrap()
     }
 
@@ -156,7 +156,7 @@ mod tests {
             (b"PK\x03\x04", None),
         ];
         for (bytes, kind) in cases {
-            assert_eq!(of(bytes), kind.map(|kind| (kind, Form::Wire)), "{bytes:?}");
+            assert_eq!(of(bytes), kind.map(|kind| (kind, MessageForm::Wire)), "{bytes:?}");
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
             ("nodes {", None),
             ("model_checkpoint_path: 'a'", None),
         ] {
-            assert_eq!(of(text.as_bytes()), kind.map(|kind| (kind, Form::Text)), "{text}");
+            assert_eq!(of(text.as_bytes()), kind.map(|kind| (kind, MessageForm::Text)), "{text}");
         }
     }
 }

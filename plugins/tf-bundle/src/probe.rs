@@ -16,9 +16,6 @@ const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
 const SAVED_MODEL_FOLDER: Score = Score(Score::CERTAIN.0 - 10);
 
 /// How sure `tf-bundle` is that the source is a checkpoint of either version.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let is_folder = *source.entry() == Entry::Folder;
     let checkpoint = match find(source, context.limits()) {
@@ -46,9 +43,6 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
 }
 
 /// How sure `saved-model` is that the source is one.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn saved_model(source: &dyn Source) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
@@ -68,9 +62,6 @@ pub(crate) fn saved_model(source: &dyn Source) -> Result<Score> {
 }
 
 /// How sure `tf-graph` is that the source is a graph, whatever its name.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn graph(source: &dyn Source) -> Result<Score> {
     let Entry::File(name) = source.entry() else { return Ok(Score::NO) };
     Ok(match message_kind::detect(source, source.open(name)?)? {

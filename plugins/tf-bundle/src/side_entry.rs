@@ -28,7 +28,7 @@ pub(crate) struct SideEntry {
 impl SideEntry {
     /// What is to be said of a catalog; `None`, if a bundle says it all.
     pub(crate) fn of(catalog: &dyn CatalogView) -> Option<Self> {
-        let metadata: BTreeMap<String, String> = unsaid(catalog).collect();
+        let metadata: BTreeMap<String, String> = other_metadata(catalog).collect();
         (!metadata.is_empty()).then(|| Self { origin: catalog.origin(), metadata })
     }
 
@@ -75,7 +75,7 @@ impl SideEntry {
 }
 
 /// The metadata of a catalog that is not about checkpoints of TensorFlow.
-pub(crate) fn unsaid(catalog: &dyn CatalogView) -> impl Iterator<Item = (String, String)> {
+pub(crate) fn other_metadata(catalog: &dyn CatalogView) -> impl Iterator<Item = (String, String)> {
     let is_said = |key: &str, value: &str| key.starts_with(OWN_PREFIX) || (key, value) == ("format", "tf");
     catalog.metadata().into_iter().filter(move |(key, value)| !is_said(key, value))
 }

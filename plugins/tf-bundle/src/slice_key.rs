@@ -1,5 +1,5 @@
-//! A slice key names one part of a tensor, in a bundle and in a V1 checkpoint, in a code whose bytes
-//! sort as what they stand for.
+//! A slice key names one part of a tensor, in a bundle and in a V1 checkpoint: a tensor's name and the
+//! part's extents, encoded so that keys sort as these do.
 //!
 //! ```text
 //! key     num(0)  string(name)  num(rank)  rank x { signed(start)  signed(length) }

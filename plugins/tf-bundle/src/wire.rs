@@ -19,13 +19,13 @@ const CHUNK: u64 = 64 << 10;
 
 /// Walks messages in one file, or in one piece of memory.
 pub(crate) struct Wire<'a> {
-    place: Place<'a>,
+    input: Input<'a>,
     window: Vec<u8>,
     window_start: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum Input<'a> {
     File { source: &'a dyn Source, file: FileId },
     Memory { bytes: &'a [u8], name: &'a str },
 }
@@ -64,29 +64,29 @@ enum Head {
 impl<'a> Wire<'a> {
     /// A walker of a file's messages.
     pub(crate) fn of_file(source: &'a dyn Source, file: FileId) -> Self {
-        Self::new(Place::File { source, file })
+        Self::new(Input::File { source, file })
     }
 
     /// A walker of messages in memory; `name` is the file that errors name. Offsets are those in
     /// `bytes`, which errors do not show: they are no offsets of the file.
     pub(crate) fn of_memory(bytes: &'a [u8], name: &'a str) -> Self {
-        Self::new(Place::Memory { bytes, name })
+        Self::new(Input::Memory { bytes, name })
     }
 
-    fn new(place: Place<'a>) -> Self {
-        Self { place, window: Vec::new(), window_start: 0 }
+    fn new(input: Input<'a>) -> Self {
+        Self { input, window: Vec::new(), window_start: 0 }
     }
 
     /// Another walker of the same bytes, with a window of its own: for two places that are read in turn.
     pub(crate) fn again(&self) -> Self {
-        Self::new(self.place)
+        Self::new(self.input)
     }
 
     /// All bytes that there are.
     pub(crate) fn whole(&self) -> Range<u64> {
-        0..match self.place {
-            Place::File { source, file } => source.len(file),
-            Place::Memory { bytes, .. } => bytes.len() as u64,
+        0..match self.input {
+            Input::File { source, file } => source.len(file),
+            Input::Memory { bytes, .. } => bytes.len() as u64,
         }
     }
 
@@ -131,9 +131,6 @@ impl<'a> Wire<'a> {
 
     /// The content of the first field of this number in what is `rest` of a message, if it is one that has
     /// a length; `rest` begins behind it then.
-    ///
-    /// # Errors
-    /// As [`next`](Self::next).
     pub(crate) fn next_of(&mut self, rest: &mut Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         while let Some(field) = self.next(rest)? {
             match field.value {
@@ -170,17 +167,11 @@ impl<'a> Wire<'a> {
     }
 
     /// The `N` bytes at the beginning of `rest`.
-    ///
-    /// # Errors
-    /// Malformed, if there are fewer; i/o.
     pub(crate) fn fixed<const N: usize>(&mut self, rest: &mut Range<u64>) -> Result<[u8; N]> {
         self.take(rest, N, take_array)
     }
 
     /// Gives each of the varints that are packed in a range.
-    ///
-    /// # Errors
-    /// As [`varint`](Self::varint); what `visit` returns.
     pub(crate) fn each_varint(
         &mut self,
         range: &Range<u64>,
@@ -194,9 +185,6 @@ impl<'a> Wire<'a> {
     }
 
     /// A copy of the bytes of a field, once it is known that there are at most `most`.
-    ///
-    /// # Errors
-    /// A limit; i/o.
     pub(crate) fn bytes(&mut self, range: &Range<u64>, most: u64) -> Result<Vec<u8>> {
         let len = range.end.saturating_sub(range.start);
         if len > most {
@@ -227,9 +215,6 @@ impl<'a> Wire<'a> {
     }
 
     /// Gives the bytes of a range piece by piece, in order, however long it is.
-    ///
-    /// # Errors
-    /// Malformed past the end; i/o; what `visit` returns.
     pub(crate) fn each_chunk(
         &mut self,
         range: &Range<u64>,
@@ -239,9 +224,9 @@ impl<'a> Wire<'a> {
         let mut buffer = Vec::new();
         while !rest.is_empty() {
             let left = rest.end - rest.start;
-            let chunk = match self.place {
+            let chunk = match self.input {
                 // What is long does not pass the window, by which the fields around it are read.
-                Place::File { source, file } if left > WINDOW => {
+                Input::File { source, file } if left > WINDOW => {
                     buffer.resize(usize::try_from(left.min(CHUNK)).unwrap_or(0), 0);
                     source.read_at(file, rest.start, &mut buffer)?;
                     &buffer[..]
@@ -271,9 +256,9 @@ impl<'a> Wire<'a> {
 
     /// The bytes at the beginning of `rest`, `least` of them or more.
     fn held(&mut self, rest: &Range<u64>, least: u64) -> Result<&[u8]> {
-        let (bytes, start) = match self.place {
-            Place::Memory { bytes, .. } => (bytes, 0),
-            Place::File { source, file } => {
+        let (bytes, start) = match self.input {
+            Input::Memory { bytes, .. } => (bytes, 0),
+            Input::File { source, file } => {
                 let end = self.window_start + self.window.len() as u64;
                 if rest.start < self.window_start || rest.start + least > end {
                     let len = WINDOW.min(source.len(file).saturating_sub(rest.start));
@@ -324,9 +309,9 @@ impl<'a> Wire<'a> {
 
     /// An error with its place.
     pub(crate) fn located(&self, error: Error, offset: u64) -> Error {
-        match self.place {
-            Place::File { source, file } => error.file(source.name(file)).offset(offset),
-            Place::Memory { name, .. } => error.file(name),
+        match self.input {
+            Input::File { source, file } => error.file(source.name(file)).offset(offset),
+            Input::Memory { name, .. } => error.file(name),
         }
     }
 }

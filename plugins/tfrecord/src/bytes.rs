@@ -1,17 +1,17 @@
-//! The bytes of a file once they are decompressed, seen through a window that moves forward.
+//! Reads the decompressed bytes of a file in order, through a window that moves forward.
 
+mod decoded_window;
+mod deflate;
 mod gzip_header;
-mod inflated;
 mod input;
-mod plain;
-mod sequential;
-mod unsnapped;
+mod plain_window;
+mod snappy;
 
-pub(crate) use inflated::Inflated;
+pub(crate) use decoded_window::{DecodedWindow, Decoder};
+pub(crate) use deflate::DeflateDecoder;
 pub(crate) use input::Input;
-pub(crate) use plain::Plain;
-pub(crate) use sequential::{Decoder, Sequential};
-pub(crate) use unsnapped::Unsnapped;
+pub(crate) use plain_window::PlainWindow;
+pub(crate) use snappy::SnappyDecoder;
 
 use tensorferry_sdk::Result;
 

@@ -1,6 +1,6 @@
 //! A codec is what a whole file is compressed with.
 
-use crate::bytes::{Decoder, Inflated, Input, Plain, Sequential, Unsnapped, Window};
+use crate::bytes::{DecodedWindow, Decoder, DeflateDecoder, Input, PlainWindow, SnappyDecoder, Window};
 use crate::frame::{HEADER, length};
 use std::ops::Deref;
 use tensorferry_sdk::{ErrorKind, FileId, Limits, Result, Source};
@@ -40,14 +40,14 @@ impl Codec {
         limits: &Limits,
     ) -> Box<dyn Window + Send + 's> {
         fn boxed<'s, D: Decoder + 's>(decoder: D) -> Box<dyn Window + Send + 's> {
-            Box::new(Sequential::new(decoder))
+            Box::new(DecodedWindow::new(decoder))
         }
         let input = || Input::new(source.clone(), file);
         match self {
-            Self::None => Box::new(Plain::new(source.clone(), file, source.len(file))),
-            Self::Gzip => boxed(Inflated::gzip(input())),
-            Self::Zlib => boxed(Inflated::zlib(input())),
-            Self::Snappy => boxed(Unsnapped::new(input(), limits.header_bytes)),
+            Self::None => Box::new(PlainWindow::new(source.clone(), file, source.len(file))),
+            Self::Gzip => boxed(DeflateDecoder::gzip(input())),
+            Self::Zlib => boxed(DeflateDecoder::zlib(input())),
+            Self::Snappy => boxed(SnappyDecoder::new(input(), limits.header_bytes)),
         }
     }
 }
@@ -67,9 +67,6 @@ pub(crate) struct Sniffed {
 }
 
 /// Finds out a file's codec.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) -> Result<Sniffed> {
     let starts = |codec: Codec| match codec.window(source, file, limits).at(0, LOOK) {
         Ok(bytes) => Ok(Start { is_sound: true, is_header: length(bytes).is_some() }),
@@ -91,9 +88,6 @@ pub(crate) fn sniff<S: SharedSource>(source: &S, file: FileId, limits: &Limits) 
 }
 
 /// The codec that a file's first bytes look like: snappy's look like nothing.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn sniff_magic<S: Source + ?Sized>(source: &S, file: FileId) -> Result<Codec> {
     let mut first = [0; HEADER];
     let there = usize::try_from(source.len(file)).map_or(HEADER, |len| len.min(HEADER));

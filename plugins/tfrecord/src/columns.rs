@@ -82,12 +82,12 @@ pub(crate) enum Missing {
     /// Nothing may: it must be there.
     Refused,
     /// These values.
-    Values(Fallback),
+    Values(DefaultValues),
 }
 
 /// Values that stand for a missing feature.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Fallback {
+pub(crate) enum DefaultValues {
     /// Whole numbers.
     Ints(Vec<i64>),
     /// Floats.

@@ -27,9 +27,6 @@ pub(crate) struct InputFile {
 }
 
 /// Opens the files of an input.
-///
-/// # Errors
-/// What [`find`] gives, and i/o.
 pub(crate) fn open<S: SharedSource>(
     source: &S,
     glob: Option<&str>,
@@ -56,7 +53,7 @@ pub(crate) fn open<S: SharedSource>(
 
 /// The files of an input by name, in order.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct InputNames {
     /// Those that are read.
     pub(crate) names: Vec<String>,
     /// Others in the folder.
@@ -67,7 +64,7 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// Malformed, if there are none or some of a set are missing; usage, if the user has to choose.
-pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<Found> {
+pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<InputNames> {
     let names = match (glob, source.entry()) {
         (Some(glob), _) => matching(&**source, glob, limits)?,
         (None, Entry::File(name)) => match shard_of(name) {
@@ -77,7 +74,7 @@ pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Lim
         (None, Entry::Prefix(prefix)) => of_prefix(&**source, prefix)?,
         (None, Entry::Folder) => return of_folder(source, limits),
     };
-    Ok(Found { names, left_out: Vec::new() })
+    Ok(InputNames { names, left_out: Vec::new() })
 }
 
 /// Every file whose path from the folder matches.
@@ -168,8 +165,8 @@ fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>
 }
 
 /// The files of a folder: those that are called so, or else those that start as one.
-fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<Found> {
-    let mut found = Found::default();
+fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<InputNames> {
+    let mut found = InputNames::default();
     let mut called = Vec::new();
     let mut others = Vec::new();
     for name in source.list("")? {

@@ -48,7 +48,7 @@ pub(crate) struct Stretch {
 
 /// What an index beside a file is worth.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Beside {
+pub(crate) enum IndexBeside {
     /// There is none.
     Nothing,
     /// It is not this file's, or not an index: its name.
@@ -58,28 +58,27 @@ pub(crate) enum Beside {
 }
 
 /// Looks for an index beside a file, and cuts the file into stretches after it.
-///
-/// # Errors
-/// I/o.
-pub(crate) fn beside(source: &dyn Source, file: FileId, about: u64, limits: &Limits) -> Result<Beside> {
+pub(crate) fn beside(source: &dyn Source, file: FileId, about: u64, limits: &Limits) -> Result<IndexBeside> {
     let name = source.name(file).to_owned();
     let Some(index) =
         INDEX_SUFFIXES.iter().map(|suffix| format!("{name}{suffix}")).find(|n| source.contains(n))
     else {
-        return Ok(Beside::Nothing);
+        return Ok(IndexBeside::Nothing);
     };
     let id = source.open(&index)?;
     if source.len(id) > limits.header_bytes {
-        return Ok(Beside::Unfit(index));
+        return Ok(IndexBeside::Unfit(index));
     }
     let text = source.read_vec(id, 0, source.len(id), limits)?;
-    let Some(stretches) = stretches(&text, source.len(file), about) else { return Ok(Beside::Unfit(index)) };
+    let Some(stretches) = stretches(&text, source.len(file), about) else {
+        return Ok(IndexBeside::Unfit(index));
+    };
     for stretch in &stretches {
         if !starts_a_record(source, file, stretch.start)? {
-            return Ok(Beside::Unfit(index));
+            return Ok(IndexBeside::Unfit(index));
         }
     }
-    Ok(Beside::Stretches(stretches))
+    Ok(IndexBeside::Stretches(stretches))
 }
 
 /// Cuts a file of `len` bytes where the index has records, if the index covers it without a gap.
@@ -127,7 +126,7 @@ mod tests {
     use std::collections::BTreeMap;
     use tensorferry_sdk::{Entry, MemorySource};
 
-    fn beside_with(index: &[u8]) -> Beside {
+    fn beside_with(index: &[u8]) -> IndexBeside {
         let mut file = Vec::new();
         for data in [&b"abc"[..], b"", b"defgh"] {
             frame::append(&mut file, data);
@@ -148,12 +147,12 @@ mod tests {
             Stretch { start: 0, end: 35, first: 0, records: 2 },
             Stretch { start: 35, end: 56, first: 2, records: 1 },
         ];
-        assert_eq!(beside_with(&lines.text), Beside::Stretches(expected));
+        assert_eq!(beside_with(&lines.text), IndexBeside::Stretches(expected));
     }
 
     #[test]
     fn an_index_that_does_not_fit_is_not_used() {
-        let unfit = Beside::Unfit("f.idx".into());
+        let unfit = IndexBeside::Unfit("f.idx".into());
         for index in [
             &b"0 19\n19 16\n"[..],
             b"0 19\n19 16\n35 22\n",

@@ -1,6 +1,5 @@
-//! Keys find a feature's number by its name. Programs write the features of each record in the same
-//! order, so that the name is compared with the one that stood there before, and looked up only if it
-//! is another.
+//! Finds a feature's number by its name. Programs write the features of each record in the same order, so
+//! a name is compared with the one at its place in the record before, and looked up only if it differs.
 
 use crate::message::Part;
 use std::collections::HashMap;

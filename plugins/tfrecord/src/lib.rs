@@ -45,9 +45,7 @@ impl Format for TfRecord {
             suffixes,
             magic: Vec::new(),
             members: vec!["*.tfrecord*".to_owned(), "*-?????-of-?????".to_owned()],
-            capabilities: Capabilities::READ_RECORDS
-                .and(Capabilities::WRITE_RECORDS)
-                .and(Capabilities::INDEX),
+            capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS | Capabilities::INDEX,
             options: options::specs(),
             output_revision: 1,
         }

@@ -72,7 +72,7 @@ pub(crate) enum MessageKind {
 
 /// An entry of a map.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct MapEntry<'a> {
     /// The name.
     pub(crate) key: &'a [u8],
     /// The feature, or the list of them.
@@ -111,14 +111,11 @@ impl<'a> Pieces<'a> {
 }
 
 /// Every entry of the maps of a record, in order.
-///
-/// # Errors
-/// Bytes that are not protobuf's, and what `visit` gives.
 #[inline]
 pub(crate) fn entries<'a, E: From<Broken>>(
     record: &'a [u8],
     message: MessageKind,
-    mut visit: impl FnMut(Part, Entry<'a>) -> Result<(), E>,
+    mut visit: impl FnMut(Part, MapEntry<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut fields = Fields(record);
     while let Some((number, value)) = fields.next()? {
@@ -139,7 +136,7 @@ pub(crate) fn entries<'a, E: From<Broken>>(
 
 /// The key and the value of a map's entry.
 #[inline]
-fn entry(bytes: &[u8]) -> Result<Entry<'_>, Broken> {
+fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, Broken> {
     // As everybody writes it: the key, the value, nothing else.
     if let [0x0a, rest @ ..] = bytes {
         let mut rest = rest;
@@ -148,7 +145,7 @@ fn entry(bytes: &[u8]) -> Result<Entry<'_>, Broken> {
             let mut value = value;
             let piece = take_len(&mut value)?;
             if value.is_empty() {
-                return Ok(Entry { key, value: Pieces::One(piece) });
+                return Ok(MapEntry { key, value: Pieces::One(piece) });
             }
         }
     }
@@ -159,7 +156,7 @@ fn entry(bytes: &[u8]) -> Result<Entry<'_>, Broken> {
             key = bytes;
         }
     }
-    Ok(Entry { key, value: Pieces::Fields(2, bytes) })
+    Ok(MapEntry { key, value: Pieces::Fields(2, bytes) })
 }
 
 /// Every list in a piece of a feature, with its kind: one, if it was written by a program.

@@ -175,9 +175,6 @@ pub(crate) struct ReadOptions {
 
 impl ReadOptions {
     /// Reads the checked options.
-    ///
-    /// # Errors
-    /// Usage: options that contradict each other.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         let decode = match options.text(DECODE) {
             Some("example") => Decode::Message(MessageKind::Example),

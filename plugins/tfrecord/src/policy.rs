@@ -1,6 +1,7 @@
-//! A policy says what a fault means for the run: an error, or a record left out and told of.
+//! Decides what a damaged record means: an error, or a record that is skipped and reported.
 
-use crate::frame::{Fault, FaultKind};
+use crate::bytes::Window;
+use crate::frame::{Fault, FaultKind, Walk};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -15,11 +16,11 @@ pub(crate) struct Policy {
     allows_tail: bool,
     most: u64,
     /// By file and offset: records are read more than once, and told of once.
-    met: Mutex<Met>,
+    met: Mutex<LetPass>,
 }
 
 #[derive(Debug, Default)]
-struct Met {
+struct LetPass {
     skipped: BTreeMap<(usize, u64), Skipped>,
     /// Those that count against the limit.
     damaged: u64,
@@ -66,6 +67,21 @@ impl Policy {
         let skipped = Skipped { file: name.to_owned(), record: Some(record), offset: fault.offset, why };
         met.skipped.insert((file, fault.offset), skipped);
         Ok(())
+    }
+
+    /// As [`meet`](Self::meet); if it lets the fault pass, `walk` goes on behind the record. Whether it can.
+    pub(crate) fn pass<W: Window>(
+        &self,
+        walk: &mut Walk<W>,
+        file: usize,
+        name: &str,
+        record: u64,
+        fault: Fault,
+    ) -> Result<bool> {
+        let next = fault.next();
+        self.meet(file, name, record, fault)?;
+        next.inspect(|&next| walk.go_to(next));
+        Ok(next.is_some())
     }
 
     /// What was let pass so far, in order.

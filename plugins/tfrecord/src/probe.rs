@@ -11,9 +11,6 @@ const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
 const MOST_FILES: usize = 4;
 
 /// How sure `tfrecord` is of the source.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let names = match find(&source, None, context.limits()) {
         Ok(found) => found.names,

@@ -18,7 +18,7 @@ pub(crate) struct Profile {
     most_columns: u64,
     most_name: u64,
     keys: Keys,
-    features: Vec<Feature>,
+    features: Vec<FeatureProfile>,
 }
 
 /// Where a record is.
@@ -32,7 +32,7 @@ struct Place {
 /// A feature, and what has to be taken back if a record turns out to have it twice: of several entries
 /// of a map the last counts.
 #[derive(Debug, Clone)]
-struct Feature {
+struct FeatureProfile {
     known: Known,
     /// What was known before the record `changed_in`.
     before: Known,
@@ -75,7 +75,7 @@ impl Profile {
             let number = match self.keys.find(*part, key) {
                 Some(number) => number,
                 None => {
-                    self.features.push(Feature::NEW);
+                    self.features.push(FeatureProfile::NEW);
                     self.keys.add(*part, key)
                 }
             };
@@ -95,7 +95,7 @@ impl Profile {
     /// # Errors
     /// Malformed, if a feature is of several kinds. `name` gives a file's.
     pub(crate) fn columns(&self, utf8: bool, name: impl Fn(usize) -> String) -> Result<Vec<Column>> {
-        let mut named: Vec<(&(Part, Box<[u8]>), &Feature)> =
+        let mut named: Vec<(&(Part, Box<[u8]>), &FeatureProfile)> =
             self.keys.names().iter().zip(&self.features).collect();
         named.sort_by_key(|(a, _)| *a);
         let mut columns: Vec<Column> = Vec::with_capacity(named.len());
@@ -152,7 +152,7 @@ impl Profile {
         losses
     }
 
-    fn feature(&mut self, part: Part, key: &[u8]) -> Result<&mut Feature, Refusal> {
+    fn feature(&mut self, part: Part, key: &[u8]) -> Result<&mut FeatureProfile, Refusal> {
         let number = match self.keys.find(part, key) {
             Some(number) => number,
             None => self.add(part, key)?,
@@ -175,7 +175,7 @@ impl Profile {
         if std::str::from_utf8(key).is_err() {
             return Err(Broken::Text.into());
         }
-        self.features.push(Feature::NEW);
+        self.features.push(FeatureProfile::NEW);
         Ok(self.keys.add(part, key))
     }
 }
@@ -234,7 +234,7 @@ fn look_through(record: &[u8], message: MessageKind) -> Result<(), Broken> {
     })
 }
 
-impl Feature {
+impl FeatureProfile {
     const NEW: Self = Self { known: Known::NEW, before: Known::NEW, changed_in: u64::MAX, seen_in: u64::MAX };
 
     /// Before an entry of a record is looked at.

@@ -34,9 +34,6 @@ pub(crate) struct TfRecordReader {
 
 impl TfRecordReader {
     /// With these options.
-    ///
-    /// # Errors
-    /// Usage: options that contradict each other.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { options: ReadOptions::new(options)? })
     }
@@ -221,7 +218,7 @@ impl Opening<'_> {
     fn profiled(&self, message: MessageKind) -> Result<Opened> {
         let new = || Profile::new(message, self.policy.skips(), self.context.limits());
         let mut profile = new();
-        let mut pieces = pieces::Growing::default();
+        let mut pieces = pieces::PieceBuilder::default();
         self.scan(self.checks).run(new, |walked| {
             profile.append(&walked.tally, walked.file, walked.first);
             pieces.add(&walked);
@@ -257,10 +254,9 @@ impl Opening<'_> {
                 match fault {
                     None => seen += 1,
                     Some(fault) => {
-                        let next = fault.next();
-                        self.policy.meet(number, &file.name, record - 1, fault)?;
-                        let Some(next) = next else { break };
-                        walk.go_to(next);
+                        if !self.policy.pass(&mut walk, number, &file.name, record - 1, fault)? {
+                            break;
+                        }
                     }
                 }
             }

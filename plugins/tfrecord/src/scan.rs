@@ -1,5 +1,5 @@
-//! A scan visits every record of all files, on many threads, and hands on what each stretch gave, in
-//! order.
+//! A scan visits every record of all files on many threads, and hands on what it found in each part of a
+//! file, in order.
 //!
 //! A file that is not compressed is cut into units. Where the first record of a unit starts is only
 //! known once all before it have been walked, so it is guessed: the first place with a length whose
@@ -12,7 +12,7 @@ mod guess;
 
 pub(crate) use guess::first_record;
 
-use crate::bytes::Plain;
+use crate::bytes::PlainWindow;
 use crate::codec::Codec;
 use crate::files::InputFile;
 use crate::frame::{Checks, Fault, FaultKind, Walk};
@@ -33,9 +33,6 @@ pub(crate) trait Tally: Send {
 
     /// A record at `offset`, `number` records after the first of its unit; its data are empty unless
     /// they were asked for. `whole` is the length of its frame.
-    ///
-    /// # Errors
-    /// What is wrong with the data.
     fn record(&mut self, number: u64, offset: u64, data: &[u8], whole: u64) -> Result<(), Refusal>;
 }
 
@@ -205,7 +202,7 @@ impl Scan<'_> {
         self.context.check_cancelled()?;
         let input = &self.files[unit.file];
         if input.codec == Codec::None {
-            let window = Plain::new(self.source, input.id, input.len);
+            let window = PlainWindow::new(self.source, input.id, input.len);
             return Ok(self.walk_window(Walk::new(window, start, self.checks), unit.end, new()));
         }
         let window = input.codec.window(&self.source, input.id, self.context.limits());

@@ -25,7 +25,7 @@
 //! | `default` | what stands for a missing feature: one value, which fills a fixed shape, or a list of all of them; bytes as text |
 //! | `required` | a missing feature is an error |
 
-use crate::columns::{Column, Fallback, Missing, Shape};
+use crate::columns::{Column, DefaultValues, Missing, Shape};
 use crate::message::{Kind, MessageKind, Part};
 use arrow_schema::DataType;
 use serde::Deserialize;
@@ -51,7 +51,7 @@ pub(crate) struct SchemaFile {
 struct File {
     #[serde(default)]
     message: Message,
-    columns: Vec<Entry>,
+    columns: Vec<ColumnEntry>,
 }
 
 #[derive(Deserialize, Default, Clone, Copy, PartialEq)]
@@ -73,7 +73,7 @@ enum FilePart {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ColumnEntry {
     name: String,
     key: Option<String>,
     #[serde(default)]
@@ -163,18 +163,10 @@ fn parse(text: &[u8]) -> Result<SchemaFile> {
 fn data_type(word: &str) -> Option<(Option<Kind>, DataType)> {
     let leaf = type_named(word)?;
     let kind = match &leaf {
-        DataType::Int8
-        | DataType::Int16
-        | DataType::Int32
-        | DataType::Int64
-        | DataType::UInt8
-        | DataType::UInt16
-        | DataType::UInt32
-        | DataType::UInt64
-        | DataType::Boolean
-        | DataType::Date32
-        | DataType::Date64
-        | DataType::Timestamp(_, None) => Some(Kind::Int64),
+        DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None) => {
+            Some(Kind::Int64)
+        }
+        _ if leaf.is_integer() => Some(Kind::Int64),
         DataType::Float32 | DataType::Float64 => Some(Kind::Float),
         DataType::Binary | DataType::Utf8 => Some(Kind::Bytes),
         DataType::Null => None,
@@ -196,7 +188,7 @@ fn shape(dims: &[Option<usize>]) -> Option<Shape> {
     Some(if is_ragged { Shape::Ragged(dims) } else { Shape::Fixed(dims) })
 }
 
-fn fallback(kind: Option<Kind>, shape: &Shape, value: Value) -> Option<Fallback> {
+fn fallback(kind: Option<Kind>, shape: &Shape, value: Value) -> Option<DefaultValues> {
     let values = match (value, shape) {
         (Value::Array(values), Shape::Fixed(dims)) => {
             (values.len() == shape.product() && !dims.is_empty()).then_some(values)?
@@ -208,9 +200,9 @@ fn fallback(kind: Option<Kind>, shape: &Shape, value: Value) -> Option<Fallback>
         (_, Shape::Ragged(_)) => return None,
     };
     Some(match kind? {
-        Kind::Int64 => Fallback::Ints(values.iter().map(int).collect::<Option<_>>()?),
-        Kind::Float => Fallback::Floats(values.iter().map(float).collect::<Option<_>>()?),
-        Kind::Bytes => Fallback::Bytes(
+        Kind::Int64 => DefaultValues::Ints(values.iter().map(int).collect::<Option<_>>()?),
+        Kind::Float => DefaultValues::Floats(values.iter().map(float).collect::<Option<_>>()?),
+        Kind::Bytes => DefaultValues::Bytes(
             values.iter().map(|v| v.as_str().map(|text| text.as_bytes().to_vec())).collect::<Option<_>>()?,
         ),
     })
@@ -253,7 +245,7 @@ mod tests {
         let types: Vec<String> = columns.iter().map(|column| column.data_type().to_string()).collect();
         assert_eq!(types[0], "Int32");
         assert_eq!(columns[0].missing, Missing::Refused);
-        assert_eq!(columns[1].missing, Missing::Values(Fallback::Floats(vec![0.5; 6])));
+        assert_eq!(columns[1].missing, Missing::Values(DefaultValues::Floats(vec![0.5; 6])));
         assert_eq!(columns[2].shape, Shape::Ragged(vec![4]));
         assert_eq!((&*columns[2].key, &columns[2].leaf), (&b"boxes"[..], &DataType::Float64));
         assert_eq!((columns[3].part, &columns[3].leaf), (Part::Lists, &DataType::Utf8));

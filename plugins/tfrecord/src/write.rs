@@ -35,9 +35,6 @@ pub(crate) struct TfRecordWriter {
 
 impl TfRecordWriter {
     /// With these options.
-    ///
-    /// # Errors
-    /// Usage: options that cannot be.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { options: WriteOptions::new(options)? })
     }

@@ -56,10 +56,10 @@ impl Format for Torch {
                 .map(str::to_owned)
                 .into(),
             capabilities: Capabilities::READ
-                .and(Capabilities::WRITE)
-                .and(Capabilities::TREE)
-                .and(Capabilities::METADATA)
-                .and(Capabilities::TIES),
+                | Capabilities::WRITE
+                | Capabilities::TREE
+                | Capabilities::METADATA
+                | Capabilities::TIES,
             options: [Decoding::options().into(), write::options()].concat(),
             output_revision: 1,
         }

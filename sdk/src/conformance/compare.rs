@@ -21,14 +21,14 @@ pub(super) fn same_catalog(one: &Catalog, other: &Catalog) -> bool {
 }
 
 /// What was written, and what reading it back gave.
-pub(super) struct RoundTrip<'a> {
+pub(super) struct CatalogRoundTrip<'a> {
     pub(super) input: &'a str,
     pub(super) before: &'a MemoryView<'a>,
     pub(super) after: &'a MemoryView<'a>,
     pub(super) losses: &'a [Loss],
 }
 
-impl RoundTrip<'_> {
+impl CatalogRoundTrip<'_> {
     /// Everything of `before` is in `after`, or a loss says otherwise.
     pub(super) fn check(&self, rules: &Rules<'_>) {
         for name in names(self.before.catalog()) {

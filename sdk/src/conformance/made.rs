@@ -10,7 +10,7 @@ use crate::{
 type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()>;
 
 /// A catalog by the calls that make it.
-pub(super) struct Made {
+pub(super) struct MadeCatalog {
     pub(super) title: String,
     fill: Box<Fill>,
 }
@@ -27,7 +27,7 @@ fn pattern(len: u64) -> Vec<u8> {
     (0..len).map(|i| (i.wrapping_mul(37) >> 3 ^ i).to_le_bytes()[0]).collect()
 }
 
-impl Made {
+impl MadeCatalog {
     /// The catalog, with the bytes of [`source`].
     pub(super) fn view<'a>(
         &self,
@@ -51,7 +51,7 @@ impl TensorDecoder for Decoder {
 }
 
 /// All of them.
-pub(super) fn catalogs() -> Vec<Made> {
+pub(super) fn catalogs() -> Vec<MadeCatalog> {
     let mut all = Vec::new();
     dtypes(&mut all);
     shapes(&mut all);
@@ -63,11 +63,11 @@ pub(super) fn catalogs() -> Vec<Made> {
 }
 
 fn add(
-    all: &mut Vec<Made>,
+    all: &mut Vec<MadeCatalog>,
     title: impl Into<String>,
     fill: impl Fn(&mut dyn CatalogSink) -> Result<()> + 'static,
 ) {
-    all.push(Made { title: title.into(), fill: Box::new(fill) });
+    all.push(MadeCatalog { title: title.into(), fill: Box::new(fill) });
 }
 
 /// A row-major tensor at `offset` of the file.
@@ -82,7 +82,7 @@ fn plain(
     catalog.tensor(name, dtype, shape, storage, offset)
 }
 
-fn dtypes(all: &mut Vec<Made>) {
+fn dtypes(all: &mut Vec<MadeCatalog>) {
     for dtype in Dtype::built_in() {
         let name = dtype.info().map_or("", DtypeInfo::name);
         add(all, format!("dtype {name}"), move |catalog| match dtype {
@@ -105,7 +105,7 @@ fn dtypes(all: &mut Vec<Made>) {
     });
 }
 
-fn shapes(all: &mut Vec<Made>) {
+fn shapes(all: &mut Vec<MadeCatalog>) {
     let shapes: [&[u64]; 7] =
         [&[], &[0], &[3, 0, 2], &[1], &[1, 1, 1, 1], &[2, 3, 2, 2], &[1, 1, 1, 1, 1, 1, 1, 1, 2]];
     for shape in shapes {
@@ -135,7 +135,7 @@ fn shapes(all: &mut Vec<Made>) {
     });
 }
 
-fn named(all: &mut Vec<Made>) {
+fn named(all: &mut Vec<MadeCatalog>) {
     let long = "x".repeat(1000);
     let names = [
         "",
@@ -175,7 +175,13 @@ fn named(all: &mut Vec<Made>) {
     });
 }
 
-fn view(all: &mut Vec<Made>, title: &str, shape: &'static [u64], offset: u64, strides: &'static [i64]) {
+fn view(
+    all: &mut Vec<MadeCatalog>,
+    title: &str,
+    shape: &'static [u64],
+    offset: u64,
+    strides: &'static [i64],
+) {
     for order in [ByteOrder::Little, ByteOrder::Big] {
         add(all, format!("{title}, {order:?}-endian"), move |catalog| {
             let storage = catalog.storage(Storage::file(FILE, 64, 1024).byte_order(order))?;
@@ -185,7 +191,7 @@ fn view(all: &mut Vec<Made>, title: &str, shape: &'static [u64], offset: u64, st
     }
 }
 
-fn views(all: &mut Vec<Made>) {
+fn views(all: &mut Vec<MadeCatalog>) {
     view(all, "a transposed view", &[3, 5], 0, &[1, 3]);
     view(all, "a view with gaps", &[3, 2], 8, &[10, 3]);
     view(all, "a reversed view", &[6], 20, &[-1]);
@@ -217,7 +223,7 @@ fn views(all: &mut Vec<Made>) {
     }
 }
 
-fn storages(all: &mut Vec<Made>) {
+fn storages(all: &mut Vec<MadeCatalog>) {
     for dtype in [Dtype::I16, Dtype::F32, Dtype::F64, Dtype::C64, Dtype::U8] {
         let name = dtype.info().map_or("", DtypeInfo::name);
         add(all, format!("big-endian {name}"), move |catalog| {
@@ -240,7 +246,7 @@ fn storages(all: &mut Vec<Made>) {
     });
 }
 
-fn beside_tensors(all: &mut Vec<Made>) {
+fn beside_tensors(all: &mut Vec<MadeCatalog>) {
     add(all, "tied tensors", |catalog| {
         let storage = catalog.storage(Storage::file(FILE, 0, 96))?;
         for name in ["wte", "lm_head", "other_head"] {

@@ -1,7 +1,7 @@
 //! What a writer owes: the same files each time, and in them everything, or a loss.
 
-use super::compare::RoundTrip;
-use super::made::{self, Made};
+use super::compare::CatalogRoundTrip;
+use super::made::{self, MadeCatalog};
 use super::rules::Rules;
 use super::{Report, Sample};
 use crate::memory::{self, MemoryOutput, MemoryView};
@@ -14,7 +14,7 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
     let (context, source) = (MemoryContext::default(), made::source());
     let before = report.written;
     for catalog in made::catalogs() {
-        let Made { title, .. } = &catalog;
+        let MadeCatalog { title, .. } = &catalog;
         let view = rules.holds(catalog.view(&source, &context), "a made catalog is sound", title);
         check_view(rules, title, &view, report);
     }
@@ -83,7 +83,7 @@ fn read_back(
     let after = rules.calm(|| input.to_owned(), || rules.read(&source, &context));
     let after = rules.holds(after, "a format reads what it writes", input);
     let losses: Vec<Loss> = output.layout.losses().iter().chain(after.catalog().losses()).cloned().collect();
-    RoundTrip { input, before, after: &after, losses: &losses }.check(rules);
+    CatalogRoundTrip { input, before, after: &after, losses: &losses }.check(rules);
 }
 
 /// What a user would point at: the file that was asked for, else the index, else the folder.

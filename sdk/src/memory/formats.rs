@@ -26,7 +26,7 @@ impl Format for MemoryTensors {
             id: "tensors-in-memory".to_owned(),
             title: "the smallest format of tensors, for examples".to_owned(),
             suffixes: vec![".mem".to_owned()],
-            capabilities: Capabilities::READ.and(Capabilities::WRITE),
+            capabilities: Capabilities::READ | Capabilities::WRITE,
             output_revision: 1,
             ..Description::default()
         }

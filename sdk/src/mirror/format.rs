@@ -2,6 +2,7 @@
 
 use super::context::{LentContext, RemoteContext};
 use super::description::{self, LentDescription};
+use super::faults::Faults;
 use super::guard::{Held, guard, pairs, received};
 use super::reader::{RemoteReader, lend_reader};
 #[cfg(feature = "records")]
@@ -9,10 +10,9 @@ use super::records;
 use super::source::{LentSource, RemoteSource};
 use super::writer::{RemoteWriter, lend_writer};
 use crate::{
-    Context, Description, Error, ErrorKind, Format, Options, Result, Score, Source, TensorReader,
-    TensorWriter,
+    Context, Description, Error, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
 use tensorferry_abi::abi_stable::std_types::{RSlice, RString, RVec, Tuple2};
 use tensorferry_abi::abi_stable::{RMut, RRef};
@@ -85,41 +85,6 @@ impl abi::Format for LentFormat {
     }
 }
 
-/// Who is called, and what went wrong where no call could say it: destructors.
-#[derive(Debug)]
-pub struct Faults {
-    plugin: String,
-    found: Mutex<Vec<Error>>,
-}
-
-impl Faults {
-    /// Names the plugin in an error that is its own fault.
-    #[must_use]
-    pub fn blame(&self, error: Error) -> Error {
-        if error.kind() == ErrorKind::Plugin {
-            error.context(format_args!("plugin {}", self.plugin))
-        } else {
-            error
-        }
-    }
-
-    /// Keeps what a close said; the host asks for it before it commits.
-    pub(super) fn closed(&self, result: AbiResult<()>) {
-        if let Err(error) = received(result) {
-            self.found.lock().unwrap_or_else(PoisonError::into_inner).push(self.blame(error));
-        }
-    }
-
-    /// The first fault since the last call.
-    ///
-    /// # Errors
-    /// That fault.
-    pub fn check(&self) -> Result<()> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.drain(..).next().map_or(Ok(()), Err)
-    }
-}
-
 /// A format of a loaded library.
 pub struct RemoteFormat {
     object: FormatBox,
@@ -133,7 +98,7 @@ impl RemoteFormat {
     /// # Errors
     /// A plugin error, if it panics, or describes itself badly.
     pub fn new(plugin: &str, object: FormatBox) -> Result<Self> {
-        let faults = Arc::new(Faults { plugin: plugin.to_owned(), found: Mutex::default() });
+        let faults = Arc::new(Faults::of(plugin));
         let mut lent = LentDescription(Description::default());
         let sink = DescriptionSink_TO::from_ptr(RMut::new(&mut lent), TD_Opaque);
         received(object.describe(sink)).map_err(|e| faults.blame(e))?;

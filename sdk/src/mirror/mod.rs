@@ -10,6 +10,7 @@ mod catalog_sink;
 mod catalog_view;
 mod context;
 mod description;
+mod faults;
 mod format;
 mod guard;
 mod layout_sink;
@@ -21,6 +22,7 @@ mod seal;
 mod source;
 mod writer;
 
+pub use faults::Faults;
+pub use format::RemoteFormat;
 pub(crate) use format::lend_formats;
-pub use format::{Faults, RemoteFormat};
 pub(crate) use guard::keep_panics_quiet;

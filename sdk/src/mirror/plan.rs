@@ -2,7 +2,7 @@
 
 use super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};
-use super::format::Faults;
+use super::faults::Faults;
 use super::guard::{Held, guard, received};
 use super::seal::{LentDigests, LentSealSink, RemoteDigests, RemoteSealSink};
 use crate::{ByteSink, CatalogView, Digests, OutputId, Result, SealSink, TensorPlan};

@@ -3,7 +3,7 @@
 use super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::catalog_sink::{LentCatalogSink, RemoteCatalogSink};
 use super::context::{LentContext, RemoteContext};
-use super::format::Faults;
+use super::faults::Faults;
 use super::guard::{Held, guard, received};
 use super::source::{LentSource, RemoteSource};
 use crate::{ByteSink, CatalogSink, Context, Result, Source, TensorDecoder, TensorReader};

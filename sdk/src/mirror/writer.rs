@@ -2,7 +2,7 @@
 
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};
 use super::context::{LentContext, RemoteContext};
-use super::format::Faults;
+use super::faults::Faults;
 use super::guard::{Held, guard, received};
 use super::layout_sink::{LentLayoutSink, RemoteLayoutSink};
 use super::plan::{RemotePlan, lend_plan};

@@ -12,7 +12,7 @@ use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::schema_file::{column, schema_file, type_and_shape};
-use tensorferry::engine::records::survey::{ColumnSurvey, Range, Spread, Survey, survey};
+use tensorferry::engine::records::survey::{ColumnSurvey, Spread, Survey, ValueRange, survey};
 use tensorferry_sdk::{Error, Loss, Purpose, Result};
 
 pub(super) fn run(
@@ -87,7 +87,7 @@ fn spread(spread: &Spread) -> Value {
     json!({ "min": spread.min, "mean": spread.mean(), "max": spread.max, "total": spread.total, "up_to": spread.up_to })
 }
 
-fn extremes(range: &Range) -> Option<(Value, Value)> {
+fn extremes(range: &ValueRange) -> Option<(Value, Value)> {
     // A number that JSON's readers would round is a string, as in protobuf's mapping.
     let integer = |n: i128| i64::try_from(n).map_or_else(|_| Value::from(n.to_string()), Value::from);
     let float = |n: f64| if n.is_finite() { json!(n) } else { Value::from(n.to_string()) };

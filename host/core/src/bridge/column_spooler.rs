@@ -149,7 +149,7 @@ impl<'a> ColumnSpooler<'a> {
                 })
             }
             Some(Hop::List) => {
-                let (offsets, values) = encoding::lists(array).ok_or_else(|| unexpected(array))?;
+                let (offsets, values) = encoding::lists_or_maps(array).ok_or_else(|| unexpected(array))?;
                 self.push_lists(level, &offsets, nulls)?;
                 self.each_run(nulls, array.len(), |column, begin, end, is_valid| {
                     let (begin, end) = (offsets[begin], offsets[end]);

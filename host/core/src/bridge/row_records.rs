@@ -5,7 +5,7 @@ use super::column_names::{self, ColumnTensors};
 use super::row_column::RowColumn;
 use super::row_values::{Cursor, are_utf8};
 use super::tensor_windows::TensorWindows;
-use crate::records::flow::{BATCH_BYTES, BATCH_ROWS, Flow};
+use crate::records::flow::{BATCH_BYTES, BATCH_ROWS, Flow, from_fn};
 use crate::records::steps::FlowSource;
 use crate::tensors::logical::Logical;
 use arrow_array::{ArrayRef, RecordBatch};
@@ -143,35 +143,25 @@ fn check_empty(found: &[ColumnTensors], tensors: &[Tensor], rows: u64) -> Result
 
 impl FlowSource for RowRecords<'_> {
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
-        Ok(Box::new(RowFlow { of: self, next: 0, cursors: vec![Cursor::default(); self.columns.len()] }))
-    }
-}
-
-struct RowFlow<'a> {
-    of: &'a RowRecords<'a>,
-    next: u64,
-    cursors: Vec<Cursor>,
-}
-
-impl Flow for RowFlow<'_> {
-    fn schema(&self) -> SchemaRef {
-        self.of.schema.clone()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let RowRecords { windows, columns, schema, rows } = self.of;
-        if self.next >= *rows {
-            return Ok(None);
-        }
-        windows.check_cancelled()?;
-        let end = self.next + self.of.batch(self.next)?;
-        let read = |(column, cursor): (&RowColumn, &mut Cursor)| {
-            let read = column.read(0, self.next, end, cursor, windows);
-            read.map_err(|error| error.column(column.field.name()))
-        };
-        let arrays = columns.iter().zip(&mut self.cursors).map(read).collect::<Result<Vec<ArrayRef>>>()?;
-        self.next = end;
-        let batch = RecordBatch::try_new(schema.clone(), arrays);
-        batch.map(Some).map_err(|error| Error::unsupported(format!("rows that do not fit together: {error}")))
+        let Self { windows, columns, schema, rows } = self;
+        let mut next = 0;
+        let mut cursors = vec![Cursor::default(); columns.len()];
+        Ok(from_fn(schema.clone(), move || {
+            if next >= *rows {
+                return Ok(None);
+            }
+            windows.check_cancelled()?;
+            let end = next + self.batch(next)?;
+            let read = |(column, cursor): (&RowColumn, &mut Cursor)| {
+                let read = column.read(0, next, end, cursor, windows);
+                read.map_err(|error| error.column(column.field.name()))
+            };
+            let arrays = columns.iter().zip(&mut cursors).map(read).collect::<Result<Vec<ArrayRef>>>()?;
+            next = end;
+            let batch = RecordBatch::try_new(schema.clone(), arrays);
+            batch
+                .map(Some)
+                .map_err(|error| Error::unsupported(format!("rows that do not fit together: {error}")))
+        }))
     }
 }

@@ -37,12 +37,12 @@ struct SpoolFiles {
 pub(super) struct Spool<'a> {
     spools: &'a Spools<'a>,
     buffer: Vec<u8>,
-    written: Written,
+    place: SpoolPlace,
     len: u64,
 }
 
 /// What of a spool is not in its buffer: so many times as much as that holds.
-enum Written {
+enum SpoolPlace {
     /// In a file of its own.
     Own { file: usize, times: u64 },
     /// In the log, where the last part begins here.
@@ -76,7 +76,7 @@ impl<'a> Spools<'a> {
 
     /// An empty spool.
     pub(super) fn open(&self) -> Spool<'_> {
-        Spool { spools: self, buffer: Vec::new(), written: Written::Logged { last: 0, times: 0 }, len: 0 }
+        Spool { spools: self, buffer: Vec::new(), place: SpoolPlace::Logged { last: 0, times: 0 }, len: 0 }
     }
 
     /// The files of all spools, when they have ended.
@@ -133,16 +133,16 @@ impl Spool<'_> {
     /// Writes as much as the buffer holds.
     fn write(&mut self, part: &[u8]) -> Result<()> {
         let mut files = self.spools.files.borrow_mut();
-        if matches!(self.written, Written::Logged { times: 0, .. }) && files.ended.len() < MOST_OWN_FILES {
+        if matches!(self.place, SpoolPlace::Logged { times: 0, .. }) && files.ended.len() < MOST_OWN_FILES {
             files.ended.push(self.spools.create()?);
-            self.written = Written::Own { file: files.ended.len() - 1, times: 0 };
+            self.place = SpoolPlace::Own { file: files.ended.len() - 1, times: 0 };
         }
-        match &mut self.written {
-            Written::Own { file, times } => {
+        match &mut self.place {
+            SpoolPlace::Own { file, times } => {
                 files.ended[*file].write_all_at(part, *times * part.len() as u64).map_err(failed)?;
                 *times += 1;
             }
-            Written::Logged { last, times } => {
+            SpoolPlace::Logged { last, times } => {
                 if files.log.is_none() {
                     files.log = Some((self.spools.create()?, 0));
                 }
@@ -162,15 +162,15 @@ impl Spool<'_> {
     /// # Errors
     /// I/o.
     pub(super) fn finish(self) -> Result<Spooled> {
-        let Self { spools, mut buffer, written, len } = self;
+        let Self { spools, mut buffer, place, len } = self;
         let mut files = spools.files.borrow_mut();
         let tail = len - buffer.len() as u64;
-        let (mut last, times) = match written {
-            Written::Own { file, .. } => {
+        let (mut last, times) = match place {
+            SpoolPlace::Own { file, .. } => {
                 files.ended[file].write_all_at(&buffer, tail).map_err(failed)?;
                 return Ok(Spooled { file, offset: 0, len });
             }
-            Written::Logged { last, times } => (last, times),
+            SpoolPlace::Logged { last, times } => (last, times),
         };
         let (file, offset) = match files.common {
             Some(common) => common,

@@ -1,6 +1,6 @@
 //! A record for each tensor: its name, dtype, shape, and data.
 
-use crate::records::flow::{BATCH_BYTES, Flow};
+use crate::records::flow::{BATCH_BYTES, Flow, from_fn};
 use crate::records::steps::FlowSource;
 use crate::tensors::logical::Logical;
 use arrow_array::builder::{BinaryBuilder, Int64Builder, ListBuilder, StringBuilder};
@@ -59,32 +59,25 @@ impl<'a> TensorRecords<'a> {
 
 impl FlowSource for TensorRecords<'_> {
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>> {
-        Ok(Box::new(TensorRecordFlow { of: self, next: 0 }))
+        let mut next = 0;
+        Ok(from_fn(self.schema.clone(), move || self.batch(&mut next)))
     }
 }
 
-struct TensorRecordFlow<'a> {
-    of: &'a TensorRecords<'a>,
-    next: u32,
-}
-
-impl Flow for TensorRecordFlow<'_> {
-    fn schema(&self) -> SchemaRef {
-        self.of.schema.clone()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let logical = self.of.logical;
+impl TensorRecords<'_> {
+    /// The records from tensor `next` on that make a batch.
+    fn batch(&self, next: &mut u32) -> Result<Option<RecordBatch>> {
+        let logical = self.logical;
         let (mut names, mut dtypes) = (StringBuilder::new(), StringBuilder::new());
         let item = Field::new_list_field(DataType::Int64, true);
         let mut shapes = ListBuilder::new(Int64Builder::new()).with_field(item);
         let mut data = BinaryBuilder::new();
         let mut held = 0;
-        let begin = self.next;
-        while self.next < logical.tensor_count() {
-            let id = TensorId(self.next);
+        let begin = *next;
+        while *next < logical.tensor_count() {
+            let id = TensorId(*next);
             let tensor = logical.tensor(id);
-            if self.next > begin && held + tensor.bytes > BATCH_BYTES {
+            if *next > begin && held + tensor.bytes > BATCH_BYTES {
                 break;
             }
             logical.stored().session().check_cancelled()?;
@@ -100,9 +93,9 @@ impl Flow for TensorRecordFlow<'_> {
             shapes.append(true);
             data.append_value(&bytes);
             held += tensor.bytes;
-            self.next += 1;
+            *next += 1;
         }
-        if self.next == begin {
+        if *next == begin {
             return Ok(None);
         }
         let columns: Vec<ArrayRef> = vec![
@@ -111,7 +104,7 @@ impl Flow for TensorRecordFlow<'_> {
             Arc::new(shapes.finish()),
             Arc::new(data.finish()),
         ];
-        let made = RecordBatch::try_new(self.of.schema.clone(), columns);
+        let made = RecordBatch::try_new(self.schema.clone(), columns);
         made.map(Some).map_err(|error| Error::plugin(error.to_string()))
     }
 }

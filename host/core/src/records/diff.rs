@@ -257,38 +257,25 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::records::flow::from_fn;
     use arrow_array::types::Int64Type;
     use arrow_array::{Float32Array, Float64Array, Int32Array, Int64Array, ListArray, StringArray};
-    use arrow_schema::SchemaRef;
-    use std::collections::VecDeque;
     use std::sync::Arc;
-
-    struct Given(SchemaRef, VecDeque<RecordBatch>);
-
-    impl Flow for Given {
-        fn schema(&self) -> SchemaRef {
-            self.0.clone()
-        }
-
-        fn next(&mut self) -> Result<Option<RecordBatch>> {
-            Ok(self.1.pop_front())
-        }
-    }
 
     fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap()
     }
 
     /// In batches of at most so many rows.
-    fn flow(rows: &RecordBatch, at_once: usize) -> Given {
+    fn flow(rows: &RecordBatch, at_once: usize) -> Box<dyn Flow + '_> {
         let starts = (0..rows.num_rows()).step_by(at_once);
-        let batches = starts.map(|start| rows.slice(start, at_once.min(rows.num_rows() - start))).collect();
-        Given(rows.schema(), batches)
+        let mut batches = starts.map(move |start| rows.slice(start, at_once.min(rows.num_rows() - start)));
+        from_fn(rows.schema(), move || Ok(batches.next()))
     }
 
     fn compared(a: &RecordBatch, b: &RecordBatch) -> RecordDiff {
-        let found = diff(&mut flow(a, 2), &mut flow(b, 3)).unwrap();
-        assert_eq!(found, diff(&mut flow(a, 100), &mut flow(b, 1)).unwrap());
+        let found = diff(&mut *flow(a, 2), &mut *flow(b, 3)).unwrap();
+        assert_eq!(found, diff(&mut *flow(a, 100), &mut *flow(b, 1)).unwrap());
         found
     }
 

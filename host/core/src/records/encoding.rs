@@ -17,7 +17,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, OffsetSizeTrait};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, LargeBinaryArray, MapArray, OffsetSizeTrait};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
@@ -131,7 +131,7 @@ impl Encoded {
                 let fields = values.as_struct().columns().iter().map(Self::of);
                 ValueBytes::Structs(fields.collect::<Result<_, _>>()?)
             }
-            other => match (lists(values), other.primitive_width()) {
+            other => match (lists_or_maps(values), other.primitive_width()) {
                 (Some((begins, items)), _) => ValueBytes::Lists(begins, Box::new(Self::of(&items)?)),
                 (None, Some(_)) => fixed(values),
                 (None, None) => return Err(ArrowError::NotYetImplemented(format!("values of {other}"))),
@@ -202,9 +202,7 @@ fn one_nan<T: ArrowPrimitiveType>(
 fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
     let mut values = column.clone();
     let mut begins: Vec<usize> = (0..=column.len()).collect();
-    while let Some((offsets, items)) =
-        lists(&values).filter(|_| !matches!(values.data_type(), DataType::Map(..)))
-    {
+    while let Some((offsets, items)) = lists(&values) {
         begins = begins.into_iter().map(|begin| offsets[begin]).collect();
         values = items;
     }
@@ -213,9 +211,6 @@ fn flat(column: &ArrayRef) -> (ArrayRef, Vec<usize>) {
 
 /// Where lists begin among their values, and these; `None` if an array holds no lists.
 pub(crate) fn lists(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
-    fn places<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<usize> {
-        offsets.iter().map(|at| at.as_usize()).collect()
-    }
     Some(match array.data_type() {
         DataType::List(_) => {
             let lists = array.as_list::<i32>();
@@ -230,10 +225,17 @@ pub(crate) fn lists(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
             let begins = (0..=array.len()).map(|list| list * len).collect();
             (begins, array.as_fixed_size_list().values().clone())
         }
-        DataType::Map(..) => {
-            let maps = array.as_map();
-            (places(maps.value_offsets()), Arc::new(maps.entries().clone()))
-        }
         _ => return None,
     })
+}
+
+/// As [`lists`], the entries of maps among them.
+pub(crate) fn lists_or_maps(array: &ArrayRef) -> Option<(Vec<usize>, ArrayRef)> {
+    let of_maps =
+        |maps: &MapArray| (places(maps.value_offsets()), Arc::new(maps.entries().clone()) as ArrayRef);
+    lists(array).or_else(|| array.as_map_opt().map(of_maps))
+}
+
+fn places<O: OffsetSizeTrait>(offsets: &[O]) -> Vec<usize> {
+    offsets.iter().map(|at| at.as_usize()).collect()
 }

@@ -28,69 +28,109 @@ pub trait Flow: Send {
     fn next(&mut self) -> Result<Option<RecordBatch>>;
 }
 
+/// A flow of what `next` gives, until that is nothing.
+pub fn from_fn<'a>(
+    schema: SchemaRef,
+    next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'a,
+) -> Box<dyn Flow + 'a> {
+    Box::new(FlowFn { schema, next })
+}
+
+struct FlowFn<F> {
+    schema: SchemaRef,
+    next: F,
+}
+
+impl<F: FnMut() -> Result<Option<RecordBatch>> + Send> Flow for FlowFn<F> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        (self.next)()
+    }
+}
+
+/// What starts threads that end before `'a` does.
+pub trait Threads<'a>: Sync {
+    /// Starts one.
+    fn spawn(&'a self, task: Box<dyn FnOnce() + Send + 'a>);
+}
+
+impl<'a> Threads<'a> for Scope<'a, '_> {
+    fn spawn(&'a self, task: Box<dyn FnOnce() + Send + 'a>) {
+        Scope::spawn(self, task);
+    }
+}
+
 /// How the host asks for batches.
 #[must_use]
 pub fn batches() -> records::Batches {
     records::Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES }
 }
 
-/// Rows of an input, in order; splits are read ahead on `run.threads` threads, from the first pull on.
-pub struct Read<'scope, 'env: 'scope> {
-    scope: &'scope Scope<'scope, 'env>,
-    rows: &'env Rows<'env>,
-    /// The splits that are read, in this order.
-    chosen: Vec<usize>,
-    session: &'env Session,
-    progress: Progress,
-}
-
-enum Progress {
-    Waiting,
-    Reading {
-        /// One channel for each split that is being read, in order.
-        splits: Receiver<Batches>,
-        current: Option<Batches>,
-    },
-    Ended,
-}
-
 type Batches = Receiver<Result<RecordBatch>>;
 
-/// Reads the splits `chosen` of the input, in this order.
-pub fn read<'scope, 'env: 'scope>(
-    scope: &'scope Scope<'scope, 'env>,
-    rows: &'env Rows<'env>,
-    chosen: Vec<usize>,
-    session: &'env Session,
-) -> Read<'scope, 'env> {
-    Read { scope, rows, chosen, session, progress: Progress::Waiting }
+/// The rows of some splits of an input, in this order; splits are read ahead on as many threads as the session
+/// has, from the first pull on.
+pub fn read<'a>(
+    threads: &'a dyn Threads<'a>,
+    rows: &'a Rows<'a>,
+    splits: Vec<usize>,
+    session: &'a Session,
+) -> Box<dyn Flow + 'a> {
+    let mut waiting = Some(splits);
+    // One channel for each split that is being read, in order, and the first of them.
+    let (mut reading, mut current): (Option<Receiver<Batches>>, Option<Batches>) = (None, None);
+    from_fn(rows.set.schema(), move || {
+        if let Some(splits) = waiting.take() {
+            reading = Some(start(threads, rows, splits, session));
+        }
+        while let Some(splits) = &reading {
+            match current.as_ref().map(Receiver::recv) {
+                Some(Ok(Ok(batch))) if batch.num_rows() == 0 => {}
+                Some(Ok(Ok(batch))) => return Ok(Some(batch)),
+                Some(Ok(Err(error))) => {
+                    (reading, current) = (None, None);
+                    return Err(error);
+                }
+                // The split has ended, or it is the first.
+                Some(Err(_)) | None => match splits.recv() {
+                    Ok(next) => current = Some(next),
+                    Err(_) => reading = None,
+                },
+            }
+        }
+        Ok(None)
+    })
 }
 
-impl Read<'_, '_> {
-    /// Starts the readers. Each takes the next split and announces its channel in one step, so that the
-    /// channels come in order; who is too far ahead waits for room.
-    fn start(&mut self) -> Receiver<Batches> {
-        let (rows, session) = (self.rows, self.session);
-        let (announce, splits) = sync_channel(session.threads);
-        let chosen = std::mem::take(&mut self.chosen);
-        let tasks = Arc::new(Mutex::new((chosen.into_iter(), announce)));
-        for _ in 0..session.threads {
-            let tasks = tasks.clone();
-            self.scope.spawn(move || {
-                loop {
-                    let mut task = tasks.lock().unwrap_or_else(PoisonError::into_inner);
-                    let Some(split) = task.0.next() else { return };
-                    let (send, receive) = sync_channel(ahead(session));
-                    if task.1.send(receive).is_err() {
-                        return;
-                    }
-                    drop(task);
-                    pull(rows, split, session, &send);
+/// Starts the readers. Each takes the next split and announces its channel in one step, so that the channels
+/// come in order; who is too far ahead waits for room.
+fn start<'a>(
+    threads: &'a dyn Threads<'a>,
+    rows: &'a Rows<'a>,
+    splits: Vec<usize>,
+    session: &'a Session,
+) -> Receiver<Batches> {
+    let (announce, announced) = sync_channel(session.threads);
+    let tasks = Arc::new(Mutex::new((splits.into_iter(), announce)));
+    for _ in 0..session.threads {
+        let tasks = tasks.clone();
+        threads.spawn(Box::new(move || {
+            loop {
+                let mut task = tasks.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(split) = task.0.next() else { return };
+                let (send, receive) = sync_channel(ahead(session));
+                if task.1.send(receive).is_err() {
+                    return;
                 }
-            });
-        }
-        splits
+                drop(task);
+                pull(rows, split, session, &send);
+            }
+        }));
     }
+    announced
 }
 
 /// Batches that one reader may be ahead: a sixteenth of the budget for all of them.
@@ -114,36 +154,6 @@ fn pull(rows: &Rows<'_>, split: usize, session: &Session, send: &SyncSender<Resu
         let is_last = batch.is_err();
         if send.send(batch).is_err() || is_last {
             return;
-        }
-    }
-}
-
-impl Flow for Read<'_, '_> {
-    fn schema(&self) -> SchemaRef {
-        self.rows.set.schema()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            match &mut self.progress {
-                Progress::Waiting => {
-                    self.progress = Progress::Reading { splits: self.start(), current: None };
-                }
-                Progress::Reading { splits, current } => match current.as_ref().map(Receiver::recv) {
-                    Some(Ok(Ok(batch))) if batch.num_rows() == 0 => {}
-                    Some(Ok(Ok(batch))) => return Ok(Some(batch)),
-                    Some(Ok(Err(error))) => {
-                        self.progress = Progress::Ended;
-                        return Err(error);
-                    }
-                    // The split has ended, or it is the first.
-                    Some(Err(_)) | None => match splits.recv() {
-                        Ok(next) => *current = Some(next),
-                        Err(_) => self.progress = Progress::Ended,
-                    },
-                },
-                Progress::Ended => return Ok(None),
-            }
         }
     }
 }

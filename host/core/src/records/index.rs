@@ -38,7 +38,7 @@ pub fn index(
     check_free(&destination, std::iter::once(name.as_str()), options.force)?;
     recover(&destination)?;
     let stage = Stage::begin(&destination)?;
-    let mut file = Output(BufWriter::new(stage.create(name, None)?));
+    let mut file = IndexFile(BufWriter::new(stage.create(name, None)?));
     let indexed = reader
         .index(source, &mut file, &ReadContext::new(session, Purpose::SHOW))
         .map_err(|e| e.file(source.entry_path().display().to_string()))?;
@@ -65,9 +65,9 @@ fn destination(output: &Path) -> Result<Destination> {
     Ok(Destination { folder, kind: Kind::Beside { name } })
 }
 
-struct Output(BufWriter<std::fs::File>);
+struct IndexFile(BufWriter<std::fs::File>);
 
-impl ByteSink for Output {
+impl ByteSink for IndexFile {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.0.write_all(bytes)?)
     }

@@ -14,12 +14,11 @@ mod prefetch;
 mod repeat;
 mod shuffle;
 
-use super::flow::{self, Flow};
+use super::flow::{self, Flow, Threads};
 use super::rows::Rows;
 use crate::context::session::Session;
 use crate::steps::{Step, StepKind};
 use std::fmt;
-use std::thread::Scope;
 use tensorferry_sdk::{Error, Result};
 
 /// Every kind of step on records.
@@ -42,10 +41,7 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Usage, where what the user asked for cannot be done with these columns.
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>>;
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>>;
 
     /// How many rows come out where `rows` go in; `None`: not known before.
     fn count(&self, rows: Option<u64>) -> Option<u64>;
@@ -67,15 +63,13 @@ pub type RecordAction = Box<dyn RecordStep>;
 
 /// What a step is made on: how to make the flow before it, once or again.
 #[derive(Clone, Copy)]
-pub struct Upstream<'scope, 'env: 'scope> {
-    /// Where threads of a step live.
-    scope: &'scope Scope<'scope, 'env>,
-    origin: Origin<'env>,
-    before: &'env [Step<RecordAction>],
+pub struct Upstream<'a> {
+    threads: &'a dyn Threads<'a>,
+    origin: Origin<'a>,
+    before: &'a [Step<RecordAction>],
     /// How often a repeat after the step has gone through all records before.
     epoch: u64,
-    /// What bounds the run.
-    session: &'env Session,
+    session: &'a Session,
 }
 
 /// Where rows come from, before any step.
@@ -96,16 +90,16 @@ pub trait FlowSource: Sync {
     fn flow<'a>(&'a self) -> Result<Box<dyn Flow + 'a>>;
 }
 
-impl<'scope> Upstream<'scope, '_> {
+impl<'a> Upstream<'a> {
     /// The flow before the step.
     ///
     /// # Errors
     /// Whatever an earlier step says.
-    fn flow(self) -> Result<Box<dyn Flow + 'scope>> {
+    fn flow(self) -> Result<Box<dyn Flow + 'a>> {
         match (self.before, self.origin) {
             ([], Origin::Rows(rows)) => {
                 let splits = (0..rows.set.splits().len()).collect();
-                Ok(Box::new(flow::read(self.scope, rows, splits, self.session)))
+                Ok(flow::read(self.threads, rows, splits, self.session))
             }
             ([], Origin::Other(source)) => source.flow(),
             ([before @ .., last], _) => {
@@ -119,13 +113,13 @@ impl<'scope> Upstream<'scope, '_> {
 ///
 /// # Errors
 /// Usage, naming the step.
-pub fn make<'scope, 'env: 'scope>(
-    scope: &'scope Scope<'scope, 'env>,
-    origin: Origin<'env>,
-    steps: &'env [Step<RecordAction>],
-    session: &'env Session,
-) -> Result<Box<dyn Flow + 'scope>> {
-    Upstream { scope, origin, before: steps, epoch: 0, session }.flow()
+pub fn make<'a>(
+    threads: &'a dyn Threads<'a>,
+    origin: Origin<'a>,
+    steps: &'a [Step<RecordAction>],
+    session: &'a Session,
+) -> Result<Box<dyn Flow + 'a>> {
+    Upstream { threads, origin, before: steps, epoch: 0, session }.flow()
 }
 
 /// Checks that what steps give has an end.

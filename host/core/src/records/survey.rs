@@ -39,7 +39,7 @@ pub struct ColumnSurvey {
     /// Of strings and binary values: their bytes.
     pub sizes: Spread,
     /// What the values range over, where they are numbers.
-    pub range: Range,
+    pub range: ValueRange,
 }
 
 /// How lengths are distributed.
@@ -111,7 +111,7 @@ impl Spread {
 
 /// The least and the greatest number of a column; of floats, those that are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Range {
+pub struct ValueRange {
     /// Of integers.
     pub integers: Option<(i128, i128)>,
     /// Of floats.
@@ -120,7 +120,7 @@ pub struct Range {
     pub nan: u64,
 }
 
-impl Range {
+impl ValueRange {
     fn integers(&mut self, low: i128, high: i128) {
         let (a, b) = self.integers.unwrap_or((low, high));
         self.integers = Some((a.min(low), b.max(high)));
@@ -186,7 +186,7 @@ impl Survey {
             missing: 0,
             lengths: Spread::default(),
             sizes: Spread::default(),
-            range: Range::default(),
+            range: ValueRange::default(),
         };
         let columns = rows.set.schema().fields().iter().map(column).collect();
         Self { records: 0, bytes: 0, columns }
@@ -273,9 +273,9 @@ fn spread<O: Copy + TryInto<u64>>(offsets: &[O], array: &dyn Array) -> Spread {
 }
 
 /// What the values of an array range over, nulls left out.
-fn range_of<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Range
+fn range_of<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> ValueRange
 where
-    T::Native: Number,
+    T::Native: RangedValue,
 {
     match array.nulls() {
         Some(nulls) if nulls.null_count() > 0 => {
@@ -287,9 +287,9 @@ where
 }
 
 /// What some values range over.
-fn range_of_values<N: Number>(values: &[N]) -> Range {
+fn range_of_values<N: RangedValue>(values: &[N]) -> ValueRange {
     let Some(&first) = values.iter().find(|value| !value.is_nan()) else {
-        return Range { nan: values.len() as u64, ..Range::default() };
+        return ValueRange { nan: values.len() as u64, ..ValueRange::default() };
     };
     // Eight at a time, so that no comparison waits for the one before.
     let (mut low, mut high, mut nan) = ([first; 8], [first; 8], 0);
@@ -309,7 +309,7 @@ fn range_of_values<N: Number>(values: &[N]) -> Range {
         rest.iter().for_each(|&value| see(0, value));
         nan += nans.into_iter().map(u64::from).sum::<u64>();
     }
-    let mut range = Range { nan, ..Range::default() };
+    let mut range = ValueRange { nan, ..ValueRange::default() };
     for (low, high) in low.into_iter().zip(high) {
         low.put(high, &mut range);
     }
@@ -317,18 +317,18 @@ fn range_of_values<N: Number>(values: &[N]) -> Range {
 }
 
 /// A number that a range may have.
-trait Number: Copy + PartialOrd {
+trait RangedValue: Copy + PartialOrd {
     fn is_nan(self) -> bool {
         false
     }
 
-    fn put(self, high: Self, range: &mut Range);
+    fn put(self, high: Self, range: &mut ValueRange);
 }
 
 macro_rules! integers {
     ($($type:ty),*) => { $(
-        impl Number for $type {
-            fn put(self, high: Self, range: &mut Range) {
+        impl RangedValue for $type {
+            fn put(self, high: Self, range: &mut ValueRange) {
                 range.integers(i128::from(self), i128::from(high));
             }
         }
@@ -339,12 +339,12 @@ integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
 macro_rules! floats {
     ($($type:ty),*) => { $(
-        impl Number for $type {
+        impl RangedValue for $type {
             fn is_nan(self) -> bool {
                 <$type>::is_nan(self)
             }
 
-            fn put(self, high: Self, range: &mut Range) {
+            fn put(self, high: Self, range: &mut ValueRange) {
                 range.floats(f64::from(self), f64::from(high));
             }
         }
@@ -355,8 +355,8 @@ floats!(f32, f64, half::f16);
 
 macro_rules! without_range {
     ($($type:ty),*) => { $(
-        impl Number for $type {
-            fn put(self, _high: Self, _range: &mut Range) {}
+        impl RangedValue for $type {
+            fn put(self, _high: Self, _range: &mut ValueRange) {}
         }
     )* };
 }

@@ -16,7 +16,7 @@ use tensorferry_sdk::{Context, Error, Loss, LossKind, Result, arrow_array};
 
 /// What was written.
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct RecordsWritten {
     /// Rows.
     pub records: u64,
     /// The length of each file.
@@ -37,14 +37,14 @@ pub fn write(
     hasher: Option<&mut RowHasher>,
     stage: &Stage,
     session: &Session,
-) -> Result<Written> {
+) -> Result<RecordsWritten> {
     let paths = plan.files();
     if paths.is_empty() {
         return Err(Error::plugin("a plan of no files"));
     }
     let files = paths.iter().map(|path| stage.create(path, None)).collect::<Result<Vec<File>>>()?;
     let output =
-        Output { plan, session, files: &files, paths, state: Mutex::default(), turn: Condvar::new() };
+        PieceWriter { plan, session, files: &files, paths, state: Mutex::default(), turn: Condvar::new() };
     {
         let mut state = output.state();
         state.ends = vec![0; files.len()];
@@ -57,15 +57,15 @@ pub fn write(
         }
     }
     let piece = piece_bytes(plan.group(), session.memory);
-    let mut deal = Deal::new(files.len(), rows, Group { bytes: piece, ..plan.group() });
-    let (send, receive) = sync_channel::<Task>(0);
+    let mut collector = PieceCollector::new(files.len(), rows, Group { bytes: piece, ..plan.group() });
+    let (send, receive) = sync_channel::<Piece>(0);
     let receive = &Mutex::new(receive);
     let read = std::thread::scope(|scope| {
         for _ in 0..encoders(piece, session) {
             scope.spawn(|| output.encode_all(receive));
         }
         // Dropping the sender ends the encoders.
-        let sent = deal_all(flow, &mut deal, hasher, &output, &send);
+        let sent = collect_all(flow, &mut collector, hasher, &output, &send);
         drop(send);
         if sent.is_err() {
             output.stop();
@@ -85,7 +85,7 @@ pub fn write(
         file.write_all_at(&tail, state.ends[index]).map_err(named)?;
         lens.push(state.ends[index] + tail.len() as u64);
     }
-    Ok(Written { records, lens, losses: state.losses.into_iter().map(Tally::loss).collect() })
+    Ok(RecordsWritten { records, lens, losses: state.losses.into_iter().map(loss).collect() })
 }
 
 /// Bytes of the rows of one piece: it depends on the budget, and not on the number of threads, since it
@@ -102,24 +102,24 @@ fn encoders(piece: u64, session: &Session) -> usize {
 }
 
 /// Rows that become one piece of one file.
-struct Task {
+struct Piece {
     place: u64,
     file: usize,
     batches: Vec<RecordBatch>,
 }
 
-fn deal_all(
+fn collect_all(
     flow: &mut dyn Flow,
-    deal: &mut Deal,
+    collector: &mut PieceCollector,
     mut hasher: Option<&mut RowHasher>,
-    output: &Output<'_>,
-    send: &SyncSender<Task>,
+    output: &PieceWriter<'_>,
+    send: &SyncSender<Piece>,
 ) -> Result<u64> {
     let mut records = 0;
-    let push = |task: Option<Task>| {
-        let Some(task) = task else { return Ok(()) };
+    let push = |piece: Option<Piece>| {
+        let Some(piece) = piece else { return Ok(()) };
         // An encoder that failed has left its error.
-        if output.has_failed() || send.send(task).is_err() {
+        if output.has_failed() || send.send(piece).is_err() {
             return Err(Error::cancelled("an encoder failed"));
         }
         Ok(())
@@ -129,21 +129,21 @@ fn deal_all(
         records += batch.num_rows() as u64;
         let mut rest = batch;
         while rest.num_rows() > 0 {
-            let taken = deal.room().min(rest.num_rows());
+            let taken = collector.room().min(rest.num_rows());
             let first = rest.slice(0, taken);
             rest = rest.slice(taken, rest.num_rows() - taken);
             if let Some(hasher) = hasher.as_deref_mut() {
-                hasher.add(deal.file, &first)?;
+                hasher.add(collector.file, &first)?;
             }
-            push(deal.add(first))?;
+            push(collector.add(first))?;
         }
     }
-    push(deal.end())?;
+    push(collector.end())?;
     Ok(records)
 }
 
-/// Deals rows over files, and says where a piece ends.
-struct Deal {
+/// Collects rows to pieces, and says which file each goes to.
+struct PieceCollector {
     files: usize,
     /// Rows of each file, where the whole is known; 0: pieces by turns.
     run_of_rows: u64,
@@ -156,13 +156,13 @@ struct Deal {
     place: u64,
 }
 
-impl Deal {
+impl PieceCollector {
     fn new(files: usize, rows: Option<u64>, asked: Group) -> Self {
         let group = Group { rows: asked.rows.max(1), ..asked };
         let run_of_rows =
             if files > 1 { rows.map_or(0, |rows| rows.div_ceil(files as u64).max(1)) } else { 0 };
         let group = if files > 1 && rows.is_none() {
-            // Dealt by turns: small enough that the files come out alike.
+            // By turns: small enough that the files come out alike.
             Group { rows: group.rows.min(1024), ..group }
         } else {
             group
@@ -180,7 +180,7 @@ impl Deal {
         (self.group.rows - self.rows).min(usize::try_from(in_file).unwrap_or(usize::MAX)).max(1)
     }
 
-    fn add(&mut self, batch: RecordBatch) -> Option<Task> {
+    fn add(&mut self, batch: RecordBatch) -> Option<Piece> {
         self.rows += batch.num_rows();
         self.rows_in_file += batch.num_rows() as u64;
         // A slice counts what it shows, not the buffers behind it.
@@ -188,26 +188,26 @@ impl Deal {
         self.batches.push(batch);
         let file_is_full = self.run_of_rows > 0 && self.rows_in_file >= self.run_of_rows;
         if self.rows >= self.group.rows || self.bytes >= self.group.bytes || file_is_full {
-            let task = self.end();
+            let piece = self.end();
             if file_is_full {
                 self.file = (self.file + 1).min(self.files - 1);
                 self.rows_in_file = 0;
             } else if self.run_of_rows == 0 {
                 self.file = (self.file + 1) % self.files;
             }
-            return task;
+            return piece;
         }
         None
     }
 
-    fn end(&mut self) -> Option<Task> {
+    fn end(&mut self) -> Option<Piece> {
         if self.batches.is_empty() {
             return None;
         }
-        let task = Task { place: self.place, file: self.file, batches: std::mem::take(&mut self.batches) };
+        let piece = Piece { place: self.place, file: self.file, batches: std::mem::take(&mut self.batches) };
         (self.rows, self.bytes) = (0, 0);
         self.place += 1;
-        Some(task)
+        Some(piece)
     }
 }
 
@@ -217,17 +217,17 @@ pub fn shown_bytes(column: &dyn arrow_array::Array) -> u64 {
     column.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64)
 }
 
-struct Output<'a> {
+struct PieceWriter<'a> {
     plan: &'a dyn RecordPlan,
     session: &'a Session,
     files: &'a [File],
     paths: &'a [String],
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
     turn: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WriterState {
     next: u64,
     ends: Vec<u64>,
     pieces: Vec<Vec<PlacedPiece>>,
@@ -236,18 +236,14 @@ struct State {
     is_stopped: bool,
 }
 
-/// Losses of one kind in one column: how many pieces said so, and the first one's words.
-struct Tally;
-
-impl Tally {
-    fn loss(((kind, what), (pieces, why)): ((LossKind, String), (u64, String))) -> Loss {
-        let more = if pieces > 1 { format!(" (and in {} more pieces)", pieces - 1) } else { String::new() };
-        Loss::new(kind, what, why + &more)
-    }
+/// Losses of one kind in one column, of which so many pieces spoke; the words are the first one's.
+fn loss(((kind, what), (pieces, why)): ((LossKind, String), (u64, String))) -> Loss {
+    let more = if pieces > 1 { format!(" (and in {} more pieces)", pieces - 1) } else { String::new() };
+    Loss::new(kind, what, why + &more)
 }
 
-impl Output<'_> {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl PieceWriter<'_> {
+    fn state(&self) -> MutexGuard<'_, WriterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -265,21 +261,21 @@ impl Output<'_> {
         self.files[file].write_all_at(bytes, at).map_err(named)
     }
 
-    fn encode_all(&self, tasks: &Mutex<Receiver<Task>>) {
+    fn encode_all(&self, pieces: &Mutex<Receiver<Piece>>) {
         let mut buffer = Vec::new();
         loop {
-            let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(task) = task else { return };
-            if let Err(error) = self.encode(task, &mut buffer) {
+            let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(piece) = piece else { return };
+            if let Err(error) = self.encode(piece, &mut buffer) {
                 self.state().error.get_or_insert(error);
                 self.stop();
             }
         }
     }
 
-    fn encode(&self, task: Task, buffer: &mut Vec<u8>) -> Result<()> {
+    fn encode(&self, piece: Piece, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
-        let Task { place, file, batches } = task;
+        let Piece { place, file, batches } = piece;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let mut losses = Vec::new();
         let note = self.plan.encode(file, &batches, buffer, &mut losses);

@@ -15,7 +15,8 @@
 //! In a manifest a step is such a text, or a table: `{ step = "rename", arg = "^bert/(.*)$", to = "$1" }`.
 //! There a key may have a list (`where = ["*.weight", "*.bias"]`), a number or a boolean.
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use std::fmt;
 use tensorferry_sdk::{Error, Result};
@@ -216,7 +217,8 @@ impl<'de> Visitor<'de> for SpecVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Spec, A::Error> {
         let mut spec = Spec::new("");
-        while let Some((key, Values { values, .. })) = map.next_entry::<String, Values>()? {
+        while let Some((key, values)) = map.next_entry::<String, SpecValues>()? {
+            let values = values.texts();
             match (&*key, &*values) {
                 ("step", [name]) if spec.name.is_empty() => spec.name.clone_from(name),
                 ("arg", [text]) if spec.argument.is_none() => spec.argument = Some(Field::new(text)),
@@ -231,62 +233,39 @@ impl<'de> Visitor<'de> for SpecVisitor {
     }
 }
 
+/// A value of a table.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a text, a number, a boolean, or a list of them")]
+enum SpecValue {
+    Text(String),
+    Truth(bool),
+    Whole(i64),
+    Large(u64),
+    Number(f64),
+}
+
 /// One value, or a list of them.
-struct Values {
-    values: Vec<String>,
-    is_list: bool,
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a text, a number, a boolean, or a list of them")]
+enum SpecValues {
+    One(SpecValue),
+    List(Vec<SpecValue>),
 }
 
-impl Values {
-    fn one(value: String) -> Self {
-        Self { values: vec![value], is_list: false }
-    }
-}
-
-impl<'de> Deserialize<'de> for Values {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_any(ValuesVisitor)
-    }
-}
-
-struct ValuesVisitor;
-
-impl<'de> Visitor<'de> for ValuesVisitor {
-    type Value = Values;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, a number, a boolean, or a list of them")
-    }
-
-    fn visit_str<E>(self, text: &str) -> std::result::Result<Values, E> {
-        Ok(Values::one(text.to_owned()))
-    }
-
-    fn visit_bool<E>(self, value: bool) -> std::result::Result<Values, E> {
-        Ok(Values::one(value.to_string()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> std::result::Result<Values, E> {
-        Ok(Values::one(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> std::result::Result<Values, E> {
-        Ok(Values::one(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> std::result::Result<Values, E> {
-        Ok(Values::one(value.to_string()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Values, A::Error> {
-        let mut all = Vec::new();
-        while let Some(Values { values, is_list }) = seq.next_element()? {
-            if is_list {
-                return Err(A::Error::custom("a list in a list"));
-            }
-            all.extend(values);
-        }
-        Ok(Values { values: all, is_list: true })
+impl SpecValues {
+    fn texts(self) -> Vec<String> {
+        let values = match self {
+            Self::One(value) => vec![value],
+            Self::List(values) => values,
+        };
+        let text = |value| match value {
+            SpecValue::Text(text) => text,
+            SpecValue::Truth(truth) => truth.to_string(),
+            SpecValue::Whole(number) => number.to_string(),
+            SpecValue::Large(number) => number.to_string(),
+            SpecValue::Number(number) => number.to_string(),
+        };
+        values.into_iter().map(text).collect()
     }
 }
 

@@ -9,8 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tensorferry_sdk::{
-    Block, ByteOrder, Catalog, CatalogView, Context, Data, Dtype, DtypeInfo, Error, Node, NodeId, Result,
-    StorageId, StorageView, TensorId, TensorPart, TensorView, check_range,
+    ByteOrder, Catalog, CatalogBytes, CatalogView, Context, Data, Error, Result, StorageId, TensorId,
+    TensorPart, check_range,
 };
 
 /// A catalog and the bytes behind it: what writers, digests and comparisons read.
@@ -189,56 +189,16 @@ impl<'a> Logical<'a> {
     }
 }
 
-impl CatalogView for Logical<'_> {
-    fn tensor_count(&self) -> u32 {
-        u32::try_from(self.catalog().tensors().len()).unwrap_or(u32::MAX)
+impl CatalogBytes for Logical<'_> {
+    fn catalog(&self) -> &Catalog {
+        self.catalog()
     }
 
-    fn tensor(&self, id: TensorId) -> TensorView<'_> {
-        let tensor = &self.catalog().tensors()[id.0 as usize];
-        TensorView { name: &tensor.name, dtype: tensor.dtype, shape: &tensor.shape, bytes: tensor.bytes }
+    fn ties(&self) -> &[TensorId] {
+        self.ties.get_or_init(|| self.catalog().ties())
     }
 
-    fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo> {
-        let info = self.catalog().dtype_info(dtype).cloned();
-        info.ok_or_else(|| Error::plugin(format!("no dtype {}", dtype.id())))
-    }
-
-    fn tied_to(&self, id: TensorId) -> TensorId {
-        self.ties.get_or_init(|| self.catalog().ties()).get(id.0 as usize).copied().unwrap_or(id)
-    }
-
-    fn blocks(&self, id: TensorId) -> Vec<Block> {
-        self.catalog().tensor(id).map(|tensor| self.catalog().blocks(tensor)).unwrap_or_default()
-    }
-
-    fn storage_count(&self) -> u32 {
-        u32::try_from(self.catalog().storages().len()).unwrap_or(u32::MAX)
-    }
-
-    fn storage(&self, id: StorageId) -> Result<StorageView> {
-        self.stored
-            .storage(id)
-            .map(|storage| StorageView { len: storage.len, byte_order: storage.byte_order })
-    }
-
-    fn metadata(&self) -> Vec<(String, String)> {
-        self.catalog().metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
-    }
-
-    fn root(&self) -> Option<NodeId> {
-        self.catalog().tree().root()
-    }
-
-    fn node(&self, id: NodeId) -> Result<Node> {
-        self.catalog().tree().get(id).cloned().ok_or_else(|| Error::plugin(format!("no node {}", id.0)))
-    }
-
-    fn origin(&self) -> String {
-        self.catalog().origin().to_owned()
-    }
-
-    fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    fn read_tensor(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let tensor = tensor_of(self.catalog(), id)?;
         check_range("", tensor.bytes, offset, buffer.len() as u64)
             .map_err(|e| Error::plugin(e.message()).tensor(&tensor.name).offset(offset))?;

@@ -36,6 +36,7 @@ pub(crate) use runs::Runs;
 pub(crate) use shards::{DATA_INFIX, data_file, has_data_files};
 pub(crate) use slices::region as slice_region;
 pub(crate) use string_tensor::StringTensors;
+pub(crate) use strings::append_length;
 
 /// The ending of a bundle's index.
 pub(crate) const INDEX_SUFFIX: &str = ".index";

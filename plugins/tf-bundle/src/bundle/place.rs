@@ -1,4 +1,4 @@
-//! Placing: an entry becomes a tensor of the catalog, under the name that the caller has for it.
+//! Adds entries of a bundle to a catalog, as tensors with the names that the caller gives them.
 
 use super::entry::{BundleEntry, DataRange, dtype_of, shape_of};
 use super::index::BundleIndex;

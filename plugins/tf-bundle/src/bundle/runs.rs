@@ -1,4 +1,5 @@
-//! The runs of a region: stretches of it that are stretches of the whole tensor, in row-major order.
+//! Splits a region of a tensor into runs of elements that lie side by side in the whole tensor, in
+//! row-major order.
 
 use tensorferry_sdk::Region;
 

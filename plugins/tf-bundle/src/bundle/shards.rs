@@ -25,9 +25,6 @@ fn data_file_name(prefix: &str, shard: i32, count: i32) -> String {
 }
 
 /// Whether there is a file that is called as a data file of the prefix is.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn has_data_files(source: &dyn Source, prefix: &str) -> Result<bool> {
     Ok(!counts_in_names(source, prefix)?.is_empty())
 }

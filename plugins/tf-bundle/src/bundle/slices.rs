@@ -43,9 +43,6 @@ pub(super) fn parts<'a>(
 }
 
 /// The part of a tensor of `shape` that a slice is.
-///
-/// # Errors
-/// Malformed, if it is not inside.
 pub(crate) fn region(slice: &TensorSliceProto, shape: &[u64]) -> Result<Region> {
     let misfit = || {
         Error::malformed("a slice does not fit its tensor")

@@ -1,5 +1,5 @@
-//! Tensors of strings as a catalog wants them: in row-major order, each string with its length before
-//! it. They are made on request, from one entry or from the entries of slices.
+//! Decodes tensors of strings to a catalog's form: in row-major order, each string after its length. The
+//! strings come from one entry, or from the entries of slices.
 
 use super::runs::Runs;
 use super::strings::{Strings, Texts};

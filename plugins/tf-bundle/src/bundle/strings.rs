@@ -154,9 +154,6 @@ impl Texts<'_> {
     }
 
     /// Holds what was given, all strings, against the entry's checksum.
-    ///
-    /// # Errors
-    /// Malformed, if they do not have it.
     pub(super) fn finish(self) -> Result<()> {
         self.strings.check_crc(self.source, self.crc)
     }
@@ -164,7 +161,7 @@ impl Texts<'_> {
 
 /// A length is summed as a number of four bytes, or of eight if it needs them, in the bundle's byte
 /// order: not as the varint that lies there.
-fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
+pub(crate) fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
     match (u32::try_from(len), byte_order) {
         (Ok(len), ByteOrder::Little) => crc32c::crc32c_append(crc, &len.to_le_bytes()),
         (Ok(len), ByteOrder::Big) => crc32c::crc32c_append(crc, &len.to_be_bytes()),

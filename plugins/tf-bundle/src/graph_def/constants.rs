@@ -38,15 +38,12 @@ pub(crate) struct Counts {
 }
 
 /// Gives every constant of the graph that `wire` holds, in the file's order.
-///
-/// # Errors
-/// Malformed; i/o; what `visit` returns.
 pub(crate) fn each_constant(
     wire: &mut Wire<'_>,
     context: &dyn Context,
     visit: &mut dyn FnMut(&mut Wire<'_>, Constant) -> Result<()>,
 ) -> Result<Counts> {
-    let mut walk = Walk { context, visit, counts: Counts::default() };
+    let mut walk = ConstantWalk { context, visit, counts: Counts::default() };
     let mut rest = wire.whole();
     while let Some(field) = wire.next(&mut rest)? {
         match (field.number, field.value) {
@@ -58,13 +55,13 @@ pub(crate) fn each_constant(
     Ok(walk.counts)
 }
 
-struct Walk<'a> {
+struct ConstantWalk<'a> {
     context: &'a dyn Context,
     visit: &'a mut dyn FnMut(&mut Wire<'_>, Constant) -> Result<()>,
     counts: Counts,
 }
 
-impl Walk<'_> {
+impl ConstantWalk<'_> {
     fn library(&mut self, wire: &mut Wire<'_>, mut rest: Range<u64>) -> Result<()> {
         while let Some(function) = wire.next_of(&mut rest, 1)? {
             self.function(wire, &function)?;

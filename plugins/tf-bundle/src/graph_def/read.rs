@@ -1,6 +1,6 @@
-//! The reader: every constant becomes a tensor, whose bytes stay where they are if they lie there as
-//! they are; a constant of one value is a block that repeats it; any other list of values is decoded
-//! when it is asked for.
+//! Reads the constants of a graph as tensors. Bytes that lie in the file as a tensor's do are used from
+//! there; a constant of one value is a block that repeats it; other lists of values are decoded on
+//! request.
 
 use super::constants::{Constant, each_constant};
 use super::names::Names;

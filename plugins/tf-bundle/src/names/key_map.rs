@@ -93,26 +93,23 @@ impl KeyMap {
         if let Some(text) = metadata.get(KEYS) {
             match serde_json::from_str::<BTreeMap<String, Vec<String>>>(text) {
                 Ok(keys) => {
-                    let bytes =
-                        |keys: Vec<String>| keys.iter().map(|key| key_bytes(key).into_owned()).collect();
-                    map.keys = keys.into_iter().map(|(name, keys)| (name, bytes(keys))).collect();
+                    let bytes = |key: &String| key_bytes(key).into_owned();
+                    let entry = |(name, keys): (_, Vec<_>)| (name, keys.iter().map(bytes).collect());
+                    map.keys = keys.into_iter().map(entry).collect();
                 }
                 Err(error) => lose(KEYS, format!("not an object of lists of keys: {error}")),
             }
         }
-        if let Some(text) = metadata.get(STRINGS) {
-            match serde_json::from_str::<BTreeMap<String, String>>(text) {
-                Ok(strings) => {
-                    for (key, text) in strings {
-                        match decode(&text) {
-                            Ok(text) => {
-                                map.strings.insert(key_bytes(&key).into_owned(), text);
-                            }
-                            Err(why) => lose(STRINGS, format!("{key:?}: {why}")),
-                        }
-                    }
-                }
-                Err(error) => lose(STRINGS, format!("not an object of texts: {error}")),
+        let strings =
+            metadata.get(STRINGS).map(|text| serde_json::from_str::<BTreeMap<String, String>>(text));
+        let strings = strings.transpose().unwrap_or_else(|error| {
+            lose(STRINGS, format!("not an object of texts: {error}"));
+            None
+        });
+        for (key, text) in strings.into_iter().flatten() {
+            match decode(&text) {
+                Ok(text) => drop(map.strings.insert(key_bytes(&key).into_owned(), text)),
+                Err(why) => lose(STRINGS, format!("{key:?}: {why}")),
             }
         }
         (map, losses)

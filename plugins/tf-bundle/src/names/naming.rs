@@ -1,4 +1,4 @@
-//! A naming gives each tensor of a checkpoint the name under which it is converted.
+//! Gives each tensor of a checkpoint the name under which it is converted.
 //!
 //! `auto` prefers the variable's full name. Where several variables have one full name, and all are
 //! the same to the byte, they are one tied tensor: `model.export()` of Keras 3 saves each variable
@@ -9,7 +9,7 @@
 //! zeros, is chance: they are never tied.
 
 use super::key_text::key_text;
-use super::object_graph::{ObjectGraph, Value};
+use super::object_graph::{ObjectGraph, SavedValue};
 use super::path::ATTRIBUTES;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -78,7 +78,7 @@ pub(crate) struct NamedTensor {
 }
 
 impl NamedTensor {
-    fn new(place: usize, variable: &Variable, value: Option<&Value<'_>>) -> Self {
+    fn new(place: usize, variable: &Variable, value: Option<&SavedValue<'_>>) -> Self {
         Self {
             name: String::new(),
             keys: vec![place],

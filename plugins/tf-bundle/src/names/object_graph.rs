@@ -14,7 +14,7 @@
 //! 2.21 wrote.
 
 use super::path::{ATTRIBUTES, VARIABLE_VALUE};
-use super::walk::{Walk, walk};
+use super::walk::{GraphWalk, walk};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use tensorferry_proto::{Message, TrackableObjectGraph};
@@ -24,9 +24,6 @@ use tensorferry_sdk::{Error, Limits, Result};
 const MESSAGE_GROWTH: u64 = 64;
 
 /// Reads the message.
-///
-/// # Errors
-/// Malformed; a limit.
 pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGraph> {
     let most = limits.header_bytes / MESSAGE_GROWTH;
     if bytes.len() as u64 > most {
@@ -40,7 +37,7 @@ pub(crate) fn decode(bytes: &[u8], limits: &Limits) -> Result<TrackableObjectGra
 
 /// A value that an object has in the checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Value<'a> {
+pub(crate) struct SavedValue<'a> {
     /// Its key, or what its entries' keys begin with.
     pub(crate) key: &'a str,
     /// The object, by its place in the graph.
@@ -55,7 +52,7 @@ pub(crate) struct Value<'a> {
     pub(crate) optimizer: Option<usize>,
 }
 
-impl Value<'_> {
+impl SavedValue<'_> {
     /// Whether this describes an object, such as its configuration, and is no variable's value.
     pub(crate) fn describes_object(&self) -> bool {
         self.attribute != VARIABLE_VALUE
@@ -75,7 +72,7 @@ impl Value<'_> {
 /// A graph, walked once.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectGraph<'a> {
-    values: Vec<Value<'a>>,
+    values: Vec<SavedValue<'a>>,
     by_key: HashMap<&'a str, usize>,
     /// The values of objects that are no variables.
     by_prefix: BTreeMap<&'a str, usize>,
@@ -93,7 +90,7 @@ impl<'a> ObjectGraph<'a> {
         let mut paths = Paths { walk: &walk, limits, bytes: 0 };
         for (node, object) in graph.nodes.iter().enumerate() {
             for attribute in &object.attributes {
-                values.push(Value {
+                values.push(SavedValue {
                     key: &attribute.checkpoint_key,
                     node,
                     attribute: &attribute.name,
@@ -120,7 +117,7 @@ impl<'a> ObjectGraph<'a> {
     }
 
     /// The value that an entry's key stands for.
-    pub(crate) fn find(&self, key: &[u8]) -> Option<&Value<'a>> {
+    pub(crate) fn find(&self, key: &[u8]) -> Option<&SavedValue<'a>> {
         let key = std::str::from_utf8(key).ok()?;
         let place = self.by_key.get(key).or_else(|| {
             let (prefix, place) = self.by_prefix.range(..=key).next_back()?;
@@ -130,7 +127,7 @@ impl<'a> ObjectGraph<'a> {
     }
 
     /// All values, in the graph's order.
-    pub(crate) fn values(&self) -> &[Value<'a>] {
+    pub(crate) fn values(&self) -> &[SavedValue<'a>] {
         &self.values
     }
 
@@ -143,7 +140,7 @@ impl<'a> ObjectGraph<'a> {
 /// Makes paths while their bytes are within the limit: in a long chain of objects, they grow with
 /// the square of the graph.
 struct Paths<'a> {
-    walk: &'a Walk<'a>,
+    walk: &'a GraphWalk<'a>,
     limits: &'a Limits,
     bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! Resolving finds the keys under which a catalog's tensors are written. A tensor's name is looked up
+//! Finds the keys under which a catalog's tensors are written. A tensor's name is looked up
 //!
 //! 1. in the key map that came with it, if it is the object graph that came with it that is followed;
 //!    of another checkpoint this comes last;

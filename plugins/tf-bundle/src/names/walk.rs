@@ -1,5 +1,5 @@
-//! A walk finds, for each object, the shortest path from the root, and the optimizer that it belongs
-//! to, if it does.
+//! Finds the shortest path from the root of an object graph to each object, and the optimizer that the
+//! object belongs to, if it does.
 //!
 //! An object belongs to an optimizer if every path from the root to it passes that optimizer. So the
 //! walk goes breadth first, in four rounds, and what one round has reached stays as it is:
@@ -31,7 +31,7 @@ struct Step<'a> {
     last: Segment<'a>,
     /// Bytes of the path.
     len: u64,
-    /// The optimizer that it belongs to, by its place among [`Walk::optimizers`].
+    /// The optimizer that it belongs to, by its place among [`GraphWalk::optimizers`].
     optimizer: Option<usize>,
 }
 
@@ -50,18 +50,15 @@ enum Segment<'a> {
 }
 
 /// What the walk found.
-pub(super) struct Walk<'a> {
+pub(super) struct GraphWalk<'a> {
     steps: Vec<Option<Step<'a>>>,
     optimizers: Vec<usize>,
 }
 
 /// Walks a graph.
-///
-/// # Errors
-/// Malformed, if an object refers to one that is not there.
-pub(super) fn walk(nodes: &[TrackableObject]) -> Result<Walk<'_>> {
+pub(super) fn walk(nodes: &[TrackableObject]) -> Result<GraphWalk<'_>> {
     check_references(nodes)?;
-    let mut walk = Walk { steps: vec![None; nodes.len()], optimizers: Vec::new() };
+    let mut walk = GraphWalk { steps: vec![None; nodes.len()], optimizers: Vec::new() };
     let mut is_optimizer = optimizers(nodes);
     let Some(root_is_optimizer) = is_optimizer.first_mut() else { return Ok(walk) };
     *root_is_optimizer = false;
@@ -98,7 +95,7 @@ pub(super) fn walk(nodes: &[TrackableObject]) -> Result<Walk<'_>> {
     Ok(walk)
 }
 
-impl<'a> Walk<'a> {
+impl<'a> GraphWalk<'a> {
     /// The optimizers that no other one contains.
     pub(super) fn optimizers(&self) -> &[usize] {
         &self.optimizers

@@ -10,9 +10,6 @@ const NAME: &str = "fingerprint.pb";
 const MOST_BYTES: u64 = 64 << 10;
 
 /// The fingerprint beside a document, if there is one.
-///
-/// # Errors
-/// Malformed, if it is no such message; i/o.
 pub(super) fn read(
     source: &dyn Source,
     document: &Document,

@@ -1,5 +1,5 @@
-//! A meta graph is one graph of a SavedModel with what belongs to it. The graph is walked over, so that
-//! its nodes are counted; of the rest, what a person or a reader of variables asks for is held.
+//! A meta graph is one graph of a SavedModel with its signatures, assets and objects. These are read into
+//! memory; of the graph, nodes and functions are counted.
 
 use crate::wire::{Value, Wire};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,9 +47,6 @@ pub(super) struct MetaGraph {
 
 impl Graphs {
     /// Finds the graphs and their tags.
-    ///
-    /// # Errors
-    /// Malformed, with the offset; a limit; i/o.
     pub(super) fn find(wire: &mut Wire<'_>, limits: &Limits) -> Result<Self> {
         let mut graphs = Self { ranges: Vec::new(), tags: Vec::new() };
         let mut rest = wire.whole();
@@ -75,9 +72,6 @@ fn tags(wire: &mut Wire<'_>, graph: &Range<u64>, limits: &Limits) -> Result<Vec<
 
 impl MetaGraph {
     /// Reads the meta graph that lies in a range.
-    ///
-    /// # Errors
-    /// Malformed, with the offset; a limit; i/o; cancelled.
     pub(super) fn read(wire: &mut Wire<'_>, range: &Range<u64>, context: &dyn Context) -> Result<Self> {
         let mut graph = Self::default();
         let mut budget = Budget { left: context.limits().header_bytes / MESSAGE_GROWTH };

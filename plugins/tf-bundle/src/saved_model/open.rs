@@ -2,7 +2,7 @@
 
 use super::NAMES;
 use crate::document::Document;
-use crate::message_kind::{self, Form, MessageKind};
+use crate::message_kind::{self, MessageForm, MessageKind};
 use tensorferry_sdk::{Entry, Error, Limits, Result, Source};
 
 /// The message in chunks.
@@ -34,8 +34,8 @@ pub(super) fn open(source: &dyn Source, limits: &Limits) -> Result<Document> {
             return Err(error.file(name));
         }
         // What does not begin like one may be one whose first field is not the first.
-        None if name.ends_with(".pbtxt") => Form::Text,
-        None => Form::Wire,
+        None if name.ends_with(".pbtxt") => MessageForm::Text,
+        None => MessageForm::Wire,
     };
     Document::open(source, name, "tensorflow.SavedModel", form, limits)
 }

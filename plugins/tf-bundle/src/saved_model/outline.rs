@@ -21,9 +21,6 @@ const PLAIN_CLASSES: [&str; 5] = [
 ];
 
 /// Puts the outline into a catalog.
-///
-/// # Errors
-/// What the catalog says; i/o.
 pub(super) fn describe(
     catalog: &mut dyn CatalogSink,
     source: &dyn Source,

@@ -1,5 +1,5 @@
-//! Substitution writes a SavedModel again with other values in its variables. Graphs, signatures and
-//! objects are a program, which only TensorFlow can make: they are those of a SavedModel that is there.
+//! Writes a SavedModel again with other values in its variables. Graphs, signatures and objects are a
+//! program, which only TensorFlow can make, so they are copied from the SavedModel that `-o like=` names.
 //!
 //! ```text
 //! variables/variables.*    new: the same keys, the values of the catalog
@@ -15,9 +15,9 @@ use crate::dtype;
 use crate::names::key_map::KeyMap;
 use crate::names::object_graph::ObjectGraph;
 use crate::options::{Sharding, WriteOptions};
-use crate::side_entry::unsaid;
+use crate::side_entry::other_metadata;
 use crate::write::{
-    BundlePlan, Entry, Like, Prefix, Writable, copy, entries_of_tensors, plan_bundle, writable,
+    BundlePlan, Entry, Prefix, Template, Writable, copy, entries_of_tensors, plan_bundle, writable,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -75,11 +75,11 @@ impl TensorWriter for SavedModelWriter {
         let source = context.open(&self.like).map_err(in_like)?;
         let document = open(&*source, context.limits()).map_err(in_like)?;
         let prefix = document.beside(VARIABLES);
-        let like = Like::bundle(Arc::clone(&source), &prefix, context).map_err(in_like)?;
+        let template = Template::bundle(Arc::clone(&source), &prefix, context).map_err(in_like)?;
 
         let tensors = writable(catalog, layout)?;
-        let entries = substitute(&like, &tensors, catalog, layout, context)?;
-        for (key, _) in unsaid(catalog) {
+        let entries = substitute(&template, &tensors, catalog, layout, context)?;
+        for (key, _) in other_metadata(catalog) {
             layout.loss(Loss::new(LossKind::Metadata, key, "a SavedModel has no place for it"))?;
         }
         let prefix = Prefix(VARIABLES.to_owned());
@@ -92,7 +92,7 @@ impl TensorWriter for SavedModelWriter {
 /// The entries of the new variables: each key of the old ones, with the values of the tensor that has
 /// its name.
 fn substitute(
-    like: &Like,
+    template: &Template,
     tensors: &[Writable],
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
@@ -102,7 +102,7 @@ fn substitute(
     let (map, losses) = KeyMap::from_metadata(&metadata);
     losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
     let names: Vec<&str> = tensors.iter().map(|writable| catalog.tensor(writable.tensor).name).collect();
-    let keys = like.resolve(&names, &map, context)?;
+    let keys = template.resolve(&names, &map, context)?;
 
     let mut taken: HashSet<&[u8]> = HashSet::new();
     for (&writable, keys) in tensors.iter().zip(&keys) {
@@ -110,16 +110,16 @@ fn substitute(
             layout.omit(writable.tensor, "no variable of the SavedModel has this name")?;
         }
         for key in keys {
-            let entry = like.index.find(key).ok_or_else(|| Error::plugin("a key that is not there"))?;
+            let entry = template.index.find(key).ok_or_else(|| Error::plugin("a key that is not there"))?;
             check(entry, writable, catalog)?;
             taken.insert(key);
         }
     }
     let mut entries = entries_of_tensors(tensors, &keys, catalog, layout)?;
-    let rest = like.index.entries.iter().filter(|entry| !taken.contains(&*entry.key));
+    let rest = template.index.entries.iter().filter(|entry| !taken.contains(&*entry.key));
     let unmatched: Vec<&str> =
         names.iter().zip(&keys).filter(|(_, keys)| keys.is_empty()).map(|(name, _)| *name).collect();
-    let kept = keep(like, rest, layout, context).map_err(|error| match &*unmatched {
+    let kept = keep(template, rest, layout, context).map_err(|error| match &*unmatched {
         [] => error,
         names => error.found(format!("tensors that match none: {}", listed(names))),
     });
@@ -153,12 +153,12 @@ fn check(entry: &BundleEntry, writable: Writable, catalog: &dyn CatalogView) -> 
 
 /// What no tensor stands for and stays: all that is no number, and the state of optimizers.
 fn keep<'a>(
-    like: &Like,
+    template: &Template,
     rest: impl Iterator<Item = &'a BundleEntry>,
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
 ) -> Result<Vec<Entry>> {
-    let graph = like.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
+    let graph = template.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
     let graph = graph.transpose()?;
     let optimizers = graph.as_ref().map(ObjectGraph::optimizers).unwrap_or_default();
     let mut kept_of = vec![0_u64; optimizers.len()];
@@ -175,7 +175,7 @@ fn keep<'a>(
             }
             _ => {}
         }
-        kept.push(like.carry(entry, context)?);
+        kept.push(template.carry(entry, context)?);
     }
     if !missing.is_empty() {
         return Err(Error::usage("no tensor for some of the SavedModel's variables")

@@ -31,9 +31,6 @@ pub(crate) struct EntryPlace {
 pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8], EntryPlace) -> Result<()> + 'a;
 
 /// Whether a file ends with a table's magic.
-///
-/// # Errors
-/// I/o.
 pub(crate) fn has_magic(source: &dyn Source, file: FileId) -> Result<bool> {
     let Some(start) = source.len(file).checked_sub(FOOTER_LEN) else { return Ok(false) };
     let mut magic = [0; 8];

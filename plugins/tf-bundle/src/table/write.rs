@@ -72,9 +72,6 @@ impl<'a> TableWriter<'a> {
     }
 
     /// Ends the table.
-    ///
-    /// # Errors
-    /// Whatever the output gives.
     pub(crate) fn finish(mut self) -> Result<()> {
         self.end_block()?;
         let metaindex = self.write_block(&BlockBuilder::new(KEYS_OF_A_DATA_RUN).take())?;

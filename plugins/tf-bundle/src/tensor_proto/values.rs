@@ -129,9 +129,6 @@ impl Values {
     }
 
     /// The one element that the message has, for all of a tensor that is not of strings.
-    ///
-    /// # Errors
-    /// Malformed; i/o.
     pub(crate) fn constant(&self, wire: &mut Wire<'_>, limits: &Limits) -> Result<Option<Vec<u8>>> {
         match &self.form {
             Form::Listed { list, found, .. } if found.items <= 1 && list.item != Item::Text => {
@@ -144,9 +141,6 @@ impl Values {
     }
 
     /// Pushes the logical bytes: row-major, little-endian, each string after its length.
-    ///
-    /// # Errors
-    /// Malformed; i/o; what `output` returns.
     pub(crate) fn write(
         &self,
         wire: &mut Wire<'_>,

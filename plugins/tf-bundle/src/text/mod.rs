@@ -48,9 +48,6 @@ pub(crate) fn parse<M: Message + Default>(
 }
 
 /// The wire form of the message that `text` stands for. Repeated scalars are not packed.
-///
-/// # Errors
-/// As [`parse`].
 pub(crate) fn to_wire(text: &[u8], message: &str, file: &str, limits: &Limits) -> Result<Vec<u8>> {
     let described = SCHEMA.messages.get(&format!(".{message}"));
     let described = described.ok_or_else(|| Error::plugin(format!("no message {message}")))?;

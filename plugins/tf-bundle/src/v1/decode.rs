@@ -17,11 +17,11 @@ pub(crate) struct V1Storages {
 #[derive(Debug)]
 pub(super) struct Encoded {
     pub(super) tensor: String,
-    pub(super) content: Content,
+    pub(super) content: EncodedData,
 }
 
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum EncodedData {
     /// A slice of numbers.
     Slice(Slice),
     /// All strings of a tensor: a catalog's strings are not in blocks.
@@ -51,8 +51,10 @@ impl TensorDecoder for V1Storages {
         let encoded = encoded.ok_or_else(|| Error::plugin(format!("no encoded storage {handle}")))?;
         context.check_cancelled()?;
         match &encoded.content {
-            Content::Slice(slice) => self.write(source, slice, output, context.limits()),
-            Content::Strings { shape, parts } => self.stitch(source, shape, parts, output, context.limits()),
+            EncodedData::Slice(slice) => self.write(source, slice, output, context.limits()),
+            EncodedData::Strings { shape, parts } => {
+                self.stitch(source, shape, parts, output, context.limits())
+            }
         }
         .map_err(|error| error.tensor(&encoded.tensor))
     }

@@ -11,7 +11,7 @@ const MOST_SLICE_BYTES: u64 = 254 * 32;
 
 /// What the list says of a tensor.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Listed {
+pub(super) struct ListedTensor {
     pub(super) name: Vec<u8>,
     pub(super) dtype: i32,
     pub(super) shape: Vec<u64>,
@@ -19,14 +19,11 @@ pub(super) struct Listed {
 }
 
 /// Gives every tensor of the list that `value` holds; `file` is the one that errors name.
-///
-/// # Errors
-/// Malformed; over a limit; what `visit` returns.
 pub(super) fn each_listed(
     value: &[u8],
     file: &str,
     limits: &Limits,
-    visit: &mut dyn FnMut(Listed) -> Result<()>,
+    visit: &mut dyn FnMut(ListedTensor) -> Result<()>,
 ) -> Result<()> {
     let mut wire = Wire::of_memory(value, file);
     let whole = wire.whole();
@@ -38,8 +35,8 @@ pub(super) fn each_listed(
     Ok(())
 }
 
-fn read_tensor(wire: &mut Wire<'_>, mut rest: Range<u64>, limits: &Limits) -> Result<Listed> {
-    let mut listed = Listed::default();
+fn read_tensor(wire: &mut Wire<'_>, mut rest: Range<u64>, limits: &Limits) -> Result<ListedTensor> {
+    let mut listed = ListedTensor::default();
     while let Some(field) = wire.next(&mut rest)? {
         match (field.number, field.value) {
             (1, Value::Bytes(range)) => listed.name = wire.bytes(&range, limits.name_bytes)?,

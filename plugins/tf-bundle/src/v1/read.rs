@@ -1,7 +1,7 @@
-//! The reader: the lists of all files become tensors, each slice of which is a block.
+//! Reads a V1 checkpoint: what its files list becomes tensors, each slice a block.
 
-use super::decode::{Content, Encoded, Slice, V1Storages};
-use super::meta::{Listed, each_listed};
+use super::decode::{Encoded, EncodedData, Slice, V1Storages};
+use super::meta::{ListedTensor, each_listed};
 use crate::bundle::slice_region;
 use crate::names::key_text::key_text;
 use crate::table::{EntryPlace, Table};
@@ -31,7 +31,7 @@ pub(crate) fn read_v1(
     for name in files {
         context.check_cancelled()?;
         let table = Table::open(source, source.open(name)?, context.limits())?;
-        let mut reading = Reading {
+        let mut reading = FileReading {
             file: name,
             number: storages.tables.len(),
             limits: context.limits(),
@@ -58,30 +58,30 @@ pub(crate) fn read_v1(
 
 /// A tensor, as far as the files were read.
 #[derive(Debug)]
-struct Tensor {
+struct SlicedTensor {
     number: i32,
     shape: Vec<u64>,
     parts: Vec<(Region, Slice)>,
 }
 
 /// One file on the way into the tensors.
-struct Reading<'a> {
+struct FileReading<'a> {
     file: &'a str,
     number: usize,
     limits: &'a Limits,
-    tensors: &'a mut BTreeMap<Vec<u8>, Tensor>,
+    tensors: &'a mut BTreeMap<Vec<u8>, SlicedTensor>,
     /// The slices that are listed and were not seen yet, by key.
-    wanted: HashMap<Vec<u8>, Wanted>,
+    wanted: HashMap<Vec<u8>, ListedSlice>,
     unlisted: Vec<String>,
 }
 
-struct Wanted {
+struct ListedSlice {
     tensor: Vec<u8>,
     region: Region,
     text: String,
 }
 
-impl Reading<'_> {
+impl FileReading<'_> {
     fn entry(&mut self, key: &[u8], value: &[u8], place: EntryPlace) -> Result<()> {
         if key.is_empty() {
             let (file, limits) = (self.file, self.limits);
@@ -98,10 +98,10 @@ impl Reading<'_> {
     }
 
     /// Takes what the list says of a tensor; a file before this one may have said the same.
-    fn list(&mut self, listed: Listed) -> Result<()> {
+    fn list(&mut self, listed: ListedTensor) -> Result<()> {
         for slice in &listed.slices {
             let region = slice_region(slice, &listed.shape)?;
-            let wanted = Wanted { tensor: listed.name.clone(), region, text: slice_key::text(slice) };
+            let wanted = ListedSlice { tensor: listed.name.clone(), region, text: slice_key::text(slice) };
             if self.wanted.len() as u64 >= self.limits.entries {
                 let most = format!("at most {}", self.limits.entries);
                 return Err(Error::limit("the checkpoint lists too many slices").expected(most));
@@ -110,7 +110,7 @@ impl Reading<'_> {
                 return Err(Error::malformed("the checkpoint lists a slice twice").found(twice.text));
             }
         }
-        let known = self.tensors.entry(listed.name).or_insert_with(|| Tensor {
+        let known = self.tensors.entry(listed.name).or_insert_with(|| SlicedTensor {
             number: listed.dtype,
             shape: listed.shape.clone(),
             parts: Vec::new(),
@@ -124,7 +124,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn slice(&mut self, wanted: &Wanted, value: &[u8], place: EntryPlace) -> Result<()> {
+    fn slice(&mut self, wanted: &ListedSlice, value: &[u8], place: EntryPlace) -> Result<()> {
         let Some(tensor) = self.tensors.get_mut(&wanted.tensor) else { return Ok(()) };
         let elements = element_count(&wanted.region.shape)?;
         let Some(dtype) = dtype::of_number(tensor.number).filter(|_| elements > 0) else { return Ok(()) };
@@ -158,13 +158,18 @@ impl Reading<'_> {
     }
 }
 
-fn place(name: &str, tensor: Tensor, storages: &mut V1Storages, catalog: &mut dyn CatalogSink) -> Result<()> {
-    let Tensor { number, shape, parts } = tensor;
+fn place(
+    name: &str,
+    tensor: SlicedTensor,
+    storages: &mut V1Storages,
+    catalog: &mut dyn CatalogSink,
+) -> Result<()> {
+    let SlicedTensor { number, shape, parts } = tensor;
     let Some(dtype) = dtype::of_number(number) else {
         let why = format!("its dtype is {}, whose values ferry cannot say", dtype::word(number));
         return catalog.loss(Loss::new(LossKind::Tensor, name, why));
     };
-    let mut encode = |content: Content, len: u64| {
+    let mut encode = |content: EncodedData, len: u64| {
         let handle = storages.encoded.len() as u64;
         storages.encoded.push(Encoded { tensor: name.to_owned(), content });
         catalog.storage(Storage::encoded(handle, len))
@@ -174,12 +179,12 @@ fn place(name: &str, tensor: Tensor, storages: &mut V1Storages, catalog: &mut dy
         check_tiling(&shape, &regions)?;
         let len = parts.iter().try_fold(0_u64, |sum, (_, slice)| sum.checked_add(slice.values.len()));
         let len = len.ok_or_else(|| Error::malformed("the strings' length does not fit 64 bits"))?;
-        let storage = encode(Content::Strings { shape: shape.clone(), parts }, len)?;
+        let storage = encode(EncodedData::Strings { shape: shape.clone(), parts }, len)?;
         return catalog.tensor(name, dtype, &shape, storage, 0).map(drop);
     }
     let blocks = parts.into_iter().map(|(region, slice)| {
         let len = slice.values.len();
-        let storage = encode(Content::Slice(slice), len)?;
+        let storage = encode(EncodedData::Slice(slice), len)?;
         Ok(Block { strides: row_major_strides(&region.shape), region, storage, offset: 0 })
     });
     let blocks = blocks.collect::<Result<_>>()?;

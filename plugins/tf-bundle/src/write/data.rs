@@ -1,11 +1,11 @@
-//! Data files: which bytes lie where.
+//! Lays out the data files of a bundle.
 //!
 //! Numbers lie as they are, row-major and little-endian, in the order of their keys; the host copies
 //! them, and computes their checksums as it does. Tensors of strings lie in a form of their own. A few
 //! strings are read and written while the bundle is planned; more than [`MOST_TEXT_BYTES`] have a data
 //! file for themselves, which comes last and is streamed.
 
-use super::entry::{Carried, Entry, Value};
+use super::entry::{Carried, Entry, EntryData};
 use super::files::Prefix;
 use super::shards::split;
 use super::streamed::{Streamed, StreamedShard};
@@ -58,9 +58,6 @@ pub(super) enum Crc {
 }
 
 /// Lays out the bytes of entries, which are sorted by key, in files of this prefix.
-///
-/// # Errors
-/// Whatever the layout says.
 pub(super) fn lay_out(
     entries: Vec<Entry>,
     prefix: &Prefix,
@@ -184,13 +181,13 @@ impl<'a> Stretches<'a> {
     /// The number of an entry's stretch; `None` if it has no bytes.
     fn of(&mut self, entry: &Entry, layout: &mut dyn LayoutSink) -> Result<Option<usize>> {
         let tensor = match &entry.value {
-            Value::Tensor(tensor) => *tensor,
-            Value::Nothing => return Ok(None),
-            Value::Carried(carried) => {
+            EntryData::Tensor(tensor) => *tensor,
+            EntryData::Nothing => return Ok(None),
+            EntryData::Carried(carried) => {
                 let stretch = self.carried(carried)?;
                 return Ok(Some(self.push(stretch)));
             }
-            Value::Text(text) => {
+            EntryData::Text(text) => {
                 let mut bytes = Vec::new();
                 let crc = strings::write_scalar(text, &mut bytes)?.crc;
                 return Ok(Some(self.push(Stretch::Encoded { bytes, crc })));

@@ -15,12 +15,12 @@ pub(crate) struct Entry {
     /// The dimensions.
     pub(crate) shape: Vec<u64>,
     /// The elements.
-    pub(crate) value: Value,
+    pub(crate) value: EntryData,
 }
 
 /// Where an entry's elements come from.
 #[derive(Debug, Clone)]
-pub(crate) enum Value {
+pub(crate) enum EntryData {
     /// From the catalog. Entries of tensors that are tied share one place in a data file.
     Tensor(TensorId),
     /// This one string.
@@ -51,7 +51,7 @@ impl Entry {
             key: key.into(),
             dtype: DataType::DtString.into(),
             shape: Vec::new(),
-            value: Value::Text(text.into()),
+            value: EntryData::Text(text.into()),
         }
     }
 }

@@ -22,9 +22,6 @@ pub(crate) struct Graph {
 
 impl Graph {
     /// Reads a graph.
-    ///
-    /// # Errors
-    /// Malformed; a limit.
     pub(crate) fn decode(bytes: Vec<u8>, limits: &Limits) -> Result<Self> {
         let proto = decode(&bytes, limits)?;
         Ok(Self { proto, bytes })
@@ -50,20 +47,20 @@ impl Graph {
     }
 
     /// What the graph does not know of the entries, as a loss; `None` if it knows all.
-    ///
-    /// # Errors
-    /// Malformed, a limit: as of [`ObjectGraph::new`].
-    pub(crate) fn strangers(&self, entries: &[Entry], limits: &Limits) -> Result<Option<Loss>> {
+    pub(crate) fn unknown_entries(&self, entries: &[Entry], limits: &Limits) -> Result<Option<Loss>> {
         let graph = ObjectGraph::new(&self.proto, limits)?;
-        let strangers: Vec<&Entry> =
+        let unknown_entries: Vec<&Entry> =
             entries.iter().filter(|entry| graph.find(&entry.key).is_none()).collect();
-        if strangers.is_empty() {
+        if unknown_entries.is_empty() {
             return Ok(None);
         }
-        let mut listed: Vec<String> =
-            strangers.iter().take(MOST_LISTED).map(|entry| format!("{:?}", key_text(&entry.key))).collect();
-        if strangers.len() > MOST_LISTED {
-            listed.push(format!("and {} more", strangers.len() - MOST_LISTED));
+        let mut listed: Vec<String> = unknown_entries
+            .iter()
+            .take(MOST_LISTED)
+            .map(|entry| format!("{:?}", key_text(&entry.key)))
+            .collect();
+        if unknown_entries.len() > MOST_LISTED {
+            listed.push(format!("and {} more", unknown_entries.len() - MOST_LISTED));
         }
         let why =
             format!("it has no object for {}: tf.train.Checkpoint restores the others", listed.join(", "));
@@ -71,7 +68,7 @@ impl Graph {
     }
 
     /// Whether it leads to no value at all.
-    pub(crate) fn is_bare(&self) -> bool {
+    pub(crate) fn has_no_values(&self) -> bool {
         self.proto.nodes.iter().all(|node| node.attributes.is_empty())
     }
 }

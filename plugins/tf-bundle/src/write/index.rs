@@ -12,9 +12,6 @@ use tensorferry_sdk::{ByteSink, Digests, Error, OutputId, Result, SealSink};
 const VERSION: i32 = 1;
 
 /// Writes the index, now that all lengths and checksums are known.
-///
-/// # Errors
-/// Whatever the digests and the output say.
 pub(super) fn write(
     data: &DataFiles,
     file: OutputId,

@@ -1,14 +1,14 @@
-//! Keys: under which ones a bundle holds the tensors of a catalog, and the object graph that says
-//! what they are to a program.
+//! Chooses the keys under which a bundle holds the tensors of a catalog, and the object graph that tells
+//! a program what they are.
 //!
 //! `tf.train.Checkpoint` finds variables by the graph alone, and says nothing of those that it does
 //! not find. So a graph is taken from where a true one is, first of all: another checkpoint of the
 //! program, then the metadata that came with the tensors. One that is made of names lacks the second
 //! names of objects; without one, only `tf.compat.v1.train.Saver` and readers of names find anything.
 
-use super::entry::{Entry, Value};
+use super::entry::{Entry, EntryData};
 use super::graph::Graph;
-use super::like::Like;
+use super::template::Template;
 use super::writable::Writable;
 use crate::bundle::OBJECT_GRAPH_KEY;
 use crate::names::key_map::{KeyMap, OBJECT_GRAPH};
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{CatalogView, Context, ErrorKind, LayoutSink, Limits, Loss, LossKind, Purpose, Result};
 
 /// The keys of each tensor, and what goes with them.
-struct Keying {
+struct KeyChoice {
     keys: Vec<Vec<Vec<u8>>>,
     graph: Option<Graph>,
     source: GraphSource,
@@ -58,16 +58,16 @@ pub(super) fn assign(
     context: &dyn Context,
 ) -> Result<Vec<Entry>> {
     let names: Vec<&str> = tensors.iter().map(|writable| catalog.tensor(writable.tensor).name).collect();
-    let keying = choose(&names, options, catalog, layout, context)?;
-    let mut entries = entries_of_tensors(tensors, &keying.keys, catalog, layout)?;
-    let taken: HashSet<&[u8]> = keying.keys.iter().flatten().map(Vec::as_slice).collect();
-    let texts = keying.texts.into_iter().filter(|(key, _)| !taken.contains(&**key));
+    let choice = choose(&names, options, catalog, layout, context)?;
+    let mut entries = entries_of_tensors(tensors, &choice.keys, catalog, layout)?;
+    let taken: HashSet<&[u8]> = choice.keys.iter().flatten().map(Vec::as_slice).collect();
+    let texts = choice.texts.into_iter().filter(|(key, _)| !taken.contains(&**key));
     entries.extend(texts.map(|(key, text)| Entry::text(key, text)));
 
-    let graph = keying.graph.map(|graph| graph.pruned(&entries)).filter(|graph| !graph.is_bare());
-    let loss = match (&graph, keying.source) {
+    let graph = choice.graph.map(|graph| graph.pruned(&entries)).filter(|graph| !graph.has_no_values());
+    let loss = match (&graph, choice.source) {
         (Some(graph), GraphSource::Program) if context.purpose() != Purpose::COPY => {
-            graph.strangers(&entries, context.limits())?
+            graph.unknown_entries(&entries, context.limits())?
         }
         (Some(_), GraphSource::Names) => Some(loss(
             "it is made of the names, so that objects with several names have one: \
@@ -92,9 +92,6 @@ fn loss(why: &str) -> Loss {
 }
 
 /// One entry for each key of each tensor.
-///
-/// # Errors
-/// Whatever the layout says.
 pub(crate) fn entries_of_tensors(
     tensors: &[Writable],
     keys: &[Vec<Vec<u8>>],
@@ -110,7 +107,7 @@ pub(crate) fn entries_of_tensors(
                 layout.written_as(tensor, &key_text(key))?;
             }
             let shape = view.shape.to_vec();
-            entries.push(Entry { key: key.clone(), dtype, shape, value: Value::Tensor(tensor) });
+            entries.push(Entry { key: key.clone(), dtype, shape, value: EntryData::Tensor(tensor) });
         }
     }
     Ok(entries)
@@ -122,7 +119,7 @@ fn choose(
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
-) -> Result<Keying> {
+) -> Result<KeyChoice> {
     match options.graph {
         GraphChoice::Omitted => return Ok(as_named(names, GraphSource::NotMissed)),
         GraphChoice::Names => return Ok(spelled(names)),
@@ -135,29 +132,29 @@ fn choose(
     }
     if let Some(bytes) = map.object_graph.take() {
         match from_metadata(names, &map, bytes, context.limits()) {
-            Ok(keying) => return Ok(Keying { texts: map.strings, ..keying }),
+            Ok(choice) => return Ok(KeyChoice { texts: map.strings, ..choice }),
             Err(error) if error.kind() == ErrorKind::Usage => return Err(error),
             Err(error) => layout.loss(Loss::new(LossKind::Metadata, OBJECT_GRAPH, error.to_string()))?,
         }
     }
     if let Some(graph) = from_keys(names).filter(|_| !names.is_empty()) {
         let graph = Some(Graph::new(graph));
-        return Ok(Keying { graph, ..as_named(names, GraphSource::Names) });
+        return Ok(KeyChoice { graph, ..as_named(names, GraphSource::Names) });
     }
     let has_none_to_lose = names.is_empty() || context.purpose() == Purpose::COPY;
     let source = if has_none_to_lose { GraphSource::NotMissed } else { GraphSource::Missing };
     let keys = resolve(names, &map, &Followed::default())?;
-    Ok(Keying { texts: map.strings, ..found(names, keys, source) })
+    Ok(KeyChoice { texts: map.strings, ..found(names, keys, source) })
 }
 
 /// Names as keys.
-fn as_named(names: &[&str], source: GraphSource) -> Keying {
+fn as_named(names: &[&str], source: GraphSource) -> KeyChoice {
     let keys = names.iter().map(|name| vec![name.as_bytes().to_vec()]).collect();
-    Keying { keys, graph: None, source, texts: BTreeMap::new() }
+    KeyChoice { keys, graph: None, source, texts: BTreeMap::new() }
 }
 
 /// Keys that are paths of names, each part of which is an object.
-fn spelled(names: &[&str]) -> Keying {
+fn spelled(names: &[&str]) -> KeyChoice {
     let spell = |name: &&str| {
         if from_keys(&[name]).is_some() {
             return (*name).to_owned();
@@ -171,32 +168,32 @@ fn spelled(names: &[&str]) -> Keying {
     };
     let keys: Vec<String> = names.iter().map(spell).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    Keying { graph: from_keys(&keys).map(Graph::new), ..as_named(&keys, GraphSource::NamesAsAsked) }
+    KeyChoice { graph: from_keys(&keys).map(Graph::new), ..as_named(&keys, GraphSource::NamesAsAsked) }
 }
 
 /// The keys that were found, and their own names for those tensors that have none.
-fn found(names: &[&str], mut keys: Vec<Vec<Vec<u8>>>, source: GraphSource) -> Keying {
+fn found(names: &[&str], mut keys: Vec<Vec<Vec<u8>>>, source: GraphSource) -> KeyChoice {
     for (keys, name) in keys.iter_mut().zip(names) {
         if keys.is_empty() {
             keys.push(name.as_bytes().to_vec());
         }
     }
-    Keying { keys, graph: None, source, texts: BTreeMap::new() }
+    KeyChoice { keys, graph: None, source, texts: BTreeMap::new() }
 }
 
-fn from_like(names: &[&str], map: &KeyMap, path: &str, context: &dyn Context) -> Result<Keying> {
-    let like = Like::checkpoint(path, context)?;
-    let keys = like.resolve(names, map, context)?;
-    let source = if like.graph.is_some() { GraphSource::Program } else { GraphSource::NotMissed };
-    let texts = map.strings.iter().filter(|(key, _)| like.index.find(key).is_some());
+fn from_like(names: &[&str], map: &KeyMap, path: &str, context: &dyn Context) -> Result<KeyChoice> {
+    let template = Template::checkpoint(path, context)?;
+    let keys = template.resolve(names, map, context)?;
+    let source = if template.graph.is_some() { GraphSource::Program } else { GraphSource::NotMissed };
+    let texts = map.strings.iter().filter(|(key, _)| template.index.find(key).is_some());
     let texts = texts.map(|(key, text)| (key.clone(), text.clone())).collect();
-    Ok(Keying { graph: like.graph, texts, ..found(names, keys, source) })
+    Ok(KeyChoice { graph: template.graph, texts, ..found(names, keys, source) })
 }
 
-fn from_metadata(names: &[&str], map: &KeyMap, bytes: Vec<u8>, limits: &Limits) -> Result<Keying> {
+fn from_metadata(names: &[&str], map: &KeyMap, bytes: Vec<u8>, limits: &Limits) -> Result<KeyChoice> {
     let graph = Graph::decode(bytes, limits)?;
     let keys = resolve(names, map, &Followed::graph(&ObjectGraph::new(&graph.proto, limits)?))?;
-    Ok(Keying { graph: Some(graph), ..found(names, keys, GraphSource::Program) })
+    Ok(KeyChoice { graph: Some(graph), ..found(names, keys, GraphSource::Program) })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The streamed shard is the data file of the tensors of strings, and of bytes that are carried over
-//! from another bundle: the writer pushes them, and learns lengths and checksums as it does.
+//! Writes the data file of those tensors whose lengths and checksums are known only once they are written:
+//! tensors of strings. Bytes that are copied from another bundle come with them.
 
 use super::entry::Carried;
 use super::strings::{self, Written};
@@ -32,9 +32,6 @@ pub(super) struct StreamedShard {
 
 impl StreamedShard {
     /// Plans the file.
-    ///
-    /// # Errors
-    /// Whatever the layout says.
     pub(super) fn plan(
         path: &str,
         number: usize,
@@ -53,9 +50,6 @@ impl StreamedShard {
     }
 
     /// Writes the file.
-    ///
-    /// # Errors
-    /// Whatever reading and writing give.
     pub(super) fn stream(&self, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
         let mut offset = 0;
         let mut all = Vec::with_capacity(self.stretches.len());
@@ -95,9 +89,6 @@ fn carry(Carried { source, range }: &Carried, output: &mut dyn ByteSink) -> Resu
 }
 
 /// Copies bytes of a file, a window of them at a time.
-///
-/// # Errors
-/// Whatever reading and writing give.
 pub(crate) fn copy(
     source: &dyn Source,
     file: FileId,

@@ -9,10 +9,11 @@
 //! The entry's CRC goes on from that of the lengths, over the four bytes and the elements. Source:
 //! `WriteStringTensor` in `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
 
+use crate::bundle::append_length;
 use crc32c::crc32c_append;
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
-use tensorferry_sdk::{ByteSink, Error, Result};
+use tensorferry_sdk::{ByteOrder, ByteSink, Error, Result};
 
 /// How much of a tensor is held at a time.
 const WINDOW_BYTES: u64 = 1 << 20;
@@ -38,7 +39,7 @@ pub(super) fn write(
     read: &dyn Fn(u64, &mut [u8]) -> Result<()>,
     output: &mut dyn ByteSink,
 ) -> Result<Written> {
-    let mut strings = Strings { read, len, start: 0, window: Vec::new() };
+    let mut strings = LogicalStrings { read, len, start: 0, window: Vec::new() };
     let mut output = Gathered { output, bytes: Vec::new(), written: 0 };
     let crc_of_lengths = write_lengths(count, &mut strings, &mut output)?;
     let check = mask(crc_of_lengths).to_le_bytes();
@@ -62,9 +63,6 @@ pub(super) fn write(
 }
 
 /// Writes one string that is in memory.
-///
-/// # Errors
-/// As [`write`].
 pub(super) fn write_scalar(text: &[u8], output: &mut dyn ByteSink) -> Result<Written> {
     let logical = [&(text.len() as u64).to_le_bytes()[..], text].concat();
     let read = |offset: u64, buffer: &mut [u8]| {
@@ -76,13 +74,13 @@ pub(super) fn write_scalar(text: &[u8], output: &mut dyn ByteSink) -> Result<Wri
     write(1, logical.len() as u64, &read, output)
 }
 
-fn write_lengths(count: u64, strings: &mut Strings<'_>, output: &mut Gathered<'_>) -> Result<u32> {
+fn write_lengths(count: u64, strings: &mut LogicalStrings<'_>, output: &mut Gathered<'_>) -> Result<u32> {
     let (mut crc, mut offset) = (0, 0);
     let mut encoded = Vec::new();
     for _ in 0..count {
         let len = strings.length_at(offset)?;
         offset += 8 + len;
-        crc = append_length(crc, len);
+        crc = append_length(crc, len, ByteOrder::Little);
         encoded.clear();
         put_varint(&mut encoded, len);
         output.append(&encoded)?;
@@ -95,22 +93,15 @@ fn write_lengths(count: u64, strings: &mut Strings<'_>, output: &mut Gathered<'_
         .found(offset))
 }
 
-fn append_length(crc: u32, len: u64) -> u32 {
-    match u32::try_from(len) {
-        Ok(len) => crc32c_append(crc, &len.to_le_bytes()),
-        Err(_) => crc32c_append(crc, &len.to_le_bytes()),
-    }
-}
-
 /// The logical bytes of a tensor of strings, a window of them at a time.
-struct Strings<'a> {
+struct LogicalStrings<'a> {
     read: &'a dyn Fn(u64, &mut [u8]) -> Result<()>,
     len: u64,
     start: u64,
     window: Vec<u8>,
 }
 
-impl Strings<'_> {
+impl LogicalStrings<'_> {
     /// The length that stands at `offset`; the string that follows is there.
     fn length_at(&mut self, offset: u64) -> Result<u64> {
         let window = self.window_at(offset, 8)?;

@@ -16,9 +16,6 @@ pub(crate) struct Writable {
 }
 
 /// The tensors that a bundle can hold; the others are omitted, each with the reason.
-///
-/// # Errors
-/// Whatever the layout says.
 pub(crate) fn writable(catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<Writable>> {
     let mut kept = Vec::new();
     for tensor in catalog.tensor_ids() {

@@ -21,9 +21,6 @@ pub(crate) struct BundleWriter {
 
 impl BundleWriter {
     /// A writer with these options.
-    ///
-    /// # Errors
-    /// Usage, if they contradict each other.
     pub(crate) fn new(options: &Options) -> Result<Self> {
         Ok(Self { options: WriteOptions::new(options)? })
     }

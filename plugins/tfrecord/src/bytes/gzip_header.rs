@@ -21,9 +21,6 @@ const NAME: u8 = 8;
 const COMMENT: u8 = 16;
 
 /// Takes a header from the input.
-///
-/// # Errors
-/// Malformed, and whatever reading gives.
 pub(super) fn take<S: Deref<Target: Source>>(input: &mut Input<S>) -> Result<()> {
     let mut header = Header { start: input.position(), input, crc: crc32fast::Hasher::new() };
     if [header.byte()?, header.byte()?, header.byte()?] != [0x1f, 0x8b, 8] {

@@ -23,16 +23,16 @@ pub(super) struct Builder {
     validity: BooleanBufferBuilder,
     rows: usize,
     /// What there was before the last row that was begun.
-    before: Lengths,
+    before: Filled,
     /// What there is of whole rows.
-    whole: Lengths,
+    whole: Filled,
     /// How many features had no kind.
     unset: u64,
 }
 
 /// How much there is of values and of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Lengths {
+struct Filled {
     values: usize,
     steps: usize,
 }
@@ -73,8 +73,8 @@ impl Builder {
             ends: Vec::new(),
             validity: BooleanBufferBuilder::new(capacity),
             rows: 0,
-            before: Lengths::default(),
-            whole: Lengths::default(),
+            before: Filled::default(),
+            whole: Filled::default(),
             unset: 0,
         }
     }
@@ -134,8 +134,8 @@ impl Builder {
         self.step_validity.truncate(self.whole.steps);
     }
 
-    fn lengths(&self) -> Lengths {
-        Lengths { values: self.values.len(), steps: self.step_validity.len() }
+    fn lengths(&self) -> Filled {
+        Filled { values: self.values.len(), steps: self.step_validity.len() }
     }
 
     /// Appends a feature's values, and says of which kind they are.

@@ -96,9 +96,6 @@ impl Rows {
     }
 
     /// Decodes a record into a row. One that fails leaves no trace.
-    ///
-    /// # Errors
-    /// Damage, and contradictions.
     #[inline]
     pub(crate) fn push(&mut self, record: &[u8], number: u64, offset: u64) -> Result<(), RowError> {
         let row = self.records.len();

@@ -1,6 +1,6 @@
 //! The values of a column, of all rows one after the other.
 
-use super::Fallback;
+use super::DefaultValues;
 use crate::message::{Kind, bytes_values, float_runs, int_values};
 use tensorferry_proto::wire::Broken;
 
@@ -79,11 +79,11 @@ impl Values {
     }
 
     /// Appends values that stand for missing ones.
-    pub(super) fn extend(&mut self, default: &Fallback) {
+    pub(super) fn extend(&mut self, default: &DefaultValues) {
         match (self, default) {
-            (Self::Ints(values), Fallback::Ints(default)) => values.extend(default),
-            (Self::Floats(values), Fallback::Floats(default)) => values.extend(default),
-            (Self::Bytes { data, ends }, Fallback::Bytes(default)) => {
+            (Self::Ints(values), DefaultValues::Ints(default)) => values.extend(default),
+            (Self::Floats(values), DefaultValues::Floats(default)) => values.extend(default),
+            (Self::Bytes { data, ends }, DefaultValues::Bytes(default)) => {
                 default.iter().for_each(|value| push(data, ends, value));
             }
             // A schema whose default is of another kind is refused when it is read.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tensorferry_sdk::{ErrorKind, MemorySource};
 
-fn found(entry: Entry, names: &[&str], glob: Option<&str>) -> Result<Found> {
+fn found(entry: Entry, names: &[&str], glob: Option<&str>) -> Result<InputNames> {
     let mut record = Vec::new();
     crate::frame::append(&mut record, b"abc");
     let bytes = |name: &str| if name.contains("text") { b"some text".to_vec() } else { record.clone() };

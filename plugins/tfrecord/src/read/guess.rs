@@ -1,4 +1,4 @@
-//! A guess at the schema and the splits, from a few records here and there, for an input that is read once.
+//! Guesses the schema and the splits from a few records here and there, for an input that is read only once.
 //!
 //! What contradicts the guess is an error of a stream: a feature that it does not have, one of another kind,
 //! one with another number of values than the one that all had; and a split that does not end where the

@@ -1,10 +1,10 @@
-//! A piece is the stretch of a file that one split gives: it starts and ends between records.
+//! A piece is the part of a file that one split reads: it starts and ends between records.
 
 use super::Opening;
 use crate::codec::Codec;
 use crate::files::InputFile;
 use crate::frame::Checks;
-use crate::index::{Beside, Stretch, beside};
+use crate::index::{IndexBeside, Stretch, beside};
 use crate::scan::{Scan, Walked};
 use tensorferry_sdk::Result;
 use tensorferry_sdk::records::Split;
@@ -48,11 +48,11 @@ impl Piece {
 
 /// Piece while a scan finds them.
 #[derive(Default)]
-pub(super) struct Growing {
+pub(super) struct PieceBuilder {
     pieces: Vec<Piece>,
 }
 
-impl Growing {
+impl PieceBuilder {
     /// Adds what a scan has walked.
     pub(super) fn add<T>(&mut self, walked: &Walked<T>) {
         let rows = walked.records - walked.skipped;
@@ -97,11 +97,11 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
         }
         if options.index {
             match beside(&***source, input.id, ABOUT, context.limits())? {
-                Beside::Nothing => {}
-                Beside::Unfit(index) => {
+                IndexBeside::Nothing => {}
+                IndexBeside::Unfit(index) => {
                     context.note(&format!("{index:?} is not an index of {:?}: not used", input.name));
                 }
-                Beside::Stretches(stretches) => {
+                IndexBeside::Stretches(stretches) => {
                     all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch)));
                     continue;
                 }
@@ -112,16 +112,16 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
             continue;
         }
         let checks = Checks { data: false, ..opening.checks };
-        let mut growing = Growing::default();
+        let mut builder = PieceBuilder::default();
         let scan = Scan { only: Some(file), ..opening.scan(checks) };
         scan.run(
             || (),
             |walked| {
-                growing.add(&walked);
+                builder.add(&walked);
                 Ok(())
             },
         )?;
-        all.extend(growing.pieces);
+        all.extend(builder.pieces);
     }
     Ok(all)
 }

@@ -74,10 +74,9 @@ impl RecordSet for TfRecordSet {
                     shown += 1;
                 }
                 Err(fault) => {
-                    let next = fault.next();
-                    self.shared.policy.meet(piece.file, &file.name, number, fault)?;
-                    let Some(next) = next else { break };
-                    walk.go_to(next);
+                    if !self.shared.policy.pass(&mut walk, piece.file, &file.name, number, fault)? {
+                        break;
+                    }
                 }
             }
             number += 1;

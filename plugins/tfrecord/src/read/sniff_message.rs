@@ -1,4 +1,4 @@
-//! What records are, where nobody says: Examples, SequenceExamples, or bytes.
+//! Guesses what records are: Examples, SequenceExamples, or other bytes.
 //!
 //! A record that has features or lists of them, and no field that these messages do not have, decides.
 //! Other messages happen to fit, down to their names, but for their other fields. A record without a

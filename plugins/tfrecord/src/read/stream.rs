@@ -106,16 +106,11 @@ impl RowStream {
                 }
                 Err(fault) => Some(fault),
             };
-            if let Some(fault) = fault {
-                let next = fault.next();
-                shared.policy.meet(piece.file, &file.name, *number, fault)?;
-                match next {
-                    Some(next) => walk.go_to(next),
-                    None => {
-                        self.ended = true;
-                        return Ok(());
-                    }
-                }
+            if let Some(fault) = fault
+                && !shared.policy.pass(walk, piece.file, &file.name, *number, fault)?
+            {
+                self.ended = true;
+                return Ok(());
             }
             *number += 1;
         }

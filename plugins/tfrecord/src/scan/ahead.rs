@@ -1,5 +1,5 @@
-//! Attempts at units are made ahead of the walk that is certain, on many threads, and wait for it: as many
-//! as may wait at once, whatever the length of the files.
+//! Walks units ahead on many threads, from places where they seem to begin. What the threads find waits for
+//! the walk that knows where each unit does begin; how much may wait is bounded.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(super) struct Ahead<A> {
     units: usize,
     most: usize,
-    state: Mutex<State<A>>,
+    state: Mutex<Attempts<A>>,
     changed: Condvar,
 }
 
-struct State<A> {
+struct Attempts<A> {
     /// The unit that is attempted next.
     next: usize,
     /// The unit that is waited for.
@@ -25,15 +25,15 @@ struct State<A> {
 impl<A> Ahead<A> {
     /// No attempts yet at so many units, of which `most` may wait. With 0 there are none.
     pub(super) fn new(units: usize, most: usize) -> Self {
-        let state = State { next: 0, wanted: 0, made: BTreeMap::new(), is_stopped: false };
+        let state = Attempts { next: 0, wanted: 0, made: BTreeMap::new(), is_stopped: false };
         Self { units, most, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<A>> {
+    fn state(&self) -> MutexGuard<'_, Attempts<A>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed<'a>(&self, state: MutexGuard<'a, State<A>>) -> MutexGuard<'a, State<A>> {
+    fn changed<'a>(&self, state: MutexGuard<'a, Attempts<A>>) -> MutexGuard<'a, Attempts<A>> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! Where the first record of a unit seems to start.
+//! Guesses where the first record of a unit starts.
 
 use crate::bytes::WINDOW;
 use crate::frame::{HEADER, OVERHEAD, length};

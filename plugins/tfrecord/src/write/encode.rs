@@ -1,4 +1,4 @@
-//! Rows become messages. Lengths stand before what they are of, so each row is measured, then written.
+//! Encodes rows as messages. A length comes before the bytes that it counts, so each row is measured first.
 
 use super::layout::{Feature, Layout};
 use super::leaf::Leaf;

@@ -64,11 +64,11 @@ impl Layout {
         };
         let by_rows = if is_sequence { MessageKind::Sequence } else { MessageKind::Example };
         let message = message.or(file.as_ref().and_then(|file| file.message)).unwrap_or(by_rows);
-        let mut found = Found { message, has_parts, features: Vec::new(), losses: Vec::new() };
+        let mut found = FeatureCollector { message, has_parts, features: Vec::new(), losses: Vec::new() };
         for (place, field) in schema.fields().iter().enumerate() {
             found.add(field, &mut vec![place], "");
         }
-        let Found { mut features, mut losses, .. } = found;
+        let FeatureCollector { mut features, mut losses, .. } = found;
         if let Some(file) = file {
             // What the file leaves out is not lost: the user wants it so.
             losses.retain(|loss| file.columns.iter().any(|column| column.name == loss.what));
@@ -93,7 +93,7 @@ impl Feature {
     }
 }
 
-struct Found {
+struct FeatureCollector {
     message: MessageKind,
     /// Whether fields say which map they are of.
     has_parts: bool,
@@ -101,17 +101,14 @@ struct Found {
     losses: Vec<Loss>,
 }
 
-impl Found {
+impl FeatureCollector {
     /// Adds the features of a column. Structs nest as deep as the schema, which is no file's to choose
     /// without limit: Arrow's own checks walk it the same way.
     fn add(&mut self, field: &Field, path: &mut Vec<usize>, prefix: &str) {
         let name = format!("{prefix}{}", field.name());
         if let DataType::Struct(fields) = field.data_type() {
-            self.lose(
-                LossKind::Name,
-                &name,
-                format!("a struct becomes a feature for each of its fields: {name}.*"),
-            );
+            let why = format!("a struct becomes a feature for each of its fields: {name}.*");
+            self.lose(LossKind::Name, &name, why);
             for (place, inner) in fields.iter().enumerate() {
                 path.push(place);
                 self.add(inner, path, &format!("{name}."));
@@ -122,11 +119,8 @@ impl Found {
         let (depth, leaf) = depth(field.data_type());
         let Some(kind) = kind_of(leaf) else {
             if *leaf != DataType::Null {
-                self.lose(
-                    LossKind::Record,
-                    &name,
-                    format!("a column of {} has no place in a feature", field.data_type()),
-                );
+                let why = format!("a column of {} has no place in a feature", field.data_type());
+                self.lose(LossKind::Record, &name, why);
             }
             return;
         };
@@ -139,18 +133,12 @@ impl Found {
         };
         let kept = if part == Part::Lists { 2 } else { 1 };
         if depth.ragged > kept {
-            self.lose(
-                LossKind::Record,
-                &name,
-                "lists of different lengths within lists are joined to one".to_owned(),
-            );
+            let why = "lists of different lengths within lists are joined to one".to_owned();
+            self.lose(LossKind::Record, &name, why);
         }
         if let Some(what) = forgotten(leaf) {
-            self.lose(
-                LossKind::Metadata,
-                &name,
-                format!("{leaf} is written as {what}, which does not say so"),
-            );
+            let why = format!("{leaf} is written as {what}, which does not say so");
+            self.lose(LossKind::Metadata, &name, why);
         }
         let mut feature = Feature::new(&name, path.clone(), part, kind);
         if let Some(key) = field.metadata().get(KEY) {
@@ -190,36 +178,15 @@ fn depth(mut data_type: &DataType) -> (Depth, &DataType) {
 /// The kind of list that values of a type go to.
 fn kind_of(leaf: &DataType) -> Option<Kind> {
     Some(match leaf {
-        DataType::Boolean
-        | DataType::Int8
-        | DataType::Int16
-        | DataType::Int32
-        | DataType::Int64
-        | DataType::UInt8
-        | DataType::UInt16
-        | DataType::UInt32
-        | DataType::UInt64
-        | DataType::Date32
-        | DataType::Date64
-        | DataType::Timestamp(..)
-        | DataType::Time32(_)
-        | DataType::Time64(_)
-        | DataType::Duration(_) => Kind::Int64,
-        DataType::Float16
-        | DataType::Float32
-        | DataType::Float64
-        | DataType::Decimal32(..)
-        | DataType::Decimal64(..)
-        | DataType::Decimal128(..)
-        | DataType::Decimal256(..) => Kind::Float,
-        DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView
-        | DataType::FixedSizeBinary(_)
-        | DataType::Utf8
-        | DataType::LargeUtf8
-        | DataType::Utf8View => Kind::Bytes,
         DataType::Dictionary(_, values) => return kind_of(values),
+        DataType::Interval(_) => return None,
+        DataType::Boolean => Kind::Int64,
+        _ if leaf.is_integer() || leaf.is_temporal() => Kind::Int64,
+        _ if leaf.is_floating() || leaf.is_decimal() => Kind::Float,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            Kind::Bytes
+        }
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Bytes,
         _ => return None,
     })
 }
@@ -227,16 +194,8 @@ fn kind_of(leaf: &DataType) -> Option<Kind> {
 /// What a type is written as, if that does not say what the values mean.
 fn forgotten(leaf: &DataType) -> Option<&'static str> {
     match leaf {
-        DataType::Date32
-        | DataType::Date64
-        | DataType::Timestamp(..)
-        | DataType::Time32(_)
-        | DataType::Time64(_) => Some("int64"),
-        DataType::Duration(_) => Some("int64"),
-        DataType::Decimal32(..)
-        | DataType::Decimal64(..)
-        | DataType::Decimal128(..)
-        | DataType::Decimal256(..) => Some("float32"),
+        _ if leaf.is_temporal() => Some("int64"),
+        _ if leaf.is_decimal() => Some("float32"),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! What values lose on their way into features, counted by feature.
+//! Counts what values lose when they become features.
 
 use super::layout::Layout;
 use tensorferry_sdk::{Loss, LossKind};

@@ -1,5 +1,5 @@
-//! Which features would have a fixed shape, but for records in which they are empty or missing: a program
-//! that parses them with that shape stops at those.
+//! Notes the features that have one number of values in every record but those in which they are empty or
+//! missing: a program that parses them with a fixed shape fails at these records.
 
 use super::layout::Layout;
 use crate::message::Part;
@@ -7,11 +7,11 @@ use crate::message::Part;
 /// The lengths of features, by their number.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    features: Vec<Lengths>,
+    features: Vec<FeatureLengths>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Lengths {
+struct FeatureLengths {
     missing: u64,
     empty: u64,
     /// Records that have values, and how many they have, if all have as many.
@@ -22,9 +22,9 @@ struct Lengths {
 
 impl Shapes {
     #[inline]
-    fn of(&mut self, feature: usize) -> &mut Lengths {
+    fn of(&mut self, feature: usize) -> &mut FeatureLengths {
         if self.features.len() <= feature {
-            self.features.resize(feature + 1, Lengths::default());
+            self.features.resize(feature + 1, FeatureLengths::default());
         }
         &mut self.features[feature]
     }
@@ -70,7 +70,7 @@ impl Shapes {
     }
 }
 
-impl Lengths {
+impl FeatureLengths {
     fn note(self, column: &str) -> Option<String> {
         let count = self.count.filter(|_| !self.differ && self.empty + self.missing > 0)?;
         let all = self.others + self.empty + self.missing;

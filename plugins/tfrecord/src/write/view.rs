@@ -1,5 +1,5 @@
-//! A view is a column as a writer of features needs it: the values of all rows one after the other, in
-//! the type of their list, and which of them are whose.
+//! A view is a column as the encoder needs it: the values of all rows one after the other, in the type of
+//! their list, and which of them belong to which row.
 
 use super::leaf::{Leaf, leaf};
 use super::losses::Losses;
@@ -23,12 +23,12 @@ pub(super) struct View {
 
 /// One list around values.
 struct Level {
-    lengths: Lengths,
+    lengths: ListLengths,
     /// Which lists are null. The outermost's are the rows'.
     nulls: Option<NullBuffer>,
 }
 
-enum Lengths {
+enum ListLengths {
     Small(OffsetBuffer<i32>),
     Large(OffsetBuffer<i64>),
     Fixed(usize),
@@ -40,18 +40,15 @@ impl Level {
         // Offsets are those of an array in memory: never negative, never beyond an address.
         let place = |offset: i64| usize::try_from(offset).unwrap_or(0);
         match &self.lengths {
-            Lengths::Small(ends) => place(ends[lists.start].into())..place(ends[lists.end].into()),
-            Lengths::Large(ends) => place(ends[lists.start])..place(ends[lists.end]),
-            Lengths::Fixed(len) => lists.start * len..lists.end * len,
+            ListLengths::Small(ends) => place(ends[lists.start].into())..place(ends[lists.end].into()),
+            ListLengths::Large(ends) => place(ends[lists.start])..place(ends[lists.end]),
+            ListLengths::Fixed(len) => lists.start * len..lists.end * len,
         }
     }
 }
 
 impl View {
     /// A view on the column at a path.
-    ///
-    /// # Errors
-    /// A value that the list cannot hold.
     pub(super) fn new(
         batch: &RecordBatch,
         path: &[usize],
@@ -72,16 +69,16 @@ impl View {
             let (lengths, values) = match array.data_type() {
                 DataType::List(_) => {
                     let list = array.as_list::<i32>();
-                    (Lengths::Small(list.offsets().clone()), list.values().clone())
+                    (ListLengths::Small(list.offsets().clone()), list.values().clone())
                 }
                 DataType::LargeList(_) => {
                     let list = array.as_list::<i64>();
-                    (Lengths::Large(list.offsets().clone()), list.values().clone())
+                    (ListLengths::Large(list.offsets().clone()), list.values().clone())
                 }
                 DataType::FixedSizeList(_, len) => {
                     let list = array.as_fixed_size_list();
                     // Never negative.
-                    (Lengths::Fixed(usize::try_from(*len).unwrap_or(0)), list.values().clone())
+                    (ListLengths::Fixed(usize::try_from(*len).unwrap_or(0)), list.values().clone())
                 }
                 _ => break,
             };

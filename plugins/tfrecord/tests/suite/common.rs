@@ -1,7 +1,10 @@
 //! Inputs made of bytes, read and written by the format in memory.
 
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tensorferry_proto::feature::Kind;
@@ -113,6 +116,20 @@ pub(crate) fn all_rows(set: &dyn RecordSet) -> Vec<RecordBatch> {
     rows
 }
 
+/// How many rows there are.
+pub(crate) fn count_rows(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+/// The whole numbers of a column.
+pub(crate) fn column_of_ints(batches: &[RecordBatch], name: &str) -> Vec<i64> {
+    let values = |batch: &RecordBatch| {
+        let column = batch.column_by_name(name).unwrap();
+        column.as_primitive::<Int64Type>().values().to_vec()
+    };
+    batches.iter().flat_map(values).collect()
+}
+
 /// Every record as JSON, and how it ended.
 pub(crate) fn lines(set: &dyn RecordSet) -> (Vec<serde_json::Value>, Option<Error>) {
     struct Lines(Vec<serde_json::Value>);
@@ -138,8 +155,10 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn source(&self, entry: Entry) -> MemorySource {
-        MemorySource::new(entry, self.files.clone())
+    /// The first file, which stands for all of them.
+    pub(crate) fn source(&self) -> MemorySource {
+        let first = self.files.keys().next().unwrap().clone();
+        MemorySource::new(Entry::File(first), self.files.clone())
     }
 }
 
@@ -208,6 +227,13 @@ pub(crate) fn sequence(context: &[(&str, Feature)], lists: &[(&str, Vec<Feature>
 pub(crate) fn file<M: Message>(messages: &[M]) -> Vec<u8> {
     let records: Vec<Vec<u8>> = messages.iter().map(Message::encode_to_vec).collect();
     frames(&records)
+}
+
+/// Bytes as a gzip file.
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
 }
 
 /// Where the fixtures are.

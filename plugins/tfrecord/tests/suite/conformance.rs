@@ -1,6 +1,6 @@
 //! The SDK's conformance suite.
 
-use crate::common::{bytes, example, file, floats, frames, ints, sequence};
+use crate::common::{bytes, example, file, floats, frames, gzip, ints, sequence};
 use std::collections::BTreeMap;
 use tensorferry_proto::{Example, SequenceExample};
 use tensorferry_sdk::conformance::{Preset, Sample, check};
@@ -21,13 +21,6 @@ fn sequences() -> Vec<SequenceExample> {
         sequence(&[("id", ints(&[1]))], &[("steps", steps)]),
         sequence(&[("id", ints(&[2]))], &[("steps", vec![])]),
     ]
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut all = Vec::new();
-    let mut encoder = flate2::read::GzEncoder::new(bytes, flate2::Compression::default());
-    std::io::Read::read_to_end(&mut encoder, &mut all).unwrap();
-    all
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! An input that is read once is read on a guess: it is right, or a stream says that it is not.
 
 use crate::common::{
-    Threaded, all_rows, bytes, example, file, floats, frames, ints, open, rows, source, threads,
+    Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, open, rows, source,
+    threads,
 };
-use arrow_array::RecordBatch;
 use tensorferry_proto::{Example, Feature, Message};
 use tensorferry_sdk::memory::records::Opened;
 use tensorferry_sdk::records::{Batches, RecordSet};
@@ -35,29 +35,22 @@ fn alike_and(last: Example) -> Vec<u8> {
     file(&(0..200).map(one).chain([last]).collect::<Vec<_>>())
 }
 
-fn count(batches: &[RecordBatch]) -> usize {
-    batches.iter().map(RecordBatch::num_rows).sum()
-}
-
 #[test]
 fn a_guess_gives_what_a_look_at_all_records_gives() {
     let plain = alike_and(one(200));
-    let mut gzip = Vec::new();
-    let mut encoder = flate2::read::GzEncoder::new(plain.as_slice(), flate2::Compression::fast());
-    std::io::Read::read_to_end(&mut encoder, &mut gzip).unwrap();
     let folder = [("a.tfrecord", plain.clone()), ("b.tfrecord", alike_and(example(&[("x", floats(&[]))])))];
-    for (source, expected) in [
-        (|plain: &[u8], _: &[u8], _: &[(&str, Vec<u8>)]| MemorySource::file("f", plain), 201),
-        (|_, gzip, _| MemorySource::file("f", gzip), 201),
-        (|_, _, folder| source(Entry::Folder, folder), 402),
-    ] as [(fn(&[u8], &[u8], &[(&str, Vec<u8>)]) -> MemorySource, usize); 3]
-    {
-        let set = guessed(source(&plain, &gzip, &folder));
-        let certain = open(source(&plain, &gzip, &folder), &[], &threads(2)).unwrap();
+    let compressed = [("f", gzip(&plain))];
+    for (entry, files, expected) in [
+        (Entry::File("f".to_owned()), &[("f", plain)][..], 201),
+        (Entry::File("f".to_owned()), &compressed, 201),
+        (Entry::Folder, &folder, 402),
+    ] {
+        let set = guessed(source(entry.clone(), files));
+        let certain = open(source(entry, files), &[], &threads(2)).unwrap();
         assert!(!is_guess(&*certain));
         assert_eq!(set.schema(), certain.schema());
         let rows = all_rows(&*set);
-        assert_eq!((count(&rows), &rows), (expected, &all_rows(&*certain)));
+        assert_eq!((count_rows(&rows), &rows), (expected, &all_rows(&*certain)));
         assert_eq!(set.losses(), certain.losses());
     }
 }
@@ -72,14 +65,14 @@ fn what_contradicts_the_guess_is_an_error_of_a_stream() {
     ] {
         let set = guessed(MemorySource::file("f", alike_and(last)));
         let (before, error) = rows(&*set, &Batches::default());
-        assert!(error.is_some() && count(&before) == 200, "{error:?}");
+        assert!(error.is_some() && count_rows(&before) == 200, "{error:?}");
     }
 }
 
 #[test]
 fn a_feature_without_a_kind_is_counted() {
     let set = guessed(MemorySource::file("f", alike_and(example(&[("n", Feature { kind: None })]))));
-    assert_eq!(count(&all_rows(&*set)), 201);
+    assert_eq!(count_rows(&all_rows(&*set)), 201);
     let losses = set.losses().unwrap();
     assert!(losses.len() == 1 && losses[0].why.contains("without a kind"), "{losses:?}");
 }
@@ -130,7 +123,7 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     records.retain(|record| record.len() < 1_000_000);
     let set = guessed(MemorySource::file("f", frames(&records)));
     assert!(set.splits().len() > 3);
-    assert_eq!(count(&all_rows(&*set)), records.len());
+    assert_eq!(count_rows(&all_rows(&*set)), records.len());
     let lens: u64 = set.splits().iter().map(|split| split.bytes).sum();
     assert_eq!(lens, frames(&records).len() as u64);
 }

@@ -1,7 +1,8 @@
 //! What is decoded is what prost decodes, whatever way the messages are written.
 
 use crate::common::{
-    self, all_rows, bytes, example, file, floats, frames, ints, lines, open_file, rows, sequence,
+    self, all_rows, bytes, column_of_ints, count_rows, example, file, floats, frames, ints, lines, open_file,
+    rows, sequence,
 };
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
@@ -265,14 +266,10 @@ fn batches_and_projections_have_the_same_rows() {
             let wanted = columns.clone();
             let (batches, error) = rows(&*set, &Batches { columns, rows: rows_each, bytes: bytes_each });
             assert!(error.is_none());
-            assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 100);
+            assert_eq!(count_rows(&batches), 100);
             assert!(batches.iter().all(|batch| batch.num_rows() <= rows_each));
             if wanted.is_none_or(|columns| columns.contains(&0)) {
-                let n: Vec<i64> = batches
-                    .iter()
-                    .flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec())
-                    .collect();
-                assert_eq!(n, (0..100).collect::<Vec<_>>());
+                assert_eq!(column_of_ints(&batches, "n"), (0..100).collect::<Vec<_>>());
             }
         }
     }

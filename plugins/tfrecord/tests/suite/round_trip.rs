@@ -1,8 +1,9 @@
 //! Rows that are written come back: through every codec, shards, schemas and both messages.
 
-use crate::common::{self, Output, all_rows, open, threads, write};
+use crate::common::{
+    Output, all_rows, bytes, column_of_ints, example, floats, frames, ints, open, sequence, threads, write,
+};
 use arrow_array::builder::{Int64Builder, ListBuilder};
-use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeListArray, Float32Array,
@@ -15,7 +16,7 @@ use proptest::option;
 use proptest::prelude::*;
 use std::sync::Arc;
 use tensorferry_proto::{Example, Message, SequenceExample};
-use tensorferry_sdk::{Entry, ErrorKind, LossKind, MemorySource};
+use tensorferry_sdk::{ErrorKind, LossKind, MemorySource};
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
@@ -23,8 +24,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
 }
 
 fn read(output: &Output, given: &[(&str, &str)]) -> Vec<RecordBatch> {
-    let entry = output.files.keys().next().unwrap().clone();
-    all_rows(&*open(output.source(Entry::File(entry)), given, &threads(2)).unwrap())
+    all_rows(&*open(output.source(), given, &threads(2)).unwrap())
 }
 
 fn concat(batches: &[RecordBatch]) -> Vec<Vec<Option<String>>> {
@@ -81,7 +81,7 @@ proptest! {
         prop_assert!(output.losses.is_empty());
         let mut context = threads(2);
         context.inner.sources.insert("s.json".into(), Arc::new(MemorySource::file("s.json", SCHEMA.as_bytes())));
-        let set = open(output.source(Entry::File("f.tfrecord".into())), &[("schema", "s.json")], &context).unwrap();
+        let set = open(output.source(), &[("schema", "s.json")], &context).unwrap();
         prop_assert_eq!(concat(&all_rows(&*set)), concat(&batches));
     }
 }
@@ -96,12 +96,9 @@ fn shards_are_one_input() {
         names,
         ["f.tfrecord-00000-of-00003", "f.tfrecord-00001-of-00003", "f.tfrecord-00002-of-00003"]
     );
-    let back = read(&output, &[]);
-    let values: Vec<i64> =
-        back.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
     // Pieces were dealt in turn.
     let expected: Vec<i64> = [0, 3, 1, 4, 2, 5].iter().flat_map(|n| vec![*n; 10]).collect();
-    assert_eq!(values, expected);
+    assert_eq!(column_of_ints(&read(&output, &[]), "n"), expected);
 }
 
 #[test]
@@ -148,19 +145,19 @@ fn every_type_has_its_list_or_is_told_of() {
         ("missing", Arc::new(Int64Array::from(vec![None]))),
     ]);
     let (message, losses): (Example, _) = written(&row, &[]);
-    let expected = common::example(&[
-        ("bool", common::ints(&[1])),
-        ("i32", common::ints(&[-5])),
-        ("u64", common::ints(&[1 << 62])),
-        ("exact", common::floats(&[0.5])),
-        ("narrowed", common::floats(&[0.1])),
-        ("money", common::floats(&[123.45])),
-        ("time", common::ints(&[1_000_000])),
-        ("text", common::bytes(&["grün".as_bytes()])),
-        ("fixed", common::floats(&[1.0, 2.0])),
-        ("with_null", common::ints(&[1, 3])),
-        ("pair.x", common::ints(&[7])),
-        ("pair.y", common::bytes(&[b"z"])),
+    let expected = example(&[
+        ("bool", ints(&[1])),
+        ("i32", ints(&[-5])),
+        ("u64", ints(&[1 << 62])),
+        ("exact", floats(&[0.5])),
+        ("narrowed", floats(&[0.1])),
+        ("money", floats(&[123.45])),
+        ("time", ints(&[1_000_000])),
+        ("text", bytes(&["grün".as_bytes()])),
+        ("fixed", floats(&[1.0, 2.0])),
+        ("with_null", ints(&[1, 3])),
+        ("pair.x", ints(&[7])),
+        ("pair.y", bytes(&[b"z"])),
     ]);
     assert_eq!(message, expected);
     let mut losses = losses;
@@ -190,11 +187,11 @@ fn lists_within_lists_are_sequences_if_asked_for() {
     lists.append(true);
     let row = batch(vec![("id", Arc::new(Int64Array::from(vec![1]))), ("steps", Arc::new(lists.finish()))]);
     let (message, losses): (SequenceExample, _) = written(&row, &[("message", "sequence")]);
-    let steps = vec![common::ints(&[1, 2]), tensorferry_proto::Feature { kind: None }, common::ints(&[])];
-    assert_eq!(message, common::sequence(&[("id", common::ints(&[1]))], &[("steps", steps)]));
+    let steps = vec![ints(&[1, 2]), tensorferry_proto::Feature { kind: None }, ints(&[])];
+    assert_eq!(message, sequence(&[("id", ints(&[1]))], &[("steps", steps)]));
     assert!(losses.is_empty());
     let (message, losses): (Example, _) = written(&row, &[]);
-    assert_eq!(message, common::example(&[("id", common::ints(&[1])), ("steps", common::ints(&[1, 2]))]));
+    assert_eq!(message, example(&[("id", ints(&[1])), ("steps", ints(&[1, 2]))]));
     assert_eq!(losses[0], (LossKind::Record, "steps".to_owned()));
     // What was read as a sequence is written as one.
     let output = write(std::slice::from_ref(&row), &[("message", "sequence")], &threads(1)).unwrap();
@@ -205,7 +202,7 @@ fn lists_within_lists_are_sequences_if_asked_for() {
 
 #[test]
 fn records_of_bytes_stay_what_they_are() {
-    let bytes = common::frames(&[&b"\xff\xfe"[..], b"", b"text"]);
+    let bytes = frames(&[&b"\xff\xfe"[..], b"", b"text"]);
     let set = open(MemorySource::file("f.tfrecord", bytes.clone()), &[], &threads(1)).unwrap();
     assert_eq!(set.schema().field(0).name(), "record");
     let output = write(&all_rows(&*set), &[], &threads(1)).unwrap();
@@ -225,10 +222,10 @@ fn a_schema_chooses_and_holds_to_its_shapes() {
     };
     let output = write(&[vectors(vec![vec![1.0, 2.0]])], &[("schema", "s")], &context).unwrap();
     let file = &output.files["f.tfrecord"];
-    let expected = common::example(&[("vector", common::floats(&[1.0, 2.0]))]);
+    let expected = example(&[("vector", floats(&[1.0, 2.0]))]);
     assert_eq!(Example::decode(&file[12..file.len() - 4]).unwrap(), expected);
     // The reader gives the shape that it is told of.
-    let set = open(output.source(Entry::File("f.tfrecord".into())), &[("schema", "s")], &context).unwrap();
+    let set = open(output.source(), &[("schema", "s")], &context).unwrap();
     let list = DataType::FixedSizeList(Arc::new(Field::new_list_field(DataType::Float32, true)), 2);
     assert_eq!(set.schema().field(0).data_type(), &list);
     assert_eq!(all_rows(&*set)[0].num_rows(), 1);

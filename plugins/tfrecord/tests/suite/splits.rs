@@ -1,6 +1,8 @@
 //! Whatever the number of threads, and whatever lies in the records: the same records in the same order.
 
-use crate::common::{self, Threaded, all_rows, example, file, frames, ints, open, threads};
+use crate::common::{
+    self, Threaded, all_rows, column_of_ints, count_rows, example, file, frames, ints, open, threads,
+};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use sha2::{Digest, Sha256};
@@ -119,18 +121,8 @@ fn the_schema_is_the_same_whatever_the_number_of_threads() {
     for count in [1, 2, 4] {
         let set = open(MemorySource::file("f", bytes.clone()), &[], &threads(count)).unwrap();
         let rows = all_rows(&*set);
-        let n: Vec<i64> = rows
-            .iter()
-            .flat_map(|b| {
-                b.column_by_name("n")
-                    .unwrap()
-                    .as_primitive::<arrow_array::types::Int64Type>()
-                    .values()
-                    .to_vec()
-            })
-            .collect();
-        assert_eq!(n, (0..60_000).collect::<Vec<_>>());
-        seen.push((set.schema(), arrow_count(&rows)));
+        assert_eq!(column_of_ints(&rows, "n"), (0..60_000).collect::<Vec<_>>());
+        seen.push((set.schema(), count_rows(&rows)));
     }
     assert_eq!(seen[0].0.fields().len(), 2 + 9);
     assert!(seen.windows(2).all(|pair| pair[0] == pair[1]));
@@ -143,10 +135,6 @@ fn the_schema_is_the_same_whatever_the_number_of_threads() {
         let error = common::refused(MemorySource::file("f", file(&broken)), &[], &threads(count)).to_string();
         assert!(error.contains("record 20000"), "{error}");
     }
-}
-
-fn arrow_count(batches: &[RecordBatch]) -> usize {
-    batches.iter().map(RecordBatch::num_rows).sum()
 }
 
 #[test]

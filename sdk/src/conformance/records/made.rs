@@ -16,14 +16,14 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
 /// Rows, in the pieces that they are written in.
-pub(super) struct Made {
+pub(super) struct MadeTable {
     pub(super) title: String,
     pub(super) schema: SchemaRef,
     pub(super) pieces: Vec<Vec<RecordBatch>>,
 }
 
 /// All of them.
-pub(super) fn tables() -> Vec<Made> {
+pub(super) fn tables() -> Vec<MadeTable> {
     let mut all = Vec::new();
     for column in columns() {
         let title = column.data_type().to_string();
@@ -41,9 +41,9 @@ pub(super) fn tables() -> Vec<Made> {
     all
 }
 
-fn add(all: &mut Vec<Made>, title: impl Into<String>, columns: &[(&str, ArrayRef)]) {
+fn add(all: &mut Vec<MadeTable>, title: impl Into<String>, columns: &[(&str, ArrayRef)]) {
     let batch = batch(columns);
-    all.push(Made { title: title.into(), schema: batch.schema(), pieces: vec![vec![batch]] });
+    all.push(MadeTable { title: title.into(), schema: batch.schema(), pieces: vec![vec![batch]] });
 }
 
 /// Rows of columns that may be null.
@@ -171,7 +171,7 @@ fn nested(all: &mut Vec<ArrayRef>) {
 }
 
 /// Columns that are never null.
-fn required(all: &mut Vec<Made>) {
+fn required(all: &mut Vec<MadeTable>) {
     let columns: [ArrayRef; 3] = [
         ids(0..3),
         Arc::new(StringArray::from(vec!["a", "", "c"])),
@@ -182,23 +182,23 @@ fn required(all: &mut Vec<Made>) {
         let title = format!("{} without nulls", column.data_type());
         let schema = Arc::new(Schema::new(vec![field]));
         let rows = RecordBatch::try_new(schema.clone(), vec![column]);
-        all.push(Made { title, schema, pieces: vec![rows.into_iter().collect()] });
+        all.push(MadeTable { title, schema, pieces: vec![rows.into_iter().collect()] });
     }
 }
 
 /// Without pieces, and without columns.
-fn without(all: &mut Vec<Made>) {
+fn without(all: &mut Vec<MadeTable>) {
     let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
-    all.push(Made { title: "no rows at all".to_owned(), schema, pieces: Vec::new() });
+    all.push(MadeTable { title: "no rows at all".to_owned(), schema, pieces: Vec::new() });
     let schema = Arc::new(Schema::empty());
     let options = RecordBatchOptions::new().with_row_count(Some(3));
     let rows = RecordBatch::try_new_with_options(schema.clone(), Vec::new(), &options);
     let pieces = vec![rows.into_iter().collect()];
-    all.push(Made { title: "rows without columns".to_owned(), schema, pieces });
+    all.push(MadeTable { title: "rows without columns".to_owned(), schema, pieces });
 }
 
 /// Enough rows for several pieces and batches.
-fn many(all: &mut Vec<Made>) {
+fn many(all: &mut Vec<MadeTable>) {
     let piece = |first: i64| {
         let range = first..first + 1000;
         let mut values = ListBuilder::new(Float32Builder::new());
@@ -211,9 +211,9 @@ fn many(all: &mut Vec<Made>) {
     };
     let pieces: Vec<_> = [0, 1000, 2000].map(piece).into();
     let schema = pieces[0][0].schema();
-    all.push(Made { title: "rows in three pieces".to_owned(), schema, pieces });
+    all.push(MadeTable { title: "rows in three pieces".to_owned(), schema, pieces });
     let piece = |first: i64| vec![batch(&[("id", ids(first..first + 1000))])];
     let pieces: Vec<_> = [0, 1000, 2000].map(piece).into();
     let schema = pieces[0][0].schema();
-    all.push(Made { title: "numbers in three pieces".to_owned(), schema, pieces });
+    all.push(MadeTable { title: "numbers in three pieces".to_owned(), schema, pieces });
 }

@@ -51,7 +51,7 @@ fn runs<'a>(
 }
 
 /// What was written, and what reading it back gave.
-pub(super) struct RoundTrip<'a> {
+pub(super) struct TableRoundTrip<'a> {
     pub(super) input: &'a str,
     pub(super) schema: &'a Schema,
     pub(super) before: &'a [RecordBatch],
@@ -60,7 +60,7 @@ pub(super) struct RoundTrip<'a> {
     pub(super) losses: &'a [Loss],
 }
 
-impl RoundTrip<'_> {
+impl TableRoundTrip<'_> {
     /// Every value of `before` is in `after`, in a type of the format's own, or a loss says otherwise.
     pub(super) fn check(&self, rules: &Rules<'_>) {
         rules.require(count(self.before) == count(self.after), "all rows are read back", || {

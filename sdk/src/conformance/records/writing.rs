@@ -1,7 +1,7 @@
 //! What a writer of rows owes: the same bytes for the same rows, and in them every value, or a loss.
 
-use super::made::{self, Made};
-use super::same::RoundTrip;
+use super::made::{self, MadeTable};
+use super::same::TableRoundTrip;
 use super::{count, open, reading};
 use crate::conformance::rules::Rules;
 use crate::conformance::{Report, Sample};
@@ -31,12 +31,12 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
         let source: Arc<dyn Source> = Arc::new(sample.source());
         let rows = reading::read_source(rules, &source, &context, &|| title.clone());
         let rows = rules.holds(rows, "a sample can be read", &title);
-        let made = Made { title, schema: rows.schema, pieces: vec![rows.batches] };
+        let made = MadeTable { title, schema: rows.schema, pieces: vec![rows.batches] };
         check_table(rules, &made, report);
     }
 }
 
-fn check_table(rules: &Rules<'_>, made: &Made, report: &mut Report) {
+fn check_table(rules: &Rules<'_>, made: &MadeTable, report: &mut Report) {
     let suffix = rules.description.suffixes.first().map_or("", String::as_str);
     for target in [Target::File(format!("sample{suffix}")), Target::Folder] {
         let input = format!("{}, to {target:?}", made.title);
@@ -72,7 +72,7 @@ fn check_table(rules: &Rules<'_>, made: &Made, report: &mut Report) {
 type Piece = (Vec<u8>, Vec<u8>, Vec<Loss>);
 
 /// Pieces depend on no other, nor on the batches that their rows lie in.
-fn check_pieces(rules: &Rules<'_>, made: &Made, target: &Target, input: &str) {
+fn check_pieces(rules: &Rules<'_>, made: &MadeTable, target: &Target, input: &str) {
     let plan = || {
         let options = Options::defaults(&rules.description.options, Side::Writer);
         let writer = rules.format.record_writer(&options)?;
@@ -119,7 +119,7 @@ fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
     });
 }
 
-fn read_back(rules: &Rules<'_>, made: &Made, output: &RecordOutput, target: &Target, input: &str) {
+fn read_back(rules: &Rules<'_>, made: &MadeTable, output: &RecordOutput, target: &Target, input: &str) {
     let title = || format!("{input}, read back");
     let entry = match (target, output.files.keys().next()) {
         (_, Some(only)) if output.files.len() == 1 => Entry::File(only.clone()),
@@ -134,7 +134,8 @@ fn read_back(rules: &Rules<'_>, made: &Made, output: &RecordOutput, target: &Tar
     let losses: Vec<_> = output.losses.iter().cloned().chain(losses).collect();
     let before: Vec<RecordBatch> = in_order(&made.pieces, output.files.len()).cloned().collect();
     let (schema, found): (&SchemaRef, &SchemaRef) = (&made.schema, &rows.schema);
-    RoundTrip { input, schema, before: &before, found, after: &rows.batches, losses: &losses }.check(rules);
+    TableRoundTrip { input, schema, before: &before, found, after: &rows.batches, losses: &losses }
+        .check(rules);
     if count(&before) > 0 {
         reading::check_set(rules, &*set, &rows, &title());
     }

@@ -1,7 +1,7 @@
 //! [`RecordPlan`] across the boundary.
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
-use super::super::format::Faults;
+use super::super::faults::Faults;
 use super::super::guard::{Held, guard, guard_or, received};
 use super::arrow::{stream_from_abi, stream_to_abi};
 use super::loss_sink::{LentLossSink, RemoteLossSink};

@@ -2,7 +2,7 @@
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::context::{LentContext, RemoteContext};
-use super::super::format::Faults;
+use super::super::faults::Faults;
 use super::super::guard::{Held, guard, received};
 use super::super::source::{LentSource, RemoteSource};
 use super::loss_sink::{LentLossSink, RemoteLossSink};

@@ -1,7 +1,7 @@
 //! [`RecordWriter`] across the boundary.
 
 use super::super::context::{LentContext, RemoteContext};
-use super::super::format::Faults;
+use super::super::faults::Faults;
 use super::super::guard::{Held, guard, received};
 use super::arrow::{schema_from_abi, schema_to_abi};
 use super::loss_sink::{LentLossSink, RemoteLossSink};

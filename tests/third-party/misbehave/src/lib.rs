@@ -53,7 +53,7 @@ impl Format for Misbehave {
             title: "misbehaviour on request".to_owned(),
             suffixes: vec![".misbehave".to_owned()],
             magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
-            capabilities: Capabilities::READ.and(Capabilities::WRITE),
+            capabilities: Capabilities::READ | Capabilities::WRITE,
             output_revision: 1,
             ..Description::default()
         }

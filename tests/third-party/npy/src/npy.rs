@@ -21,7 +21,7 @@ impl Format for Npy {
             title: "numpy array".to_owned(),
             suffixes: vec![".npy".to_owned()],
             magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
-            capabilities: Capabilities::READ.and(Capabilities::WRITE),
+            capabilities: Capabilities::READ | Capabilities::WRITE,
             options: vec![
                 OptionSpec::writer(
                     "order",

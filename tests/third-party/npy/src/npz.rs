@@ -24,7 +24,7 @@ impl Format for Npz {
             title: "numpy archive".to_owned(),
             suffixes: vec![".npz".to_owned()],
             magic: vec![Magic { offset: 0, bytes: b"PK\x03\x04".to_vec() }],
-            capabilities: Capabilities::READ.and(Capabilities::WRITE),
+            capabilities: Capabilities::READ | Capabilities::WRITE,
             options: vec![OptionSpec::writer(
                 "compress",
                 choice,

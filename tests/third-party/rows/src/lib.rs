@@ -37,7 +37,7 @@ impl Format for Rows {
             title: "plain rows".to_owned(),
             suffixes: vec![".rows".to_owned()],
             magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
-            capabilities: Capabilities::READ_RECORDS.and(Capabilities::WRITE_RECORDS),
+            capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS,
             options: vec![
                 OptionSpec::reader("split", OptionKind::Integer, Some("4096"), rows),
                 OptionSpec::writer("piece", OptionKind::Integer, Some("4096"), piece),

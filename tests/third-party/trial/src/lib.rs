@@ -56,10 +56,7 @@ impl Format for Trial {
             title: "trial of the plugin interface".to_owned(),
             suffixes: vec![".trial".to_owned()],
             magic: vec![Magic { offset: 0, bytes: index::MAGIC.to_vec() }],
-            capabilities: Capabilities::READ
-                .and(Capabilities::WRITE)
-                .and(Capabilities::METADATA)
-                .and(Capabilities::TIES),
+            capabilities: Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA | Capabilities::TIES,
             options: vec![
                 OptionSpec::writer(
                     "data",

@@ -8,7 +8,7 @@ use crate::read::file_group::files_alone;
 use crate::read::source::FileSource;
 use crate::receipt::{Checked, Problem, RecordsRecord, RowsRecord, Subject};
 use crate::records::digest::{HashedColumn, RowHasher};
-use crate::records::flow::{Flow, read};
+use crate::records::flow::read;
 use crate::records::rows::{self, Rows};
 use crate::tensors::stored::hex;
 use tensorferry_sdk::{Error, Purpose, Result};

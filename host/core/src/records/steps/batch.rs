@@ -39,10 +39,7 @@ pub(super) fn batch(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 }
 
 impl RecordStep for Batch {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         let flow = upstream.flow()?;
         let list = |field: &Arc<Field>| {
             let item = item(field);

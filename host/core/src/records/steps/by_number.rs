@@ -1,11 +1,10 @@
 //! `take`, `skip` and `shard` let some rows through by their number.
 
 use super::{RecordAction, RecordStep, Upstream};
-use crate::records::flow::Flow;
+use crate::records::flow::{self, Flow};
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{BooleanArray, RecordBatch};
-use arrow_schema::SchemaRef;
-use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
+use tensorferry_sdk::{Error, Result, arrow_array};
 
 pub(super) static TAKE: Signature = Signature {
     name: "take",
@@ -60,11 +59,8 @@ struct Take {
 }
 
 impl RecordStep for Take {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
-        Ok(Box::new(Window { flow: upstream.flow()?, skip: 0, take: self.rows }))
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        Ok(window(upstream.flow()?, 0, self.rows))
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {
@@ -82,11 +78,8 @@ struct Skip {
 }
 
 impl RecordStep for Skip {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
-        Ok(Box::new(Window { flow: upstream.flow()?, skip: self.rows, take: u64::MAX }))
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        Ok(window(upstream.flow()?, self.rows, u64::MAX))
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {
@@ -95,26 +88,16 @@ impl RecordStep for Skip {
 }
 
 /// A run of rows of a flow.
-struct Window<'a> {
-    flow: Box<dyn Flow + 'a>,
-    skip: u64,
-    take: u64,
-}
-
-impl Flow for Window<'_> {
-    fn schema(&self) -> SchemaRef {
-        self.flow.schema()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while self.take > 0 {
-            let Some(batch) = self.flow.next()? else { break };
+fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, mut take: u64) -> Box<dyn Flow + 'a> {
+    flow::from_fn(flow.schema(), move || {
+        while take > 0 {
+            let Some(batch) = flow.next()? else { break };
             let rows = batch.num_rows() as u64;
-            let skipped = self.skip.min(rows);
-            self.skip -= skipped;
-            let taken = self.take.min(rows - skipped);
+            let skipped = skip.min(rows);
+            skip -= skipped;
+            let taken = take.min(rows - skipped);
             if taken > 0 {
-                self.take -= taken;
+                take -= taken;
                 // Both are at most the batch's rows.
                 let (from, len) =
                     (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
@@ -122,7 +105,7 @@ impl Flow for Window<'_> {
             }
         }
         Ok(None)
-    }
+    })
 }
 
 #[derive(Debug)]
@@ -132,41 +115,25 @@ struct Shard {
 }
 
 impl RecordStep for Shard {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
-        Ok(Box::new(Sharded { flow: upstream.flow()?, of: self.of, index: self.index, row: 0 }))
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
+        // The number of the next batch's first row.
+        let mut row = 0;
+        Ok(flow::from_fn(flow.schema(), move || {
+            while let Some(batch) = flow.next()? {
+                let first = row;
+                row += batch.num_rows() as u64;
+                let kept: BooleanArray = (first..row).map(|row| Some(row % self.of == self.index)).collect();
+                if kept.true_count() > 0 {
+                    return kept_rows(&batch, &kept).map(Some);
+                }
+            }
+            Ok(None)
+        }))
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {
         rows.map(|rows| rows.saturating_sub(self.index).div_ceil(self.of))
-    }
-}
-
-struct Sharded<'a> {
-    flow: Box<dyn Flow + 'a>,
-    of: u64,
-    index: u64,
-    /// The number of the next batch's first row.
-    row: u64,
-}
-
-impl Flow for Sharded<'_> {
-    fn schema(&self) -> SchemaRef {
-        self.flow.schema()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while let Some(batch) = self.flow.next()? {
-            let first = self.row;
-            self.row += batch.num_rows() as u64;
-            let kept: BooleanArray = (first..self.row).map(|row| Some(row % self.of == self.index)).collect();
-            if kept.true_count() > 0 {
-                return Ok(Some(kept_rows(&batch, &kept)?));
-            }
-        }
-        Ok(None)
     }
 }
 

@@ -3,11 +3,10 @@
 use super::by_number::kept_rows;
 use super::expression::Expression;
 use super::{RecordAction, RecordStep, Upstream};
-use crate::records::flow::Flow;
+use crate::records::flow::{self, Flow};
 use crate::steps::signature::{Argument, CheckedSpec, Signature};
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
-use tensorferry_sdk::{Result, arrow_array, arrow_schema};
+use tensorferry_sdk::{Result, arrow_array};
 
 pub(super) static FILTER: Signature = Signature {
     name: "filter",
@@ -34,14 +33,19 @@ pub(super) fn filter(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 }
 
 impl RecordStep for Filter {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
-        let flow = upstream.flow()?;
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
         // What cannot be compared is said before the first record.
         self.expression.evaluate(&RecordBatch::new_empty(flow.schema()))?;
-        Ok(Box::new(Filtered { flow, expression: &self.expression }))
+        Ok(flow::from_fn(flow.schema(), move || {
+            while let Some(batch) = flow.next()? {
+                let kept = self.expression.evaluate(&batch)?;
+                if kept.true_count() > 0 {
+                    return kept_rows(&batch, &kept).map(Some);
+                }
+            }
+            Ok(None)
+        }))
     }
 
     fn is_row_wise(&self) -> bool {
@@ -50,26 +54,5 @@ impl RecordStep for Filter {
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {
         rows.filter(|&rows| rows == 0)
-    }
-}
-
-struct Filtered<'a> {
-    flow: Box<dyn Flow + 'a>,
-    expression: &'a Expression,
-}
-
-impl Flow for Filtered<'_> {
-    fn schema(&self) -> SchemaRef {
-        self.flow.schema()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while let Some(batch) = self.flow.next()? {
-            let kept = self.expression.evaluate(&batch)?;
-            if kept.true_count() > 0 {
-                return kept_rows(&batch, &kept).map(Some);
-            }
-        }
-        Ok(None)
     }
 }

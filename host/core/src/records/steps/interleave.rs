@@ -40,10 +40,7 @@ pub(super) fn interleave(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 }
 
 impl RecordStep for Interleave {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         if !upstream.before.is_empty() {
             return Err(Error::usage("it takes files in turns, so that it has to be the first step"));
         }
@@ -62,8 +59,7 @@ impl RecordStep for Interleave {
             }
             last = Some(&split.file);
         }
-        let (scope, session) = (upstream.scope, upstream.session);
-        let read = move |splits| Box::new(flow::read(scope, rows, splits, session)) as Box<dyn Flow + 'scope>;
+        let read = move |splits| flow::read(upstream.threads, rows, splits, upstream.session);
         Ok(Box::new(self.interleaved(rows.set.schema(), files, Box::new(read))))
     }
 
@@ -189,26 +185,16 @@ mod tests {
         Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]))
     }
 
-    /// Rows that come in batches of at most so many.
-    struct Ids(VecDeque<i64>, usize);
-
-    impl Flow for Ids {
-        fn schema(&self) -> SchemaRef {
-            schema()
-        }
-
-        fn next(&mut self) -> Result<Option<RecordBatch>> {
-            let ids: Int64Array = self.0.drain(..self.1.min(self.0.len())).collect::<Vec<_>>().into();
-            let batch = RecordBatch::try_new(schema(), vec![Arc::new(ids)]).unwrap();
-            Ok((batch.num_rows() > 0).then_some(batch))
-        }
-    }
-
     /// The order of files of so many rows, a row being its file's number times 10 and its own.
     fn order(lens: &[i64], cycle: usize, block: usize, rows_at_once: usize) -> Vec<i64> {
         let read = |splits: Vec<usize>| {
             let first = 10 * i64::try_from(splits[0]).unwrap();
-            Box::new(Ids((first..first + lens[splits[0]]).collect(), rows_at_once)) as Box<dyn Flow>
+            let mut ids: VecDeque<i64> = (first..first + lens[splits[0]]).collect();
+            flow::from_fn(schema(), move || {
+                let ids: Int64Array = ids.drain(..rows_at_once.min(ids.len())).collect::<Vec<_>>().into();
+                let batch = RecordBatch::try_new(schema(), vec![Arc::new(ids)]).unwrap();
+                Ok((batch.num_rows() > 0).then_some(batch))
+            })
         };
         let files = (0..lens.len()).map(|file| vec![file]).collect();
         let mut flow = Interleave { cycle, block }.interleaved(schema(), files, Box::new(read));

@@ -1,10 +1,9 @@
 //! `map` changes the columns of every record: which there are, what they are called, their type or shape.
 
 use super::{RecordAction, RecordStep, Upstream};
-use crate::records::encoding::leaf_type;
-use crate::records::flow::Flow;
+use crate::records::encoding::{leaf_type, lists};
+use crate::records::flow::{self, Flow};
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
-use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
 use arrow_cast::CastOptions;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -35,7 +34,7 @@ pub(super) static MAP: Signature = Signature {
 };
 
 #[derive(Debug)]
-enum Change {
+enum ColumnChange {
     Select,
     Drop,
     Rename(String),
@@ -46,7 +45,7 @@ enum Change {
 #[derive(Debug)]
 struct Map {
     columns: Vec<String>,
-    change: Change,
+    change: ColumnChange,
 }
 
 pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
@@ -54,15 +53,15 @@ pub(super) fn map(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     let columns: Vec<String> =
         spec.all("columns").flat_map(|field| field.text.split_whitespace()).map(str::to_owned).collect();
     let change = match what.text.as_str() {
-        "select" => Change::Select,
-        "drop" => Change::Drop,
+        "select" => ColumnChange::Select,
+        "drop" => ColumnChange::Drop,
         "rename" if columns.len() != 1 => return Err(what.error("a rename is of one column")),
-        "rename" => Change::Rename(spec.required("to")?.text.clone()),
-        "cast" => Change::Cast(data_type(&spec.required("to")?.text)?),
+        "rename" => ColumnChange::Rename(spec.required("to")?.text.clone()),
+        "cast" => ColumnChange::Cast(data_type(&spec.required("to")?.text)?),
         "reshape" => {
             let shape = spec.required("shape")?;
             let dims = shape.numbers()?.into_iter().map(i32::try_from).collect::<Result<Vec<_>, _>>();
-            Change::Reshape(dims.map_err(|_| shape.error("a dimension over 2^31"))?)
+            ColumnChange::Reshape(dims.map_err(|_| shape.error("a dimension over 2^31"))?)
         }
         other => {
             return Err(
@@ -84,13 +83,12 @@ fn data_type(word: &str) -> Result<DataType> {
 }
 
 impl RecordStep for Map {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
-        let flow = upstream.flow()?;
-        let schema = self.schema(&flow.schema())?;
-        Ok(Box::new(Mapped { schema: Arc::new(schema), flow, step: self }))
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
+        let schema = Arc::new(self.schema(&flow.schema())?);
+        Ok(flow::from_fn(schema.clone(), move || {
+            flow.next()?.map(|batch| self.changed(&batch, &schema)).transpose()
+        }))
     }
 
     fn is_row_wise(&self) -> bool {
@@ -116,9 +114,9 @@ impl Map {
         for field in before.fields() {
             let field = field.as_ref().clone();
             match (&self.change, self.has(field.name())) {
-                (Change::Select, false) | (Change::Drop, true) => {}
-                (Change::Rename(to), true) => fields.push(field.with_name(to)),
-                (Change::Cast(to), true) => {
+                (ColumnChange::Select, false) | (ColumnChange::Drop, true) => {}
+                (ColumnChange::Rename(to), true) => fields.push(field.with_name(to)),
+                (ColumnChange::Cast(to), true) => {
                     let to = with_leaf(field.data_type(), to);
                     if !arrow_cast::can_cast_types(field.data_type(), &to) {
                         let error = Error::usage(format!("{} cannot become {to}", field.data_type()));
@@ -126,7 +124,7 @@ impl Map {
                     }
                     fields.push(field.with_data_type(to));
                 }
-                (Change::Reshape(shape), true) => {
+                (ColumnChange::Reshape(shape), true) => {
                     let data_type = shaped(leaf_type(field.data_type()), shape);
                     fields.push(field.with_data_type(data_type));
                 }
@@ -143,36 +141,20 @@ impl Map {
         }
         Ok(Schema::new_with_metadata(fields, before.metadata().clone()))
     }
-}
 
-struct Mapped<'a> {
-    schema: SchemaRef,
-    flow: Box<dyn Flow + 'a>,
-    step: &'a Map,
-}
-
-impl Flow for Mapped<'_> {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let Some(batch) = self.flow.next()? else { return Ok(None) };
-        let mut columns = Vec::with_capacity(self.schema.fields().len());
+    fn changed(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(schema.fields().len());
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-            match (&self.step.change, self.step.has(field.name())) {
-                (Change::Select, false) | (Change::Drop, true) => {}
-                (Change::Cast(to), true) => {
-                    columns.push(cast(column, to).map_err(|e| e.column(field.name()))?);
-                }
-                (Change::Reshape(shape), true) => {
-                    columns.push(reshape(column, shape).map_err(|e| e.column(field.name()))?);
-                }
-                _ => columns.push(column.clone()),
-            }
+            let changed = match (&self.change, self.has(field.name())) {
+                (ColumnChange::Select, false) | (ColumnChange::Drop, true) => continue,
+                (ColumnChange::Cast(to), true) => cast(column, to),
+                (ColumnChange::Reshape(shape), true) => reshape(column, shape),
+                _ => Ok(column.clone()),
+            };
+            columns.push(changed.map_err(|e| e.column(field.name()))?);
         }
-        let made = RecordBatch::try_new(self.schema.clone(), columns);
-        made.map(Some).map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
+        RecordBatch::try_new(schema.clone(), columns)
+            .map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
     }
 }
 
@@ -209,30 +191,15 @@ fn reshape(column: &ArrayRef, shape: &[i32]) -> Result<ArrayRef> {
         return wrong("a missing value".to_owned());
     }
     let mut values = column.clone();
-    let mut per_row = 1_u64;
-    loop {
-        let inner = match values.data_type() {
-            DataType::FixedSizeList(_, len) => {
-                per_row *= u64::try_from(*len).unwrap_or(0);
-                values.as_fixed_size_list().values().clone()
-            }
-            DataType::List(_) => {
-                let list = values.as_list::<i32>();
-                let offsets = list.value_offsets();
-                let len = offsets.windows(2).map(|pair| pair[1] - pair[0]).next().unwrap_or(0);
-                if let Some(other) =
-                    offsets.windows(2).map(|pair| pair[1] - pair[0]).find(|&other| other != len)
-                {
-                    return wrong(format!("{len} values, then {other}"));
-                }
-                per_row *= u64::try_from(len).unwrap_or(0);
-                let (first, last) = (offsets[0], offsets[list.len()]);
-                let first = usize::try_from(first).unwrap_or(0);
-                list.values().slice(first, usize::try_from(last).unwrap_or(0) - first)
-            }
-            _ => break,
-        };
-        values = inner;
+    let mut per_row = 1;
+    while let Some((begins, items)) = lists(&values) {
+        let mut lens = begins.windows(2).map(|pair| pair[1] - pair[0]);
+        let len = lens.next().unwrap_or(0);
+        if let Some(other) = lens.find(|&other| other != len) {
+            return wrong(format!("{len} values, then {other}"));
+        }
+        per_row *= len as u64;
+        values = items.slice(begins[0], begins[values.len()] - begins[0]);
     }
     let wanted: u64 = shape.iter().map(|&dim| u64::try_from(dim).unwrap_or(0)).product();
     if per_row != wanted && !column.is_empty() {

@@ -1,7 +1,7 @@
 //! `prefetch` runs ahead of whoever pulls it, within a budget of bytes.
 
 use super::{RecordAction, RecordStep, Upstream};
-use crate::records::flow::Flow;
+use crate::records::flow::{Flow, Threads};
 use crate::records::write::shown_bytes;
 use crate::steps::signature::{Argument, CheckedSpec, Signature};
 use arrow_array::RecordBatch;
@@ -33,30 +33,26 @@ pub(super) fn prefetch(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 }
 
 impl RecordStep for Prefetch {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         let mut flow = upstream.flow()?;
         let queue =
             Arc::new(Queue { most: self.bytes.min(upstream.session.held_bytes()), ..Queue::default() });
         let schema = flow.schema();
         Ok(Box::new(Prefetched {
             schema,
-            start: Some(Box::new({
-                let (queue, scope) = (queue.clone(), upstream.scope);
+            waiting: Some(Box::new({
+                let queue = queue.clone();
                 move || {
-                    scope.spawn(move || {
-                        loop {
-                            let next = flow.next();
-                            let is_last = !matches!(next, Ok(Some(_)));
-                            if !queue.push(next) || is_last {
-                                return;
-                            }
+                    loop {
+                        let next = flow.next();
+                        let is_last = !matches!(next, Ok(Some(_)));
+                        if !queue.push(next) || is_last {
+                            return;
                         }
-                    });
+                    }
                 }
             })),
+            threads: upstream.threads,
             queue,
         }))
     }
@@ -129,8 +125,9 @@ impl Queue {
 
 struct Prefetched<'a> {
     schema: SchemaRef,
-    /// Starts the thread: when the first batch is asked for.
-    start: Option<Box<dyn FnOnce() + Send + 'a>>,
+    threads: &'a dyn Threads<'a>,
+    /// What fills the queue, until the first batch is asked for.
+    waiting: Option<Box<dyn FnOnce() + Send + 'a>>,
     queue: Arc<Queue>,
 }
 
@@ -140,8 +137,8 @@ impl Flow for Prefetched<'_> {
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>> {
-        if let Some(start) = self.start.take() {
-            start();
+        if let Some(fill) = self.waiting.take() {
+            self.threads.spawn(fill);
         }
         let next = self.queue.pop();
         if !matches!(next, Ok(Some(_))) {

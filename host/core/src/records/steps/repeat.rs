@@ -1,11 +1,9 @@
 //! `repeat` goes through the records again and again.
 
 use super::{RecordAction, RecordStep, Upstream};
-use crate::records::flow::Flow;
+use crate::records::flow::{self, Flow};
 use crate::steps::signature::{Argument, CheckedSpec, Signature};
-use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
-use tensorferry_sdk::{Result, arrow_array, arrow_schema};
+use tensorferry_sdk::Result;
 
 pub(super) static REPEAT: Signature = Signature {
     name: "repeat",
@@ -34,18 +32,27 @@ pub(super) fn repeat(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 }
 
 impl RecordStep for Repeat {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
-        let flow = upstream.flow()?;
-        Ok(Box::new(Repeated {
-            schema: flow.schema(),
-            flow,
-            upstream,
-            epoch: 0,
-            times: self.times,
-            is_empty: true,
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
+        let (mut epoch, mut times, mut is_empty) = (0, self.times, true);
+        Ok(flow::from_fn(flow.schema(), move || {
+            while times.is_none_or(|times| epoch < times) {
+                if let Some(batch) = flow.next()? {
+                    is_empty = false;
+                    return Ok(Some(batch));
+                }
+                // Of nothing there is no more, however often one asks.
+                if is_empty {
+                    break;
+                }
+                epoch += 1;
+                is_empty = true;
+                if times.is_none_or(|times| epoch < times) {
+                    flow = Upstream { epoch, ..upstream }.flow()?;
+                }
+            }
+            times = Some(0);
+            Ok(None)
         }))
     }
 
@@ -55,41 +62,5 @@ impl RecordStep for Repeat {
 
     fn is_endless(&self, upstream: bool) -> bool {
         upstream || self.times.is_none()
-    }
-}
-
-struct Repeated<'scope, 'env: 'scope> {
-    schema: SchemaRef,
-    flow: Box<dyn Flow + 'scope>,
-    upstream: Upstream<'scope, 'env>,
-    epoch: u64,
-    times: Option<u64>,
-    /// Whether nothing has come in this epoch.
-    is_empty: bool,
-}
-
-impl Flow for Repeated<'_, '_> {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
-        while self.times.is_none_or(|times| self.epoch < times) {
-            if let Some(batch) = self.flow.next()? {
-                self.is_empty = false;
-                return Ok(Some(batch));
-            }
-            // Of nothing there is no more, however often one asks.
-            if self.is_empty {
-                break;
-            }
-            self.epoch += 1;
-            self.is_empty = true;
-            if self.times.is_none_or(|times| self.epoch < times) {
-                self.flow = Upstream { epoch: self.epoch, ..self.upstream }.flow()?;
-            }
-        }
-        self.times = Some(0);
-        Ok(None)
     }
 }

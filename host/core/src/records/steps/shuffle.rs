@@ -46,10 +46,7 @@ pub(super) fn shuffle(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
 }
 
 impl RecordStep for Shuffle {
-    fn apply<'scope, 'env: 'scope>(
-        &'env self,
-        upstream: Upstream<'scope, 'env>,
-    ) -> Result<Box<dyn Flow + 'scope>> {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         Ok(Box::new(Shuffled {
             flow: upstream.flow()?,
             step: self,

@@ -9,7 +9,7 @@
 //! block back, which we can. Source: tensorflow/core/lib/io/snappy/snappy_outputbuffer.cc.
 
 use super::Input;
-use super::sequential::Decoder;
+use super::decoded_window::Decoder;
 use std::ops::Deref;
 use tensorferry_sdk::{Error, Result, Source};
 
@@ -17,14 +17,14 @@ use tensorferry_sdk::{Error, Result, Source};
 const MOST_EXPANSION: u64 = 22;
 
 /// A decoder of snappy blocks.
-pub(crate) struct Unsnapped<S> {
+pub(crate) struct SnappyDecoder<S> {
     input: Input<S>,
     /// The longest block, compressed or not.
     most: u64,
     block: Vec<u8>,
 }
 
-impl<S: Deref<Target: Source>> Unsnapped<S> {
+impl<S: Deref<Target: Source>> SnappyDecoder<S> {
     /// Blocks of at most `most` bytes.
     pub(crate) fn new(input: Input<S>, most: u64) -> Self {
         Self { input, most, block: Vec::new() }
@@ -63,7 +63,7 @@ impl<S: Deref<Target: Source>> Unsnapped<S> {
     }
 }
 
-impl<S: Deref<Target: Source> + Send> Decoder for Unsnapped<S> {
+impl<S: Deref<Target: Source> + Send> Decoder for SnappyDecoder<S> {
     fn decode(&mut self, output: &mut Vec<u8>, _most: usize) -> Result<usize> {
         loop {
             let start = self.input.position();

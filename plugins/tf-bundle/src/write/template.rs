@@ -1,7 +1,7 @@
-//! A like is a checkpoint that the user names for another one to take after: keys and object graph are
-//! its own, values are not.
+//! A template is the checkpoint that `-o like=` names: a new one takes its keys and its object graph, and
+//! has values of its own.
 
-use super::entry::{Carried, Entry, Value};
+use super::entry::{Carried, Entry, EntryData};
 use super::graph::Graph;
 use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, shape_of};
 use crate::locate::{Checkpoint, locate};
@@ -16,14 +16,14 @@ use tensorferry_sdk::{ByteOrder, Context, Error, Result, Source};
 /// A string of at most so many bytes is held in memory.
 const MOST_TEXT_BYTES: u64 = 1 << 20;
 
-/// A checkpoint to take after.
-pub(crate) struct Like {
+/// The checkpoint whose keys and object graph a new one takes.
+pub(crate) struct Template {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) index: BundleIndex,
     pub(crate) graph: Option<Graph>,
 }
 
-impl Like {
+impl Template {
     /// Opens the checkpoint of a path.
     ///
     /// # Errors
@@ -42,9 +42,6 @@ impl Like {
     }
 
     /// Reads the bundle of a prefix.
-    ///
-    /// # Errors
-    /// Malformed, if it is broken; i/o.
     pub(crate) fn bundle(source: Arc<dyn Source>, prefix: &str, context: &dyn Context) -> Result<Self> {
         let index = BundleIndex::read(&*source, prefix, context)?;
         let graph = index.string_scalar(&*source, OBJECT_GRAPH_KEY.as_bytes(), context)?;
@@ -67,10 +64,10 @@ impl Like {
             let error = Error::unsupported("slices and big-endian bytes are not carried over");
             return Err(error.tensor(entry.name()));
         } else if entry.proto.size == 0 {
-            Value::Nothing
+            EntryData::Nothing
         } else {
             let range = self.index.data(&*self.source, &entry.proto)?;
-            Value::Carried(Carried { source: Arc::clone(&self.source), range })
+            EntryData::Carried(Carried { source: Arc::clone(&self.source), range })
         };
         let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
         Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })

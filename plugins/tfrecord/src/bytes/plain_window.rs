@@ -5,7 +5,7 @@ use std::ops::Deref;
 use tensorferry_sdk::{FileId, Result, Source};
 
 /// A window on a file.
-pub(crate) struct Plain<S> {
+pub(crate) struct PlainWindow<S> {
     source: S,
     file: FileId,
     /// Nothing is given from here on.
@@ -17,7 +17,7 @@ pub(crate) struct Plain<S> {
     filled: usize,
 }
 
-impl<S: Deref<Target: Source>> Plain<S> {
+impl<S: Deref<Target: Source>> PlainWindow<S> {
     /// A window on the bytes before `end`.
     pub(crate) fn new(source: S, file: FileId, end: u64) -> Self {
         Self { source, file, end, buffer: Vec::new(), start: 0, filled: 0 }
@@ -39,7 +39,7 @@ impl<S: Deref<Target: Source>> Plain<S> {
     }
 }
 
-impl<S: Deref<Target: Source>> Window for Plain<S> {
+impl<S: Deref<Target: Source>> Window for PlainWindow<S> {
     #[inline]
     fn at(&mut self, offset: u64, least: usize) -> Result<&[u8]> {
         let skipped = usize::try_from(offset.wrapping_sub(self.start)).unwrap_or(usize::MAX);

@@ -13,7 +13,7 @@ pub(crate) trait Decoder: Send {
 }
 
 /// A window on a decoder's bytes.
-pub(crate) struct Sequential<D> {
+pub(crate) struct DecodedWindow<D> {
     decoder: D,
     /// Bytes that have been decoded and may still be looked at.
     buffer: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct Sequential<D> {
     failed: Option<Error>,
 }
 
-impl<D: Decoder> Sequential<D> {
+impl<D: Decoder> DecodedWindow<D> {
     /// Before the first byte.
     pub(crate) fn new(decoder: D) -> Self {
         Self { decoder, buffer: Vec::new(), start: 0, ended: false, failed: None }
@@ -53,7 +53,7 @@ impl<D: Decoder> Sequential<D> {
     }
 }
 
-impl<D: Decoder> Window for Sequential<D> {
+impl<D: Decoder> Window for DecodedWindow<D> {
     #[inline]
     fn at(&mut self, offset: u64, least: usize) -> Result<&[u8]> {
         let skipped = usize::try_from(offset.wrapping_sub(self.start)).unwrap_or(usize::MAX);

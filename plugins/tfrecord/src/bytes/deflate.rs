@@ -3,18 +3,18 @@
 //! flate2's own readers are not used: they end quietly where a zlib stream is cut off, and drop what
 //! a call had decoded before it failed.
 
-use super::sequential::Decoder;
+use super::decoded_window::Decoder;
 use super::{Input, gzip_header};
 use flate2::{Decompress, FlushDecompress, Status};
 use std::ops::Deref;
 use tensorferry_sdk::{Error, Result, Source};
 
 /// A decoder of deflated bytes.
-pub(crate) struct Inflated<S> {
+pub(crate) struct DeflateDecoder<S> {
     input: Input<S>,
     inflate: Decompress,
     wrapping: Wrapping,
-    state: State,
+    state: StreamState,
 }
 
 enum Wrapping {
@@ -24,23 +24,23 @@ enum Wrapping {
 }
 
 #[derive(PartialEq)]
-enum State {
+enum StreamState {
     /// Before a gzip member, or before its end.
     Between,
     Inside,
     Ended,
 }
 
-impl<S: Deref<Target: Source>> Inflated<S> {
+impl<S: Deref<Target: Source>> DeflateDecoder<S> {
     /// A zlib stream.
     pub(crate) fn zlib(input: Input<S>) -> Self {
-        Self { input, inflate: Decompress::new(true), wrapping: Wrapping::Zlib, state: State::Inside }
+        Self { input, inflate: Decompress::new(true), wrapping: Wrapping::Zlib, state: StreamState::Inside }
     }
 
     /// Gzip members.
     pub(crate) fn gzip(input: Input<S>) -> Self {
         let wrapping = Wrapping::Gzip(crc32fast::Hasher::new());
-        Self { input, inflate: Decompress::new(false), wrapping, state: State::Between }
+        Self { input, inflate: Decompress::new(false), wrapping, state: StreamState::Between }
     }
 
     fn malformed(&self, message: &str) -> Error {
@@ -53,20 +53,20 @@ impl<S: Deref<Target: Source>> Inflated<S> {
             self.input.consume(1);
         }
         if self.input.fill()?.is_empty() {
-            self.state = State::Ended;
+            self.state = StreamState::Ended;
             return Ok(());
         }
         gzip_header::take(&mut self.input)?;
         self.inflate.reset(false);
         self.wrapping = Wrapping::Gzip(crc32fast::Hasher::new());
-        self.state = State::Inside;
+        self.state = StreamState::Inside;
         Ok(())
     }
 
     /// Checks what follows the deflated bytes.
     fn end(&mut self) -> Result<()> {
         let Wrapping::Gzip(crc) = &self.wrapping else {
-            self.state = State::Ended;
+            self.state = StreamState::Ended;
             if self.input.left() > 0 {
                 return Err(self.malformed("bytes follow the end of the zlib stream"));
             }
@@ -80,19 +80,19 @@ impl<S: Deref<Target: Source>> Inflated<S> {
         if trailer[..4] != crc || trailer[4..] != len[..4] {
             return Err(self.malformed("the checksum of a gzip member is wrong"));
         }
-        self.state = State::Between;
+        self.state = StreamState::Between;
         Ok(())
     }
 }
 
-impl<S: Deref<Target: Source> + Send> Decoder for Inflated<S> {
+impl<S: Deref<Target: Source> + Send> Decoder for DeflateDecoder<S> {
     fn decode(&mut self, output: &mut Vec<u8>, most: usize) -> Result<usize> {
         let begin = output.len();
         loop {
             match self.state {
-                State::Ended => return Ok(0),
-                State::Between => self.begin()?,
-                State::Inside => {
+                StreamState::Ended => return Ok(0),
+                StreamState::Between => self.begin()?,
+                StreamState::Inside => {
                     let (taken_before, given_before) = (self.inflate.total_in(), self.inflate.total_out());
                     output.resize(begin + most, 0);
                     let bytes = self.input.fill()?;
