@@ -80,9 +80,8 @@ impl VerdictPrinter {
         } else {
             let parts = counts.iter().filter(|(_, count)| *count > 0);
             let parts: Vec<String> = parts.map(|(words, count)| format!("{count} {words}")).collect();
-            let plural = if total == 1 { "" } else { "s" };
             let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
-            terminal::print(&format!("{total} output{plural}{parts}\n"))?;
+            terminal::print(&format!("{}{parts}\n", terminal::counted(total, "output")))?;
         }
         let failed = [Verdict::NoReceipt, Verdict::Missing, Verdict::Changed];
         match (failed.iter().map(|verdict| self.of(*verdict)).sum(), self.unreadable) {

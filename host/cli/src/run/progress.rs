@@ -27,7 +27,8 @@ pub(super) struct Progress {
 
 struct State {
     begun: Instant,
-    told: Instant,
+    /// When a line was written last.
+    last_line: Instant,
     overall: Option<ProgressBar>,
     running: HashMap<String, Running>,
     jobs: usize,
@@ -48,7 +49,7 @@ impl Progress {
         let on_terminal = !json && !quiet && std::io::stderr().is_terminal();
         let state = State {
             begun: Instant::now(),
-            told: Instant::now(),
+            last_line: Instant::now(),
             overall: None,
             running: HashMap::new(),
             jobs: 0,
@@ -101,10 +102,10 @@ impl Progress {
     /// How many file groups were scanned, now and then and at the end.
     fn scanned(&self, scanned: usize, of: usize) {
         let mut state = self.state();
-        if self.json || self.quiet || (scanned < of && state.told.elapsed() < EVERY) {
+        if self.json || self.quiet || (scanned < of && state.last_line.elapsed() < EVERY) {
             return;
         }
-        state.told = Instant::now();
+        state.last_line = Instant::now();
         drop(state);
         self.say("progress", &format!("schemas: {scanned} of {of} file groups scanned"));
     }
@@ -113,7 +114,7 @@ impl Progress {
         self.state().running.insert(job.to_owned(), Running::default());
     }
 
-    fn job_has(&self, job: &str, bytes: u64) {
+    fn job_bytes(&self, job: &str, bytes: u64) {
         let mut state = self.state();
         let shown = state.running.values().filter(|running| running.bar.is_some()).count();
         let Some(running) = state.running.get_mut(job) else { return };
@@ -133,7 +134,7 @@ impl Progress {
                 bar.set_position(bytes);
             }
         }
-        self.tell(&mut state);
+        self.print_line(&mut state);
     }
 
     fn job_ends(&self, job: &str, bytes: u64, failed: bool) {
@@ -150,15 +151,15 @@ impl Progress {
                 bar.set_message(format!("{} failed", state.failed));
             }
         }
-        self.tell(&mut state);
+        self.print_line(&mut state);
     }
 
-    /// The line now and then.
-    fn tell(&self, state: &mut State) {
-        if self.json || self.quiet || self.bars.is_some() || state.told.elapsed() < EVERY {
+    /// Writes the line that stands for bars where there is no terminal, now and then.
+    fn print_line(&self, state: &mut State) {
+        if self.json || self.quiet || self.bars.is_some() || state.last_line.elapsed() < EVERY {
             return;
         }
-        state.told = Instant::now();
+        state.last_line = Instant::now();
         let elapsed = state.begun.elapsed().as_secs_f64();
         let moved = state.bytes + state.running.values().map(|running| running.moved).sum::<u64>();
         let left = elapsed / state.ended.max(1) as f64 * (state.jobs.saturating_sub(state.ended)) as f64;
@@ -189,7 +190,7 @@ impl EventListener for Progress {
                 }
             }
             Event::JobBegan { name, .. } => self.job_begins(name),
-            Event::JobBytes { name, bytes } => self.job_has(name, *bytes),
+            Event::JobBytes { name, bytes } => self.job_bytes(name, *bytes),
             Event::JobMoved { name, bytes } => self.job_moved(name, *bytes),
             Event::JobDone(job) => {
                 for loss in job.losses.iter().take(terminal::MOST_LOSSES) {
