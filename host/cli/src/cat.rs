@@ -6,10 +6,11 @@ use std::io::{BufWriter, Write};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
+use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::source::FileSource;
 use tensorferry::engine::records::lines::write_lines;
-use tensorferry::engine::records::rows::{self, holds_records};
+use tensorferry::engine::records::rows;
 use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {

@@ -22,16 +22,20 @@ pub mod weights;
 mod models;
 mod sidecars;
 
+#[cfg(feature = "records")]
 mod record_input;
 mod tensors;
 
 mod publication;
 pub mod receipts;
 
+#[cfg(feature = "records")]
 mod record_output;
 mod tensor_output;
 
+#[cfg(feature = "records")]
 mod records;
+#[cfg(feature = "records")]
 mod tensors_to_records;
 
 pub mod inspect;
@@ -41,10 +45,10 @@ pub use request::{InputRequest, OutputRequest, Request};
 use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::Registry;
+use crate::formats::registry::holds_records;
 use crate::read::input::Input;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
-use crate::records::rows::holds_records;
 use crate::steps::{Step, TensorAction};
 use context::ConversionContext;
 use report::Report;
@@ -70,24 +74,37 @@ pub fn convert(
     let format = probe(registry, &context.source, request.input.format.as_deref(), session);
     let writes_records = holds_records(&context.target.format.description);
     match format {
+        #[cfg(feature = "records")]
         Ok(format) if holds_records(&format.description) && writes_records => {
             records::convert(&context, format, steps)
         }
+        #[cfg(feature = "records")]
         Ok(format) if holds_records(&format.description) => {
             let divided = steps::divide::to_tensors(steps)?;
             let model = models::of_records(&context, format, &divided)?;
             write_tensors(&context, vec![model], &divided.tensors)
         }
+        #[cfg(feature = "records")]
         probed if writes_records => {
             let divided = steps::divide::to_records(steps)?;
             let models = models::read(&context, probed)?;
             tensors_to_records::convert(&context, models, &divided)
         }
+        #[cfg(not(feature = "records"))]
+        Ok(format) if writes_records || holds_records(&format.description) => Err(without_records()),
         probed => {
             let models = models::read(&context, probed)?;
             write_tensors(&context, models, &steps::on_tensors(steps)?)
         }
     }
+}
+
+/// Why a program that was built without the feature `records` takes none.
+#[cfg(not(feature = "records"))]
+pub(crate) fn without_records() -> tensorferry_sdk::Error {
+    tensorferry_sdk::Error::unsupported(
+        "records: this program was built without the feature that carries them",
+    )
 }
 
 /// Writes tensors that are in memory, described by `catalog` as the input's reader would.

@@ -52,6 +52,7 @@
 //! changes in any version.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "records")]
 mod bridge;
 mod context;
 mod convert;
@@ -59,6 +60,7 @@ mod formats;
 mod publish;
 mod read;
 mod receipt;
+#[cfg(feature = "records")]
 mod records;
 mod steps;
 mod tensors;
@@ -112,9 +114,11 @@ pub mod engine {
     pub mod write {
         pub use crate::write::*;
     }
+    #[cfg(feature = "records")]
     pub mod records {
         pub use crate::records::*;
     }
+    #[cfg(feature = "records")]
     pub mod bridge {
         pub use crate::bridge::*;
     }

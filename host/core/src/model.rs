@@ -56,10 +56,12 @@ impl OpenOptions {
         Self { part: Part::parse(part), ..self }
     }
 
+    #[cfg(feature = "records")]
     pub(crate) fn format(&self) -> Option<&str> {
         self.from.as_deref()
     }
 
+    #[cfg(feature = "records")]
     pub(crate) fn given(&self) -> &[(String, String)] {
         &self.options
     }

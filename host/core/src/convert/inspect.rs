@@ -1,15 +1,17 @@
 //! Inspecting opens an input and selects a part of it, for the commands that only look.
 
+#[cfg(feature = "records")]
 use crate::bridge;
+#[cfg(feature = "records")]
 use crate::bridge::crossing::TensorOf;
 use crate::context::session::Session;
 use crate::formats::probe::probe;
-use crate::formats::registry::Registry;
+use crate::formats::registry::holds_records;
+use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::context::ReadContext;
 use crate::read::input::{self, Input};
 use crate::read::part::{self, Part};
 use crate::read::source::FileSource;
-use crate::records::rows::holds_records;
 use crate::tensors::stored::Spill;
 use std::path::Path;
 use tensorferry_sdk::{Catalog, Error, Loss, Purpose, Result};
@@ -46,20 +48,42 @@ pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Sessi
     let format = probe(registry, &source, look.from, session)?;
     let context = ReadContext::new(session, look.purpose);
     let input = if holds_records(&format.description) {
-        let how = bridge::RecordsAsTensors {
-            options: look.options,
-            steps: &[],
-            tensor_of: TensorOf::default(),
-            keeps_metadata: true,
-            spill: &temporary(),
-        };
-        bridge::read(&source, format, how, &context, session)?
+        records_as_tensors(&source, format, look.options, &context, session)?
     } else {
         input::read(&source, format, look.options, &context)?
     };
     let (catalog, left_out) = part::take(input.catalog.clone(), look.part, true)?;
     let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();
     Ok(Inspected { input, catalog, losses })
+}
+
+#[cfg(feature = "records")]
+fn records_as_tensors(
+    source: &FileSource,
+    format: &RegisteredFormat,
+    options: &[(String, String)],
+    context: &ReadContext<'_>,
+    session: &Session,
+) -> Result<Input> {
+    let how = bridge::RecordsAsTensors {
+        options,
+        steps: &[],
+        tensor_of: TensorOf::default(),
+        keeps_metadata: true,
+        spill: &temporary(),
+    };
+    bridge::read(source, format, how, context, session)
+}
+
+#[cfg(not(feature = "records"))]
+fn records_as_tensors(
+    _: &FileSource,
+    _: &RegisteredFormat,
+    _: &[(String, String)],
+    _: &ReadContext<'_>,
+    _: &Session,
+) -> Result<Input> {
+    Err(crate::convert::without_records())
 }
 
 /// Temporary files where the system keeps them: commands that only look have no output to be beside.

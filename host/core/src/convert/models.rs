@@ -1,10 +1,13 @@
 //! Opening the models of an input: one, or of a folder also those in its sub-folders, each of which is
 //! converted in place.
 
+#[cfg(feature = "records")]
 use crate::bridge;
+#[cfg(feature = "records")]
 use crate::bridge::crossing::TensorOf;
 use crate::convert::context::ConversionContext;
 use crate::convert::sides::{check_sides, options_of};
+#[cfg(feature = "records")]
 use crate::convert::steps::divide::CrossingSteps;
 use crate::convert::weights::{MOST_FOLDERS, Weights};
 use crate::formats::probe::probe;
@@ -13,9 +16,9 @@ use crate::read::input;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
 use std::path::Path;
-use tensorferry_sdk::{
-    Capabilities, Context, Entry, Error, ErrorKind, Options, Result, Side, Source, Target,
-};
+#[cfg(feature = "records")]
+use tensorferry_sdk::{Capabilities, Options, Side};
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};
 
 /// Reads the input as the format that probing found, and where both sides are folders, the models of its
 /// sub-folders; there is at least one.
@@ -52,6 +55,7 @@ pub(crate) fn read<'a>(
 ///
 /// # Errors
 /// Whatever is wrong with it.
+#[cfg(feature = "records")]
 pub(crate) fn of_records<'a>(
     context: &ConversionContext<'a>,
     format: &RegisteredFormat,

@@ -1,11 +1,14 @@
 //! The steps of a conversion, read from what the user wrote: a list of steps on tensors, steps on records,
 //! and steps that lead from one to the other. A recipe among them is the steps that it names.
 
+#[cfg(feature = "records")]
 pub mod divide;
 pub mod recipe;
 
+#[cfg(feature = "records")]
 use crate::bridge::crossing::{CROSSING_KINDS, Crossing};
 use crate::context::suggest::or_which;
+#[cfg(feature = "records")]
 use crate::records::steps::{RECORD_KINDS, RecordAction, check_end};
 use crate::steps::signature::Signature;
 use crate::steps::spec::Spec;
@@ -22,8 +25,10 @@ pub enum StepAction {
     /// Makes another catalog of tensors.
     Tensor(TensorAction),
     /// Makes another flow of records.
+    #[cfg(feature = "records")]
     Record(RecordAction),
     /// Makes tensors of records, or records of tensors.
+    #[cfg(feature = "records")]
     Crossing(Crossing),
 }
 
@@ -33,8 +38,11 @@ pub type AnyStep = Step<StepAction>;
 /// What may be given to every kind of step; recipes are not among them.
 pub fn signatures() -> impl Iterator<Item = &'static Signature> + Clone {
     let tensors = TENSOR_KINDS.iter().map(|kind| kind.signature);
-    let records = RECORD_KINDS.iter().map(|kind| kind.signature);
-    tensors.chain(records).chain(CROSSING_KINDS.iter().map(|kind| kind.signature))
+    #[cfg(feature = "records")]
+    let tensors = tensors
+        .chain(RECORD_KINDS.iter().map(|kind| kind.signature))
+        .chain(CROSSING_KINDS.iter().map(|kind| kind.signature));
+    tensors
 }
 
 /// Reads steps, recipes among them.
@@ -55,7 +63,9 @@ fn make(spec: &Spec, depth: usize) -> Result<Vec<AnyStep>> {
     fn find<A>(kinds: &[StepKind<A>], spec: &Spec, of: fn(A) -> StepAction) -> Option<Result<StepAction>> {
         kinds.iter().find_map(|kind| kind.action(spec)).map(|action| action.map(of))
     }
-    let action = find(TENSOR_KINDS, spec, StepAction::Tensor)
+    let action = find(TENSOR_KINDS, spec, StepAction::Tensor);
+    #[cfg(feature = "records")]
+    let action = action
         .or_else(|| find(RECORD_KINDS, spec, StepAction::Record))
         .or_else(|| find(CROSSING_KINDS, spec, StepAction::Crossing));
     if let Some(action) = action {
@@ -79,9 +89,11 @@ fn make(spec: &Spec, depth: usize) -> Result<Vec<AnyStep>> {
     Ok(steps)
 }
 
+#[cfg(feature = "records")]
 const ON_TENSORS: &str = "a step on tensors, and the input holds records: see `ferry steps`";
 const ON_RECORDS: &str = "a step on records, and the input holds tensors: see `ferry steps`";
 const BOTH_TENSORS: &str = "both sides are tensors: nothing becomes records";
+#[cfg(feature = "records")]
 const BOTH_RECORDS: &str = "both sides are records: nothing becomes tensors";
 
 /// The steps of a conversion whose both sides are tensors.
@@ -96,6 +108,7 @@ pub fn on_tensors(steps: Vec<AnyStep>) -> Result<Vec<Step<TensorAction>>> {
 ///
 /// # Errors
 /// Usage: a step on tensors, one that leads there, or records without end.
+#[cfg(feature = "records")]
 pub fn on_records(steps: Vec<AnyStep>) -> Result<Vec<Step<RecordAction>>> {
     let steps = steps.into_iter().map(|step| record_step(step, ON_TENSORS, BOTH_RECORDS));
     let steps: Vec<_> = steps.collect::<Result<_>>()?;
@@ -107,6 +120,7 @@ pub fn on_records(steps: Vec<AnyStep>) -> Result<Vec<Step<RecordAction>>> {
 ///
 /// # Errors
 /// Usage.
+#[cfg(feature = "records")]
 pub fn check_row_wise(step: &AnyStep) -> Result<()> {
     let why = match &step.action {
         StepAction::Record(action) if action.is_row_wise() => return Ok(()),
@@ -118,15 +132,19 @@ pub fn check_row_wise(step: &AnyStep) -> Result<()> {
 }
 
 /// A step that has to be one on tensors; else why one on records, or one that leads there, does not fit.
+#[cfg_attr(not(feature = "records"), expect(unused_variables, reason = "every step is one on tensors then"))]
 fn tensor_step(step: AnyStep, on_records: &str, crossing: &str) -> Result<Step<TensorAction>> {
     match step.action {
         StepAction::Tensor(action) => Ok(Step { spec: step.spec, recipe: step.recipe, action }),
+        #[cfg(feature = "records")]
         StepAction::Record(_) => Err(Error::usage(on_records).context(step)),
+        #[cfg(feature = "records")]
         StepAction::Crossing(_) => Err(Error::usage(crossing).context(step)),
     }
 }
 
 /// A step that has to be one on records; else why one on tensors, or one that leads there, does not fit.
+#[cfg(feature = "records")]
 fn record_step(step: AnyStep, on_tensors: &str, crossing: &str) -> Result<Step<RecordAction>> {
     match step.action {
         StepAction::Record(action) => Ok(Step { spec: step.spec, recipe: step.recipe, action }),

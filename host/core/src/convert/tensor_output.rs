@@ -1,5 +1,6 @@
 //! Tensors that are written: all models, laid out, with the files of the input that go along.
 
+#[cfg(feature = "records")]
 use crate::bridge::STRINGS_ADVICE;
 use crate::convert::context::ConversionContext;
 use crate::convert::publication::PlannedOutput;
@@ -51,6 +52,7 @@ impl<'a> TensorOutput<'a> {
         report.tensors = self.models.iter().map(PlannedModel::tensors).sum();
         report.notes.extend(self.models.iter().flat_map(|model| model.selected.notes.iter().cloned()));
         report.notes.extend_from_slice(self.sidecars.notes());
+        #[cfg(feature = "records")]
         if self.models.iter().any(PlannedModel::lacks_strings) {
             report.notes.push(STRINGS_ADVICE.to_owned());
         }

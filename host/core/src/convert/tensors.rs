@@ -14,7 +14,9 @@ use crate::write::copy::copy;
 use crate::write::plan::{self, Planned};
 use crate::write::seal::seal;
 use std::fs::File;
-use tensorferry_sdk::{CatalogView, Content, Dtype, Layout, Loss, OutputFile, Result, TensorId};
+use tensorferry_sdk::{CatalogView, Content, Layout, Loss, OutputFile, Result};
+#[cfg(feature = "records")]
+use tensorferry_sdk::{Dtype, TensorId};
 
 /// A model, and what of it is converted.
 pub(crate) struct SelectedModel<'a> {
@@ -105,6 +107,7 @@ impl PlannedModel<'_> {
     }
 
     /// Whether columns of strings were made tensors that the target has not taken.
+    #[cfg(feature = "records")]
     pub(crate) fn lacks_strings(&self) -> bool {
         let is_text = |&id: &TensorId| self.logical.tensor(id).dtype == Dtype::STR;
         self.model.input.is_of_records() && self.planned.layout.omitted().iter().any(is_text)

@@ -1,7 +1,7 @@
 //! Which files of a folder are weights: those whose names some tensor format declares as its own.
 
 use crate::formats::registry::Registry;
-use crate::records::rows::holds_records;
+use crate::formats::registry::holds_records;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use tensorferry_sdk::{Description, Error, Result};
 

@@ -8,7 +8,7 @@ use crate::formats::library::{self, Refusal};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tensorferry_sdk::mirror::RemoteFormat;
-use tensorferry_sdk::{Description, Error, Format, Result, Side};
+use tensorferry_sdk::{Capabilities, Description, Error, Format, Result, Side};
 
 /// A format of a registry. Clones are cheap, and mean the same format.
 #[derive(Clone)]
@@ -73,6 +73,15 @@ impl std::fmt::Debug for RegisteredFormat {
             .field("library", &self.library())
             .finish()
     }
+}
+
+/// Whether a format is one of records alone: its tensors, if any, are what its reader makes of them.
+#[must_use]
+pub fn holds_records(description: &Description) -> bool {
+    let has = |capability| description.capabilities.has(capability);
+    (has(Capabilities::READ_RECORDS) || has(Capabilities::WRITE_RECORDS))
+        && !has(Capabilities::READ)
+        && !has(Capabilities::WRITE)
 }
 
 /// A plugin library that was looked at, and whether it could be used.

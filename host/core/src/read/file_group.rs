@@ -111,7 +111,9 @@ pub fn takes_schema(format: &RegisteredFormat, given: &[(String, String)]) -> bo
     options.push((SCHEMA.to_owned(), String::new()));
     // Where the user says what contradicts any schema: raw records.
     let options = Options::check(&format.description.options, Side::Reader, &options);
-    options.is_ok_and(|options| format.format.record_reader(&options).is_ok())
+    #[cfg(feature = "records")]
+    let options = options.and_then(|options| format.format.record_reader(&options));
+    options.is_ok()
 }
 
 fn declares(format: &RegisteredFormat, key: &str, kind: &OptionKind) -> bool {

@@ -55,6 +55,7 @@ pub fn read(
 
 impl Input {
     /// Tensors that were made of the records of a source.
+    #[cfg(feature = "records")]
     pub(crate) fn of_records(source: Arc<FileSource>, format: &RegisteredFormat, catalog: Catalog) -> Self {
         Self { source, format: format.clone(), catalog, decoder: None }
     }

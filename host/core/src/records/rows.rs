@@ -6,9 +6,7 @@ use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::records::{RecordReader, RecordSet, Skipped};
-use tensorferry_sdk::{
-    Capabilities, Description, Error, ErrorKind, Loss, LossKind, Options, Purpose, Result, Side,
-};
+use tensorferry_sdk::{Error, ErrorKind, Loss, LossKind, Options, Purpose, Result, Side};
 
 /// An opened input of records.
 pub struct Rows<'a> {
@@ -21,15 +19,6 @@ pub struct Rows<'a> {
     /// What was lost as it was opened.
     opened: Vec<Loss>,
     reader: Box<dyn RecordReader>,
-}
-
-/// Whether a format is one of records alone: its tensors, if any, are what its reader makes of them.
-#[must_use]
-pub fn holds_records(description: &Description) -> bool {
-    let has = |capability| description.capabilities.has(capability);
-    (has(Capabilities::READ_RECORDS) || has(Capabilities::WRITE_RECORDS))
-        && !has(Capabilities::READ)
-        && !has(Capabilities::WRITE)
 }
 
 /// A format's reader of records, with the options that the user gave.

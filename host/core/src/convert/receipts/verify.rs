@@ -13,7 +13,8 @@ use crate::read::source::FileSource;
 use crate::receipt::digest::hash_path;
 use crate::receipt::verdict::MISSING;
 use crate::receipt::{
-    Checked, FileRecord, ModelRecord, Problem, Receipt, Subject, TensorRecord, Verdict, from_hex,
+    Checked, FileRecord, ModelRecord, Problem, Receipt, RecordsRecord, Subject, TensorRecord, Verdict,
+    from_hex,
 };
 use crate::tensors::content::{self, TensorDigests};
 use crate::tensors::logical::Logical;
@@ -112,6 +113,26 @@ impl Checked {
             }
         }
         Ok(())
+    }
+
+    /// The content digest of all records is made of those of their files.
+    fn rows_agree(&mut self, records: &RecordsRecord) {
+        let of_files =
+            records.content_of_files().map_or_else(|| "no digests".to_owned(), |digest| hex(&digest));
+        let rows = records.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.rows));
+        if of_files != records.content {
+            let problem = Problem::new(Subject::Receipt, "", "its content digest is not that of its records");
+            self.problems.push(problem.differs(&records.content, of_files));
+        }
+        if rows != records.rows {
+            let problem = Problem::new(Subject::Receipt, "", "its files have another number of records");
+            self.problems.push(problem.differs(records.rows, rows));
+        }
+    }
+
+    #[cfg(not(feature = "records"))]
+    fn rows(&mut self, _: &FileSource, _: &RecordsRecord, _: &RegisteredFormat, _: &Session) -> Result<()> {
+        Err(crate::convert::without_records())
     }
 
     /// Compares files; whether all are there.

@@ -14,21 +14,6 @@ use crate::tensors::stored::hex;
 use tensorferry_sdk::{Error, Purpose, Result};
 
 impl Checked {
-    /// The content digest of all records is made of those of their files.
-    pub(super) fn rows_agree(&mut self, records: &RecordsRecord) {
-        let of_files =
-            records.content_of_files().map_or_else(|| "no digests".to_owned(), |digest| hex(&digest));
-        let rows = records.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.rows));
-        if of_files != records.content {
-            let problem = Problem::new(Subject::Receipt, "", "its content digest is not that of its records");
-            self.problems.push(problem.differs(&records.content, of_files));
-        }
-        if rows != records.rows {
-            let problem = Problem::new(Subject::Receipt, "", "its files have another number of records");
-            self.problems.push(problem.differs(records.rows, rows));
-        }
-    }
-
     /// Reads the records back, file by file, and compares them.
     pub(super) fn rows(
         &mut self,

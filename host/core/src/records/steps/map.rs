@@ -145,9 +145,14 @@ impl Map {
     fn changed(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-use crate::records::cast::cast;
-use crate::records::encoding::{leaf_type, lists};
-use crate::records::flow::{self, Flow};
+            let changed = match (&self.change, self.has(field.name())) {
+                (ColumnChange::Select, false) | (ColumnChange::Drop, true) => continue,
+                (ColumnChange::Cast(to), true) => cast(column, &with_leaf(column.data_type(), to), true)
+                    .map_err(|e| Error::unsupported(format!("a value that cannot be cast: {e}"))),
+                (ColumnChange::Reshape(shape), true) => reshape(column, shape),
+                _ => Ok(column.clone()),
+            };
+            columns.push(changed.map_err(|e| e.column(field.name()))?);
         }
         RecordBatch::try_new(schema.clone(), columns)
             .map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
