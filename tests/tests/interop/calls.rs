@@ -52,7 +52,7 @@ fn no_call_is_made_and_all_are_told() {
 
 fn refused(ferry: &Ferry, input: &Path) {
     let named = if input.is_dir() { ".metadata" } else { "model.pt" };
-    ferry.on("inspect", &input, &[]).expect(3).says(&[named]);
+    ferry.on("inspect", input, &[]).expect(3).says(&[named]);
     ferry.run(args!["diff", input, input]).expect(3).says(&[named]);
     ferry.refuses(input, named);
 }

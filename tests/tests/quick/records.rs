@@ -61,7 +61,7 @@ fn examples_become_lines() {
         );
     }
     let strict = ferry.at("strict.jsonl");
-    ferry.on("convert", &plain(), &[strict.to_str().unwrap(), "--strict"]).expect(3);
+    ferry.on("convert", plain(), &[strict.to_str().unwrap(), "--strict"]).expect(3);
     assert!(!strict.exists());
 }
 
@@ -313,7 +313,7 @@ fn records_are_compared_whatever_their_formats() {
     ferry.convert(&plain(), &parquet, &[]);
     let diff = |b: &Path, options: &[&str]| {
         let both: Vec<&str> = std::iter::once(b.to_str().unwrap()).chain(options.iter().copied()).collect();
-        ferry.on("diff", &plain(), &both)
+        ferry.on("diff", plain(), &both)
     };
     assert_eq!(diff(&parquet, &[]).expect(0).stdout, "equal: 20 records, 4 columns\n");
     let found = diff(&parquet, &["--json"]).expect(0).json();

@@ -155,11 +155,11 @@ impl RowValues {
             }
             ValueLayout::Strings => self.strings(begin, end, nulls, cursor, windows)?,
         };
-        self.cast(values)
+        self.cast(&values)
     }
 
-    fn cast(&self, values: ArrayRef) -> Result<ArrayRef> {
-        cast(&values, &self.data_type, true).map_err(|error| {
+    fn cast(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        cast(values, &self.data_type, true).map_err(|error| {
             Error::unsupported(format!("values that are not of their column's type: {error}"))
         })
     }

@@ -173,7 +173,7 @@ fn a_folder_of_several_checkpoints_asks_which() {
     for prefix in ["a", "b"] {
         bundle.write(ferry.home(), prefix, &Style::default());
     }
-    let outcome = ferry.on("inspect", &ferry.home(), &[]);
+    let outcome = ferry.on("inspect", ferry.home(), &[]);
     assert!(matches!(outcome.code, Some(2 | 3)), "{outcome}");
     outcome.says(&["\"a\"", "\"b\""]);
     std::fs::write(ferry.at("checkpoint"), "model_checkpoint_path: \"b\"").unwrap();
