@@ -1,8 +1,7 @@
 //! A library is a plugin's file, once it has been opened and found fit.
 //!
-//! The unsafe code of the host, but for two settings of the C library ([`crate::allocator`]): opening a
-//! library runs its constructors, and what its symbols are is known only from its manifest. The folders that
-//! libraries come from are therefore trusted ones ([`super::search`]).
+//! Unsafe: opening a library runs its constructors, and what its symbols are is known only from its manifest.
+//! The folders that libraries come from are therefore trusted ones ([`super::search`]).
 #![expect(unsafe_code, reason = "symbols of a foreign library have no types")]
 
 use libloading::os::unix::{Library as Opened, RTLD_LOCAL, RTLD_NOW};
