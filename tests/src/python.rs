@@ -20,15 +20,30 @@ pub fn script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S
     run(&scripts().join(name), arguments).expect(0)
 }
 
+/// Runs a script that imports TensorFlow or PyTorch by its arguments, and PyTorch with these: the two end a
+/// process that has both, where each brings its LLVM.
+#[track_caller]
+pub fn torch_script<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Outcome {
+    run_in(&TORCH, &scripts().join(name), arguments).expect(0)
+}
+
 /// Runs a script to its end, in a process that has imported its framework already.
 #[track_caller]
 pub fn run<S: AsRef<OsStr>>(script: &Path, arguments: impl IntoIterator<Item = S>) -> Outcome {
-    let text = |text: &OsStr| text.to_str().expect("arguments of scripts are UTF-8").to_owned();
-    let arguments: Vec<String> = arguments.into_iter().map(|argument| text(argument.as_ref())).collect();
     let source =
         std::fs::read_to_string(script).unwrap_or_else(|error| panic!("{}: {error}", script.display()));
     let is_tensorflow = ["tensorflow", "tf_facts"].iter().any(|word| source.contains(word));
-    let server = if is_tensorflow { &TENSORFLOW } else { &TORCH };
+    run_in(if is_tensorflow { &TENSORFLOW } else { &TORCH }, script, arguments)
+}
+
+#[track_caller]
+fn run_in<S: AsRef<OsStr>>(
+    server: &Server,
+    script: &Path,
+    arguments: impl IntoIterator<Item = S>,
+) -> Outcome {
+    let text = |text: &OsStr| text.to_str().expect("arguments of scripts are UTF-8").to_owned();
+    let arguments: Vec<String> = arguments.into_iter().map(|argument| text(argument.as_ref())).collect();
     let command = format!("{} {}", script.display(), arguments.join(" "));
     let mut connection = UnixStream::connect_addr(server.address()).unwrap();
     writeln!(connection, "{}", json!({"script": script, "arguments": arguments})).unwrap();

@@ -12,7 +12,7 @@ fn bert_is_what_transformers_makes_of_it_and_goes_back() {
     let at = |name: &str| ferry.at(name);
     let original = at("bert_model.ckpt");
     python::script("tf_bert.py", args!["make", original]);
-    let truth = python::script("tf_bert.py", args!["convert", original]).json();
+    let truth = python::torch_script("tf_bert.py", args!["convert", original]).json();
     let expected: BTreeMap<String, Facts> = serde_json::from_value(truth["tensors"].clone()).unwrap();
     assert_eq!(expected.len(), 192, "the state dict has other tensors");
 
