@@ -1,5 +1,6 @@
 //! A ferry is the built program with a plugin folder and a working folder of its own.
 
+use crate::files::{files_below, names_in};
 use crate::fixtures::{self, Facts};
 use crate::model::{Model, Tensors};
 use crate::workspace::workspace;
@@ -306,45 +307,4 @@ impl std::fmt::Display for Outcome {
         let Self { code, stdout, stderr, command } = self;
         write!(f, "{command}\nexit code: {code:?}\nstdout: {stdout}\nstderr: {stderr}")
     }
-}
-
-/// Every file below a folder, by its relative path, sorted.
-pub fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in std::fs::read_dir(&next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() && !path.is_symlink() {
-                folders.push(path);
-            } else {
-                found.push(path.strip_prefix(folder).expect("it was found there").to_owned());
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-/// Copies every file below a folder.
-pub fn copy_below(from: &Path, to: &Path) {
-    for file in files_below(from) {
-        let to = to.join(&file);
-        std::fs::create_dir_all(to.parent().expect("it lies in the folder")).unwrap();
-        std::fs::copy(from.join(&file), to).unwrap();
-    }
-}
-
-/// The same as texts.
-pub fn paths_below(folder: &Path) -> Vec<String> {
-    files_below(folder).iter().map(|path| path.to_string_lossy().into_owned()).collect()
-}
-
-/// Every entry of a folder by name, sorted: also the folders in which output is staged.
-pub fn names_in(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
 }

@@ -27,7 +27,7 @@ pub fn folder() -> PathBuf {
 /// The cases of a section whose names start with `prefix`, sorted.
 pub fn cases(section: &str, prefix: &str) -> Vec<Case> {
     let section = folder().join(section);
-    let names = crate::ferry::names_in(&section);
+    let names = crate::files::names_in(&section);
     names
         .into_iter()
         .filter(|name| name.starts_with(prefix) && section.join(name).is_dir())

@@ -72,7 +72,7 @@ pub fn read_among(format: &dyn Format, files: &[(String, Vec<u8>)], name: &str, 
 /// The files of a fixture's folder, by their names in it.
 pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
     let folder = crate::fixtures::folder().join(folder);
-    let names = crate::ferry::files_below(&folder);
+    let names = crate::files::files_below(&folder);
     assert!(!names.is_empty(), "{}", folder.display());
     let read = |name: PathBuf| {
         let bytes = std::fs::read(folder.join(&name)).unwrap();

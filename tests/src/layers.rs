@@ -4,7 +4,7 @@
 //! An arrow leads from a module to every module that one of its paths names or passes: in `use` lines and
 //! within the code, also by a name that another module imports or re-exports. Test modules do not count.
 
-use crate::ferry::paths_below;
+use crate::files::paths_below;
 use crate::rust::{Token, tokens, without_tests};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

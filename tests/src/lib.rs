@@ -9,6 +9,7 @@ pub mod dataset;
 pub mod digest;
 pub mod disk;
 pub mod ferry;
+pub mod files;
 pub mod fixtures;
 pub mod fuzz;
 pub mod fuzz_records;

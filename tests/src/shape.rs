@@ -2,7 +2,8 @@
 //! A scene is a place where such an output is written, killed, and looked at.
 
 use crate::Ferry;
-use crate::ferry::{Outcome, copy_below, files_below, run};
+use crate::ferry::{Outcome, run};
+use crate::files::{copy_below, files_below};
 use crate::model::Model;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -196,7 +197,7 @@ impl Scene {
         assert_eq!(found, expected, "left beside {state:?}");
         for folder in [self.work(), self.work().join("out")] {
             if folder.is_dir() {
-                let names = crate::ferry::names_in(&folder);
+                let names = crate::files::names_in(&folder);
                 assert!(
                     !names.iter().any(|name| name.starts_with(STAGE)),
                     "left in {}: {names:?}",

@@ -37,46 +37,51 @@ pub fn root() -> &'static Path {
 /// The workspace, built once for each process.
 pub fn workspace() -> &'static Workspace {
     static BUILT: OnceLock<Workspace> = OnceLock::new();
-    BUILT.get_or_init(build)
+    BUILT.get_or_init(whole)
 }
 
-fn build() -> Workspace {
+fn whole() -> Workspace {
     let (target, profile) = target_and_profile();
+    let products = build(root(), &target, &["--workspace", "--profile", &profile]);
+    let (plugins, programs): (Vec<_>, Vec<_>) = products
+        .into_iter()
+        .partition(|file| file.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION));
+    assert!(plugins.len() >= 2, "found only these plugin libraries: {plugins:?}");
+    let program = programs.into_iter().find(|file| file.ends_with("ferry"));
+    Workspace { program: program.expect("the workspace has a program called ferry"), plugins, target }
+}
+
+/// The programs and the plugin libraries that `cargo build` makes of the crates below a folder.
+pub fn build(folder: &Path, target: &Path, options: &[&str]) -> Vec<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--workspace", "--quiet", "--message-format=json", "--profile", &profile])
-        .arg("--target-dir")
-        .arg(&target)
-        .current_dir(root())
+        .args(["build", "--quiet", "--message-format=json", "--target-dir"])
+        .arg(target)
+        .args(options)
+        .current_dir(folder)
         .stderr(Stdio::inherit())
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "the workspace does not build");
+    assert!(output.status.success(), "{} does not build", folder.display());
+    let lines = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let messages =
+        lines.map(|line| serde_json::from_slice::<Value>(line).expect("cargo prints a JSON document a line"));
+    messages.filter_map(|message| product(&message, folder)).collect()
+}
 
-    let mut program = None;
-    let mut plugins = Vec::new();
-    for line in output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let message: Value = serde_json::from_slice(line).expect("cargo prints a JSON document a line");
-        if message["reason"] != "compiler-artifact" {
-            continue;
-        }
-        let name = message["target"]["name"].as_str().unwrap_or_default();
-        if name == "ferry" && message["executable"].is_string() {
-            program = message["executable"].as_str().map(PathBuf::from);
-        }
-        let is_library =
-            message["target"]["kind"].as_array().is_some_and(|kinds| kinds.contains(&"cdylib".into()));
-        if is_library {
-            let files = message["filenames"].as_array().expect("an artifact has files");
-            let files = files.iter().filter_map(Value::as_str).map(PathBuf::from);
-            plugins.extend(files.filter(|file| {
-                file.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION)
-            }));
-        }
+/// The file that an artifact of a crate below `folder` is used by.
+fn product(message: &Value, folder: &Path) -> Option<PathBuf> {
+    if !Path::new(message["manifest_path"].as_str()?).starts_with(folder) {
+        return None;
     }
-    let program = program.expect("the workspace has a program called ferry");
-    assert!(plugins.len() >= 2, "found only these plugin libraries: {plugins:?}");
-    Workspace { program, plugins, target }
+    if let Some(program) = message["executable"].as_str() {
+        return Some(PathBuf::from(program));
+    }
+    let is_library = message["target"]["kind"].as_array()?.contains(&"cdylib".into());
+    let files = message["filenames"].as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
+    let mut libraries =
+        files.filter(|file| file.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION));
+    libraries.next().filter(|_| is_library)
 }
 
 /// A test runs from `TARGET/PROFILE/deps`, a program from `TARGET/PROFILE`.

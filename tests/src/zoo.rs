@@ -1,7 +1,8 @@
 //! A zoo is a folder of models with a manifest that converts them all to safetensors.
 
 use crate::Ferry;
-use crate::ferry::{Outcome, copy_below, files_below};
+use crate::ferry::Outcome;
+use crate::files::{copy_below, files_below};
 use crate::fixtures::{Case, cases};
 use crate::model::Model;
 use rustix::process::{Pid, Signal, kill_process};
@@ -152,7 +153,7 @@ impl Zoo {
     pub fn nothing_is_staged(&self) {
         let mut open = vec![self.home().to_owned()];
         while let Some(folder) = open.pop() {
-            for name in crate::ferry::names_in(&folder) {
+            for name in crate::files::names_in(&folder) {
                 assert!(!name.starts_with(STAGE), "left in {}", folder.display());
                 if folder.join(&name).is_dir() {
                     open.push(folder.join(name));

@@ -5,7 +5,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use tensorferry_tests::ferry::{files_below, run};
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::files::files_below;
 use tensorferry_tests::host::STAGES;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::random::Random;
@@ -15,7 +16,7 @@ use tensorferry_tests::shape::{Scene, Shape, State};
 use tensorferry_tests::{Ferry, Outcome, args};
 
 fn killed_at_random_moments(shape: Shape) {
-    let bytes = large(256 << 20);
+    let bytes = large(32 << 20);
     let kills = kills(20);
     let scene = Scene::new(shape, bytes);
     for with_old in [false, true] {
@@ -145,7 +146,7 @@ fn a_failing_disk_at_every_stage() {
 #[test]
 #[ignore = "kills processes"]
 fn an_interrupt_leaves_nothing() {
-    let scene = Scene::new(Shape::File, 256 << 20);
+    let scene = Scene::new(Shape::File, 64 << 20);
     let mut interrupted = 0;
     for milliseconds in [5, 20, 50, 90, 130] {
         for with_old in [false, true] {

@@ -6,7 +6,8 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use tensorferry_tests::disk::{is_left_out, on_tmpfs, with_file_limit};
-use tensorferry_tests::ferry::{names_in, run};
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::files::names_in;
 use tensorferry_tests::shape::{STAGE, Scene, Shape, State};
 use tensorferry_tests::zoo::Zoo;
 
@@ -27,7 +28,7 @@ fn a_full_disk_is_noticed_before_anything_is_written() {
 #[ignore = "writes hundreds of megabytes"]
 fn a_write_that_fails_leaves_what_stood() {
     for shape in SHAPES {
-        let scene = Scene::new(shape, 64 << 20);
+        let scene = Scene::new(shape, 8 << 20);
         for with_old in [false, true] {
             scene.reset(with_old);
             let options: &[&str] = if with_old { &["--force"] } else { &[] };
@@ -50,6 +51,9 @@ fn a_read_only_target_is_named() {
     }
 }
 
+/// So large that a copy takes a while.
+const LARGE: u64 = 32 << 20;
+
 /// Stops the process once it writes, changes the source, and lets it go on.
 fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
     const TRIES: u32 = 20;
@@ -57,7 +61,7 @@ fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
         let mut noticed = 0;
         for _ in 0..TRIES {
             // A source of its own each time, as it is damaged.
-            let scene = Scene::new(Shape::File, 128 << 20);
+            let scene = Scene::new(Shape::File, LARGE);
             scene.reset(with_old);
             let options: &[&str] =
                 if with_old { &["--threads", "1", "--force"] } else { &["--threads", "1"] };
@@ -100,7 +104,7 @@ fn a_source_truncated_during_the_copy_is_a_passing_fault() {
 #[test]
 #[ignore = "writes hundreds of megabytes"]
 fn a_source_modified_during_the_copy_is_a_passing_fault() {
-    changed_during_the_copy(|source| source.write_all_at(b"!", (128 << 20) - 1).unwrap());
+    changed_during_the_copy(|source| source.write_all_at(b"!", LARGE - 1).unwrap());
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Scene {
 #[ignore = "kills processes"]
 fn killed_at_random_moments() {
     let kills = kills(20);
-    let scene = Scene::new(24, 2, large(64 << 20));
+    let scene = Scene::new(24, 2, large(16 << 20));
     scene.reset();
     let start = Instant::now();
     let _ = scene.zoo.run(&["--quiet"]).expect(0);
@@ -170,7 +170,7 @@ fn a_torn_journal_costs_nothing_that_stands() {
 #[test]
 #[ignore = "kills processes"]
 fn one_run_at_a_time() {
-    let scene = Scene::new(0, 2, 128 << 20);
+    let scene = Scene::new(0, 2, 64 << 20);
     scene.reset();
     let mut first = scene.zoo.start(&["--quiet"]);
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -190,7 +190,7 @@ fn one_run_at_a_time() {
 #[test]
 #[ignore = "kills processes"]
 fn an_interrupt_ends_cleanly_and_can_be_resumed() {
-    let scene = Scene::new(8, 2, 128 << 20);
+    let scene = Scene::new(8, 2, 32 << 20);
     let mut interrupted = 0;
     for (signal, milliseconds) in
         [(Signal::INT, 50), (Signal::TERM, 150), (Signal::INT, 300), (Signal::TERM, 20)]

@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use tensorferry_tests::ferry::files_below;
+use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::{Facts, inspected};
 use tensorferry_tests::{Ferry, args, python};
 

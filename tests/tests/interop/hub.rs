@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use tensorferry_tests::ferry::paths_below;
+use tensorferry_tests::files::paths_below;
 use tensorferry_tests::fixtures::inspected;
 use tensorferry_tests::seen::{Seen, inspect};
 use tensorferry_tests::{Ferry, python, seen};

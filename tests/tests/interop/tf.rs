@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 use tensorferry_tests::bundle::Bundle;
-use tensorferry_tests::ferry::{files_below, names_in};
+use tensorferry_tests::files::{files_below, names_in};
 use tensorferry_tests::fixtures::{self, Facts, case};
 use tensorferry_tests::model::Model;
 use tensorferry_tests::table::Style;

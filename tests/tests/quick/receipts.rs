@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tensorferry_tests::digest::{hex, sha256};
-use tensorferry_tests::ferry::{files_below, names_in};
+use tensorferry_tests::files::{files_below, names_in};
 use tensorferry_tests::fixtures::{Facts, case};
 use tensorferry_tests::json::{edit, read};
 use tensorferry_tests::model::{Model, Tensors};

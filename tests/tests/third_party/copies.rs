@@ -3,7 +3,7 @@
 
 use crate::outside;
 use std::path::{Path, PathBuf};
-use tensorferry_tests::ferry::files_below;
+use tensorferry_tests::files::files_below;
 use tensorferry_tests::workspace::{root, workspace};
 
 /// A folder in the target folder, and what is put there.

@@ -5,7 +5,7 @@ use crate::outside;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tensorferry_tests::ferry::names_in;
+use tensorferry_tests::files::names_in;
 use tensorferry_tests::fixtures::Facts;
 use tensorferry_tests::fixtures::cases;
 use tensorferry_tests::{Ferry, Outcome, args, python, seen};

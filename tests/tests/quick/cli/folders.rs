@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use tensorferry_tests::Ferry;
-use tensorferry_tests::ferry::paths_below as names;
+use tensorferry_tests::files::paths_below as names;
 use tensorferry_tests::model::{Model, safetensors};
 
 fn model(name: &str) -> Vec<u8> {

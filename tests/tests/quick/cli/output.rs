@@ -3,7 +3,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use tensorferry_tests::ferry::{after, files_below, names_in, run};
+use tensorferry_tests::ferry::{after, run};
+use tensorferry_tests::files::{files_below, names_in};
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::model::Model;
 use tensorferry_tests::{Ferry, args};
