@@ -1,6 +1,8 @@
-//! What one program's use of the library may take and must obey, and what goes wrong on purpose in tests.
+//! What everything else stands on: the session with its threads, memory and limits; losses; windows of bytes; faults
+//! for tests.
 
 pub mod fault;
 pub mod loss;
 pub mod session;
 pub mod suggest;
+pub mod windows;

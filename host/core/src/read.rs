@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod context;
+pub mod entries;
 pub mod file_group;
 pub mod identity;
 pub mod input;

@@ -13,18 +13,20 @@ pub mod rows;
 pub mod verdict;
 
 pub use digest::{FileRecord, Files};
-pub use find::{Found, find};
+pub use find::{FoundReceipts, find};
 pub use verdict::{Checked, Problem, Subject, Verdict};
 
 use crate::context::loss::LossRecord;
-use crate::publish::stage::{Destination, Kind};
-use crate::tensors::content::ContentDigest;
+use crate::publish::stage::{Destination, DestinationKind};
+use crate::tensors::content::{ContentDigest, TensorDigests};
+use crate::tensors::logical::Logical;
+use crate::tensors::stored::hex;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use tensorferry_sdk::{Error, Limits, Result};
+use tensorferry_sdk::{CatalogView, Error, Limits, Result, TensorId};
 
 /// The layout of the document. It changes when a field changes its meaning; a field more is no change.
 pub const VERSION: u32 = 2;
@@ -150,6 +152,24 @@ pub struct TensorRecord {
     pub content: String,
 }
 
+impl TensorRecord {
+    /// The record of a tensor under this name.
+    ///
+    /// # Errors
+    /// A plugin error, for a dtype that the catalog does not have.
+    pub fn of(logical: &Logical<'_>, id: TensorId, name: &str, digests: &TensorDigests) -> Result<Self> {
+        let (tensor, place) = (logical.tensor(id), id.0 as usize);
+        Ok(Self {
+            name: name.to_owned(),
+            dtype: logical.dtype_info(tensor.dtype)?.name().to_owned(),
+            shape: tensor.shape.to_vec(),
+            bytes: tensor.bytes,
+            sha256: hex(&digests.sha256[place]),
+            content: hex(&digests.content[place]),
+        })
+    }
+}
+
 /// The records of an output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordsRecord {
@@ -209,8 +229,8 @@ impl RecordsRecord {
 #[must_use]
 pub fn name_for(destination: &Destination) -> String {
     match &destination.kind {
-        Kind::Beside { name } => format!("{name}{SUFFIX}"),
-        Kind::Folder => IN_FOLDER.to_owned(),
+        DestinationKind::Beside { name } => format!("{name}{SUFFIX}"),
+        DestinationKind::Folder => IN_FOLDER.to_owned(),
     }
 }
 

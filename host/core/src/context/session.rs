@@ -1,15 +1,12 @@
 //! A session is what conversions may use and must obey: threads, memory, limits, a cancel token, and a
 //! place for notes and progress.
 
+use crate::context::windows::size;
 use rayon::ThreadPool;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{Context, Error, Limits, Result};
-
-/// The bytes that one thread fills, digests and writes at a time. Trial on two cores: 1 MiB stays in
-/// the L2 cache, and larger buffers were slower.
-pub const WINDOW_BYTES: usize = 1 << 20;
 
 /// The resources and limits of one or several conversions.
 #[derive(Debug)]
@@ -93,7 +90,7 @@ impl Session {
     #[must_use]
     pub fn gather_bytes(&self) -> usize {
         let share = self.memory / (4 * self.threads as u64);
-        usize::try_from(share).unwrap_or(usize::MAX).clamp(256 << 10, 8 << 20)
+        size(share).clamp(256 << 10, 8 << 20)
     }
 
     /// Bytes of decoded or gathered tensors that are held in memory; more goes to a temporary file.

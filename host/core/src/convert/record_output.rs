@@ -1,4 +1,4 @@
-//! Records that are written: a plan of their files, and the input that they are read from meanwhile.
+//! An output of records: its planned files, and the records that are written to them.
 
 use crate::context::fault;
 use crate::convert::context::ConversionContext;

@@ -1,7 +1,8 @@
 //! Sidecars are what lies beside the weights of a model folder: configuration, tokenizers, a model
 //! card, sub-folders. A folder's sidecars go along to a folder; where they cannot, each is a loss.
 
-use crate::context::session::{Session, WINDOW_BYTES};
+use crate::context::session::Session;
+use crate::context::windows::{WINDOW_BYTES, windows};
 use crate::convert::context::ConversionContext;
 use crate::convert::weights::{MOST_FOLDERS, Weights, globs};
 use crate::publish::stage::Stage;
@@ -201,14 +202,11 @@ impl Sidecars {
             let file = source.open(name)?;
             let len = source.len(file);
             let output = stage.create(name, Some(len))?;
-            let mut offset = 0;
             buffer.resize(WINDOW_BYTES, 0);
-            while offset < len {
+            for (offset, part) in windows(0..len) {
                 session.check_cancelled()?;
-                let part = usize::try_from(len - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
                 source.read_at(file, offset, &mut buffer[..part])?;
                 output.write_all_at(&buffer[..part], offset).map_err(|e| Error::from(e).file(name))?;
-                offset += part as u64;
             }
             lens.push(len);
         }

@@ -1,4 +1,4 @@
-//! Tensors that are written: all models, laid out, with the files of the input that go along.
+//! An output of tensors: all models, laid out, with the files of the input that go along.
 
 #[cfg(feature = "records")]
 use crate::bridge::STRINGS_ADVICE;

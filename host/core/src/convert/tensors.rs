@@ -1,4 +1,5 @@
-//! The stages of a model whose tensors are converted. Each takes it as the stage before has left it, and adds to it.
+//! The stages that a model goes through when its tensors are converted: selected, planned, written. Each stage adds to
+//! what the one before it returned.
 
 use crate::context::fault;
 use crate::convert::context::ConversionContext;

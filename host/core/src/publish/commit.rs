@@ -19,7 +19,7 @@ pub use recover::{Recovered, recover, recover_seeing};
 
 use crate::context::fault;
 use crate::publish::disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_folders};
-use crate::publish::stage::{Destination, Kind, Stage, StagedFile, check_relative, is_stage};
+use crate::publish::stage::{Destination, DestinationKind, Stage, StagedFile, check_relative, is_stage};
 use folder::Carried;
 use record::{Action, Exchange, Record};
 use set::Move;
@@ -66,7 +66,7 @@ pub fn check_free<'a>(
         if !meta.is_dir() {
             return Err(in_the_way(folder, "not a folder", "one"));
         }
-        let must_be_empty = destination.kind == Kind::Folder && !force;
+        let must_be_empty = destination.kind == DestinationKind::Folder && !force;
         if must_be_empty && !is_empty(folder).map_err(failed("look into the output's folder", folder))? {
             return Err(exists(folder));
         }

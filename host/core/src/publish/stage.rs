@@ -38,12 +38,12 @@ pub struct Destination {
     /// The folder that the files come to lie in; absolute.
     pub folder: PathBuf,
     /// Whether that folder is the output's own.
-    pub kind: Kind,
+    pub kind: DestinationKind,
 }
 
 /// Whether an output shares its folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum DestinationKind {
     /// One file, or a set of files named after it, among others in the folder.
     Beside {
         /// The file's name, or the set's.

@@ -161,7 +161,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::publish::commit::recover_seeing;
-    use crate::publish::stage::{Destination, Kind};
+    use crate::publish::stage::{Destination, DestinationKind};
 
     fn patterns() -> Vec<Pattern<'static>> {
         [
@@ -180,7 +180,7 @@ mod tests {
         let search =
             |resolved| Search { folder: home, outputs: &[], patterns: patterns(), resolved, has_seen: false };
         let mut search_seeing = search(std::fs::canonicalize(home).ok());
-        let kind = Kind::Beside { name: "m".to_owned() };
+        let kind = DestinationKind::Beside { name: "m".to_owned() };
         let destination = Destination { folder: home.to_owned(), kind };
         recover_seeing(&destination, &mut |folder, name| search_seeing.see(folder, name)).unwrap();
         let has_seen = search_seeing.has_seen;

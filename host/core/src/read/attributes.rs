@@ -5,29 +5,38 @@
 //! mapping is an object, a mapping of a class is `["CLASS", {...}]`. Keys are texts, in their order.
 //! `{"class": CLASS, "attributes": {...}}` is the list itself: its own class and what is set on it.
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use tensorferry_sdk::{Catalog, Limits, Node, NodeId, NodeKind, Result, TensorId, Tree};
+use crate::read::entries::Entries;
+use serde::{Deserialize, Serialize};
+use tensorferry_sdk::{Catalog, Error, Limits, Node, NodeId, NodeKind, Result, TensorId, Tree};
 
 /// The metadata key.
 pub const KEY: &str = "ferry.attributes";
 
 /// What attributes can hold.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 enum Value {
-    None,
+    None(()),
     Bool(bool),
     Int(i64),
     Text(String),
-    Map { class: String, entries: Vec<(String, Value)> },
+    Map(Entries<Value>),
+    MapOfClass(String, Entries<Value>),
+}
+
+/// The list itself: its own class, and what is set on it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attributed {
+    class: String,
+    attributes: Value,
 }
 
 /// Puts the attributes of the tree's root into the metadata; says whether there were any, and all of
 /// them fitted.
 pub fn fold(catalog: &mut Catalog) -> bool {
     let Some((class, attributes)) = of_root(catalog.tree()) else { return false };
-    let entries = vec![("class".to_owned(), Value::Text(class)), ("attributes".to_owned(), attributes)];
-    let Ok(json) = serde_json::to_string(&Value::Map { class: String::new(), entries }) else { return false };
+    let Ok(json) = serde_json::to_string(&Attributed { class, attributes }) else { return false };
     if from_json(&json).is_none() || catalog.metadata().contains_key(KEY) {
         return false;
     }
@@ -44,7 +53,9 @@ pub fn fold(catalog: &mut Catalog) -> bool {
 /// None that a catalog can cause: the tree is made here.
 pub fn unfold(catalog: Catalog) -> Result<Catalog> {
     let found = catalog.metadata().get(KEY).and_then(|json| from_json(json));
-    let (Some((class, attributes)), None) = (found, catalog.tree().root()) else { return Ok(catalog) };
+    let (Some(Attributed { class, attributes }), None) = (found, catalog.tree().root()) else {
+        return Ok(catalog);
+    };
     let limits = Limits::default();
     let mut tree = Tree::default();
     let mut entries = Vec::with_capacity(catalog.tensors().len());
@@ -70,13 +81,9 @@ fn of_root(tree: &Tree) -> Option<(String, Value)> {
     Some((list.class.to_string(), Value::of(tree, attributes, 0)?))
 }
 
-fn from_json(json: &str) -> Option<(String, Value)> {
-    let Value::Map { class, entries } = serde_json::from_str(json).ok()? else { return None };
-    let [(first, Value::Text(list)), (second, attributes @ Value::Map { .. })] = &*entries else {
-        return None;
-    };
-    (class.is_empty() && first == "class" && second == "attributes")
-        .then(|| (list.clone(), attributes.clone()))
+fn from_json(json: &str) -> Option<Attributed> {
+    let found: Attributed = serde_json::from_str(json).ok()?;
+    matches!(found.attributes, Value::Map(_) | Value::MapOfClass(..)).then_some(found)
 }
 
 impl Value {
@@ -84,7 +91,7 @@ impl Value {
     fn of(tree: &Tree, id: NodeId, depth: u32) -> Option<Self> {
         let node = tree.get(id).filter(|_| depth < 32)?;
         match node.kind {
-            NodeKind::NONE => Some(Self::None),
+            NodeKind::NONE => Some(Self::None(())),
             NodeKind::BOOL => node.as_bool().map(Self::Bool),
             NodeKind::INT => node.as_int().map(Self::Int),
             NodeKind::TEXT => node.as_text().map(|text| Self::Text(text.to_owned())),
@@ -92,104 +99,32 @@ impl Value {
                 let entry = |(key, value): (NodeId, NodeId)| {
                     Some((tree.get(key)?.as_text()?.to_owned(), Self::of(tree, value, depth + 1)?))
                 };
-                let entries = node.entries().map(entry).collect::<Option<_>>()?;
-                Some(Self::Map { class: node.class.to_string(), entries })
+                let entries = Entries(node.entries().map(entry).collect::<Option<_>>()?);
+                let class = node.class.to_string();
+                Some(if class.is_empty() { Self::Map(entries) } else { Self::MapOfClass(class, entries) })
             }
             _ => None,
         }
     }
 
     fn push(&self, tree: &mut Tree, limits: &Limits) -> Result<NodeId> {
+        let mut map = |class: &str, entries: &Entries<Self>| {
+            let mut nodes = Vec::with_capacity(entries.0.len());
+            for (key, value) in &entries.0 {
+                let key = tree.push(Node::text(key), limits)?;
+                nodes.push((key, value.push(tree, limits)?));
+            }
+            Ok::<_, Error>(Node::map(class, &nodes))
+        };
         let node = match self {
-            Self::None => Node::none(),
+            Self::None(()) => Node::none(),
             Self::Bool(value) => Node::bool(*value),
             Self::Int(value) => Node::int(*value),
             Self::Text(text) => Node::text(text),
-            Self::Map { class, entries } => {
-                let mut nodes = Vec::with_capacity(entries.len());
-                for (key, value) in entries {
-                    let key = tree.push(Node::text(key), limits)?;
-                    nodes.push((key, value.push(tree, limits)?));
-                }
-                Node::map(class, &nodes)
-            }
+            Self::Map(entries) => map("", entries)?,
+            Self::MapOfClass(class, entries) => map(class, entries)?,
         };
         tree.push(node, limits)
-    }
-}
-
-impl Serialize for Value {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::None => serializer.serialize_unit(),
-            Self::Bool(value) => serializer.serialize_bool(*value),
-            Self::Int(value) => serializer.serialize_i64(*value),
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Map { class, entries } if class.is_empty() => {
-                let mut map = serializer.serialize_map(Some(entries.len()))?;
-                for (key, value) in entries {
-                    map.serialize_entry(key, value)?;
-                }
-                map.end()
-            }
-            Self::Map { class, entries } => {
-                (class, Self::Map { class: String::new(), entries: entries.clone() }).serialize(serializer)
-            }
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor)
-    }
-}
-
-struct ValueVisitor;
-
-impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("attributes")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::None)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value))
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
-        i64::try_from(value).map(Value::Int).map_err(E::custom)
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::Text(text.to_owned()))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(Value::Map { class: String::new(), entries })
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        use serde::de::Error;
-        let class: String = seq.next_element()?.ok_or_else(|| A::Error::custom("no class"))?;
-        let value: Option<Value> = seq.next_element()?;
-        match (value, seq.next_element::<Value>()?) {
-            (Some(Value::Map { entries, .. }), None) => Ok(Value::Map { class, entries }),
-            _ => Err(A::Error::custom("not a class and a mapping")),
-        }
     }
 }
 

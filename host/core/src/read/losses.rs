@@ -1,6 +1,6 @@
 //! Losses that the host sees: what a target's format has no place for, whatever its writer says.
 
-use crate::read::part::{Walk, join};
+use crate::read::part::{TreeWalk, join};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
     Capabilities, Catalog, CatalogView, Content, Error, ErrorKind, Layout, Loss, LossKind, NodeId, Result,
@@ -16,7 +16,7 @@ const MOST_LISTED: usize = 200;
 pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let tree = catalog.tree();
     let Some(root) = tree.root() else { return Vec::new() };
-    let walk = Walk::new(catalog);
+    let walk = TreeWalk::new(catalog);
     let mut paths = Vec::new();
     let mut marked = 0_u64;
     let mut open: Vec<(String, NodeId)> = vec![(String::new(), root)];

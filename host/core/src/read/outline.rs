@@ -1,7 +1,7 @@
 //! An outline is a catalog's tree as a person reads it: what state there is, and which parts hold
 //! how many tensors; the tensors themselves are listed elsewhere.
 
-use crate::read::part::Walk;
+use crate::read::part::TreeWalk;
 use serde_json::{Map, Number, Value};
 use std::collections::VecDeque;
 use tensorferry_sdk::{Catalog, Node, NodeId, NodeKind};
@@ -43,7 +43,7 @@ impl Line {
 #[must_use]
 pub fn lines(catalog: &Catalog) -> Vec<Line> {
     let Some(root) = catalog.tree().root() else { return Vec::new() };
-    let walk = Walk::new(catalog);
+    let walk = TreeWalk::new(catalog);
     let mut shown: Vec<(Line, Vec<usize>)> = Vec::new();
     let mut top = Vec::new();
     let mut open = VecDeque::from([(None, root, 0)]);
@@ -90,7 +90,7 @@ fn in_order(shown: &[(Line, Vec<usize>)], top: &[usize]) -> Vec<Line> {
     lines
 }
 
-fn line(catalog: &Catalog, walk: &Walk<'_>, level: usize, key: &str, node: NodeId) -> Line {
+fn line(catalog: &Catalog, walk: &TreeWalk<'_>, level: usize, key: &str, node: NodeId) -> Line {
     let below = walk.tensors(node, &[]).into_iter().filter_map(|id| catalog.tensor(id));
     Line {
         tensors: walk.tensors_below(node),
@@ -101,7 +101,7 @@ fn line(catalog: &Catalog, walk: &Walk<'_>, level: usize, key: &str, node: NodeI
 
 /// A mapping of values, as `lr=0.001, betas=[0.9, 0.999]`, a list of scalars, or the first of a list of
 /// such mappings; `None` for nodes that hold more.
-fn in_one_line(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
+fn in_one_line(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     let node = catalog.tree().get(walk.value(id))?;
     if node.kind == NodeKind::MAP {
         let class = if node.class.is_empty() { String::new() } else { format!("{}: ", node.class) };
@@ -124,7 +124,7 @@ fn in_one_line(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String>
 }
 
 /// The values of a mapping; inside of it another one, if it is as short as a list has to be.
-fn pairs(catalog: &Catalog, walk: &Walk<'_>, id: NodeId, may_nest: bool) -> Option<String> {
+fn pairs(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId, may_nest: bool) -> Option<String> {
     let value = |id: NodeId| {
         let node = catalog.tree().get(walk.value(id))?;
         match node.kind {
@@ -146,7 +146,7 @@ fn pairs(catalog: &Catalog, walk: &Walk<'_>, id: NodeId, may_nest: bool) -> Opti
 }
 
 /// A list of scalars, if it is short; else how many they are.
-fn items(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
+fn items(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> Option<String> {
     let node = catalog.tree().get(walk.value(id))?;
     if !matches!(node.kind, NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET) || node.children.is_empty() {
         return None;
@@ -162,7 +162,7 @@ fn items(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> Option<String> {
 }
 
 /// The value of a node, shortened, or what it is.
-fn summary(catalog: &Catalog, walk: &Walk<'_>, id: NodeId) -> String {
+fn summary(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> String {
     if let Some(line) = in_one_line(catalog, walk, id) {
         return line;
     }

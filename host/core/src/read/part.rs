@@ -48,15 +48,15 @@ impl fmt::Display for Part {
 /// Usage: a path that is not there, or several mappings for `auto`, each with its command.
 pub fn take(catalog: Catalog, part: &Part, flat: bool) -> Result<(Catalog, Vec<Loss>)> {
     // A tree that names no tensor only describes: the tensors are a flat list beside it.
-    let holds_tensors = |root: &NodeId| Walk::new(&catalog).tensors_below(*root) > 0;
+    let holds_tensors = |root: &NodeId| TreeWalk::new(&catalog).tensors_below(*root) > 0;
     let branch = match (part, catalog.tree().root().filter(holds_tensors)) {
         (Part::Whole, _) | (Part::Auto, None) => return Ok((catalog, Vec::new())),
         (Part::Auto, Some(_)) if !flat => return Ok((catalog, Vec::new())),
-        (Part::Auto, Some(root)) => Walk::new(&catalog).choose(root)?,
-        (Part::Path(path), Some(root)) => Walk::new(&catalog).find(root, path)?,
+        (Part::Auto, Some(root)) => TreeWalk::new(&catalog).choose(root)?,
+        (Part::Path(path), Some(root)) => TreeWalk::new(&catalog).find(root, path)?,
         (Part::Path(path), None) => return Ok((by_prefix(&catalog, path)?, Vec::new())),
     };
-    let walk = Walk::new(&catalog);
+    let walk = TreeWalk::new(&catalog);
     let mut ids = walk.tensors(branch.node, &branch.without);
     ids.sort_unstable();
     let prefix = if branch.path.is_empty() { String::new() } else { format!("{}.", branch.path) };
@@ -132,7 +132,7 @@ struct Branch {
 }
 
 /// A catalog's tree, and what is below each node.
-pub(crate) struct Walk<'a> {
+pub(crate) struct TreeWalk<'a> {
     catalog: &'a Catalog,
     tree: &'a Tree,
     /// How many tensors.
@@ -141,7 +141,7 @@ pub(crate) struct Walk<'a> {
     mapping: Vec<bool>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> TreeWalk<'a> {
     pub(crate) fn new(catalog: &'a Catalog) -> Self {
         let tree = catalog.tree();
         let mut walk = Self { catalog, tree, below: Vec::with_capacity(tree.len()), mapping: Vec::new() };
@@ -448,8 +448,11 @@ mod tests {
         assert_eq!(names(&part), ["scaler.mean", "weight"]);
         assert_eq!(left_out.len(), 1);
         // What is no tensor stays in the tree, where a target that cannot hold it says so.
-        let keys: Vec<String> =
-            Walk::new(&part).children(part.tree().root().unwrap()).into_iter().map(|(key, _)| key).collect();
+        let keys: Vec<String> = TreeWalk::new(&part)
+            .children(part.tree().root().unwrap())
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
         assert_eq!(keys, ["epoch", "scaler.mean", "weight"]);
     }
 

@@ -19,11 +19,11 @@ pub struct FileSource {
     /// All that there is to be listed, where that is not what the folder holds.
     only: Option<Vec<String>>,
     files: boxcar::Vec<SourceFile>,
-    state: Mutex<State>,
+    state: Mutex<OpenFiles>,
 }
 
 #[derive(Default)]
-struct State {
+struct OpenFiles {
     by_name: HashMap<String, u32>,
     open: HashMap<u32, Arc<File>>,
     oldest: VecDeque<u32>,
@@ -209,7 +209,7 @@ impl FileSource {
         self.files.iter().map(|(_, file)| file).filter(|file| file.unnamed.is_none())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OpenFiles> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -241,7 +241,7 @@ impl FileSource {
     }
 }
 
-impl State {
+impl OpenFiles {
     fn keep(&mut self, id: u32, file: File) -> Arc<File> {
         if self.oldest.len() >= MOST_OPEN
             && let Some(oldest) = self.oldest.pop_front()

@@ -1,6 +1,7 @@
 //! The digests of files: BLAKE3 and SHA-256 of all their bytes, both in one pass.
 
-use crate::context::session::{Session, WINDOW_BYTES};
+use crate::context::session::Session;
+use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::read::source::FileSource;
 use crate::tensors::stored::hex;
 use rayon::prelude::*;
@@ -27,17 +28,17 @@ pub struct FileRecord {
 /// Files that are to be hashed: each is a task, so that they are hashed in parallel, the longest first.
 #[derive(Default)]
 pub struct Files<'a> {
-    files: Vec<Task<'a>>,
+    files: Vec<HashTask<'a>>,
 }
 
-struct Task<'a> {
+struct HashTask<'a> {
     place: usize,
     name: String,
     bytes: u64,
-    from: From<'a>,
+    from: BytesFrom<'a>,
 }
 
-enum From<'a> {
+enum BytesFrom<'a> {
     Source(&'a FileSource, FileId),
     Path(PathBuf),
 }
@@ -49,7 +50,7 @@ impl<'a> Files<'a> {
     /// As opening gives.
     pub fn add_source(&mut self, source: &'a FileSource, file: &str, name: String) -> Result<()> {
         let id = source.open(file)?;
-        self.add(name, source.len(id), From::Source(source, id));
+        self.add(name, source.len(id), BytesFrom::Source(source, id));
         Ok(())
     }
 
@@ -59,12 +60,12 @@ impl<'a> Files<'a> {
     /// I/o.
     pub fn add_path(&mut self, path: PathBuf, name: String) -> Result<()> {
         let metadata = std::fs::metadata(&path).map_err(|e| Error::from(e).file(&name))?;
-        self.add(name, metadata.len(), From::Path(path));
+        self.add(name, metadata.len(), BytesFrom::Path(path));
         Ok(())
     }
 
-    fn add(&mut self, name: String, bytes: u64, from: From<'a>) {
-        self.files.push(Task { place: self.files.len(), name, bytes, from });
+    fn add(&mut self, name: String, bytes: u64, from: BytesFrom<'a>) {
+        self.files.push(HashTask { place: self.files.len(), name, bytes, from });
     }
 
     /// Hashes them; gives the records in the order in which the files were added.
@@ -73,12 +74,12 @@ impl<'a> Files<'a> {
     /// Transient, where a source changed; else i/o.
     pub fn digest(mut self, session: &Session) -> Result<Vec<FileRecord>> {
         self.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
-        let hash = |task: Task<'_>| {
+        let hash = |task: HashTask<'_>| {
             let digests = match &task.from {
-                From::Source(source, id) => {
+                BytesFrom::Source(source, id) => {
                     hash(task.bytes, session, |offset, buffer| source.read_at(*id, offset, buffer))
                 }
-                From::Path(path) => hash_path(path, task.bytes, session),
+                BytesFrom::Path(path) => hash_path(path, task.bytes, session),
             };
             let (blake3, sha256) = digests.map_err(|error| error.file(&task.name))?;
             Ok((task.place, FileRecord { name: task.name, bytes: task.bytes, blake3, sha256 }))
@@ -100,21 +101,14 @@ fn hash(
     session: &Session,
     read: impl Fn(u64, &mut [u8]) -> Result<()>,
 ) -> Result<(String, String)> {
-    let mut buffer = vec![0; window(len)];
+    let mut buffer = vec![0; size(len).min(WINDOW_BYTES)];
     let (mut blake3, mut sha256) = (blake3::Hasher::new(), sha2::Sha256::new());
-    let mut offset = 0;
-    while offset < len {
+    for (offset, len) in windows(0..len) {
         session.check_cancelled()?;
-        let part = &mut buffer[..window(len - offset)];
+        let part = &mut buffer[..len];
         read(offset, part).map_err(|error| error.offset(offset))?;
         blake3.update(part);
         sha256.update(&*part);
-        offset += part.len() as u64;
     }
     Ok((blake3.finalize().to_hex().to_string(), hex(&sha256.finalize())))
-}
-
-/// What is read at once of so many bytes.
-fn window(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX).min(WINDOW_BYTES)
 }

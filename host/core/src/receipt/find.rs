@@ -12,7 +12,7 @@ const MOST_FOLDERS: usize = 64;
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundReceipts {
     /// The receipts, each once, sorted by path.
     pub receipts: Vec<PathBuf>,
     /// What was named and has none.
@@ -23,7 +23,7 @@ pub struct Found {
 ///
 /// # Errors
 /// Usage, for a path where there is neither a file nor a receipt; i/o.
-pub fn find(paths: &[PathBuf], limits: &Limits) -> Result<Found> {
+pub fn find(paths: &[PathBuf], limits: &Limits) -> Result<FoundReceipts> {
     let mut receipts = BTreeSet::new();
     let mut without = Vec::new();
     let mut folders = Folders { limits, known: BTreeMap::new() };
@@ -34,7 +34,7 @@ pub fn find(paths: &[PathBuf], limits: &Limits) -> Result<Found> {
         }
         receipts.extend(found);
     }
-    Ok(Found { receipts: receipts.into_iter().collect(), without })
+    Ok(FoundReceipts { receipts: receipts.into_iter().collect(), without })
 }
 
 fn of_path(path: &Path, folders: &mut Folders<'_>) -> Result<Vec<PathBuf>> {

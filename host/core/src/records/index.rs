@@ -4,7 +4,7 @@
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;
 use crate::publish::commit::{CommitOptions, check_free, recover};
-use crate::publish::stage::{Destination, Kind, Stage, StagedFile};
+use crate::publish::stage::{Destination, DestinationKind, Stage, StagedFile};
 use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::io::{BufWriter, Write};
@@ -34,7 +34,9 @@ pub fn index(
     }
     let reader = rows::reader(format, given)?;
     let destination = destination(output)?;
-    let Kind::Beside { name } = &destination.kind else { return Err(Error::usage("an index is a file")) };
+    let DestinationKind::Beside { name } = &destination.kind else {
+        return Err(Error::usage("an index is a file"));
+    };
     check_free(&destination, std::iter::once(name.as_str()), options.force)?;
     recover(&destination)?;
     let stage = Stage::begin(&destination)?;
@@ -62,7 +64,7 @@ fn destination(output: &Path) -> Result<Destination> {
     let name = absolute.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Error::usage("the index has no file name").file(&shown))?.to_owned();
     let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
-    Ok(Destination { folder, kind: Kind::Beside { name } })
+    Ok(Destination { folder, kind: DestinationKind::Beside { name } })
 }
 
 struct IndexFile(BufWriter<std::fs::File>);

@@ -14,23 +14,25 @@
 //! from wide integers to the smaller floats through F32, and may so be off by one in the last place;
 //! and it rounds up to E8M0 most of what lies just above 2^-127.
 //!
-//! Values that are not what they were are counted ([`Lost`]): each element of the output once, in the
+//! Values that are not what they were are counted ([`CastLosses`]): each element of the output once, in the
 //! copy ([`tally`](super::tally)); a cast that can lose none does not count.
 
 mod double;
 mod float;
 mod gather;
 mod integer;
-mod lost;
+mod loops;
+mod losses;
 mod number;
 mod read;
 mod single;
 mod table;
 
-pub use lost::Lost;
-pub use read::{Chain, Seen};
+pub use losses::CastLosses;
+pub use read::{CastChain, ReadObserver};
 
-use number::Number;
+use loops::{Load, Store};
+use number::NumberSet;
 use std::sync::OnceLock;
 use table::Table;
 use tensorferry_sdk::{Dtype, Error, Result};
@@ -39,7 +41,7 @@ use tensorferry_sdk::{Dtype, Error, Result};
 const BLOCK: usize = 1024;
 
 /// A cast from one dtype to another.
-pub struct Conversion {
+pub struct Cast {
     from_width: usize,
     to_width: usize,
     exact: bool,
@@ -52,21 +54,21 @@ pub struct Conversion {
 )]
 enum Kernel {
     Table(Table),
-    Single(single::Load, single::Store),
-    Double(double::Load, double::Store),
-    Integer(integer::Load, integer::Store),
+    Single(Load<f32>, Store<f32>),
+    Double(Load<f64>, Store<f64>),
+    Integer(Load<i128>, Store<i128>),
 }
 
 /// Whether a dtype's values can be cast.
 #[must_use]
 pub fn is_castable(dtype: Dtype) -> bool {
-    Number::of(dtype).is_some()
+    NumberSet::of(dtype).is_some()
 }
 
 /// Whether a dtype is a float, as torch's `is_floating_point` has it.
 #[must_use]
 pub fn is_float(dtype: Dtype) -> bool {
-    matches!(Number::of(dtype), Some(Number::Float(_)))
+    matches!(NumberSet::of(dtype), Some(NumberSet::Float(_)))
 }
 
 /// The dtype of this name, if it can be cast: as `ferry inspect` shows it, in any case, or as torch
@@ -111,14 +113,14 @@ pub fn dtypes() -> impl Iterator<Item = Dtype> {
     number::NUMBERS.iter().map(|(dtype, _)| *dtype)
 }
 
-impl Conversion {
+impl Cast {
     /// The cast from one dtype to another.
     ///
     /// # Errors
     /// Unsupported, if one of them has no numbers.
     pub fn between(from: Dtype, to: Dtype) -> Result<&'static Self> {
         const COUNT: usize = number::NUMBERS.len();
-        static KNOWN: [OnceLock<Conversion>; COUNT * COUNT] = [const { OnceLock::new() }; COUNT * COUNT];
+        static KNOWN: [OnceLock<Cast>; COUNT * COUNT] = [const { OnceLock::new() }; COUNT * COUNT];
         let place = |dtype| dtypes().position(|known| known == dtype).ok_or_else(|| no_numbers(dtype));
         let known = &KNOWN[place(from)? * COUNT + place(to)?];
         if let Some(found) = known.get() {
@@ -144,7 +146,7 @@ impl Conversion {
     /// The cast number by number.
     fn direct(from: Dtype, to: Dtype) -> Option<Self> {
         let width = |dtype: Dtype| dtype.info()?.element_bytes().map(|bytes| bytes as usize);
-        let (numbers, to_numbers) = (Number::of(from)?, Number::of(to)?);
+        let (numbers, to_numbers) = (NumberSet::of(from)?, NumberSet::of(to)?);
         let is_wide = matches!(from, Dtype::U64 | Dtype::I64);
         let kernel = if !is_float(from) && (!is_float(to) || (is_wide && to == Dtype::F64)) {
             Kernel::Integer(integer::load(from)?, integer::store(to)?)
@@ -163,16 +165,16 @@ impl Conversion {
     }
 
     /// Casts values that lie side by side, little-endian; says what they lost.
-    pub fn run(&self, from: &[u8], to: &mut [u8]) -> Lost {
+    pub fn run(&self, from: &[u8], to: &mut [u8]) -> CastLosses {
         debug_assert_eq!(from.len() / self.from_width, to.len() / self.to_width);
-        let mut lost = Lost::default();
+        let mut lost = CastLosses::default();
         match &self.kernel {
             Kernel::Table(table) => lost = table.cast(from, to, !self.exact),
             Kernel::Single(load, store) => self.blocks(from, to, 0_f32, *load, *store, &mut lost),
             Kernel::Double(load, store) => self.blocks(from, to, 0_f64, *load, *store, &mut lost),
             Kernel::Integer(load, store) => self.blocks(from, to, 0_i128, *load, *store, &mut lost),
         }
-        if self.exact { Lost::default() } else { lost }
+        if self.exact { CastLosses::default() } else { lost }
     }
 
     fn blocks<V: Copy>(
@@ -180,9 +182,9 @@ impl Conversion {
         from: &[u8],
         to: &mut [u8],
         zero: V,
-        load: fn(&[u8], &mut [V]),
-        store: fn(&[V], &mut [u8], &mut Lost),
-        lost: &mut Lost,
+        load: Load<V>,
+        store: Store<V>,
+        lost: &mut CastLosses,
     ) {
         let mut values = [zero; BLOCK];
         let from = from.chunks(BLOCK * self.from_width);

@@ -1,7 +1,7 @@
-//! Pieces say how a tensor's part comes from its storages: contiguous reads where both sides allow
-//! it, gathers elsewhere.
+//! A copy plan says from where in its storages the bytes of a tensor's part are copied: runs of bytes that lie
+//! side by side where both sides allow it, strided copies elsewhere.
 
-use crate::tensors::gather::Strided;
+use crate::tensors::gather::StridedCopy;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
@@ -17,10 +17,10 @@ const MOST_RUNS: u64 = 1 << 16;
 /// So many blocks of one storage are worth a look for a pattern; fewer are read as they are.
 const MANY_BLOCKS: usize = 16;
 
-/// How some bytes of a part come to be.
+/// The copy of some bytes of a tensor's part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
-    /// They lie side by side in a storage.
+pub enum PlannedCopy {
+    /// Of bytes that lie side by side in a storage.
     Read {
         /// The first byte in the part.
         to: u64,
@@ -33,10 +33,10 @@ pub enum Piece {
         /// Bytes to reverse together; 1: none.
         swap_unit: u32,
     },
-    /// They lie with strides.
+    /// Of elements that lie with strides.
     Gather {
         /// The strides.
-        copy: Strided,
+        copy: StridedCopy,
         /// Where they are.
         storage: StorageId,
         /// Bytes to reverse together; 1: none.
@@ -52,11 +52,11 @@ pub fn tensor_of(catalog: &Catalog, id: TensorId) -> Result<&Tensor> {
     catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))
 }
 
-/// The pieces of a part, in no order; together they are all its bytes.
+/// The copies that make up a part, in no order; together they are all its bytes.
 ///
 /// # Errors
 /// A plugin error, if the catalog does not have what the part names.
-pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
+pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCopy>> {
     let tensor = tensor_of(catalog, part.tensor)?;
     let info = catalog
         .dtype_info(tensor.dtype)
@@ -69,7 +69,7 @@ pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
     let row_major = part.order == Order::C || tensor.shape.len() < 2;
     if let (Data::Whole { storage, offset }, true, true) = (&tensor.data, whole, row_major) {
         let swap_unit = swap_unit(*storage);
-        return Ok(vec![Piece::Read {
+        return Ok(vec![PlannedCopy::Contiguous {
             to: 0,
             len: tensor.bytes,
             storage: *storage,
@@ -81,34 +81,34 @@ pub fn pieces(catalog: &Catalog, part: &TensorPart) -> Result<Vec<Piece>> {
         Some(region) => Cow::Borrowed(region),
         None => Cow::Owned(Region::whole(&tensor.shape)),
     };
-    let mut pieces = Vec::new();
-    let mut copies: BTreeMap<StorageId, Vec<Strided>> = BTreeMap::new();
+    let mut planned = Vec::new();
+    let mut copies: BTreeMap<StorageId, Vec<StridedCopy>> = BTreeMap::new();
     for block in catalog.blocks(tensor) {
         let (storage, swap_unit) = (block.storage, swap_unit(block.storage));
         let Some(width) = info.element_bytes() else {
             // The layout's check lets packed elements through only whole and row-major.
             let (to, len) = packed_run(&block, &tensor.shape, |elements| info.bytes_of(elements))?;
-            pieces.push(Piece::Read { to, len, storage, from: block.offset, swap_unit });
+            planned.push(PlannedCopy::Contiguous { to, len, storage, from: block.offset, swap_unit });
             continue;
         };
-        if let Some(copy) = Strided::new(&block, &region, part.order, width) {
+        if let Some(copy) = StridedCopy::new(&block, &region, part.order, width) {
             copies.entry(storage).or_default().push(copy);
         }
     }
     for (storage, copies) in copies {
         let swap_unit = swap_unit(storage);
-        let copies = if copies.len() < MANY_BLOCKS { copies } else { Strided::joined(copies) };
+        let copies = if copies.len() < MANY_BLOCKS { copies } else { StridedCopy::joined(copies) };
         for copy in copies {
             if copy.runs() == 1 || (copy.run >= LONG_RUN && copy.runs() <= MOST_RUNS) {
                 let len = copy.run;
-                let read = |(from, to)| Piece::Read { to, len, storage, from, swap_unit };
-                pieces.extend(copy.each_run().map(read));
+                let read = |(from, to)| PlannedCopy::Contiguous { to, len, storage, from, swap_unit };
+                planned.extend(copy.each_run().map(read));
             } else {
-                pieces.push(Piece::Gather { copy, storage, swap_unit });
+                planned.push(PlannedCopy::Strided { copy, storage, swap_unit });
             }
         }
     }
-    Ok(pieces)
+    Ok(planned)
 }
 
 fn packed_run(block: &Block, shape: &[u64], bytes_of: impl Fn(u64) -> Result<u64>) -> Result<(u64, u64)> {

@@ -104,9 +104,11 @@ pub fn diff(a: &Logical<'_>, b: &Logical<'_>, tolerance: Option<Tolerance>) -> R
         .collect::<Result<Vec<_>>>()?;
     for (name, found) in contents {
         match found {
-            Content::Near => {}
-            Content::Differs => differ(name, DifferenceKind::Content(None)),
-            Content::Apart(count, distance) => differ(name, DifferenceKind::Content(Some((count, distance)))),
+            ContentComparison::Near => {}
+            ContentComparison::Differs => differ(name, DifferenceKind::Content(None)),
+            ContentComparison::Apart(count, distance) => {
+                differ(name, DifferenceKind::Content(Some((count, distance))))
+            }
         }
     }
     differences.sort_by(|x, y| x.name.cmp(&y.name));
@@ -118,7 +120,7 @@ fn by_name<'a>(view: &'a Logical<'_>) -> BTreeMap<&'a str, TensorId> {
 }
 
 /// How tensors whose bytes differ compare.
-enum Content {
+enum ContentComparison {
     /// No element is further apart than it may be.
     Near,
     /// No tolerance was given, or the dtype has no numbers.
@@ -133,13 +135,13 @@ fn compare(
     b: &Logical<'_>,
     y: TensorId,
     tolerance: Option<Tolerance>,
-) -> Result<Content> {
+) -> Result<ContentComparison> {
     let facts = a.tensor(x);
     let (Some(tolerance), Some(numbers)) = (tolerance, numbers(facts.dtype)) else {
-        return Ok(Content::Differs);
+        return Ok(ContentComparison::Differs);
     };
     let Numbers { width, read } = numbers;
-    let mut other = vec![0; crate::context::session::WINDOW_BYTES];
+    let mut other = vec![0; crate::context::windows::WINDOW_BYTES];
     let (mut count, mut largest, mut offset) = (0_u64, 0.0_f64, 0_u64);
     a.each_window(x, |bytes| {
         let other = &mut other[..bytes.len()];
@@ -157,5 +159,5 @@ fn compare(
         }
         Ok(())
     })?;
-    Ok(if count == 0 { Content::Near } else { Content::Apart(count, largest) })
+    Ok(if count == 0 { ContentComparison::Near } else { ContentComparison::Apart(count, largest) })
 }

@@ -1,4 +1,4 @@
-//! Expectations: which tensors an input should have, by name, dtype and shape.
+//! Which tensors an input is expected to have, by name, dtype and shape.
 
 use crate::tensors::diff::{Difference, DifferenceKind};
 use serde::Deserialize;
@@ -7,11 +7,11 @@ use std::path::Path;
 use tensorferry_sdk::{Catalog, Error, Result};
 
 /// What is expected of each tensor.
-pub type Expected = BTreeMap<String, Facts>;
+pub type Expected = BTreeMap<String, ExpectedTensor>;
 
 /// What is expected of one tensor; what is not said is not compared.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Facts {
+pub struct ExpectedTensor {
     dtype: Option<String>,
     shape: Option<Vec<u64>>,
 }
@@ -26,14 +26,14 @@ struct Document {
 #[serde(untagged)]
 enum Tensors {
     ByName(Expected),
-    Listed(Vec<Named>),
+    Listed(Vec<NamedTensor>),
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedTensor {
     name: String,
     #[serde(flatten)]
-    facts: Facts,
+    facts: ExpectedTensor,
 }
 
 /// Reads expectations.

@@ -5,6 +5,7 @@
 //! memory reads and writes long runs and touches every byte once. (An output-driven gather would
 //! read the source once for each piece of the output; a spilled intermediate would write it twice.)
 
+use crate::context::windows::size;
 use std::ops::Range;
 use tensorferry_sdk::{Block, Order, Region};
 
@@ -18,7 +19,7 @@ struct Dim {
 
 /// Runs of bytes that lie with strides on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Strided {
+pub struct StridedCopy {
     /// Where the first run lies in its storage.
     pub from: u64,
     /// Where it goes in its destination.
@@ -29,7 +30,7 @@ pub struct Strided {
     dims: Vec<Dim>,
 }
 
-impl Strided {
+impl StridedCopy {
     /// The copy of what a block has of `region`, into a destination that holds the region alone in
     /// this order; `None` if they share nothing. `width` is the bytes of an element.
     #[must_use]
@@ -215,7 +216,7 @@ struct Buffered {
 
 /// A part of a strided copy that is done at once.
 pub struct Tile<'a> {
-    copy: &'a Strided,
+    copy: &'a StridedCopy,
     ranges: Vec<Range<u64>>,
 }
 
@@ -243,7 +244,7 @@ impl Tile<'_> {
         mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let buffered = self.read(&mut scratch.source, &mut read)?;
-        let len = usize::try_from(self.bytes()).unwrap_or(usize::MAX);
+        let len = size(self.bytes());
         scratch.output.resize(len, 0);
         self.permute(&buffered, &scratch.source, &mut scratch.output);
         swap(&mut scratch.output, swap_unit);
@@ -273,7 +274,7 @@ impl Tile<'_> {
         }
         let (outer, inner) = order.split_at(order.len() - best_inner);
         let slots: u64 = outer.iter().map(|&d| self.len(d)).product();
-        buffer.resize(usize::try_from(slots * best_extent).unwrap_or(usize::MAX), 0);
+        buffer.resize(size(slots * best_extent), 0);
 
         let mut strides = vec![0_i64; dims.len()];
         // The lowest byte of an inner block: where strides are negative, that of the last index.
@@ -293,7 +294,7 @@ impl Tile<'_> {
         for (dim, range) in dims.iter().zip(&self.ranges) {
             base += range.start.cast_signed() * dim.from;
         }
-        let slot_len = usize::try_from(best_extent).unwrap_or(usize::MAX);
+        let slot_len = size(best_extent);
         for (slot, bytes) in (0_u64..).zip(buffer.chunks_exact_mut(slot_len)) {
             let mut index = slot;
             let mut from = base;
@@ -320,11 +321,11 @@ impl Tile<'_> {
         let fast_to = rank.saturating_sub(1);
         let near = |d: &usize| buffered.strides[*d].unsigned_abs();
         let fast_from = (0..fast_to).filter(|d| buffered.strides[*d] != 0).min_by_key(near);
-        let dim = |d: usize| Walk { len: self.len(d), from: buffered.strides[d], to: out_strides[d] };
-        let still = Walk { len: 1, from: 0, to: 0 };
+        let dim = |d: usize| DimSteps { len: self.len(d), from: buffered.strides[d], to: out_strides[d] };
+        let still = DimSteps { len: 1, from: 0, to: 0 };
         let inner = if rank == 0 { still } else { dim(fast_to) };
         let across = fast_from.map_or(still, dim);
-        let outer: Vec<Walk> = (0..fast_to).filter(|&d| Some(d) != fast_from).map(dim).collect();
+        let outer: Vec<DimSteps> = (0..fast_to).filter(|&d| Some(d) != fast_from).map(dim).collect();
         for mut index in 0..outer.iter().map(|walk| walk.len).product::<u64>() {
             let (mut from, mut to) = (buffered.first, 0);
             for walk in outer.iter().rev() {
@@ -340,7 +341,7 @@ impl Tile<'_> {
                 4 => plane.copy::<4>(source, output),
                 8 => plane.copy::<8>(source, output),
                 16 => plane.copy::<16>(source, output),
-                run => plane.copy_runs(source, output, usize::try_from(run).unwrap_or(usize::MAX)),
+                run => plane.copy_runs(source, output, size(run)),
             }
         }
     }
@@ -357,7 +358,7 @@ impl Tile<'_> {
         for (dim, range) in dims.iter().zip(&self.ranges) {
             base += range.start * dim.to;
         }
-        let len = usize::try_from(contiguous).unwrap_or(usize::MAX);
+        let len = size(contiguous);
         for (piece, bytes) in (0_u64..).zip(output.chunks_exact(len)) {
             let mut index = piece;
             let mut to = base;
@@ -379,7 +380,7 @@ pub struct Scratch {
 }
 
 #[derive(Clone, Copy)]
-struct Walk {
+struct DimSteps {
     len: u64,
     from: i64,
     to: u64,
@@ -388,8 +389,8 @@ struct Walk {
 struct Plane {
     from: i64,
     to: u64,
-    inner: Walk,
-    across: Walk,
+    inner: DimSteps,
+    across: DimSteps,
 }
 
 impl Plane {
@@ -416,17 +417,12 @@ impl Plane {
                     for i in columns..(columns + SQUARE as u64).min(self.inner.len) {
                         let from = (row_from + i.cast_signed() * self.inner.from).cast_unsigned();
                         let to = row_to + i * self.inner.to;
-                        copy(index(from), index(to));
+                        copy(size(from), size(to));
                     }
                 }
             }
         }
     }
-}
-
-/// Offsets in a buffer that is in memory.
-fn index(offset: u64) -> usize {
-    usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
 /// Reverses each `unit` bytes.

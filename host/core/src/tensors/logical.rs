@@ -1,7 +1,7 @@
 //! Logical bytes: a tensor's elements row-major and little-endian, whatever lies in the storages.
 
-use crate::context::session::WINDOW_BYTES;
-use crate::tensors::copy_plan::{Piece, pieces, tensor_of};
+use crate::context::windows::{WINDOW_BYTES, size, windows};
+use crate::tensors::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::tensors::gather::{Scratch, swap};
 use crate::tensors::stored::{Stored, lying};
 use rayon::prelude::*;
@@ -51,17 +51,12 @@ impl<'a> Logical<'a> {
     /// Whatever reading or `each` gives.
     pub fn each_window(&self, id: TensorId, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let tensor = tensor_of(self.catalog(), id)?;
-        let len = usize::try_from(tensor.bytes).unwrap_or(usize::MAX).min(WINDOW_BYTES);
-        let mut buffer = vec![0; len];
-        let mut offset = 0;
-        while offset < tensor.bytes {
+        let mut buffer = vec![0; size(tensor.bytes).min(WINDOW_BYTES)];
+        windows(0..tensor.bytes).try_for_each(|(offset, len)| {
             self.stored.session().check_cancelled()?;
-            let len = usize::try_from(tensor.bytes - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
             self.read(id, offset, &mut buffer[..len])?;
-            each(&buffer[..len])?;
-            offset += len as u64;
-        }
-        Ok(())
+            each(&buffer[..len])
+        })
     }
 
     /// The storages where a tensor's bytes lie, whatever they are cast to.
@@ -88,17 +83,17 @@ impl<'a> Logical<'a> {
     /// Brings a tensor in order: in memory if it is small, else in a temporary file.
     fn gather(&self, id: TensorId) -> Result<Gathered> {
         let tensor = tensor_of(self.catalog(), id)?;
-        let pieces = pieces(self.catalog(), &TensorPart::whole(id))?;
+        let copies = plan_copies(self.catalog(), &TensorPart::whole(id))?;
         let session = self.stored.session();
         if tensor.bytes <= session.held_bytes() / (session.threads as u64 + 1) {
-            let mut bytes = vec![0; usize::try_from(tensor.bytes).unwrap_or(usize::MAX)];
-            self.place_all(&pieces, &mut bytes)?;
+            let mut bytes = vec![0; size(tensor.bytes)];
+            self.place_all(&copies, &mut bytes)?;
             return Ok(Gathered::Memory(bytes));
         }
         let file = self.stored.spill()?;
         file.set_len(tensor.bytes)?;
-        pieces.par_iter().try_for_each_init(Scratch::default, |scratch, piece| {
-            self.place(piece, scratch, &mut |to, part| file.write_all_at(part, to).map_err(Error::from))
+        copies.par_iter().try_for_each_init(Scratch::default, |scratch, copy| {
+            self.place(copy, scratch, &mut |to, part| file.write_all_at(part, to).map_err(Error::from))
         })?;
         Ok(Gathered::Spilled(file))
     }
@@ -108,18 +103,18 @@ impl<'a> Logical<'a> {
     /// # Errors
     /// A plugin error, if the part is not there or of another length; whatever reading gives.
     pub fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
-        let pieces = pieces(self.catalog(), part)?;
-        self.place_all(&pieces, buffer).map_err(|e| match self.catalog().tensor(part.tensor) {
+        let copies = plan_copies(self.catalog(), part)?;
+        self.place_all(&copies, buffer).map_err(|e| match self.catalog().tensor(part.tensor) {
             Some(tensor) => e.tensor(&tensor.name),
             None => e,
         })
     }
 
-    fn place_all(&self, pieces: &[Piece], buffer: &mut [u8]) -> Result<()> {
+    fn place_all(&self, copies: &[PlannedCopy], buffer: &mut [u8]) -> Result<()> {
         let mut scratch = Scratch::default();
-        for piece in pieces {
-            self.place(piece, &mut scratch, &mut |to, part| {
-                let to = usize::try_from(to).unwrap_or(usize::MAX);
+        for copy in copies {
+            self.place(copy, &mut scratch, &mut |to, part| {
+                let to = size(to);
                 buffer[to..to + part.len()].copy_from_slice(part);
                 Ok(())
             })?;
@@ -129,12 +124,12 @@ impl<'a> Logical<'a> {
 
     fn place(
         &self,
-        piece: &Piece,
+        copy: &PlannedCopy,
         scratch: &mut Scratch,
         write: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        match piece {
-            Piece::Gather { copy, storage, swap_unit } => {
+        match copy {
+            PlannedCopy::Strided { copy, storage, swap_unit } => {
                 for tile in copy.tiles(self.stored.session().gather_bytes()) {
                     self.stored.session().check_cancelled()?;
                     tile.copy(
@@ -146,17 +141,14 @@ impl<'a> Logical<'a> {
                 }
                 Ok(())
             }
-            Piece::Read { to, len, storage, from, swap_unit } => {
-                let mut buffer = vec![0; usize::try_from(*len).unwrap_or(usize::MAX).min(WINDOW_BYTES)];
-                let mut done = 0;
-                while done < *len {
-                    let part = usize::try_from(len - done).unwrap_or(usize::MAX).min(WINDOW_BYTES);
-                    self.stored.read(*storage, from + done, &mut buffer[..part])?;
-                    swap(&mut buffer[..part], *swap_unit);
-                    write(to + done, &buffer[..part])?;
-                    done += part as u64;
-                }
-                Ok(())
+            PlannedCopy::Contiguous { to, len, storage, from, swap_unit } => {
+                let mut buffer = vec![0; size(*len).min(WINDOW_BYTES)];
+                windows(0..*len).try_for_each(|(done, part)| {
+                    let part = &mut buffer[..part];
+                    self.stored.read(*storage, from + done, part)?;
+                    swap(part, *swap_unit);
+                    write(to + done, part)
+                })
             }
         }
     }
@@ -179,11 +171,10 @@ impl<'a> Logical<'a> {
             return Ok(());
         }
         let start = offset - cut;
-        let mut wide =
-            vec![0; usize::try_from(end.next_multiple_of(unit_bytes) - start).unwrap_or(usize::MAX)];
+        let mut wide = vec![0; size(end.next_multiple_of(unit_bytes) - start)];
         self.stored.read(storage, at + start, &mut wide)?;
         swap(&mut wide, unit);
-        let cut = usize::try_from(cut).unwrap_or(usize::MAX);
+        let cut = size(cut);
         buffer.copy_from_slice(&wide[cut..cut + buffer.len()]);
         Ok(())
     }
@@ -212,7 +203,7 @@ impl CatalogBytes for Logical<'_> {
             }
             Data::Blocks(_) => match &*self.gathered(id)? {
                 Gathered::Memory(bytes) => {
-                    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                    let start = size(offset);
                     buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
                     Ok(())
                 }

@@ -1,12 +1,14 @@
 //! Stored bytes: the storages of a catalog, read by position wherever they live, and checked
 //! against the digests that their format gives.
 
-use crate::context::session::{Session, WINDOW_BYTES};
+use crate::context::session::Session;
+use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::read::input::Input;
-use crate::tensors::cast::{Chain, Lost, Seen};
+use crate::tensors::cast::{CastChain, CastLosses, ReadObserver};
 use rayon::prelude::*;
 use std::fs::File;
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -47,6 +49,17 @@ impl DecodedStorages {
 enum Decoded {
     Memory(Vec<u8>),
     Spilled(File),
+}
+
+impl Decoded {
+    /// The caller has checked the range.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Memory(bytes) => copy_from(bytes, offset, buffer),
+            Self::Spilled(file) => file.read_exact_at(buffer, offset)?,
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Stored<'a> {
@@ -99,55 +112,47 @@ impl<'a> Stored<'a> {
         check_range("", storage.len, offset, buffer.len() as u64)?;
         match &storage.place {
             Place::Cast(_) => {
-                let mut seen = Seen { owned: 0..0, see: &mut |_, _, _| Ok(()) };
-                self.read_seen(id, offset, buffer, &mut seen).map(drop)
+                let mut observer = ReadObserver { owned: 0..0, see: &mut |_, _, _| Ok(()) };
+                self.read_observed(id, offset, buffer, &mut observer).map(drop)
             }
             Place::File { file, offset: start } => self.input.source.read_at(*file, start + offset, buffer),
             Place::Inline(bytes) => {
                 copy_from(bytes, offset, buffer);
                 Ok(())
             }
-            Place::Encoded { handle } => match self.decoded(id, *handle, storage)? {
-                Decoded::Memory(bytes) => {
-                    copy_from(bytes, offset, buffer);
-                    Ok(())
-                }
-                Decoded::Spilled(file) => file.read_exact_at(buffer, offset).map_err(Error::from),
-            },
+            Place::Encoded { handle } => self.decoded(id, *handle, storage)?.read(offset, buffer),
         }
     }
 
     /// The same, for a reader that wants to know what comes by; says what a cast loses of it.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and what `seen` gives.
-    pub fn read_seen(
+    /// As [`read`](Self::read), and what `observer` gives.
+    pub fn read_observed(
         &self,
         id: StorageId,
         offset: u64,
         buffer: &mut [u8],
-        seen: &mut Seen<'_>,
-    ) -> Result<Lost> {
+        observer: &mut ReadObserver<'_>,
+    ) -> Result<CastLosses> {
         if let Some(chain) = self.chain(id)? {
             check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
-            return chain.read(|from, lying| self.read(chain.of, from, lying), offset, buffer, seen);
+            return chain.read(|from, lying| self.read(chain.of, from, lying), offset, buffer, observer);
         }
         self.read(id, offset, buffer)?;
         let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
-        let owned = inside(seen.owned.start)..inside(seen.owned.end);
-        let bytes = usize::try_from(owned.start).unwrap_or(usize::MAX)
-            ..usize::try_from(owned.end).unwrap_or(usize::MAX);
-        (seen.see)(id, offset + owned.start, &buffer[bytes])?;
-        Ok(Lost::default())
+        let owned = inside(observer.owned.start)..inside(observer.owned.end);
+        (observer.see)(id, offset + owned.start, &buffer[size(owned.start)..size(owned.end)])?;
+        Ok(CastLosses::default())
     }
 
     /// The way to a storage that casts; `None` for the others.
     ///
     /// # Errors
     /// Unsupported, if a dtype on it has no numbers.
-    pub fn chain(&self, id: StorageId) -> Result<Option<Chain>> {
+    pub fn chain(&self, id: StorageId) -> Result<Option<CastChain>> {
         match &self.storage(id)?.place {
-            Place::Cast(cast) => Chain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
+            Place::Cast(cast) => CastChain::of(cast, self.storage(cast.of)?.byte_order).map(Some),
             _ => Ok(None),
         }
     }
@@ -192,30 +197,21 @@ impl<'a> Stored<'a> {
         ids.par_iter().try_for_each(|&id| {
             let storage = self.storage(id)?;
             let Some(expected) = &storage.digest else { return Ok(()) };
-            let found = self.checksum(id, 0, storage.len, expected.algorithm)?.digest();
+            let read = |offset, buffer: &mut [u8]| {
+                self.session.check_cancelled()?;
+                self.read(id, offset, buffer)
+            };
+            let found = checksum(0..storage.len, expected.algorithm, read)?.digest();
             if found == *expected { Ok(()) } else { Err(self.mismatch(id, expected, &found)) }
         })
-    }
-
-    fn checksum(&self, id: StorageId, start: u64, end: u64, algorithm: DigestAlgorithm) -> Result<Checksum> {
-        let mut sum = algorithm.start()?;
-        let mut buffer = vec![0; WINDOW_BYTES];
-        let mut offset = start;
-        while offset < end {
-            self.session.check_cancelled()?;
-            let len = usize::try_from(end - offset).unwrap_or(usize::MAX).min(WINDOW_BYTES);
-            self.read(id, offset, &mut buffer[..len])?;
-            sum.update(&buffer[..len]);
-            offset += len as u64;
-        }
-        Ok(sum)
     }
 
     fn decoded(&self, id: StorageId, handle: u64, storage: &Storage) -> Result<&Decoded> {
         let slot = self.decoded.by_storage[id.0 as usize].get_or_init(|| {
             let decoded = self.decode(handle, storage)?;
             if let Some(expected) = &storage.digest {
-                let found = checksum_of(&decoded, storage.len, expected.algorithm)?.digest();
+                let read = |offset, buffer: &mut [u8]| decoded.read(offset, buffer);
+                let found = checksum(0..storage.len, expected.algorithm, read)?.digest();
                 if found != *expected {
                     return Err(self.mismatch(id, expected, &found));
                 }
@@ -286,25 +282,27 @@ impl ByteSink for DecodeSink {
     }
 }
 
-fn checksum_of(decoded: &Decoded, len: u64, algorithm: DigestAlgorithm) -> Result<Checksum> {
+/// The checksum of a range of bytes, read window by window.
+///
+/// # Errors
+/// Unsupported, for an algorithm that is not known; what `read` gives.
+pub fn checksum(
+    range: Range<u64>,
+    algorithm: DigestAlgorithm,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<()>,
+) -> Result<Checksum> {
     let mut sum = algorithm.start()?;
-    match decoded {
-        Decoded::Memory(bytes) => sum.update(bytes),
-        Decoded::Spilled(file) => {
-            let mut buffer = vec![0; WINDOW_BYTES];
-            while sum.len() < len {
-                let part = usize::try_from(len - sum.len()).unwrap_or(usize::MAX).min(WINDOW_BYTES);
-                file.read_exact_at(&mut buffer[..part], sum.len()).map_err(Error::from)?;
-                sum.update(&buffer[..part]);
-            }
-        }
+    let mut buffer = vec![0; size(range.end - range.start).min(WINDOW_BYTES)];
+    for (offset, len) in windows(range) {
+        read(offset, &mut buffer[..len])?;
+        sum.update(&buffer[..len]);
     }
     Ok(sum)
 }
 
 /// The caller has checked the range.
 fn copy_from(bytes: &[u8], offset: u64, buffer: &mut [u8]) {
-    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let start = size(offset);
     buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
 }
 

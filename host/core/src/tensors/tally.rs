@@ -1,10 +1,10 @@
-//! A tally of what casts lose, tensor by tensor. The copy adds to it what it writes; tensors that it
-//! wrote without knowing whose bytes they were (storages with several views, streamed files) are read
+//! Counting the values that casts change, tensor by tensor. The copy adds to the tally what it writes; tensors that
+//! it wrote without knowing whose bytes they were (storages with several views, streamed files) are read
 //! once more. Each element that the output has is counted once, however often it is read.
 
-use crate::context::session::WINDOW_BYTES;
-use crate::tensors::cast::{Lost, Seen};
-use crate::tensors::copy_plan::{Piece, pieces, tensor_of};
+use crate::context::windows::windows;
+use crate::tensors::cast::{CastLosses, ReadObserver};
+use crate::tensors::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::tensors::gather::Scratch;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
@@ -15,11 +15,11 @@ use tensorferry_sdk::{
     Catalog, CatalogView, Context, Dtype, Error, Layout, Loss, LossKind, Place, Result, TensorId, TensorPart,
 };
 
-/// Losses by tensor.
-pub struct Tally {
+/// What casts lose, by tensor.
+pub struct CastTally {
     /// The tensors that a cast may change, and the dtypes on their way.
     may_lose: BTreeMap<TensorId, Vec<Dtype>>,
-    lost: Mutex<BTreeMap<TensorId, Lost>>,
+    lost: Mutex<BTreeMap<TensorId, CastLosses>>,
 }
 
 /// What a dry run says of the casts whose losses only the copy can tell.
@@ -56,7 +56,7 @@ fn may_lose(catalog: &Catalog, stored: &Stored<'_>) -> Result<BTreeMap<TensorId,
     Ok(found)
 }
 
-impl Tally {
+impl CastTally {
     /// With nothing lost yet.
     ///
     /// # Errors
@@ -72,13 +72,13 @@ impl Tally {
     }
 
     /// Adds what a tensor lost.
-    pub fn add(&self, tensor: TensorId, lost: Lost) {
+    pub fn add(&self, tensor: TensorId, lost: CastLosses) {
         if self.watches(tensor) {
             *self.lock().entry(tensor).or_default() += lost;
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<TensorId, Lost>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<TensorId, CastLosses>> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,7 +105,7 @@ impl Tally {
     }
 }
 
-fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: Lost) -> Result<Loss> {
+fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: CastLosses) -> Result<Loss> {
     let tensor = tensor_of(logical.catalog(), id)?;
     let width = tensor.dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
     let why = format!("cast from {}: of {} values {}", way(dtypes), tensor.bytes / width, lost.describe());
@@ -119,26 +119,22 @@ fn way(dtypes: &[Dtype]) -> String {
 }
 
 /// What a tensor loses, read once for that alone.
-fn count(logical: &Logical<'_>, id: TensorId) -> Result<Lost> {
+fn count(logical: &Logical<'_>, id: TensorId) -> Result<CastLosses> {
     let stored = logical.stored();
     let (mut scratch, mut buffer) = (Scratch::default(), Vec::new());
-    let mut lost = Lost::default();
-    for piece in pieces(logical.catalog(), &TensorPart::whole(id))? {
-        match piece {
-            Piece::Read { len, storage, from, .. } => {
-                let end = from + len;
-                let mut at = from;
-                while at < end {
+    let mut lost = CastLosses::default();
+    for copy in plan_copies(logical.catalog(), &TensorPart::whole(id))? {
+        match copy {
+            PlannedCopy::Contiguous { len, storage, from, .. } => {
+                for (start, len) in windows(from..from + len) {
                     stored.session().check_cancelled()?;
-                    buffer.resize(usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES), 0);
-                    let owned = at..at + buffer.len() as u64;
-                    at = owned.end;
-                    let mut seen = Seen { owned, see: &mut |_, _, _| Ok(()) };
-                    let start = seen.owned.start;
-                    lost += stored.read_seen(storage, start, &mut buffer, &mut seen)?;
+                    buffer.resize(len, 0);
+                    let owned = start..start + len as u64;
+                    let mut observer = ReadObserver { owned, see: &mut |_, _, _| Ok(()) };
+                    lost += stored.read_observed(storage, start, &mut buffer, &mut observer)?;
                 }
             }
-            Piece::Gather { copy, storage, .. } => {
+            PlannedCopy::Strided { copy, storage, .. } => {
                 let Some(chain) = stored.chain(storage)? else { continue };
                 for tile in chain.rescaled(&copy).tiles(stored.session().gather_bytes()) {
                     stored.session().check_cancelled()?;

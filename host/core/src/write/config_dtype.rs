@@ -1,11 +1,11 @@
 //! What a model folder's `config.json` says of the weights' dtype (`dtype`, formerly `torch_dtype`), which
 //! a cast makes untrue. The rest of the file stays as it is, byte for byte.
 
+use crate::read::entries::Entries;
 use crate::tensors::cast::{dtype_called, is_float, torch_name};
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::Error as _;
 use serde_json::value::RawValue;
 use std::collections::BTreeSet;
-use std::fmt;
 use tensorferry_sdk::{Catalog, Dtype, Place, Tensor};
 
 /// The file's name.
@@ -63,7 +63,7 @@ fn is_cast(catalog: &Catalog, tensor: &Tensor) -> bool {
 }
 
 /// A dtype that the file names.
-struct Said<'a> {
+struct DtypeEntry<'a> {
     key: String,
     dtype: &'a str,
     /// Where the name begins in the file.
@@ -75,9 +75,9 @@ fn collect<'a>(
     file: &'a str,
     object: &'a str,
     depth: usize,
-    said: &mut Vec<Said<'a>>,
+    said: &mut Vec<DtypeEntry<'a>>,
 ) -> serde_json::Result<()> {
-    let Entries(entries) = serde_json::from_str(object)?;
+    let Entries(entries): Entries<&RawValue> = serde_json::from_str(object)?;
     for (key, value) in &entries {
         let value = value.get();
         if matches!(&**key, "dtype" | "torch_dtype") {
@@ -91,7 +91,7 @@ fn collect<'a>(
                 dtype_called(name).is_some_and(|dtype| is_float(dtype) && torch_name(dtype) == Some(*name))
             };
             if let Some(dtype) = name.filter(is_name) {
-                said.push(Said {
+                said.push(DtypeEntry {
                     key: key.clone(),
                     dtype,
                     at: dtype.as_ptr() as usize - file.as_ptr() as usize,
@@ -106,33 +106,6 @@ fn collect<'a>(
         }
     }
     Ok(())
-}
-
-/// An object's keys and values, in their order, as they are written.
-struct Entries<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Entries<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(EntriesVisitor)
-    }
-}
-
-struct EntriesVisitor;
-
-impl<'de> Visitor<'de> for EntriesVisitor {
-    type Value = Entries<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a configuration")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(Entries(entries))
-    }
 }
 
 #[cfg(test)]

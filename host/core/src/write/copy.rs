@@ -9,13 +9,14 @@ mod kernel;
 mod ranges;
 mod writeback;
 
-use crate::context::session::{Session, WINDOW_BYTES};
-use crate::tensors::cast::{Chain, Seen};
-use crate::tensors::copy_plan::{Piece, pieces};
-use crate::tensors::gather::{Scratch, Strided, swap};
+use crate::context::session::Session;
+use crate::context::windows::{WINDOW_BYTES, size, windows};
+use crate::tensors::cast::{CastChain, ReadObserver};
+use crate::tensors::copy_plan::{PlannedCopy, plan_copies};
+use crate::tensors::gather::{Scratch, StridedCopy, swap};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
-use crate::tensors::tally::Tally;
+use crate::tensors::tally::CastTally;
 use ranges::{RangeSums, covered};
 use rayon::prelude::*;
 use std::fs::File;
@@ -55,27 +56,27 @@ pub fn copy(
     let session = stored.session();
     let sources = RangeSums::of_storages(logical);
     let outputs = RangeSums::of_outputs(layout);
-    let tally = Tally::of(logical)?;
-    let mut filled = Filled::plan(layout, logical, &tally)?;
+    let tally = CastTally::of(logical)?;
+    let mut filled = FilePlacements::plan(layout, logical, &tally)?;
     let mut extents = Vec::new();
     for (index, placements) in filled.files.iter_mut().enumerate() {
         extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
     }
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
     let mut tasks = filled.tasks(layout, session);
-    tasks.extend(extents.into_iter().map(Task::Kernel));
-    let each = |buffers: &mut Buffers, task: &Task<'_>| {
+    tasks.extend(extents.into_iter().map(CopyTask::Kernel));
+    let each = |buffers: &mut Buffers, task: &CopyTask<'_>| {
         session.check_cancelled()?;
         match task {
-            Task::Window { file, start, end } => {
+            CopyTask::Window { file, start, end } => {
                 let copy =
                     WindowCopy { session, stored, sources: &sources, outputs: &outputs, tally: &tally };
                 let placements = &filled.files[*file];
                 copy.window(*file, &files[*file], placements, *start, *end, &mut buffers.window)
             }
-            Task::Kernel(extent) => extent.copy(stored, files, session, &mut buffers.window),
-            Task::Gather(gather) => gather.copy(stored, files, &tally, buffers),
-            Task::Stream { file } => {
+            CopyTask::Kernel(extent) => extent.copy(stored, files, session, &mut buffers.window),
+            CopyTask::Gather(gather) => gather.copy(stored, files, &tally, buffers),
+            CopyTask::Stream { file } => {
                 let len = stream(*file, plan, logical, &files[*file])?;
                 *lens[*file].lock().unwrap_or_else(PoisonError::into_inner) = len;
                 Ok(())
@@ -105,12 +106,12 @@ struct Placement<'a> {
 enum Fill<'a> {
     Bytes(&'a [u8]),
     Zeros,
-    Read(Read),
+    Read(StorageRead),
 }
 
 /// Bytes of a storage.
 #[derive(Clone, Copy)]
-struct Read {
+struct StorageRead {
     storage: StorageId,
     from: u64,
     swap_unit: u32,
@@ -122,14 +123,14 @@ struct GatherTask {
     file: usize,
     base: u64,
     /// Of elements as they lie, if they are cast.
-    copy: Strided,
+    copy: StridedCopy,
     storage: StorageId,
     swap_unit: u32,
     tensor: TensorId,
-    cast: Option<Chain>,
+    cast: Option<CastChain>,
 }
 
-enum Task<'a> {
+enum CopyTask<'a> {
     Window { file: usize, start: u64, end: u64 },
     Kernel(kernel::Extent),
     Gather(TileTask<'a>),
@@ -147,14 +148,14 @@ struct Buffers {
     scratch: Scratch,
 }
 
-/// Every copied file as placements in order, and what has to be gathered into them.
-struct Filled<'a> {
+/// What every copied file is filled with: placements in order, and what has to be gathered into them.
+struct FilePlacements<'a> {
     files: Vec<Vec<Placement<'a>>>,
     gathers: Vec<GatherTask>,
 }
 
-impl<'a> Filled<'a> {
-    fn plan(layout: &'a Layout, logical: &Logical<'_>, tally: &Tally) -> Result<Self> {
+impl<'a> FilePlacements<'a> {
+    fn plan(layout: &'a Layout, logical: &Logical<'_>, tally: &CastTally) -> Result<Self> {
         let mut filled = Self { files: Vec::new(), gathers: Vec::new() };
         for (index, file) in layout.files().iter().enumerate() {
             let placements = filled.file(index, file, logical, tally)?;
@@ -168,7 +169,7 @@ impl<'a> Filled<'a> {
         index: usize,
         file: &'a OutputFile,
         logical: &Logical<'_>,
-        tally: &Tally,
+        tally: &CastTally,
     ) -> Result<Vec<Placement<'a>>> {
         let Content::Copied(segments) = &file.content else { return Ok(Vec::new()) };
         let mut placements = Vec::with_capacity(segments.len());
@@ -179,32 +180,25 @@ impl<'a> Filled<'a> {
                 Segment::Pad | Segment::Deferred(_) => Fill::Zeros,
                 Segment::Storage { storage, offset, swap_unit } => {
                     let (storage, from, swap_unit) = (*storage, *offset, *swap_unit);
-                    Fill::Read(Read { storage, from, swap_unit, tally: None })
+                    Fill::Read(StorageRead { storage, from, swap_unit, tally: None })
                 }
                 Segment::Tensor(part) => {
                     let first = placements.len();
                     let tensor = part.tensor;
                     let watched = tally.watches(tensor).then_some(tensor);
-                    for piece in pieces(logical.catalog(), part)? {
-                        match piece {
-                            Piece::Read { to, len, storage, from, swap_unit } => placements.push(Placement {
-                                to: base + to,
-                                len,
-                                fill: Fill::Read(Read { storage, from, swap_unit, tally: watched }),
-                            }),
-                            Piece::Gather { copy, storage, swap_unit } => {
+                    for copy in plan_copies(logical.catalog(), part)? {
+                        match copy {
+                            PlannedCopy::Contiguous { to, len, storage, from, swap_unit } => {
+                                let read = StorageRead { storage, from, swap_unit, tally: watched };
+                                placements.push(Placement { to: base + to, len, fill: Fill::Read(read) });
+                            }
+                            PlannedCopy::Strided { copy, storage, swap_unit } => {
                                 let cast = logical.stored().chain(storage)?;
                                 let copy = cast.as_ref().map_or(copy.clone(), |cast| cast.rescaled(&copy));
                                 let file = index;
-                                self.gathers.push(GatherTask {
-                                    file,
-                                    base,
-                                    copy,
-                                    storage,
-                                    swap_unit,
-                                    tensor,
-                                    cast,
-                                });
+                                let gather =
+                                    GatherTask { file, base, copy, storage, swap_unit, tensor, cast };
+                                self.gathers.push(gather);
                             }
                         }
                     }
@@ -218,25 +212,21 @@ impl<'a> Filled<'a> {
         Ok(placements)
     }
 
-    fn tasks(&self, layout: &Layout, session: &Session) -> Vec<Task<'_>> {
+    fn tasks(&self, layout: &Layout, session: &Session) -> Vec<CopyTask<'_>> {
         let mut tasks = Vec::new();
         for (file, output) in layout.files().iter().enumerate() {
             match &output.content {
                 Content::Late => {}
-                Content::Streamed => tasks.push(Task::Stream { file }),
-                Content::Copied(_) => {
-                    let mut start = 0;
-                    while start < output.len {
-                        let end = (start + WINDOW_BYTES as u64).min(output.len);
-                        tasks.push(Task::Window { file, start, end });
-                        start = end;
-                    }
-                }
+                Content::Streamed => tasks.push(CopyTask::Stream { file }),
+                Content::Copied(_) => tasks.extend(windows(0..output.len).map(|(start, len)| {
+                    let end = start + len as u64;
+                    CopyTask::Window { file, start, end }
+                })),
             }
         }
         for gather in &self.gathers {
             let tiles = gather.copy.tiles(session.gather_bytes());
-            tasks.extend(tiles.into_iter().map(|tile| Task::Gather(TileTask { gather, tile })));
+            tasks.extend(tiles.into_iter().map(|tile| CopyTask::Gather(TileTask { gather, tile })));
         }
         tasks
     }
@@ -247,7 +237,7 @@ struct WindowCopy<'a> {
     stored: &'a Stored<'a>,
     sources: &'a RangeSums,
     outputs: &'a RangeSums,
-    tally: &'a Tally,
+    tally: &'a CastTally,
 }
 
 impl WindowCopy<'_> {
@@ -279,7 +269,8 @@ impl WindowCopy<'_> {
                 }
                 Fill::Zeros => buffer[range].fill(0),
                 Fill::Read(read) if read.swap_unit == 1 => {
-                    let read = PendingRead { read: Read { from: read.from + skipped, ..*read }, range };
+                    let read =
+                        PendingRead { read: StorageRead { from: read.from + skipped, ..*read }, range };
                     match &mut pending {
                         Some(before) if before.continues(&read) => before.range.end = read.range.end,
                         before => {
@@ -314,7 +305,7 @@ impl WindowCopy<'_> {
     }
 
     /// A number that the window's edge cuts is read whole, by both windows.
-    fn read_swapped(&self, read: &Read, skipped: u64, len: u64, out: &mut [u8]) -> Result<()> {
+    fn read_swapped(&self, read: &StorageRead, skipped: u64, len: u64, out: &mut [u8]) -> Result<()> {
         let wide = u64::from(read.swap_unit);
         let end = skipped + out.len() as u64;
         let start = skipped / wide * wide;
@@ -327,9 +318,9 @@ impl WindowCopy<'_> {
     }
 
     /// Reads, and counts of it what is `owned`: for the digests of the storages, and what a cast loses.
-    fn fetch(&self, read: &Read, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
+    fn fetch(&self, read: &StorageRead, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
         let see = &mut |storage, from, bytes: &[u8]| self.sources.add_read(storage, from, bytes);
-        let lost = self.stored.read_seen(read.storage, from, bytes, &mut Seen { owned, see })?;
+        let lost = self.stored.read_observed(read.storage, from, bytes, &mut ReadObserver { owned, see })?;
         if let Some(tensor) = read.tally {
             self.tally.add(tensor, lost);
         }
@@ -339,7 +330,7 @@ impl WindowCopy<'_> {
 
 /// A read that the next placement may continue.
 struct PendingRead {
-    read: Read,
+    read: StorageRead,
     range: Range<usize>,
 }
 
@@ -354,7 +345,13 @@ impl PendingRead {
 }
 
 impl TileTask<'_> {
-    fn copy(&self, stored: &Stored<'_>, files: &[File], tally: &Tally, buffers: &mut Buffers) -> Result<()> {
+    fn copy(
+        &self,
+        stored: &Stored<'_>,
+        files: &[File],
+        tally: &CastTally,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
         let GatherTask { file, base, storage, swap_unit, tensor, .. } = self.gather;
         let write = |to: u64, bytes: &[u8]| {
             stored.session().count(bytes.len() as u64);
@@ -404,16 +401,11 @@ impl ByteSink for StreamSink<'_> {
     }
 }
 
-fn in_output(error: Error, layout: &Layout, task: &Task<'_>) -> Error {
+fn in_output(error: Error, layout: &Layout, task: &CopyTask<'_>) -> Error {
     let file = match task {
-        Task::Window { file, .. } | Task::Stream { file } => *file,
-        Task::Kernel(extent) => extent.file,
-        Task::Gather(tile) => tile.gather.file,
+        CopyTask::Window { file, .. } | CopyTask::Stream { file } => *file,
+        CopyTask::Kernel(extent) => extent.file,
+        CopyTask::Gather(tile) => tile.gather.file,
     };
     error.file(layout.files()[file].path.clone())
-}
-
-/// An offset inside a buffer that is in memory.
-fn size(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

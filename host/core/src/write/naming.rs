@@ -1,4 +1,4 @@
-//! Naming gives a model of a folder its file's name. A format has a usual one, which its writer takes
+//! The name of the file that a model of a folder is written to. A format has a usual one, which its writer takes
 //! (`model.safetensors`, `pytorch_model.bin`); a model that goes by another keeps it, since the library
 //! that it is of looks for it there: `diffusion_pytorch_model`, `adapter_model`.
 

@@ -1,4 +1,4 @@
-//! Planning has the target's writer lay a catalog out.
+//! Planning: the target's writer says which files there will be, and where in them each tensor's bytes go.
 
 use crate::read::losses;
 use crate::read::model::InputModel;

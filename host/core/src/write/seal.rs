@@ -1,4 +1,5 @@
-//! Sealing gives the writer the digests and lengths, and takes the bytes that needed them.
+//! Sealing completes an output: the writer is given digests and lengths of what was copied, and gives the bytes
+//! that depend on them.
 
 use crate::write::copy::Copied;
 use std::fs::File;

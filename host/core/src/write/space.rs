@@ -1,4 +1,4 @@
-//! Space is what a file system still has room for, compared with what a plan is about to write.
+//! Checking that the file system has room for an output before it is written.
 
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};

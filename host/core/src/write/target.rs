@@ -1,7 +1,7 @@
 //! A target is where the output goes and in what format, resolved from what the user typed.
 
 use crate::formats::registry::{RegisteredFormat, Registry};
-use crate::publish::stage::{Destination, Kind};
+use crate::publish::stage::{Destination, DestinationKind};
 use crate::tensors::stored::Spill;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Entry, Error, Result, Side, Target};
@@ -65,12 +65,12 @@ pub fn resolve<'a>(
     let is_folder = is_folder || format.description.suffixes.is_empty();
     let absolute = std::path::absolute(output).map_err(|e| Error::from(e).file(text))?;
     let (target, destination) = if is_folder {
-        (Target::Folder, Destination { folder: absolute, kind: Kind::Folder })
+        (Target::Folder, Destination { folder: absolute, kind: DestinationKind::Folder })
     } else {
         let name = output.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| Error::usage("the output has no file name").file(text))?.to_owned();
         let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
-        (Target::File(name.clone()), Destination { folder, kind: Kind::Beside { name } })
+        (Target::File(name.clone()), Destination { folder, kind: DestinationKind::Beside { name } })
     };
     Ok(OutputTarget { format, target, destination, output: output.to_owned() })
 }

@@ -7,7 +7,7 @@ use crate::report::JobSummary;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use tensorferry::engine::formats::used::UsedFormat;
-use tensorferry::engine::publish::stage::{Destination, Kind};
+use tensorferry::engine::publish::stage::{Destination, DestinationKind};
 use tensorferry_sdk::{Error, Result};
 
 const SUM: &str = ",\"sum\":\"";
@@ -54,7 +54,7 @@ pub(crate) struct OutputRecord {
 impl OutputRecord {
     /// Where the output goes.
     pub(crate) fn destination(&self) -> Destination {
-        let kind = self.name.clone().map_or(Kind::Folder, |name| Kind::Beside { name });
+        let kind = self.name.clone().map_or(DestinationKind::Folder, |name| DestinationKind::Beside { name });
         Destination { folder: self.folder.clone(), kind }
     }
 }

@@ -15,7 +15,7 @@ use tensorferry::engine::convert::watch::{Ready, Watch};
 use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
-use tensorferry::engine::publish::stage::Kind;
+use tensorferry::engine::publish::stage::DestinationKind;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::file_group::{FileGroup, files_alone, takes_schema};
 use tensorferry::engine::read::identity::FileIdentity;
@@ -179,8 +179,8 @@ fn output_record(task: &WorkerTask, ready: &Ready<'_>) -> Result<OutputRecord> {
     Ok(OutputRecord {
         folder: ready.destination.folder.clone(),
         name: match &ready.destination.kind {
-            Kind::Beside { name } => Some(name.clone()),
-            Kind::Folder => None,
+            DestinationKind::Beside { name } => Some(name.clone()),
+            DestinationKind::Folder => None,
         },
         readers: ready.report.readers.clone(),
         writer: ready.writer.clone(),

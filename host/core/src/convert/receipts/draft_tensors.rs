@@ -14,7 +14,7 @@ use crate::receipt::{ModelRecord, Receipt, TensorRecord};
 use crate::tensors::content;
 use crate::tensors::stored::hex;
 use crate::write::verify::entry;
-use tensorferry_sdk::{CatalogView, Entry, Result};
+use tensorferry_sdk::{CatalogView, Entry, Error, Result};
 
 /// The receipt of tensors and of the files that went along with them.
 ///
@@ -49,24 +49,13 @@ pub(crate) fn draft_tensors(
 fn model_record(context: &ConversionContext<'_>, planned: &PlannedModel<'_>) -> Result<ModelRecord> {
     let PlannedModel { model, logical, planned, digests, .. } = planned;
     let layout = &planned.layout;
-    let digests = digests.iter().flat_map(|digests| digests.content.iter().zip(&digests.sha256));
+    let digests = digests.as_ref().ok_or_else(|| Error::plugin("tensors whose digests were not taken"))?;
     let (mut tensors, mut contents) = (Vec::new(), Vec::new());
-    for (id, (content, sha256)) in logical.tensor_ids().zip(digests) {
-        if layout.omitted().contains(&id) {
-            continue;
-        }
-        let tensor = logical.tensor(id);
-        let own = [tensor.name.to_owned()];
+    for id in logical.tensor_ids().filter(|id| !layout.omitted().contains(id)) {
+        let own = [logical.tensor(id).name.to_owned()];
         for name in layout.names(id).unwrap_or(&own) {
-            contents.push((name.clone(), *content));
-            tensors.push(TensorRecord {
-                name: name.clone(),
-                dtype: logical.dtype_info(tensor.dtype)?.name().to_owned(),
-                shape: tensor.shape.to_vec(),
-                bytes: tensor.bytes,
-                sha256: hex(sha256),
-                content: hex(content),
-            });
+            contents.push((name.clone(), digests.content[id.0 as usize]));
+            tensors.push(TensorRecord::of(logical, id, name, digests)?);
         }
     }
     let content = content::catalog(contents.iter().map(|(name, content)| (name.as_str(), *content)));

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind as Os;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{
-    CatalogView, Context, Entry, Error, ErrorKind, Purpose, Result, Side, Tensor, check_name,
+    CatalogView, Context, Entry, Error, ErrorKind, Purpose, Result, Side, TensorId, check_name,
 };
 
 /// How thoroughly to look.
@@ -194,21 +194,18 @@ impl Checked {
 
     fn compare_tensors(&mut self, logical: &Logical<'_>, model: &ModelRecord) -> Result<()> {
         let digests = TensorDigests::of(logical)?;
-        let tensors = logical.catalog().tensors();
-        let mut there: HashMap<&str, usize> =
-            tensors.iter().enumerate().map(|(index, tensor)| (tensor.name.as_str(), index)).collect();
+        let mut there: HashMap<&str, TensorId> =
+            logical.tensor_ids().map(|id| (logical.tensor(id).name, id)).collect();
         // A format without names gives its one tensor another.
-        let is_only = tensors.len() == 1 && model.tensors.len() == 1;
+        let is_only = there.len() == 1 && model.tensors.len() == 1;
         for expected in &model.tensors {
-            let index = there.remove(expected.name.as_str());
-            let Some(index) =
-                index.or_else(|| is_only.then(|| there.drain().next())?.map(|(_, index)| index))
-            else {
+            let named = there.remove(expected.name.as_str());
+            let Some(id) = named.or_else(|| is_only.then(|| there.drain().next())?.map(|(_, id)| id)) else {
                 self.problems.push(Problem::new(Subject::Tensor, &expected.name, MISSING));
                 continue;
             };
-            let facts = Facts::of(logical, &tensors[index], &digests.content[index], &digests.sha256[index])?;
-            self.problems.extend(facts.compare(expected));
+            let found = TensorRecord::of(logical, id, &expected.name, &digests)?;
+            self.problems.extend(compare_tensor(expected, &found));
             self.tensors += 1;
         }
         let mut unexpected: Vec<&str> = there.into_keys().collect();
@@ -259,40 +256,20 @@ fn compare_file(
     })
 }
 
-/// A tensor as it was read.
-struct Facts<'a> {
-    dtype: String,
-    tensor: &'a Tensor,
-    content: String,
-    sha256: String,
-}
-
-impl<'a> Facts<'a> {
-    fn of(
-        logical: &Logical<'_>,
-        tensor: &'a Tensor,
-        content: &content::ContentDigest,
-        sha256: &content::ContentDigest,
-    ) -> Result<Self> {
-        let dtype = logical.dtype_info(tensor.dtype)?.name().to_owned();
-        Ok(Self { dtype, tensor, content: hex(content), sha256: hex(sha256) })
-    }
-
-    fn compare(&self, expected: &TensorRecord) -> Option<Problem> {
-        let problem = |what| Problem::new(Subject::Tensor, &expected.name, what);
-        Some(if self.dtype != expected.dtype {
-            problem("has another dtype").differs(&expected.dtype, &self.dtype)
-        } else if *self.tensor.shape != *expected.shape {
-            problem("has another shape")
-                .differs(format!("{:?}", expected.shape), format!("{:?}", self.tensor.shape))
-        } else if self.tensor.bytes != expected.bytes {
-            problem("has another length").differs(expected.bytes, self.tensor.bytes)
-        } else if self.content != expected.content {
-            problem("has another content").differs(&expected.content, &self.content)
-        } else if self.sha256 != expected.sha256 {
-            problem("has another sha256").differs(&expected.sha256, &self.sha256)
-        } else {
-            return None;
-        })
-    }
+/// The first thing in which a tensor is not what the receipt says.
+fn compare_tensor(expected: &TensorRecord, found: &TensorRecord) -> Option<Problem> {
+    let problem = |what| Problem::new(Subject::Tensor, &expected.name, what);
+    Some(if found.dtype != expected.dtype {
+        problem("has another dtype").differs(&expected.dtype, &found.dtype)
+    } else if found.shape != expected.shape {
+        problem("has another shape").differs(format!("{:?}", expected.shape), format!("{:?}", found.shape))
+    } else if found.bytes != expected.bytes {
+        problem("has another length").differs(expected.bytes, found.bytes)
+    } else if found.content != expected.content {
+        problem("has another content").differs(&expected.content, &found.content)
+    } else if found.sha256 != expected.sha256 {
+        problem("has another sha256").differs(&expected.sha256, &found.sha256)
+    } else {
+        return None;
+    })
 }

@@ -98,7 +98,7 @@ fn recover_stage(root: &Path, parent: &Path, disk: Disk, recovered: &mut Recover
     let lock = lock(root, WithoutLocks::Leave).map_err(failed("lock an abandoned staging folder", root))?;
     let Some(_lock) = lock else { return Ok(()) };
     let end = match Record::read(root)? {
-        None => End::Nothing,
+        None => StageEnd::Nothing,
         Some(Record { action: Action::Set(set), sync, .. }) => finish_set(&set, root, parent, disk, sync)?,
         Some(Record { action: Action::Exchange(exchange), sync, .. }) => {
             finish_exchange(&exchange, root, parent, disk, sync)?
@@ -106,9 +106,9 @@ fn recover_stage(root: &Path, parent: &Path, disk: Disk, recovered: &mut Recover
     };
     remove(root).map_err(failed("remove an abandoned staging folder", root))?;
     match end {
-        End::Nothing => recovered.removed += 1,
-        End::Finished(folder) => recovered.finished.push(folder),
-        End::GivenUp(folder) => recovered.notes.push(format!(
+        StageEnd::Nothing => recovered.removed += 1,
+        StageEnd::Finished(folder) => recovered.finished.push(folder),
+        StageEnd::GivenUp(folder) => recovered.notes.push(format!(
             "an earlier run's unfinished output in {} was given up: somebody else has changed it since",
             folder.display()
         )),
@@ -116,18 +116,18 @@ fn recover_stage(root: &Path, parent: &Path, disk: Disk, recovered: &mut Recover
     Ok(())
 }
 
-enum End {
+enum StageEnd {
     Nothing,
     Finished(PathBuf),
     GivenUp(PathBuf),
 }
 
-fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<End> {
+fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<StageEnd> {
     let folder = set.folder.as_ref().map_or_else(|| parent.to_owned(), |name| parent.join(name));
     let at = Move { staged: new_folder(root), folder, disk, sync };
     if at.folder.is_dir() && !set::is_superseded(set, &at)? {
         match set::finish(set, &at) {
-            Ok(()) => return Ok(End::Finished(at.folder)),
+            Ok(()) => return Ok(StageEnd::Finished(at.folder)),
             Err(_) if set::is_superseded(set, &at)? => {}
             Err(error) => return Err(error),
         }
@@ -135,10 +135,16 @@ fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> 
     if !set.force {
         set::roll_back(set, &at);
     }
-    Ok(End::GivenUp(at.folder))
+    Ok(StageEnd::GivenUp(at.folder))
 }
 
-fn finish_exchange(exchange: &Exchange, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<End> {
+fn finish_exchange(
+    exchange: &Exchange,
+    root: &Path,
+    parent: &Path,
+    disk: Disk,
+    sync: bool,
+) -> Result<StageEnd> {
     let (staged, target) = (new_folder(root), parent.join(&exchange.folder));
     let inode = |path: &Path| {
         Ok::<_, Error>(
@@ -146,11 +152,11 @@ fn finish_exchange(exchange: &Exchange, root: &Path, parent: &Path, disk: Disk, 
         )
     };
     match (inode(&staged)?, inode(&target)?) {
-        (None, _) => Ok(End::Finished(target)),
-        (Some(staged), _) if staged == exchange.new_inode => Ok(End::Nothing),
+        (None, _) => Ok(StageEnd::Finished(target)),
+        (Some(staged), _) if staged == exchange.new_inode => Ok(StageEnd::Nothing),
         (Some(old), Some(new)) if (old, new) == (exchange.old_inode, exchange.new_inode) => {
             exchange.drain(&staged, &target, disk, sync)?;
-            Ok(End::Finished(target))
+            Ok(StageEnd::Finished(target))
         }
         _ => Err(Error::io(
             "its output has been moved, and it may hold other files: look at it, then remove it",

@@ -37,11 +37,11 @@ pub(super) fn home() -> TempDir {
 }
 
 pub(super) fn beside(folder: &Path) -> Destination {
-    Destination { folder: folder.to_owned(), kind: Kind::Beside { name: "model".to_owned() } }
+    Destination { folder: folder.to_owned(), kind: DestinationKind::Beside { name: "model".to_owned() } }
 }
 
 pub(super) fn whole(folder: &Path) -> Destination {
-    Destination { folder: folder.to_owned(), kind: Kind::Folder }
+    Destination { folder: folder.to_owned(), kind: DestinationKind::Folder }
 }
 
 /// Stages files whose content is `text`; a name that ends in `.json` is an index.
@@ -51,6 +51,18 @@ pub(super) fn fill(stage: &Stage, names: &[&str], text: &str) -> Vec<StagedFile>
         StagedFile { path: (*name).to_owned(), index: name.ends_with(".json") }
     };
     names.iter().map(put).collect()
+}
+
+/// Stages and commits new files of these names.
+fn publish(
+    destination: &Destination,
+    disk: Disk,
+    names: &[&str],
+    options: CommitOptions,
+) -> Result<Committed> {
+    let stage = Stage::begin_on(destination, disk)?;
+    let files = fill(&stage, names, "new");
+    stage.commit(&files, options)
 }
 
 /// All files below a folder and what they hold, links as `-> target`, sorted.
@@ -109,16 +121,12 @@ fn one_file_is_renamed_and_nothing_else_stays() {
 #[test]
 fn the_mode_is_what_the_umask_leaves() {
     let home = home();
-    let stage = Stage::begin(&beside(home.path())).unwrap();
-    let files = fill(&stage, &["model"], "new");
-    stage.commit(&files, KEEP).unwrap();
+    publish(&beside(home.path()), ALL, &["model"], KEEP).unwrap();
     File::create(home.path().join("plain")).unwrap();
     let mode = |name: &str| fs::metadata(home.path().join(name)).unwrap().permissions().mode();
     assert_eq!(mode("model"), mode("plain"));
 
-    let stage = Stage::begin(&whole(&home.path().join("folder"))).unwrap();
-    let files = fill(&stage, &["sub/model"], "new");
-    stage.commit(&files, KEEP).unwrap();
+    publish(&whole(&home.path().join("folder")), ALL, &["sub/model"], KEEP).unwrap();
     fs::create_dir(home.path().join("plain-folder")).unwrap();
     for folder in ["folder", "folder/sub"] {
         assert_eq!(mode(folder), mode("plain-folder"));
@@ -136,9 +144,8 @@ fn a_dropped_stage_leaves_nothing_and_unmakes_its_parents() {
         drop(stage);
         assert!(!home.path().join("a").exists());
     }
-    let stage = Stage::begin(&beside(&home.path().join("a/b"))).unwrap();
-    let files = fill(&stage, &["model"], "new");
-    stage.commit(&files, CommitOptions { force: false, sync: true }).unwrap();
+    publish(&beside(&home.path().join("a/b")), ALL, &["model"], CommitOptions { force: false, sync: true })
+        .unwrap();
     assert_tree(home.path(), &[("a/b/model", "new")]);
 }
 
@@ -170,9 +177,7 @@ fn a_name_that_is_taken_is_refused_before_and_at_the_commit() {
         refused(&stage.commit(&files, KEEP).unwrap_err());
         assert_tree(home.path(), &[("model", "old")]);
 
-        let stage = Stage::begin_on(&destination, disk).unwrap();
-        let files = fill(&stage, &["model"], "new");
-        stage.commit(&files, FORCE).unwrap();
+        publish(&destination, disk, &["model"], FORCE).unwrap();
         assert_tree(home.path(), &[("model", "new")]);
     }
 }
@@ -198,9 +203,7 @@ fn what_ferry_would_not_have_written_is_not_replaced() {
     assert_eq!(Stage::begin(&beside(&home.path().join("file/sub"))).unwrap_err().kind(), ErrorKind::Usage);
 
     // A link is replaced; what it points to is not touched.
-    let stage = Stage::begin(&beside(home.path())).unwrap();
-    let files = fill(&stage, &["link"], "new");
-    stage.commit(&files, FORCE).unwrap();
+    publish(&beside(home.path()), ALL, &["link"], FORCE).unwrap();
     assert_eq!(fs::read_to_string(home.path().join("file")).unwrap(), "old");
     assert!(!fs::symlink_metadata(home.path().join("link")).unwrap().is_symlink());
 }
@@ -222,9 +225,7 @@ fn a_set_comes_among_other_files_or_not_at_all() {
         for sync in [false, true] {
             let home = home();
             write(home.path(), "foreign", "f");
-            let stage = Stage::begin_on(&beside(home.path()), disk).unwrap();
-            let files = fill(&stage, &SET, "new");
-            stage.commit(&files, CommitOptions { force: false, sync }).unwrap();
+            publish(&beside(home.path()), disk, &SET, CommitOptions { force: false, sync }).unwrap();
             assert_tree(
                 home.path(),
                 &[
@@ -260,9 +261,7 @@ fn a_set_is_replaced_under_its_names_only() {
         write(home.path(), name, "old");
     }
     refused(&check_free(&beside(home.path()), SET, false).unwrap_err());
-    let stage = Stage::begin(&beside(home.path())).unwrap();
-    let files = fill(&stage, &SET, "new");
-    stage.commit(&files, FORCE).unwrap();
+    publish(&beside(home.path()), ALL, &SET, FORCE).unwrap();
     assert_tree(
         home.path(),
         &[

@@ -1,4 +1,4 @@
-//! A lock tells the stage of a run that lives from one that was left behind.
+//! The lock of a stage: held as long as its run lives, so that stages that were left behind can be told.
 
 use crate::context::fault;
 use crate::publish::disk::{failed, remove_if_there, remove_tree, stat};

@@ -1,6 +1,6 @@
-//! A site is where a stage stands: beside the output, or within the output's folder.
+//! The place of a stage: the folder that holds it, beside the output or within the output's own folder.
 
-use super::{Destination, Kind};
+use super::{Destination, DestinationKind};
 use crate::publish::disk::{failed, in_the_way, stat};
 use rustix::fs::{Access, AtFlags, CWD, StatxFlags, accessat, statx};
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ pub(crate) struct Site {
     /// The output's folder as the user named it, for messages.
     pub(crate) shown: PathBuf,
     /// The parent folders that were missing.
-    pub(crate) made: Made,
+    pub(crate) made: CreatedFolders,
 }
 
 impl Site {
@@ -47,7 +47,9 @@ fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
                 return Err(in_the_way(given, "a symbolic link to nothing", "a folder"));
             }
             return match (&destination.kind, given.parent(), given.file_name()) {
-                (Kind::Folder, Some(parent), Some(name)) => Ok((resolved(parent), Some(name.to_owned()))),
+                (DestinationKind::Folder, Some(parent), Some(name)) => {
+                    Ok((resolved(parent), Some(name.to_owned())))
+                }
                 _ => Ok((given.clone(), None)),
             };
         }
@@ -56,7 +58,7 @@ fn locate(destination: &Destination) -> Result<(PathBuf, Option<OsString>)> {
         }
         Err(error) => return Err(failed("look at the output's folder", given)(error)),
     };
-    let own = destination.kind == Kind::Folder;
+    let own = destination.kind == DestinationKind::Folder;
     match (folder.parent(), folder.file_name()) {
         (Some(parent), Some(name)) if own && can_be_renamed(&folder, parent) => {
             Ok((parent.to_owned(), Some(name.to_owned())))
@@ -84,9 +86,9 @@ fn mount(path: &Path) -> Option<u64> {
 }
 
 /// Creates a folder and its missing parents.
-fn make_folders(folder: &Path) -> Result<Made> {
+fn make_folders(folder: &Path) -> Result<CreatedFolders> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.is_dir()).collect();
-    let mut made = Made::default();
+    let mut made = CreatedFolders::default();
     for path in missing.into_iter().rev() {
         match fs::create_dir(path) {
             Ok(()) => made.0.push(path.to_owned()),
@@ -104,16 +106,16 @@ fn make_folders(folder: &Path) -> Result<Made> {
 pub(crate) fn places(destination: &Destination) -> Result<Vec<PathBuf>> {
     let (parent, whole) = locate(destination)?;
     let inside = whole.map(|name| parent.join(name));
-    let outside = parent.parent().filter(|_| inside.is_none() && destination.kind == Kind::Folder);
+    let outside = parent.parent().filter(|_| inside.is_none() && destination.kind == DestinationKind::Folder);
     let outside = outside.map(Path::to_owned);
     Ok([Some(parent), inside, outside].into_iter().flatten().filter(|path| path.is_dir()).collect())
 }
 
 /// Folders made on the way, outermost first. Dropping them removes those that stayed empty.
 #[derive(Debug, Default)]
-pub(crate) struct Made(pub(crate) Vec<PathBuf>);
+pub(crate) struct CreatedFolders(pub(crate) Vec<PathBuf>);
 
-impl Drop for Made {
+impl Drop for CreatedFolders {
     fn drop(&mut self) {
         for folder in self.0.iter().rev() {
             // Fails, as it should, where something has come to lie in it.
@@ -127,7 +129,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
-    fn site(folder: &Path, kind: Kind) -> (PathBuf, Option<OsString>) {
+    fn site(folder: &Path, kind: DestinationKind) -> (PathBuf, Option<OsString>) {
         locate(&Destination { folder: folder.to_owned(), kind }).unwrap()
     }
 
@@ -135,14 +137,14 @@ mod tests {
     fn the_stage_is_beside_the_output_or_within_a_folder_that_cannot_be_renamed() {
         let home = tempfile::tempdir().unwrap();
         let home = home.path().canonicalize().unwrap();
-        let named = || Kind::Beside { name: "model".to_owned() };
+        let named = || DestinationKind::Beside { name: "model".to_owned() };
         assert_eq!(site(&home, named()), (home.clone(), None));
         assert_eq!(site(&home.join("a/b"), named()), (home.join("a/b"), None));
-        assert_eq!(site(&home.join("a/b"), Kind::Folder), (home.join("a"), Some("b".into())));
+        assert_eq!(site(&home.join("a/b"), DestinationKind::Folder), (home.join("a"), Some("b".into())));
         fs::create_dir(home.join("here")).unwrap();
-        assert_eq!(site(&home.join("here"), Kind::Folder), (home.clone(), Some("here".into())));
+        assert_eq!(site(&home.join("here"), DestinationKind::Folder), (home.clone(), Some("here".into())));
         // A mount of its own, on every system that the tests run on.
-        assert_eq!(site(Path::new("/proc"), Kind::Folder), ("/proc".into(), None));
-        assert_eq!(site(Path::new("/"), Kind::Folder), ("/".into(), None));
+        assert_eq!(site(Path::new("/proc"), DestinationKind::Folder), ("/proc".into(), None));
+        assert_eq!(site(Path::new("/"), DestinationKind::Folder), ("/".into(), None));
     }
 }

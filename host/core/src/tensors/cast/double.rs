@@ -1,29 +1,14 @@
 //! Casts through `f64`, which has every number of the other dtypes but the 64-bit integers'.
 
-use super::float::{self, Small, from_double, to_double};
-use super::lost::Lost;
+use super::CastLosses;
+use super::float::{self, small_float, store_double, to_double};
+use super::loops::{Load, Store, load, store};
 use half::{bf16, f16};
 use tensorferry_sdk::Dtype;
 
-/// Reads as many values as there is room for.
-pub(super) type Load = fn(&[u8], &mut [f64]);
-
-/// Writes values, and counts what they lose.
-pub(super) type Store = fn(&[f64], &mut [u8], &mut Lost);
-
-macro_rules! load {
-    ($type:ty, $convert:expr) => {
-        |bytes, values| {
-            for (bytes, value) in bytes.as_chunks().0.iter().zip(values) {
-                *value = $convert(<$type>::from_le_bytes(*bytes));
-            }
-        }
-    };
-}
-
 /// How values of a dtype become `f64`. Integers of 64 bits are rounded to odd: whatever smaller float
 /// they are rounded to then is the one that they themselves are nearest to.
-pub(super) fn load(dtype: Dtype) -> Option<Load> {
+pub(super) fn load(dtype: Dtype) -> Option<Load<f64>> {
     Some(match dtype {
         Dtype::BOOL => load!(u8, |byte| f64::from(u8::from(byte != 0))),
         Dtype::U8 => load!(u8, f64::from),
@@ -62,34 +47,31 @@ fn to_odd(value: u64) -> f64 {
 
 macro_rules! integer {
     ($type:ty) => {
-        |values, bytes, lost| {
-            for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
-                // Towards zero, as everywhere; what is out of range becomes the nearest end, NaN zero.
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
-                let integer = *value as $type;
-                *bytes = integer.to_le_bytes();
-                let whole = value.trunc();
-                // The ends are powers of two, or one less: what is beyond them is, at least, the power.
-                let above = whole >= (<$type>::MAX / 2 + 1) as f64 * 2.0;
-                if whole.is_nan() || whole < <$type>::MIN as f64 || above {
-                    lost.range += 1;
-                } else if whole != *value {
-                    lost.rounded += 1;
-                }
+        store!(|value, lost| {
+            // Towards zero, as everywhere; what is out of range becomes the nearest end, NaN zero.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is counted")]
+            let integer = value as $type;
+            let whole = value.trunc();
+            // The ends are powers of two, or one less: what is beyond them is, at least, the power.
+            let above = whole >= (<$type>::MAX / 2 + 1) as f64 * 2.0;
+            if whole.is_nan() || whole < <$type>::MIN as f64 || above {
+                lost.range += 1;
+            } else if whole != value {
+                lost.rounded += 1;
             }
-        }
+            integer
+        })
     };
 }
 
 /// How values of a dtype are made of `f64`.
-pub(super) fn store(dtype: Dtype) -> Option<Store> {
+pub(super) fn store(dtype: Dtype) -> Option<Store<f64>> {
     Some(match dtype {
-        Dtype::BOOL => |values, bytes, lost| {
-            for (value, byte) in values.iter().zip(bytes) {
-                *byte = u8::from(*value != 0.0);
-                lost.range += u64::from(f64::from(*byte) != *value);
-            }
-        },
+        Dtype::BOOL => store!(|value, lost| {
+            let byte = u8::from(value != 0.0);
+            lost.range += u64::from(f64::from(byte) != value);
+            byte
+        }),
         Dtype::U8 => integer!(u8),
         Dtype::I8 => integer!(i8),
         Dtype::U16 => integer!(u16),
@@ -98,30 +80,15 @@ pub(super) fn store(dtype: Dtype) -> Option<Store> {
         Dtype::I32 => integer!(i32),
         Dtype::U64 => integer!(u64),
         Dtype::I64 => integer!(i64),
-        Dtype::F64 => |values, bytes, _| {
-            for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
-                *bytes = value.to_le_bytes();
-            }
-        },
+        Dtype::F64 => store!(|value, _lost| value),
         Dtype::F32 => single,
-        Dtype::BF16 => small::<float::Brain, 2>,
-        Dtype::F16 => small::<float::Half, 2>,
-        Dtype::F8_E4M3 => small::<float::E4m3, 1>,
-        Dtype::F8_E5M2 => small::<float::E5m2, 1>,
-        Dtype::F8_E4M3FNUZ => small::<float::E4m3Fnuz, 1>,
-        Dtype::F8_E5M2FNUZ => small::<float::E5m2Fnuz, 1>,
-        Dtype::F8_E4M3B11FNUZ => small::<float::E4m3B11Fnuz, 1>,
-        Dtype::F8_E8M0 => |values, bytes, lost| {
-            for (value, byte) in values.iter().zip(bytes) {
-                *byte = float::to_exponent(*value, lost);
-            }
-        },
-        _ => return None,
+        Dtype::F8_E8M0 => store!(|value, lost| float::to_exponent(value, lost)),
+        _ => return small_float!(dtype, store_double),
     })
 }
 
 /// The processor's own instruction, which rounds to nearest even.
-fn single(values: &[f64], bytes: &mut [u8], lost: &mut Lost) {
+fn single(values: &[f64], bytes: &mut [u8], lost: &mut CastLosses) {
     let (mut infinite, mut zero, mut changed) = (0_u64, 0_u64, 0_u64);
     for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
         #[expect(clippy::cast_possible_truncation, reason = "it is counted")]
@@ -135,16 +102,4 @@ fn single(values: &[f64], bytes: &mut [u8], lost: &mut Lost) {
     lost.infinite += infinite;
     lost.zero += zero;
     lost.rounded += changed - infinite - zero;
-}
-
-fn small<F: Small, const BYTES: usize>(values: &[f64], bytes: &mut [u8], lost: &mut Lost) {
-    let (mut beyond, mut zero, mut rounded) = (0, 0, 0);
-    for (value, bytes) in values.iter().zip(bytes.as_chunks_mut::<BYTES>().0) {
-        let small = from_double::<F>(*value);
-        bytes.copy_from_slice(&small.code.to_le_bytes()[..BYTES]);
-        beyond += small.beyond;
-        zero += small.zero;
-        rounded += small.rounded;
-    }
-    float::count::<F>(lost, beyond, zero, rounded);
 }

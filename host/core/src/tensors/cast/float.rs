@@ -3,7 +3,7 @@
 //! Rounding is to the nearest, ties to the even one, and in one step: an `f64` does not go through
 //! `f32`. It has no branches, so that the compiler makes vector instructions of loops over it.
 
-use super::lost::Lost;
+use super::CastLosses;
 
 /// What becomes of a number that is too large.
 #[derive(PartialEq, Eq)]
@@ -64,20 +64,37 @@ small! {
     E4m3B11Fnuz: 8 bits, 3 of mantissa, bias 11, at most 0x7f, then Nan, NaN 0x80;
 }
 
+/// `$f` for the small float that a dtype is.
+macro_rules! small_float {
+    ($dtype:expr, $f:ident) => {
+        Some(match $dtype {
+            Dtype::F16 => $f::<float::Half, 2>,
+            Dtype::BF16 => $f::<float::Brain, 2>,
+            Dtype::F8_E4M3 => $f::<float::E4m3, 1>,
+            Dtype::F8_E5M2 => $f::<float::E5m2, 1>,
+            Dtype::F8_E4M3FNUZ => $f::<float::E4m3Fnuz, 1>,
+            Dtype::F8_E5M2FNUZ => $f::<float::E5m2Fnuz, 1>,
+            Dtype::F8_E4M3B11FNUZ => $f::<float::E4m3B11Fnuz, 1>,
+            _ => return None,
+        })
+    };
+}
+pub(super) use small_float;
+
 /// A number as a small float, and what it lost: each of the three is 0 or 1, and at most one is 1.
-pub(super) struct Rounded<Bits> {
-    pub(super) code: Bits,
-    pub(super) beyond: Bits,
-    pub(super) zero: Bits,
-    pub(super) rounded: Bits,
+struct Rounded<Bits> {
+    code: Bits,
+    beyond: Bits,
+    zero: Bits,
+    rounded: Bits,
 }
 
 macro_rules! rounding {
-    ($(#[$doc:meta])* $name:ident, $float:ty, $bits:ty, $mantissa:literal, $bias:literal) => {
+    ($(#[$doc:meta])* $name:ident, $store:ident, $float:ty, $bits:ty, $mantissa:literal, $bias:literal) => {
         $(#[$doc])*
         #[inline(always)]
         #[expect(clippy::cast_sign_loss, reason = "biases differ by what wraps around again")]
-        pub(super) fn $name<F: Small>(value: $float) -> Rounded<$bits> {
+        fn $name<F: Small>(value: $float) -> Rounded<$bits> {
             const WIDTH: u32 = <$bits>::BITS;
             const INFINITE: $bits = <$float>::INFINITY.to_bits();
             let shift = $mantissa - F::MANTISSA;
@@ -117,16 +134,33 @@ macro_rules! rounding {
             let rounded = changed & !is_beyond & !zero & !is_nan;
             Rounded { code: size | sign, beyond: beyond.into(), zero: zero.into(), rounded: rounded.into() }
         }
+
+        /// Writes values as small floats, and counts what they lose.
+        pub(super) fn $store<F: Small, const BYTES: usize>(
+            values: &[$float],
+            bytes: &mut [u8],
+            lost: &mut CastLosses,
+        ) {
+            let (mut beyond, mut zero, mut rounded) = (0, 0, 0);
+            for (value, bytes) in values.iter().zip(bytes.as_chunks_mut::<BYTES>().0) {
+                let small = $name::<F>(*value);
+                bytes.copy_from_slice(&small.code.to_le_bytes()[..BYTES]);
+                beyond += small.beyond;
+                zero += small.zero;
+                rounded += small.rounded;
+            }
+            count::<F>(lost, u64::from(beyond), u64::from(zero), u64::from(rounded));
+        }
     };
 }
 
 rounding!(
     /// An `f32` as a small float.
-    from_single, f32, u32, 23, 127
+    from_single, store_single, f32, u32, 23, 127
 );
 rounding!(
     /// An `f64` as a small float.
-    from_double, f64, u64, 52, 1023
+    from_double, store_double, f64, u64, 52, 1023
 );
 
 /// The number of a small float.
@@ -143,7 +177,7 @@ pub(super) fn to_double<F: Small>(code: u32) -> f64 {
 }
 
 /// Adds what a block of numbers lost to the count that is right for the small float.
-pub(super) fn count<F: Small>(lost: &mut Lost, beyond: u64, zero: u64, rounded: u64) {
+fn count<F: Small>(lost: &mut CastLosses, beyond: u64, zero: u64, rounded: u64) {
     lost.zero += zero;
     lost.rounded += rounded;
     match F::OVERFLOW {
@@ -155,7 +189,7 @@ pub(super) fn count<F: Small>(lost: &mut Lost, beyond: u64, zero: u64, rounded: 
 
 /// The power of two that E8M0 has for a number, ties to the larger: the sign is dropped, zero is the
 /// least power, infinity is NaN. As torch's.
-pub(super) fn to_exponent(value: f64, lost: &mut Lost) -> u8 {
+pub(super) fn to_exponent(value: f64, lost: &mut CastLosses) -> u8 {
     const NAN: u8 = 0xff;
     let size = value.abs();
     if !size.is_finite() {

@@ -1,15 +1,15 @@
 //! Gathering through a cast: elements are brought in order as they lie, and cast then. So each element
 //! of the destination is cast, and counted, once; a tile of the source may hold others beside them.
 
-use super::read::size;
-use super::{Chain, Lost};
-use crate::tensors::gather::{Scratch, Strided, Tile, swap};
+use super::{CastChain, CastLosses};
+use crate::context::windows::size;
+use crate::tensors::gather::{Scratch, StridedCopy, Tile, swap};
 use tensorferry_sdk::Result;
 
-impl Chain {
+impl CastChain {
     /// A copy from the cast storage as one from the storage below it, between elements as they lie.
     #[must_use]
-    pub fn rescaled(&self, copy: &Strided) -> Strided {
+    pub fn rescaled(&self, copy: &StridedCopy) -> StridedCopy {
         copy.rescaled(self.to_width, self.from_width, |byte| self.below(byte))
     }
 
@@ -26,9 +26,9 @@ impl Chain {
         buffers: (&mut Scratch, &mut Vec<u8>),
         read_lying: impl FnMut(u64, &mut [u8]) -> Result<()>,
         mut write: impl FnMut(u64, &[u8]) -> Result<()>,
-    ) -> Result<Lost> {
+    ) -> Result<CastLosses> {
         let (scratch, cast) = buffers;
-        let mut lost = Lost::default();
+        let mut lost = CastLosses::default();
         let scaled = |bytes: u64| bytes / self.from_width * self.to_width;
         tile.copy(scratch, self.swap_unit, read_lying, |to, numbers| {
             let len = size(scaled(numbers.len() as u64));

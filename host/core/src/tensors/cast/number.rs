@@ -4,7 +4,7 @@ use tensorferry_sdk::Dtype;
 
 /// The numbers of a dtype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Number {
+pub(super) enum NumberSet {
     /// 0 and 1.
     Bool,
     /// Integers of so many bits, the sign's included.
@@ -12,12 +12,12 @@ pub(super) enum Number {
         signed: bool,
         bits: i32,
     },
-    Float(Range),
+    Float(FloatRange),
 }
 
 /// The numbers of a float: 2^`least` and all its multiples below 2^`beyond` that have so many `digits`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct FloatRange {
     /// Binary digits of the significand, the implied one included.
     digits: i32,
     /// The exponent of the smallest number that is not zero.
@@ -31,21 +31,21 @@ pub(super) struct Range {
     zero: bool,
 }
 
-const fn float(digits: i32, least: i32, beyond: i32, missing: i32, infinite: bool) -> Number {
-    Number::Float(Range { digits, least, beyond, missing, infinite, zero: true })
+const fn float(digits: i32, least: i32, beyond: i32, missing: i32, infinite: bool) -> NumberSet {
+    NumberSet::Float(FloatRange { digits, least, beyond, missing, infinite, zero: true })
 }
 
 /// Every dtype that can be cast, in no order that means anything.
-pub(super) const NUMBERS: [(Dtype, Number); 19] = [
-    (Dtype::BOOL, Number::Bool),
-    (Dtype::U8, Number::Integer { signed: false, bits: 8 }),
-    (Dtype::I8, Number::Integer { signed: true, bits: 8 }),
-    (Dtype::U16, Number::Integer { signed: false, bits: 16 }),
-    (Dtype::I16, Number::Integer { signed: true, bits: 16 }),
-    (Dtype::U32, Number::Integer { signed: false, bits: 32 }),
-    (Dtype::I32, Number::Integer { signed: true, bits: 32 }),
-    (Dtype::U64, Number::Integer { signed: false, bits: 64 }),
-    (Dtype::I64, Number::Integer { signed: true, bits: 64 }),
+pub(super) const NUMBERS: [(Dtype, NumberSet); 19] = [
+    (Dtype::BOOL, NumberSet::Bool),
+    (Dtype::U8, NumberSet::Integer { signed: false, bits: 8 }),
+    (Dtype::I8, NumberSet::Integer { signed: true, bits: 8 }),
+    (Dtype::U16, NumberSet::Integer { signed: false, bits: 16 }),
+    (Dtype::I16, NumberSet::Integer { signed: true, bits: 16 }),
+    (Dtype::U32, NumberSet::Integer { signed: false, bits: 32 }),
+    (Dtype::I32, NumberSet::Integer { signed: true, bits: 32 }),
+    (Dtype::U64, NumberSet::Integer { signed: false, bits: 64 }),
+    (Dtype::I64, NumberSet::Integer { signed: true, bits: 64 }),
     (Dtype::F64, float(53, -1074, 1024, 0, true)),
     (Dtype::F32, float(24, -149, 128, 0, true)),
     (Dtype::BF16, float(8, -133, 128, 0, true)),
@@ -58,7 +58,7 @@ pub(super) const NUMBERS: [(Dtype, Number); 19] = [
     (Dtype::F8_E4M3B11FNUZ, float(4, -13, 5, 0, false)),
     (
         Dtype::F8_E8M0,
-        Number::Float(Range {
+        NumberSet::Float(FloatRange {
             digits: 1,
             least: -127,
             beyond: 128,
@@ -69,7 +69,7 @@ pub(super) const NUMBERS: [(Dtype, Number); 19] = [
     ),
 ];
 
-impl Number {
+impl NumberSet {
     /// The numbers of a dtype that can be cast.
     pub(super) fn of(dtype: Dtype) -> Option<Self> {
         NUMBERS.iter().find(|(known, _)| *known == dtype).map(|(_, number)| *number)

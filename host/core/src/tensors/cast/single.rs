@@ -1,31 +1,18 @@
 //! Casts through `f32`: between F32, F16 and BF16 and to all other floats, at the memory's speed.
 
 use super::BLOCK;
-use super::float::{self, Small, from_single};
-use super::lost::Lost;
+use super::CastLosses;
+use super::float::{self, small_float, store_single};
+use super::loops::{Load, Store, load, store};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use tensorferry_sdk::Dtype;
 
-/// Reads as many values as there is room for; they are exact.
-pub(super) type Load = fn(&[u8], &mut [f32]);
-
-/// Writes values, and counts what they lose.
-pub(super) type Store = fn(&[f32], &mut [u8], &mut Lost);
-
 /// How values of a dtype become `f32`.
-pub(super) fn load(dtype: Dtype) -> Option<Load> {
+pub(super) fn load(dtype: Dtype) -> Option<Load<f32>> {
     Some(match dtype {
-        Dtype::F32 => |bytes, values| {
-            for (bytes, value) in bytes.as_chunks().0.iter().zip(values) {
-                *value = f32::from_le_bytes(*bytes);
-            }
-        },
-        Dtype::BF16 => |bytes, values| {
-            for (bytes, value) in bytes.as_chunks().0.iter().zip(values) {
-                *value = f32::from_bits(u32::from(u16::from_le_bytes(*bytes)) << 16);
-            }
-        },
+        Dtype::F32 => load!(f32, |value| value),
+        Dtype::BF16 => load!(u16, |bits| f32::from_bits(u32::from(bits) << 16)),
         Dtype::F16 => |bytes, values| {
             let mut halves = [f16::ZERO; BLOCK];
             let halves = &mut halves[..values.len()];
@@ -39,37 +26,19 @@ pub(super) fn load(dtype: Dtype) -> Option<Load> {
 }
 
 /// How values of a dtype are made of `f32`.
-pub(super) fn store(dtype: Dtype) -> Option<Store> {
+pub(super) fn store(dtype: Dtype) -> Option<Store<f32>> {
     Some(match dtype {
-        Dtype::F64 => |values, bytes, _| {
-            for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
-                *bytes = f64::from(*value).to_le_bytes();
-            }
-        },
-        Dtype::F32 => |values, bytes, _| {
-            for (value, bytes) in values.iter().zip(bytes.as_chunks_mut().0) {
-                *bytes = value.to_le_bytes();
-            }
-        },
-        Dtype::F16 => small::<float::Half, 2>,
+        Dtype::F64 => store!(|value, _lost| f64::from(value)),
+        Dtype::F32 => store!(|value, _lost| value),
         Dtype::BF16 => brain,
-        Dtype::F8_E4M3 => small::<float::E4m3, 1>,
-        Dtype::F8_E5M2 => small::<float::E5m2, 1>,
-        Dtype::F8_E4M3FNUZ => small::<float::E4m3Fnuz, 1>,
-        Dtype::F8_E5M2FNUZ => small::<float::E5m2Fnuz, 1>,
-        Dtype::F8_E4M3B11FNUZ => small::<float::E4m3B11Fnuz, 1>,
-        Dtype::F8_E8M0 => |values, bytes, lost| {
-            for (value, byte) in values.iter().zip(bytes) {
-                *byte = float::to_exponent(f64::from(*value), lost);
-            }
-        },
-        _ => return None,
+        Dtype::F8_E8M0 => store!(|value, lost| float::to_exponent(f64::from(value), lost)),
+        _ => return small_float!(dtype, store_single),
     })
 }
 
 /// BF16, three times as fast where no number is near what a block seldom has: infinities, NaN, the
 /// largest, and those that BF16 is too coarse for.
-fn brain(values: &[f32], bytes: &mut [u8], lost: &mut Lost) {
+fn brain(values: &[f32], bytes: &mut [u8], lost: &mut CastLosses) {
     /// From here on, what is rounded is infinite.
     const BEYOND: u32 = 0x7f7f_8000;
     let (mut is_rare, mut exact) = (false, 0_u32);
@@ -84,19 +53,7 @@ fn brain(values: &[f32], bytes: &mut [u8], lost: &mut Lost) {
         *bytes = upper;
     }
     if is_rare {
-        return small::<float::Brain, 2>(values, bytes, lost);
+        return store_single::<float::Brain, 2>(values, bytes, lost);
     }
     lost.rounded += values.len() as u64 - u64::from(exact);
-}
-
-fn small<F: Small, const BYTES: usize>(values: &[f32], bytes: &mut [u8], lost: &mut Lost) {
-    let (mut beyond, mut zero, mut rounded) = (0, 0, 0);
-    for (value, bytes) in values.iter().zip(bytes.as_chunks_mut::<BYTES>().0) {
-        let small = from_single::<F>(*value);
-        bytes.copy_from_slice(&small.code.to_le_bytes()[..BYTES]);
-        beyond += small.beyond;
-        zero += small.zero;
-        rounded += small.rounded;
-    }
-    float::count::<F>(lost, beyond.into(), zero.into(), rounded.into());
 }

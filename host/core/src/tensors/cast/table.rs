@@ -1,18 +1,18 @@
 //! Casts of dtypes with one byte an element: a table of all 256.
 
-use super::lost::Lost;
+use super::CastLosses;
 
 /// What becomes of each value.
 pub(super) struct Table {
     /// The bytes of each, side by side.
     cast: Vec<u8>,
-    lost: [Lost; 256],
+    lost: [CastLosses; 256],
 }
 
 impl Table {
     /// The table of a cast that can be done otherwise: `cast` gives a value's bytes, and what it loses.
-    pub(super) fn new(cast: impl Fn(u8) -> (Vec<u8>, Lost)) -> Self {
-        let (mut all, mut lost) = (Vec::new(), [Lost::default(); 256]);
+    pub(super) fn new(cast: impl Fn(u8) -> (Vec<u8>, CastLosses)) -> Self {
+        let (mut all, mut lost) = (Vec::new(), [CastLosses::default(); 256]);
         for (value, lost) in (0..=u8::MAX).zip(&mut lost) {
             let (bytes, of_value) = cast(value);
             all.extend(bytes);
@@ -22,14 +22,14 @@ impl Table {
     }
 
     /// Casts values, and if `counts` is given, adds what they lose.
-    pub(super) fn cast(&self, from: &[u8], to: &mut [u8], counts: bool) -> Lost {
+    pub(super) fn cast(&self, from: &[u8], to: &mut [u8], counts: bool) -> CastLosses {
         match self.cast.len() / 256 {
             1 => self.look_up::<1>(from, to),
             2 => self.look_up::<2>(from, to),
             4 => self.look_up::<4>(from, to),
             _ => self.look_up::<8>(from, to),
         }
-        let mut lost = Lost::default();
+        let mut lost = CastLosses::default();
         if counts {
             for value in from {
                 lost += self.lost[usize::from(*value)];

@@ -4,8 +4,8 @@ use super::*;
 use half::{bf16, f16};
 
 /// The bits of values that are cast, as numbers, and what they lost.
-fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> (Vec<u64>, Lost) {
-    let conversion = Conversion::between(from, to).unwrap();
+fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> (Vec<u64>, CastLosses) {
+    let conversion = Cast::between(from, to).unwrap();
     let width = |dtype: Dtype| dtype.info().unwrap().element_bytes().unwrap() as usize;
     let mut out = vec![0; bytes.len() / width(from) * width(to)];
     let lost = conversion.run(bytes, &mut out);
@@ -13,11 +13,11 @@ fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> (Vec<u64>, Lost) {
     (out.chunks(width(to)).map(number).collect(), lost)
 }
 
-fn of_f32(values: &[f32], to: Dtype) -> (Vec<u64>, Lost) {
+fn of_f32(values: &[f32], to: Dtype) -> (Vec<u64>, CastLosses) {
     cast(Dtype::F32, to, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
 }
 
-fn of_f64(values: &[f64], to: Dtype) -> (Vec<u64>, Lost) {
+fn of_f64(values: &[f64], to: Dtype) -> (Vec<u64>, CastLosses) {
     cast(Dtype::F64, to, &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())
 }
 
@@ -65,22 +65,22 @@ fn each_loss_is_counted_as_what_it_is() {
     let values = [0.0, -0.0, 1.0, f32::INFINITY, f32::NAN, 1.0 + f32::EPSILON, f32::MAX, -tiny];
     let (bits, lost) = of_f32(&values, Dtype::BF16);
     assert_eq!(bits, [0, 0x8000, 0x3f80, 0x7f80, 0x7fc0, 0x3f80, 0x7f80, 0x8000]);
-    assert_eq!(lost, Lost { infinite: 1, zero: 1, rounded: 1, ..Lost::default() });
+    assert_eq!(lost, CastLosses { infinite: 1, zero: 1, rounded: 1, ..CastLosses::default() });
     let (bits, lost) = of_f32(&[1e9, -1e9, f32::NEG_INFINITY, f32::NAN, 448.0, 465.0, 2e-10], Dtype::F8_E4M3);
     assert_eq!(bits, [0x7e, 0xfe, 0xfe, 0x7f, 0x7e, 0x7e, 0]);
-    assert_eq!(lost, Lost { range: 4, zero: 1, ..Lost::default() });
+    assert_eq!(lost, CastLosses { range: 4, zero: 1, ..CastLosses::default() });
     let (bits, lost) = of_f32(&[1e9, f32::INFINITY, -0.0, 240.0, 247.0, 248.0], Dtype::F8_E4M3FNUZ);
     assert_eq!(bits, [0x80, 0x80, 0, 0x7f, 0x7f, 0x80]);
-    assert_eq!(lost, Lost { nan: 3, rounded: 1, ..Lost::default() });
+    assert_eq!(lost, CastLosses { nan: 3, rounded: 1, ..CastLosses::default() });
     let (bits, lost) = of_f32(&[57344.0, 61440.0, 1e9, f32::INFINITY], Dtype::F8_E5M2);
     assert_eq!(bits, [0x7b, 0x7c, 0x7c, 0x7c]);
-    assert_eq!(lost, Lost { infinite: 2, ..Lost::default() });
+    assert_eq!(lost, CastLosses { infinite: 2, ..CastLosses::default() });
     let (bits, lost) = of_f32(&[0.0, -2.0, 1.4, 1.5, f32::MAX, f32::INFINITY, tiny], Dtype::F8_E8M0);
     assert_eq!(bits, [0, 128, 127, 128, 255, 255, 0]);
-    assert_eq!(lost, Lost { nan: 2, range: 1, rounded: 4, ..Lost::default() });
+    assert_eq!(lost, CastLosses { nan: 2, range: 1, rounded: 4, ..CastLosses::default() });
     let (bits, lost) = of_f32(&[1.9, -1.9, 127.0, 128.0, -129.0, f32::NAN, 0.0], Dtype::I8);
     assert_eq!(bits, [1, 0xff, 127, 127, 0x80, 0, 0]);
-    assert_eq!(lost, Lost { range: 3, rounded: 2, ..Lost::default() });
+    assert_eq!(lost, CastLosses { range: 3, rounded: 2, ..CastLosses::default() });
     assert_eq!(lost.describe(), "3 were out of range, 2 were rounded");
     let (bits, lost) = of_f32(&[1.9, 0.0, 1.0, -0.0], Dtype::BOOL);
     assert_eq!((bits, lost.values()), (vec![1, 0, 1, 0], 1));
@@ -115,10 +115,10 @@ fn integers_keep_their_low_bits() {
     let values = [300_i64, -1, i64::MIN, 127].map(i64::to_le_bytes).concat();
     assert_eq!(
         cast(Dtype::I64, Dtype::U8, &values),
-        (vec![44, 255, 0, 127], Lost { range: 3, ..Lost::default() })
+        (vec![44, 255, 0, 127], CastLosses { range: 3, ..CastLosses::default() })
     );
     assert_eq!(cast(Dtype::I64, Dtype::BOOL, &values).0, [1; 4]);
-    assert_eq!(cast(Dtype::BOOL, Dtype::F16, &[0, 1]), (vec![0, 0x3c00], Lost::default()));
+    assert_eq!(cast(Dtype::BOOL, Dtype::F16, &[0, 1]), (vec![0, 0x3c00], CastLosses::default()));
     let wide = u64::MAX.to_le_bytes();
     assert_eq!(cast(Dtype::U64, Dtype::I64, &wide).1.range, 1);
     assert_eq!(cast(Dtype::U64, Dtype::F16, &wide).1.infinite, 1);
@@ -130,9 +130,9 @@ fn casts_that_lose_nothing_are_known() {
     let mut compared = 0;
     for from in dtypes().filter(|from| from.info().unwrap().element_bytes() <= Some(2)) {
         for to in dtypes().filter(|&to| to != from) {
-            let conversion = Conversion::direct(from, to).unwrap();
+            let conversion = Cast::direct(from, to).unwrap();
             let is_exact = conversion.is_exact();
-            let counting = Conversion { exact: false, ..conversion };
+            let counting = Cast { exact: false, ..conversion };
             let codes = if from == Dtype::BOOL { vec![0, 1] } else { all_codes(from) };
             let mut out = vec![0; codes.len() / counting.from_width * counting.to_width];
             let lost = counting.run(&codes, &mut out);
@@ -150,16 +150,16 @@ fn small_floats_come_back() {
     let mut pairs = 0;
     for from in FLOATS.iter().filter(|from| from.info().unwrap().element_bytes() <= Some(2)) {
         for to in FLOATS.iter().filter(|to| *to != from) {
-            if !Conversion::between(*from, *to).unwrap().is_exact() {
+            if !Cast::between(*from, *to).unwrap().is_exact() {
                 continue;
             }
             let codes = all_codes(*from);
             let (there, lost) = cast(*from, *to, &codes);
-            assert_eq!(lost, Lost::default());
+            assert_eq!(lost, CastLosses::default());
             let width = to.info().unwrap().element_bytes().unwrap() as usize;
             let bytes: Vec<u8> = there.iter().flat_map(|bits| bits.to_le_bytes()[..width].to_vec()).collect();
             let (back, lost) = cast(*to, *from, &bytes);
-            assert_eq!(lost, Lost::default());
+            assert_eq!(lost, CastLosses::default());
             let values = |codes: &[u8]| -> Vec<f64> {
                 let (bits, _) = cast(*from, Dtype::F64, codes);
                 bits.into_iter().map(f64::from_bits).collect()
@@ -204,10 +204,7 @@ fn numbers_of_eight_bits_are_what_their_dtypes_say() {
 #[test]
 fn what_has_no_numbers_is_not_cast() {
     for dtype in [Dtype::STR, Dtype::C64, Dtype::F4, Dtype::QI8, Dtype::BITS8] {
-        assert!(
-            Conversion::between(dtype, Dtype::F32).is_err()
-                && Conversion::between(Dtype::F32, dtype).is_err()
-        );
+        assert!(Cast::between(dtype, Dtype::F32).is_err() && Cast::between(Dtype::F32, dtype).is_err());
         assert!(!is_castable(dtype));
     }
     assert_eq!(dtype_called("bf16"), Some(Dtype::BF16));

@@ -47,7 +47,7 @@ fn plainly(block: &Block, region: &Region, order: Order, width: usize, source: &
 fn tiled(block: &Block, region: &Region, order: Order, width: u32, source: &[u8], tile: usize) -> Vec<u8> {
     let count: u64 = region.shape.iter().product();
     let mut output = vec![0xee; count as usize * width as usize];
-    let Some(copy) = Strided::new(block, region, order, width) else { return output };
+    let Some(copy) = StridedCopy::new(block, region, order, width) else { return output };
     let mut scratch = Scratch::default();
     for tile in copy.tiles(tile) {
         let read = |offset: u64, buffer: &mut [u8]| {
@@ -116,7 +116,7 @@ fn a_plain_tensor_is_one_run() {
         offset: 8,
         strides: tensorferry_sdk::row_major_strides(&shape),
     };
-    let copy = Strided::new(&block, &Region::whole(&shape), Order::C, 4).unwrap();
+    let copy = StridedCopy::new(&block, &Region::whole(&shape), Order::C, 4).unwrap();
     assert_eq!((copy.runs(), copy.run, copy.from, copy.to), (1, 240, 8, 0));
 }
 
@@ -125,7 +125,7 @@ fn tiles_of_a_transposition_are_long_on_both_sides() {
     let shape = [1 << 14, 1 << 14];
     let block =
         Block { region: Region::whole(&shape), storage: StorageId(0), offset: 0, strides: vec![1, 1 << 14] };
-    let copy = Strided::new(&block, &Region::whole(&shape), Order::C, 4).unwrap();
+    let copy = StridedCopy::new(&block, &Region::whole(&shape), Order::C, 4).unwrap();
     assert_eq!(copy.tile_lens(4 << 20), [1 << 10, 1 << 10]);
 }
 
@@ -137,13 +137,14 @@ fn a_view_that_was_cut_is_one_gather_again() {
         offset,
         strides: vec![stride],
     };
-    let copy =
-        |block: &Block, elements: u64| Strided::new(block, &Region::whole(&[elements]), Order::C, 4).unwrap();
+    let copy = |block: &Block, elements: u64| {
+        StridedCopy::new(block, &Region::whole(&[elements]), Order::C, 4).unwrap()
+    };
     // A transposed matrix as a vector: a block for each row.
     let rows = (0..100).map(|row| copy(&block(row * 50, 50, row * 4, 100), 5000)).collect();
     let whole = Region::whole(&[100, 50]);
     let turned = Block { region: whole.clone(), storage: StorageId(0), offset: 0, strides: vec![1, 100] };
-    assert_eq!(Strided::joined(rows), [Strided::new(&turned, &whole, Order::C, 4).unwrap()]);
+    assert_eq!(StridedCopy::joined(rows), [StridedCopy::new(&turned, &whole, Order::C, 4).unwrap()]);
     // Three dimensions, the blocks in any order.
     let mut planes: Vec<_> =
         (0..12).map(|row| copy(&block(row * 5, 5, row / 4 * 4 + row % 4 * 60, 12), 60)).collect();
@@ -152,11 +153,11 @@ fn a_view_that_was_cut_is_one_gather_again() {
     let turned =
         Block { region: Region::whole(&shape), storage: StorageId(0), offset: 0, strides: vec![1, 15, 12] };
     assert_eq!(
-        Strided::joined(planes),
-        [Strided::new(&turned, &Region::whole(&shape), Order::C, 4).unwrap()]
+        StridedCopy::joined(planes),
+        [StridedCopy::new(&turned, &Region::whole(&shape), Order::C, 4).unwrap()]
     );
     // What is not evenly apart stays apart.
     let uneven =
         vec![copy(&block(0, 2, 0, 3), 6), copy(&block(2, 2, 40, 3), 6), copy(&block(4, 2, 44, 3), 6)];
-    assert_eq!(Strided::joined(uneven).len(), 2);
+    assert_eq!(StridedCopy::joined(uneven).len(), 2);
 }

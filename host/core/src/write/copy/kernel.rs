@@ -3,8 +3,9 @@
 //! measured slower than reading into a buffer and writing it, and is not used.
 
 use super::ranges::RangeSums;
-use super::{Fill, Placement, Read, size};
-use crate::context::session::{Session, WINDOW_BYTES};
+use super::{Fill, Placement, StorageRead};
+use crate::context::session::Session;
+use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::tensors::stored::Stored;
 use rustix::fs::{copy_file_range, fstat, fstatfs};
 use std::fs::File;
@@ -62,7 +63,7 @@ pub(super) fn take(
 fn runs(file: usize, placements: &[Placement<'_>]) -> Vec<Extent> {
     let mut runs: Vec<Extent> = Vec::new();
     for placement in placements {
-        let Fill::Read(Read { storage, from, swap_unit: 1, .. }) = placement.fill else { continue };
+        let Fill::Read(StorageRead { storage, from, swap_unit: 1, .. }) = placement.fill else { continue };
         match runs.last_mut() {
             Some(last)
                 if last.storage == storage
@@ -92,7 +93,7 @@ fn leave_out(placements: &mut Vec<Placement<'_>>, extents: &[Extent]) {
         let mut keep = |to: u64, until: u64| {
             if to < until {
                 let from = read.from + (to - placement.to);
-                kept.push(Placement { to, len: until - to, fill: Fill::Read(Read { from, ..read }) });
+                kept.push(Placement { to, len: until - to, fill: Fill::Read(StorageRead { from, ..read }) });
             }
         };
         keep(placement.to, start.clamp(placement.to, end));
@@ -152,15 +153,14 @@ impl Extent {
             }
         }
         buffer.resize(WINDOW_BYTES, 0);
-        while done < self.len {
+        windows(done..self.len).try_for_each(|(done, len)| {
             session.check_cancelled()?;
-            let part = &mut buffer[..size(self.len - done).min(WINDOW_BYTES)];
+            let part = &mut buffer[..len];
             stored.read(self.storage, self.from + done, part)?;
             files[self.file].write_all_at(part, self.to + done)?;
-            done += part.len() as u64;
-            session.count(part.len() as u64);
-        }
-        Ok(())
+            session.count(len as u64);
+            Ok(())
+        })
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn read(to: u64, len: u64, from: u64) -> Placement<'static> {
-        let read = Read { storage: StorageId(0), from, swap_unit: 1, tally: None };
+        let read = StorageRead { storage: StorageId(0), from, swap_unit: 1, tally: None };
         Placement { to, len, fill: Fill::Read(read) }
     }
 

@@ -1,17 +1,17 @@
 //! Checksums of byte ranges, put together from the pieces that the copy happens to touch.
 
-use crate::context::session::WINDOW_BYTES;
+use crate::context::windows::size;
 use crate::tensors::logical::Logical;
-use crate::tensors::stored::Stored;
+use crate::tensors::stored::{Stored, checksum};
 use rayon::prelude::*;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
-use tensorferry_sdk::{CatalogView, Checksum, Digest, DigestAlgorithm, Layout, Result, StorageId};
+use tensorferry_sdk::{CatalogView, Checksum, Digest, DigestAlgorithm, Error, Layout, Result, StorageId};
 
 /// A range of a file or a storage whose checksum is wanted.
-struct Wanted {
+struct ChecksumRange {
     owner: usize,
     range: Range<u64>,
     algorithm: DigestAlgorithm,
@@ -20,7 +20,7 @@ struct Wanted {
 
 /// All ranges that are wanted: of the storages that have a digest, or of the outputs.
 pub(super) struct RangeSums {
-    wanted: Vec<Wanted>,
+    wanted: Vec<ChecksumRange>,
     by_owner: Vec<OwnerRanges>,
 }
 
@@ -59,8 +59,13 @@ impl RangeSums {
     }
 
     fn new(owners: usize, wanted: impl Iterator<Item = (usize, Range<u64>, DigestAlgorithm)>) -> Self {
-        let wanted: Vec<Wanted> = wanted
-            .map(|(owner, range, algorithm)| Wanted { owner, range, algorithm, parts: Mutex::default() })
+        let wanted: Vec<ChecksumRange> = wanted
+            .map(|(owner, range, algorithm)| ChecksumRange {
+                owner,
+                range,
+                algorithm,
+                parts: Mutex::default(),
+            })
             .collect();
         let mut by_owner = vec![OwnerRanges::default(); owners];
         for (index, want) in wanted.iter().enumerate() {
@@ -80,7 +85,7 @@ impl RangeSums {
         self.overlapping(owner, range).next().is_some()
     }
 
-    fn overlapping(&self, owner: usize, range: &Range<u64>) -> impl Iterator<Item = &Wanted> + '_ {
+    fn overlapping(&self, owner: usize, range: &Range<u64>) -> impl Iterator<Item = &ChecksumRange> + '_ {
         let OwnerRanges { indices, overlap } = &self.by_owner[owner];
         let (start, end) = (range.start, range.end);
         let first = if *overlap {
@@ -116,7 +121,7 @@ impl RangeSums {
             let from = want.range.start.max(filled.start);
             let to = want.range.end.min(filled.end);
             let mut sum = want.algorithm.start()?;
-            sum.update(&bytes[super::size(from - start)..super::size(to - start)]);
+            sum.update(&bytes[size(from - start)..size(to - start)]);
             want.parts.lock().unwrap_or_else(PoisonError::into_inner).push((from, sum));
         }
         Ok(())
@@ -129,7 +134,12 @@ impl RangeSums {
             .par_iter()
             .map(|want| match want.joined()? {
                 Some(sum) => Ok(sum.digest()),
-                None => Ok(read_back(&files[want.owner], &want.range, want.algorithm)?.digest()),
+                None => {
+                    let read = |offset, buffer: &mut [u8]| {
+                        files[want.owner].read_exact_at(buffer, offset).map_err(Error::from)
+                    };
+                    Ok(checksum(want.range.clone(), want.algorithm, read)?.digest())
+                }
             })
             .collect()
     }
@@ -154,7 +164,7 @@ impl RangeSums {
     }
 }
 
-impl Wanted {
+impl ChecksumRange {
     /// The checksum of the whole range, if its parts are all there. A part that was seen twice (a
     /// tensor and its tied one) counts once.
     fn joined(&self) -> Result<Option<Checksum>> {
@@ -171,19 +181,6 @@ impl Wanted {
         }
         Ok((whole.len() == self.range.end - self.range.start).then_some(whole))
     }
-}
-
-fn read_back(file: &File, range: &Range<u64>, algorithm: DigestAlgorithm) -> Result<Checksum> {
-    let mut sum = algorithm.start()?;
-    let mut buffer = vec![0; WINDOW_BYTES];
-    let mut offset = range.start;
-    while offset < range.end {
-        let len = super::size(range.end - offset).min(WINDOW_BYTES);
-        file.read_exact_at(&mut buffer[..len], offset)?;
-        sum.update(&buffer[..len]);
-        offset += len as u64;
-    }
-    Ok(sum)
 }
 
 /// Joins ranges that are in order and touch.

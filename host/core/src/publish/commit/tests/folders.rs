@@ -17,9 +17,13 @@ fn a_new_folder_appears_whole() {
                 fs::set_permissions(&out, Permissions::from_mode(0o711)).unwrap();
             }
             check_free(&whole(&out), ["a"], false).unwrap();
-            let stage = Stage::begin(&whole(&out)).unwrap();
-            let files = fill(&stage, &["a", "sub/b", "index.json"], "new");
-            let committed = stage.commit(&files, CommitOptions { force: false, sync }).unwrap();
+            let committed = publish(
+                &whole(&out),
+                ALL,
+                &["a", "sub/b", "index.json"],
+                CommitOptions { force: false, sync },
+            )
+            .unwrap();
             assert_eq!(committed.files[1], out.join("sub/b"));
             assert_tree(home.path(), &[("out/a", "new"), ("out/index.json", "new"), ("out/sub/b", "new")]);
             let mode = fs::metadata(&out).unwrap().permissions().mode() & 0o777;
@@ -34,9 +38,7 @@ fn a_folder_with_anything_in_it_is_refused_without_force() {
     let out = home.path().join("out");
     write(&out, "foreign", "f");
     refused(&check_free(&whole(&out), ["a"], false).unwrap_err());
-    let stage = Stage::begin(&whole(&out)).unwrap();
-    let files = fill(&stage, &["a"], "new");
-    refused(&stage.commit(&files, KEEP).unwrap_err());
+    refused(&publish(&whole(&out), ALL, &["a"], KEEP).unwrap_err());
     assert_tree(home.path(), &[("out/foreign", "f")]);
 
     // Taken between the look and the rename.
@@ -85,9 +87,13 @@ fn a_replaced_folder_keeps_what_others_put_there() {
             older_folder(&out);
             let log = identity(&out.join("sub/deep/er/log")).unwrap();
             let before = fs::metadata(&out).unwrap().ino();
-            let stage = Stage::begin_on(&whole(&out), disk).unwrap();
-            let files = fill(&stage, &["a", "sub/b", "c", "index.json"], "new");
-            let committed = stage.commit(&files, CommitOptions { force: true, sync }).unwrap();
+            let committed = publish(
+                &whole(&out),
+                disk,
+                &["a", "sub/b", "c", "index.json"],
+                CommitOptions { force: true, sync },
+            )
+            .unwrap();
             assert_tree(&out, &REPLACED);
             assert_eq!(fs::metadata(&out).unwrap().ino() != before, exchanged);
             assert_eq!(committed.notes.is_empty(), exchanged, "{:?}", committed.notes);
@@ -105,9 +111,7 @@ fn an_output_folder_behind_a_link_is_replaced_where_it_lies() {
     write(home.path(), "real/a", "old");
     fs::create_dir(home.path().join("links")).unwrap();
     symlink("../real", home.path().join("links/out")).unwrap();
-    let stage = Stage::begin(&whole(&home.path().join("links/out"))).unwrap();
-    let files = fill(&stage, &["a"], "new");
-    stage.commit(&files, FORCE).unwrap();
+    publish(&whole(&home.path().join("links/out")), ALL, &["a"], FORCE).unwrap();
     assert_tree(home.path(), &[("links/out", "-> ../real"), ("real/a", "new")]);
 }
 
@@ -118,9 +122,7 @@ fn files_and_folders_of_one_name_are_not_mixed() {
         let out = home.path().join("out");
         write(&out, old, "f");
         assert_eq!(check_free(&whole(&out), [new], true).unwrap_err().kind(), ErrorKind::Usage);
-        let stage = Stage::begin(&whole(&out)).unwrap();
-        let files = fill(&stage, &[new], "new");
-        assert_eq!(stage.commit(&files, FORCE).unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(publish(&whole(&out), ALL, &[new], FORCE).unwrap_err().kind(), ErrorKind::Usage);
         assert_tree(home.path(), &[(&format!("out/{old}"), "f")]);
     }
 }

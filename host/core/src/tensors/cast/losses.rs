@@ -1,10 +1,10 @@
-//! Lost values are counted by what became of them: each value of a cast once, in one of these.
+//! How many values a cast has changed, and in which way: each is counted once.
 
 use std::ops::AddAssign;
 
 /// How many values a cast has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lost {
+pub struct CastLosses {
     /// Numbers that became infinite.
     pub infinite: u64,
     /// Numbers that became NaN, in a dtype that has no infinity.
@@ -17,7 +17,7 @@ pub struct Lost {
     pub rounded: u64,
 }
 
-impl Lost {
+impl CastLosses {
     /// How many, in all.
     #[must_use]
     pub fn values(&self) -> u64 {
@@ -39,7 +39,7 @@ impl Lost {
     }
 }
 
-impl AddAssign for Lost {
+impl AddAssign for CastLosses {
     fn add_assign(&mut self, other: Self) {
         self.infinite += other.infinite;
         self.nan += other.nan;
