@@ -9,8 +9,8 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// Takes what a reader finds; a [loss](LossSink::loss) is what the catalog cannot say of the input. Each
-/// call is checked before it returns.
+/// Takes what a reader finds; a [loss](LossSink::loss) is something of the input that the catalog cannot
+/// hold. Each call is checked before it returns.
 pub trait CatalogSink: LossSink {
     /// A place where bytes live.
     ///
@@ -68,7 +68,7 @@ pub trait CatalogSink: LossSink {
     /// A plugin error, if there is no such node.
     fn root(&mut self, root: NodeId) -> Result<()>;
 
-    /// The format that the tensors came from before this file was made, where the file tells.
+    /// The format that the tensors were converted from into this file, where the file records it.
     ///
     /// # Errors
     /// A limit.

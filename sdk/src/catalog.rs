@@ -118,7 +118,7 @@ impl Catalog {
         &self.tree
     }
 
-    /// What the reader said that the catalog cannot carry.
+    /// What the input has and the catalog cannot hold, as the reader reported it.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         &self.losses
@@ -130,7 +130,7 @@ impl Catalog {
         &self.origin
     }
 
-    /// What the input asked its reader to call.
+    /// The functions and classes that the input names for its reader to call.
     #[must_use]
     pub fn globals(&self) -> &[String] {
         &self.globals

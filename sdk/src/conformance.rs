@@ -1,4 +1,4 @@
-//! Conformance is what every format owes its host, as tests: the meaning of [`Format`],
+//! The tests that every format passes: the meaning of [`Format`],
 //! [`TensorReader`](crate::TensorReader) and [`TensorWriter`](crate::TensorWriter) beyond their types.
 //!
 //! A plugin's author calls [`check`] from a test, with a few small files of the format. It panics at

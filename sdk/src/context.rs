@@ -1,4 +1,5 @@
-//! A context is what a plugin may know of the run that it serves.
+//! A context tells a plugin about the conversion that it works for: its limits, its purpose, its threads,
+//! and whether the user has cancelled it.
 
 use crate::{Error, Limits, Result, Source};
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ impl Purpose {
     pub const ONCE: Self = Self(6);
 }
 
-/// The limits, a way to say something to the user, and whether the user has cancelled.
+/// The limits, notes for the user, and whether the user has cancelled.
 pub trait Context: Send + Sync {
     /// The bounds for this run.
     fn limits(&self) -> &Limits;

@@ -1,4 +1,4 @@
-//! Digests that formats store or ask for: checksums of byte ranges, computed in parallel pieces.
+//! Digests that formats store or request: checksums of byte ranges, computed in parallel pieces.
 
 use crate::{Error, Result};
 
@@ -39,7 +39,7 @@ impl DigestAlgorithm {
 pub struct Digest {
     /// How it was computed.
     pub algorithm: DigestAlgorithm,
-    /// The value, encoded as the algorithm says.
+    /// The value, in the algorithm's encoding.
     pub value: Vec<u8>,
 }
 

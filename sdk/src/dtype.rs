@@ -20,7 +20,7 @@ impl Dtype {
         self.0
     }
 
-    /// The inverse of [`id`](Self::id); whether a catalog knows it is the catalog's to say.
+    /// The inverse of [`id`](Self::id); a catalog may still not know it.
     #[must_use]
     pub fn from_id(id: u32) -> Self {
         Self(id)

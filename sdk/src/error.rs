@@ -21,7 +21,7 @@ pub enum ErrorKind {
     Transient,
     /// A plugin broke its contract, panicked, or could not be loaded.
     Plugin,
-    /// The user asked for something that cannot be.
+    /// The user gave options or names that cannot work.
     Usage,
     /// What was written is not what was read.
     Verification,

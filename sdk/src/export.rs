@@ -1,4 +1,4 @@
-//! Exporting formats from a library.
+//! The macro that makes a library a plugin.
 
 use crate::mirror::{keep_panics_quiet, lend_formats};
 use crate::{Format, Result};

@@ -21,7 +21,7 @@ pub struct Description {
     pub members: Vec<String>,
     /// What it can do.
     pub capabilities: Capabilities,
-    /// What its reader and its writer may be told.
+    /// The options of its reader and its writer.
     pub options: Vec<OptionSpec>,
     /// Raised whenever the same input and options would give other bytes.
     pub output_revision: u32,
@@ -255,7 +255,8 @@ pub trait TensorWriter: Send + Sync {
     ) -> Result<Box<dyn TensorPlan>>;
 }
 
-/// A plan in hand: what a writer still has to say once bytes have moved.
+/// What a writer still has to do once it has planned: to write streamed files, and to fill in what
+/// depends on checksums.
 pub trait TensorPlan: Send + Sync {
     /// Pushes a streamed file's bytes, in order. Files are streamed at the same time.
     ///
@@ -269,7 +270,7 @@ pub trait TensorPlan: Send + Sync {
     /// Gives the deferred bytes and the late files.
     ///
     /// # Errors
-    /// A plugin error, if a digest is asked for that was not requested.
+    /// A plugin error, for a digest that was not requested.
     fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
         let _ = (digests, output);
         Ok(())
@@ -298,12 +299,12 @@ impl ByteSink for Vec<u8> {
     }
 }
 
-/// The digests that the layout asked for.
+/// The digests that the layout requested.
 pub trait Digests {
     /// One of them.
     ///
     /// # Errors
-    /// A plugin error, if it was not asked for.
+    /// A plugin error, if it was not requested.
     fn get(&self, id: DigestId) -> Result<Digest>;
 
     /// A CRC's number.

@@ -1,4 +1,4 @@
-//! A layout is what a writer promises: which files there will be, and what lies where in each.
+//! A layout is a writer's plan: which files there will be, and which bytes lie where in each.
 //!
 //! Segments are appended, so that a file has no overlap, and no hole that is not a
 //! [`Pad`](Segment::Pad). [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) proves that every tensor is written once, or
@@ -16,7 +16,7 @@ pub struct OutputId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeferredId(pub u32);
 
-/// A digest that was asked for.
+/// A digest that a writer requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DigestId(pub u32);
 
@@ -209,7 +209,7 @@ pub trait LayoutSink: LossSink {
     /// A plugin error, if they are not tied.
     fn alias(&mut self, tensor: TensorId, of: TensorId) -> Result<()>;
 
-    /// Gives a tensor up; the loss of kind `tensor` says why.
+    /// Leaves a tensor out of the output, with a loss of kind `tensor` and the reason `why`.
     ///
     /// # Errors
     /// A plugin error, if there is no such tensor.
@@ -275,7 +275,7 @@ impl Layout {
         &self.deferred
     }
 
-    /// The digests asked for, by [`DigestId`].
+    /// The requested digests, by [`DigestId`].
     #[must_use]
     pub fn digests(&self) -> &[DigestRequest] {
         &self.digests

@@ -127,7 +127,9 @@
 //!
 //! # Building and installing
 //!
-//! A plugin is a dynamic library that depends on this crate alone:
+//! A plugin is a dynamic library that depends on this crate alone. (Where programs are to link the formats
+//! in as well, put them into a plain library crate with `pub fn formats() -> Vec<Box<dyn Format>>`, and
+//! export that from a second crate: [`export_plugin!`] has a form for it.)
 //!
 //! ```toml
 //! [lib]
@@ -155,7 +157,7 @@
 //!   its file, claim a tensor twice, or exceed a limit; the reader passes the error on. Where bytes
 //!   are compressed, it also returns what decodes them ([`TensorDecoder`]).
 //! - A **writer** plans: it looks at a [`CatalogView`] and calls a [`LayoutSink`] with what is to lie
-//!   where. Every tensor is written once, named as the alias of one that is, or given up with a loss.
+//!   where. Every tensor is written once, named as the alias of one that is, or left out with a loss.
 //!   What depends on checksums comes last ([`TensorPlan::seal`]); a format whose lengths are not known
 //!   before (compression, rows) writes its own bytes ([`TensorPlan::stream`]).
 //! - The **host** does the rest: it opens and maps files, copies and transposes tensors, changes byte
@@ -173,9 +175,10 @@
 //!
 //! An [`Error`] has a kind, which says whose fault it is and decides the exit code, and its place: file,
 //! tensor, offset, what was expected and what was found. What the output cannot hold is no error but a
-//! [`Loss`]: the user is shown all of them, and can have a conversion end at the first. A writer says
-//! what it loses of the things that its [`Capabilities`] promise; metadata, state and ties that it never
-//! promised the host leaves out itself, and says so.
+//! [`Loss`]: the user is shown all of them, and can have a conversion end at the first. A writer reports
+//! losses of what its [`Capabilities`] promise; the host itself reports the metadata, state and ties that a
+//! format does not promise to keep. Losses go into a [`LossSink`] where they are found: the catalog, the
+//! layout, and for records the sink that each call is given.
 //!
 //! # What is here
 //!
@@ -186,11 +189,11 @@
 //! - [`mirror`]: how the traits cross the boundary; hosts use it, plugins do not.
 //!
 //! The root's items by what they are for: declaring a format ([`Format`], [`Description`],
-//! [`Capabilities`], [`TypedOption`], [`Options`]); reading ([`TensorReader`], [`TensorDecoder`], [`Source`], [`CatalogSink`],
-//! [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`]); writing ([`TensorWriter`],
-//! [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`], [`SealSink`]); both
-//! ([`Context`], [`Limits`], [`Error`], [`Loss`]); and what the sinks' checks make, which tests look
-//! into ([`Catalog`], [`Layout`]).
+//! [`Capabilities`], [`TypedOption`], [`Options`]); reading ([`TensorReader`], [`TensorDecoder`],
+//! [`Source`], [`CatalogSink`], [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`]);
+//! writing ([`TensorWriter`], [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`],
+//! [`SealSink`]); both ([`Context`], [`Limits`], [`Error`], [`Loss`], [`LossSink`]); and what the sinks build,
+//! for tests and hosts ([`Catalog`], [`Layout`]).
 // Arrow's C structures are the one place that needs unsafe code: `mirror/records/arrow.rs`.
 #![cfg_attr(not(feature = "records"), forbid(unsafe_code))]
 #![deny(unsafe_code)]

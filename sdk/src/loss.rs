@@ -1,4 +1,5 @@
-//! A loss is something of the input that the output does not have, said aloud.
+//! A loss is something of the input that the output does not have: it is reported to the user, never
+//! dropped in silence.
 
 use crate::Result;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! A host in memory, for a plugin's unit tests: it reads an input, and assembles what a writer
-//! plans, element by element, in the plainest way. The real host's copy is tested against it.
+//! A host in memory, for a plugin's unit tests: it reads an input, and builds the files that a writer
+//! plans, one element at a time. The real host's copy is tested against it.
 
 mod formats;
 #[cfg(feature = "records")]
@@ -240,12 +240,12 @@ impl CatalogBytes for MemoryView<'_> {
     }
 }
 
-/// What a writer made.
+/// The files that a writer wrote.
 #[derive(Debug, Clone)]
 pub struct MemoryOutput {
     /// Each file's bytes by its path.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// The layout that they were made from.
+    /// Their layout.
     pub layout: Layout,
 }
 

@@ -35,7 +35,7 @@ impl<'a> Proof<'a> {
         Ok(self.catalog)
     }
 
-    /// Adds a tensor; its length is computed here, and its data take the plainest form that says the same.
+    /// Adds a tensor; its length is computed here, and its blocks become the simplest equivalent form.
     ///
     /// # Errors
     /// Malformed: the name is there already, bytes outside their storage, blocks that leave a gap or

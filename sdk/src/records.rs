@@ -32,8 +32,8 @@ pub type Batched = Box<dyn RecordBatchReader + Send>;
 
 /// Opens inputs of rows.
 pub trait RecordReader: Send + Sync {
-    /// Finds the schema and the splits, and what rows of that schema cannot say of the input. The set may
-    /// keep the source. For [`Purpose::ONCE`](crate::Purpose::ONCE) schema and splits may be guessed.
+    /// Finds the schema and the splits; what rows of that schema cannot hold is a loss. The set may keep
+    /// the source. For [`Purpose::ONCE`](crate::Purpose::ONCE) schema and splits may be guessed.
     ///
     /// # Errors
     /// Whatever is wrong with the input, with its place.
@@ -77,7 +77,7 @@ pub trait RecordSet: Send + Sync {
     /// The splits, in the input's order; together they are all rows.
     fn splits(&self) -> &[Split];
 
-    /// The rows of a split, in order. It may be asked again.
+    /// The rows of a split, in order. The host may read a split again.
     ///
     /// # Errors
     /// A plugin error, if there is no such split; whatever is wrong with the input, here or in the stream.
@@ -93,13 +93,12 @@ pub trait RecordSet: Send + Sync {
         Ok(None)
     }
 
-    /// What streams have left out so far because the user asked them to go on.
+    /// The records that streams have left out so far, where an option lets them go on after errors.
     fn skipped(&self) -> Vec<Skipped> {
         Vec::new()
     }
 
-    /// What streams have found so far that their rows cannot say, beyond what [`RecordReader::open`] has
-    /// told.
+    /// What rows that were read so far could not hold, beyond the losses of [`RecordReader::open`].
     ///
     /// # Errors
     /// Whatever `losses` gives.
@@ -122,7 +121,7 @@ pub struct Split {
     pub records: Option<u64>,
 }
 
-/// How rows are asked for.
+/// Which columns a stream reads, and how long its batches are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batches {
     /// The columns that are wanted, by their places in the schema, ascending; `None`: all.
@@ -169,12 +168,12 @@ pub trait RecordWriter: Send + Sync {
     ) -> Result<Box<dyn RecordPlan>>;
 }
 
-/// A plan in hand: files, each a head, pieces in order, and a tail.
+/// The files of an output: each a head, pieces in order, and a tail.
 pub trait RecordPlan: Send + Sync {
     /// The files, by relative name; at least one. The host deals rows over them.
     fn files(&self) -> &[String];
 
-    /// How much of the rows makes a piece.
+    /// How many rows make a piece.
     fn group(&self) -> Group {
         Group::default()
     }
@@ -201,7 +200,7 @@ pub trait RecordPlan: Send + Sync {
         losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>>;
 
-    /// What the user should know of the rows that were encoded, and is no loss; asked once all are.
+    /// Notes for the user about the rows that were encoded; the host asks once, after the last piece.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -216,7 +215,7 @@ pub trait RecordPlan: Send + Sync {
     }
 }
 
-/// How much of the rows makes a piece: whichever is reached first.
+/// How many rows make a piece: whichever of the two is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// Rows.

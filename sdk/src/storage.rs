@@ -26,7 +26,7 @@ pub struct Storage {
     pub len: u64,
     /// The order of the numbers in it.
     pub byte_order: ByteOrder,
-    /// What the format says of the bytes as they lie; the host checks it when it reads them.
+    /// The checksum that the file has for these bytes; the host checks it when it reads them.
     pub digest: Option<Digest>,
 }
 
@@ -83,7 +83,7 @@ impl Storage {
         Self::at(Place::File { file, offset }, len)
     }
 
-    /// `len` bytes that the reader decodes when it is asked for `handle`.
+    /// `len` bytes that the decoder gives for `handle`.
     #[must_use]
     pub fn encoded(handle: u64, len: u64) -> Self {
         Self::at(Place::Encoded { handle }, len)

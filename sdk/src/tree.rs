@@ -41,7 +41,7 @@ impl NodeKind {
     pub const MAP: Self = Self(11);
     /// A tensor: its index in the catalog, u32 little-endian.
     pub const TENSOR: Self = Self(12);
-    /// Something that only the format itself understands: its class, and what it is made of.
+    /// An object that only the format itself understands: its class, and its parts.
     pub const OBJECT: Self = Self(13);
     /// A value, then the attributes that were set on it (a map).
     pub const ATTRIBUTED: Self = Self(14);
@@ -210,7 +210,7 @@ impl Tree {
     ///
     /// # Errors
     /// A limit on nodes or nesting; a plugin error if a child is not there, or if the bytes are not
-    /// what the kind says.
+    /// what the kind requires.
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
         if self.nodes.len() as u64 >= limits.nodes {
             return Err(Error::limit("too many nodes of non-tensor state")

@@ -1,4 +1,4 @@
-//! When two catalogs hold the same: as facts, and as what a writer kept of one in the other.
+//! Compares two catalogs: whether they are the same, and whether one keeps all of the other.
 
 use super::rules::Rules;
 use crate::memory::MemoryView;

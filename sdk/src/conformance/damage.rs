@@ -1,4 +1,4 @@
-//! What a reader owes for an input that is damaged: an error or a catalog, at once, and no panic.
+//! Checks a reader with damaged inputs: an error or a catalog, at once, and no panic.
 
 use super::Sample;
 use super::compare::names;

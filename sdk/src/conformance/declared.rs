@@ -1,4 +1,4 @@
-//! What a description must be.
+//! Checks a format's description.
 
 use super::rules::Rules;
 use crate::{Capabilities, ErrorKind, OptionKind, Options, Result, Side};

@@ -1,4 +1,4 @@
-//! Catalogs that no file has, made for writers: each shows one thing that a catalog can say.
+//! Catalogs for tests of writers: each has one feature that a catalog can have.
 
 use crate::memory::MemoryView;
 use crate::{

@@ -1,4 +1,4 @@
-//! A format under other defaults, so that what an option changes is held to the rules as well.
+//! A format with other default options, so that the tests cover what an option changes.
 
 use crate::{Context, Description, Format, Options, Result, Score, Side, Source, TensorReader, TensorWriter};
 

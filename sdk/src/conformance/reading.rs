@@ -1,4 +1,4 @@
-//! What a reader owes for an input that is whole.
+//! Checks a reader with sound inputs.
 
 use super::Sample;
 use super::compare::{names, same_catalog};

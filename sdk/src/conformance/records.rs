@@ -1,4 +1,4 @@
-//! What formats of records owe.
+//! The tests of formats of records.
 
 mod cell;
 mod damage;

@@ -1,4 +1,4 @@
-//! A rule is a sentence that holds for every format; one that is broken ends the test.
+//! A rule is what holds for every format, in a sentence; a test ends at the first one that is broken.
 
 use crate::memory::MemoryView;
 use crate::{Context, Description, Error, Format, Result, Source};

@@ -1,5 +1,5 @@
-//! A source that watches what is asked of it: a buffer that is longer than its file was allocated by
-//! a length that nobody checked.
+//! A source that notes reads into buffers longer than its file: a buffer that long was allocated by a
+//! length that nobody checked.
 
 use crate::{Entry, FileId, MemorySource, Result, Source};
 use std::sync::atomic::{AtomicBool, Ordering};

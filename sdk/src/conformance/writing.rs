@@ -1,4 +1,4 @@
-//! What a writer owes: the same files each time, and in them everything, or a loss.
+//! Checks a writer: the same files each time, and in them everything, or a loss.
 
 use super::compare::CatalogRoundTrip;
 use super::made::{self, MadeCatalog};

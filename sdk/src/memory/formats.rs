@@ -1,5 +1,4 @@
-//! Two formats that are as small as formats can be: what examples and documentation convert, where no
-//! other format is at hand.
+//! A format that is as small as a format can be, for examples and documentation.
 //!
 //! `tensors-in-memory`, `.mem`: a header as long as its first eight bytes say (little-endian), then the
 //! tensors' bytes one after the other. The header has a line for each tensor: `F32 2,3 NAME`.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An opened input, with what its reader has lost.
+/// An opened input, and the losses of its reader.
 pub struct Opened {
     set: Box<dyn RecordSet>,
     losses: Vec<Loss>,
@@ -59,7 +59,7 @@ pub fn read(set: &dyn RecordSet, request: &Batches) -> Result<Vec<Vec<RecordBatc
     (0..set.splits().len()).map(split).collect()
 }
 
-/// What a writer of rows made.
+/// The files that a writer of rows wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOutput {
     /// Each file's bytes by its name.

@@ -1,4 +1,4 @@
-//! Panics and errors at the boundary.
+//! Turns panics and errors into results that cross the boundary, and back.
 
 use crate::{Error, ErrorKind, Result};
 use std::any::Any;

@@ -1,4 +1,4 @@
-//! A cell is one value of a column, free of how a format says it: a format may read back wider numbers,
+//! A cell is one value of a column, whatever type a format reads it back as: a format may read back wider numbers,
 //! bytes instead of strings, a list of one value as that value, and lists within lists flat.
 
 use arrow_array::cast::AsArray;

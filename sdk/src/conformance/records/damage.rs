@@ -1,4 +1,4 @@
-//! What a reader of rows owes for an input that is damaged: rows, or an error, at once, and no panic.
+//! Checks a reader of rows with damaged inputs: rows, or an error, at once, and no panic.
 
 use super::same::difference;
 use super::{Rows, count, open, pull};

@@ -1,4 +1,4 @@
-//! Rows that no file has, made for writers: each table shows one thing that rows can be.
+//! Tables for tests of writers: each has one feature that rows can have.
 
 use arrow_array::builder::{
     FixedSizeListBuilder, Float32Builder, Int64Builder, ListBuilder, StringBuilder, StringDictionaryBuilder,

@@ -1,4 +1,4 @@
-//! What a reader of rows owes for an input that is whole.
+//! Checks a reader of rows with sound inputs.
 
 use super::same::difference;
 use super::{Rows, count, open, pull};

@@ -1,5 +1,5 @@
-//! When rows are the same, whatever batches they lie in; and what a writer kept of rows in those that
-//! are read back.
+//! Compares rows, whatever batches they lie in: whether they are the same, and whether a writer kept all
+//! of them.
 
 use super::cell::{Cell, cell};
 use super::count;

@@ -1,4 +1,4 @@
-//! What a writer of rows owes: the same bytes for the same rows, and in them every value, or a loss.
+//! Checks a writer of rows: the same bytes for the same rows, and in them every value, or a loss.
 
 use super::made::{self, MadeTable};
 use super::same::TableRoundTrip;

@@ -1,5 +1,4 @@
-//! Arrow's structures as the boundary has them, and as arrow-rs has them: the same bytes under two
-//! names. This is the SDK's only unsafe code.
+//! Converts between Arrow's C structures of the ABI crate and those of arrow-rs, which are the same bytes. This is the SDK's only unsafe code.
 //!
 //! # Contract
 //! Both sides declare the structures of the Arrow C data interface field for field, `repr(C)`: see
