@@ -7,14 +7,14 @@ use tensorferry_sdk::{
     CatalogSink, Context, OptionSpec, Options, Result, Side, Source, TensorDecoder, TensorReader, TypedOption,
 };
 
-/// Selection the user wants of a checkpoint.
+/// What the user wants of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Selection {
     /// The weights in full precision, as they are trained.
     Fp32,
     /// The module as it ran, in whatever precision.
     Model,
-    /// Selection the optimizer keeps.
+    /// What the optimizer keeps.
     Optimizer,
 }
 
@@ -27,7 +27,7 @@ const WHAT: TypedOption<Selection> = TypedOption::choice(
 const TAG: TypedOption<Option<String>> =
     TypedOption::text(Side::Reader, "tag", "the folder to read, if not the one that latest names");
 
-/// Selection the format declares.
+/// What the format declares.
 pub(crate) fn options() -> Vec<OptionSpec> {
     vec![WHAT.spec(), TAG.spec()]
 }

@@ -10,7 +10,6 @@ pub(crate) use bundle::{BIG_HEADER, BundleBytes, HEADER, string_bytes};
 pub(crate) use objects::{Objects, variables};
 pub(crate) use sample::{Sample, context_with, index};
 pub(crate) use table::{BlockBytes, TableBytes, handle, table};
-
 pub(crate) use tensorferry_sdk::memory::pairs as options;
 
 use std::collections::BTreeMap;
