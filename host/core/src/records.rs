@@ -1,5 +1,5 @@
-//! Records are rows: data sets, whose payload is Arrow batches instead of tensors. They go the same way
-//! as tensors do, and [`convert`](convert::convert) is that way, one call for each step.
+//! Records are the rows of data sets, held in Arrow batches as tensors are held in bytes. They are converted
+//! in the same order:
 //!
 //! ```text
 //! input --open--> Rows --steps--> Flow --plan--> files --write--> staged files --verify--> commit --> Report

@@ -1,7 +1,7 @@
 //! A step makes a catalog of a catalog: it selects, renames, turns, cuts or joins tensors.
 //!
-//! Nothing moves. A tensor is blocks over storages, so a step only says anew where its elements are read
-//! from, and a chain of ten steps costs one pass over the data. A [`Spec`](spec::Spec) is how a step is
+//! Nothing moves. A tensor is blocks over storages, so a step only changes where its elements are read from,
+//! and a chain of ten steps costs one pass over the data. A [`Spec`](spec::Spec) is how a step is
 //! written, a [`Signature`](signature::Signature) what may be written; each step has a file of its own here.
 //!
 //! Steps are functions of the catalog alone. What happens to a tensor happens to its place in the tree of
@@ -34,17 +34,17 @@ pub use tensor_step::{Effects, TensorAction, apply};
 
 /// Every kind of step on tensors.
 pub(crate) static TENSOR_KINDS: &[StepKind<TensorAction>] = &[
-    StepKind { signature: &select::SELECT, make: select::select },
-    StepKind { signature: &select::DROP, make: select::drop },
+    StepKind { signature: &select::SELECT, make: |spec| select::make(spec, true) },
+    StepKind { signature: &select::DROP, make: |spec| select::make(spec, false) },
     StepKind { signature: &rename::RENAME, make: rename::rename },
     StepKind { signature: &cast::CAST, make: cast::cast },
     StepKind { signature: &permute::TRANSPOSE, make: permute::transpose },
     StepKind { signature: &permute::PERMUTE, make: permute::permute },
     StepKind { signature: &reshape::RESHAPE, make: reshape::reshape },
-    StepKind { signature: &split::SPLIT, make: split::split },
-    StepKind { signature: &concat::CONCAT, make: concat::concat },
-    StepKind { signature: &split::UNSTACK, make: split::unstack },
-    StepKind { signature: &concat::STACK, make: concat::stack },
+    StepKind { signature: &split::SPLIT, make: |spec| split::make(spec, false) },
+    StepKind { signature: &concat::CONCAT, make: |spec| concat::make(spec, false) },
+    StepKind { signature: &split::UNSTACK, make: |spec| split::make(spec, true) },
+    StepKind { signature: &concat::STACK, make: |spec| concat::make(spec, true) },
     StepKind { signature: &tie::TIE, make: tie::tie },
     StepKind { signature: &tie::UNTIE, make: tie::untie },
     StepKind { signature: &metadata::SET_METADATA, make: metadata::set },

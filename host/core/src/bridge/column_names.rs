@@ -1,4 +1,4 @@
-//! Which tensors are one column, by their names: `x.values` and `x.row_splits` are lists, `x.valid` says what
+//! Finds the tensors that are one column by their names: `x.values` and `x.row_splits` are lists, `x.valid` says what
 //! is missing of `x`. A name that looks like one of these, and whose tensor does not fit, is a column itself.
 
 use std::collections::{BTreeMap, BTreeSet};

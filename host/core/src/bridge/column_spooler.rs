@@ -89,9 +89,6 @@ impl<'a> ColumnSpooler<'a> {
     }
 
     /// A column without rows.
-    ///
-    /// # Errors
-    /// I/o.
     pub(super) fn new(path: &'a ColumnPath, spools: &'a Spools<'a>) -> Result<Self> {
         let level = |&fixed: &Option<u64>| {
             let splits = match fixed {
@@ -111,7 +108,7 @@ impl<'a> ColumnSpooler<'a> {
     /// Takes rows.
     ///
     /// # Errors
-    /// I/o; unsupported, for a value that cannot be said.
+    /// I/o; unsupported, for a value that no tensor holds.
     pub(super) fn push(&mut self, rows: &ArrayRef) -> Result<()> {
         self.descend(0, 0, rows, None)
     }
@@ -274,9 +271,6 @@ impl<'a> ColumnSpooler<'a> {
     }
 
     /// The tensors that it has become.
-    ///
-    /// # Errors
-    /// I/o.
     pub(super) fn finish(self) -> Result<Vec<SpooledTensor>> {
         let Self { spools, path, levels, values, valid } = self;
         let mut dimensions = Vec::new();

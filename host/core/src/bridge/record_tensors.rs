@@ -1,4 +1,4 @@
-//! Records that are a whole tensor each become those tensors again: what `records:tensor` made.
+//! Records that hold a tensor each, as `records:tensor` makes them, become those tensors again.
 
 use super::spool::{Spooled, SpooledTensor, Spools};
 use super::tensor_records::{DATA, DTYPE, NAME, SHAPE};

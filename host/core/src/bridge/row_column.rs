@@ -2,7 +2,7 @@
 
 use super::column_metadata::ColumnMetadata;
 use super::column_names::ColumnTensors;
-use super::row_values::{Cursor, RowValues, offsets};
+use super::row_values::{Cursor, RowValues, ValueLayout, offsets};
 use super::tensor_windows::TensorWindows;
 use super::value_types;
 use crate::records::encoding::is_text;
@@ -88,18 +88,18 @@ impl RowColumn {
                     (Some(&RowList::Ragged { splits, inner, valid: texts }), _)
                         if is_text(&text) && valid.is_none() =>
                     {
-                        Some(RowValues::bytes(found.values, (splits, inner), text, texts))
+                        Some((ValueLayout::Bytes(splits, inner), text, texts))
                     }
                     (
                         Some(&RowList::Dimension { len, valid: texts, .. }),
                         DataType::FixedSizeBinary(width),
                     ) if u64::try_from(*width) == Ok(len) => {
-                        Some(RowValues::fixed_bytes(found.values, *width, texts))
+                        Some((ValueLayout::FixedBytes(*width), text, texts))
                     }
                     _ => None,
                 };
-                if let Some(joined) = joined {
-                    values = joined;
+                if let Some((layout, data_type, valid)) = joined {
+                    values = RowValues { tensor: found.values, layout, data_type, valid };
                     lists.pop();
                 }
             }
@@ -116,13 +116,13 @@ impl RowColumn {
                 }
             }
         }
-        let mut data_type = values.data_type().clone();
+        let mut data_type = values.data_type.clone();
         for list in lists.iter().rev() {
             data_type = list.data_type(data_type).map_err(|error| error.tensor(&tensor.name))?;
         }
         let may_miss = match lists.first() {
             Some(RowList::Ragged { valid, .. } | RowList::Dimension { valid, .. }) => valid.is_some(),
-            None => values.may_miss(),
+            None => values.valid.is_some(),
         };
         let nullable = may_miss || kept.is_some_and(|kept| kept.nullable);
         let metadata = kept.map(|kept| kept.metadata.clone()).unwrap_or_default();

@@ -16,19 +16,22 @@ const WINDOW: u64 = 64 << 10;
 
 /// The values of a column.
 pub(super) struct RowValues {
-    tensor: usize,
-    layout: ValueLayout,
-    data_type: DataType,
+    pub(super) tensor: usize,
+    pub(super) layout: ValueLayout,
+    pub(super) data_type: DataType,
     /// The tensor that says which are there.
-    valid: Option<usize>,
+    pub(super) valid: Option<usize>,
 }
 
 /// How values lie in their tensor.
-enum ValueLayout {
+pub(super) enum ValueLayout {
+    /// Elements of so many bytes.
     Numbers(Dtype, u64),
+    /// Elements of STR.
     Strings,
-    /// Strings that another tensor says the ends of, and how many bytes there are.
+    /// Strings side by side: the tensor that says where they end, and how many bytes there are.
     Bytes(usize, u64),
+    /// Strings of one length.
     FixedBytes(i32),
 }
 
@@ -50,37 +53,6 @@ impl RowValues {
             ),
         };
         Self { tensor, layout, data_type, valid }
-    }
-
-    /// Strings that lie side by side; `ends`: the tensor that says where they end, and how many bytes there
-    /// are.
-    pub(super) fn bytes(
-        tensor: usize,
-        (splits, bytes): (usize, u64),
-        data_type: DataType,
-        valid: Option<usize>,
-    ) -> Self {
-        Self { tensor, layout: ValueLayout::Bytes(splits, bytes), data_type, valid }
-    }
-
-    /// Strings of one length.
-    pub(super) fn fixed_bytes(tensor: usize, width: i32, valid: Option<usize>) -> Self {
-        Self {
-            tensor,
-            layout: ValueLayout::FixedBytes(width),
-            data_type: DataType::FixedSizeBinary(width),
-            valid,
-        }
-    }
-
-    /// Their type.
-    pub(super) fn data_type(&self) -> &DataType {
-        &self.data_type
-    }
-
-    /// Whether some may be missing.
-    pub(super) fn may_miss(&self) -> bool {
-        self.valid.is_some()
     }
 
     /// The tensor that says where strings end, if one does, and how many bytes there are.

@@ -91,9 +91,6 @@ impl<'a> Spools<'a> {
 
 impl Spool<'_> {
     /// Takes bytes.
-    ///
-    /// # Errors
-    /// I/o.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.len += bytes.len() as u64;
         let full = self.spools.buffer;
@@ -118,9 +115,6 @@ impl Spool<'_> {
     }
 
     /// Takes the same bytes again and again.
-    ///
-    /// # Errors
-    /// I/o.
     pub(super) fn fill(&mut self, bytes: &[u8], times: u64) -> Result<()> {
         (0..times).try_for_each(|_| self.push(bytes))
     }
@@ -158,9 +152,6 @@ impl Spool<'_> {
     }
 
     /// Ends the spool.
-    ///
-    /// # Errors
-    /// I/o.
     pub(super) fn finish(self) -> Result<Spooled> {
         let Self { spools, mut buffer, place, len } = self;
         let mut files = spools.files.borrow_mut();

@@ -1,4 +1,4 @@
-//! Records become an input of tensors: read once, into spools.
+//! Records become an input of tensors: they are read once, and spooled to temporary files.
 
 use super::column_metadata::{ColumnMetadata, ColumnsMetadata, KEY, hints};
 use super::column_path::{ColumnPath, column_paths};

@@ -1,5 +1,4 @@
-//! Types of values: which dtype those of a column have in a tensor, and which Arrow type those of a tensor
-//! have in a column.
+//! The dtypes of tensors for the Arrow types of columns, and the other way round.
 
 use crate::records::encoding::is_text;
 use arrow_schema::{DataType, IntervalUnit};

@@ -11,9 +11,9 @@
 //!        | of a struct: for each field, the row of that one value
 //! ```
 //!
-//! A format may say a column otherwise than it was sent: TFRecord reads 32-bit integers back as 64-bit ones,
-//! and a list of one value as that value. So rows can be encoded flat: those of lists within lists have all
-//! values below these, cast to one type.
+//! A format may read a column back as another type: TFRecord has 64-bit integers for 32-bit ones, and a value
+//! for a list of one value. So rows can also be encoded flat: all values below lists within lists make one
+//! row, cast to one type.
 
 use super::cast::cast;
 use arrow_array::cast::AsArray;

@@ -1,4 +1,4 @@
-//! Rows are an input of records in the hands of its format's reader.
+//! An opened input of records: its files, its schema, and the splits that its format's reader can read.
 
 use crate::context::session::Session;
 use crate::formats::registry::RegisteredFormat;

@@ -28,8 +28,8 @@ pub(crate) static RECORD_KINDS: &[StepKind<RecordAction>] = &[
     StepKind { signature: &interleave::INTERLEAVE, make: interleave::interleave },
     StepKind { signature: &shuffle::SHUFFLE, make: shuffle::shuffle },
     StepKind { signature: &repeat::REPEAT, make: repeat::repeat },
-    StepKind { signature: &by_number::TAKE, make: by_number::take },
-    StepKind { signature: &by_number::SKIP, make: by_number::skip },
+    StepKind { signature: &by_number::TAKE, make: |spec| by_number::window(spec, true) },
+    StepKind { signature: &by_number::SKIP, make: |spec| by_number::window(spec, false) },
     StepKind { signature: &filter::FILTER, make: filter::filter },
     StepKind { signature: &map::MAP, make: map::map },
     StepKind { signature: &batch::BATCH, make: batch::batch },
@@ -44,8 +44,11 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
     /// Usage, where what the user asked for cannot be done with these columns.
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>>;
 
-    /// How many rows come out where `rows` go in; `None`: not known before.
-    fn count(&self, rows: Option<u64>) -> Option<u64>;
+    /// How many rows come out where `rows` go in, as many unless the step says otherwise; `None`: not known
+    /// before.
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows
+    }
 
     /// Whether what becomes of a row depends on that row alone: then it is the same for the rows of one file
     /// as for those of all.

@@ -322,7 +322,7 @@ trait RangedValue: Copy + PartialOrd {
         false
     }
 
-    fn put(self, high: Self, range: &mut ValueRange);
+    fn put(self, _high: Self, _range: &mut ValueRange) {}
 }
 
 macro_rules! integers {
@@ -353,13 +353,7 @@ macro_rules! floats {
 
 floats!(f32, f64, half::f16);
 
-macro_rules! without_range {
-    ($($type:ty),*) => { $(
-        impl RangedValue for $type {
-            fn put(self, _high: Self, _range: &mut ValueRange) {}
-        }
-    )* };
-}
-
-// Wider than any number that is shown, or several numbers.
-without_range!(arrow_buffer::i256, arrow_buffer::IntervalDayTime, arrow_buffer::IntervalMonthDayNano);
+// Wider than any number that is shown, or several numbers: they have no range.
+impl RangedValue for arrow_buffer::i256 {}
+impl RangedValue for arrow_buffer::IntervalDayTime {}
+impl RangedValue for arrow_buffer::IntervalMonthDayNano {}

@@ -58,7 +58,7 @@ pub fn write(
     }
     let piece = piece_bytes(plan.group(), session.memory);
     let mut collector = PieceCollector::new(files.len(), rows, Group { bytes: piece, ..plan.group() });
-    let (send, receive) = sync_channel::<Piece>(0);
+    let (send, receive) = sync_channel::<RecordPiece>(0);
     let receive = &Mutex::new(receive);
     let read = std::thread::scope(|scope| {
         for _ in 0..encoders(piece, session) {
@@ -102,7 +102,7 @@ fn encoders(piece: u64, session: &Session) -> usize {
 }
 
 /// Rows that become one piece of one file.
-struct Piece {
+struct RecordPiece {
     place: u64,
     file: usize,
     batches: Vec<RecordBatch>,
@@ -113,10 +113,10 @@ fn collect_all(
     collector: &mut PieceCollector,
     mut hasher: Option<&mut RowHasher>,
     output: &PieceWriter<'_>,
-    send: &SyncSender<Piece>,
+    send: &SyncSender<RecordPiece>,
 ) -> Result<u64> {
     let mut records = 0;
-    let push = |piece: Option<Piece>| {
+    let push = |piece: Option<RecordPiece>| {
         let Some(piece) = piece else { return Ok(()) };
         // An encoder that failed has left its error.
         if output.has_failed() || send.send(piece).is_err() {
@@ -180,7 +180,7 @@ impl PieceCollector {
         (self.group.rows - self.rows).min(usize::try_from(in_file).unwrap_or(usize::MAX)).max(1)
     }
 
-    fn add(&mut self, batch: RecordBatch) -> Option<Piece> {
+    fn add(&mut self, batch: RecordBatch) -> Option<RecordPiece> {
         self.rows += batch.num_rows();
         self.rows_in_file += batch.num_rows() as u64;
         // A slice counts what it shows, not the buffers behind it.
@@ -200,11 +200,12 @@ impl PieceCollector {
         None
     }
 
-    fn end(&mut self) -> Option<Piece> {
+    fn end(&mut self) -> Option<RecordPiece> {
         if self.batches.is_empty() {
             return None;
         }
-        let piece = Piece { place: self.place, file: self.file, batches: std::mem::take(&mut self.batches) };
+        let piece =
+            RecordPiece { place: self.place, file: self.file, batches: std::mem::take(&mut self.batches) };
         (self.rows, self.bytes) = (0, 0);
         self.place += 1;
         Some(piece)
@@ -261,7 +262,7 @@ impl PieceWriter<'_> {
         self.files[file].write_all_at(bytes, at).map_err(named)
     }
 
-    fn encode_all(&self, pieces: &Mutex<Receiver<Piece>>) {
+    fn encode_all(&self, pieces: &Mutex<Receiver<RecordPiece>>) {
         let mut buffer = Vec::new();
         loop {
             let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -273,9 +274,9 @@ impl PieceWriter<'_> {
         }
     }
 
-    fn encode(&self, piece: Piece, buffer: &mut Vec<u8>) -> Result<()> {
+    fn encode(&self, piece: RecordPiece, buffer: &mut Vec<u8>) -> Result<()> {
         buffer.clear();
-        let Piece { place, file, batches } = piece;
+        let RecordPiece { place, file, batches } = piece;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let mut losses = Vec::new();
         let note = self.plan.encode(file, &batches, buffer, &mut losses);

@@ -1,5 +1,5 @@
 //! Adapting a catalog to a target: the part that the user asked for goes through the steps, and gets the
-//! shape that the target's format can take. What that leaves out is said.
+//! shape that the target's format can take. What that leaves out is a loss.
 
 use super::step::Step;
 use super::tensor_step::{TensorAction, apply};

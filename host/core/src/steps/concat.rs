@@ -1,7 +1,7 @@
 //! `concat` joins tensors along a dimension, `stack` along a new one.
 
 use super::pattern::{BESIDE, INDEX, NamePattern, Template};
-use super::rebuild::{NewTensor, rebuild};
+use super::rebuild::{StepTensor, rebuild};
 use super::rename::check_collisions;
 use super::signature::{Argument, CheckedSpec, Key, Signature};
 use super::spec::Field;
@@ -65,15 +65,7 @@ struct Concat {
     stacks: bool,
 }
 
-pub(super) fn concat(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
-    make(spec, false)
-}
-
-pub(super) fn stack(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
-    make(spec, true)
-}
-
-fn make(spec: &CheckedSpec<'_>, stacks: bool) -> Result<TensorAction> {
+pub(super) fn make(spec: &CheckedSpec<'_>, stacks: bool) -> Result<TensorAction> {
     let pattern = NamePattern::of(spec)?;
     let template = |field: &Field| Template::parse(field, &pattern.regex, false);
     let with: Vec<Template> = spec.all("with").map(template).collect::<Result<_>>()?;
@@ -241,9 +233,9 @@ impl TensorStep for Concat {
         let mut from = Vec::new();
         for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
             let next = match wholes.remove(&id) {
-                Some(whole) => NewTensor { old: None, tensor: whole },
+                Some(whole) => StepTensor { old: None, tensor: whole },
                 None if used.contains(&id) => continue,
-                None => NewTensor::kept(id, tensor),
+                None => StepTensor::kept(id, tensor),
             };
             tensors.push(next);
             from.push(tensor.name.as_str());

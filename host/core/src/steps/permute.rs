@@ -1,7 +1,7 @@
 //! `transpose` exchanges the last two dimensions, `permute` brings them all in another order. The bytes are
 //! brought in order by the copy.
 
-use super::rebuild::{NewTensor, rebuild, unchanged};
+use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::selector::Selector;
 use super::signature::{Argument, CheckedSpec, Signature};
 use super::spec::Field;
@@ -105,7 +105,7 @@ impl Permute {
 impl TensorStep for Permute {
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let selected = self.selector.on(&catalog)?;
-        let turn = |mut new: NewTensor| {
+        let turn = |mut new: StepTensor| {
             if selected.has(&new.tensor) {
                 effects.touched += 1;
                 let axes = self.axes(&new.tensor)?;

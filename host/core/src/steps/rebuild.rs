@@ -6,13 +6,13 @@ use super::tree::{self, Change};
 use tensorferry_sdk::{Catalog, Limits, Result, Tensor, TensorId, Tree};
 
 /// A tensor that a step gives.
-pub(super) struct NewTensor {
+pub(super) struct StepTensor {
     /// The one that it was; `None` if there was none, or if it is a part of one.
     pub(super) old: Option<TensorId>,
     pub(super) tensor: Tensor,
 }
 
-impl NewTensor {
+impl StepTensor {
     /// A tensor as it was.
     pub(super) fn kept(old: TensorId, tensor: &Tensor) -> Self {
         Self { old: Some(old), tensor: tensor.clone() }
@@ -20,15 +20,15 @@ impl NewTensor {
 }
 
 /// The tensors of a catalog as a step that changes nothing gives them.
-pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = NewTensor> + '_ {
-    (0..).map(TensorId).zip(catalog.tensors()).map(|(id, tensor)| NewTensor::kept(id, tensor))
+pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = StepTensor> + '_ {
+    (0..).map(TensorId).zip(catalog.tensors()).map(|(id, tensor)| StepTensor::kept(id, tensor))
 }
 
 /// A catalog of these tensors, over the same storages. Each is proved anew.
 ///
 /// # Errors
 /// Malformed, for what the proof refuses; usage, where a name is taken by other state.
-pub(super) fn rebuild(catalog: Catalog, tensors: Vec<NewTensor>, effects: &mut Effects) -> Result<Catalog> {
+pub(super) fn rebuild(catalog: Catalog, tensors: Vec<StepTensor>, effects: &mut Effects) -> Result<Catalog> {
     let limits = Limits::default();
     let tree = follow(&catalog, &tensors, &limits, effects)?;
     catalog.with_tensors(tensors.into_iter().map(|new| new.tensor).collect(), tree, &limits)
@@ -37,12 +37,12 @@ pub(super) fn rebuild(catalog: Catalog, tensors: Vec<NewTensor>, effects: &mut E
 /// The tree for other tensors; `None` if it may stay.
 fn follow(
     catalog: &Catalog,
-    tensors: &[NewTensor],
+    tensors: &[StepTensor],
     limits: &Limits,
     effects: &mut Effects,
 ) -> Result<Option<Tree>> {
     let old = catalog.tensors();
-    let is_kept = |(place, new): (u32, &NewTensor)| {
+    let is_kept = |(place, new): (u32, &StepTensor)| {
         new.old == Some(TensorId(place)) && old[place as usize].name == new.tensor.name
     };
     let all_are_kept = tensors.len() == old.len() && (0..).zip(tensors).all(is_kept);

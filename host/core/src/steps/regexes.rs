@@ -1,4 +1,4 @@
-//! Regular expressions, with what is wrong in one said at the letter at which it goes wrong.
+//! Regular expressions that users write: an error names the letter at which one goes wrong.
 
 use super::spec::Field;
 use regex::{Regex, RegexBuilder};

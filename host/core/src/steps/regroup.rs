@@ -1,4 +1,4 @@
-//! Regrouping says a block in other dimensions with as many elements in the same order. Neighbouring
+//! Regrouping describes a block in other dimensions, with as many elements in the same order. Neighbouring
 //! dimensions that have as many elements before and after are a group, and groups are done one by one; where
 //! elements of a group do not lie evenly in their storage, the block becomes several.
 

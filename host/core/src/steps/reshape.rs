@@ -1,9 +1,9 @@
 //! `reshape` gives tensors other dimensions; their elements stay in order.
 //!
-//! Where the elements lie in order that costs nothing. A view may need several blocks to be said in other
+//! Where the elements lie in order that costs nothing. A view may need several blocks in other
 //! dimensions: a transposed matrix as a vector is one for each of its rows.
 
-use super::rebuild::{NewTensor, rebuild, unchanged};
+use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::regroup::reshaped;
 use super::selector::Selector;
 use super::signature::{Argument, CheckedSpec, Key, Signature};
@@ -127,8 +127,8 @@ impl Reshape {
 impl TensorStep for Reshape {
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let selected = self.selector.on(&catalog)?;
-        let mut tensors: Vec<NewTensor> = unchanged(&catalog).collect();
-        for NewTensor { tensor, .. } in &mut tensors {
+        let mut tensors: Vec<StepTensor> = unchanged(&catalog).collect();
+        for StepTensor { tensor, .. } in &mut tensors {
             let is_of = self.from.as_ref().is_none_or(|from| is_of(&tensor.shape, from));
             if is_of && selected.has(tensor) {
                 effects.touched += 1;

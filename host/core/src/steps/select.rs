@@ -37,15 +37,7 @@ struct Select {
     keeps: bool,
 }
 
-pub(super) fn select(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
-    make(spec, true)
-}
-
-pub(super) fn drop(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
-    make(spec, false)
-}
-
-fn make(spec: &CheckedSpec<'_>, keeps: bool) -> Result<TensorAction> {
+pub(super) fn make(spec: &CheckedSpec<'_>, keeps: bool) -> Result<TensorAction> {
     let selector = Selector::of(spec, spec.argument())?;
     if selector.is_all() {
         return Err(Error::usage("expected a glob after a colon, or a key such as where= or dtype="));

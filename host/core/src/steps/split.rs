@@ -1,7 +1,7 @@
 //! `split` cuts tensors into parts along a dimension, `unstack` into slices that do not have it any more.
 
 use super::pattern::{BESIDE, NamePattern, Template};
-use super::rebuild::{NewTensor, rebuild};
+use super::rebuild::{StepTensor, rebuild};
 use super::rename::check_collisions;
 use super::signature::{Argument, CheckedSpec, Key, Signature};
 use super::spec::Field;
@@ -63,15 +63,7 @@ struct Split {
     unstacks: bool,
 }
 
-pub(super) fn split(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
-    make(spec, false)
-}
-
-pub(super) fn unstack(spec: &CheckedSpec<'_>) -> Result<TensorAction> {
-    make(spec, true)
-}
-
-fn make(spec: &CheckedSpec<'_>, unstacks: bool) -> Result<TensorAction> {
+pub(super) fn make(spec: &CheckedSpec<'_>, unstacks: bool) -> Result<TensorAction> {
     let pattern = NamePattern::of(spec)?;
     let templates = spec.all("to").map(|field| Template::parse(field, &pattern.regex, true));
     let templates: Vec<Template> = templates.collect::<Result<_>>()?;
@@ -200,13 +192,13 @@ impl TensorStep for Split {
         for (id, tensor) in (0..).map(TensorId).zip(catalog.tensors()) {
             if !matches.has(tensor) {
                 from.push(tensor.name.as_str());
-                tensors.push(NewTensor::kept(id, tensor));
+                tensors.push(StepTensor::kept(id, tensor));
                 continue;
             }
             effects.touched += 1;
             for part in self.parts(&catalog, tensor)? {
                 from.push(tensor.name.as_str());
-                tensors.push(NewTensor { old: None, tensor: part });
+                tensors.push(StepTensor { old: None, tensor: part });
             }
         }
         check_collisions(from.into_iter().zip(tensors.iter().map(|new| new.tensor.name.as_str())))?;

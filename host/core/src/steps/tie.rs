@@ -1,9 +1,9 @@
-//! `tie` gives a tensor a second name, `untie` makes one tensor of each name. Tensors of one dtype and shape
+//! `tie` gives a tensor a second name, `untie` makes a tensor of its own of each name. Tensors of one dtype and shape
 //! that lie in the same bytes are one: so a tie is a view, and so is its end, which has the same bytes as
 //! another storage.
 
 use super::pattern::{BESIDE, NamePattern, Template};
-use super::rebuild::{NewTensor, rebuild, unchanged};
+use super::rebuild::{StepTensor, rebuild, unchanged};
 use super::rename::check_collisions;
 use super::selector::Selector;
 use super::signature::{Argument, CheckedSpec, Key, Signature};
@@ -56,7 +56,7 @@ struct Untie {
 impl TensorStep for Tie {
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let matches = self.pattern.on(&catalog)?;
-        let mut tensors: Vec<NewTensor> = unchanged(&catalog).collect();
+        let mut tensors: Vec<StepTensor> = unchanged(&catalog).collect();
         let places: HashMap<&str, usize> = catalog
             .tensors()
             .iter()
@@ -72,7 +72,7 @@ impl TensorStep for Tie {
             effects.touched += 1;
             let second = Tensor { name: name.clone(), labels: BTreeMap::new(), ..tensor.clone() };
             match places.get(name.as_str()) {
-                None => tensors.push(NewTensor { old: None, tensor: second }),
+                None => tensors.push(StepTensor { old: None, tensor: second }),
                 Some(&place) => {
                     let own = &mut tensors[place].tensor;
                     check_alike(tensor, own)?;
@@ -124,7 +124,7 @@ impl TensorStep for Untie {
             ranges.push(wanted.len()..wanted.len() + storages.len());
             wanted.extend(storages);
         }
-        let mut tensors: Vec<NewTensor> = unchanged(&catalog).collect();
+        let mut tensors: Vec<StepTensor> = unchanged(&catalog).collect();
         let (catalog, again) = catalog.with_storages_again(&wanted, &Limits::default())?;
         for (place, range) in leaving.into_iter().zip(ranges) {
             let new: HashMap<StorageId, StorageId> =

@@ -12,7 +12,7 @@
 //! - an object that is made of several tensors (a sparse one, say) and loses one, or has one renamed,
 //!   leaves its mapping, and its other tensors go where their names lead.
 //!
-//! What is lost in that is said. A tree that names no tensors only describes, and stays as it is.
+//! What that loses is a loss of the conversion. A tree that names no tensors stays as it is.
 
 use crate::read::part::join;
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Dividing the steps of a conversion between records and tensors: those before the step that leads across
+//! Divides the steps of a conversion between records and tensors: those before the step that leads across
 //! are on the input's side, those after it on the output's.
 
 use super::{AnyStep, StepAction, on_records, record_step, tensor_step};

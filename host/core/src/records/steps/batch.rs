@@ -43,7 +43,7 @@ impl RecordStep for Batch {
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         let flow = upstream.flow()?;
         let list = |field: &Arc<Field>| {
-            let item = item(field);
+            let item = Arc::new(Field::new("item", field.data_type().clone(), field.is_nullable()));
             let data_type = if self.drops_remainder {
                 // `batch` has seen to it that the length fits.
                 DataType::FixedSizeList(item, i32::try_from(self.rows).unwrap_or(i32::MAX))
@@ -61,11 +61,6 @@ impl RecordStep for Batch {
         let of = self.rows as u64;
         rows.map(|rows| if self.drops_remainder { rows / of } else { rows.div_ceil(of) })
     }
-}
-
-/// The values of a column, as the elements of a list.
-fn item(field: &Field) -> Arc<Field> {
-    Arc::new(Field::new("item", field.data_type().clone(), field.is_nullable()))
 }
 
 struct Batched<'a> {
@@ -108,20 +103,23 @@ impl Batched<'_> {
         self.rows -= taken;
         self.waiting = if self.rows > 0 { vec![all.slice(taken, self.rows)] } else { Vec::new() };
         let all = all.slice(0, taken);
-        let schema = self.flow.schema();
-        let lists =
-            all.columns().iter().zip(schema.fields()).map(|(column, field)| self.list(column, item(field)));
+        let lists = all.columns().iter().zip(self.schema.fields());
+        let lists = lists.map(|(column, list)| self.list(column, list.data_type()));
         RecordBatch::try_new(self.schema.clone(), lists.collect::<Result<_, _>>()?)
     }
 
-    fn list(&self, column: &ArrayRef, item: Arc<Field>) -> Result<ArrayRef, ArrowError> {
+    fn list(&self, column: &ArrayRef, list: &DataType) -> Result<ArrayRef, ArrowError> {
         let rows = self.step.rows;
-        if self.step.drops_remainder {
-            let len = i32::try_from(rows).unwrap_or(i32::MAX);
-            return Ok(Arc::new(FixedSizeListArray::try_new(item, len, column.clone(), None)?));
-        }
-        let lens = (0..column.len()).step_by(rows).map(|begin| rows.min(column.len() - begin));
-        let offsets = OffsetBuffer::from_lengths(lens);
-        Ok(Arc::new(ListArray::try_new(item, offsets, column.clone(), None)?))
+        Ok(match list {
+            DataType::FixedSizeList(item, len) => {
+                Arc::new(FixedSizeListArray::try_new(item.clone(), *len, column.clone(), None)?)
+            }
+            DataType::List(item) => {
+                let lens = (0..column.len()).step_by(rows).map(|begin| rows.min(column.len() - begin));
+                let offsets = OffsetBuffer::from_lengths(lens);
+                Arc::new(ListArray::try_new(item.clone(), offsets, column.clone(), None)?)
+            }
+            _ => column.clone(),
+        })
     }
 }

@@ -38,12 +38,10 @@ pub(super) static SHARD: Signature = Signature {
     examples: &["shard:8,index=0"],
 };
 
-pub(super) fn take(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
-    Ok(Box::new(Take { rows: spec.required_argument()?.number()? }))
-}
-
-pub(super) fn skip(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
-    Ok(Box::new(Skip { rows: spec.required_argument()?.number()? }))
+/// What takes the first records, or skips them.
+pub(super) fn window(spec: &CheckedSpec<'_>, takes: bool) -> Result<RecordAction> {
+    let rows = spec.required_argument()?.number()?;
+    Ok(Box::new(if takes { Window { skip: 0, take: Some(rows) } } else { Window { skip: rows, take: None } }))
 }
 
 pub(super) fn shard(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
@@ -55,59 +53,44 @@ pub(super) fn shard(spec: &CheckedSpec<'_>) -> Result<RecordAction> {
     Ok(Box::new(Shard { of, index }))
 }
 
-#[derive(Debug)]
-struct Take {
-    rows: u64,
-}
-
-impl RecordStep for Take {
-    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
-        Ok(window(upstream.flow()?, 0, self.rows))
-    }
-
-    fn count(&self, rows: Option<u64>) -> Option<u64> {
-        rows.map(|rows| rows.min(self.rows))
-    }
-
-    fn is_endless(&self, _upstream: bool) -> bool {
-        false
-    }
-}
-
-#[derive(Debug)]
-struct Skip {
-    rows: u64,
-}
-
-impl RecordStep for Skip {
-    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
-        Ok(window(upstream.flow()?, self.rows, u64::MAX))
-    }
-
-    fn count(&self, rows: Option<u64>) -> Option<u64> {
-        rows.map(|rows| rows.saturating_sub(self.rows))
-    }
-}
-
 /// A run of rows of a flow.
-fn window<'a>(mut flow: Box<dyn Flow + 'a>, mut skip: u64, mut take: u64) -> Box<dyn Flow + 'a> {
-    flow::from_fn(flow.schema(), move || {
-        while take > 0 {
-            let Some(batch) = flow.next()? else { break };
-            let rows = batch.num_rows() as u64;
-            let skipped = skip.min(rows);
-            skip -= skipped;
-            let taken = take.min(rows - skipped);
-            if taken > 0 {
-                take -= taken;
-                // Both are at most the batch's rows.
-                let (from, len) =
-                    (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
-                return Ok(Some(batch.slice(from, len)));
+#[derive(Debug)]
+struct Window {
+    skip: u64,
+    /// `None`: to the end.
+    take: Option<u64>,
+}
+
+impl RecordStep for Window {
+    fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
+        let mut flow = upstream.flow()?;
+        let (mut skip, mut take) = (self.skip, self.take.unwrap_or(u64::MAX));
+        Ok(flow::from_fn(flow.schema(), move || {
+            while take > 0 {
+                let Some(batch) = flow.next()? else { break };
+                let rows = batch.num_rows() as u64;
+                let skipped = skip.min(rows);
+                skip -= skipped;
+                let taken = take.min(rows - skipped);
+                if taken > 0 {
+                    take -= taken;
+                    // Both are at most the batch's rows.
+                    let (from, len) =
+                        (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
+                    return Ok(Some(batch.slice(from, len)));
+                }
             }
-        }
-        Ok(None)
-    })
+            Ok(None)
+        }))
+    }
+
+    fn count(&self, rows: Option<u64>) -> Option<u64> {
+        rows.map(|rows| rows.saturating_sub(self.skip).min(self.take.unwrap_or(u64::MAX)))
+    }
+
+    fn is_endless(&self, upstream: bool) -> bool {
+        upstream && self.take.is_none()
+    }
 }
 
 #[derive(Debug)]

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::records::cast::cast;
+use crate::records::encoding::is_text;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
@@ -200,9 +201,6 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
 
 /// The type that both sides are compared as: whole numbers exactly, others as F64, texts bytewise.
 fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
-    let is_text = |t: &DataType| {
-        matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary)
-    };
     if a == b && !a.is_nested() {
         return Ok(a.clone());
     }
@@ -281,19 +279,20 @@ impl Parser {
     }
 
     fn or(&mut self, depth: usize) -> Result<Expression> {
-        let mut parts = vec![self.and(depth)?];
-        while self.word("or") {
-            parts.push(self.and(depth)?);
-        }
-        Ok(if parts.len() == 1 { parts.remove(0) } else { Expression::Or(parts) })
+        self.joined("or", Expression::Or, |parser| parser.joined("and", Expression::And, |p| p.not(depth)))
     }
 
-    fn and(&mut self, depth: usize) -> Result<Expression> {
-        let mut parts = vec![self.not(depth)?];
-        while self.word("and") {
-            parts.push(self.not(depth)?);
+    fn joined(
+        &mut self,
+        word: &str,
+        join: fn(Vec<Expression>) -> Expression,
+        part: impl Fn(&mut Self) -> Result<Expression>,
+    ) -> Result<Expression> {
+        let mut parts = vec![part(self)?];
+        while self.word(word) {
+            parts.push(part(self)?);
         }
-        Ok(if parts.len() == 1 { parts.remove(0) } else { Expression::And(parts) })
+        Ok(if parts.len() == 1 { parts.remove(0) } else { join(parts) })
     }
 
     fn not(&mut self, depth: usize) -> Result<Expression> {

@@ -63,10 +63,6 @@ impl RecordStep for Interleave {
         let read = move |splits| flow::read(upstream.threads, rows, splits, upstream.session);
         Ok(Box::new(self.interleaved(rows.set.schema(), files, Box::new(read))))
     }
-
-    fn count(&self, rows: Option<u64>) -> Option<u64> {
-        rows
-    }
 }
 
 impl Interleave {

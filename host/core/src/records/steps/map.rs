@@ -94,10 +94,6 @@ impl RecordStep for Map {
     fn is_row_wise(&self) -> bool {
         true
     }
-
-    fn count(&self, rows: Option<u64>) -> Option<u64> {
-        rows
-    }
 }
 
 impl Map {

@@ -60,10 +60,6 @@ impl RecordStep for Prefetch {
     fn is_row_wise(&self) -> bool {
         true
     }
-
-    fn count(&self, rows: Option<u64>) -> Option<u64> {
-        rows
-    }
 }
 
 /// Batches that wait.

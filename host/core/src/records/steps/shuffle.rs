@@ -59,10 +59,6 @@ impl RecordStep for Shuffle {
             incoming: None,
         }))
     }
-
-    fn count(&self, rows: Option<u64>) -> Option<u64> {
-        rows
-    }
 }
 
 fn random(seed: u64, epoch: u64) -> ChaCha8Rng {
