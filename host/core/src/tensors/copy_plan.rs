@@ -21,7 +21,7 @@ const MANY_BLOCKS: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlannedCopy {
     /// Of bytes that lie side by side in a storage.
-    Read {
+    Contiguous {
         /// The first byte in the part.
         to: u64,
         /// How many.
@@ -34,7 +34,7 @@ pub enum PlannedCopy {
         swap_unit: u32,
     },
     /// Of elements that lie with strides.
-    Gather {
+    Strided {
         /// The strides.
         copy: StridedCopy,
         /// Where they are.
