@@ -3,61 +3,11 @@
 //!
 //! A catalog cannot hold an extent that is out of bounds: see [`CatalogBuilder`](crate::CatalogBuilder).
 
-use crate::proof::Proof;
 use crate::{
-    Block, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Region, Result, Storage, StorageId,
-    Tree, row_major_strides,
+    Block, Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Region, Result, Storage,
+    StorageId, Tensor, TensorId, Tree, row_major_strides,
 };
 use std::collections::{BTreeMap, HashMap};
-
-/// A tensor of a catalog, by its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TensorId(pub u32);
-
-/// Where a tensor's bytes are.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Data {
-    /// It has no bytes.
-    Empty,
-    /// Row-major, side by side: the common case.
-    Whole {
-        /// The storage that holds it.
-        storage: StorageId,
-        /// Bytes from the storage's start.
-        offset: u64,
-    },
-    /// Anything else: blocks that tile it.
-    Blocks(Vec<Block>),
-}
-
-/// A tensor of a catalog.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tensor {
-    /// Unique in its catalog; any UTF-8, also empty.
-    pub name: String,
-    /// What an element is.
-    pub dtype: Dtype,
-    /// Its dimensions, in elements; a scalar has none.
-    pub shape: Vec<u64>,
-    /// Its logical length: row-major, little-endian, contiguous.
-    pub bytes: u64,
-    /// Where its bytes are.
-    pub data: Data,
-    /// What else is known of it, for the user to see.
-    pub labels: BTreeMap<String, String>,
-}
-
-impl Tensor {
-    /// The storages that its blocks name, one for each block.
-    pub fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
-        let (whole, blocks) = match &self.data {
-            Data::Empty => (None, None),
-            Data::Whole { storage, .. } => (Some(*storage), None),
-            Data::Blocks(blocks) => (None, Some(blocks)),
-        };
-        whole.into_iter().chain(blocks.into_iter().flatten().map(|block| block.storage))
-    }
-}
 
 /// What an input holds; every extent in bounds, every tensor tiled.
 #[derive(Debug, Clone, Default)]
@@ -200,23 +150,6 @@ impl Catalog {
             origin: self.origin.clone(),
             globals: self.globals.clone(),
         })
-    }
-
-    /// The same catalog with other tensors over its storages; each is proved anew, as a reader's are, so
-    /// that no extent is out of bounds, no name there twice, and every tensor tiled by its blocks. Lengths
-    /// are computed, whatever [`Tensor::bytes`] says. The tree stays, unless another one is given: it
-    /// names tensors by their place, so one that names them by their old place is not what was meant.
-    ///
-    /// # Errors
-    /// Malformed, for what the proof refuses; a plugin error, if the tree names a tensor that is not
-    /// there; a limit.
-    pub fn with_tensors(self, tensors: Vec<Tensor>, tree: Option<Tree>, limits: &Limits) -> Result<Self> {
-        let tree = tree.unwrap_or(self.tree);
-        let mut proof = Proof::new(Self { tensors: Vec::with_capacity(tensors.len()), tree, ..self }, limits);
-        for tensor in tensors {
-            proof.add(tensor)?;
-        }
-        proof.finish()
     }
 
     /// The same catalog with these storages once more each, and the places of the second ones: tensors

@@ -38,13 +38,9 @@
 //!
 //! impl Format for Raw {
 //!     fn describe(&self) -> Description {
-//!         Description {
-//!             id: "raw".into(),
-//!             title: "bytes".into(),
-//!             suffixes: vec![".raw".into()],
-//!             capabilities: Capabilities::READ,
-//!             ..Description::default()
-//!         }
+//!         Description::new("raw", "bytes")
+//!             .suffixes([".raw"])
+//!             .capabilities(Capabilities::READ)
 //!     }
 //!
 //!     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {

@@ -8,6 +8,7 @@ use crate::{
 
 /// Declares what a format is called, how its files are recognised, and what it can do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Description {
     /// The id for `--from` and `--to`: lowercase, digits, dashes.
     pub id: String,
@@ -28,6 +29,49 @@ pub struct Description {
 }
 
 impl Description {
+    /// A format of this id and title, which can do nothing yet.
+    #[must_use]
+    pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
+        Self { id: id.into(), title: title.into(), ..Self::default() }
+    }
+
+    /// With these file name endings, each with its dot; the first one names outputs.
+    #[must_use]
+    pub fn suffixes(self, suffixes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { suffixes: suffixes.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// With these bytes at an offset of its files, beside those that were given before.
+    #[must_use]
+    pub fn magic(mut self, offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
+        self.magic.push(Magic { offset, bytes: bytes.into() });
+        self
+    }
+
+    /// With these patterns of file names, which a folder of this format has.
+    #[must_use]
+    pub fn members(self, members: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { members: members.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// With these capabilities.
+    #[must_use]
+    pub fn capabilities(self, capabilities: Capabilities) -> Self {
+        Self { capabilities, ..self }
+    }
+
+    /// With these options of its reader and its writer.
+    #[must_use]
+    pub fn options(self, options: impl Into<Vec<OptionSpec>>) -> Self {
+        Self { options: options.into(), ..self }
+    }
+
+    /// With this output revision.
+    #[must_use]
+    pub fn output_revision(self, output_revision: u32) -> Self {
+        Self { output_revision, ..self }
+    }
+
     /// Whether it has this side: a reader or a writer, of tensors or of records.
     #[must_use]
     pub fn has(&self, side: crate::Side) -> bool {
@@ -282,22 +326,6 @@ pub trait TensorPlan: Send + Sync {
 pub struct NothingToSeal;
 
 impl TensorPlan for NothingToSeal {}
-
-/// Takes bytes in order.
-pub trait ByteSink {
-    /// Appends.
-    ///
-    /// # Errors
-    /// Whatever the place they go to gives; a plugin error, past a length that was promised.
-    fn write(&mut self, bytes: &[u8]) -> Result<()>;
-}
-
-impl ByteSink for Vec<u8> {
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.extend_from_slice(bytes);
-        Ok(())
-    }
-}
 
 /// The digests that the layout requested.
 pub trait Digests {

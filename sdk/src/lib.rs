@@ -22,14 +22,10 @@
 //!
 //! impl Format for Idx {
 //!     fn describe(&self) -> Description {
-//!         Description {
-//!             id: "idx".into(),
-//!             title: "IDX, as of MNIST".into(),
-//!             suffixes: vec![".idx".into()],
-//!             magic: vec![Magic { offset: 0, bytes: vec![0, 0] }],
-//!             capabilities: Capabilities::READ | Capabilities::WRITE,
-//!             ..Description::default()
-//!         }
+//!         Description::new("idx", "IDX, as of MNIST")
+//!             .suffixes([".idx"])
+//!             .magic(0, [0, 0])
+//!             .capabilities(Capabilities::READ | Capabilities::WRITE)
 //!     }
 //!
 //!     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
@@ -203,6 +199,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 mod block;
 mod builder;
+mod byte_sink;
 mod cast;
 mod catalog;
 pub mod conformance;
@@ -227,20 +224,22 @@ mod region;
 mod shard_name;
 mod source;
 mod storage;
+mod tensor;
 mod tree;
 mod typed_option;
 mod view;
 
 pub use block::{Block, row_major_strides};
 pub use builder::{CatalogBuilder, CatalogSink};
-pub use catalog::{Catalog, Data, Tensor, TensorId};
+pub use byte_sink::ByteSink;
+pub use catalog::Catalog;
 pub use context::{Context, MemoryContext, Purpose};
 pub use digest::{Checksum, Digest, DigestAlgorithm};
 pub use dtype::{Dtype, DtypeInfo, element_count};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
-    ByteSink, Capabilities, Description, Digests, EncodedStorage, Format, Magic, NothingEncoded,
-    NothingToSeal, Score, SealSink, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
+    Capabilities, Description, Digests, EncodedStorage, Format, Magic, NothingEncoded, NothingToSeal, Score,
+    SealSink, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
 };
 pub use layout::{
     Content, DeferredId, DigestId, DigestRequest, Layout, LayoutSink, Order, OutputFile, OutputId, Placed,
@@ -257,6 +256,7 @@ pub use region::{Region, check_tiling};
 pub use shard_name::ShardName;
 pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
 pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
+pub use tensor::{Data, Tensor, TensorId};
 pub use tree::{Node, NodeId, NodeKind, Tree};
 pub use typed_option::TypedOption;
 pub use view::{CatalogBytes, CatalogView, StorageView, TensorView};

@@ -67,6 +67,7 @@ impl LossKind {
 
 /// One thing that could not be carried.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Loss {
     /// Its sort.
     pub kind: LossKind,

@@ -5,7 +5,7 @@ use crate::block::{is_row_major, reach};
 use crate::region::check_tiling;
 use crate::source::check_range;
 use crate::{
-    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Region, Result, StorageId, Tensor, TensorId,
+    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Region, Result, StorageId, Tensor, TensorId, Tree,
     element_count, row_major_strides,
 };
 use std::collections::HashSet;
@@ -17,6 +17,25 @@ pub(crate) struct Proof<'a> {
     names: HashSet<String>,
     blocks: u64,
     expanded_bytes: u64,
+}
+
+impl Catalog {
+    /// The same catalog with other tensors over its storages; each is proved anew, as a reader's are, so
+    /// that no extent is out of bounds, no name there twice, and every tensor tiled by its blocks. Lengths
+    /// are computed, whatever [`Tensor::bytes`] says. The tree stays, unless another one is given: it
+    /// names tensors by their place, so one that names them by their old place is not what was meant.
+    ///
+    /// # Errors
+    /// Malformed, for what the proof refuses; a plugin error, if the tree names a tensor that is not
+    /// there; a limit.
+    pub fn with_tensors(self, tensors: Vec<Tensor>, tree: Option<Tree>, limits: &Limits) -> Result<Self> {
+        let tree = tree.unwrap_or(self.tree);
+        let mut proof = Proof::new(Self { tensors: Vec::with_capacity(tensors.len()), tree, ..self }, limits);
+        for tensor in tensors {
+            proof.add(tensor)?;
+        }
+        proof.finish()
+    }
 }
 
 impl<'a> Proof<'a> {

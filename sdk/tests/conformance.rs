@@ -42,13 +42,9 @@ impl Format for Counted {
             Fault::ForgetsState => Capabilities::WRITE | Capabilities::TREE,
             _ => Capabilities::WRITE,
         };
-        Description {
-            id: if self.0 == Fault::BadId { "Counted" } else { "counted" }.to_owned(),
-            title: "counted bytes".to_owned(),
-            suffixes: vec![".counted".to_owned()],
-            capabilities: Capabilities::READ | write,
-            ..Description::default()
-        }
+        Description::new(if self.0 == Fault::BadId { "Counted" } else { "counted" }, "counted bytes")
+            .suffixes([".counted"])
+            .capabilities(Capabilities::READ | write)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {

@@ -80,13 +80,7 @@ impl Format for Ints {
         if self.0 != Fault::UndeclaredIndex {
             capabilities = capabilities | Capabilities::INDEX;
         }
-        Description {
-            id: "ints".to_owned(),
-            title: "rows of integers".to_owned(),
-            suffixes: vec![".ints".to_owned()],
-            capabilities,
-            ..Description::default()
-        }
+        Description::new("ints", "rows of integers").suffixes([".ints"]).capabilities(capabilities)
     }
 
     fn probe(&self, _source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {

@@ -9,7 +9,7 @@ use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{
     ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
-    DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, Format, LayoutSink, Limits, Loss, LossKind, Magic,
+    DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, Format, LayoutSink, Limits, Loss, LossKind,
     MemoryContext, MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, OutputId, Result,
     Role, Score, SealSink, Source, Storage, Target, TensorDecoder, TensorPart, TensorPlan, TensorReader,
     TensorWriter,
@@ -34,14 +34,12 @@ impl Exported for Unable {
 }
 
 fn description() -> Description {
-    Description {
-        id: "lent-1".to_owned(),
-        title: "Lent".to_owned(),
-        suffixes: vec![".lent".to_owned(), ".l".to_owned()],
-        magic: vec![Magic { offset: 7, bytes: vec![0, 255] }],
-        members: vec!["*.lent".to_owned()],
-        capabilities: Capabilities::READ | Capabilities::WRITE | Capabilities::TIES,
-        options: vec![
+    Description::new("lent-1", "Lent")
+        .suffixes([".lent", ".l"])
+        .magic(7, vec![0, 255])
+        .members(["*.lent"])
+        .capabilities(Capabilities::READ | Capabilities::WRITE | Capabilities::TIES)
+        .options([
             OptionSpec::reader("mode", OptionKind::Text, None, "what to do"),
             OptionSpec::writer("max", OptionKind::Size, Some("5GB"), "a size"),
             OptionSpec::writer(
@@ -53,9 +51,8 @@ fn description() -> Description {
             OptionSpec::writer("on", OptionKind::Bool, Some("true"), "a switch"),
             OptionSpec::writer("n", OptionKind::Integer, Some("3"), "a number"),
             OptionSpec::writer("mode", OptionKind::Text, None, "what to do"),
-        ],
-        output_revision: 9,
-    }
+        ])
+        .output_revision(9)
 }
 
 impl Format for Lent {

@@ -11,13 +11,7 @@ struct Numbers;
 
 impl Format for Numbers {
     fn describe(&self) -> Description {
-        Description {
-            id: "numbers".to_owned(),
-            title: "a number a line".to_owned(),
-            suffixes: vec![".txt".to_owned()],
-            capabilities: Capabilities::READ,
-            ..Description::default()
-        }
+        Description::new("numbers", "a number a line").suffixes([".txt"]).capabilities(Capabilities::READ)
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {

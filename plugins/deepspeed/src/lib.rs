@@ -61,17 +61,11 @@ pub struct DeepSpeed;
 
 impl Format for DeepSpeed {
     fn describe(&self) -> Description {
-        Description {
-            id: "deepspeed".to_owned(),
-            title: "DeepSpeed ZeRO checkpoint".to_owned(),
-            members: ["latest", "latest_universal", "*_model_states.pt", "*_optim_states.pt"]
-                .map(str::to_owned)
-                .into(),
-            capabilities: Capabilities::READ,
-            options: read::options(),
-            output_revision: 1,
-            ..Description::default()
-        }
+        Description::new("deepspeed", "DeepSpeed ZeRO checkpoint")
+            .members(["latest", "latest_universal", "*_model_states.pt", "*_optim_states.pt"])
+            .capabilities(Capabilities::READ)
+            .options(read::options())
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {

@@ -40,16 +40,12 @@ impl Format for JsonLines {
         let suffixes = SUFFIXES.into_iter().flat_map(|suffix| {
             codec::SUFFIXES.into_iter().map(move |(compressed, _)| format!("{suffix}{compressed}"))
         });
-        Description {
-            id: "jsonl".to_owned(),
-            title: "JSON lines".to_owned(),
-            suffixes: suffixes.clone().collect(),
-            magic: Vec::new(),
-            members: suffixes.map(|suffix| format!("*{suffix}")).collect(),
-            capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS,
-            options: options::declared(),
-            output_revision: 1,
-        }
+        Description::new("jsonl", "JSON lines")
+            .suffixes(suffixes.clone())
+            .members(suffixes.map(|suffix| format!("*{suffix}")))
+            .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS)
+            .options(options::declared())
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {

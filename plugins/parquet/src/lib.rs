@@ -24,7 +24,7 @@ mod fault;
 mod options;
 
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
-use tensorferry_sdk::{Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source};
+use tensorferry_sdk::{Capabilities, Context, Description, Format, Options, Result, Score, Source};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// A file whose footer is encrypted begins and ends with this instead.
@@ -37,16 +37,13 @@ pub struct Parquet;
 
 impl Format for Parquet {
     fn describe(&self) -> Description {
-        Description {
-            id: "parquet".to_owned(),
-            title: "Parquet".to_owned(),
-            suffixes: SUFFIXES.map(str::to_owned).to_vec(),
-            magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
-            members: SUFFIXES.map(|suffix| format!("*{suffix}")).to_vec(),
-            capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS,
-            options: options::declared(),
-            output_revision: 1,
-        }
+        Description::new("parquet", "Parquet")
+            .suffixes(SUFFIXES)
+            .magic(0, MAGIC)
+            .members(SUFFIXES.map(|suffix| format!("*{suffix}")))
+            .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS)
+            .options(options::declared())
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {

@@ -51,23 +51,17 @@ pub struct Safetensors;
 
 impl Format for Safetensors {
     fn describe(&self) -> Description {
-        Description {
-            id: "safetensors".to_owned(),
-            title: "safetensors, one file or sharded".to_owned(),
-            suffixes: vec![NAMING.suffix.to_owned()],
-            magic: Vec::new(),
-            members: [
+        Description::new("safetensors", "safetensors, one file or sharded")
+            .suffixes([NAMING.suffix])
+            .members([
                 "model*.safetensors",
                 "*.safetensors",
                 "*.safetensors.index.json",
                 "*.safetensors.index.*.json",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            capabilities: Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA,
-            options: options::declared(),
-            output_revision: 1,
-        }
+            ])
+            .capabilities(Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA)
+            .options(options::declared())
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {

@@ -45,23 +45,18 @@ pub struct TfBundle;
 
 impl Format for TfBundle {
     fn describe(&self) -> Description {
-        Description {
-            id: "tf-bundle".to_owned(),
-            title: "TensorFlow checkpoint".to_owned(),
-            suffixes: vec![bundle::INDEX_SUFFIX.to_owned()],
-            magic: Vec::new(),
-            members: vec![
+        Description::new("tf-bundle", "TensorFlow checkpoint")
+            .suffixes([bundle::INDEX_SUFFIX])
+            .members([
                 format!("*{}", bundle::INDEX_SUFFIX),
                 "*.data-?????-of-?????".to_owned(),
                 state_file::STATE_FILE.to_owned(),
-            ],
-            capabilities: Capabilities::READ
-                | Capabilities::WRITE
-                | Capabilities::METADATA
-                | Capabilities::TIES,
-            options: options::of_bundles(),
-            output_revision: 1,
-        }
+            ])
+            .capabilities(
+                Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA | Capabilities::TIES,
+            )
+            .options(options::of_bundles())
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
@@ -83,18 +78,13 @@ pub struct SavedModel;
 
 impl Format for SavedModel {
     fn describe(&self) -> Description {
-        Description {
-            id: "saved-model".to_owned(),
-            title: "TensorFlow SavedModel".to_owned(),
-            members: saved_model::NAMES.map(str::to_owned).into(),
-            capabilities: Capabilities::READ
-                | Capabilities::WRITE
-                | Capabilities::METADATA
-                | Capabilities::TIES,
-            options: options::of_saved_models(),
-            output_revision: 1,
-            ..Description::default()
-        }
+        Description::new("saved-model", "TensorFlow SavedModel")
+            .members(saved_model::NAMES)
+            .capabilities(
+                Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA | Capabilities::TIES,
+            )
+            .options(options::of_saved_models())
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
@@ -116,13 +106,9 @@ pub struct TfGraph;
 
 impl Format for TfGraph {
     fn describe(&self) -> Description {
-        Description {
-            id: "tf-graph".to_owned(),
-            title: "TensorFlow graph with its constants".to_owned(),
-            suffixes: vec![".pb".to_owned(), ".pbtxt".to_owned()],
-            capabilities: Capabilities::READ,
-            ..Description::default()
-        }
+        Description::new("tf-graph", "TensorFlow graph with its constants")
+            .suffixes([".pb", ".pbtxt"])
+            .capabilities(Capabilities::READ)
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {

@@ -39,16 +39,12 @@ impl Format for TfRecord {
     fn describe(&self) -> Description {
         let mut suffixes: Vec<String> = files::SUFFIXES.map(str::to_owned).into();
         suffixes.extend(files::SUFFIXES.map(|suffix| format!("{suffix}.gz")));
-        Description {
-            id: "tfrecord".to_owned(),
-            title: "TFRecord".to_owned(),
-            suffixes,
-            magic: Vec::new(),
-            members: vec!["*.tfrecord*".to_owned(), "*-?????-of-?????".to_owned()],
-            capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS | Capabilities::INDEX,
-            options: options::declared(),
-            output_revision: 1,
-        }
+        Description::new("tfrecord", "TFRecord")
+            .suffixes(suffixes)
+            .members(["*.tfrecord*", "*-?????-of-?????"])
+            .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS | Capabilities::INDEX)
+            .options(options::declared())
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {

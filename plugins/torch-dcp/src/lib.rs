@@ -50,15 +50,11 @@ pub struct TorchDcp;
 
 impl Format for TorchDcp {
     fn describe(&self) -> Description {
-        Description {
-            id: "torch-dcp".to_owned(),
-            title: "PyTorch distributed checkpoint".to_owned(),
-            suffixes: vec![members::DATA_SUFFIX.to_owned(), members::TABLE.to_owned()],
-            members: vec![members::TABLE.to_owned(), format!("*{}", members::DATA_SUFFIX)],
-            capabilities: Capabilities::READ,
-            output_revision: 1,
-            ..Description::default()
-        }
+        Description::new("torch-dcp", "PyTorch distributed checkpoint")
+            .suffixes([members::DATA_SUFFIX, members::TABLE])
+            .members([members::TABLE.to_owned(), format!("*{}", members::DATA_SUFFIX)])
+            .capabilities(Capabilities::READ)
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {

@@ -32,8 +32,7 @@ mod write;
 mod zip_layout;
 
 use tensorferry_sdk::{
-    Capabilities, Context, Description, Format, Magic, Options, Result, Score, Source, TensorReader,
-    TensorWriter,
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 use tensorferry_torch_file::{Decoding, archive};
 
@@ -52,22 +51,19 @@ pub struct Torch;
 
 impl Format for Torch {
     fn describe(&self) -> Description {
-        Description {
-            id: "torch".to_owned(),
-            title: "PyTorch checkpoint".to_owned(),
-            suffixes: SUFFIXES.map(str::to_owned).into(),
-            magic: vec![Magic { offset: 0, bytes: archive::MAGIC.to_vec() }],
-            members: ["pytorch_model*.bin", "*.bin.index.json", "*.bin.index.*.json"]
-                .map(str::to_owned)
-                .into(),
-            capabilities: Capabilities::READ
-                | Capabilities::WRITE
-                | Capabilities::TREE
-                | Capabilities::METADATA
-                | Capabilities::TIES,
-            options: [Decoding::options(), write::options()].concat(),
-            output_revision: 1,
-        }
+        Description::new("torch", "PyTorch checkpoint")
+            .suffixes(SUFFIXES)
+            .magic(0, archive::MAGIC)
+            .members(["pytorch_model*.bin", "*.bin.index.json", "*.bin.index.*.json"])
+            .capabilities(
+                Capabilities::READ
+                    | Capabilities::WRITE
+                    | Capabilities::TREE
+                    | Capabilities::METADATA
+                    | Capabilities::TIES,
+            )
+            .options([Decoding::options(), write::options()].concat())
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {

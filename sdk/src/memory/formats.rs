@@ -21,14 +21,10 @@ pub struct MemoryTensors;
 
 impl Format for MemoryTensors {
     fn describe(&self) -> Description {
-        Description {
-            id: "tensors-in-memory".to_owned(),
-            title: "the smallest format of tensors, for examples".to_owned(),
-            suffixes: vec![".mem".to_owned()],
-            capabilities: Capabilities::READ | Capabilities::WRITE,
-            output_revision: 1,
-            ..Description::default()
-        }
+        Description::new("tensors-in-memory", "the smallest format of tensors, for examples")
+            .suffixes([".mem"])
+            .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .output_revision(1)
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {

@@ -12,6 +12,7 @@ use tensorferry_sdk::{Loss, Target};
 
 /// What a conversion came to.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Report {
     /// INPUT.
     pub input: PathBuf,
@@ -48,7 +49,7 @@ pub struct Report {
 impl Report {
     /// A report of a conversion that is about to begin.
     #[must_use]
-    pub fn new(request: &Request, target: &OutputTarget<'_>, losses: Vec<Loss>) -> Self {
+    pub(crate) fn new(request: &Request, target: &OutputTarget<'_>, losses: Vec<Loss>) -> Self {
         Self {
             input: request.input.path.clone(),
             output: target.output.clone(),
@@ -69,7 +70,7 @@ impl Report {
     }
 
     /// Notes what earlier runs had left beside the output, and what became of it.
-    pub fn recovered(&mut self, recovered: Recovered) {
+    pub(crate) fn recovered(&mut self, recovered: Recovered) {
         let finished =
             recovered.finished.iter().map(|path| format!("finished an earlier run's {}", path.display()));
         self.notes.extend(finished.chain(recovered.notes));
@@ -81,7 +82,7 @@ impl Report {
     /// The end of a dry run: `files` are the names of those that would be written, and their lengths, where
     /// these are known.
     #[must_use]
-    pub fn planned(
+    pub(crate) fn planned(
         mut self,
         files: Vec<(String, u64)>,
         target: &OutputTarget<'_>,
@@ -97,7 +98,7 @@ impl Report {
     /// The end of a conversion: `lens` are the lengths of the committed files, by their place; a receipt
     /// comes after them.
     #[must_use]
-    pub fn done(
+    pub(crate) fn done(
         mut self,
         lens: &[u64],
         mut committed: Committed,

@@ -15,7 +15,7 @@ struct InMemory;
 
 impl Format for InMemory {
     fn describe(&self) -> Description {
-        Description { id: "memory".to_owned(), ..Description::default() }
+        Description::new("memory", "")
     }
 }
 

@@ -27,7 +27,7 @@ impl InputModel<'_> {
     /// A loss of this model as one of the whole input.
     #[must_use]
     pub fn place(&self, loss: &Loss) -> Loss {
-        Loss { what: self.path_of(&loss.what), ..loss.clone() }
+        Loss::new(loss.kind, self.path_of(&loss.what), &loss.why)
     }
 
     /// The files that it was read from, and what they were then.

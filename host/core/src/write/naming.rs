@@ -48,7 +48,7 @@ mod tests {
 
     fn of(names: &[&str]) -> Option<String> {
         let members = ["model*.safetensors", "*.index.json"].map(str::to_owned).to_vec();
-        stem(names, &Description { members, ..Description::default() })
+        stem(names, &Description::new("", "").members(members))
     }
 
     #[test]

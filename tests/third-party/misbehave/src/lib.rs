@@ -23,8 +23,8 @@ mod request;
 use request::{Misbehaving, is_requested, panic_if_requested, ruin};
 use tensorferry_sdk::{
     ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digests, Dtype,
-    Entry, Error, Format, LayoutSink, Magic, Options, OutputId, Result, Role, Score, SealSink, Source,
-    Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    Entry, Error, Format, LayoutSink, Options, OutputId, Result, Role, Score, SealSink, Source, Storage,
+    Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
 const MAGIC: &[u8; 9] = b"MISBEHAVE";
@@ -48,15 +48,11 @@ struct Misbehave {
 impl Format for Misbehave {
     fn describe(&self) -> Description {
         panic_if_requested("describe");
-        Description {
-            id: "misbehave".to_owned(),
-            title: "misbehaviour on request".to_owned(),
-            suffixes: vec![".misbehave".to_owned()],
-            magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
-            capabilities: Capabilities::READ | Capabilities::WRITE,
-            output_revision: 1,
-            ..Description::default()
-        }
+        Description::new("misbehave", "misbehaviour on request")
+            .suffixes([".misbehave"])
+            .magic(0, MAGIC)
+            .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .output_revision(1)
     }
 
     fn probe(&self, _source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {

@@ -4,8 +4,8 @@ use crate::array;
 use crate::header::{Header, MAGIC};
 use tensorferry_sdk::{
     ByteOrder, Capabilities, CatalogSink, CatalogView, Context, Description, Entry, Error, Format,
-    LayoutSink, Loss, LossKind, Magic, NothingEncoded, NothingToSeal, Options, Order, Result, Role, Side,
-    Source, Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    LayoutSink, Loss, LossKind, NothingEncoded, NothingToSeal, Options, Order, Result, Role, Side, Source,
+    Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
     TypedOption,
 };
 
@@ -28,16 +28,12 @@ pub struct Npy;
 
 impl Format for Npy {
     fn describe(&self) -> Description {
-        Description {
-            id: "npy".to_owned(),
-            title: "numpy array".to_owned(),
-            suffixes: vec![".npy".to_owned()],
-            magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
-            capabilities: Capabilities::READ | Capabilities::WRITE,
-            options: vec![ORDER.spec(), BYTE_ORDER.spec()],
-            output_revision: 1,
-            ..Description::default()
-        }
+        Description::new("npy", "numpy array")
+            .suffixes([".npy"])
+            .magic(0, MAGIC)
+            .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .options([ORDER.spec(), BYTE_ORDER.spec()])
+            .output_revision(1)
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {

@@ -8,8 +8,8 @@ mod write_stored;
 use crate::header::Header;
 use crate::zip::read::Archive;
 use tensorferry_sdk::{
-    ByteOrder, Capabilities, CatalogView, Context, Description, Entry, Format, LayoutSink, Magic, Options,
-    Order, Result, Score, Side, Source, Target, TensorId, TensorReader, TensorWriter, TypedOption,
+    ByteOrder, Capabilities, CatalogView, Context, Description, Entry, Format, LayoutSink, Options, Order,
+    Result, Score, Side, Source, Target, TensorId, TensorReader, TensorWriter, TypedOption,
 };
 
 const DEFLATES: TypedOption<bool> = TypedOption::choice(
@@ -25,16 +25,12 @@ pub struct Npz;
 
 impl Format for Npz {
     fn describe(&self) -> Description {
-        Description {
-            id: "npz".to_owned(),
-            title: "numpy archive".to_owned(),
-            suffixes: vec![".npz".to_owned()],
-            magic: vec![Magic { offset: 0, bytes: b"PK\x03\x04".to_vec() }],
-            capabilities: Capabilities::READ | Capabilities::WRITE,
-            options: vec![DEFLATES.spec()],
-            output_revision: 1,
-            ..Description::default()
-        }
+        Description::new("npz", "numpy archive")
+            .suffixes([".npz"])
+            .magic(0, b"PK\x03\x04")
+            .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .options([DEFLATES.spec()])
+            .output_revision(1)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {

@@ -20,7 +20,7 @@ mod read;
 mod write;
 
 use tensorferry_sdk::records::{RecordReader, RecordWriter};
-use tensorferry_sdk::{Capabilities, Description, Format, Magic, Options, Result, Side, TypedOption};
+use tensorferry_sdk::{Capabilities, Description, Format, Options, Result, Side, TypedOption};
 
 const MAGIC: &[u8] = b"ROWSFILE";
 
@@ -45,16 +45,12 @@ pub struct Rows;
 
 impl Format for Rows {
     fn describe(&self) -> Description {
-        Description {
-            id: "rows".to_owned(),
-            title: "plain rows".to_owned(),
-            suffixes: vec![".rows".to_owned()],
-            magic: vec![Magic { offset: 0, bytes: MAGIC.to_vec() }],
-            capabilities: Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS,
-            options: vec![SPLIT.spec(), PIECE.spec()],
-            output_revision: 1,
-            ..Description::default()
-        }
+        Description::new("rows", "plain rows")
+            .suffixes([".rows"])
+            .magic(0, MAGIC)
+            .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS)
+            .options([SPLIT.spec(), PIECE.spec()])
+            .output_revision(1)
     }
 
     fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {

@@ -37,9 +37,7 @@ mod sample;
 
 pub use sample::sample;
 
-use tensorferry_sdk::{
-    Capabilities, Description, Format, Magic, Options, Result, TensorReader, TensorWriter,
-};
+use tensorferry_sdk::{Capabilities, Description, Format, Options, Result, TensorReader, TensorWriter};
 
 tensorferry_sdk::export_plugin!(Trial);
 
@@ -49,19 +47,14 @@ pub struct Trial;
 
 impl Format for Trial {
     fn describe(&self) -> Description {
-        Description {
-            id: "trial".to_owned(),
-            title: "trial of the plugin interface".to_owned(),
-            suffixes: vec![".trial".to_owned()],
-            magic: vec![Magic { offset: 0, bytes: index::MAGIC.to_vec() }],
-            capabilities: Capabilities::READ
-                | Capabilities::WRITE
-                | Capabilities::METADATA
-                | Capabilities::TIES,
-            options: write::options(),
-            output_revision: 1,
-            ..Description::default()
-        }
+        Description::new("trial", "trial of the plugin interface")
+            .suffixes([".trial"])
+            .magic(0, index::MAGIC)
+            .capabilities(
+                Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA | Capabilities::TIES,
+            )
+            .options(write::options())
+            .output_revision(1)
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
