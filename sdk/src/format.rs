@@ -2,8 +2,8 @@
 //! describes a layout. Neither opens a file or moves tensor data: the host does.
 
 use crate::{
-    CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, Error, LayoutSink, OptionSpec, Options,
-    OutputId, Result, Source, Target,
+    ByteSink, CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, Error, LayoutSink, OptionSpec,
+    Options, OutputId, Result, Source, Target,
 };
 
 /// Declares what a format is called, how its files are recognised, and what it can do.
