@@ -3,6 +3,7 @@
 #[cfg(feature = "dynamic")]
 pub mod library;
 pub mod probe;
+pub mod refusal;
 pub mod registry;
 #[cfg(feature = "dynamic")]
 pub mod search;

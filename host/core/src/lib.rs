@@ -81,14 +81,37 @@ pub use c_stream::ArrowArrayStream;
 pub use context::session::Session;
 pub use conversion::Conversion;
 pub use convert::report::Report;
+pub use formats::refusal::Refusal;
 pub use formats::registry::{PluginIdentity, PluginLibrary, RegisteredFormat, Registry};
+#[cfg(feature = "dynamic")]
+pub use formats::search::PluginFolder;
+pub use formats::used::UsedFormat;
 #[cfg(feature = "mmap")]
 pub use mapped::Mapped;
 pub use model::{Model, OpenOptions, Tensor};
 pub use save::{NewTensor, SaveOptions};
 #[cfg(feature = "records")]
 pub use scan::Scan;
-pub use tensorferry_sdk::{Dtype, Error, ErrorKind, Format, Limits, Loss, LossKind, Result};
+pub use tensorferry_sdk::{
+    Description, Dtype, Error, ErrorKind, Format, Limits, Loss, LossKind, Result, Side,
+};
+
+/// What a program holds on to can go to any thread, and outlive whatever it was made of.
+const _: () = {
+    const fn is_owned<T: Send + Sync + 'static>() {}
+    const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
+    is_owned::<Registry>();
+    is_owned::<RegisteredFormat>();
+    is_owned::<Session>();
+    is_owned::<Model>();
+    is_owned::<Tensor>();
+    is_owned::<Report>();
+    #[cfg(feature = "records")]
+    is_owned::<Scan>();
+    #[cfg(feature = "mmap")]
+    is_owned::<Mapped>();
+    is_error::<Error>();
+};
 
 /// The rooms of the engine, for `ferry` itself. They are no part of the promise that versions make.
 #[doc(hidden)]

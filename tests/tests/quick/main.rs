@@ -26,6 +26,7 @@ mod fixtures {
     mod tfrecord;
     mod torch;
 }
+mod library;
 mod receipts;
 mod records;
 mod run {

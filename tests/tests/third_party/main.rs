@@ -8,3 +8,5 @@ mod copies;
 mod crashes;
 mod formats;
 mod outside;
+mod programs;
+mod published;

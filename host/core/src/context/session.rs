@@ -23,6 +23,7 @@ pub struct Session {
     cancelled: Arc<AtomicBool>,
     notes: Mutex<Vec<String>>,
     /// Bytes that have been copied, for the progress bar.
+    #[doc(hidden)]
     pub moved: AtomicU64,
     /// Bytes that will have been copied when all that was begun is done.
     expected: AtomicU64,
@@ -49,6 +50,7 @@ impl Session {
     }
 
     /// A session of its own that is cancelled with this one.
+    #[doc(hidden)]
     #[must_use]
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
@@ -56,6 +58,7 @@ impl Session {
     }
 
     /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
+    #[doc(hidden)]
     #[must_use]
     pub fn share(&self, of: u64) -> Self {
         Self {
@@ -71,6 +74,7 @@ impl Session {
     ///
     /// # Errors
     /// I/o, if the threads cannot be started; what `work` gives.
+    #[doc(hidden)]
     pub fn install<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let start = || rayon::ThreadPoolBuilder::new().num_threads(self.threads).build();
         let pool = self.pool.get_or_init(|| start().map_err(|error| error.to_string()));
@@ -87,6 +91,7 @@ impl Session {
     }
 
     /// Bytes that one thread may hold beside its window, for gathers.
+    #[doc(hidden)]
     #[must_use]
     pub fn gather_bytes(&self) -> usize {
         let share = self.memory / (4 * self.threads as u64);
@@ -94,6 +99,7 @@ impl Session {
     }
 
     /// Bytes of decoded or gathered tensors that are held in memory; more goes to a temporary file.
+    #[doc(hidden)]
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.memory / 4
@@ -105,6 +111,7 @@ impl Session {
     }
 
     /// How many notes there are.
+    #[doc(hidden)]
     #[must_use]
     pub fn noted(&self) -> usize {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -112,6 +119,7 @@ impl Session {
 
     /// Forgets an attempt that is made again: its notes, which are those after the first `noted`, and what it
     /// has moved, unless that counts for how fast the whole may go.
+    #[doc(hidden)]
     pub fn start_over(&self, noted: usize) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).truncate(noted);
         if self.rate.is_none() {
@@ -137,6 +145,7 @@ impl Session {
     }
 
     /// Counts copied bytes, and waits where they come faster than they may.
+    #[doc(hidden)]
     pub fn count(&self, bytes: u64) {
         let moved = self.moved.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if let Some(rate) = self.rate {

@@ -119,6 +119,7 @@ impl Report {
     }
 
     /// The document of `--json`.
+    #[doc(hidden)]
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({

@@ -4,6 +4,7 @@
 //! The folders that libraries come from are therefore trusted ones ([`super::search`]).
 #![expect(unsafe_code, reason = "symbols of a foreign library have no types")]
 
+use crate::formats::refusal::Refusal;
 use libloading::os::unix::{Library as Opened, RTLD_LOCAL, RTLD_NOW};
 use std::path::Path;
 use tensorferry_abi::abi_stable::StableAbi;
@@ -13,41 +14,6 @@ use tensorferry_abi::abi_stable::abi_stability::abi_checking::{
 use tensorferry_abi::abi_stable::library::lib_header_from_path;
 use tensorferry_abi::abi_stable::type_layout::{TLFieldOrFunction, TypeLayout};
 use tensorferry_abi::{FormatBox, MANIFEST_SYMBOL, Manifest, PluginRef, REVISION};
-
-/// Why a library was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// The system's loader could not open it.
-    CannotOpen(String),
-    /// It has no manifest.
-    NotAPlugin,
-    /// It was built for another revision of the ABI.
-    OtherRevision {
-        /// The library's revision, major and minor.
-        found: (u32, u32),
-    },
-    /// A type of the boundary lies otherwise in it.
-    OtherLayout(String),
-    /// It said no when it was asked for its formats.
-    InitFailed(String),
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::CannotOpen(why) => write!(f, "cannot be opened: {why}"),
-            Self::NotAPlugin => write!(f, "not a plugin: it has no symbol {MANIFEST_SYMBOL}"),
-            Self::OtherRevision { found: (major, minor) } => write!(
-                f,
-                "built for ABI revision {major}.{minor}; this ferry has {}.{}: rebuild the plugin with the SDK of \
-                 this ferry",
-                REVISION.0, REVISION.1
-            ),
-            Self::OtherLayout(why) => write!(f, "the layout of the boundary differs: {why}"),
-            Self::InitFailed(why) => write!(f, "its init failed: {why}"),
-        }
-    }
-}
 
 /// A library that may be called.
 pub(super) struct Library {

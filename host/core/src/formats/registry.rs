@@ -4,7 +4,8 @@
 use crate::context::session::Session;
 use crate::context::suggest::suggest;
 #[cfg(feature = "dynamic")]
-use crate::formats::library::{self, Refusal};
+use crate::formats::library;
+use crate::formats::refusal::Refusal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tensorferry_sdk::mirror::RemoteFormat;
@@ -52,11 +53,13 @@ impl RegisteredFormat {
     ///
     /// # Errors
     /// A plugin error that names the plugin.
+    #[doc(hidden)]
     pub fn check_faults(&self) -> Result<()> {
         self.library.as_ref().map_or(Ok(()), |library| library.format.faults().check())
     }
 
     /// Names the plugin in an error that is the plugin's fault.
+    #[doc(hidden)]
     #[must_use]
     pub fn blame(&self, error: Error) -> Error {
         match &self.library {
@@ -91,11 +94,7 @@ pub struct PluginLibrary {
     /// Its file.
     pub path: PathBuf,
     /// What its manifest says, or why it was refused.
-    #[cfg(feature = "dynamic")]
     pub outcome: Result<PluginIdentity, Refusal>,
-    /// What its manifest says.
-    #[cfg(not(feature = "dynamic"))]
-    pub outcome: Result<PluginIdentity, std::convert::Infallible>,
 }
 
 /// What a plugin library's manifest says.
@@ -279,6 +278,7 @@ impl Registry {
     ///
     /// # Errors
     /// I/o (the environment's fault), telling where plugins were looked for and what was refused.
+    #[doc(hidden)]
     pub fn check_any(&self) -> Result<()> {
         if !self.formats.is_empty() {
             return Ok(());

@@ -4,6 +4,7 @@ use crate::formats::registry::RegisteredFormat;
 
 /// A format that took part, and the revision of what it makes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
 pub struct UsedFormat {
     /// The format's id.
     pub id: String,
@@ -14,7 +15,7 @@ pub struct UsedFormat {
 impl UsedFormat {
     /// Each of several formats, once.
     #[must_use]
-    pub fn all<'a>(formats: impl Iterator<Item = &'a RegisteredFormat>) -> Vec<Self> {
+    pub(crate) fn all<'a>(formats: impl Iterator<Item = &'a RegisteredFormat>) -> Vec<Self> {
         let mut used: Vec<Self> = formats.map(Self::of).collect();
         used.sort();
         used.dedup();
@@ -23,7 +24,7 @@ impl UsedFormat {
 
     /// The record of a format.
     #[must_use]
-    pub fn of(format: &RegisteredFormat) -> Self {
+    pub(crate) fn of(format: &RegisteredFormat) -> Self {
         Self { id: format.description.id.clone(), revision: format.description.output_revision }
     }
 }

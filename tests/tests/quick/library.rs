@@ -1,0 +1,198 @@
+//! The engine as a library, with formats that this program links: what `ferry` does not use of it.
+
+use std::path::PathBuf;
+use tempfile::tempdir;
+use tensorferry::{
+    Dtype, ErrorKind, LossKind, NewTensor, OpenOptions, Registry, Result, SaveOptions, Session,
+};
+use tensorferry_sdk::arrow_array::{self, RecordBatchReader};
+use tensorferry_tests::fixtures::{Facts, case};
+use tensorferry_tests::{Ferry, digest};
+
+fn registry() -> Registry {
+    Registry::new()
+        .with_all(tensorferry_safetensors::formats())
+        .with_all(tensorferry_torch::formats())
+        .with_all(tensorferry_tfrecord::formats())
+}
+
+fn fixture(section: &str, name: &str) -> PathBuf {
+    case(section, name).input()
+}
+
+#[track_caller]
+fn fails<T: std::fmt::Debug>(result: Result<T>, kind: ErrorKind, words: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(words), "{error}");
+}
+
+#[test]
+fn every_tensor_has_the_frameworks_bytes() {
+    for (section, name) in [
+        ("safetensors", "all_dtypes"),
+        ("safetensors", "sharded"),
+        ("torch", "zip_all_dtypes"),
+        ("torch", "zip_big_endian"),
+        ("torch", "zip_views"),
+    ] {
+        let case = case(section, name);
+        let model = registry().open(case.input()).unwrap();
+        let facts = |tensor: tensorferry::Tensor| -> (String, Facts) {
+            let bytes = tensor.read().unwrap();
+            assert_eq!(bytes.len() as u64, tensor.byte_len());
+            let facts = (tensor.dtype_name().to_owned(), tensor.shape().to_vec(), digest::sha256(&bytes));
+            (tensor.name().to_owned(), facts)
+        };
+        assert_eq!(
+            model.tensors().map(facts).collect::<std::collections::BTreeMap<_, _>>(),
+            case.all(),
+            "{name}"
+        );
+        model.check_unchanged().unwrap();
+    }
+}
+
+#[test]
+fn rows_are_parts_of_the_whole_wherever_they_lie() {
+    let mut compared = 0;
+    for name in ["zip_views", "zip_all_dtypes", "zip_big_endian"] {
+        for tensor in registry().open(fixture("torch", name)).unwrap().tensors() {
+            let (whole, &[rows, ..]) = (tensor.read().unwrap(), tensor.shape()) else { continue };
+            let Some(row) = whole.len().checked_div(usize::try_from(rows).unwrap()) else { continue };
+            for (from, to) in [(0, rows), (0, 1), (rows - 1, rows), (rows / 2, rows), (rows, rows)] {
+                let bytes = usize::try_from(from).unwrap() * row..usize::try_from(to).unwrap() * row;
+                assert_eq!(
+                    tensor.read_rows(from..to).unwrap(),
+                    whole[bytes],
+                    "{name}: {tensor:?}, {from}..{to}"
+                );
+                compared += 1;
+            }
+            fails(tensor.read_rows(0..rows + 1), ErrorKind::Usage, tensor.name());
+        }
+    }
+    assert!(compared >= 100, "{compared}");
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_an_error_of_usage() {
+    let model = registry().open(fixture("safetensors", "scalars_and_empty")).unwrap();
+    fails(model.tensor("no such"), ErrorKind::Usage, "no such");
+    let scalar = model.tensors().find(|tensor| tensor.shape().is_empty()).unwrap();
+    fails(scalar.read_rows(0..1), ErrorKind::Usage, scalar.name());
+    fails(scalar.read_into(&mut []), ErrorKind::Usage, scalar.name());
+    let as_torch = OpenOptions::new().from("torhc");
+    fails(registry().open_with(fixture("torch", "zip_views"), &as_torch), ErrorKind::Usage, "\"torch\"");
+}
+
+#[test]
+fn an_opened_model_outlives_its_registry_on_any_thread() {
+    let tensors: Vec<_> = registry().open(fixture("torch", "zip_views")).unwrap().tensors().collect();
+    let lens = tensors.iter().map(|tensor| tensor.byte_len()).sum::<u64>();
+    let threads: Vec<_> = tensors
+        .into_iter()
+        .map(|tensor| std::thread::spawn(move || tensor.read().unwrap().len() as u64))
+        .collect();
+    assert_eq!(threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>(), lens);
+}
+
+#[test]
+fn a_mapping_has_the_bytes_that_reading_gives() {
+    let model = registry().open(fixture("safetensors", "all_dtypes")).unwrap();
+    let mut mapped = 0;
+    for tensor in model.tensors().filter(|tensor| tensor.byte_len() > 0) {
+        // SAFETY: nobody writes to a fixture.
+        assert_eq!(*unsafe { tensor.map() }.unwrap(), *tensor.read().unwrap(), "{}", tensor.name());
+        mapped += 1;
+    }
+    assert!(mapped > 10, "{mapped}");
+    let views = registry().open(fixture("torch", "zip_views")).unwrap();
+    // SAFETY: nobody writes to a fixture.
+    let refused = views.tensors().filter(|tensor| unsafe { tensor.map() }.is_err()).count();
+    assert!(refused > 0, "a view with strides has no bytes to map");
+}
+
+#[test]
+fn tensors_are_saved_whole_or_not_at_all() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("m.safetensors");
+    let tensor = |name: &str, len: usize| NewTensor::new(name, Dtype::F32, [2, 3], vec![7; len]);
+    let registry = registry();
+    fails(registry.save(&path, [tensor("a", 24), tensor("b", 23)]), ErrorKind::Usage, "\"b\"");
+    fails(registry.save(&path, [tensor("a", 24), tensor("a", 24)]), ErrorKind::Usage, "\"a\"");
+    fails(registry.save(folder.path().join("m.unknown"), [tensor("a", 24)]), ErrorKind::Usage, "m.unknown");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let options = SaveOptions::new().metadata("made by", "hand");
+    let report = registry.save_with(&path, [tensor("a", 24)], &options).unwrap();
+    assert_eq!((report.tensors, &*report.losses), (1, &[][..]));
+    fails(registry.save(&path, [tensor("b", 24)]), ErrorKind::Io, "m.safetensors");
+    let model = registry.open(&path).unwrap();
+    assert_eq!(model.metadata()["made by"], "hand");
+    assert_eq!(model.tensor("a").unwrap().read().unwrap(), [7; 24]);
+    // Tensors go from file to file through the program.
+    let copies = model
+        .tensors()
+        .map(|tensor| NewTensor::new(tensor.name(), tensor.dtype(), tensor.shape(), tensor.read().unwrap()));
+    registry.save(folder.path().join("m.pt"), copies).unwrap();
+    assert_eq!(
+        registry.open(folder.path().join("m.pt")).unwrap().tensor("a").unwrap().read().unwrap(),
+        [7; 24]
+    );
+    let (ferry, forced) = (Ferry::new(), SaveOptions::new().force(true));
+    registry.save_with(&path, [tensor("b", 24)], &forced).unwrap();
+    assert_eq!(ferry.tensors(&path).into_keys().collect::<Vec<_>>(), ["b"]);
+}
+
+#[test]
+fn a_conversion_obeys_its_builder_and_its_session() {
+    let folder = tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (registry, input) = (registry(), fixture("torch", "zip_views"));
+    let planned = registry.convert(&input, at("m.safetensors")).dry_run(true).run().unwrap();
+    assert!(planned.dry_run && planned.tensors > 0 && !at("m.safetensors").exists());
+    // Ties that safetensors cannot say are a loss.
+    let strict = || registry.convert(&input, at("m.safetensors")).strict(true);
+    fails(strict().run(), ErrorKind::Unsupported, "");
+    assert!(!at("m.safetensors").exists());
+    let report = strict().allow(LossKind::Alias).verify(true).receipt(true).run().unwrap();
+    assert_eq!(report.verified, Some(report.tensors));
+    assert!(!report.losses.is_empty() && report.losses.iter().all(|loss| loss.kind == LossKind::Alias));
+    assert!(report.receipt.unwrap().exists());
+    let again = registry.convert(&input, at("m.safetensors"));
+    fails(again.clone().run(), ErrorKind::Io, "m.safetensors");
+    again.force(true).step("cast:bf16").run().unwrap();
+
+    let session = Session::new(1, 64 << 20);
+    session.cancel();
+    let cancelled = registry.with_session(session);
+    fails(cancelled.convert(&input, at("n.safetensors")).run(), ErrorKind::Cancelled, "");
+    assert!(!at("n.safetensors").exists());
+
+    let mut session = Session::default();
+    session.limits.tensors = 2;
+    let bounded = cancelled.with_session(session);
+    fails(bounded.open(&input), ErrorKind::Limit, "too many tensors");
+}
+
+#[test]
+fn records_are_batches_for_any_arrow() {
+    let (ferry, registry, input) = (Ferry::new(), registry(), fixture("tfrecord", "sharded"));
+    let scan = registry.scan(&input).unwrap();
+    let rows = |batches: &mut dyn RecordBatchReader| -> usize {
+        batches.map(|batch| batch.unwrap().num_rows()).sum()
+    };
+    let all = rows(&mut scan.batches());
+    assert_eq!(all, ferry.rows(&input).len());
+    let by_split: usize = (0..scan.splits()).map(|split| rows(&mut scan.batches_of(split..split + 1))).sum();
+    assert!(scan.splits() > 1 && by_split == all && !scan.columns().is_empty());
+    let mut stream = scan.stream();
+    drop(scan);
+    let foreign = std::ptr::from_mut(&mut stream).cast();
+    // SAFETY: it points to the structure of the C stream interface, which is moved out of there.
+    let mut reader = unsafe { arrow_array::ffi_stream::ArrowArrayStreamReader::from_raw(foreign) }.unwrap();
+    assert_eq!(rows(&mut reader), all);
+    let model = fixture("safetensors", "all_dtypes");
+    fails(registry.scan(model), ErrorKind::Unsupported, "records");
+}

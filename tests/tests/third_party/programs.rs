@@ -1,0 +1,37 @@
+//! Programs of other people's that use the engine as a library: one links its formats, one loads them.
+
+use super::outside;
+use std::path::Path;
+use std::process::Command;
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::fixtures::case;
+use tensorferry_tests::{Ferry, args, workspace};
+
+#[test]
+#[ignore = "builds crates outside the workspace"]
+fn a_program_links_formats_or_loads_them() {
+    let folder = outside::folder().join("program");
+    let programs = workspace::build(&folder, &outside::target(), &["--locked"]);
+    let program = |name: &str| programs.iter().find(|path| path.ends_with(name)).unwrap();
+    let (linked, loaded) = (program("linked"), program("loaded"));
+    let ferry = Ferry::new();
+    let input = case("torch", "zip_views").input();
+    let [ours, by_linked, by_loaded] = ferry.paths(["ours.safetensors", "a.safetensors", "b.safetensors"]);
+    ferry.convert(&input, &ours, &[]);
+    let expected = format!("{} tensors\n", ferry.tensors(&ours).len());
+
+    // Nothing to load lies anywhere near it.
+    let alone = ferry.at("alone");
+    std::fs::copy(linked, &alone).unwrap();
+    let outcome = run(Command::new(alone).env_clear().args(args![input, by_linked])).expect(0);
+    assert_eq!(outcome.stdout, expected);
+    let outcome = run(Command::new(loaded).args(args![ferry.plugin_folder(), input, by_loaded])).expect(0);
+    assert_eq!(outcome.stdout, expected);
+    let bytes = |path: &Path| std::fs::read(path).unwrap();
+    assert!(bytes(&by_linked) == bytes(&ours) && bytes(&by_loaded) == bytes(&ours));
+
+    // Without a folder of plugins there is no format, and the error says where it looked.
+    let [nowhere, nothing] = ferry.paths(["nowhere", "c.safetensors"]);
+    let outcome = run(Command::new(loaded).args(args![nowhere, input, nothing])).expect(1);
+    assert!(outcome.stderr.contains("no format plugin was found"), "{outcome}");
+}
