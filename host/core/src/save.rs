@@ -5,8 +5,11 @@ use crate::convert::report::Report;
 use crate::convert::{OutputRequest, Request};
 use crate::formats::registry::Registry;
 use crate::publish::commit::CommitOptions;
+use std::collections::HashSet;
 use std::path::Path;
-use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, Entry, MemorySource, Result, Storage};
+use tensorferry_sdk::{
+    CatalogBuilder, CatalogSink, Dtype, Entry, Error, MemorySource, Result, Storage, element_count,
+};
 
 /// A tensor to be written.
 #[derive(Debug, Clone)]
@@ -86,8 +89,8 @@ impl Registry {
     /// Writes tensors into a file or folder, in the format that its name says. The output is whole or absent.
     ///
     /// # Errors
-    /// Usage, for a name that says no format, names given twice, or bytes of another length than dtype and
-    /// shape; i/o, if the output is there already.
+    /// Usage, for a name that says no format, names given twice, bytes of another length than dtype and shape
+    /// have, or an output that is there already; whatever writing gives.
     pub fn save(
         &self,
         path: impl AsRef<Path>,
@@ -111,7 +114,12 @@ impl Registry {
         limits.header_bytes = u64::MAX;
         let none = MemorySource::new(Entry::Folder, Default::default());
         let mut catalog = CatalogBuilder::new("memory", &none, &limits);
+        let mut names = HashSet::new();
         for NewTensor { name, dtype, shape, bytes } in tensors {
+            check_len(dtype, &shape, bytes.len() as u64).map_err(|error| error.tensor(&name))?;
+            if !names.insert(name.clone()) {
+                return Err(Error::usage("two tensors have this name").tensor(name));
+            }
             let storage = catalog.storage(Storage::inline(bytes))?;
             catalog.tensor(&name, dtype, &shape, storage, 0)?;
         }
@@ -129,4 +137,15 @@ impl Registry {
         let session = self.session();
         session.install(|| convert::save(&request, catalog, self, session))
     }
+}
+
+/// Strings have the lengths that they say, and are checked as they are read.
+fn check_len(dtype: Dtype, shape: &[u64], len: u64) -> Result<()> {
+    let info = dtype.info().ok_or_else(|| Error::usage("not a dtype that every format knows"))?;
+    let expected = if info.is_variable() { len } else { info.bytes_of(element_count(shape)?)? };
+    if len == expected {
+        return Ok(());
+    }
+    let problem = Error::usage("the bytes are not as many as dtype and shape have");
+    Err(problem.expected(format!("{expected} bytes")).found(format!("{len} bytes")))
 }

@@ -23,8 +23,9 @@ impl UsedFormat {
     }
 
     /// The record of a format.
+    #[doc(hidden)]
     #[must_use]
-    pub(crate) fn of(format: &RegisteredFormat) -> Self {
+    pub fn of(format: &RegisteredFormat) -> Self {
         Self { id: format.description.id.clone(), revision: format.description.output_revision }
     }
 }
