@@ -132,3 +132,21 @@ fn a_program_of_tensors_builds_no_arrow() {
     let arrow = tree.lines().find(|line| line.starts_with("arrow") || line.starts_with("parquet"));
     assert_eq!(arrow, None, "{tree}");
 }
+
+/// What clippy says of the standard library (`incompatible_msrv`), of what we depend on.
+#[test]
+fn no_dependency_needs_a_newer_compiler_than_ours() {
+    let metadata: Value = serde_json::from_str(&cargo(&["metadata", "--format-version=1"])).unwrap();
+    let version = |package: &Value| -> Option<Vec<u32>> {
+        let text = package["rust_version"].as_str()?;
+        Some(text.split('.').map(|number| number.parse().unwrap()).collect())
+    };
+    let packages = metadata["packages"].as_array().unwrap();
+    let ours = packages.iter().find(|package| package["name"] == "tensorferry").and_then(version).unwrap();
+    let newer: Vec<&Value> = packages
+        .iter()
+        .filter(|package| version(package).is_some_and(|theirs| theirs > ours))
+        .map(|package| &package["name"])
+        .collect();
+    assert!(newer.is_empty() && packages.len() > 100, "{newer:?}");
+}

@@ -47,7 +47,10 @@ impl Copy {
 
     /// A copy of the SDK and the host.
     pub(crate) fn with_host(name: &str) -> Self {
-        Self { members: &["host/core", "host/run", "host/cli", "sdk", "sdk/abi"], ..Self::of_sdk(name) }
+        Self {
+            members: &["host/core", "host/run", "host/cli", "plugins/check", "sdk", "sdk/abi"],
+            ..Self::of_sdk(name)
+        }
     }
 
     /// With another version of the ABI's crate.
