@@ -83,8 +83,11 @@ fn comment_len(source: &str) -> usize {
 
 /// How long the start of a string literal is; of a raw one, with how many hashes it ends.
 fn opening_quote(source: &str) -> Option<(usize, Option<usize>)> {
-    let prefix =
-        source.find(['"', '#']).filter(|&at| ["", "b", "c", "r", "br", "cr"].contains(&&source[..at]))?;
+    // The longest prefix has two letters.
+    let (prefix, _) = source.char_indices().take(3).find(|(_, c)| ['"', '#'].contains(c))?;
+    if !["", "b", "c", "r", "br", "cr"].contains(&&source[..prefix]) {
+        return None;
+    }
     let hashes = source[prefix..].chars().take_while(|&c| c == '#').count();
     let is_raw = source[..prefix].ends_with('r');
     let is_string = source[prefix + hashes..].starts_with('"') && (is_raw || hashes == 0);
