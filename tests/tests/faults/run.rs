@@ -170,13 +170,15 @@ fn a_torn_journal_costs_nothing_that_stands() {
 #[test]
 #[ignore = "kills processes"]
 fn one_run_at_a_time() {
-    let scene = Scene::new(0, 2, 64 << 20);
+    let scene = Scene::new(0, 2, 128 << 20);
     scene.reset();
     let mut first = scene.zoo.start(&["--quiet"]);
     let deadline = Instant::now() + Duration::from_secs(20);
     while children(first.id()).is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
+    // It cannot end while the other one looks.
+    kill_process(Pid::from_child(&first), Signal::STOP).unwrap();
     let second = scene.zoo.run(&["--quiet"]);
     if first.try_wait().unwrap().is_none() {
         let _ = second.expect(75).says(&["another run", &first.id().to_string()]);
