@@ -107,7 +107,7 @@ pub fn diff(a: &Logical<'_>, b: &Logical<'_>, tolerance: Option<Tolerance>) -> R
             ContentComparison::Near => {}
             ContentComparison::Differs => differ(name, DifferenceKind::Content(None)),
             ContentComparison::Apart(count, distance) => {
-                differ(name, DifferenceKind::Content(Some((count, distance))))
+                differ(name, DifferenceKind::Content(Some((count, distance))));
             }
         }
     }
