@@ -102,6 +102,7 @@ fn times(unit: &[u8], count: usize) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "a minute: pickles of a million values"]
 fn nesting() {
     // Remembered, and dropped.
     let function = [&global("m", "f")[..], b"q\x000"].concat();
@@ -126,6 +127,7 @@ fn nesting() {
 }
 
 #[test]
+#[ignore = "a minute: pickles of a million values"]
 fn sharing() {
     let doubled = |leaf: &[u8]| [leaf, &times(b"2\x86", 64)].concat();
     let far = |at: usize| [&b"r"[..], &u32::try_from(at * 20_000).unwrap().to_le_bytes()].concat();
@@ -142,6 +144,7 @@ fn sharing() {
 }
 
 #[test]
+#[ignore = "a minute: pickles of a million values"]
 fn cycles() {
     let module = |modules: &[u8]| {
         let state = dict(&[
@@ -162,6 +165,7 @@ fn cycles() {
 }
 
 #[test]
+#[ignore = "a minute: pickles of a million values"]
 fn claims() {
     let long = |op: &[u8], len: &[u8]| [op, len, b"abc"].concat();
     let most = [0xff; 8];
@@ -193,6 +197,7 @@ fn claims() {
 }
 
 #[test]
+#[ignore = "a minute: pickles of a million values"]
 fn views() {
     let view = |size: &[i64], stride: &[i64]| tensor(storage("FloatStorage", "0", 4), 0, size, stride);
     let many = |value: &[u8], count: usize| [b"(", value, b"q\x00", &times(b"h\x00", count), b"t"].concat();
@@ -216,6 +221,7 @@ fn again(value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "a minute: pickles of a million values"]
 fn names() {
     let long = [text(&"k".repeat(60_000)), b"q\x010".to_vec()].concat();
     let million = [text(&"k".repeat(MANY)), b"q\x010".to_vec()].concat();
@@ -244,6 +250,7 @@ fn module(class: &str, parts: [&[u8]; 3], more: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8
 }
 
 #[test]
+#[ignore = "a minute: pickles of a million values"]
 fn modules() {
     let numbered = |count: usize, value: &[u8]| {
         dict(&(0..count).map(|at| (text(&at.to_string()), value.to_vec())).collect::<Vec<_>>())
@@ -272,6 +279,7 @@ fn modules() {
 }
 
 #[test]
+#[ignore = "a minute: pickles of a million values"]
 fn arrays_and_parts() {
     let data = call(&global("_codecs", "encode"), &[text(&"\u{1}".repeat(MANY)), text("latin1")]);
     let dtype = call(&global("numpy", "dtype"), &[text("u1"), b"\x89".to_vec(), b"\x88".to_vec()]);

@@ -129,6 +129,7 @@ fn compressed(long: &str) -> Vec<u8> {
 }
 
 #[test]
+#[ignore = "half a minute: archives that hold a gigabyte"]
 fn nothing_is_unpacked() {
     let ferry = Ferry::new();
     for (long, code) in
