@@ -243,6 +243,7 @@ fn metadata_is_set_and_dropped() {
 }
 
 #[test]
+#[ignore = "many seconds without optimisation"]
 fn a_hundred_thousand_tensors_go_through_ten_steps() {
     let chain = parse(&[
         "rename:^bert/,to=",

@@ -44,6 +44,7 @@ fn a_file_cut_anywhere_is_malformed() {
 }
 
 #[test]
+#[ignore = "flips thousands of bits"]
 fn a_flipped_bit_is_refused_or_read() {
     for options in
         [vec![], vec![("compression", "zstd"), ("dictionary", "true")], vec![("compression", "none")]]
