@@ -28,7 +28,7 @@ fn a_model_computes_the_same_in_both() {
     let mut options = steps(TO_TORCH.into_iter().chain(["keras-to-torch"]));
     options.push("--verify");
     ferry.convert(&at("keras"), &at("torch.safetensors"), &options);
-    python("torch");
+    python::torch_script("keras_torch.py", args!["torch", ferry.home()]);
 
     let like = format!("like={}", at("keras").display());
     let mut options = vec!["--to", "tf-bundle", "--verify", "-o", &like];

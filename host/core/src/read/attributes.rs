@@ -6,14 +6,17 @@
 //! `{"class": CLASS, "attributes": {...}}` is the list itself: its own class and what is set on it.
 
 use crate::read::entries::Entries;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use tensorferry_sdk::{Catalog, Error, Limits, Node, NodeId, NodeKind, Result, TensorId, Tree};
 
 /// The metadata key.
 pub const KEY: &str = "ferry.attributes";
 
-/// What attributes can hold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What attributes can hold. Read by hand: serde's derive for an untagged enum keeps the whole content
+/// of every level aside to try the variants on, which is depth times size of work on a stranger's file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 enum Value {
     None(()),
@@ -128,11 +131,80 @@ impl Value {
     }
 }
 
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+struct ValueVisitor;
+
+impl<'de> Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("null, a boolean, an integer, a text, an object, or [CLASS, object]")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::None(()))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        i64::try_from(value).map(Value::Int).map_err(E::custom)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Value, A::Error> {
+        Entries::deserialize(MapAccessDeserializer::new(map)).map(Value::Map)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let class: String = seq.next_element()?.ok_or_else(|| A::Error::custom("no class"))?;
+        match (seq.next_element()?, seq.next_element::<serde::de::IgnoredAny>()?) {
+            (Some(Value::Map(entries)), None) => Ok(Value::MapOfClass(class, entries)),
+            _ => Err(A::Error::custom("not a class and an object")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use tensorferry_sdk::{CatalogBuilder, CatalogSink, Dtype, MemorySource, Storage};
+
+    /// Every level costs its own bytes, however deep it stands.
+    #[test]
+    fn deep_attributes_are_read_once() {
+        let nested = |depth: usize| {
+            let body = (0..20_000).map(|i| format!("\"k{i}\":{i}")).collect::<Vec<_>>().join(",");
+            let open = "{\"a\":".repeat(depth);
+            format!(r#"{{"class":"","attributes":{open}{{{body}}}{}}}"#, "}".repeat(depth))
+        };
+        let time = |depth| {
+            let json = nested(depth);
+            let once = || {
+                let start = std::time::Instant::now();
+                assert!(from_json(&json).is_some());
+                start.elapsed()
+            };
+            (0..5).map(|_| once()).min().unwrap()
+        };
+        let (flat, deep) = (time(1), time(100));
+        assert!(deep < flat * 10, "100 levels take {deep:?}, one takes {flat:?}");
+    }
 
     #[test]
     fn attributes_go_into_metadata_and_come_back() {
