@@ -58,10 +58,13 @@ impl Case {
         self.expected["expect"] == "error"
     }
 
-    /// What a person would point at: the index of a set, else the file.
+    /// What a person would point at: the index of a set, the folder of several files of records, else the file.
     pub fn input(&self) -> PathBuf {
         let files: Vec<&str> =
             self.expected["files"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        if self.expected["format"] == "tfrecord" && files.len() > 1 {
+            return self.folder.clone();
+        }
         let index = files.iter().find(|file| file.ends_with(".index.json"));
         self.folder.join(index.or(files.first()).expect("a case has a file"))
     }

@@ -34,7 +34,7 @@ impl Zoo {
         let zoo = Self { ferry: Ferry::on_disk() };
         std::fs::create_dir(zoo.path("in")).unwrap();
         zoo.manifest(
-            "[defaults]\nverify = true\npart = \".\"\n\n\
+            "[defaults]\nverify = true\nallow_empty = true\npart = \".\"\n\n\
              [[zoo]]\nroot = \"in\"\noutput = \"out/{parent}/{name}.safetensors\"\nto = \"safetensors\"\n",
         );
         zoo

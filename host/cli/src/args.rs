@@ -117,7 +117,8 @@ pub(crate) struct Convert {
     #[arg(short = 'o', value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) writer_options: Vec<(String, String)>,
 
-    /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path
+    /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path; or which split of a
+    /// folder of records: `train`
     #[arg(long, value_name = "PATH", default_value = "auto", value_parser = part)]
     pub(crate) part: Part,
 
@@ -136,6 +137,10 @@ pub(crate) struct Convert {
     /// Fail if anything cannot be carried
     #[arg(long)]
     pub(crate) strict: bool,
+
+    /// Convert an input without a tensor or a record too
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
 
     /// Let losses of this kind pass --strict
     #[arg(long, value_name = "KIND", value_parser = loss_kind)]
@@ -174,18 +179,19 @@ pub(crate) struct ReaderArgs {
     pub(crate) options: Vec<(String, String)>,
 }
 
-// Of commands that only look at tensors.
+// Of commands that only look.
 #[derive(Debug, Args)]
-pub(crate) struct TensorReaderArgs {
+pub(crate) struct LookArgs {
     #[command(flatten)]
     pub(crate) reader: ReaderArgs,
 
-    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path
+    /// Which part of a nested checkpoint: `.` (everything), `auto` (the model), or a path; or which split of
+    /// a folder of records: `train`
     #[arg(long, value_name = "PATH", default_value = ".", value_parser = part)]
     pub(crate) part: Part,
 }
 
-impl TensorReaderArgs {
+impl LookArgs {
     pub(crate) fn look(&self, purpose: Purpose) -> Look<'_> {
         let ReaderArgs { from, options } = &self.reader;
         Look { from: from.as_deref(), options, part: &self.part, purpose }
@@ -198,7 +204,7 @@ pub(crate) struct Inspect {
     pub(crate) input: PathBuf,
 
     #[command(flatten)]
-    pub(crate) reader: TensorReaderArgs,
+    pub(crate) reader: LookArgs,
 
     /// Show every tensor, however many there are
     #[arg(long)]
@@ -229,7 +235,7 @@ pub(crate) struct Cat {
     pub(crate) input: PathBuf,
 
     #[command(flatten)]
-    pub(crate) reader: ReaderArgs,
+    pub(crate) reader: LookArgs,
 
     /// Print the first N records
     #[arg(long, value_name = "N")]
@@ -309,7 +315,7 @@ pub(crate) struct Check {
     pub(crate) against: PathBuf,
 
     #[command(flatten)]
-    pub(crate) reader: TensorReaderArgs,
+    pub(crate) reader: LookArgs,
 
     /// One JSON document on stdout
     #[arg(long)]

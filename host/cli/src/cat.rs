@@ -4,24 +4,22 @@ use super::args::Cat;
 use super::terminal;
 use std::io::{BufWriter, Write};
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::context::ReadContext;
-use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::read::record_files::{self, FoundInput};
 use tensorferry::engine::records::lines::write_lines;
 use tensorferry::engine::records::rows;
 use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {
-    let source = FileSource::open(&command.input)?;
-    let format = probe(registry, &source, command.reader.from.as_deref(), session)?;
+    let FoundInput { source, format, options, .. } =
+        record_files::find(&command.input, command.reader.look(Purpose::LINES).choice(), registry, session)?;
     if !holds_records(&format.description) {
         let input = command.input.display().to_string();
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
     }
-    let rows =
-        rows::open(&source, format, &command.reader.options, &ReadContext::new(session, Purpose::LINES))?;
+    let rows = rows::open(&source, format, &options, &ReadContext::new(session, Purpose::LINES))?;
     let mut output = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     let written = write_lines(&rows, command.limit, &mut output, session);
     // What was read before an error is shown.

@@ -17,6 +17,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
             format: command.reader.from.clone(),
             options: command.reader.options.clone(),
             part: command.part.clone(),
+            allow_empty: command.allow_empty,
             ..InputRequest::default()
         },
         steps: command.step.clone(),
@@ -42,7 +43,7 @@ fn text(report: &Report) -> String {
     let verb = if report.dry_run { "would write" } else { "wrote" };
     let verified = if report.verified.is_some() { ", verified" } else { "" };
     let mut text = format!(
-        "{verb} {}: {}, {}, {} in {:.2} s{verified}\n",
+        "{verb} {}: {}, {}, {} from {} in {:.2} s{verified}\n",
         terminal::shown(&report.output),
         report.format,
         match report.records {
@@ -51,6 +52,7 @@ fn text(report: &Report) -> String {
             None => format!("{} tensors", report.tensors),
         },
         terminal::bytes(report.bytes),
+        terminal::counted(report.files_read as u64, "file"),
         report.seconds,
     );
     if report.dry_run {

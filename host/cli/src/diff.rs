@@ -10,11 +10,10 @@ use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, Look, inspect, temporary};
 use tensorferry::engine::convert::sides::options_of;
 use tensorferry::engine::convert::steps;
-use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::part::Part;
-use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::read::record_files::{self, FoundInput, InputChoice};
 use tensorferry::engine::steps::apply;
 use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, Tolerance, diff};
 use tensorferry::engine::tensors::logical::Logical;
@@ -23,12 +22,14 @@ use tensorferry_sdk::{Error, Purpose, Result};
 
 /// Whether they are the same.
 pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Result<bool> {
-    let probed = |path: &Path| probe(registry, &FileSource::open(path)?, None, session);
-    let formats = [probed(&command.a)?, probed(&command.b)?];
+    let choice = InputChoice { from: None, options: &command.options, part: &command.part };
+    let found = |path: &Path| record_files::find(path, choice, registry, session);
+    let found = [found(&command.a)?, found(&command.b)?];
     // Beside tensors, and where a part or a tolerance is asked for, records are the tensors that they become.
-    let as_tensors = command.part != Part::Whole || command.atol.is_some() || command.rtol.is_some();
-    if !as_tensors && formats.iter().all(|format| holds_records(&format.description)) {
-        return records::run(command, formats, session);
+    let has_part = command.part != Part::Whole && !found.iter().any(|found| found.is_split);
+    let as_tensors = has_part || command.atol.is_some() || command.rtol.is_some();
+    if !as_tensors && found.iter().all(|found| holds_records(&found.format.description)) {
+        return records::run(command, found, session);
     }
     let steps = steps::on_tensors(steps::parse(&command.step)?)?;
     let [a, b] =
@@ -61,9 +62,13 @@ fn open(
     registry: &Registry,
     session: &Session,
 ) -> Result<Inspected> {
-    let format = probe(registry, &FileSource::open(path)?, None, session)?;
-    let options = options_of(&format.description, options);
+    let choice = InputChoice { from: None, options, part };
+    let FoundInput { format, is_split, .. } = record_files::find(path, choice, registry, session)?;
+    let options = if is_split { options.to_vec() } else { options_of(&format.description, options) };
     let look = |part| Look { from: None, options: &options, part, purpose: Purpose::COMPARE };
+    if is_split {
+        return inspect(path, look(part), registry, session);
+    }
     let whole = inspect(path, look(&Part::Whole), registry, session)?;
     let has_tree = whole.catalog.tree().root().is_some();
     let starts = |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));

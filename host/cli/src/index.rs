@@ -1,24 +1,26 @@
 //! `ferry index`: checks the framing of every record, and writes an index of them.
 
-use super::args::Index;
+use super::args::{Index, ReaderArgs};
 use super::terminal;
 use serde_json::json;
 use std::time::Instant;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
-use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::read::part::Part;
+use tensorferry::engine::read::record_files::{self, FoundInput, InputChoice};
 use tensorferry::engine::records::index::{beside, index};
 use tensorferry_sdk::Result;
 
 pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Result<()> {
     let started = Instant::now();
-    let source = FileSource::open(&command.input)?;
-    let format = probe(registry, &source, command.reader.from.as_deref(), session)?;
+    let ReaderArgs { from, options } = &command.reader;
+    let choice = InputChoice { from: from.as_deref(), options, part: &Part::Whole };
+    let FoundInput { source, format, options: given, .. } =
+        record_files::find(&command.input, choice, registry, session)?;
     let output = command.output.clone().unwrap_or_else(|| beside(&command.input));
     let options = CommitOptions { force: command.force, sync: false };
-    let indexed = index(&source, format, &command.reader.options, &output, options, session)?;
+    let indexed = index(&source, format, &given, &output, options, session)?;
     let seconds = started.elapsed().as_secs_f64();
     let notes = session.take_notes();
     terminal::report(&[], &notes, false);

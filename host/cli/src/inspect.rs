@@ -10,13 +10,12 @@ use std::fmt::Write;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, inspect, temporary};
-use tensorferry::engine::formats::probe::probe;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::losses;
 use tensorferry::engine::read::outline;
 use tensorferry::engine::read::part::{self, Part};
-use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::read::record_files;
 use tensorferry::engine::tensors::content::{self, Algorithm, ContentDigest, digests};
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::{Stored, hex};
@@ -34,15 +33,15 @@ const WIDTH: usize = 100;
 const MOST_WRAPPED: usize = 3;
 
 pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> Result<()> {
-    let source = FileSource::open(&command.input)?;
-    let format = probe(registry, &source, command.reader.reader.from.as_deref(), session)?;
-    if holds_records(&format.description) {
-        return records::run(command, &source, format, session);
+    let look = command.reader.look(Purpose::SHOW);
+    let found = record_files::find(&command.input, look.choice(), registry, session)?;
+    if holds_records(&found.format.description) {
+        return records::run(command, &found, session);
     }
     if command.schema {
         return Err(Error::usage("--schema is for records: this input holds tensors"));
     }
-    let seen = inspect(&command.input, command.reader.look(Purpose::SHOW), registry, session)?;
+    let seen = inspect(&command.input, look, registry, session)?;
     let algorithm = command.digest.map(|name| match name {
         DigestName::Sha256 => Algorithm::Sha256,
         DigestName::Blake3 => Algorithm::Blake3,

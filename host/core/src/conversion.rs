@@ -82,6 +82,12 @@ impl Conversion<'_> {
         self
     }
 
+    /// Converts an input without a tensor or a record too, which is an error otherwise.
+    pub fn allow_empty(mut self, allow_empty: bool) -> Self {
+        self.request.input.allow_empty = allow_empty;
+        self
+    }
+
     /// A kind of loss that [`strict`](Self::strict) lets pass.
     pub fn allow(mut self, kind: LossKind) -> Self {
         self.request.losses.allowed.push(kind);

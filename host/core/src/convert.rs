@@ -43,7 +43,6 @@ pub mod inspect;
 pub use request::{InputRequest, OutputRequest, Request};
 
 use crate::context::session::Session;
-use crate::formats::probe::probe;
 use crate::formats::registry::Registry;
 use crate::formats::registry::holds_records;
 use crate::read::input::Input;
@@ -70,8 +69,8 @@ pub fn convert(
 ) -> Result<Report> {
     let started = Instant::now();
     let steps = steps::parse(&request.steps)?;
-    let context = ConversionContext::open(request, registry, session, watch, started)?;
-    let format = probe(registry, &context.source, request.input.format.as_deref(), session);
+    let mut context = ConversionContext::open(request, registry, session, watch, started)?;
+    let format = context.find_format();
     let writes_records = holds_records(&context.target.format.description);
     match format {
         #[cfg(feature = "records")]

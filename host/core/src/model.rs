@@ -5,6 +5,8 @@ use crate::convert::inspect::{Look, inspect, temporary};
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::input::Input;
 use crate::read::part::Part;
+#[cfg(feature = "records")]
+use crate::read::record_files::InputChoice;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::{DecodedStorages, Stored};
 use rayon::prelude::*;
@@ -57,13 +59,8 @@ impl OpenOptions {
     }
 
     #[cfg(feature = "records")]
-    pub(crate) fn format(&self) -> Option<&str> {
-        self.from.as_deref()
-    }
-
-    #[cfg(feature = "records")]
-    pub(crate) fn given(&self) -> &[(String, String)] {
-        &self.options
+    pub(crate) fn choice(&self) -> InputChoice<'_> {
+        InputChoice { from: self.from.as_deref(), options: &self.options, part: &self.part }
     }
 }
 

@@ -10,4 +10,5 @@ pub mod losses;
 pub mod model;
 pub mod outline;
 pub mod part;
+pub mod record_files;
 pub mod source;

@@ -1,10 +1,11 @@
 //! Records of an input, as streams of Arrow batches that any Arrow library takes.
 
 use crate::context::session::Session;
-use crate::formats::probe::probe;
+use crate::formats::placeholder::explain;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::model::OpenOptions;
 use crate::read::context::ReadContext;
+use crate::read::record_files;
 use crate::read::source::FileSource;
 use crate::records::rows::reader;
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -24,20 +25,19 @@ impl Registry {
         self.scan_with(path, &OpenOptions::new())
     }
 
-    /// Opens a file or folder of records as `options` say; a part is not asked for.
+    /// Opens a file or folder of records as `options` say; their part is a split, of a folder that has some.
     ///
     /// # Errors
     /// Usage, for a format or option that is not there; as of [`scan`](Self::scan).
     pub fn scan_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Scan> {
         let session = self.session().clone();
-        let source = FileSource::open(path.as_ref())?;
-        let format = probe(self, &source, options.format(), &*session)?.clone();
-        let reader = reader(&format, options.given())?;
-        let source = Arc::new(source.afresh());
+        let found = record_files::find(path.as_ref(), options.choice(), self, &session)?;
+        let (format, source) = (found.format.clone(), Arc::new(found.source.afresh()));
+        let reader = reader(&format, &found.options)?;
         let mut losses = Vec::new();
         let set = reader
             .open(source.clone(), &mut losses, &ReadContext::new(&session, Purpose::FLAT))
-            .map_err(|error| error.file(source.entry_path().display().to_string()))?;
+            .map_err(|error| explain(&*source, error).file(source.entry_path().display().to_string()))?;
         Ok(Scan(Arc::new(Opened { set, losses, _reader: reader, source, format, session })))
     }
 }

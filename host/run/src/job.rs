@@ -55,6 +55,9 @@ pub(crate) struct JobPolicy {
     pub(crate) verify: bool,
     /// Write a receipt with the output.
     pub(crate) receipt: bool,
+    /// Convert an input without a tensor or a record.
+    #[serde(default)]
+    pub(crate) allow_empty: bool,
     pub(crate) force: Force,
     /// Bytes that the job's process may allocate.
     pub(crate) memory: Option<u64>,
@@ -104,6 +107,7 @@ impl Default for JobPolicy {
         Self {
             verify: false,
             receipt: true,
+            allow_empty: false,
             force: Force::default(),
             memory: None,
             timeout: Timeout::default(),
@@ -146,6 +150,7 @@ impl Job {
                 part: Part::parse(&c.part),
                 file_group: c.file_group.clone(),
                 carry: c.carry.clone(),
+                allow_empty: self.policy.allow_empty,
             },
             steps: c.steps.clone(),
             output: OutputRequest {

@@ -3,7 +3,15 @@
 use crate::Naming;
 use crate::listing::list;
 use std::collections::BTreeSet;
-use tensorferry_sdk::{Context, Entry, Error, Result, ShardName, Source};
+use tensorferry_sdk::{Context, Entry, Error, Purpose, Result, ShardName, Side, Source, TypedOption};
+
+/// The option that a reader of such models declares: what a shard that is named means.
+pub const SHARD_IS_ALONE: TypedOption<bool> = TypedOption::choice(
+    Side::Reader,
+    "shard",
+    &[("refuse", false), ("alone", true)],
+    "what to do about one shard of a model that is named: refuse it, or read that file alone",
+);
 
 /// Which files to read.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,20 +22,27 @@ pub enum Choice {
     Files(Vec<String>),
 }
 
-/// Chooses by what the user pointed at. A file is itself; a shard stands for its set, if that is
-/// there. In a folder the order is: the index and the file of the usual name, a lone index, a lone
-/// file, a whole set of shards.
+/// Chooses by what the user pointed at. A file is itself; a shard is so only where that was said
+/// (`shard_is_alone`) or nothing is made of it. In a folder the order is: the index and the file of the
+/// usual name, a lone index, a lone file, a whole set of shards.
 ///
 /// # Errors
 /// Malformed, if there is nothing to choose, or a shard is missing; usage, if the user has to
 /// choose; i/o.
-pub fn choose(naming: &Naming, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
+pub fn choose(
+    naming: &Naming,
+    shard_is_alone: bool,
+    source: &dyn Source,
+    context: &dyn Context,
+) -> Result<Choice> {
     match source.entry() {
         Entry::File(name) if name.ends_with(".json") => Ok(Choice::Index(name.clone())),
-        Entry::File(name) => match naming.shard(name).filter(|shard| shard.count > 1) {
-            Some(shard) => set_of(naming, name, &shard, source, context),
-            None => Ok(Choice::Files(vec![name.clone()])),
-        },
+        Entry::File(name) => {
+            if let Some(shard) = naming.shard(name).filter(|shard| shard.count > 1 && !shard_is_alone) {
+                refuse_shard(naming, name, &shard, source, context)?;
+            }
+            Ok(Choice::Files(vec![name.clone()]))
+        }
         Entry::Folder => among(naming, naming.stem, &source.list("")?, context),
         Entry::Prefix(prefix) => {
             let mut names = source.list(prefix)?;
@@ -39,29 +54,26 @@ pub fn choose(naming: &Naming, source: &dyn Source, context: &dyn Context) -> Re
     }
 }
 
-/// The set of a shard: by its index, or all of its shards. A shard whose set is not whole is read
-/// alone.
-fn set_of(
+/// A shard that is named may be meant for the whole model or for itself: only looking at it harms nobody.
+fn refuse_shard(
     naming: &Naming,
     name: &str,
     shard: &ShardName<'_>,
     source: &dyn Source,
     context: &dyn Context,
-) -> Result<Choice> {
+) -> Result<()> {
     let folder = name.strip_suffix(name.rsplit('/').next().unwrap_or_default()).unwrap_or_default();
     let mut indexes = naming.indexes(shard.stem).into_iter().map(|index| format!("{folder}{index}"));
-    if let Some(index) = indexes.find(|index| source.contains(index)) {
-        return Ok(Choice::Index(index));
+    let index = indexes.find(|index| source.contains(index));
+    let whole = index.map_or("the folder".to_owned(), |index| format!("{index:?} or the folder"));
+    if context.purpose() == Purpose::SHOW {
+        context.note(&format!("{name:?} is one of {} shards: {whole} is the whole model", shard.count));
+        return Ok(());
     }
-    let names = source.list(&format!("{folder}{}-", shard.stem))?;
-    let of_set = |name: &&String| {
-        naming.shard(name).is_some_and(|other| (other.stem, other.count) == (shard.stem, shard.count))
-    };
-    let members: Vec<&str> = names.iter().filter(of_set).map(String::as_str).collect();
-    shards(naming, &members).or_else(|_| {
-        context.note(&format!("{name:?} is one of {} shards, and the others are not here", shard.count));
-        Ok(Choice::Files(vec![name.to_owned()]))
-    })
+    Err(Error::usage("one shard of a model is named, and it is not said what is meant")
+        .file(name)
+        .expected(format!("{whole} for the whole model, or -i shard=alone for this file"))
+        .found(format!("a shard of {}", shard.count)))
 }
 
 /// Whether a folder's file is one that a model may be read from. Hidden files are not: macOS leaves
@@ -151,7 +163,7 @@ mod tests {
     fn choose_from(entry: Entry, names: &[&str]) -> Result<(Choice, Vec<String>)> {
         let files = names.iter().map(|&name| (name.to_owned(), Vec::new())).collect();
         let context = MemoryContext::default();
-        let choice = choose(&NAMING, &MemorySource::new(entry, files), &context)?;
+        let choice = choose(&NAMING, false, &MemorySource::new(entry, files), &context)?;
         Ok((choice, context.notes()))
     }
 
@@ -194,12 +206,33 @@ mod tests {
         assert!(in_folder(&["m-00001-of-00002.safetensors", "n-00002-of-00002.safetensors"]).is_err());
     }
 
+    /// Both ways to say what is meant are named, the index only where there is one.
     #[test]
-    fn a_file_is_itself() {
-        let name = "m-00002-of-00003.safetensors";
-        let (choice, notes) = choose_from(Entry::File(name.to_owned()), &[name]).unwrap();
+    fn a_shard_is_not_taken_for_its_set() {
+        let (name, index) = ("m-00002-of-00003.safetensors", "m.safetensors.index.json");
+        let chosen = |is_alone, purpose, names: &[&str]| {
+            let files = names.iter().map(|&name| (name.to_owned(), Vec::new())).collect();
+            let source = MemorySource::new(Entry::File(name.to_owned()), files);
+            let mut context = MemoryContext::default();
+            context.purpose = purpose;
+            choose(&NAMING, is_alone, &source, &context).map(|choice| (choice, context.notes()))
+        };
+        let error = chosen(false, Purpose::FLAT, &[name, index]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains(index) && error.to_string().contains("shard=alone"), "{error}");
+        let error = chosen(false, Purpose::COMPARE, &[name]).unwrap_err();
+        assert!(!error.to_string().contains(index), "{error}");
+        assert_eq!(chosen(true, Purpose::FLAT, &[name, index]).unwrap(), (files(&[name]), Vec::new()));
+        let (choice, notes) = chosen(false, Purpose::SHOW, &[name, index]).unwrap();
         assert_eq!(choice, files(&[name]));
-        assert!(notes[0].contains("one of 3 shards"));
+        assert!(notes[0].contains("one of 3 shards"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_set_of_one_is_its_file() {
+        let name = "m-00001-of-00001.safetensors";
+        let (choice, notes) = choose_from(Entry::File(name.to_owned()), &[name]).unwrap();
+        assert_eq!((choice, notes), (files(&[name]), Vec::new()));
     }
 
     #[test]

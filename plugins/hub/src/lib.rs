@@ -29,7 +29,7 @@ mod listing;
 mod shard;
 mod side_record;
 
-pub use choose::{Choice, choose, is_member};
+pub use choose::{Choice, SHARD_IS_ALONE, choose, is_member};
 pub use index::Index;
 pub use listing::list;
 pub use shard::{Names, split};

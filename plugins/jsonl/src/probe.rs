@@ -44,7 +44,8 @@ fn of_file(source: &dyn Source, name: &str) -> Result<Score> {
     Ok(match (is_object, named) {
         (true, true) => Score::CERTAIN,
         // One line is one document too: `config.json`, minified.
-        (true, false) if stem.ends_with(LOOSE_SUFFIX) && lines.next().is_some() => Score::LIKELY,
+        (true, false) if lines.next().is_none() => Score::NO,
+        (true, false) if stem.ends_with(LOOSE_SUFFIX) => Score::LIKELY,
         (true, false) => Score(20),
         (false, true) if is_cut => Score::LIKELY,
         // An empty file is a table without rows.
@@ -70,7 +71,9 @@ mod tests {
         assert_eq!(of_file("a.jsonl", b""), Score::MAYBE);
         assert_eq!(of_file("a.jsonl", b"[1]\n"), Score::MAYBE);
         assert_eq!(of_file("a.json", b"{\"a\":1}\n{\"a\":2}"), Score::LIKELY);
-        assert!(of_file("config.json", b"{\"a\":1}\n") < Score::MAYBE);
+        assert_eq!(of_file("config.json", b"{\"a\":1}\n"), Score::NO);
+        assert_eq!(of_file("log", b"{\"a\":1}\n"), Score::NO);
+        assert!(of_file("log", b"{\"a\":1}\n{\"a\":2}\n") > Score::NO);
         assert_eq!(of_file("config.json", b"{\n  \"a\": 1\n}\n"), Score::NO);
         assert_eq!(of_file("a.bin", b"{\"a\":"), Score::NO);
         let long = format!("{{\"a\": \"{}", "x".repeat(100_000));

@@ -28,7 +28,7 @@ mod header;
 mod options;
 mod tied;
 
-use tensorferry_hub::Naming;
+use tensorferry_hub::{Naming, SHARD_IS_ALONE};
 use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
@@ -68,8 +68,8 @@ impl Format for Safetensors {
         probe::score(source).map(Some)
     }
 
-    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::Reader))
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::Reader { shard_is_alone: SHARD_IS_ALONE.get(options)? }))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {

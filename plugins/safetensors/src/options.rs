@@ -1,6 +1,7 @@
-//! Options: what a user may tell the writer. The reader has none.
+//! Options: what a user may tell the reader and the writer.
 
 use globset::{Glob, GlobMatcher};
+use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::Side::Writer;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
@@ -40,7 +41,7 @@ const FRAMEWORK: TypedOption<Framework> = TypedOption::choice(
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![MAX_SHARD_SIZE.spec(), DEDUPES.spec(), PREFER.spec(), FRAMEWORK.spec()]
+    vec![SHARD_IS_ALONE.spec(), MAX_SHARD_SIZE.spec(), DEDUPES.spec(), PREFER.spec(), FRAMEWORK.spec()]
 }
 
 /// What the writer was told.

@@ -11,7 +11,10 @@ use tensorferry_sdk::{
 };
 
 /// Reads files and sharded sets.
-pub(crate) struct Reader;
+pub(crate) struct Reader {
+    /// Whether a shard that is named is read without the others.
+    pub(crate) shard_is_alone: bool,
+}
 
 impl TensorReader for Reader {
     fn read(
@@ -20,7 +23,7 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        let (set, index) = match choose(&NAMING, source, context)? {
+        let (set, index) = match choose(&NAMING, self.shard_is_alone, source, context)? {
             Choice::Files(names) => (Set::open(source, names, context)?, None),
             Choice::Index(name) => {
                 let index = Index::read(source, &name, context.limits())?;

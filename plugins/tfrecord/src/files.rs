@@ -1,4 +1,4 @@
-//! The files of an input: one, the shards that it is one of, those of a prefix, or those of a folder.
+//! The files of an input: one, the shards of a prefix, or those of a folder.
 
 use crate::codec::{Codec, SharedSource, sniff};
 use globset::GlobBuilder;
@@ -67,10 +67,7 @@ pub(crate) struct InputNames {
 pub(crate) fn find<S: SharedSource>(source: &S, glob: Option<&str>, limits: &Limits) -> Result<InputNames> {
     let names = match (glob, source.entry()) {
         (Some(glob), _) => matching(&**source, glob, limits)?,
-        (None, Entry::File(name)) => match shard_of(name) {
-            Some(shard) => shards(&**source, shard)?,
-            None => vec![name.clone()],
-        },
+        (None, Entry::File(name)) => vec![name.clone()],
         (None, Entry::Prefix(prefix)) => of_prefix(&**source, prefix)?,
         (None, Entry::Folder) => return of_folder(source, limits),
     };

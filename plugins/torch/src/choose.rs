@@ -14,9 +14,9 @@ pub(crate) const NAMING: Naming =
 /// # Errors
 /// Malformed, if there is nothing to choose, or a shard is missing; usage, if the user has to choose;
 /// i/o.
-pub(crate) fn choose(source: &dyn Source, context: &dyn Context) -> Result<Choice> {
+pub(crate) fn choose(shard_is_alone: bool, source: &dyn Source, context: &dyn Context) -> Result<Choice> {
     if *source.entry() != Entry::Folder {
-        return hub::choose(&NAMING, source, context);
+        return hub::choose(&NAMING, shard_is_alone, source, context);
     }
     let names = source.list("")?;
     let files: Vec<&String> = names.iter().filter(|name| is_candidate(name)).collect();
@@ -24,10 +24,10 @@ pub(crate) fn choose(source: &dyn Source, context: &dyn Context) -> Result<Choic
     let is_split = names.iter().any(|name| is_index(name));
     let is_set = files.iter().all(|name| NAMING.shard(name).is_some());
     match &*files {
-        _ if is_split || names.contains(&usual) => hub::choose(&NAMING, source, context),
+        _ if is_split || names.contains(&usual) => hub::choose(&NAMING, shard_is_alone, source, context),
         [] => Err(Error::malformed("no PyTorch checkpoint in the folder").expected(usual)),
         [one] => Ok(Choice::Files(vec![(*one).clone()])),
-        _ if is_set => hub::choose(&NAMING, source, context),
+        _ if is_set => hub::choose(&NAMING, shard_is_alone, source, context),
         several => {
             let found = hub::list(several.iter().map(|name| format!("{name:?}"))).unwrap_or_default();
             Err(Error::usage("several checkpoints in the folder: name one").found(found))

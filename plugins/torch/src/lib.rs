@@ -31,6 +31,7 @@ mod read;
 mod write;
 mod zip_layout;
 
+use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
@@ -62,7 +63,7 @@ impl Format for Torch {
                     | Capabilities::METADATA
                     | Capabilities::TIES,
             )
-            .options([Decoding::options(), write::options()].concat())
+            .options([&[SHARD_IS_ALONE.spec()], &Decoding::options()[..], &write::options()].concat())
             .output_revision(1)
     }
 
@@ -71,7 +72,7 @@ impl Format for Torch {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::TorchReader::new(Decoding::of(options)?)))
+        Ok(Box::new(read::TorchReader::new(options)?))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {

@@ -9,9 +9,9 @@ use crate::choose::choose;
 use crate::{SIDE_RECORD, SIDE_RECORD_TITLE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tensorferry_hub::{Choice, Index, SideRecord};
+use tensorferry_hub::{Choice, Index, SHARD_IS_ALONE, SideRecord};
 use tensorferry_sdk::{
-    CatalogSink, Context, Loss, LossKind, NodeId, Result, Source, TensorDecoder, TensorReader,
+    CatalogSink, Context, Loss, LossKind, NodeId, Options, Result, Source, TensorDecoder, TensorReader,
 };
 use tensorferry_torch_file::archive::Archive;
 use tensorferry_torch_file::{
@@ -25,12 +25,13 @@ const STATE_DICT: &str = "collections.OrderedDict";
 #[derive(Debug, Default)]
 pub(crate) struct TorchReader {
     decoding: Decoding,
+    shard_is_alone: bool,
 }
 
 impl TorchReader {
-    /// A reader that makes this of tensors that are more than elements.
-    pub(crate) fn new(decoding: Decoding) -> Self {
-        Self { decoding }
+    /// A reader with the options that were given.
+    pub(crate) fn new(options: &Options) -> Result<Self> {
+        Ok(Self { decoding: Decoding::of(options)?, shard_is_alone: SHARD_IS_ALONE.get(options)? })
     }
 }
 
@@ -46,7 +47,7 @@ impl TensorReader for TorchReader {
         let to = Destination { catalog, storages: &mut storages, names: &mut names, context };
         let mut reading =
             Reading { source, to, globals: BTreeSet::new(), origin: None, metadata: BTreeMap::new() };
-        let root = reading.model(&choose(source, context)?)?;
+        let root = reading.model(&choose(self.shard_is_alone, source, context)?)?;
         reading.finish(root)?;
         Ok(Box::new(storages.into_lazy_views()))
     }

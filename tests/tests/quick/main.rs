@@ -12,6 +12,7 @@ mod cli {
     mod cast;
     mod diff;
     mod folders;
+    mod inputs;
     mod output;
     mod part;
     mod plugins;

@@ -6,22 +6,16 @@ use serde_json::{Value, json};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::sides::options_of;
 use tensorferry::engine::convert::steps::{on_records, parse};
-use tensorferry::engine::formats::registry::RegisteredFormat;
 use tensorferry::engine::read::context::ReadContext;
-use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::read::record_files::FoundInput;
 use tensorferry::engine::records::diff::{ColumnDifference, ColumnDifferenceKind, RecordDiff, diff};
 use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::steps::{self, Origin};
 use tensorferry_sdk::{Purpose, Result};
 
 /// Whether they are the same.
-pub(super) fn run(command: &Diff, formats: [&RegisteredFormat; 2], session: &Session) -> Result<bool> {
-    let open = |path, format| -> Result<Rows<'_>> {
-        let format: &RegisteredFormat = format;
-        let options = options_of(&format.description, &command.options);
-        rows::open(&FileSource::open(path)?, format, &options, &ReadContext::new(session, Purpose::COMPARE))
-    };
-    let (a, b) = (open(&command.a, formats[0])?, open(&command.b, formats[1])?);
+pub(super) fn run(command: &Diff, [a, b]: [FoundInput<'_>; 2], session: &Session) -> Result<bool> {
+    let (a, b) = (open(&a, session)?, open(&b, session)?);
     let of_a = on_records(parse(&command.step)?)?;
     let found = std::thread::scope(|scope| {
         let mut a = steps::make(scope, Origin::Rows(&a), &of_a, session)?;
@@ -34,6 +28,11 @@ pub(super) fn run(command: &Diff, formats: [&RegisteredFormat; 2], session: &Ses
     b.close()?;
     terminal::answer(command.json, || document(&found), || text(&found))?;
     Ok(found.is_equal())
+}
+
+fn open<'r>(found: &FoundInput<'r>, session: &Session) -> Result<Rows<'r>> {
+    let options = options_of(&found.format.description, &found.options);
+    rows::open(&found.source, found.format, &options, &ReadContext::new(session, Purpose::COMPARE))
 }
 
 fn document(found: &RecordDiff) -> Value {

@@ -6,26 +6,23 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::RegisteredFormat;
 use tensorferry::engine::read::context::ReadContext;
 use tensorferry::engine::read::part::Part;
-use tensorferry::engine::read::source::FileSource;
+use tensorferry::engine::read::record_files::FoundInput;
 use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::schema_file::{column, schema_file, type_and_shape};
 use tensorferry::engine::records::survey::{ColumnSurvey, Spread, Survey, ValueRange, survey};
 use tensorferry_sdk::{Error, Loss, Purpose, Result};
 
-pub(super) fn run(
-    command: &Inspect,
-    source: &FileSource,
-    format: &RegisteredFormat,
-    session: &Session,
-) -> Result<()> {
-    if command.digest.is_some() || command.reader.part != Part::Whole {
-        return Err(Error::usage("--digest and --part are for tensors: this input holds records"));
+pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) -> Result<()> {
+    if command.digest.is_some() {
+        return Err(Error::usage("--digest is for tensors: this input holds records"));
+    }
+    if command.reader.part != Part::Whole && !found.is_split {
+        return Err(Error::usage("--part is for tensors, or a split of a folder: this input holds records"));
     }
     let open = |purpose| {
-        rows::open(source, format, &command.reader.reader.options, &ReadContext::new(session, purpose))
+        rows::open(&found.source, found.format, &found.options, &ReadContext::new(session, purpose))
     };
     if command.schema {
         let rows = open(Purpose::SHOW)?;

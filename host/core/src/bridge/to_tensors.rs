@@ -38,6 +38,8 @@ pub struct RecordsAsTensors<'a> {
     pub keeps_metadata: bool,
     /// Makes temporary files.
     pub spill: &'a Spill,
+    /// Whether there may be no record at all.
+    pub may_be_empty: bool,
 }
 
 /// What becomes of a flow.
@@ -63,6 +65,9 @@ pub fn read(
     let rows = rows::open(source, format, how.options, context)?;
     let mut spooled = spool(&rows, how, session)?;
     spooled.losses.splice(0..0, rows.losses()?);
+    if !how.may_be_empty && spooled.tensors.iter().all(|tensor| tensor.bytes.len == 0) {
+        rows.check_any()?;
+    }
     let source = rows.source.clone();
     rows.close()?;
     let catalog = catalog(spooled, &source, &format.description.id, context)?;

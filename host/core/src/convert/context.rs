@@ -6,6 +6,8 @@ use crate::convert::watch::Watch;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::Recovered;
 use crate::read::context::{ReadContext, purpose};
+use crate::read::part::Part;
+use crate::read::record_files::{self, InputChoice};
 use crate::read::source::FileSource;
 use crate::write::target::{self, OutputTarget};
 use std::cell::RefCell;
@@ -22,6 +24,10 @@ pub(crate) struct ConversionContext<'a> {
     pub(crate) started: Instant,
     /// The input's files.
     pub(crate) source: FileSource,
+    /// What its reader is told.
+    pub(crate) options: Vec<(String, String)>,
+    /// Which part is taken of what it holds.
+    pub(crate) part: Part,
     /// What is written where.
     pub(crate) target: OutputTarget<'a>,
     /// What dead runs had left where the output goes, over all attempts to write it.
@@ -56,7 +62,24 @@ impl<'a> ConversionContext<'a> {
         let entry = request.input.entry(&source);
         let target = target::resolve(registry, &output.path, output.format.as_deref(), entry)?;
         let recovered = RefCell::default();
-        Ok(Self { request, registry, session, watch, started, source, target, recovered })
+        let (options, part) = (request.input.options.clone(), request.input.part.clone());
+        Ok(Self { request, registry, session, watch, started, source, options, part, target, recovered })
+    }
+
+    /// The format that the input is; of records, the files that are meant become its source.
+    ///
+    /// # Errors
+    /// As of [`probe`], and usage, where the user has to choose.
+    pub(crate) fn find_format(&mut self) -> Result<&'a RegisteredFormat> {
+        let input = &self.request.input;
+        let choice = InputChoice { from: input.format.as_deref(), options: &self.options, part: &self.part };
+        let found = record_files::find_in(self.source.afresh(), choice, self.registry, self.session)?;
+        self.source = found.source;
+        self.options = found.options;
+        if found.is_split {
+            self.part = Part::Auto;
+        }
+        Ok(found.format)
     }
 
     /// The folder that the input's files lie in.

@@ -5,12 +5,12 @@ use crate::bridge;
 #[cfg(feature = "records")]
 use crate::bridge::crossing::TensorOf;
 use crate::context::session::Session;
-use crate::formats::probe::probe;
 use crate::formats::registry::holds_records;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::context::ReadContext;
 use crate::read::input::{self, Input};
 use crate::read::part::{self, Part};
+use crate::read::record_files::{self, FoundInput, InputChoice};
 use crate::read::source::FileSource;
 use crate::tensors::stored::Spill;
 use std::path::Path;
@@ -39,20 +39,30 @@ pub struct Look<'a> {
     pub purpose: Purpose,
 }
 
+impl<'a> Look<'a> {
+    /// What is said of the input.
+    #[must_use]
+    pub fn choice(&self) -> InputChoice<'a> {
+        let Self { from, options, part, .. } = *self;
+        InputChoice { from, options, part }
+    }
+}
+
 /// Opens and reads an input; records as the tensors that they become.
 ///
 /// # Errors
 /// Whatever is wrong with it, or with the part.
 pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Session) -> Result<Inspected> {
-    let source = FileSource::open(path)?;
-    let format = probe(registry, &source, look.from, session)?;
+    let FoundInput { source, format, options, is_split } =
+        record_files::find(path, look.choice(), registry, session)?;
     let context = ReadContext::new(session, look.purpose);
     let input = if holds_records(&format.description) {
-        records_as_tensors(&source, format, look.options, &context, session)?
+        records_as_tensors(&source, format, &options, &context, session)?
     } else {
-        input::read(&source, format, look.options, &context)?
+        input::read(&source, format, &options, &context)?
     };
-    let (catalog, left_out) = part::take(input.catalog.clone(), look.part, true)?;
+    let part = if is_split { &Part::Whole } else { look.part };
+    let (catalog, left_out) = part::take(input.catalog.clone(), part, true)?;
     let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();
     Ok(Inspected { input, catalog, losses })
 }
@@ -71,6 +81,7 @@ fn records_as_tensors(
         tensor_of: TensorOf::default(),
         keeps_metadata: true,
         spill: &temporary(),
+        may_be_empty: true,
     };
     bridge::read(source, format, how, context, session)
 }

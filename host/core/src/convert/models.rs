@@ -46,9 +46,16 @@ pub(crate) fn read<'a>(
         read_below(context, source.folder(), &mut models)?;
     }
     match nothing_here {
-        Some(error) if models.is_empty() => Err(error),
-        _ => Ok(models),
+        Some(error) if models.is_empty() => return Err(error),
+        _ => {}
     }
+    let holds_nothing = models.iter().all(|model| model.input.catalog.tensors().is_empty());
+    if holds_nothing && !context.request.input.may_be_empty() {
+        return Err(Error::malformed("the input holds no tensor")
+            .file(source.entry_path().display().to_string())
+            .expected("at least one, or --allow-empty"));
+    }
+    Ok(models)
 }
 
 /// Reads an input of records as a model: what becomes of its records are its tensors.
@@ -68,11 +75,12 @@ pub(crate) fn of_records<'a>(
     Options::check(&description.options, Side::Writer, &request.output.options)?;
     let reading = context.reading(context.purpose(format));
     let how = bridge::RecordsAsTensors {
-        options: &request.input.options,
+        options: &context.options,
         steps: &divided.records,
         tensor_of: divided.crossing,
         keeps_metadata: description.capabilities.has(Capabilities::METADATA),
         spill: &target.spill(),
+        may_be_empty: request.input.may_be_empty(),
     };
     let input = bridge::read(&context.source, format, how, &reading, context.session)?;
     Ok(InputModel { folder: String::new(), input, context: reading })

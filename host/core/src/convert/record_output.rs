@@ -15,6 +15,7 @@ use crate::receipt::Receipt;
 use crate::records::checksum::{RowsChecksum, checksum, compared_types};
 use crate::records::digest::{RowHasher, hashed};
 use crate::records::rows;
+use crate::records::steps::Origin;
 use crate::records::write::write;
 use arrow_schema::SchemaRef;
 use std::path::{Path, PathBuf};
@@ -85,6 +86,7 @@ impl<'a> RecordOutput<'a> {
         report.holds_records = true;
         report.records = Some(0);
         report.readers = vec![UsedFormat::of(self.input.format)];
+        report.files_read = self.input.source.opened().len();
         self.context.request.losses.check(&report.losses)?;
         Ok(report)
     }
@@ -144,6 +146,11 @@ impl PlannedOutput for RecordOutput<'_> {
         report.losses = [self.losses()?, written.losses].concat();
         report.notes.extend(self.plan.notes());
         report.records = Some(written.records);
+        if let (0, Origin::Rows(rows), false) =
+            (written.records, self.input.origin, self.context.request.input.may_be_empty())
+        {
+            rows.check_any()?;
+        }
         self.context.request.losses.check(&report.losses)?;
         Ok(written.lens)
     }

@@ -7,8 +7,9 @@ use crate::convert::report::Report;
 use crate::convert::sides::check_sides;
 use crate::convert::steps::{AnyStep, on_records};
 use crate::formats::registry::RegisteredFormat;
+use crate::read::part::Part;
 use crate::records::rows;
-use tensorferry_sdk::Result;
+use tensorferry_sdk::{Error, Result};
 
 /// Converts the records of the input, read as this format.
 ///
@@ -21,8 +22,13 @@ pub(crate) fn convert(
 ) -> Result<Report> {
     let (request, session) = (context.request, context.session);
     check_sides(request, &format.description, &context.target.format.description)?;
+    if let Part::Path(name) = &context.part {
+        let error =
+            Error::usage(format!("--part {name}: the input is records, and has no split of that name"));
+        return Err(error.file(context.source.entry_path().display().to_string()));
+    }
     let steps = on_records(steps)?;
-    let given = &request.input.options;
+    let given = &context.options;
     let group = request.input.file_group.as_ref();
     let options = group.map_or_else(|| given.clone(), |group| group.reader_options(format, given));
     let read = |purpose| {

@@ -20,6 +20,8 @@ pub struct Report {
     pub output: PathBuf,
     /// The formats that the input was read as.
     pub readers: Vec<UsedFormat>,
+    /// How many files of the input were read.
+    pub files_read: usize,
     /// The target's format.
     pub format: String,
     /// Tensors in the output.
@@ -54,6 +56,7 @@ impl Report {
             input: request.input.path.clone(),
             output: target.output.clone(),
             readers: Vec::new(),
+            files_read: 0,
             format: target.format.description.id.clone(),
             tensors: 0,
             holds_records: false,
@@ -125,6 +128,7 @@ impl Report {
         serde_json::json!({
             "input": self.input,
             "output": self.output,
+            "files_read": self.files_read,
             "format": self.format,
             "tensors": self.tensors,
             "records": self.records,

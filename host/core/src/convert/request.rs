@@ -38,6 +38,8 @@ pub struct InputRequest {
     pub file_group: Option<FileGroup>,
     /// Names beside an input file that go along with it: globs.
     pub carry: Vec<String>,
+    /// `--allow-empty`: an input without a tensor or a record is converted too.
+    pub allow_empty: bool,
 }
 
 /// What is written, and how.
@@ -58,6 +60,11 @@ pub struct OutputRequest {
 }
 
 impl InputRequest {
+    /// Whether it may hold nothing; of a data set, a file may.
+    pub(crate) fn may_be_empty(&self) -> bool {
+        self.allow_empty || self.file_group.is_some()
+    }
+
     /// Opens the input's files.
     ///
     /// # Errors

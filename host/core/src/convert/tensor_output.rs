@@ -57,6 +57,7 @@ impl<'a> TensorOutput<'a> {
             report.notes.push(STRINGS_ADVICE.to_owned());
         }
         report.readers = UsedFormat::all(self.models.iter().map(|model| &model.model.input.format));
+        report.files_read = self.models.iter().map(|model| model.model.input.source.opened().len()).sum();
         self.context.request.losses.check(&report.losses)?;
         Ok(report)
     }

@@ -47,7 +47,7 @@ pub(crate) fn select<'a>(
     models: &'a [InputModel<'a>],
     steps: &[Step<TensorAction>],
 ) -> Result<Vec<SelectedModel<'a>>> {
-    let (part, target) = (&context.request.input.part, &context.target.format.description);
+    let (part, target) = (&context.part, &context.target.format.description);
     let select = |model: &'a InputModel<'a>| {
         let selected = adapt::select(&model.input.catalog, part, steps, target)?;
         Ok(SelectedModel { model, selected })

@@ -28,7 +28,7 @@ pub(crate) fn convert(
 ) -> Result<Report> {
     let model = only(models)?;
     let (session, target) = (context.session, &context.target);
-    let part = &context.request.input.part;
+    let part = &context.part;
     let Selected { catalog, mut losses, notes } =
         select(&model.input.catalog, part, &divided.tensors, &target.format.description)?;
     let kept = catalog.metadata().get(KEY).map(|text| ColumnsMetadata::parse(text)).unwrap_or_default();

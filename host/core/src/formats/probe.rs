@@ -1,5 +1,6 @@
 //! Probing finds the format of an input: by what formats declare, then by asking those that fit.
 
+use crate::formats::placeholder::explain;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use globset::GlobBuilder;
 use tensorferry_sdk::{Context, Description, Entry, Error, Result, Score, Side, Source};
@@ -39,7 +40,7 @@ pub fn probe<'a>(
     }
     scored.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.description.id.cmp(&b.1.description.id)));
     match &*scored {
-        [] => Err(unknown(registry, source)),
+        [] => Err(explain(source, unknown(registry, source))),
         [(first, a), (second, b), ..] if first == second => {
             let ids = format!("{} or {}", a.description.id, b.description.id);
             Err(Error::usage(format!("the input may be {ids}: say which with --from"))

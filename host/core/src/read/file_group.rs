@@ -19,7 +19,8 @@ use tensorferry_sdk::{OptionKind, Options, Side};
 /// The option that takes a schema.
 pub const SCHEMA: &str = "schema";
 const INFER: &str = "infer";
-const FILES: &str = "files";
+/// The option that takes a glob.
+pub(crate) const FILES: &str = "files";
 const EVERY_FILE: &str = "**";
 
 /// Files of a data set that are converted together.

@@ -1,6 +1,7 @@
 //! An input is a source that was read: its catalog, and what decodes its encoded storages.
 
 use crate::context::session::Session;
+use crate::formats::placeholder::explain;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
@@ -48,7 +49,7 @@ pub fn read(
     let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());
     let decoder = reader
         .read(&*source, &mut builder, context)
-        .map_err(|e| e.file(source.entry_path().display().to_string()))?;
+        .map_err(|e| explain(&*source, e).file(source.entry_path().display().to_string()))?;
     let catalog = builder.finish()?;
     Ok(Input { source, format: format.clone(), catalog, decoder: Some(decoder) })
 }

@@ -2,6 +2,7 @@
 //! they are first opened, and read by position.
 
 use crate::read::identity::FileIdentity;
+use globset::GlobBuilder;
 use std::collections::{HashMap, VecDeque};
 use std::fs::{DirEntry, File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -60,7 +61,8 @@ impl Stamp {
 }
 
 impl FileSource {
-    /// Finds out what the user pointed at: a file, a folder, or the common start of several files.
+    /// Finds out what the user pointed at: a file, a folder, the common start of several files, or a glob that
+    /// matches some.
     ///
     /// # Errors
     /// Usage, if there is nothing of that name; else i/o.
@@ -81,8 +83,11 @@ impl FileSource {
             Ok(_) => Ok(Self::at(folder, Entry::File(name))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let source = Self::at(folder, Entry::Prefix(name.clone()));
-                let members = source.list(&name).map_err(|_| nothing())?;
-                if members.is_empty() { Err(nothing()) } else { Ok(source) }
+                if !source.list(&name).map_err(|_| nothing())?.is_empty() {
+                    return Ok(source);
+                }
+                let matching = matching(&name, source.list("")?);
+                if matching.is_empty() { Err(nothing()) } else { Ok(Self::of_files(source.folder, matching)) }
             }
             Err(error) => Err(Error::from(error).file(input.display().to_string())),
         }
@@ -103,6 +108,12 @@ impl FileSource {
             _ => Entry::Folder,
         };
         Self { only: Some(names), ..Self::at(folder, entry) }
+    }
+
+    /// Whether its files were listed one by one.
+    #[must_use]
+    pub fn is_listed(&self) -> bool {
+        self.only.is_some()
     }
 
     /// The same source with nothing opened yet: what probing looked into has not been read.
@@ -252,6 +263,19 @@ impl OpenFiles {
         self.open.insert(id, file.clone());
         self.oldest.push_back(id);
         file
+    }
+}
+
+/// The names that match, where the pattern is one: a shell that was not to expand it hands it over.
+fn matching(pattern: &str, mut names: Vec<String>) -> Vec<String> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    match glob.ok().filter(|_| pattern.contains(['*', '?', '['])) {
+        Some(glob) => {
+            let matcher = glob.compile_matcher();
+            names.retain(|name| matcher.is_match(name));
+            names
+        }
+        None => Vec::new(),
     }
 }
 

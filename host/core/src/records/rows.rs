@@ -1,11 +1,12 @@
 //! An opened input of records: its files, its schema, and the splits that its format's reader can read.
 
 use crate::context::session::Session;
+use crate::formats::placeholder::explain;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::ReadContext;
 use crate::read::source::FileSource;
 use std::sync::Arc;
-use tensorferry_sdk::records::{RecordReader, RecordSet, Skipped};
+use tensorferry_sdk::records::{Batches, RecordReader, RecordSet, Skipped, from_stream};
 use tensorferry_sdk::{Error, ErrorKind, Loss, LossKind, Options, Purpose, Result, Side};
 
 /// An opened input of records.
@@ -65,9 +66,9 @@ pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose
     }
 }
 
-/// Names the input in an error that names no file.
+/// Names the input in an error that names no file, and what lies in the place of one that cannot be read.
 fn place(error: Error, source: &FileSource) -> Error {
-    error.file(source.entry_path().display().to_string())
+    explain(source, error).file(source.entry_path().display().to_string())
 }
 
 impl Rows<'_> {
@@ -81,6 +82,22 @@ impl Rows<'_> {
     #[must_use]
     pub fn known_records(&self) -> Option<u64> {
         self.set.splits().iter().map(|split| split.records).sum()
+    }
+
+    /// Checks that there is a row, before any step: reads as far as the first one.
+    ///
+    /// # Errors
+    /// Malformed, if there is none; whatever is wrong with the rows.
+    pub fn check_any(&self) -> Result<()> {
+        for split in 0..self.set.splits().len() {
+            for batch in self.set.stream(split, &Batches::default()).map_err(|error| self.place(error))? {
+                if batch.map_err(from_stream)?.num_rows() > 0 {
+                    return Ok(());
+                }
+            }
+        }
+        Err(self
+            .place(Error::malformed("the input holds no record").expected("at least one, or --allow-empty")))
     }
 
     /// What the rows cannot say of the input, and the records that streams left out so far.

@@ -23,22 +23,22 @@ const SET: [&str; 4] =
     ["d.tfrecord-00000-of-00002", "d.tfrecord-00001-of-00002", "d.tfrecord-00001-of-00002.idx", "text.json"];
 
 #[test]
-fn a_member_the_prefix_and_the_folder_are_the_set() {
-    for entry in [
-        file(SET[0]),
-        file(SET[1]),
-        Entry::Prefix("d.tfrecord".into()),
-        Entry::Prefix("d".into()),
-        Entry::Folder,
-    ] {
+fn the_prefix_and_the_folder_are_the_set() {
+    for entry in [Entry::Prefix("d.tfrecord".into()), Entry::Prefix("d".into()), Entry::Folder] {
         assert_eq!(found(entry.clone(), &SET, None).unwrap().names, SET[..2], "{entry:?}");
     }
     assert_eq!(found(Entry::Folder, &SET, None).unwrap().left_out, ["text.json"]);
 }
 
 #[test]
+fn a_file_is_itself() {
+    assert_eq!(found(file(SET[1]), &SET, None).unwrap().names, SET[1..2]);
+    assert_eq!(found(file(SET[1]), &SET[1..], None).unwrap().names, SET[1..2]);
+}
+
+#[test]
 fn a_set_that_is_not_whole_is_an_error() {
-    for entry in [file(SET[1]), Entry::Prefix("d".into()), Entry::Folder] {
+    for entry in [Entry::Prefix("d".into()), Entry::Folder] {
         let error = found(entry, &SET[1..], None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Malformed);
         assert!(error.to_string().contains("[0]"), "{error}");

@@ -18,6 +18,7 @@ impl Settings {
             receipt: new.receipt.or(old.receipt),
             strict: new.strict.or(old.strict),
             allow_loss: new.allow_loss.or(old.allow_loss),
+            allow_empty: new.allow_empty.or(old.allow_empty),
             force: new.force.or(old.force),
             retries: new.retries.or(old.retries),
             retry_wait: new.retry_wait.or(old.retry_wait),
@@ -31,6 +32,7 @@ impl Settings {
         JobPolicy {
             verify: self.verify.unwrap_or(standard.verify),
             receipt: self.receipt.unwrap_or(standard.receipt),
+            allow_empty: self.allow_empty.unwrap_or(standard.allow_empty),
             force: self.force.unwrap_or(standard.force),
             memory: self.memory_limit.map(|size| size.0),
             timeout: match self.timeout {

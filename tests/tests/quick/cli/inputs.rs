@@ -1,0 +1,178 @@
+//! Which files are meant: a named file is that file, splits are not run together, and what lies in the place
+//! of a file that cannot be read is named.
+
+use tensorferry_tests::rows::numbered;
+use tensorferry_tests::{Ferry, fixtures};
+
+const SHARD: &str = "model-00002-of-00003.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// A copy of a fixture's files, without what is expected of them.
+fn copied(section: &str, name: &str) -> Ferry {
+    let (ferry, case) = (Ferry::new(), fixtures::case(section, name));
+    for file in std::fs::read_dir(&case.folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = file.file_name().unwrap();
+        if name != "expected.json" {
+            std::fs::copy(&file, ferry.at(name)).unwrap();
+        }
+    }
+    ferry
+}
+
+#[test]
+fn a_named_file_of_records_is_that_file() {
+    let ferry = copied("tfrecord", "sharded");
+    let rows = |output: &str| ferry.rows(&ferry.at(output)).len();
+    for (number, records) in [7, 7, 6].into_iter().enumerate() {
+        let (input, output) = (format!("data.tfrecord-0000{number}-of-00003"), format!("{number}.parquet"));
+        let done = ferry.convert(&ferry.at(&input), &ferry.at(&output), &["--json"]);
+        assert_eq!((rows(&output), &done.json()["files_read"]), (records, &1.into()), "{input}");
+    }
+    let done = ferry.convert(&ferry.at("data.tfrecord-*"), &ferry.at("all.parquet"), &[]);
+    assert!(done.stdout.contains("from 3 files"), "{done}");
+    assert_eq!(rows("all.parquet"), 20);
+}
+
+#[test]
+fn a_named_shard_of_tensors_is_not_guessed_at() {
+    let ferry = copied("safetensors", "sharded");
+    let (shard, output) = (ferry.at(SHARD), ferry.at("out.pt"));
+    let refused = ferry.try_convert(&shard, &output, &[]).expect(2);
+    refused.says(&[SHARD, INDEX, "folder", "-i shard=alone"]);
+    assert!(!output.exists());
+    let _ = ferry.on("diff", &shard, &[ferry.at(INDEX).to_str().unwrap()]).expect(2);
+    let shown = ferry.on("inspect", &shard, &["--json"]).expect(0).says(&[INDEX]).json();
+    let whole = ferry.inspect(&ferry.at(INDEX));
+    let tensors = |document: &serde_json::Value| document["tensors"].as_array().unwrap().len();
+    assert!(tensors(&shown) > 0 && tensors(&shown) < tensors(&whole));
+    ferry.convert(&shard, &output, &["-i", "shard=alone"]);
+    assert_eq!(tensors(&ferry.inspect(&output)), tensors(&shown));
+    for whole in [INDEX, "", "model-*.safetensors"] {
+        ferry.convert(&ferry.at(whole), &output, &["--force", "-o", "format=zip"]);
+        assert_eq!(tensors(&ferry.inspect(&output)), tensors(&ferry.inspect(&ferry.at(INDEX))), "{whole:?}");
+    }
+}
+
+#[test]
+fn splits_are_not_run_together() {
+    let ferry = Ferry::new();
+    for (name, ids) in
+        [("train-00000-of-00002", 0..3), ("train-00001-of-00002", 3..5), ("test-00000-of-00001", 5..6)]
+    {
+        numbered(&ferry, &format!("set/data/{name}.jsonl"), ids);
+    }
+    ferry.write("set/README.md", "# A data set");
+    // The root of a data set on the Hub, and the folder of its files.
+    for (number, input) in ["set", "set/data", "set/data/t"].into_iter().enumerate() {
+        let (input, output) = (ferry.at(input), ferry.at(format!("{number}.parquet")));
+        let refused = ferry.try_convert(&input, &output, &[]).expect(2);
+        refused.says(&["\"train\" (2 files", "\"test\" (1 file", "--part train", "--part test", "files="]);
+        assert!(!output.exists());
+        for command in ["inspect", "cat"] {
+            ferry.on(command, &input, &[]).expect(2).says(&["--part train"]);
+        }
+        for (options, rows) in [
+            (["--part", "train"], 5),
+            (["--part", "test"], 1),
+            (["-i", "files=**/test*"], 1),
+            (["-i", "files=**/*.jsonl*"], 6),
+        ] {
+            ferry.convert(&input, &output, &[&options[..], &["--force"]].concat());
+            assert_eq!(ferry.rows(&output).len(), rows, "{options:?}");
+            assert_eq!(ferry.on("cat", &input, &options).expect(0).stdout.lines().count(), rows);
+        }
+        ferry.try_convert(&input, &output, &["--force", "--part", "dev"]).expect(2);
+    }
+    let (train, test) = (ferry.at("set/data/train*"), ferry.at("set/data/test*"));
+    assert_eq!((ferry.rows(&train).len(), ferry.rows(&test).len()), (5, 1));
+    ferry.on("diff", ferry.at("set"), &[train.to_str().unwrap(), "--part", "train"]).expect(0);
+}
+
+/// As `tensorflow_datasets` leaves them, with a split whose name is no known word.
+#[test]
+fn splits_are_told_by_what_the_data_set_lists() {
+    let ferry = copied("tfrecord", "sharded");
+    for split in ["unsupervised", "train"] {
+        for number in 0..3 {
+            let from = ferry.at(format!("data.tfrecord-0000{number}-of-00003"));
+            std::fs::copy(&from, ferry.at(format!("x-{split}.tfrecord-0000{number}-of-00003"))).unwrap();
+        }
+    }
+    (0..3).for_each(|number| {
+        std::fs::remove_file(ferry.at(format!("data.tfrecord-0000{number}-of-00003"))).unwrap()
+    });
+    ferry.write("dataset_info.json", r#"{"splits":[{"name":"train"},{"name":"unsupervised"}]}"#);
+    ferry.on("cat", ferry.home(), &[]).expect(2).says(&["--part train", "--part unsupervised"]);
+    let rows = ferry.on("cat", ferry.home(), &["--part", "unsupervised"]).expect(0);
+    assert_eq!(rows.stdout.lines().count(), 20);
+}
+
+#[test]
+fn plain_files_of_one_kind_are_one_data_set() {
+    let ferry = Ferry::new();
+    for (name, ids) in [("a", 0..3), ("latest", 3..5), ("contest", 5..6)] {
+        numbered(&ferry, &format!("rows/{name}.jsonl"), ids);
+    }
+    assert_eq!(ferry.rows(&ferry.at("rows")).len(), 6);
+    for split in ["train", "test"] {
+        numbered(&ferry, &format!("hive/split={split}/rows.jsonl"), 0..2);
+        let (input, output) =
+            (ferry.at(format!("hive/split={split}")), format!("parts/split={split}/x.parquet"));
+        std::fs::create_dir_all(ferry.at(&output).parent().unwrap()).unwrap();
+        ferry.convert(&input, &ferry.at(output), &[]);
+    }
+    // A partition's folder says what a column is: both belong to one table.
+    assert_eq!(ferry.rows(&ferry.at("parts")).len(), 4);
+}
+
+#[test]
+fn what_lies_in_the_place_of_a_file_is_named() {
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+    for name in ["m.safetensors", "m.pt", "m.bin", "m.tfrecord", "m.parquet", "m.jsonl", "m.pb", "m.index"] {
+        for (bytes, said) in [(pointer, "git lfs pull"), ("<!DOCTYPE html>\n<title>Sign in", "a web page")] {
+            let ferry = Ferry::new();
+            let input = ferry.write(name, bytes);
+            let output = ferry.at("out");
+            ferry.try_convert(&input, &output, &["--to", "safetensors"]).expect(3).says(&[said, name]);
+            assert_eq!(ferry.names(), [name]);
+        }
+    }
+    for name in ["m.safetensors", "m.pt", "m.parquet", "m.pb"] {
+        let ferry = Ferry::new();
+        ferry.on("inspect", ferry.write(name, ""), &[]).expect(3).says(&["the file is empty", name]);
+    }
+    let ferry = copied("safetensors", "sharded");
+    std::fs::remove_file(ferry.at(INDEX)).unwrap();
+    std::fs::rename(ferry.at(SHARD), ferry.at(format!("{SHARD}.incomplete"))).unwrap();
+    let refused = ferry.try_convert(ferry.home(), &ferry.at("out.pt"), &[]).expect(3);
+    refused.says(&["a shard is missing", "still being downloaded", "number 2"]);
+    ferry.on("inspect", ferry.at(format!("{SHARD}.incomplete")), &[]).expect(0);
+}
+
+#[test]
+fn an_input_that_holds_nothing_is_an_error() {
+    let ferry = Ferry::new();
+    let tensors = ferry.safetensors("none.safetensors", &[]);
+    let records = ferry.write("none.jsonl", "\n\n");
+    for (input, output, said) in [
+        (&tensors, "a.pt", "no tensor"),
+        (&tensors, "a.jsonl", "no tensor"),
+        (&records, "a.parquet", "no record"),
+        (&records, "a.safetensors", "no record"),
+    ] {
+        let output = ferry.at(output);
+        ferry.try_convert(input, &output, &[]).expect(3).says(&[said, "--allow-empty"]);
+        assert!(!output.exists());
+        let can_be_empty = !(input == &tensors && output.extension().unwrap() == "jsonl");
+        ferry.try_convert(input, &output, &["--allow-empty"]).expect(if can_be_empty { 0 } else { 2 });
+        ferry.on("inspect", input, &[]).expect(0);
+    }
+    // What steps leave out was there.
+    let rows = numbered(&ferry, "rows.jsonl", 0..3);
+    ferry.convert(&rows, &ferry.at("few.parquet"), &["--step", "take:0"]);
+    assert_eq!(ferry.rows(&ferry.at("few.parquet")).len(), 0);
+    // One line of JSON is a document, unless it is called JSON lines.
+    let document = ferry.write("config.json", "{\"a\": 1}\n");
+    ferry.try_convert(&document, &ferry.at("c.parquet"), &[]).expect(3).says(&["no plugin knows"]);
+    ferry.convert(&document, &ferry.at("c.parquet"), &["--from", "jsonl"]);
+}
