@@ -10,6 +10,7 @@ mod pages;
 pub(crate) mod partitions;
 mod schema;
 mod stream;
+mod thrift;
 
 use crate::SUFFIXES;
 use file::SourceFile;
