@@ -1,6 +1,7 @@
 //! Reads and checks the footer: after this, every chunk lies in the file, and each flat column has as many
 //! values as its row group has rows.
 
+use super::claims;
 use super::file::SourceFile;
 use crate::fault::decoded;
 use crate::{ENCRYPTED_MAGIC, MAGIC};
@@ -50,6 +51,7 @@ pub(super) fn read(file: &SourceFile, limits: &Limits) -> Result<ParquetMetaData
             .found(footer_len));
     }
     let footer = file.read(footer_at, footer_len)?;
+    claims::check(&footer, limits).map_err(|error| error.context("the footer").offset(footer_at))?;
     // Nothing here looks at them, and hostile ones cost memory.
     let options = ParquetMetaDataOptions::new()
         .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
