@@ -23,6 +23,10 @@ use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
 use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
 use tensorferry_sdk::{Context, Entry, Error, LossSink, Result, Source};
 
+/// Values for each byte of a file: they take time even where a few bytes stand for many, such as nulls. A row group
+/// of 2^20 nulls, which is what pyarrow writes, has a tenth of it.
+const VALUES_A_BYTE: u64 = 1 << 16;
+
 /// Reads files and folders of files.
 pub(crate) struct Reader;
 

@@ -15,6 +15,8 @@ use tensorferry_sdk::{Error, Limits, Result, check_range};
 const TAIL: u64 = 8;
 /// What a footer becomes in memory is about as many times its length.
 const EXPANSION: u64 = 8;
+/// Values that no bytes pay for: one for as many bytes of the limit on expansion, 2^28 of them by default.
+const BYTES_A_FREE_VALUE: u64 = 256;
 
 /// Reads the footer of a file.
 ///
@@ -62,7 +64,38 @@ pub(super) fn read(file: &SourceFile, limits: &Limits) -> Result<ParquetMetaData
     for (index, group) in metadata.row_groups().iter().enumerate() {
         check_group(group, footer_at).map_err(|error| error.context(format!("row group {index}")))?;
     }
+    check_sums(&metadata, footer_at, len, limits)?;
     Ok(metadata)
+}
+
+/// Checks that chunks do not share bytes, which could be decoded again and again, and that there are not more values
+/// than so few bytes can mean.
+fn check_sums(metadata: &ParquetMetaData, footer_at: u64, len: u64, limits: &Limits) -> Result<()> {
+    let (mut stored, mut values): (u64, u64) = (0, 0);
+    for group in metadata.row_groups() {
+        values = values.saturating_add(group.num_rows().unsigned_abs());
+        for column in group.columns() {
+            stored = stored.saturating_add(column.compressed_size().unsigned_abs());
+            // A null of fixed length is as long as any other value.
+            let longer =
+                if is_fixed_len(column) { column.column_descr().type_length().unsigned_abs() / 8 } else { 0 };
+            let weight = u64::from(longer).saturating_add(1);
+            values = values.saturating_add(column.num_values().unsigned_abs().saturating_mul(weight));
+        }
+    }
+    if stored > footer_at {
+        return Err(Error::malformed("chunks that share bytes")
+            .expected(format!("at most {footer_at} bytes in all"))
+            .found(stored));
+    }
+    let most =
+        (limits.expanded_bytes / BYTES_A_FREE_VALUE).saturating_add(len.saturating_mul(super::VALUES_A_BYTE));
+    if values > most {
+        return Err(Error::limit("more values than the limit on expansion allows to so short a file")
+            .expected(format!("at most {most}, of expanded_bytes {}", limits.expanded_bytes))
+            .found(values));
+    }
+    Ok(())
 }
 
 fn check_group(group: &RowGroupMetaData, footer_at: u64) -> Result<()> {
