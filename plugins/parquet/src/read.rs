@@ -39,10 +39,12 @@ impl RecordReader for Reader {
     ) -> Result<Box<dyn RecordSet>> {
         let mut files = Vec::new();
         let members = members(source.as_ref(), context)?;
+        let mut free_values = footer::free_values(context.limits());
         for DataFile { name, .. } in &members {
             context.check_cancelled()?;
             let file = SourceFile::open(&source, name)?;
-            let metadata = footer::read(&file, context.limits()).map_err(|error| error.file(name))?;
+            let metadata = footer::read(&file, context.limits(), &mut free_values);
+            let metadata = metadata.map_err(|error| error.file(name))?;
             let fields = Fields::empty();
             files.push(OpenFile { file, metadata: Arc::new(metadata), fields });
         }

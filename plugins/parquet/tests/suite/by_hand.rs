@@ -1,6 +1,6 @@
 //! Files whose footers and pages' headers are made by hand, since no library writes what they claim.
 
-use crate::common::{file, open, read, read_within, rows};
+use crate::common::{file, folder, open, read, read_within, rows};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use tensorferry_sdk::{Error, ErrorKind, Limits, MemorySource};
@@ -243,6 +243,13 @@ fn few_bytes_stand_for_so_many_nulls() {
     assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("expanded_bytes"), "{error}");
     assert_eq!(opened(file(1 << 20, 2000)).unwrap().splits().len(), 2000);
     assert_eq!(opened(file(1 << 26, 1)).unwrap().splits().len(), 1);
+    // What is free is so once, whichever the number of files: each of these has 2^26 values in 200 bytes.
+    let few = file(1 << 26, 1);
+    let names: Vec<String> = (0..6).map(|index| format!("{index}.parquet")).collect();
+    let files: Vec<(&str, &[u8])> = names.iter().map(|name| (&name[..], &few[..])).collect();
+    open(folder(&files[..4]), Limits::default()).unwrap();
+    assert_eq!(open(folder(&files), Limits::default()).map(drop).unwrap_err().kind(), ErrorKind::Limit);
+    open(folder(&files), limits(|limits| limits.expanded_bytes *= 2)).unwrap();
     // Rows without a column take time too.
     let rows = parquet(&[], &[group("root", 0)], &[row_group(1 << 40, &[])]);
     assert_refused(&rows, ErrorKind::Limit, "more values");
