@@ -3,6 +3,7 @@
 
 use super::file::SourceFile;
 use super::header::{self, PageHeader, PageKind};
+use super::thrift;
 use crate::fault::FirstError;
 use bytes::Bytes;
 use parquet::basic::{Compression, Type};
@@ -229,7 +230,7 @@ impl ChunkBytes {
     }
 }
 
-impl header::Bytes for ChunkBytes {
+impl thrift::Bytes for ChunkBytes {
     fn byte(&mut self) -> Result<u8> {
         self.fill()?;
         let byte = self.buffer.first().copied();

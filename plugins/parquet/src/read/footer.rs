@@ -1,6 +1,7 @@
 //! Reads and checks the footer: after this, every chunk lies in the file, and each flat column has as many
 //! values as its row group has rows.
 
+use super::claims;
 use super::file::SourceFile;
 use crate::fault::decoded;
 use crate::{ENCRYPTED_MAGIC, MAGIC};
@@ -14,13 +15,15 @@ use tensorferry_sdk::{Error, Limits, Result, check_range};
 const TAIL: u64 = 8;
 /// What a footer becomes in memory is about as many times its length.
 const EXPANSION: u64 = 8;
+/// Values that no bytes pay for: one for as many bytes of the limit on expansion, 2^28 of them by default.
+const BYTES_A_FREE_VALUE: u64 = 256;
 
-/// Reads the footer of a file.
+/// Reads the footer of a file, and takes what its values need of those that are free.
 ///
 /// # Errors
 /// Malformed, if the file is not Parquet or the footer points outside of it; unsupported, if it is
-/// encrypted or its chunks are in other files; over a limit, if it is too long.
-pub(super) fn read(file: &SourceFile, limits: &Limits) -> Result<ParquetMetaData> {
+/// encrypted or its chunks are in other files; over a limit, if it is too long, or its values are too many.
+pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) -> Result<ParquetMetaData> {
     let len = file.len();
     let tail_at = len.checked_sub(TAIL).filter(|&at| at >= MAGIC.len() as u64);
     let tail_at = tail_at.ok_or_else(|| Error::malformed("too short for a Parquet file").found(len))?;
@@ -50,6 +53,7 @@ pub(super) fn read(file: &SourceFile, limits: &Limits) -> Result<ParquetMetaData
             .found(footer_len));
     }
     let footer = file.read(footer_at, footer_len)?;
+    claims::check(&footer, limits).map_err(|error| error.context("the footer").offset(footer_at))?;
     // Nothing here looks at them, and hostile ones cost memory.
     let options = ParquetMetaDataOptions::new()
         .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
@@ -60,7 +64,44 @@ pub(super) fn read(file: &SourceFile, limits: &Limits) -> Result<ParquetMetaData
     for (index, group) in metadata.row_groups().iter().enumerate() {
         check_group(group, footer_at).map_err(|error| error.context(format!("row group {index}")))?;
     }
+    check_sums(&metadata, footer_at, len, free_values)?;
     Ok(metadata)
+}
+
+/// How many values the files of an input may have that none of their bytes pay for.
+pub(super) fn free_values(limits: &Limits) -> u64 {
+    limits.expanded_bytes / BYTES_A_FREE_VALUE
+}
+
+/// Checks that chunks do not share bytes, which could be decoded again and again, and that there are not more values
+/// than so few bytes can mean.
+fn check_sums(metadata: &ParquetMetaData, footer_at: u64, len: u64, free_values: &mut u64) -> Result<()> {
+    let (mut stored, mut values): (u64, u64) = (0, 0);
+    for group in metadata.row_groups() {
+        let before = values;
+        for column in group.columns() {
+            stored = stored.saturating_add(column.compressed_size().unsigned_abs());
+            // A null of fixed length is as long as any other value.
+            let width = if is_fixed_len(column) { column.column_descr().type_length() } else { 0 };
+            let weight = u64::from(width.unsigned_abs() / 8) + 1;
+            values = values.saturating_add(column.num_values().unsigned_abs().saturating_mul(weight));
+        }
+        // Rows take time without columns too.
+        values = values.max(before.saturating_add(group.num_rows().unsigned_abs()));
+    }
+    if stored > footer_at {
+        return Err(Error::malformed("chunks that share bytes")
+            .expected(format!("at most {footer_at} bytes in all"))
+            .found(stored));
+    }
+    let paid = len.saturating_mul(super::VALUES_A_BYTE);
+    let left = free_values.checked_sub(values.saturating_sub(paid)).ok_or_else(|| {
+        Error::limit("more values than the limit expanded_bytes allows to so short a file")
+            .expected(format!("at most {}", paid.saturating_add(*free_values)))
+            .found(values)
+    })?;
+    *free_values = left;
+    Ok(())
 }
 
 fn check_group(group: &RowGroupMetaData, footer_at: u64) -> Result<()> {

@@ -8,7 +8,10 @@
 //! each of these begins with 1: i32 num_values; DataPageHeaderV2 has the lengths of the levels, which are
 //! not compressed: 5: i32 definition_levels_byte_length    6: i32 repetition_levels_byte_length
 //! ```
+//!
+//! Of the structs there is one, that of the page's type: the library takes each claim from another of them.
 
+use super::thrift::{self, Bytes, Fields, Seen, Shape};
 use tensorferry_sdk::{Error, Result};
 
 /// What a page's header claims.
@@ -37,148 +40,71 @@ pub(super) enum PageKind {
     Other,
 }
 
-/// Structs inside structs: statistics in a data page's header are the deepest that there are.
-const DEEPEST: u32 = 8;
-
-const BOOL_TRUE: u8 = 1;
-const BOOL_FALSE: u8 = 2;
-const BYTE: u8 = 3;
-const I16: u8 = 4;
-const I32: u8 = 5;
-const I64: u8 = 6;
-const DOUBLE: u8 = 7;
-const BINARY: u8 = 8;
-const LIST: u8 = 9;
-const SET: u8 = 10;
-const STRUCT: u8 = 12;
-
-/// Gives bytes in order, and knows how to pass over some.
-pub(super) trait Bytes {
-    /// The next one.
-    fn byte(&mut self) -> Result<u8>;
-    /// Passes over some.
-    fn skip(&mut self, count: u64) -> Result<()>;
-}
+const I32: Shape = Shape::Integer(32);
+static PAGE_HEADER: Fields = &[
+    (1, I32),
+    (2, I32),
+    (3, I32),
+    (4, I32),
+    (DATA, Shape::Struct(&[(1, I32), (2, I32), (3, I32), (4, I32)])),
+    (INDEX, Shape::Struct(&[])),
+    (DICTIONARY, Shape::Struct(&[(1, I32), (2, I32), (3, Shape::Bool)])),
+    (DATA_V2, Shape::Struct(&[(1, I32), (2, I32), (3, I32), (4, I32), (5, I32), (6, I32), (7, Shape::Bool)])),
+];
+const DATA: i64 = 5;
+const INDEX: i64 = 6;
+const DICTIONARY: i64 = 7;
+const DATA_V2: i64 = 8;
 
 /// Reads as much of a header as is needed.
 ///
 /// # Errors
-/// Malformed: no such struct, negative lengths, or nothing that says how many values there are.
+/// Malformed: no such struct, negative lengths, nothing that says how many values there are, or the header of
+/// another type of page.
 pub(super) fn page_header(bytes: &mut impl Bytes) -> Result<PageHeader> {
-    let (mut kind, mut uncompressed, mut compressed, mut data) = (None, None, None, None);
-    let mut id = 0;
-    while let Some(field) = field(bytes, &mut id)? {
-        match (id, field) {
-            (1, I32) => kind = Some(number(bytes)?),
-            (2, I32) => uncompressed = Some(number(bytes)?),
-            (3, I32) => compressed = Some(number(bytes)?),
-            (5 | 7, STRUCT) => data = Some((data_header(bytes)?.0, 0)),
-            (8, STRUCT) => data = Some(data_header(bytes)?),
-            _ => skip(bytes, field, DEEPEST)?,
+    let (mut kind, mut uncompressed, mut compressed, mut values) = (None, None, None, None);
+    let (mut levels, mut own) = (0, None);
+    let walked = thrift::walk(bytes, PAGE_HEADER, &mut |path, seen| {
+        match (path, seen) {
+            ([1], Seen::Number(number)) => kind = Some(number),
+            ([2], Seen::Number(number)) => uncompressed = Some(number),
+            ([3], Seen::Number(number)) => compressed = Some(number),
+            ([_, 1], Seen::Number(number)) => values = Some(number),
+            ([DATA_V2, 5 | 6], Seen::Number(number)) => {
+                levels += u64::try_from(number).map_err(|_| Error::malformed("levels of negative length"))?;
+            }
+            ([id], Seen::End) if own.replace(*id).is_some() => {
+                return Err(Error::malformed("it has the headers of two types of pages"));
+            }
+            _ => {}
         }
-    }
-    let kind = match kind {
-        Some(0 | 3) => PageKind::Data,
-        Some(2) => PageKind::Dictionary,
-        Some(_) => PageKind::Other,
-        None => return Err(malformed("a page without a type")),
+        Ok(())
+    });
+    walked.map_err(|error| error.context("a page's header"))?;
+    let (page_kind, header) = match kind {
+        Some(0) => (PageKind::Data, DATA),
+        Some(1) => (PageKind::Other, INDEX),
+        Some(2) => (PageKind::Dictionary, DICTIONARY),
+        Some(3) => (PageKind::Data, DATA_V2),
+        Some(other) => return Err(Error::malformed("a page of no known type").found(other)),
+        None => return Err(Error::malformed("a page without a type")),
     };
+    if own.is_some_and(|own| own != header) {
+        return Err(Error::malformed("a page with the header of another type of page"));
+    }
     let positive = |value: Option<i64>, what: &str| {
-        value.and_then(|value| u64::try_from(value).ok()).ok_or_else(|| malformed(what))
+        value.and_then(|value| u64::try_from(value).ok()).ok_or_else(|| Error::malformed(what))
     };
     Ok(PageHeader {
-        kind,
+        kind: page_kind,
         uncompressed: positive(uncompressed, "a page without a length, or a negative one")?,
         compressed: positive(compressed, "a page without a compressed length, or a negative one")?,
-        values: match kind {
+        values: match page_kind {
             PageKind::Other => 0,
-            _ => positive(
-                data.map(|(values, _)| values),
-                "a page without a number of values, or a negative one",
-            )?,
+            _ => positive(values, "a page without a number of values, or a negative one")?,
         },
-        levels: positive(data.map(|(_, levels)| levels).or(Some(0)), "levels of negative length")?,
+        levels,
     })
-}
-
-/// The number of values of a page, and the sum of the fields that are the levels' lengths in version 2.
-fn data_header(bytes: &mut impl Bytes) -> Result<(i64, i64)> {
-    let (mut id, mut values, mut levels) = (0, None, 0_i64);
-    while let Some(field) = field(bytes, &mut id)? {
-        match (id, field) {
-            (1, I32) => values = Some(number(bytes)?),
-            (5 | 6, I32) => levels = levels.saturating_add(number(bytes)?.max(-1)),
-            _ => skip(bytes, field, DEEPEST)?,
-        }
-    }
-    Ok((values.ok_or_else(|| malformed("a page without a number of values"))?, levels))
-}
-
-/// The type of the next field of a struct, whose id follows the last; none at the struct's end.
-fn field(bytes: &mut impl Bytes, id: &mut i64) -> Result<Option<u8>> {
-    let byte = bytes.byte()?;
-    if byte == 0 {
-        return Ok(None);
-    }
-    *id = match byte >> 4 {
-        0 => number(bytes)?,
-        delta => *id + i64::from(delta),
-    };
-    Ok(Some(byte & 0x0f))
-}
-
-fn skip(bytes: &mut impl Bytes, field: u8, depth: u32) -> Result<()> {
-    let depth = depth.checked_sub(1).ok_or_else(|| malformed("a page's header nests too deep"))?;
-    match field {
-        BOOL_TRUE | BOOL_FALSE => Ok(()),
-        BYTE => bytes.skip(1),
-        I16 | I32 | I64 => varint(bytes).map(drop),
-        DOUBLE => bytes.skip(8),
-        BINARY => {
-            let len = varint(bytes)?;
-            bytes.skip(len)
-        }
-        LIST | SET => {
-            let head = bytes.byte()?;
-            let (element, short) = (head & 0x0f, u64::from(head >> 4));
-            let count = if short == 15 { varint(bytes)? } else { short };
-            for _ in 0..count {
-                // In a list, unlike in a struct, a bool has a byte of its own.
-                let element = if matches!(element, BOOL_TRUE | BOOL_FALSE) { BYTE } else { element };
-                skip(bytes, element, depth)?;
-            }
-            Ok(())
-        }
-        STRUCT => {
-            let mut id = 0;
-            while let Some(field) = self::field(bytes, &mut id)? {
-                skip(bytes, field, depth)?;
-            }
-            Ok(())
-        }
-        _ => Err(malformed("a page's header has a field of no known type")),
-    }
-}
-
-fn number(bytes: &mut impl Bytes) -> Result<i64> {
-    let value = varint(bytes)?;
-    Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
-}
-
-fn varint(bytes: &mut impl Bytes) -> Result<u64> {
-    let mut value = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = bytes.byte()?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
-    }
-    Err(malformed("a page's header has a number that is too long"))
-}
-
-fn malformed(what: &str) -> Error {
-    Error::malformed(what)
 }
 
 #[cfg(test)]
@@ -187,24 +113,8 @@ mod tests {
 
     use super::*;
 
-    struct Slice<'a>(&'a [u8]);
-
-    impl Bytes for Slice<'_> {
-        fn byte(&mut self) -> Result<u8> {
-            let (&first, rest) = self.0.split_first().ok_or_else(|| malformed("the end"))?;
-            self.0 = rest;
-            Ok(first)
-        }
-
-        fn skip(&mut self, count: u64) -> Result<()> {
-            let count = usize::try_from(count).unwrap();
-            self.0 = self.0.get(count..).ok_or_else(|| malformed("the end"))?;
-            Ok(())
-        }
-    }
-
     fn parse(bytes: &[u8]) -> Result<PageHeader> {
-        page_header(&mut Slice(bytes))
+        page_header(&mut &*bytes)
     }
 
     #[test]
@@ -241,5 +151,33 @@ mod tests {
         assert!(parse(&[0x99, 0xf1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20]).is_err());
         assert!(parse(&[0x15; 3]).is_err());
         assert!(parse(&[0x15, 0, 0x15, 1, 0x15, 40, 0]).unwrap_err().to_string().contains("negative"));
+    }
+
+    #[test]
+    fn a_claim_that_the_library_would_not_see_is_refused() {
+        // A dictionary page of 2^29 values that looks like one of none: to who takes any header for the page's,
+        // the first of two fields, or a field of another type.
+        let parts = |parts: &[&[u8]]| parse(&parts.concat());
+        let page = [0x15, 4, 0x15, 8, 0x15, 8];
+        let (many, none) = ([0x15, 0x80, 0x80, 0x80, 0x80, 0x04, 0x15, 0], [0x15, 0, 0x15, 0]);
+        assert_eq!(parts(&[&page, &[0x4c], &many, &[0, 0]]).unwrap().values, 1 << 29);
+        for (bad, why) in [
+            // The header of a data page after that of the dictionary, and before.
+            (parts(&[&page, &[0x4c], &many, &[0, 0x0c, 10], &none, &[0, 0]]), "order"),
+            (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0x2c], &many, &[0, 0]]), "two types"),
+            (parts(&[&page, &[0x2c], &none, &[0x15, 0, 0x15, 0, 0, 0]]), "another type of page"),
+            // The number of values twice, and once more with another type.
+            (parts(&[&page, &[0x4c], &none, &[0x05, 2], &many[1..], &[0, 0]]), "repeated"),
+            (parts(&[&page, &[0x4c], &none, &[0x06, 2], &many[1..], &[0, 0]]), "repeated"),
+            (parts(&[&page, &[0x4c, 0x13], &many[1..], &[0, 0]]), "another type"),
+            // A length that is short in 32 bits.
+            (
+                parse(&[0x15, 4, 0x15, 0x88, 0x80, 0x80, 0x80, 0x20, 0x15, 8, 0x4c, 0x15, 0, 0x15, 0, 0, 0]),
+                "too large",
+            ),
+        ] {
+            let error = bad.unwrap_err().to_string();
+            assert!(error.contains(why), "{why}: {error}");
+        }
     }
 }

@@ -47,7 +47,11 @@ impl RowGroupPages {
         let metadata = group.column(column);
         let pages = SerializedPageReader::new(Arc::new(chunk.clone()), metadata, rows, None)?;
         let descriptor = metadata.column_descr_ptr();
-        Ok(CheckedPages { pages, chunk, descriptor, most: self.most, listed: self.listed.clone() })
+        // Whatever the footer says, if it is little for the chunk's bytes.
+        let by_bytes = metadata.byte_range().1.saturating_mul(super::VALUES_A_BYTE).saturating_add(1 << 20);
+        let values = u64::try_from(metadata.num_values()).unwrap_or(0).max(by_bytes);
+        let listed = self.listed.clone();
+        Ok(CheckedPages { pages, chunk, descriptor, most: self.most, values, listed })
     }
 }
 
@@ -88,16 +92,24 @@ pub(super) struct CheckedPages {
     chunk: ColumnChunk,
     descriptor: ColumnDescPtr,
     most: u64,
+    /// Values that lists may still have.
+    values: u64,
     listed: Arc<AtomicU64>,
 }
 
 impl CheckedPages {
-    fn check(&self, page: &Page) -> Result<()> {
+    fn check(&mut self, page: &Page) -> Result<()> {
         let values = u64::from(page.num_values());
         if !page.is_data_page() {
             return Ok(());
         }
         if self.descriptor.max_rep_level() > 0 {
+            let left = self.values.checked_sub(values);
+            self.values = left.ok_or_else(|| {
+                Error::malformed("its pages have more values than its chunk")
+                    .expected(format!("at most {} more", self.values))
+                    .found(values)
+            })?;
             // All values of a row are decoded at once, and a few bytes may stand for many.
             let width = match self.descriptor.physical_type() {
                 Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(self.descriptor.type_length()).unwrap_or(0),
@@ -167,7 +179,8 @@ impl PageReader for CheckedPages {
     fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
         let page = self.pages.get_next_page()?;
         if let Some(page) = &page {
-            self.check(page).map_err(|error| self.chunk.fail(error))?;
+            let checked = self.check(page);
+            checked.map_err(|error| self.chunk.fail(error))?;
         }
         Ok(page)
     }

@@ -17,6 +17,9 @@ use tensorferry_sdk::arrow_schema::{ArrowError, Fields, Schema, SchemaRef};
 use tensorferry_sdk::records::{Batched, Batches, stream_error};
 use tensorferry_sdk::{Error, Result};
 
+/// Bytes that a null takes in a batch.
+const NULL: u64 = 16;
+
 /// A row group of a file.
 #[derive(Debug, Clone)]
 pub(super) struct RowGroup {
@@ -114,9 +117,9 @@ impl Stream {
         let group = self.pages.group();
         let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
         let descriptor = self.pages.metadata.file_metadata().schema_descr();
-        let (mut bytes, mut widest): (u64, u64) = (0, 1);
+        let (mut bytes, mut widest, mut row): (u64, u64, u64) = (0, 1, 1);
         for (index, column) in group.columns().iter().enumerate() {
-            if !self.columns.contains(&descriptor.get_column_root_idx(index)) {
+            if self.columns.binary_search(&descriptor.get_column_root_idx(index)).is_err() {
                 continue;
             }
             let values = u64::try_from(column.num_values()).unwrap_or(0);
@@ -138,7 +141,11 @@ impl Stream {
             };
             bytes = bytes.saturating_add(encoded.max(values.saturating_mul(lengths.mean)));
             widest = widest.max(lengths.longest.saturating_mul(values.div_ceil(rows)));
+            // What a null takes: as much as another value where all have one length, else a place and its levels.
+            let is_fixed = column.column_type() == Type::FIXED_LEN_BYTE_ARRAY;
+            row = row.saturating_add(if is_fixed { lengths.longest.max(NULL) } else { NULL });
         }
+        widest = widest.max(row);
         if widest > self.pages.most {
             return Err(Error::limit("values that are too long")
                 .expected(format!("at most {} bytes", self.pages.most))

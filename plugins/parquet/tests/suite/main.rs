@@ -1,6 +1,7 @@
 //! Parquet files, written and read in memory.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod by_hand;
 mod common;
 mod conformance;
 mod dense;

@@ -1,0 +1,281 @@
+//! Looks at what a footer claims before the library parses it, which follows its schema by recursion, makes room for
+//! as many children as a group says that it has, and copies the path to each leaf.
+//!
+//! ```text
+//! FileMetaData (parquet.thrift):
+//!   2: list<SchemaElement>, the tree of the schema, depth first:
+//!      3: i32 repetition_type (2: REPEATED)    4: name    5: i32 num_children
+//!   4: list<RowGroup>:  1: list<ColumnChunk>
+//!   5: list<KeyValue>
+//! ```
+
+use super::thrift::{self, Fields, Seen, Shape};
+use tensorferry_sdk::{Error, Limits, Result};
+
+/// How deep groups may lie in groups, whatever the limits: so that the library's recursion fits into the stack of
+/// a thread, of 2 MiB, even where it is not optimized.
+const MOST_DEPTH: u64 = 64;
+/// How many of them may be lists, which take more of the stack than other groups.
+const MOST_LISTS: u64 = 16;
+/// Bytes in memory of a schema's element, or of a chunk.
+const ENTRY: u64 = 512;
+/// Bytes in memory of a row group, which is a split: more than [`GROWTH`] allows to one that has no chunks.
+const ROW_GROUP_ENTRY: u64 = 1024;
+/// Bytes in memory of a part of a leaf's path, besides its name.
+const PATH_PART: u64 = 32;
+/// How many times its own length a footer may become, besides a MiB. The barest schema becomes 70 times longer.
+const GROWTH: u64 = 128;
+
+/// The repetition of a list.
+const REPEATED: i64 = 2;
+
+const I32: Shape = Shape::Integer(32);
+const I64: Shape = Shape::Integer(64);
+const EMPTY: Shape = Shape::Struct(&[]);
+const SORTING_COLUMN: Shape = Shape::Struct(&[(1, I32), (2, Shape::Bool), (3, Shape::Bool)]);
+/// A unit of time, or the order of a column.
+const CHOICE: Shape = Shape::Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]);
+const TIME: Shape = Shape::Struct(&[(1, Shape::Bool), (2, CHOICE)]);
+
+/// All that the library reads of a footer. Statistics it passes over, as it is told to.
+static FILE_META_DATA: Fields = &[
+    (1, I32),
+    (2, Shape::List(&Shape::Struct(SCHEMA_ELEMENT))),
+    (3, I64),
+    (4, Shape::List(&Shape::Struct(ROW_GROUP))),
+    (5, Shape::List(&Shape::Struct(&[(1, Shape::Binary), (2, Shape::Binary)]))),
+    (6, Shape::Binary),
+    (7, Shape::List(&CHOICE)),
+];
+const SCHEMA_ELEMENT: Fields = &[
+    (1, I32),
+    (2, I32),
+    (3, I32),
+    (4, Shape::Binary),
+    (5, I32),
+    (6, I32),
+    (7, I32),
+    (8, I32),
+    (9, I32),
+    (10, Shape::Struct(LOGICAL_TYPE)),
+];
+const LOGICAL_TYPE: Fields = &[
+    (1, EMPTY),
+    (2, EMPTY),
+    (3, EMPTY),
+    (4, EMPTY),
+    (5, Shape::Struct(&[(1, I32), (2, I32)])),
+    (6, EMPTY),
+    (7, TIME),
+    (8, TIME),
+    (10, Shape::Struct(&[(1, Shape::Byte), (2, Shape::Bool)])),
+    (11, EMPTY),
+    (12, EMPTY),
+    (13, EMPTY),
+    (14, EMPTY),
+    (15, EMPTY),
+    (16, Shape::Struct(&[(1, Shape::Byte)])),
+    (17, Shape::Struct(&[(1, Shape::Binary)])),
+    (18, Shape::Struct(&[(1, Shape::Binary), (2, I32)])),
+    (19, EMPTY),
+];
+const ROW_GROUP: Fields = &[
+    (1, Shape::List(&Shape::Struct(COLUMN_CHUNK))),
+    (2, I64),
+    (3, I64),
+    (4, Shape::List(&SORTING_COLUMN)),
+    (5, I64),
+    (7, Shape::Integer(16)),
+];
+const COLUMN_CHUNK: Fields = &[
+    (1, Shape::Binary),
+    (2, I64),
+    (3, Shape::Struct(COLUMN_META_DATA)),
+    (4, I64),
+    (5, I32),
+    (6, I64),
+    (7, I32),
+];
+const COLUMN_META_DATA: Fields = &[
+    (1, I32),
+    (2, Shape::List(&I32)),
+    (4, I32),
+    (5, I64),
+    (6, I64),
+    (7, I64),
+    (9, I64),
+    (10, I64),
+    (11, I64),
+    (14, I64),
+    (15, I32),
+    (17, Shape::Struct(&[(1, Shape::Struct(BOUNDING_BOX)), (2, Shape::List(&I32))])),
+];
+const BOUNDING_BOX: Fields = &[
+    (1, Shape::Double),
+    (2, Shape::Double),
+    (3, Shape::Double),
+    (4, Shape::Double),
+    (5, Shape::Double),
+    (6, Shape::Double),
+    (7, Shape::Double),
+    (8, Shape::Double),
+];
+
+/// Checks a footer's bytes.
+///
+/// # Errors
+/// Malformed, if it is none, or its schema is no tree; a limit, if groups nest too deep, or if it would become too
+/// long in memory.
+pub(super) fn check(footer: &[u8], limits: &Limits) -> Result<()> {
+    let len = footer.len() as u64;
+    let most = limits.header_bytes.min(len.saturating_mul(GROWTH).saturating_add(1 << 20));
+    let (mut memory, mut tree) = (Memory { bytes: 0, most }, Tree::new(limits.nesting));
+    let mut element = Element::default();
+    thrift::walk(&mut &*footer, FILE_META_DATA, &mut |path, seen| match (path, seen) {
+        ([2], Seen::Len(count)) => {
+            tree.left = count;
+            Ok(())
+        }
+        ([2, 3], Seen::Number(repetition)) => {
+            element.is_list = repetition == REPEATED;
+            Ok(())
+        }
+        ([2, 4], Seen::Len(len)) => {
+            element.name = len;
+            Ok(())
+        }
+        ([2, 5], Seen::Number(number)) => {
+            element.children = u64::try_from(number)
+                .map_err(|_| Error::malformed("a group of a negative number of children").found(number))?;
+            Ok(())
+        }
+        ([2], Seen::End) => {
+            let path = tree.add(std::mem::take(&mut element))?;
+            memory.add(path.saturating_add(ENTRY))
+        }
+        ([4], Seen::End) => memory.add(ROW_GROUP_ENTRY),
+        ([4, 1] | [5], Seen::End) => memory.add(ENTRY),
+        _ => Ok(()),
+    })
+}
+
+/// What the footer becomes in memory.
+struct Memory {
+    bytes: u64,
+    most: u64,
+}
+
+impl Memory {
+    fn add(&mut self, bytes: u64) -> Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > self.most {
+            return Err(Error::limit("it becomes too long in memory, with the paths to its columns")
+                .expected(format!("at most {} bytes", self.most)));
+        }
+        Ok(())
+    }
+}
+
+/// An element of the schema.
+#[derive(Debug, Clone, Copy, Default)]
+struct Element {
+    /// How long its name is.
+    name: u64,
+    children: u64,
+    is_list: bool,
+}
+
+/// A group whose children are still to come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Group {
+    left: u64,
+    /// How long the path to it is, in memory.
+    path: u64,
+    /// How many lists it lies in, or is.
+    lists: u64,
+}
+
+/// The schema's tree, as far as its elements were seen.
+struct Tree {
+    /// Elements that are still to come.
+    left: u64,
+    /// Of those, how many are children of groups that were seen.
+    awaited: u64,
+    open: Vec<Group>,
+    most_depth: u64,
+    is_rooted: bool,
+}
+
+impl Tree {
+    fn new(nesting: u64) -> Self {
+        let most_depth = nesting.min(MOST_DEPTH);
+        Self { left: 0, awaited: 0, open: Vec::new(), most_depth, is_rooted: false }
+    }
+
+    /// Takes the next element; gives the length in memory of the path to it if it is a leaf, else 0.
+    fn add(&mut self, element: Element) -> Result<u64> {
+        self.left = self.left.saturating_sub(1);
+        let mut group = Group { left: element.children, ..Group::default() };
+        if std::mem::replace(&mut self.is_rooted, true) {
+            while self.open.last().is_some_and(|group| group.left == 0) {
+                self.open.pop();
+            }
+            let beside = || Error::malformed("the schema has elements that are in no group");
+            let above = self.open.last_mut().ok_or_else(beside)?;
+            above.left -= 1;
+            self.awaited -= 1;
+            group.path = above.path.saturating_add(element.name).saturating_add(PATH_PART);
+            group.lists = above.lists + u64::from(element.is_list);
+        }
+        let nests = |what: &str, most: u64| Error::limit(what).expected(format!("at most {most}"));
+        if group.lists > MOST_LISTS {
+            return Err(nests("the schema's lists nest too deep", MOST_LISTS));
+        }
+        if element.children == 0 {
+            return Ok(group.path);
+        }
+        let most = self.left.saturating_sub(self.awaited);
+        if element.children > most {
+            return Err(Error::malformed("a group of more children than the schema has elements")
+                .expected(format!("at most {most}"))
+                .found(element.children));
+        }
+        self.awaited += element.children;
+        self.open.push(group);
+        if self.open.len() as u64 > self.most_depth {
+            return Err(nests("the schema's groups nest too deep", self.most_depth));
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::ErrorKind;
+
+    fn tree(elements: &[(u64, u64)]) -> Result<Vec<u64>> {
+        let mut tree = Tree::new(3);
+        tree.left = elements.len() as u64;
+        let elements = elements.iter().map(|&(name, children)| Element { name, children, is_list: false });
+        elements.map(|element| tree.add(element)).collect()
+    }
+
+    #[test]
+    fn the_elements_are_one_tree() {
+        // A root of a leaf, a group of two leaves, and a leaf.
+        let paths = tree(&[(9, 3), (1, 0), (10, 2), (2, 0), (3, 0), (4, 0)]).unwrap();
+        assert_eq!(paths, [0, 33, 0, 12 + 64, 13 + 64, 36]);
+        let kind = |elements: &[(u64, u64)]| tree(elements).unwrap_err().kind();
+        assert_eq!(kind(&[(9, 1), (1, 0), (1, 0)]), ErrorKind::Malformed);
+        assert_eq!(kind(&[(9, 0), (1, 0)]), ErrorKind::Malformed);
+        assert_eq!(kind(&[(9, 2), (1, 0)]), ErrorKind::Malformed);
+        // Both groups want the one leaf.
+        assert_eq!(kind(&[(9, 2), (1, 2), (1, 0)]), ErrorKind::Malformed);
+        assert_eq!(kind(&[(9, 1), (1, 1), (1, 1), (1, 1), (1, 0)]), ErrorKind::Limit);
+        tree(&[(9, 1), (1, 1), (1, 1), (1, 0)]).unwrap();
+        assert_eq!(tree(&[(9, 0)]).unwrap(), [0]);
+    }
+}

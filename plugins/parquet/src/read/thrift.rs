@@ -1,0 +1,286 @@
+//! Walks a Thrift struct in compact protocol before the library parses it, and holds it against the shape that it
+//! has to have.
+//!
+//! ```text
+//! struct:  fields, then 0
+//! field:   a byte: how many ids it comes after the last one (0: its id follows), and its type; then its value
+//! integer: zigzag varint    binary: varint length, bytes    bool: none, its type says it
+//! list:    a byte: how many elements (15: a varint follows), and their type; then the elements
+//! ```
+//!
+//! The library goes by the ids of fields alone: what stands under an id that it knows it parses as the type that
+//! it expects, whichever is claimed, and of two fields with one id it keeps the last. So that both see the same,
+//! a known field must be of its type, and ids must ascend, as they do in whatever a writer generates. What the
+//! library skips in another way than the protocol says, or does not know, is refused: lists of booleans, maps.
+
+use tensorferry_sdk::{Error, Result};
+
+/// What a value has to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shape {
+    /// True or false.
+    Bool,
+    /// A byte.
+    Byte,
+    /// An integer that fits into so many bits, in whichever width it was written.
+    Integer(u32),
+    /// A number of eight bytes.
+    Double,
+    /// Bytes or text.
+    Binary,
+    /// A list of these.
+    List(&'static Shape),
+    /// A struct, whose other fields are passed over.
+    Struct(Fields),
+}
+
+/// The fields of a struct that are known, by their ids.
+pub(super) type Fields = &'static [(i64, Shape)];
+
+/// What was seen at a place.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Seen {
+    /// An integer.
+    Number(i64),
+    /// So many bytes, or a list of so many elements, which follow.
+    Len(u64),
+    /// The end of a struct.
+    End,
+}
+
+/// Structs inside structs that are passed over: statistics are the deepest that there are.
+const DEEPEST: u32 = 8;
+
+const BOOL_TRUE: u8 = 1;
+const BOOL_FALSE: u8 = 2;
+const BYTE: u8 = 3;
+const I16: u8 = 4;
+const I32: u8 = 5;
+const I64: u8 = 6;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const SET: u8 = 10;
+const STRUCT: u8 = 12;
+
+/// Gives bytes in order, and knows how to pass over some.
+pub(super) trait Bytes {
+    /// The next one.
+    fn byte(&mut self) -> Result<u8>;
+    /// Passes over some.
+    fn skip(&mut self, count: u64) -> Result<()>;
+}
+
+impl Bytes for &[u8] {
+    fn byte(&mut self) -> Result<u8> {
+        let (&first, rest) = self.split_first().ok_or_else(cut)?;
+        *self = rest;
+        Ok(first)
+    }
+
+    fn skip(&mut self, count: u64) -> Result<()> {
+        let count = usize::try_from(count).map_err(|_| cut())?;
+        *self = self.get(count..).ok_or_else(cut)?;
+        Ok(())
+    }
+}
+
+/// Walks a struct with these fields, and tells `see` of each known field's value, and of the ends of structs, with
+/// the ids that lead there.
+///
+/// # Errors
+/// Malformed: no such struct; those of `see`.
+pub(super) fn walk(
+    bytes: &mut impl Bytes,
+    fields: Fields,
+    see: &mut dyn FnMut(&[i64], Seen) -> Result<()>,
+) -> Result<()> {
+    Walk { bytes, see, path: Vec::new() }.fields(fields)
+}
+
+struct Walk<'a, B> {
+    bytes: &'a mut B,
+    see: &'a mut dyn FnMut(&[i64], Seen) -> Result<()>,
+    path: Vec<i64>,
+}
+
+impl<B: Bytes> Walk<'_, B> {
+    fn fields(&mut self, fields: Fields) -> Result<()> {
+        let mut last = 0;
+        while let Some((id, wire)) = field(self.bytes, last)? {
+            if id <= last || id > i64::from(i16::MAX) {
+                return Err(malformed("fields that are repeated, or not in the order of their ids").found(id));
+            }
+            last = id;
+            match fields.iter().find(|(known, _)| *known == id) {
+                Some((_, shape)) => {
+                    self.path.push(id);
+                    self.value(*shape, wire)?;
+                    self.path.pop();
+                }
+                None => skip(self.bytes, wire, DEEPEST)?,
+            }
+        }
+        (self.see)(&self.path, Seen::End)
+    }
+
+    fn value(&mut self, shape: Shape, wire: u8) -> Result<()> {
+        match (shape, wire) {
+            (Shape::Bool, BOOL_TRUE | BOOL_FALSE) => Ok(()),
+            (Shape::Byte, BYTE) => self.bytes.skip(1),
+            (Shape::Integer(bits), I16 | I32 | I64) => {
+                let value = number(self.bytes)?;
+                let unused = 64 - bits;
+                if value << unused >> unused != value {
+                    let error = malformed("a number that is too large for its field");
+                    return Err(error.expected(format!("{bits} bits")).found(value));
+                }
+                (self.see)(&self.path, Seen::Number(value))
+            }
+            (Shape::Double, DOUBLE) => self.bytes.skip(8),
+            (Shape::Binary, BINARY) => {
+                let len = varint(self.bytes)?;
+                (self.see)(&self.path, Seen::Len(len))?;
+                self.bytes.skip(len)
+            }
+            (Shape::List(element), LIST) => {
+                let (wire, count) = list(self.bytes)?;
+                (self.see)(&self.path, Seen::Len(count))?;
+                for _ in 0..count {
+                    self.value(*element, wire)?;
+                }
+                Ok(())
+            }
+            (Shape::Struct(fields), STRUCT) => self.fields(fields),
+            _ => Err(malformed("a field of another type than it has to be")
+                .expected(format!("{shape:?}").split('(').next().unwrap_or_default())
+                .found(format!("type {wire} for field {:?}", self.path))),
+        }
+    }
+}
+
+/// The id and the type of the next field of a struct; none at the struct's end.
+fn field(bytes: &mut impl Bytes, last: i64) -> Result<Option<(i64, u8)>> {
+    let byte = bytes.byte()?;
+    if byte == 0 {
+        return Ok(None);
+    }
+    let id = match byte >> 4 {
+        0 => number(bytes)?,
+        delta => last + i64::from(delta),
+    };
+    Ok(Some((id, byte & 0x0f)))
+}
+
+/// The type of a list's elements, and how many there are.
+fn list(bytes: &mut impl Bytes) -> Result<(u8, u64)> {
+    let head = bytes.byte()?;
+    let short = u64::from(head >> 4);
+    Ok((head & 0x0f, if short == 15 { varint(bytes)? } else { short }))
+}
+
+fn skip(bytes: &mut impl Bytes, wire: u8, depth: u32) -> Result<()> {
+    let depth = depth.checked_sub(1).ok_or_else(|| malformed("it nests too deep"))?;
+    match wire {
+        BOOL_TRUE | BOOL_FALSE => Ok(()),
+        BYTE => bytes.skip(1),
+        I16 | I32 | I64 => varint(bytes).map(drop),
+        DOUBLE => bytes.skip(8),
+        BINARY => {
+            let len = varint(bytes)?;
+            bytes.skip(len)
+        }
+        LIST | SET => {
+            let (element, count) = list(bytes)?;
+            // The library passes over none of their bytes.
+            if count > 0 && matches!(element, BOOL_TRUE | BOOL_FALSE) {
+                return Err(malformed("a list of booleans, of which Parquet has none here"));
+            }
+            (0..count).try_for_each(|_| skip(bytes, element, depth))
+        }
+        STRUCT => {
+            while let Some((_, wire)) = field(bytes, 0)? {
+                skip(bytes, wire, depth)?;
+            }
+            Ok(())
+        }
+        _ => Err(malformed("a field of no known type").found(wire)),
+    }
+}
+
+fn number(bytes: &mut impl Bytes) -> Result<i64> {
+    let value = varint(bytes)?;
+    Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+}
+
+fn varint(bytes: &mut impl Bytes) -> Result<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = bytes.byte()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(malformed("a number that is too long"))
+}
+
+fn cut() -> Error {
+    malformed("it ends too early")
+}
+
+fn malformed(what: &str) -> Error {
+    Error::malformed(what)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    static FIELDS: Fields = &[(1, Shape::Integer(32)), (2, Shape::List(&Shape::Binary))];
+
+    fn seen(mut bytes: &[u8]) -> Result<Vec<String>> {
+        let mut all = Vec::new();
+        walk(&mut bytes, FIELDS, &mut |path, seen| {
+            all.push(format!("{path:?} {seen:?}"));
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    #[test]
+    fn known_fields_are_seen_and_others_passed_over() {
+        // 1: 3; 2: "ab", ""; 4: a struct; 5: true; 9, its id written out: a list of two bytes.
+        let bytes = [0x15, 6, 0x19, 0x28, 2, b'a', b'b', 0, 0x2c, 0x18, 1, 7, 0, 0x11, 9, 18, 0x23, 8, 8, 0];
+        let expected = ["[1] Number(3)", "[2] Len(2)", "[2] Len(2)", "[2] Len(0)", "[] End"];
+        assert_eq!(seen(&bytes).unwrap(), expected);
+        for len in 0..bytes.len() {
+            assert!(seen(&bytes[..len]).is_err(), "{len} bytes");
+        }
+        // An integer may be written in another width.
+        assert_eq!(seen(&[0x16, 6, 0]).unwrap(), ["[1] Number(3)", "[] End"]);
+    }
+
+    #[test]
+    fn what_the_library_would_see_otherwise_is_refused() {
+        for (bytes, why) in [
+            (&[0x15, 6, 0x05, 2, 8, 0][..], "repeated"),
+            (&[0x25, 6, 0x05, 2, 8, 0], "another type"),
+            (&[0x45, 6, 0x05, 2, 8, 0], "order"),
+            // Id 65537, which is 1 in 16 bits.
+            (&[0x05, 0x82, 0x80, 0x08, 8, 0], "order"),
+            (&[0x18, 6, 0], "another type"),
+            // 2^32, which is 0 in 32 bits.
+            (&[0x15, 0x80, 0x80, 0x80, 0x80, 0x20, 0], "too large"),
+            (&[0x49, 0x21, 1, 1, 0], "booleans"),
+            (&[0x4b, 0, 0], "no known type"),
+            (&[0x10, 0], "no known type"),
+        ] {
+            let error = seen(bytes).unwrap_err().to_string();
+            let fits = error.contains(why) || (why == "no known type" && error.contains("another type"));
+            assert!(fits, "{bytes:?}: {error}");
+        }
+    }
+}
