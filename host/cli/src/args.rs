@@ -62,6 +62,11 @@ pub(crate) enum Command {
     },
     /// Hold outputs against their receipts
     Verify(Verify),
+    /// Finish or remove a staging folder that was not made where it stands, once you have looked at it
+    Recover {
+        /// The folder, .ferry-stage-...
+        stage: PathBuf,
+    },
     /// List the formats, the plugins they come from, and their options
     Formats {
         /// One JSON document

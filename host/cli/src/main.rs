@@ -14,6 +14,7 @@ mod inspect;
 mod plugin;
 mod plugin_folders;
 mod process;
+mod recover;
 mod run;
 mod steps;
 mod terminal;
@@ -80,6 +81,7 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
         Command::Run(command) => run::run(command, arguments, &load, session),
         Command::Job { .. } => Ok(0),
         Command::Verify(command) => verify::run(command, &load(), session).map(|()| 0),
+        Command::Recover { stage } => recover::run(stage).map(|()| 0),
         Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
         Command::Steps(command) => steps::run(command).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {

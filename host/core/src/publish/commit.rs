@@ -15,7 +15,7 @@ pub(crate) mod record;
 mod recover;
 mod set;
 
-pub use recover::{Recovered, recover, recover_seeing};
+pub use recover::{Recovered, recover, recover_by_hand, recover_seeing};
 
 use crate::context::fault;
 use crate::publish::disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_folders};

@@ -5,7 +5,7 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir, RenameFlags, open, renameat_with};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -99,6 +99,24 @@ pub(crate) fn each_name(folder: &Path, mut tell: impl FnMut(&OsStr)) -> io::Resu
         }
     }
     Ok(())
+}
+
+/// The content of a small file that we wrote: none if there is no such file. What stands in its place, a link, a
+/// pipe, something larger, is an error, and is not waited for.
+pub(crate) fn read_own(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match open(path, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        opened => File::from(opened?),
+    };
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.len() > most {
+        let found = if meta.is_file() { "too long" } else { "not a regular file" };
+        return Err(io::Error::new(ErrorKind::InvalidData, found));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 /// Removes a file, or finds it gone.

@@ -4,15 +4,17 @@
 //! ```text
 //! PARENT/.ferry-stage-XXXXXXXXXXXX/
 //!     lock          locked with flock as long as the run lives; whoever holds it owns the stage
+//!     proof         what the file system made of the lock: that the stage did not come with an archive
 //!     new/          the output's files, under their own names
 //!     commit.json   the commit record, once the commit of several names has been decided
 //! ```
 //!
 //! A stage whose lock is free was left by a run that died. The next run beside it finishes its commit or
-//! removes it (`commit/recover.rs`). The lock is a file, since network file systems do not lock
+//! removes it (`commit/recover.rs`), if it is proven to be ours (`stage/proof.rs`). The lock is a file, since network file systems do not lock
 //! folders. Where a file system has no locks at all, nothing that was left is ever touched.
 
 mod lock;
+pub(crate) mod proof;
 mod site;
 
 #[cfg(test)]
@@ -28,6 +30,7 @@ use std::path::{Component, Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
 const NEW: &str = "new";
+const LOCK: &str = "lock";
 
 /// The name of the commit record.
 pub(crate) const RECORD: &str = "commit.json";

@@ -1,5 +1,5 @@
-//! No pickle is ever executed, and no file of PyTorch takes more time or memory than its length is
-//! worth: seen from outside, with the built program.
+//! No pickle is ever executed, no file of PyTorch takes more time or memory than its length is worth, and no
+//! folder has files written elsewhere: seen from outside, with the built program.
 //!
 //! | File | What it has |
 //! |---|---|
@@ -7,9 +7,11 @@
 //! | `tables.rs` | the same, where a reader takes a pickle for a table of its own |
 //! | `zips.rs` | archives whose parts disagree |
 //! | `containers.rs` | the files around a pickle |
+//! | `folders.rs` | folders with what looks like ferry's own |
 
 mod bombs;
 mod containers;
+mod folders;
 mod tables;
 mod zips;
 

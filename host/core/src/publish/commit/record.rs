@@ -4,18 +4,19 @@
 //! whole or not at all. Its names are relative to the folder that holds the stage, and stay in it.
 
 use crate::context::fault;
-use crate::publish::disk::{failed, sync};
+use crate::publish::disk::{failed, read_own, sync};
 use crate::publish::stage::{RECORD, check_relative};
 use crate::read::identity::FileIdentity;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Component, Path};
 use tensorferry_sdk::{Error, Result};
 
 const UNFINISHED_NAME: &str = "commit.json.part";
 const VERSION: u32 = 1;
+/// A file takes about 300 bytes of it.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// What is to be done, and whether each step is to survive a power cut.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,10 +111,8 @@ impl Record {
     /// The record of a stage, if it has come to have one.
     pub(super) fn read(root: &Path) -> Result<Option<Self>> {
         let path = root.join(RECORD);
-        let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(failed("read a commit record", &path))?,
-        };
+        let read = read_own(&path, MOST_BYTES).map_err(failed("read a commit record", &path))?;
+        let Some(bytes) = read else { return Ok(None) };
         let record: Self = serde_json::from_slice(&bytes).map_err(|error| {
             Error::io(format!("not a commit record that this version knows: {error}"))
                 .file(path.display().to_string())

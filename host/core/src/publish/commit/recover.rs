@@ -3,13 +3,14 @@
 //! One without a record is removed: nothing of it was visible. A set's record is finished. An exchange's
 //! record is finished if the exchange has happened, else dropped: until then the old folder stands whole.
 //! A set is given up, not finished, when somebody else has written under its names since. Stages of other
-//! users, and those that another run holds, are left alone.
+//! users, those that another run holds, and those that are not proven to have been made where they stand
+//! (`stage/proof.rs`) are left alone; of the last the user is told, and may have them finished by hand.
 
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
 use super::set::{self, Move};
-use crate::publish::disk::{Disk, each_name, failed, stat};
-use crate::publish::stage::{Destination, WithoutLocks, is_stage, lock, new_folder, places, remove};
+use crate::publish::disk::{Disk, each_name, failed, in_the_way, stat};
+use crate::publish::stage::{Destination, WithoutLocks, is_stage, lock, new_folder, places, proof, remove};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -29,11 +30,12 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// Adds what was found later.
+    /// Adds what was found later: a stage that is left alone is found each time.
     pub fn append(&mut self, later: Self) {
+        let known = self.notes.clone();
         self.finished.extend(later.finished);
         self.removed += later.removed;
-        self.notes.extend(later.notes);
+        self.notes.extend(later.notes.into_iter().filter(|note| !known.contains(note)));
     }
 }
 
@@ -81,11 +83,53 @@ fn recover_in(
         listed => listed.map_err(failed("look for unfinished outputs in", parent))?,
     }
     for stage in stages.iter().filter(|stage| is_ours(stage)) {
-        if let Err(error) = recover_stage(stage, parent, disk, recovered) {
+        let done = match proof::is_there(stage) {
+            true => recover_stage(stage, parent, disk, recovered),
+            false => leave(stage, recovered),
+        };
+        if let Err(error) = done {
             recovered.notes.push(format!("{} was left by an earlier run: {error}", stage.display()));
         }
     }
     Ok(())
+}
+
+/// Leaves a stage that is not proven as it is, unless there is nothing in it.
+fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
+    let failed = || failed("look into a staging folder", root);
+    if !proof::is_not_needed(root).map_err(failed())? {
+        let path = root.display();
+        recovered.notes.push(format!(
+            "{path} was not made here, but copied, unpacked or cloned, and is left alone: remove it, or look at \
+             its commit.json and finish what it says with `ferry recover {path}`"
+        ));
+        return Ok(());
+    }
+    match lock(root, WithoutLocks::Leave).map_err(failed())? {
+        Some(_lock) => remove(root).map_err(failed()),
+        None => Ok(()),
+    }
+}
+
+/// Finishes or removes one stage because the user says so, wherever it comes from.
+///
+/// # Errors
+/// Usage, if it is no stage of the user's, or in use; whatever is wrong with it.
+pub fn recover_by_hand(stage: &Path) -> Result<Recovered> {
+    let refused = |why| Err(Error::usage(why).file(stage.display().to_string()));
+    let root = std::fs::canonicalize(stage).map_err(failed("find the staging folder", stage))?;
+    let (Some(parent), Some(name)) = (root.parent(), root.file_name()) else {
+        return refused("not a staging folder of ferry");
+    };
+    if !is_stage(name) || !is_ours(&root) {
+        return refused("not a staging folder of ferry, or not yours");
+    }
+    let mut recovered = Recovered::default();
+    recover_stage(&root, parent, Disk::default(), &mut recovered)?;
+    if recovered == Recovered::default() {
+        return refused("a run is using it");
+    }
+    Ok(recovered)
 }
 
 /// Another user's record would be obeyed with our rights: in a shared folder it could name files of ours.
@@ -116,6 +160,15 @@ fn recover_stage(root: &Path, parent: &Path, disk: Disk, recovered: &mut Recover
     Ok(())
 }
 
+/// Checks that a folder is not a link to one elsewhere.
+fn is_no_link(path: &Path) -> Result<()> {
+    let there = stat(path).map_err(failed("look at the output's folder", path))?;
+    match there.is_some_and(|meta| meta.is_symlink()) {
+        true => Err(in_the_way(path, "a symbolic link", "a folder")),
+        false => Ok(()),
+    }
+}
+
 enum StageEnd {
     Nothing,
     Finished(PathBuf),
@@ -125,6 +178,10 @@ enum StageEnd {
 fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<StageEnd> {
     let folder = set.folder.as_ref().map_or_else(|| parent.to_owned(), |name| parent.join(name));
     let at = Move { staged: new_folder(root), folder, disk, sync };
+    is_no_link(&at.staged)?;
+    if set.folder.is_some() {
+        is_no_link(&at.folder)?;
+    }
     if at.folder.is_dir() && !set::is_superseded(set, &at)? {
         match set::finish(set, &at) {
             Ok(()) => return Ok(StageEnd::Finished(at.folder)),
@@ -151,6 +208,8 @@ fn finish_exchange(
             stat(path).map_err(failed("look at the replaced folder", path))?.map(|meta| meta.ino()),
         )
     };
+    is_no_link(&staged)?;
+    is_no_link(&target)?;
     match (inode(&staged)?, inode(&target)?) {
         (None, _) => Ok(StageEnd::Finished(target)),
         (Some(staged), _) if staged == exchange.new_inode => Ok(StageEnd::Nothing),

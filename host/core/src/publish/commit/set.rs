@@ -66,7 +66,7 @@ fn plan_stale(stale: &[StagedFile], at: &Move) -> Result<Vec<StaleFile>> {
 /// Does the steps that are not done yet.
 pub(super) fn finish(set: &Set, at: &Move) -> Result<()> {
     for name in &set.missing_folders {
-        let path = at.folder.join(name);
+        let path = at.place(name)?;
         match fs::create_dir(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
             made => made.map_err(failed("create the output's folder", &path))?,
@@ -91,7 +91,7 @@ pub(super) fn finish(set: &Set, at: &Move) -> Result<()> {
 /// Removes what an older set has left, unless somebody has changed it since.
 fn remove_stale(set: &Set, at: &Move) -> Result<()> {
     for file in &set.stale {
-        let path = at.folder.join(&file.name);
+        let path = at.place(&file.name)?;
         let there = identity(&path).map_err(failed("look at an older output's file", &path))?;
         if there == Some(file.old) {
             remove_if_there(&path).map_err(failed("remove an older output's file", &path))?;
@@ -105,7 +105,7 @@ fn remove_stale(set: &Set, at: &Move) -> Result<()> {
 fn remove_indexes(set: &Set, at: &Move) -> Result<()> {
     let mut removed = Vec::new();
     for file in set.files.iter().filter(|file| file.index && file.old.is_some()) {
-        let (from, to) = file.paths(at);
+        let (from, to) = file.places(at)?;
         let staged = stat(&from).map_err(failed("look at a staged file", &from))?.is_some();
         let there = identity(&to).map_err(failed("look at the old index", &to))?;
         if staged && there.is_some() && there != Some(file.new) {
@@ -122,7 +122,7 @@ fn remove_indexes(set: &Set, at: &Move) -> Result<()> {
 
 /// Renames one file into place; whether there was something to do.
 fn rename(file: &SetFile, set: &Set, at: &Move) -> Result<bool> {
-    let (from, to) = file.paths(at);
+    let (from, to) = file.places(at)?;
     if stat(&from).map_err(failed("look at a staged file", &from))?.is_none() {
         return Ok(false);
     }
@@ -142,14 +142,17 @@ fn rename(file: &SetFile, set: &Set, at: &Move) -> Result<bool> {
 
 /// Whether any name of the set has changed since the record was written.
 pub(super) fn is_begun(set: &Set, at: &Move) -> bool {
-    set.files.iter().any(|file| identity(&file.paths(at).1).ok() != Some(file.old))
+    set.files.iter().any(|file| {
+        let there = file.places(at).and_then(|(_, to)| identity(&to).map_err(Error::from));
+        there.ok() != Some(file.old)
+    })
 }
 
 /// Whether something stands under one of the names that is neither the old file nor the new: somebody else
 /// has written there since, and to go on would destroy it.
 pub(super) fn is_superseded(set: &Set, at: &Move) -> Result<bool> {
     for file in &set.files {
-        let (_, to) = file.paths(at);
+        let (_, to) = file.places(at)?;
         let there = identity(&to).map_err(failed("look at the output", &to))?;
         if there.is_some() && there != Some(file.new) && there != file.old {
             return Ok(true);
@@ -161,14 +164,14 @@ pub(super) fn is_superseded(set: &Set, at: &Move) -> Result<bool> {
 /// Takes back what was renamed. Only for a set that replaced nothing: it leaves the names free again.
 pub(super) fn roll_back(set: &Set, at: &Move) {
     for file in set.files.iter().rev() {
-        let (_, to) = file.paths(at);
+        let Ok((_, to)) = file.places(at) else { continue };
         if matches!(identity(&to), Ok(Some(there)) if there == file.new) {
             // The cause is being reported; what cannot be taken back stays as a whole file.
             let _ = fs::remove_file(&to);
         }
     }
     for name in set.missing_folders.iter().rev() {
-        let _ = fs::remove_dir(at.folder.join(name));
+        let _ = at.place(name).map(fs::remove_dir);
     }
 }
 
@@ -221,8 +224,31 @@ fn sync_folders<'a>(names: impl Iterator<Item = &'a str>, at: &Move) -> Result<(
     sync(&at.folder).map_err(failed("sync the output's folder", &at.folder))
 }
 
+impl Move {
+    /// Where a name is in the output's folder. A link among the folders in it leads elsewhere, and is not
+    /// followed: only those in the path to the output's folder are the user's own words.
+    fn place(&self, name: &str) -> Result<PathBuf> {
+        no_links(&self.folder, name)?;
+        Ok(self.folder.join(name))
+    }
+}
+
+/// Checks that no folder of a relative name is a link.
+fn no_links(folder: &Path, name: &str) -> Result<()> {
+    for (at, _) in name.match_indices('/') {
+        let path = folder.join(&name[..at]);
+        let there = stat(&path).map_err(failed("look at the output's folder", &path))?;
+        if there.is_some_and(|meta| meta.is_symlink()) {
+            return Err(in_the_way(&path, "a symbolic link", "a folder"));
+        }
+    }
+    Ok(())
+}
+
 impl SetFile {
-    fn paths(&self, at: &Move) -> (PathBuf, PathBuf) {
-        (at.staged.join(&self.name), at.folder.join(&self.name))
+    /// Where it is staged, and where it goes.
+    fn places(&self, at: &Move) -> Result<(PathBuf, PathBuf)> {
+        no_links(&at.staged, &self.name)?;
+        Ok((at.staged.join(&self.name), at.place(&self.name)?))
     }
 }

@@ -1,5 +1,7 @@
 //! The lock of a stage: held as long as its run lives, so that stages that were left behind can be told.
 
+use super::LOCK;
+use super::proof::{self, PROOF};
 use crate::context::fault;
 use crate::publish::disk::{failed, remove_if_there, remove_tree, stat};
 use rustix::io::Errno;
@@ -12,7 +14,6 @@ use tensorferry_sdk::{Error, Result};
 
 /// How the name of every stage starts.
 pub(crate) const PREFIX: &str = ".ferry-stage-";
-const LOCK: &str = "lock";
 
 /// Makes a stage and locks it. A recovering run may take the new folder for an abandoned one in the moment
 /// before it is locked, and remove it: then another is made.
@@ -32,6 +33,7 @@ pub(super) fn claim(parent: &Path) -> Result<(PathBuf, File)> {
             Ok(None) => continue,
             Ok(Some(lock)) => {
                 fault::reach("stage-locked").inspect_err(|_| drop(remove(&root)))?;
+                proof::write(&root).inspect_err(|_| drop(remove(&root)))?;
                 return Ok((root, lock));
             }
             Err(error) => {
@@ -92,17 +94,18 @@ fn lacks_locks(error: &io::Error) -> bool {
 }
 
 /// Removes a stage whose lock is held. Its record goes first: nobody may finish a commit from files that are
-/// half removed. The lock file goes last, so that it protects the rest to the end. A run that locks the empty
+/// half removed. The proof and the lock file go last, so that they protect the rest to the end. A run that locks the empty
 /// folder in the moment before it goes keeps it: a folder with a file in it stays.
 pub(crate) fn remove(root: &Path) -> io::Result<()> {
     remove_if_there(&root.join(super::RECORD))?;
     for entry in fs::read_dir(root)? {
         let entry = entry?;
-        if entry.file_name() == LOCK {
+        if entry.file_name() == LOCK || entry.file_name() == PROOF {
             continue;
         }
         if entry.file_type()?.is_dir() { remove_tree(&entry.path())? } else { fs::remove_file(entry.path())? }
     }
+    remove_if_there(&root.join(PROOF))?;
     remove_if_there(&root.join(LOCK))?;
     match fs::remove_dir(root) {
         Err(error) if error.kind() != ErrorKind::NotFound && error.kind() != ErrorKind::DirectoryNotEmpty => {

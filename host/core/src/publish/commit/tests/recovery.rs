@@ -4,7 +4,7 @@ use super::folders::{REPLACED, older_folder};
 use super::*;
 use crate::publish::commit::folder::carry;
 use crate::publish::commit::record::{Exchange, Set, SetFile};
-use crate::publish::stage::{PREFIX, WithoutLocks, lock};
+use crate::publish::stage::{PREFIX, WithoutLocks, lock, proof};
 use std::collections::HashSet;
 
 #[test]
@@ -13,14 +13,15 @@ fn only_stages_that_nobody_holds_are_removed() {
     let destination = beside(home.path());
     let running = Stage::begin(&destination).unwrap();
     fill(&running, &["model"], "theirs");
-    for abandoned in ["1/lock", "1/new/model", "2/new/sub/model", "2/commit.json.part"] {
+    for abandoned in ["1/lock", "1/new/model", "2/lock", "2/new/sub/model", "2/commit.json.part"] {
         write(home.path(), &format!("{PREFIX}{abandoned}"), "");
     }
+    ["1", "2"].iter().for_each(|name| proof::write(&home.path().join(format!("{PREFIX}{name}"))).unwrap());
     fs::create_dir(home.path().join(format!("{PREFIX}3"))).unwrap();
     write(home.path(), &format!("{PREFIX}file"), "not a stage");
     symlink("/", home.path().join(format!("{PREFIX}link"))).unwrap();
     let recovered = recover(&destination).unwrap();
-    assert_eq!(recovered, Recovered { removed: 3, ..Recovered::default() });
+    assert_eq!(recovered, Recovered { removed: 2, ..Recovered::default() });
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 3);
     assert_eq!(recover(&destination).unwrap(), Recovered::default());
     let second = Stage::begin(&destination).unwrap();
@@ -153,6 +154,8 @@ fn a_record_that_cannot_be_followed_stays_with_a_note() {
     };
     let root = home.path().join(format!("{PREFIX}x"));
     write(&root, "new/f", "x");
+    write(&root, "lock", "");
+    proof::write(&root).unwrap();
     Record::new(Action::Set(set), false).write(&root).unwrap();
     let recovered = recover(&beside(home.path())).unwrap();
     assert_eq!((recovered.removed, recovered.notes.len()), (0, 1));
@@ -171,6 +174,8 @@ fn an_exchange_is_drained_if_it_has_happened_and_else_dropped() {
             older_folder(&out);
             let root = home.path().join(format!("{PREFIX}x"));
             let new = root.join("new");
+            write(&root, "lock", "");
+            proof::write(&root).unwrap();
             for name in ["a", "sub/b", "c", "index.json"] {
                 write(&new, name, "new");
             }
@@ -208,4 +213,74 @@ fn an_exchange_is_drained_if_it_has_happened_and_else_dropped() {
             assert!(!root.exists());
         }
     }
+}
+
+/// A stage that came with a clone or an archive is somebody's bait: its record would have us write through a
+/// link of theirs, or move files out of a folder of ours.
+#[test]
+fn a_stage_that_was_not_made_here_is_left_alone() {
+    for (bait, is_copied) in [("d/.bash_login", false), ("d/.bash_login", true)] {
+        let home = home();
+        let (repository, victim) = (home.path().join("r"), home.path().join("victim"));
+        fs::create_dir_all(&victim).unwrap();
+        fs::create_dir(&repository).unwrap();
+        abandoned_set(&repository, false, None);
+        let root = stage_in(&repository);
+        write(&root, &format!("new/{bait}"), "echo owned");
+        let file = |name: &str| SetFile {
+            name: name.to_owned(),
+            index: false,
+            new: identity(&root.join("new").join(name)).unwrap().unwrap(),
+            old: None,
+        };
+        let set = Set {
+            folder: None,
+            force: false,
+            removes_index: false,
+            missing_folders: Vec::new(),
+            files: vec![file(bait)],
+            stale: Vec::new(),
+        };
+        Record::new(Action::Set(set), false).write(&root).unwrap();
+        symlink(&victim, repository.join("d")).unwrap();
+        let folder = if is_copied {
+            let copied = home.path().join("clone");
+            let copy =
+                std::process::Command::new("cp").arg("-a").args([&repository, &copied]).status().unwrap();
+            assert!(copy.success());
+            copied
+        } else {
+            repository
+        };
+        let before = tree(&folder);
+        let recovered = recover(&beside(&folder)).unwrap();
+        assert_eq!((recovered.finished.len(), recovered.removed, recovered.notes.len()), (0, 0, 1));
+        // One is not ours; our own does not follow a link below the output's folder either.
+        let said = if is_copied { "ferry recover" } else { "a symbolic link" };
+        assert!(recovered.notes[0].contains(said), "{:?}", recovered.notes);
+        assert_eq!(tree(&folder), before);
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+        assert!(recover_by_hand(&stage_in(&folder)).is_err());
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+    }
+}
+
+/// Who has looked at a copied stage can have it finished.
+#[test]
+fn a_copied_stage_is_finished_by_hand() {
+    let home = home();
+    let (made, copied) = (home.path().join("made"), home.path().join("copied"));
+    fs::create_dir(&made).unwrap();
+    abandoned_set(&made, false, None);
+    let running = Stage::begin(&beside(&made)).unwrap();
+    assert!(recover_by_hand(&running.root).is_err());
+    drop(running);
+    fs::create_dir(&copied).unwrap();
+    let copy = std::process::Command::new("cp").arg("-a").arg(stage_in(&made)).arg(&copied).status().unwrap();
+    assert!(copy.success());
+    assert_eq!(recover(&beside(&copied)).unwrap().notes.len(), 1);
+    assert!(recover_by_hand(&copied).is_err());
+    let recovered = recover_by_hand(&stage_in(&copied)).unwrap();
+    assert_eq!(recovered.finished.len(), 1, "{recovered:?}");
+    assert_eq!(tree(&copied).len(), SET.len());
 }

@@ -1,0 +1,20 @@
+//! `ferry recover`: finishes or removes a staging folder on its user's word.
+
+use super::terminal;
+use std::fmt::Write;
+use std::path::Path;
+use tensorferry::engine::publish::commit::recover_by_hand;
+use tensorferry_sdk::Result;
+
+pub(super) fn run(stage: &Path) -> Result<()> {
+    let recovered = recover_by_hand(stage)?;
+    terminal::report(&[], &recovered.notes, false);
+    let mut text = String::new();
+    for folder in &recovered.finished {
+        let _ = writeln!(text, "finished the output in {}", terminal::shown(folder));
+    }
+    if recovered.removed > 0 {
+        let _ = writeln!(text, "removed {}: nothing of it had become visible", terminal::shown(stage));
+    }
+    terminal::print(&text)
+}

@@ -1,0 +1,53 @@
+//! Folders that came with a clone or an archive: what looks like ferry's own in them is not obeyed.
+
+use serde_json::json;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use tensorferry_tests::Ferry;
+use tensorferry_tests::files::files_below;
+
+/// A stage with a record that would have a file written through a link, and one that would have files moved out
+/// of a folder elsewhere.
+#[test]
+fn a_stage_in_a_clone_is_not_obeyed() {
+    let ferry = Ferry::new();
+    let model = ferry.safetensors("r/m.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    ferry.write("victim/precious", "mine");
+    let set = |name: &str| {
+        let file = json!({"name": name, "index": false, "old": null,
+                          "new": {"inode": 1, "len": 10, "modified": [1, 0]}});
+        let set = json!({"folder": null, "force": false, "removes_index": false, "missing_folders": [],
+                         "files": [file], "stale": []});
+        json!({"version": 1, "sync": false, "action": {"set": set}}).to_string()
+    };
+    // The proof of a lock that the kernel made elsewhere.
+    let proof = r#"{"inode":1,"changed":[1,0],"born":1}"#;
+    for (stage, record) in [("into", set("d/.bash_login")), ("from", set("precious"))] {
+        let stage = format!("r/.ferry-stage-{stage}");
+        for (name, text) in [("lock", ""), ("proof", proof), ("commit.json", &record)] {
+            ferry.write(&format!("{stage}/{name}"), text);
+        }
+    }
+    ferry.write("r/.ferry-stage-into/new/d/.bash_login", "echo owned");
+    symlink(ferry.at("victim"), ferry.at("r/d")).unwrap();
+    symlink(ferry.at("victim"), ferry.at("r/.ferry-stage-from/new")).unwrap();
+    // What would block whoever reads it without looking first.
+    ferry.write("r/.ferry-stage-pipe/lock", "");
+    ferry.write("r/.ferry-stage-pipe/new/x", "");
+    let pipe = ferry.at("r/.ferry-stage-pipe/proof");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let before = files_below(&ferry.at("r"));
+
+    let done = ferry.convert(&model, &ferry.at("r/m.pt"), &[]);
+    assert_eq!(done.stderr.matches("was not made here").count(), 3, "{done}");
+    assert_eq!(files_below(&ferry.at("victim")), [Path::new("precious")]);
+    std::fs::remove_file(ferry.at("r/m.pt")).unwrap();
+    assert_eq!(files_below(&ferry.at("r")), before);
+    // Nor by hand, where a link would be followed.
+    for stage in ["into", "from"] {
+        let stage = ferry.at(format!("r/.ferry-stage-{stage}"));
+        ferry.run([std::ffi::OsStr::new("recover"), stage.as_os_str()]).expect(2).says(&["symbolic link"]);
+    }
+    assert_eq!(files_below(&ferry.at("victim")), [Path::new("precious")]);
+    let _ = ferry.run([std::ffi::OsStr::new("recover"), ferry.at("victim").as_os_str()]).expect(2);
+}
