@@ -5,6 +5,7 @@ use arrow_json::writer::{LineDelimited, WriterBuilder};
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +33,9 @@ pub(super) struct Lines {
 /// Unsupported, if no column can be; usage, if two have one name.
 pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> {
     let (mut kept, mut losses) = (Vec::new(), Vec::new());
+    let mut names = HashSet::new();
     for (index, field) in schema.fields().iter().enumerate() {
-        if schema.fields().iter().take(index).any(|other| other.name() == field.name()) {
+        if !names.insert(field.name()) {
             return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
         }
         if let Err(error) = writable(field) {
