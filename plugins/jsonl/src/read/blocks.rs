@@ -1,13 +1,17 @@
 //! Reads a range of lines into memory in blocks of whole lines.
 
-use super::line_range::{LineRange, too_long};
+use super::line_range::{LineRange, MEMORY_OF_A_BYTE, too_long};
 use std::io::Read;
-use tensorferry_sdk::{Limits, Result};
+use tensorferry_sdk::{Error, Limits, Result};
 
 /// Bytes of the first reads; a line that is longer doubles the buffer.
 const READ: usize = 256 << 10;
+/// A buffer of so many bytes grows by a quarter instead.
+const LARGE: usize = 16 << 20;
 /// Bytes of blank lines after which the caller is asked whether to go on.
 const PAUSE: u64 = 64 << 20;
+/// What a value takes beside its text: its places on the decoder's tape, and itself.
+const MEMORY_OF_A_VALUE: u64 = 40;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Lines, and where they lie.
@@ -67,6 +71,18 @@ fn blank_lines(text: &[u8]) -> BlankLines {
 
 fn is_blank(line: &[u8]) -> bool {
     line.trim_ascii_start().is_empty()
+}
+
+/// About how much memory it takes to decode a line; less than `most` where it is surely less. Its text is there
+/// three times, in the buffer, among the decoder's and in the column, and numbers and lists may have one byte of text
+/// and tens in memory.
+fn memory_for(line: &[u8], most: u64) -> u64 {
+    let text = line.len() as u64 * MEMORY_OF_A_BYTE;
+    if (line.len() as u64) * (MEMORY_OF_A_BYTE + MEMORY_OF_A_VALUE) <= most {
+        return text;
+    }
+    // Those within strings count too, of which there are few.
+    text + memchr::memchr2_iter(b',', b':', line).count() as u64 * MEMORY_OF_A_VALUE
 }
 
 /// Gives the lines of a range in blocks.
@@ -131,7 +147,11 @@ impl Blocks {
                 }
             }
             let Some(line_end) = self.line_end(&mut end)? else { break };
-            count += usize::from(!is_blank(&self.buffer[end..line_end]));
+            let line = &self.buffer[end..line_end];
+            count += usize::from(!is_blank(line));
+            if memory_for(line, self.most) > self.most {
+                return Err(self.too_long(end));
+            }
             lines += 1;
             end = line_end;
         }
@@ -166,13 +186,17 @@ impl Blocks {
             if self.is_at_end {
                 return Ok((self.filled > *start).then_some(self.filled));
             }
-            if (self.filled - *start) as u64 > self.most {
-                let offset = self.offset + (*start - self.given) as u64;
-                return Err(too_long(self.most).file(self.range.file()).offset(offset));
+            if (self.filled - *start) as u64 > self.most / MEMORY_OF_A_BYTE {
+                return Err(self.too_long(*start));
             }
             let moved = self.fill()?;
             (*start, searched) = (*start - moved, searched - moved);
         }
+    }
+
+    fn too_long(&self, start: usize) -> Error {
+        let offset = self.offset + (start - self.given) as u64;
+        too_long(self.most).file(self.range.file()).offset(offset)
     }
 
     /// Reads on; how far what is in the buffer moved to its beginning.
@@ -183,7 +207,8 @@ impl Blocks {
             (self.given, self.filled) = (0, self.filled - moved);
         }
         if self.filled == self.buffer.len() {
-            self.buffer.resize(2 * self.buffer.len(), 0);
+            let len = self.buffer.len();
+            self.buffer.resize(if len < LARGE { 2 * len } else { len + len / 4 }, 0);
         }
         let len = match self.input.read(&mut self.buffer[self.filled..]) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(moved),
@@ -227,6 +252,14 @@ mod tests {
         assert_eq!(blocks.lines(), 3 * lines + 2);
         assert!(blocks.buffer.len() <= 4 << 20, "{}", blocks.buffer.len());
         assert_eq!(pauses, 3);
+    }
+
+    #[test]
+    fn a_long_line_is_held_once() {
+        let line = format!("{{\"a\": \"{}\"}}", "x".repeat(40 << 20));
+        let mut blocks = blocks("a.jsonl", line.clone());
+        assert_eq!(blocks.next(100, 1 << 20).unwrap().unwrap().text.len(), line.len());
+        assert!(blocks.buffer.len() <= line.len() / 4 * 5 + READ, "{}", blocks.buffer.len());
     }
 
     #[test]

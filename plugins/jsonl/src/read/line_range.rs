@@ -12,6 +12,8 @@ const RANGE_BYTES: u64 = 16 << 20;
 /// Bytes that are read in search of a line's end.
 const SEARCH: usize = 64 << 10;
 
+/// What each byte of a line takes when it is decoded.
+pub(super) const MEMORY_OF_A_BYTE: u64 = 3;
 /// What a byte may become whatever the limits are: deflate makes at most 1032 of one, and of text far less.
 const MOST_EXPANSION: u64 = 1000;
 
@@ -73,16 +75,17 @@ fn after_newline(source: &dyn Source, file: FileId, from: u64, limits: &Limits) 
             return Ok(at + place as u64 + 1);
         }
         at += part as u64;
-        if at - from > limits.header_bytes {
+        if at - from > limits.header_bytes / MEMORY_OF_A_BYTE {
             return Err(too_long(limits.header_bytes).file(source.name(file)).offset(from));
         }
     }
     Ok(len)
 }
 
-/// The error for a line that is too long to hold in memory.
+/// The error for a line that takes more memory than this.
 pub(super) fn too_long(most: u64) -> Error {
-    Error::limit("a line is too long").expected(format!("at most {most} bytes"))
+    Error::limit("a line is too long to be decoded in memory (--bound header_bytes=N allows more)")
+        .expected(format!("one that takes at most {most} bytes"))
 }
 
 impl LineRange {

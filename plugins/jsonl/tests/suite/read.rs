@@ -269,6 +269,15 @@ fn limits_hold() {
     let long = format!("{{\"a\": \"{}\"}}", "x".repeat(1 << 20));
     let error = limited(long, |limits| limits.header_bytes = 1 << 16);
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    assert!(error.to_string().contains("header_bytes="), "{error}");
+    // Short values take far more memory than text.
+    let numbers = |count: usize| format!("{{}}\n{{\"a\": [1{}]}}", ",1".repeat(count));
+    let error = limited(numbers(30_000), |limits| limits.header_bytes = 1 << 20);
+    assert!(error.to_string().contains("header_bytes=") && error.to_string().contains("offset 3"), "{error}");
+    let mut limits = Limits::default();
+    limits.header_bytes = 1 << 20;
+    let text = format!("{}\n{{\"b\": \"{}\"}}", numbers(20_000), "x".repeat(300_000));
+    open(MemorySource::file("in.jsonl", text), &[], limits).unwrap();
 }
 
 /// Opens lines of which `of` gives each, with a limit of 99 columns.
