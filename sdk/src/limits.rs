@@ -17,8 +17,12 @@ pub struct Limits {
     pub nesting: u64,
     /// Bytes of one tensor's name, or of one metadata key.
     pub name_bytes: u64,
+    /// Columns that the records of one input may have, nested ones counted. A batch of rows has room for each
+    /// of them in every row, so that rows times columns is work that a small file can ask for.
+    pub columns: u64,
     /// Bytes that tensors may have beyond the bytes that are stored for them (broadcast views,
-    /// fill values): all tensors of a catalog together.
+    /// fill values): all tensors of a catalog together. Bytes that the records of a compressed file may
+    /// have beyond a thousand times its length.
     pub expanded_bytes: u64,
 }
 
@@ -31,6 +35,7 @@ impl Default for Limits {
             nodes: 32 << 20,
             nesting: 256,
             name_bytes: 64 << 10,
+            columns: 16 << 10,
             expanded_bytes: 64 << 30,
         }
     }
@@ -56,4 +61,4 @@ macro_rules! by_name {
     };
 }
 
-by_name!(header_bytes, tensors, entries, nodes, nesting, name_bytes, expanded_bytes);
+by_name!(header_bytes, tensors, entries, nodes, nesting, name_bytes, columns, expanded_bytes);

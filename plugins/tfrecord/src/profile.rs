@@ -6,6 +6,7 @@ use crate::keys::Keys;
 use crate::message::{Kind, MessageKind, Part, Pieces, count, entries, lists};
 use crate::scan::{Refusal, Tally};
 use arrow_schema::DataType;
+use std::collections::HashSet;
 use tensorferry_proto::wire::Broken;
 use tensorferry_sdk::{Error, Limits, Loss, LossKind, Result};
 
@@ -61,7 +62,7 @@ impl Profile {
         Self {
             message,
             is_careful,
-            most_columns: limits.tensors,
+            most_columns: limits.columns,
             most_name: limits.name_bytes,
             keys: Keys::default(),
             features: Vec::new(),
@@ -69,15 +70,15 @@ impl Profile {
     }
 
     /// Adds what records that follow have. `file` and `first` say where the others begin.
-    pub(crate) fn append(&mut self, other: &Self, file: usize, first: u64) {
+    ///
+    /// # Errors
+    /// Over a limit, if there are too many features.
+    pub(crate) fn append(&mut self, other: &Self, file: usize, first: u64) -> Result<()> {
         for ((part, key), added) in other.keys.names().iter().zip(&other.features) {
             self.keys.begin();
             let number = match self.keys.find(*part, key) {
                 Some(number) => number,
-                None => {
-                    self.features.push(FeatureProfile::NEW);
-                    self.keys.add(*part, key)
-                }
+                None => self.add_checked(*part, key)?,
             };
             let (known, added) = (&mut self.features[number].known, added.known);
             for (known, added) in known.kinds.iter_mut().zip(added.kinds) {
@@ -88,6 +89,7 @@ impl Profile {
             known.unset += added.unset;
             known.no_steps += added.no_steps;
         }
+        Ok(())
     }
 
     /// The columns that hold all of it, sorted by name, features before lists of them.
@@ -99,6 +101,7 @@ impl Profile {
             self.keys.names().iter().zip(&self.features).collect();
         named.sort_by_key(|(a, _)| *a);
         let mut columns: Vec<Column> = Vec::with_capacity(named.len());
+        let mut taken = HashSet::with_capacity(named.len());
         for ((part, key), feature) in named {
             // Names were checked when they were first met.
             let key_text = String::from_utf8_lossy(key).into_owned();
@@ -116,8 +119,9 @@ impl Profile {
                 Some(Kind::Int64) => DataType::Int64,
                 None => DataType::Null,
             };
-            let is_taken = columns.iter().any(|column| *part == Part::Lists && column.name == key_text);
+            let is_taken = *part == Part::Lists && taken.contains(&key_text);
             let name = if is_taken { format!("feature_lists/{key_text}") } else { key_text };
+            taken.insert(name.clone());
             let key = key.clone();
             columns.push(Column { name, part: *part, key, kind, shape, leaf, missing: Missing::Null });
         }
@@ -162,18 +166,23 @@ impl Profile {
 
     #[cold]
     fn add(&mut self, part: Part, key: &[u8]) -> Result<usize, Refusal> {
-        let over = |what: &str, most: u64, found: u64| {
-            let error = Error::limit(what).expected(format!("at most {most}")).found(found);
-            Err(Refusal::Error(error))
-        };
         if key.len() as u64 > self.most_name {
-            return over("a feature's name is too long", self.most_name, key.len() as u64);
-        }
-        if self.features.len() as u64 >= self.most_columns {
-            return over("too many features", self.most_columns, self.most_columns + 1);
+            let error = Error::limit("a feature's name is too long (--bound name_bytes=N allows more)");
+            return Err(Refusal::Error(
+                error.expected(format!("at most {}", self.most_name)).found(key.len()),
+            ));
         }
         if std::str::from_utf8(key).is_err() {
             return Err(Broken::Text.into());
+        }
+        self.add_checked(part, key).map_err(Refusal::Error)
+    }
+
+    /// Adds a feature whose name is right.
+    fn add_checked(&mut self, part: Part, key: &[u8]) -> Result<usize> {
+        if self.features.len() as u64 >= self.most_columns {
+            return Err(Error::limit("too many columns (--bound columns=N allows more)")
+                .expected(format!("at most {}", self.most_columns)));
         }
         self.features.push(FeatureProfile::NEW);
         Ok(self.keys.add(part, key))

@@ -220,7 +220,8 @@ impl Opening<'_> {
         let mut profile = new();
         let mut pieces = pieces::PieceBuilder::default();
         self.scan(self.checks).run(new, |walked| {
-            profile.append(&walked.tally, walked.file, walked.first);
+            let appended = profile.append(&walked.tally, walked.file, walked.first);
+            appended.map_err(|error| error.file(&self.files[walked.file].name))?;
             pieces.add(&walked);
             Ok(())
         })?;
@@ -260,7 +261,7 @@ impl Opening<'_> {
                     }
                 }
             }
-            profile.append(&part, number, 0);
+            profile.append(&part, number, 0).map_err(|error| error.file(&file.name))?;
             if seen == most {
                 break;
             }

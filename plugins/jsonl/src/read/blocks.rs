@@ -1,11 +1,17 @@
 //! Reads a range of lines into memory in blocks of whole lines.
 
-use super::line_range::{LineRange, too_long};
+use super::line_range::{LineRange, MEMORY_OF_A_BYTE, too_long};
 use std::io::Read;
-use tensorferry_sdk::{Limits, Result};
+use tensorferry_sdk::{Error, Limits, Result};
 
 /// Bytes of the first reads; a line that is longer doubles the buffer.
 const READ: usize = 256 << 10;
+/// A buffer of so many bytes grows by a quarter instead.
+const LARGE: usize = 16 << 20;
+/// Bytes of blank lines after which the caller is asked whether to go on.
+const PAUSE: u64 = 64 << 20;
+/// What a value takes beside its text: its places on the decoder's tape, and itself.
+const MEMORY_OF_A_VALUE: u64 = 40;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Lines, and where they lie.
@@ -19,6 +25,64 @@ pub(super) struct Block<'a> {
     pub(super) line: u64,
     /// How many of them are rows.
     pub(super) rows: usize,
+}
+
+/// A line that is a row.
+pub(super) struct RowLine<'a> {
+    /// It, with its end.
+    pub(super) text: &'a [u8],
+    /// Its offset in the file, once decompressed.
+    pub(super) offset: u64,
+    /// Its number in the range, from 0.
+    pub(super) line: u64,
+}
+
+impl<'a> Block<'a> {
+    /// Its rows, one after the other.
+    pub(super) fn row_lines(self) -> impl Iterator<Item = RowLine<'a>> {
+        let Self { mut text, mut offset, mut line, .. } = self;
+        std::iter::from_fn(move || {
+            let blank = blank_lines(text);
+            let rest = &text[blank.bytes..];
+            if is_blank(rest) {
+                return None;
+            }
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |place| place + 1);
+            let row =
+                RowLine { text: &rest[..end], offset: offset + blank.bytes as u64, line: line + blank.lines };
+            (text, offset, line) = (&rest[end..], row.offset + end as u64, row.line + 1);
+            Some(row)
+        })
+    }
+}
+
+/// Lines without a row at the beginning of a text.
+struct BlankLines {
+    bytes: usize,
+    lines: u64,
+}
+
+/// Counts them, whole runs at a time: a compressed file can hold them by the thousand million.
+fn blank_lines(text: &[u8]) -> BlankLines {
+    let blank = text.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len());
+    let bytes = memchr::memrchr(b'\n', &text[..blank]).map_or(0, |place| place + 1);
+    BlankLines { bytes, lines: memchr::memchr_iter(b'\n', &text[..bytes]).count() as u64 }
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.trim_ascii_start().is_empty()
+}
+
+/// About how much memory it takes to decode a line; less than `most` where it is surely less. Its text is there
+/// three times, in the buffer, among the decoder's and in the column, and numbers and lists may have one byte of text
+/// and tens in memory.
+fn memory_for(line: &[u8], most: u64) -> u64 {
+    let text = line.len() as u64 * MEMORY_OF_A_BYTE;
+    if (line.len() as u64) * (MEMORY_OF_A_BYTE + MEMORY_OF_A_VALUE) <= most {
+        return text;
+    }
+    // Those within strings count too, of which there are few.
+    text + memchr::memchr2_iter(b',', b':', line).count() as u64 * MEMORY_OF_A_VALUE
 }
 
 /// Gives the lines of a range in blocks.
@@ -41,7 +105,7 @@ impl Blocks {
     pub(super) fn new(range: &LineRange, limits: &Limits) -> Result<Self> {
         Ok(Self {
             range: range.clone(),
-            input: range.bytes()?,
+            input: range.bytes(limits)?,
             buffer: vec![0; READ],
             given: 0,
             filled: 0,
@@ -52,7 +116,8 @@ impl Blocks {
         })
     }
 
-    /// The next lines: at most `rows` rows, and about `bytes` bytes, but one row at least.
+    /// The next lines: at most `rows` rows, and about `bytes` bytes, but one row at least; or none, where many
+    /// blank lines have been left behind.
     ///
     /// # Errors
     /// I/o, malformed (a codec's), or a line that is too long.
@@ -69,21 +134,45 @@ impl Blocks {
         let mut end = self.given;
         let mut count = 0;
         let mut lines = 0;
+        let begin = self.offset;
         while count < rows && (count == 0 || ((end - self.given) as u64) < bytes) {
+            let blank = blank_lines(&self.buffer[end..self.filled]);
+            (end, lines) = (end + blank.bytes, lines + blank.lines);
+            if count == 0 {
+                // Nothing is kept of the lines before the first row, however many they are.
+                self.give(end, lines);
+                lines = 0;
+                if self.offset - begin >= PAUSE {
+                    return Ok(Some(Block { text: &[], offset: self.offset, line: self.line, rows: 0 }));
+                }
+            }
             let Some(line_end) = self.line_end(&mut end)? else { break };
-            count += usize::from(!self.buffer[end..line_end].trim_ascii().is_empty());
+            let line = &self.buffer[end..line_end];
+            count += usize::from(!is_blank(line));
+            if memory_for(line, self.most) > self.most {
+                return Err(self.too_long(end));
+            }
             lines += 1;
             end = line_end;
         }
-        if end == self.given {
+        if count == 0 {
             return Ok(None);
         }
-        let text = &self.buffer[self.given..end];
-        let block = Block { text, offset: self.offset, line: self.line, rows: count };
-        self.given = end;
-        self.offset += text.len() as u64;
+        let (from, offset, line) = (self.given, self.offset, self.line);
+        self.give(end, lines);
+        Ok(Some(Block { text: &self.buffer[from..end], offset, line, rows: count }))
+    }
+
+    /// Goes on at `end`, behind so many more lines.
+    fn give(&mut self, end: usize, lines: u64) {
+        self.offset += (end - self.given) as u64;
         self.line += lines;
-        Ok(Some(block))
+        self.given = end;
+    }
+
+    /// How many lines of the range have been given, or were blank.
+    pub(super) fn lines(&self) -> u64 {
+        self.line
     }
 
     /// The end of the line that begins at `start`, which moves with the buffer; none behind the last.
@@ -97,13 +186,17 @@ impl Blocks {
             if self.is_at_end {
                 return Ok((self.filled > *start).then_some(self.filled));
             }
-            if (self.filled - *start) as u64 > self.most {
-                let offset = self.offset + (*start - self.given) as u64;
-                return Err(too_long(self.most).file(self.range.file()).offset(offset));
+            if (self.filled - *start) as u64 > self.most / MEMORY_OF_A_BYTE {
+                return Err(self.too_long(*start));
             }
             let moved = self.fill()?;
             (*start, searched) = (*start - moved, searched - moved);
         }
+    }
+
+    fn too_long(&self, start: usize) -> Error {
+        let offset = self.offset + (start - self.given) as u64;
+        too_long(self.most).file(self.range.file()).offset(offset)
     }
 
     /// Reads on; how far what is in the buffer moved to its beginning.
@@ -114,7 +207,8 @@ impl Blocks {
             (self.given, self.filled) = (0, self.filled - moved);
         }
         if self.filled == self.buffer.len() {
-            self.buffer.resize(2 * self.buffer.len(), 0);
+            let len = self.buffer.len();
+            self.buffer.resize(if len < LARGE { 2 * len } else { len + len / 4 }, 0);
         }
         let len = match self.input.read(&mut self.buffer[self.filled..]) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return Ok(moved),
@@ -123,5 +217,73 @@ impl Blocks {
         self.filled += len;
         self.is_at_end = len == 0;
         Ok(moved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::read::line_range::of_file;
+    use std::sync::Arc;
+    use tensorferry_sdk::{MemorySource, Source};
+
+    fn blocks(name: &str, bytes: impl Into<Vec<u8>>) -> Blocks {
+        let source: Arc<dyn Source> = Arc::new(MemorySource::file(name, bytes.into()));
+        let ranges = of_file(&source, name, &Limits::default()).unwrap();
+        Blocks::new(&ranges[0], &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn blank_lines_cost_no_memory() {
+        let blank = " \r\n\n".repeat(24 << 20);
+        let text = format!("{blank}{{}}\n{blank}{{}}{blank}  ");
+        let bytes = zstd::bulk::compress(text.as_bytes(), 1).unwrap();
+        let mut blocks = blocks("a.jsonl.zst", bytes);
+        let (mut rows, mut pauses) = (Vec::new(), 0);
+        while let Some(block) = blocks.next(100, 1 << 20).unwrap() {
+            pauses += usize::from(block.rows == 0);
+            rows.extend(block.row_lines().map(|row| (row.line, row.offset)));
+        }
+        let lines = 48 << 20;
+        let len = blank.len() as u64;
+        assert_eq!(rows, [(lines, len), (2 * lines + 1, 2 * len + 3)]);
+        assert_eq!(blocks.lines(), 3 * lines + 2);
+        assert!(blocks.buffer.len() <= 4 << 20, "{}", blocks.buffer.len());
+        assert_eq!(pauses, 3);
+    }
+
+    #[test]
+    fn a_long_line_is_held_once() {
+        let line = format!("{{\"a\": \"{}\"}}", "x".repeat(40 << 20));
+        let mut blocks = blocks("a.jsonl", line.clone());
+        assert_eq!(blocks.next(100, 1 << 20).unwrap().unwrap().text.len(), line.len());
+        assert!(blocks.buffer.len() <= line.len() / 4 * 5 + READ, "{}", blocks.buffer.len());
+    }
+
+    #[test]
+    fn rows_are_told_from_blank_lines() {
+        for (text, expected) in [
+            ("", vec![]),
+            ("\n", vec![]),
+            (" ", vec![]),
+            ("{}", vec![(0, 0, "{}")]),
+            ("\n {}\n", vec![(1, 1, " {}\n")]),
+            ("\u{feff}\n{}\n\t\n\n  {}  \n \n ", vec![(1, 4, "{}\n"), (4, 10, "  {}  \n")]),
+        ] {
+            let mut blocks = blocks("a.jsonl", text);
+            let mut rows = Vec::new();
+            while let Some(block) = blocks.next(100, 100).unwrap() {
+                let found: Vec<_> = block
+                    .row_lines()
+                    .map(|row| (row.line, row.offset, String::from_utf8(row.text.to_vec()).unwrap()))
+                    .collect();
+                assert_eq!(found.len(), block.rows);
+                rows.extend(found);
+            }
+            let rows: Vec<_> = rows.iter().map(|(line, offset, text)| (*line, *offset, &**text)).collect();
+            assert_eq!(rows, expected, "{text:?}");
+        }
     }
 }

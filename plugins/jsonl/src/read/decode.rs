@@ -4,17 +4,18 @@ use arrow_json::reader::{ArrayDecoder, DecoderContext, DecoderFactory, Tape, Tap
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
-use tensorferry_sdk::arrow_array::ArrayRef;
 use tensorferry_sdk::arrow_array::builder::{
     BinaryBuilder, BinaryViewBuilder, FixedSizeBinaryBuilder, LargeBinaryBuilder,
 };
+use tensorferry_sdk::arrow_array::{ArrayRef, new_null_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef};
 
 /// The most that a float counts to without a gap.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Decodes bytes from base64, where `arrow_json` would take hexadecimal digits, and integers from whole
-/// numbers alone, where it would cut off what is behind the point.
+/// numbers alone, where it would cut off what is behind the point. A column that no row of a batch has costs nothing
+/// for each row.
 #[derive(Debug)]
 pub(super) struct ExactDecoders;
 
@@ -25,15 +26,42 @@ impl DecoderFactory for ExactDecoders {
         field: &FieldRef,
         is_nullable: bool,
     ) -> Result<Option<Box<dyn ArrayDecoder>>, ArrowError> {
-        if field.data_type().is_integer() {
-            let builtin = context.make_builtin_decoder(field, is_nullable)?;
-            return Ok(Some(Box::new(IntegerDecoder { builtin, data_type: field.data_type().clone() })));
-        }
+        let data_type = field.data_type().clone();
         let is_bytes = matches!(
-            field.data_type(),
+            data_type,
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_)
         );
-        Ok(is_bytes.then(|| Box::new(BytesDecoder(field.data_type().clone())) as _))
+        let decoder: Box<dyn ArrayDecoder> = if is_bytes {
+            Box::new(BytesDecoder(data_type))
+        } else {
+            let builtin = context.make_builtin_decoder(field, is_nullable)?;
+            if data_type.is_integer() { Box::new(IntegerDecoder { builtin, data_type }) } else { builtin }
+        };
+        if !is_nullable {
+            return Ok(Some(decoder));
+        }
+        let data_type = field.data_type().clone();
+        Ok(Some(Box::new(RareDecoder { decoder, absent: new_null_array(&data_type, 0) })))
+    }
+}
+
+/// Where thousands of columns come from objects of a few keys, most columns of a batch are in none of its rows.
+struct RareDecoder {
+    decoder: Box<dyn ArrayDecoder>,
+    /// What was decoded where no row had the column; batches mostly have one length.
+    absent: ArrayRef,
+}
+
+impl ArrayDecoder for RareDecoder {
+    fn decode(&mut self, tape: &Tape<'_>, pos: &[u32]) -> Result<ArrayRef, ArrowError> {
+        // A tape's first element is the null that stands for what is absent.
+        if pos.iter().any(|&place| place != 0) {
+            return self.decoder.decode(tape, pos);
+        }
+        if self.absent.len() != pos.len() {
+            self.absent = new_null_array(self.absent.data_type(), pos.len());
+        }
+        Ok(self.absent.clone())
     }
 }
 

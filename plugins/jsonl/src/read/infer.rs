@@ -1,6 +1,6 @@
 //! Finds the schema by scanning every line, with a thread for each range.
 
-use super::blocks::{Block, Blocks};
+use super::blocks::Blocks;
 use super::fault;
 use super::line_range::LineRange;
 use super::number_text;
@@ -17,8 +17,6 @@ use tensorferry_sdk::{Context, Error, Loss, Result};
 /// Lines that are read before the user is asked whether to go on.
 const ROWS: usize = 4096;
 const BYTES: u64 = 4 << 20;
-/// Each column costs buffers in every batch.
-const TENSORS_OF_A_COLUMN: u64 = 64;
 
 /// A schema that fits all lines.
 pub(super) struct Inferred {
@@ -50,6 +48,9 @@ pub(super) fn infer(ranges: &mut [LineRange], most: Option<u64>, context: &dyn C
                     return Err(Error::plugin("lines that differ only together").file(range.file()));
                 }
                 all.merge(scanned.kind).map_err(|conflict| contradiction(&conflict))?;
+                if all.columns() > context.limits().columns {
+                    return Err(too_many_columns(context.limits().columns).file(range.file()));
+                }
             }
         }
         Some(most) => {
@@ -93,8 +94,9 @@ struct Scanned {
     kind: ValueType,
     rows: u64,
     lines: u64,
-    /// How many more keys there may be.
-    keys_left: u64,
+    /// How many columns there may be, and how many more than are known.
+    most_columns: u64,
+    columns_left: u64,
 }
 
 fn scan_all(ranges: &[LineRange], context: &dyn Context) -> Vec<Result<Scanned>> {
@@ -131,34 +133,24 @@ fn scan_all(ranges: &[LineRange], context: &dyn Context) -> Vec<Result<Scanned>>
 
 /// Scans the lines of a range, `most` at most, adding to what is known from others.
 fn scan(range: &LineRange, known: ValueType, most: Option<u64>, context: &dyn Context) -> Result<Scanned> {
-    let mut scanned =
-        Scanned { kind: known, rows: 0, lines: 0, keys_left: context.limits().tensors / TENSORS_OF_A_COLUMN };
+    let most_columns = context.limits().columns;
+    let columns_left = most_columns.saturating_sub(known.columns());
+    let mut scanned = Scanned { kind: known, rows: 0, lines: 0, most_columns, columns_left };
     let mut left = most.unwrap_or(u64::MAX);
     let mut blocks = Blocks::new(range, context.limits())?;
-    loop {
+    while left > 0 {
         context.check_cancelled()?;
         let rows = usize::try_from(left).unwrap_or(usize::MAX).min(ROWS);
-        if rows == 0 {
-            return Ok(scanned);
+        let Some(block) = blocks.next(rows, BYTES)? else { break };
+        for row in block.row_lines() {
+            let place = fault::Place { range, offset: row.offset, line: row.line };
+            scan_line(row.text, &mut scanned).map_err(|error| place.of(error))?;
         }
-        let Some(block) = blocks.next(rows, BYTES)? else { return Ok(scanned) };
-        scan_block(range, block, &mut scanned)?;
+        scanned.rows += block.rows as u64;
         left -= block.rows as u64;
     }
-}
-
-fn scan_block(range: &LineRange, block: Block<'_>, scanned: &mut Scanned) -> Result<()> {
-    let mut offset = block.offset;
-    for (index, line) in block.text.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        scanned.lines += 1;
-        if !line.trim_ascii().is_empty() {
-            scanned.rows += 1;
-            let place = fault::Place { range, offset, line: block.line + index as u64 };
-            scan_line(line, scanned).map_err(|error| place.of(error))?;
-        }
-        offset += line.len() as u64;
-    }
-    Ok(())
+    scanned.lines = blocks.lines();
+    Ok(scanned)
 }
 
 fn scan_line(line: &[u8], scanned: &mut Scanned) -> Result<(), fault::LineError> {
@@ -166,16 +158,18 @@ fn scan_line(line: &[u8], scanned: &mut Scanned) -> Result<(), fault::LineError>
     if trimmed.first() != Some(&b'{') {
         return Err(fault::not_an_object(line));
     }
-    let mut notes = LineNotes { keys_left: scanned.keys_left, ..LineNotes::default() };
+    let mut notes = LineNotes { columns_left: scanned.columns_left, ..LineNotes::default() };
     let mut deserializer = Deserializer::from_slice(line);
     let seen = TypeSeed { kind: &mut scanned.kind, notes: &mut notes };
     let read = seen.deserialize(&mut deserializer).and_then(|()| deserializer.end());
-    scanned.keys_left = notes.keys_left;
+    scanned.columns_left = notes.columns_left;
     if let Err(error) = read {
-        return Err(match notes.conflict {
-            Some(conflict) => fault::LineError { at: Some(error.column()), error: contradiction(&conflict) },
-            None => fault::of_json(&error),
-        });
+        let own = match notes.conflict {
+            Some(conflict) => contradiction(&conflict),
+            None if notes.has_too_many => too_many_columns(scanned.most_columns),
+            None => return Err(fault::of_json(&error)),
+        };
+        return Err(fault::LineError { at: Some(error.column()), error: own });
     }
     if notes.has_long_number {
         let text: &RawValue = serde_json::from_slice(line).map_err(|error| fault::of_json(&error))?;
@@ -189,4 +183,8 @@ fn contradiction(conflict: &Conflict) -> Error {
         .column(conflict.column())
         .expected(conflict.had)
         .found(conflict.came)
+}
+
+fn too_many_columns(most: u64) -> Error {
+    Error::limit("too many columns (--bound columns=N allows more)").expected(format!("at most {most}"))
 }

@@ -12,6 +12,11 @@ const RANGE_BYTES: u64 = 16 << 20;
 /// Bytes that are read in search of a line's end.
 const SEARCH: usize = 64 << 10;
 
+/// What each byte of a line takes when it is decoded.
+pub(super) const MEMORY_OF_A_BYTE: u64 = 3;
+/// What a byte may become whatever the limits are: deflate makes at most 1032 of one, and of text far less.
+const MOST_EXPANSION: u64 = 1000;
+
 /// A run of whole lines.
 #[derive(Clone)]
 pub(super) struct LineRange {
@@ -70,16 +75,17 @@ fn after_newline(source: &dyn Source, file: FileId, from: u64, limits: &Limits) 
             return Ok(at + place as u64 + 1);
         }
         at += part as u64;
-        if at - from > limits.header_bytes {
+        if at - from > limits.header_bytes / MEMORY_OF_A_BYTE {
             return Err(too_long(limits.header_bytes).file(source.name(file)).offset(from));
         }
     }
     Ok(len)
 }
 
-/// The error for a line that is too long to hold in memory.
+/// The error for a line that takes more memory than this.
 pub(super) fn too_long(most: u64) -> Error {
-    Error::limit("a line is too long").expected(format!("at most {most} bytes"))
+    Error::limit("a line is too long to be decoded in memory (--bound header_bytes=N allows more)")
+        .expected(format!("one that takes at most {most} bytes"))
 }
 
 impl LineRange {
@@ -98,14 +104,20 @@ impl LineRange {
         }
     }
 
-    /// Its bytes, decompressed.
+    /// Its bytes, decompressed; more than the limits allow are an error of the reader.
     ///
     /// # Errors
     /// I/o.
-    pub(super) fn bytes(&self) -> Result<Box<dyn Read + Send>> {
+    pub(super) fn bytes(&self, limits: &Limits) -> Result<Box<dyn Read + Send>> {
         let input =
             SourceRead { source: self.source.clone(), file: self.file, at: self.start, end: self.end };
-        codec::decompressed(self.codec, input).map_err(|error| self.failed(error))
+        let bytes = codec::decompressed(self.codec, input).map_err(|error| self.failed(error))?;
+        if self.codec == Codec::Plain {
+            return Ok(bytes);
+        }
+        let most =
+            (self.end - self.start).saturating_mul(MOST_EXPANSION).saturating_add(limits.expanded_bytes);
+        Ok(Box::new(Bounded { bytes, most, left: most }))
     }
 
     /// How many lines the file has before this range, counted if need be: for messages.
@@ -152,6 +164,25 @@ impl Read for SourceRead {
         let len = left.min(buffer.len());
         self.source.read_at(self.file, self.at, &mut buffer[..len]).map_err(io::Error::other)?;
         self.at += len as u64;
+        Ok(len)
+    }
+}
+
+/// Ends a bomb.
+struct Bounded<R> {
+    bytes: R,
+    most: u64,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.bytes.read(buffer)?;
+        self.left = self.left.checked_sub(len as u64).ok_or_else(|| {
+            let error =
+                Error::limit("the compressed file holds too much (--bound expanded_bytes=N allows more)");
+            io::Error::other(error.expected(format!("at most {} bytes", self.most)))
+        })?;
         Ok(len)
     }
 }

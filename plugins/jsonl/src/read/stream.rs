@@ -5,6 +5,7 @@ use super::decode::ExactDecoders;
 use super::fault::{LineError, Place, not_an_object, of_json, one_line};
 use super::line_range::LineRange;
 use arrow_json::ReaderBuilder;
+use arrow_json::reader::Decoder;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +42,7 @@ pub(super) fn open(
     Ok(Box::new(Stream {
         blocks: Some(Blocks::new(range, limits)?),
         range: range.clone(),
-        wanted,
-        is_strict,
+        decoding: Decoding { wanted, is_strict, decoder: None },
         request,
     }))
 }
@@ -51,40 +51,46 @@ struct Stream {
     range: LineRange,
     /// None when it has ended.
     blocks: Option<Blocks>,
-    wanted: SchemaRef,
-    is_strict: bool,
+    decoding: Decoding,
     request: Batches,
 }
 
 impl Stream {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let Some(blocks) = &mut self.blocks else { return Ok(None) };
-        while let Some(block) = blocks.next(self.request.rows, self.request.bytes)? {
-            if block.rows == 0 {
-                continue;
-            }
-            let decoding = Decoding { wanted: &self.wanted, is_strict: self.is_strict };
-            let batch = decoding.batch(block.text, block.rows);
-            return batch.map(Some).map_err(|error| decoding.culprit(&self.range, &block, &error));
+        let Some(block) = blocks.next(self.request.rows, self.request.bytes)? else { return Ok(None) };
+        if block.rows == 0 {
+            // For whoever pulls to end here, if the user has.
+            return Ok(Some(RecordBatch::new_empty(self.decoding.wanted.clone())));
         }
-        Ok(None)
+        let batch = self.decoding.batch(block.text, block.rows);
+        batch.map(Some).map_err(|error| self.decoding.culprit(&self.range, &block, &error))
     }
 }
 
 /// What lines are decoded to.
-struct Decoding<'a> {
-    wanted: &'a SchemaRef,
+struct Decoding {
+    wanted: SchemaRef,
     is_strict: bool,
+    /// What decoded the last batch, and fewer rows than it can at once: making one costs far more than a row where
+    /// there are thousands of columns.
+    decoder: Option<(usize, Decoder)>,
 }
 
-impl Decoding<'_> {
+impl Decoding {
     /// The rows of a text that has so many.
-    fn batch(&self, text: &[u8], rows: usize) -> Result<RecordBatch, ArrowError> {
-        let mut decoder = ReaderBuilder::new(self.wanted.clone())
-            .with_batch_size(rows + 1)
-            .with_strict_mode(self.is_strict)
-            .with_decoder_factory(Arc::new(ExactDecoders))
-            .build_decoder()?;
+    fn batch(&mut self, text: &[u8], rows: usize) -> Result<RecordBatch, ArrowError> {
+        // One that fails is not used again.
+        let (most, mut decoder) = match self.decoder.take().filter(|(most, _)| rows < *most) {
+            Some(kept) => kept,
+            None => {
+                let builder = ReaderBuilder::new(self.wanted.clone())
+                    .with_batch_size(rows + 1)
+                    .with_strict_mode(self.is_strict)
+                    .with_decoder_factory(Arc::new(ExactDecoders));
+                (rows + 1, builder.build_decoder()?)
+            }
+        };
         let mut rest = text;
         while !rest.is_empty() {
             let read = decoder.decode(rest)?;
@@ -101,7 +107,8 @@ impl Decoding<'_> {
         if batch.num_rows() != rows {
             return Err(others());
         }
-        if batch.schema_ref() == self.wanted {
+        self.decoder = Some((most, decoder));
+        if batch.schema_ref() == &self.wanted {
             return Ok(batch);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -109,24 +116,17 @@ impl Decoding<'_> {
     }
 
     /// The error of the first line that cannot be decoded alone; `error` where each can.
-    fn culprit(&self, range: &LineRange, block: &Block<'_>, error: &ArrowError) -> Error {
-        let mut offset = block.offset;
-        for (index, line) in block.text.split_inclusive(|&byte| byte == b'\n').enumerate() {
-            let place = Place { range, offset, line: block.line + index as u64 };
-            if let Some(error) = self.line_error(line) {
-                return place.of(error);
+    fn culprit(&mut self, range: &LineRange, block: &Block<'_>, error: &ArrowError) -> Error {
+        for row in block.row_lines() {
+            if let Some(error) = self.line_error(row.text) {
+                return Place { range, offset: row.offset, line: row.line }.of(error);
             }
-            offset += line.len() as u64;
         }
         Error::malformed(one_line(&error.to_string())).file(range.file()).offset(block.offset)
     }
 
-    fn line_error(&self, line: &[u8]) -> Option<LineError> {
-        let trimmed = line.trim_ascii();
-        if trimmed.is_empty() {
-            return None;
-        }
-        if trimmed.first() != Some(&b'{') {
+    fn line_error(&mut self, line: &[u8]) -> Option<LineError> {
+        if line.trim_ascii_start().first() != Some(&b'{') {
             return Some(not_an_object(line));
         }
         if let Err(error) = serde_json::from_slice::<HashMap<String, IgnoredAny>>(line) {
@@ -155,6 +155,36 @@ impl Iterator for Stream {
 
 impl RecordBatchReader for Stream {
     fn schema(&self) -> SchemaRef {
-        self.wanted.clone()
+        self.decoding.wanted.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::JsonLines;
+    use tensorferry_sdk::{Format as _, MemoryContext, MemorySource, Options, Side};
+
+    #[test]
+    fn a_column_that_no_row_has_costs_no_row_anything() {
+        let text: Vec<_> = (0..200).map(|i| format!("{{\"k{}\": {i}}}", i / 10)).collect();
+        let options = Options::check(&JsonLines.describe().options, Side::Reader, &[]).unwrap();
+        let source = Arc::new(MemorySource::file("in.jsonl", text.join("\n")));
+        let reader = JsonLines.record_reader(&options).unwrap();
+        let set = reader.open(source, &mut Vec::new(), &MemoryContext::default()).unwrap();
+        let request = Batches { rows: 10, ..Batches::default() };
+        let all: Vec<_> = set.stream(0, &request).unwrap().collect::<Result<_, _>>().unwrap();
+        assert_eq!(all.len(), 20);
+        let mut made = 0;
+        for column in 0..20 {
+            let arrays = all.iter().map(|batch: &RecordBatch| batch.column(column));
+            made += 1 + arrays.clone().zip(arrays.skip(1)).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
+        }
+        // Each column's own batch, and the nulls before and behind it, which are one array.
+        assert_eq!(made, 20 * 3 - 2);
+        assert_eq!(all[7].column(7).null_count(), 0);
+        assert_eq!(all[7].column(8).null_count(), 10);
     }
 }

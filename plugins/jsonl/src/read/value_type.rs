@@ -34,8 +34,10 @@ pub(super) struct LineNotes {
     pub(super) conflict: Option<Conflict>,
     /// Whether only the text of a number in it tells its type.
     pub(super) has_long_number: bool,
-    /// How many more keys there may be.
-    pub(super) keys_left: u64,
+    /// How many more columns there may be, nested ones counted.
+    pub(super) columns_left: u64,
+    /// Whether the line has more, and was given up for it.
+    pub(super) has_too_many: bool,
 }
 
 /// Two kinds of values in one column.
@@ -56,8 +58,9 @@ impl Conflict {
     }
 }
 
-/// Why there are no more keys.
-pub(super) const TOO_MANY_KEYS: &str = "too many keys for a schema";
+/// How long a column's path may be to stand before those of the columns in it: for a short line may hold a long
+/// key that thousands of columns lie in.
+const MOST_PARENTS: usize = 1024;
 
 /// The word for a float that is no number.
 fn is_word(text: &str) -> bool {
@@ -97,6 +100,15 @@ impl ValueType {
             }
         };
         Ok(())
+    }
+
+    /// How many keys there are, those of objects within objects counted.
+    pub(super) fn columns(&self) -> u64 {
+        match self {
+            Self::List(item) => item.columns(),
+            Self::Object(keys) => keys.values().map(|kind| 1 + kind.columns()).sum(),
+            _ => 0,
+        }
     }
 
     /// Takes what is known from other lines.
@@ -147,7 +159,11 @@ impl ValueType {
     pub(super) fn fields(&self, path: &str, losses: &mut Vec<Loss>) -> Vec<FieldRef> {
         let Self::Object(keys) = self else { return Vec::new() };
         let field = |(key, kind): (&String, &Self)| {
-            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            let path = match path.len() {
+                0 => key.clone(),
+                1..=MOST_PARENTS => format!("{path}.{key}"),
+                _ => format!("….{key}"),
+            };
             Arc::new(Field::new(key, kind.data_type(&path, losses), true))
         };
         keys.iter().map(field).collect()
@@ -237,9 +253,7 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
             return TypeSeed { kind, notes }.take(object);
         };
         let mut expected = 0;
-        while let Some(index) =
-            entries.next_key_seed(KeySeed { keys, expected, left: &mut notes.keys_left })?
-        {
+        while let Some(index) = entries.next_key_seed(KeySeed { keys, expected, notes })? {
             let read = entries.next_value_seed(TypeSeed { kind: &mut keys[index], notes });
             if read.is_err() {
                 if let (Some(conflict), Some((key, _))) = (&mut notes.conflict, keys.get_index(index)) {
@@ -257,7 +271,7 @@ impl<'de> Visitor<'de> for TypeSeed<'_> {
 struct KeySeed<'a> {
     keys: &'a mut IndexMap<String, ValueType>,
     expected: usize,
-    left: &'a mut u64,
+    notes: &'a mut LineNotes,
 }
 
 impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
@@ -282,7 +296,10 @@ impl Visitor<'_> for KeySeed<'_> {
         if let Some(index) = self.keys.get_index_of(key) {
             return Ok(index);
         }
-        *self.left = self.left.checked_sub(1).ok_or_else(|| E::custom(TOO_MANY_KEYS))?;
+        self.notes.columns_left = self.notes.columns_left.checked_sub(1).ok_or_else(|| {
+            self.notes.has_too_many = true;
+            E::custom("too many columns")
+        })?;
         Ok(self.keys.insert_full(key.to_owned(), ValueType::Null).0)
     }
 }

@@ -5,6 +5,8 @@ use arrow_json::writer::{LineDelimited, WriterBuilder};
 use arrow_json::{Encoder, EncoderFactory, EncoderOptions};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use indexmap::IndexMap;
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +34,9 @@ pub(super) struct Lines {
 /// Unsupported, if no column can be; usage, if two have one name.
 pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> {
     let (mut kept, mut losses) = (Vec::new(), Vec::new());
+    let mut names = HashSet::new();
     for (index, field) in schema.fields().iter().enumerate() {
-        if schema.fields().iter().take(index).any(|other| other.name() == field.name()) {
+        if !names.insert(field.name()) {
             return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
         }
         if let Err(error) = writable(field) {
@@ -126,18 +129,18 @@ impl Lines {
 
 /// By column, whether there are numbers that JSON writes as strings, and others.
 #[derive(Default)]
-struct FloatColumns(Vec<(String, bool, bool)>);
+struct FloatColumns(IndexMap<String, (bool, bool)>);
 
 impl FloatColumns {
     fn look(&mut self, batch: &RecordBatch) {
         for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
             let Some((strings, others)) = numbers(column) else { continue };
-            match self.0.iter_mut().find(|(name, ..)| name == field.name()) {
-                Some((_, seen, seen_others)) => {
+            match self.0.get_mut(field.name()) {
+                Some((seen, seen_others)) => {
                     *seen |= strings;
                     *seen_others |= others;
                 }
-                None => self.0.push((field.name().clone(), strings, others)),
+                None => drop(self.0.insert(field.name().clone(), (strings, others))),
             }
         }
     }
@@ -146,8 +149,8 @@ impl FloatColumns {
     fn losses(self) -> Vec<Loss> {
         let why = "JSON has no NaN and no infinity: they are written as strings, and are read so where a column \
                    has no other numbers, unless the schema says otherwise";
-        let lost = self.0.into_iter().filter(|(_, strings, others)| *strings && !others);
-        lost.map(|(name, ..)| Loss::new(LossKind::Metadata, name, why)).collect()
+        let lost = self.0.into_iter().filter(|(_, (strings, others))| *strings && !others);
+        lost.map(|(name, _)| Loss::new(LossKind::Metadata, name, why)).collect()
     }
 }
 

@@ -9,8 +9,9 @@ use tensorferry_sdk::arrow_array::types::{
 };
 use tensorferry_sdk::arrow_array::{Int64Array, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Field};
+use tensorferry_sdk::memory::records::Opened;
 use tensorferry_sdk::records::Batches;
-use tensorferry_sdk::{ErrorKind, Limits, LossKind, MemoryContext, MemorySource};
+use tensorferry_sdk::{ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result};
 
 fn type_of(rows: &RecordBatch, column: &str) -> DataType {
     rows.schema().field_with_name(column).unwrap().data_type().clone()
@@ -268,9 +269,88 @@ fn limits_hold() {
     let long = format!("{{\"a\": \"{}\"}}", "x".repeat(1 << 20));
     let error = limited(long, |limits| limits.header_bytes = 1 << 16);
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
-    let keys: Vec<_> = (0..100).map(|i| format!("\"{i}\": 1")).collect();
-    let error = limited(format!("{{{}}}", keys.join(",")), |limits| limits.tensors = 64 * 99);
-    assert!(error.to_string().contains("too many keys"), "{error}");
+    assert!(error.to_string().contains("header_bytes="), "{error}");
+    // Short values take far more memory than text.
+    let numbers = |count: usize| format!("{{}}\n{{\"a\": [1{}]}}", ",1".repeat(count));
+    let error = limited(numbers(30_000), |limits| limits.header_bytes = 1 << 20);
+    assert!(error.to_string().contains("header_bytes=") && error.to_string().contains("offset 3"), "{error}");
+    let mut limits = Limits::default();
+    limits.header_bytes = 1 << 20;
+    let text = format!("{}\n{{\"b\": \"{}\"}}", numbers(20_000), "x".repeat(300_000));
+    open(MemorySource::file("in.jsonl", text), &[], limits).unwrap();
+}
+
+/// Opens lines of which `of` gives each, with a limit of 99 columns.
+fn of_99_columns(lines: usize, options: &[(&str, &str)], of: impl Fn(usize) -> String) -> Result<Opened> {
+    let mut limits = Limits::default();
+    limits.columns = 99;
+    let text: Vec<_> = (0..lines).map(of).collect();
+    open(MemorySource::file("in.jsonl", text.join("\n")), options, limits)
+}
+
+#[test]
+fn columns_are_limited_nested_ones_counted() {
+    let flat = |i| format!("{{\"k{i}\": 1}}");
+    let nested = |i| format!("{{\"a\": [[{{\"k{}\": 1}}]]}}", i % 99);
+    assert_eq!(of_99_columns(99, &[], flat).unwrap().schema().fields().len(), 99);
+    let refused = |opened: Result<Opened>, line: &str| {
+        let Err(error) = opened else { panic!("it was opened") };
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        for part in [line, "in.jsonl", "columns=", "at most 99"] {
+            assert!(error.to_string().contains(part), "{part}: {error}");
+        }
+    };
+    refused(of_99_columns(100, &[], flat), "line 100");
+    refused(of_99_columns(99, &[], nested), "line 99");
+    // Each split alone has few enough: they are counted together.
+    let fill = "x".repeat(1 << 20);
+    let far = |i| format!("{{\"k{i}\": 1, \"fill\": \"{}\"}}", if i % 5 == 0 { &fill } else { "" });
+    refused(of_99_columns(99, &[], far), "");
+    refused(of_99_columns(99, &[("infer", "1000")], far), "line 99");
+}
+
+#[test]
+fn a_long_key_is_not_told_again_for_each_column_in_it() {
+    let keys: Vec<_> = (0..100).map(|i| format!("\"k{i}\": [9007199254740993, 0.5]")).collect();
+    let text = format!("{{\"{}\": {{{}}}}}", "x".repeat(100_000), keys.join(","));
+    let set = open(MemorySource::file("in.jsonl", text), &[], Limits::default()).unwrap();
+    let losses = set.losses().unwrap();
+    assert_eq!(losses.len(), 100);
+    let bytes: usize = losses.iter().map(|loss| loss.what.len()).sum();
+    assert!(bytes < 100_000 && losses[99].what.ends_with(".k99"), "{bytes}");
+}
+
+#[test]
+fn a_bomb_stops_at_the_limit() {
+    let bomb = zstd::bulk::compress(&vec![b'\n'; 16 << 20], 3).unwrap();
+    let open = |bytes: u64| {
+        let mut limits = Limits::default();
+        limits.expanded_bytes = bytes;
+        open(MemorySource::file("in.jsonl.zst", bomb.clone()), &[], limits)
+    };
+    let Err(error) = open(1 << 20) else { panic!("it was opened") };
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    assert!(error.to_string().contains("expanded_bytes="), "{error}");
+    assert_eq!(batches(&*open(16 << 20).unwrap(), &Batches::default()).unwrap(), []);
+}
+
+#[test]
+fn rows_that_have_few_of_many_columns_are_whole() {
+    let text: Vec<_> = (0..1000).map(|i| format!("{{\"k{}\": {i}}}", i % 500)).collect();
+    let set = open(MemorySource::file("in.jsonl", text.join("\n")), &[], Limits::default()).unwrap();
+    let request = Batches { bytes: 100_000, ..Batches::default() };
+    let mut row = 0_i64;
+    for batch in batches(&*set, &request).unwrap() {
+        assert!(batch.num_rows() <= 100);
+        for at in 0..batch.num_rows() {
+            for (number, column) in (0..500).zip(batch.columns()) {
+                let value = column.as_primitive::<Int64Type>().iter().nth(at).unwrap();
+                assert_eq!(value, (number == row % 500).then_some(row));
+            }
+            row += 1;
+        }
+    }
+    assert_eq!(row, 1000);
 }
 
 #[test]

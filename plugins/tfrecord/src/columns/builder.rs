@@ -4,7 +4,7 @@ use super::leaf::{self, BadValue};
 use super::values::Values;
 use super::{Column, Missing, Shape, item};
 use crate::message::{Kind, Part, Pieces, lists};
-use arrow_array::{ArrayRef, FixedSizeListArray, ListArray, NullArray};
+use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, ListArray, NullArray, new_null_array};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
 use tensorferry_proto::wire::Broken;
@@ -28,6 +28,8 @@ pub(super) struct Builder {
     whole: Filled,
     /// How many features had no kind.
     unset: u64,
+    /// What was made of rows none of which had the feature; batches mostly have one length.
+    absent: Option<ArrayRef>,
 }
 
 /// How much there is of values and of steps.
@@ -76,6 +78,7 @@ impl Builder {
             before: Filled::default(),
             whole: Filled::default(),
             unset: 0,
+            absent: None,
         }
     }
 
@@ -239,42 +242,59 @@ impl Builder {
 
     #[cold]
     fn pad_rows(&mut self, row: usize) -> Result<(), Misfit> {
-        let is_list = self.column.part == Part::Lists;
-        for missing in self.rows..row {
-            let is_valid = match &self.column.missing {
-                Missing::Refused => return Err(Misfit::Missing(missing)),
-                Missing::Null => {
-                    if let (Shape::Fixed(_), false, true) =
-                        (&self.column.shape, is_list, self.column.kind.is_some())
-                    {
-                        self.values.fill(self.product);
-                    }
-                    false
+        let count = row - self.rows;
+        let is_valid = match &self.column.missing {
+            Missing::Refused => return Err(Misfit::Missing(self.rows)),
+            Missing::Null => {
+                if let (Shape::Fixed(_), Part::Features, true) =
+                    (&self.column.shape, self.column.part, self.column.kind.is_some())
+                {
+                    self.values.fill(count * self.product);
                 }
-                Missing::Values(default) => {
-                    self.values.extend(default);
-                    true
-                }
-            };
-            if is_list {
-                self.ends.push(length(self.step_validity.len()));
-            } else if let Shape::Ragged(_) = self.column.shape {
-                self.ends.push(length(self.values.len() / self.product));
+                self.end_missing(count);
+                false
             }
-            self.validity.append(is_valid);
-            self.rows += 1;
-        }
+            Missing::Values(_) => {
+                for _ in 0..count {
+                    if let Missing::Values(default) = &self.column.missing {
+                        self.values.extend(default);
+                    }
+                    self.end_missing(1);
+                }
+                true
+            }
+        };
+        self.validity.append_n(count, is_valid);
+        self.rows = row;
         self.whole = self.lengths();
         Ok(())
     }
 
+    /// Ends rows where the values end.
+    fn end_missing(&mut self, count: usize) {
+        let end = match (self.column.part, &self.column.shape) {
+            (Part::Lists, _) => length(self.step_validity.len()),
+            (_, Shape::Ragged(_)) => length(self.values.len() / self.product),
+            _ => return,
+        };
+        self.ends.resize(self.ends.len() + count, end);
+    }
+
     /// The array of `rows` rows; the builder is as new.
     pub(super) fn finish(&mut self, rows: usize) -> Result<ArrayRef, Misfit> {
+        if self.rows == 0 && self.column.missing == Missing::Null {
+            // Where records have few of thousands of features, this is most columns of a batch.
+            let absent = self.absent.take().filter(|absent| absent.len() == rows);
+            let absent = absent.unwrap_or_else(|| new_null_array(&self.column.data_type(), rows));
+            self.absent = Some(absent.clone());
+            return Ok(absent);
+        }
         self.pad(rows)?;
         // Batches of one input are alike.
         let mut fresh = Self::new(self.column.clone(), rows);
         fresh.values = self.values.fresh();
         fresh.ends.reserve(self.ends.len());
+        fresh.absent = self.absent.take();
         let Self { column, values, step_ends, mut step_validity, ends, mut validity, unset, .. } =
             std::mem::replace(self, fresh);
         self.unset = unset;

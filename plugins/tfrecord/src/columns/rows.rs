@@ -6,6 +6,7 @@ use crate::keys::Keys;
 use crate::message::{MessageKind, Part, entries};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
+use std::collections::HashMap;
 use tensorferry_proto::wire::Broken;
 use tensorferry_sdk::Error;
 
@@ -102,6 +103,7 @@ impl Rows {
         let Self { keys, places, builders, names, message, is_closed, records, .. } = self;
         keys.begin();
         let mut widened = 0;
+        let mut last = None;
         let decoded = entries(record, *message, |part, entry| {
             let Some(key) = keys.find(part, entry.key) else {
                 return if *is_closed { Err(unknown(entry.key)) } else { Ok(()) };
@@ -112,7 +114,11 @@ impl Rows {
                     widened += builders[place].widened();
                     Ok(())
                 }
-                Err(Misfit::Contradiction { .. }) if is_superseded(record, *message, part, entry.key) => {
+                Err(Misfit::Contradiction { .. })
+                    if !last
+                        .get_or_insert_with(|| LastEntries::of(record, *message))
+                        .has(part, entry.key) =>
+                {
                     builders[place].rollback(row);
                     Ok(())
                 }
@@ -120,14 +126,26 @@ impl Rows {
             }
         });
         if decoded.is_err() {
-            for builder in builders {
-                builder.rollback(row);
-            }
+            self.rollback(record, row);
             return decoded;
         }
         self.records.push((number, offset));
         self.bytes += record.len() as u64 + self.row_bytes + widened;
         Ok(())
+    }
+
+    /// Drops what there is of a record: of the columns that it has, since there may be far more than those.
+    #[cold]
+    fn rollback(&mut self, record: &[u8], row: usize) {
+        let Self { keys, places, builders, message, .. } = self;
+        keys.begin();
+        // It ends no sooner than the decoding did.
+        let _ = entries::<Broken>(record, *message, |part, entry| {
+            if let Some(place) = keys.find(part, entry.key).and_then(|key| places[key]) {
+                builders[place].rollback(row);
+            }
+            Ok(())
+        });
     }
 
     /// The batch; no rows are left.
@@ -160,18 +178,25 @@ impl Rows {
     }
 }
 
-/// Whether a record has another entry of this key, which lies in it, after it: of several entries of a map
-/// the last counts, so that the others may contradict the schema.
-#[cold]
-fn is_superseded(record: &[u8], message: MessageKind, part: Part, key: &[u8]) -> bool {
-    let mut last = key.as_ptr();
-    let walked = entries::<Broken>(record, message, |other, entry| {
-        if other == part && entry.key == key {
-            last = entry.key.as_ptr();
-        }
-        Ok(())
-    });
-    walked.is_ok() && !std::ptr::eq(last, key.as_ptr())
+/// The last entry of each key of a record, which counts if there are several, so that the others may contradict the
+/// schema. None, if the record is broken.
+struct LastEntries<'a>(Option<HashMap<(Part, &'a [u8]), *const u8>>);
+
+impl<'a> LastEntries<'a> {
+    #[cold]
+    fn of(record: &'a [u8], message: MessageKind) -> Self {
+        let mut last = HashMap::new();
+        let walked = entries::<Broken>(record, message, |part, entry| {
+            last.insert((part, entry.key), entry.key.as_ptr());
+            Ok(())
+        });
+        Self(walked.is_ok().then_some(last))
+    }
+
+    /// Whether this is the last one of its key, which lies in the record.
+    fn has(&self, part: Part, key: &'a [u8]) -> bool {
+        self.0.as_ref().is_none_or(|last| last.get(&(part, key)) == Some(&key.as_ptr()))
+    }
 }
 
 #[cold]
@@ -206,3 +231,6 @@ fn row_error(misfit: Misfit, column: &str, records: &[(u64, u64)]) -> RowError {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -78,7 +78,6 @@ impl Opening<'_> {
                 Err(_) => return false,
             }
         }
-        profile.append(&part, piece.file, piece.first);
-        true
+        profile.append(&part, piece.file, piece.first).is_ok()
     }
 }

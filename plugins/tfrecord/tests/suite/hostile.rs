@@ -2,12 +2,12 @@
 
 use crate::common::{
     self, Threaded, all_rows, bytes, count_rows, example, file, floats, frames, gzip, ints, lines, masked,
-    open, open_file, open_lines, rows, threads,
+    open, open_file, open_lines, rows, source, threads,
 };
 use std::io::Write;
 use tensorferry_proto::Message;
 use tensorferry_sdk::records::Batches;
-use tensorferry_sdk::{ErrorKind, Limits, MemoryContext, MemorySource};
+use tensorferry_sdk::{Entry, ErrorKind, Limits, MemoryContext, MemorySource, Purpose};
 
 /// The error with which a file is refused.
 fn refused(bytes: &[u8], given: &[(&str, &str)]) -> tensorferry_sdk::Error {
@@ -183,4 +183,36 @@ fn what_is_compressed_and_damaged_says_where() {
             assert_eq!(refused(&damaged, &given).kind(), ErrorKind::Malformed, "{codec} {at}");
         }
     }
+}
+
+#[test]
+fn columns_are_limited() {
+    let context = |purpose| {
+        let mut context = threads(2);
+        context.inner.limits.columns = 99;
+        context.inner.purpose = purpose;
+        context
+    };
+    let one_of = |i: i64| example(&[(&format!("k{i}"), ints(&[i]))]);
+    let file_of = |range: std::ops::Range<i64>| file(&range.map(one_of).collect::<Vec<_>>());
+    let wide = (0..100).map(|i| (format!("k{i}"), ints(&[i]))).collect::<Vec<_>>();
+    let wide = example(&wide.iter().map(|(key, feature)| (&**key, feature.clone())).collect::<Vec<_>>());
+    // Each of two files alone has few enough.
+    let two = [("a.tfrecord", file_of(0..60)), ("b.tfrecord", file_of(40..100))];
+    for (files, given, purpose) in [
+        (&[("a.tfrecord", file_of(0..100))][..], &[][..], Purpose::SHOW),
+        (&[("a.tfrecord", file(&[wide]))], &[], Purpose::ONCE),
+        (&two, &[], Purpose::SHOW),
+        (&two, &[("infer", "1000")], Purpose::SHOW),
+    ] {
+        let error = common::refused(source(Entry::Folder, files), given, &context(purpose));
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        for part in [files[files.len() - 1].0, "columns=", "at most 99"] {
+            assert!(error.to_string().contains(part), "{part}: {error}");
+        }
+    }
+    let enough = MemorySource::file("f.tfrecord", file_of(0..99));
+    let set = open(enough, &[], &context(Purpose::SHOW)).unwrap();
+    assert_eq!(set.schema().fields().len(), 99);
+    assert_eq!(count_rows(&all_rows(&*set)), 99);
 }
