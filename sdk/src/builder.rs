@@ -107,7 +107,10 @@ impl<'a> CatalogBuilder<'a> {
         Self {
             source,
             limits,
-            proof: Proof::new(Catalog { origin: format.to_owned(), ..Catalog::default() }, limits),
+            proof: Proof::new(
+                Catalog { origin: format.to_owned(), limits: limits.clone(), ..Catalog::default() },
+                limits,
+            ),
             inline_bytes: 0,
         }
     }

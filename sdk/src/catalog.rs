@@ -20,6 +20,7 @@ pub struct Catalog {
     pub(crate) losses: Vec<Loss>,
     pub(crate) origin: String,
     pub(crate) globals: Vec<String>,
+    pub(crate) limits: Limits,
 }
 
 impl Catalog {
@@ -27,6 +28,12 @@ impl Catalog {
     #[must_use]
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
+    }
+
+    /// What it was checked against, and what is made of it is.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// The storages.
@@ -149,6 +156,7 @@ impl Catalog {
             losses: self.losses.clone(),
             origin: self.origin.clone(),
             globals: self.globals.clone(),
+            limits: self.limits.clone(),
         })
     }
 

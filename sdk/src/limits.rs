@@ -44,12 +44,26 @@ impl Default for Limits {
 macro_rules! by_name {
     ($($name:ident),* $(,)?) => {
         impl Limits {
-            /// The limit of this name, as it crosses the ABI: a host may have more than a plugin knows.
-            pub(crate) fn get(&self, name: &str) -> Option<u64> {
+            /// The limit of this name, as it crosses the ABI too: a host may have more than a plugin knows.
+            #[must_use]
+            pub fn get(&self, name: &str) -> Option<u64> {
                 match name {
                     $(stringify!($name) => Some(self.$name),)*
                     _ => None,
                 }
+            }
+
+            /// The names of all limits, as a user says them.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// Sets the limit of this name; whether there is one.
+            #[must_use]
+            pub fn set(&mut self, name: &str, value: u64) -> bool {
+                match name {
+                    $(stringify!($name) => self.$name = value,)*
+                    _ => return false,
+                }
+                true
             }
 
             /// Every limit that this SDK knows, asked by name; one that the host lacks keeps its default.

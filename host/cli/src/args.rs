@@ -5,7 +5,10 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use tensorferry::engine::convert::inspect::Look;
 use tensorferry::engine::read::part::Part;
-use tensorferry_sdk::{LossKind, Purpose, parse_size};
+use tensorferry_sdk::{Limits, LossKind, Purpose, parse_size};
+
+/// How far the limit of nesting can be raised.
+const MOST_NESTING: u64 = 1_000;
 
 /// Moves tensors from one file format to another: at the disk's speed, in bounded memory, without
 /// running a pickle, and saying what could not be carried.
@@ -35,6 +38,21 @@ pub(crate) struct Arguments {
     /// Memory for buffers; what does not fit goes through a temporary file beside the output [default: 256MiB]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
+
+    /// Raise or lower a limit that an error names, `columns=50000`; `ferry formats` lists them
+    #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = bound)]
+    pub(crate) bound: Vec<(String, u64)>,
+}
+
+impl Arguments {
+    /// What bounds hostile input.
+    pub(crate) fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        for (name, value) in &self.bound {
+            let _ = limits.set(name, *value);
+        }
+        limits
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -403,6 +421,19 @@ pub(crate) struct Verify {
     /// One JSON document on stdout
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn bound(text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
+    if !Limits::NAMES.contains(&name) {
+        return Err(format!("no limit {name:?}: there are {}", Limits::NAMES.join(", ")));
+    }
+    let value = parse_size(value).ok_or("expected a number, or a size such as 64MiB")?;
+    // What nests is followed by calls, and a stack has an end.
+    if name == "nesting" && value > MOST_NESTING {
+        return Err(format!("nesting is at most {MOST_NESTING}"));
+    }
+    Ok((name.to_owned(), value))
 }
 
 fn part(text: &str) -> Result<Part, Infallible> {

@@ -2,17 +2,31 @@
 
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
-use tensorferry_sdk::{Capabilities, OptionKind, OptionSpec, Result, Side};
+use tensorferry_sdk::{Capabilities, Limits, OptionKind, OptionSpec, Result, Side};
 
-pub(super) fn run(registry: &Registry, as_json: bool) -> Result<()> {
+pub(super) fn run(registry: &Registry, limits: &Limits, as_json: bool) -> Result<()> {
     registry.check_any()?;
     let mut formats: Vec<&RegisteredFormat> = registry.formats().iter().collect();
     formats.sort_by(|a, b| a.description.id.cmp(&b.description.id));
     let records = || formats.iter().map(|format| record(registry, format)).collect::<Vec<_>>();
     let texts = || formats.iter().map(|format| text(registry, format)).collect::<Vec<_>>();
-    terminal::answer(as_json, || json!({ "formats": records() }), || texts().join("\n"))
+    let document = || json!({ "formats": records(), "limits": named(limits).collect::<BTreeMap<_, _>>() });
+    terminal::answer(as_json, document, || texts().join("\n") + "\n" + &bounds(limits))
+}
+
+fn named(limits: &Limits) -> impl Iterator<Item = (&'static str, u64)> {
+    Limits::NAMES.iter().filter_map(|name| Some((*name, limits.get(name)?)))
+}
+
+fn bounds(limits: &Limits) -> String {
+    let mut text = "limits of what an input may claim (--bound NAME=VALUE)\n".to_owned();
+    for (name, value) in named(limits) {
+        let _ = writeln!(text, "  {name}={value}");
+    }
+    text
 }
 
 fn kind(option: &OptionSpec) -> String {

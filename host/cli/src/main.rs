@@ -40,10 +40,11 @@ fn main() -> ExitCode {
     crate::allocator::keep_freed_memory();
     // clap prints help to stdout, and mistakes to stderr with exit code 2.
     let arguments = Arguments::parse();
-    let session = Session::new(
+    let mut session = Session::new(
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         arguments.memory.unwrap_or(MEMORY),
     );
+    session.limits = arguments.limits();
     let answered = set_fault().and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
             // It starts threads for each job.
@@ -82,7 +83,7 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
         Command::Job { .. } => Ok(0),
         Command::Verify(command) => verify::run(command, &load(), session).map(|()| 0),
         Command::Recover { stage } => recover::run(stage).map(|()| 0),
-        Command::Formats { json } => formats::run(&load(), *json).map(|()| 0),
+        Command::Formats { json } => formats::run(&load(), &session.limits, *json).map(|()| 0),
         Command::Steps(command) => steps::run(command).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {
             plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)

@@ -121,14 +121,16 @@ fn only(patterns: &[String]) -> Result<Option<GlobSet>> {
     set.build().map(Some).map_err(|e| Error::usage(format!("--only: {e}")))
 }
 
-/// How a job's process is started: as this one, with the same plugins.
+/// How a job's process is started: as this one, with the same plugins and limits.
 fn worker_command(arguments: &Arguments) -> Result<WorkerCommand> {
     let program = std::env::current_exe().map_err(|e| Error::from(e).context("cannot find this program"))?;
     let folders = arguments.plugin_dir.iter().flat_map(|folder| {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
         ["--plugin-dir".into(), folder.into_os_string()]
     });
-    Ok(WorkerCommand { program, arguments: folders.collect() })
+    let bounds =
+        arguments.bound.iter().flat_map(|(name, value)| ["--bound".into(), format!("{name}={value}").into()]);
+    Ok(WorkerCommand { program, arguments: folders.chain(bounds).collect() })
 }
 
 /// `12 jobs: 3 done, 9 unchanged`.

@@ -1,8 +1,9 @@
-//! What everything else stands on: the session with its threads, memory and limits; losses; windows of bytes; faults
-//! for tests.
+//! What everything else stands on: the session with its threads, memory and limits; losses; windows of bytes;
+//! files that may be read without waiting; faults for tests.
 
 pub mod fault;
 pub mod loss;
+pub mod regular_file;
 pub mod session;
 pub mod suggest;
 pub mod windows;

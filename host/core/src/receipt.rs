@@ -17,6 +17,7 @@ pub use find::{FoundReceipts, find};
 pub use verdict::{Checked, Problem, Subject, Verdict};
 
 use crate::context::loss::LossRecord;
+use crate::context::regular_file;
 use crate::publish::stage::{Destination, DestinationKind};
 use crate::tensors::content::{ContentDigest, TensorDigests};
 use crate::tensors::logical::Logical;
@@ -317,12 +318,11 @@ impl Receipt {
 fn read_text(path: &Path, limits: &Limits) -> Result<Vec<u8>> {
     let at = |error: Error| error.file(path.display().to_string());
     let failed = |e: std::io::Error| at(e.into());
-    // Not opened: a pipe would wait for a writer for ever.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(at(Error::malformed("not a regular file")));
-    }
     let mut text = Vec::new();
-    let file = File::open(path).map_err(failed)?;
+    let file = regular_file::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => at(Error::malformed("not a regular file")),
+        _ => failed(error),
+    })?;
     file.take(limits.header_bytes.saturating_add(1)).read_to_end(&mut text).map_err(failed)?;
     if text.len() as u64 > limits.header_bytes {
         let most = format!("at most {} bytes", limits.header_bytes);

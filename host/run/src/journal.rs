@@ -30,11 +30,13 @@ pub(crate) use history::{Commit, History, OutputHistory};
 pub(crate) use record::{OutputRecord, Record};
 pub(crate) use scan::GroupScan;
 
+use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use tensorferry::engine::context::fault;
+use tensorferry::engine::context::{fault, regular_file};
 use tensorferry::engine::publish::disk;
 use tensorferry_sdk::{Error, Result};
 
@@ -67,7 +69,17 @@ impl Journal {
         let path = part.map_or_else(|| base.to_owned(), |part| of_part(base, part));
         let failed =
             |e: std::io::Error| Error::from(e).context("the journal").file(path.display().to_string());
-        let open = |path: &Path| OpenOptions::new().read(true).append(true).create(true).open(path);
+        let open = |path: &Path| {
+            // A link would have it written elsewhere, a pipe would be waited for.
+            let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            let mut options = OpenOptions::new();
+            options.read(true).append(true).create(true).custom_flags(flags.bits().cast_signed());
+            let file = options.open(path)?;
+            match file.metadata()?.is_file() {
+                true => Ok(file),
+                false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file")),
+            }
+        };
         // Shards share the manifest's own journal and exclude a run of all jobs.
         let shared = match part {
             Some(_) => Some(lock::take(open(base).map_err(failed)?, base, lock::LockMode::Shared)?),
@@ -76,7 +88,7 @@ impl Journal {
         let file = lock::take(open(&path).map_err(failed)?, &path, lock::LockMode::Exclusive)?;
         let mut history = History::default();
         for other in all_of(base).iter().filter(|other| **other != path) {
-            history.add_lines(&std::fs::read(other).unwrap_or_default());
+            history.add_lines(&read_whole(other));
         }
         let mut bytes = Vec::new();
         (&file).seek(SeekFrom::Start(0)).map_err(failed)?;
@@ -97,7 +109,7 @@ impl Journal {
     pub(crate) fn read(base: &Path) -> History {
         let mut history = History::default();
         for path in all_of(base) {
-            history.add_lines(&std::fs::read(path).unwrap_or_default());
+            history.add_lines(&read_whole(&path));
         }
         history
     }
@@ -215,6 +227,13 @@ fn all_of(base: &Path) -> Vec<PathBuf> {
     found.sort();
     found.push(base.to_owned());
     found
+}
+
+/// What another journal has, if it can be read.
+fn read_whole(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let read = regular_file::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_or_else(|_| Vec::new(), |_| bytes)
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub use variables::Variables;
 use crate::job::Job;
 use mistakes::Mistakes;
 use std::path::Path;
+use tensorferry::engine::context::regular_file;
 use tensorferry::engine::formats::registry::Registry;
 
 /// A manifest that has been read, and whose folders have been searched.
@@ -44,7 +45,7 @@ pub struct LoadedManifest {
 /// # Errors
 /// Everything that is wrong with it, in the order of its text.
 pub fn load(path: &Path, variables: &Variables, registry: &Registry) -> Result<LoadedManifest, Vec<Mistake>> {
-    let read = std::fs::read_to_string(path);
+    let read = regular_file::open(path).and_then(std::io::read_to_string);
     let mut mistakes = Mistakes::of(read.as_deref().unwrap_or_default());
     let text = match &read {
         Ok(text) => text,

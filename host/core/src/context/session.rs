@@ -54,7 +54,8 @@ impl Session {
     #[must_use]
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
-        Self { rate, cancelled: self.cancelled.clone(), pool, ..Self::new(threads, memory) }
+        let (limits, cancelled) = (self.limits.clone(), self.cancelled.clone());
+        Self { limits, rate, cancelled, pool, ..Self::new(threads, memory) }
     }
 
     /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.

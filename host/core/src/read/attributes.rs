@@ -59,7 +59,7 @@ pub fn unfold(catalog: Catalog) -> Result<Catalog> {
     let (Some(Attributed { class, attributes }), None) = (found, catalog.tree().root()) else {
         return Ok(catalog);
     };
-    let limits = Limits::default();
+    let limits = catalog.limits().clone();
     let mut tree = Tree::default();
     let mut entries = Vec::with_capacity(catalog.tensors().len());
     for (index, tensor) in (0..).zip(catalog.tensors()) {

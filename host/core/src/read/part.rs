@@ -4,7 +4,7 @@
 
 use std::fmt;
 use tensorferry_sdk::{
-    Catalog, Dtype, Error, Limits, Loss, LossKind, Node, NodeId, NodeKind, Result, Tensor, TensorId, Tree,
+    Catalog, Dtype, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Tensor, TensorId, Tree,
 };
 
 /// What the user wants of the input.
@@ -92,7 +92,7 @@ fn pruned(catalog: Catalog, branch: &Branch) -> Result<(Catalog, NodeId)> {
         }
         _ => node.children.iter().copied().filter(is_kept).collect(),
     };
-    let limits = Limits::default();
+    let limits = catalog.limits().clone();
     let mut made = tree.push(Node { children: children.into(), ..node }, &limits)?;
     for outer in way.into_iter().rev().skip(1) {
         let mut outer = node_of(&tree, outer)?;

@@ -6,6 +6,7 @@
 //! names that a `dataset_info.json` lists, of `datasets` or of `tensorflow_datasets`. Where a folder has no file
 //! that anybody knows, its splits may lie below it, in `data/` or in folders that are called like them.
 
+use crate::context::regular_file;
 use crate::context::session::Session;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry, holds_records};
@@ -272,12 +273,8 @@ fn mentions(path: &str, word: &str) -> Option<usize> {
 
 /// The splits that a data set lists: `[{"name": NAME}, ...]` of `tensorflow_datasets`, `{NAME: ...}` of `datasets`.
 fn listed_splits(source: &FileSource) -> Option<Vec<String>> {
-    let path = source.path(INFO);
-    if !path.is_file() {
-        return None;
-    }
-    let info: serde_json::Value =
-        serde_json::from_reader(std::fs::File::open(path).ok()?.take(MOST_INFO)).ok()?;
+    let file = regular_file::open(&source.path(INFO)).ok()?;
+    let info: serde_json::Value = serde_json::from_reader(file.take(MOST_INFO)).ok()?;
     match info.get("splits")? {
         serde_json::Value::Object(splits) => Some(splits.keys().cloned().collect()),
         serde_json::Value::Array(splits) => {

@@ -1,6 +1,7 @@
 //! A source is what the user named, and its neighbours: files opened by relative name, stamped when
 //! they are first opened, and read by position.
 
+use crate::context::regular_file;
 use crate::read::identity::FileIdentity;
 use globset::GlobBuilder;
 use std::collections::{HashMap, VecDeque};
@@ -88,6 +89,9 @@ impl FileSource {
                 }
                 let matching = matching(&name, source.list("")?);
                 if matching.is_empty() { Err(nothing()) } else { Ok(Self::of_files(source.folder, matching)) }
+            }
+            Err(error) if is_loop(&error) => {
+                Err(Error::malformed("a symbolic link that leads nowhere").file(input.display().to_string()))
             }
             Err(error) => Err(Error::from(error).file(input.display().to_string())),
         }
@@ -196,7 +200,7 @@ impl FileSource {
         if let Some(open) = state.open.get(&id.0) {
             return Ok(open.clone());
         }
-        let open = File::open(&file.path).map_err(|e| Error::from(e).file(&file.name))?;
+        let open = regular_file::open(&file.path).map_err(|e| Error::from(e).file(&file.name))?;
         if Stamp::of(&open.metadata().map_err(|e| Error::from(e).file(&file.name))?) != file.stamp {
             return Err(changed(file));
         }
@@ -266,6 +270,11 @@ impl OpenFiles {
     }
 }
 
+/// Whether links lead from one to the other without end.
+fn is_loop(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
 /// The names that match, where the pattern is one: a shell that was not to expand it hands it over.
 fn matching(pattern: &str, mut names: Vec<String>) -> Vec<String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
@@ -295,14 +304,13 @@ impl Source for FileSource {
             return Ok(FileId(id));
         }
         let path = self.path(name);
-        let open = File::open(&path).map_err(|e| match e.kind() {
+        let open = regular_file::open(&path).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => Error::malformed("no such file").file(name),
+            std::io::ErrorKind::InvalidInput => Error::malformed("not a regular file").file(name),
+            _ if is_loop(&e) => Error::malformed("a symbolic link that leads nowhere").file(name),
             _ => Error::from(e).file(name),
         })?;
         let metadata = open.metadata().map_err(|e| Error::from(e).file(name))?;
-        if !metadata.is_file() {
-            return Err(Error::malformed("not a regular file").file(name));
-        }
         let stamp = Stamp::of(&metadata);
         let id =
             u32::try_from(self.files.push(SourceFile { name: name.to_owned(), path, stamp, unnamed: None }))

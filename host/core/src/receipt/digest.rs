@@ -1,5 +1,6 @@
 //! The digests of files: BLAKE3 and SHA-256 of all their bytes, both in one pass.
 
+use crate::context::regular_file;
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::read::source::FileSource;
@@ -7,7 +8,6 @@ use crate::tensors::stored::hex;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Context, Error, FileId, Result, Source};
@@ -92,7 +92,7 @@ impl<'a> Files<'a> {
 
 /// BLAKE3 and SHA-256 of the first `len` bytes of a file, in hexadecimal.
 pub(crate) fn hash_path(path: &Path, len: u64, session: &Session) -> Result<(String, String)> {
-    let file = File::open(path)?;
+    let file = regular_file::open(path)?;
     hash(len, session, |offset, buffer| file.read_exact_at(buffer, offset).map_err(Error::from))
 }
 

@@ -29,7 +29,7 @@ pub(super) fn unchanged(catalog: &Catalog) -> impl Iterator<Item = StepTensor> +
 /// # Errors
 /// Malformed, for what the proof refuses; usage, where a name is taken by other state.
 pub(super) fn rebuild(catalog: Catalog, tensors: Vec<StepTensor>, effects: &mut Effects) -> Result<Catalog> {
-    let limits = Limits::default();
+    let limits = catalog.limits().clone();
     let tree = follow(&catalog, &tensors, &limits, effects)?;
     catalog.with_tensors(tensors.into_iter().map(|new| new.tensor).collect(), tree, &limits)
 }

@@ -98,7 +98,7 @@ pub(super) fn make(spec: &CheckedSpec<'_>, unstacks: bool) -> Result<TensorActio
 
 impl Split {
     /// Where the parts end along the dimension, in order.
-    fn ends(&self, len: u64, tensor: &Tensor) -> Result<Vec<u64>> {
+    fn ends(&self, len: u64, tensor: &Tensor, most: u64) -> Result<Vec<u64>> {
         let wrong = |expected: String| {
             Error::usage("the parts are not the whole")
                 .tensor(&tensor.name)
@@ -122,7 +122,7 @@ impl Split {
             None => len,
         };
         // A dimension may claim any length; each part is a tensor.
-        if parts > tensorferry_sdk::Limits::default().tensors {
+        if parts > most {
             return Err(Error::limit("too many parts").tensor(&tensor.name).found(parts));
         }
         if parts == 0 || !len.is_multiple_of(parts) {
@@ -144,7 +144,7 @@ impl Split {
     fn parts(&self, catalog: &Catalog, tensor: &Tensor) -> Result<Vec<Tensor>> {
         let info = info_of(catalog, tensor)?;
         let axis = axis_of(self.axis, tensor.shape.len(), tensor)?;
-        let ends = self.ends(tensor.shape[axis], tensor)?;
+        let ends = self.ends(tensor.shape[axis], tensor, catalog.limits().tensors)?;
         let mut shape = tensor.shape.clone();
         let mut start = 0;
         let mut parts = Vec::with_capacity(ends.len());

@@ -9,7 +9,7 @@ use super::selector::Selector;
 use super::signature::{Argument, CheckedSpec, Key, Signature};
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use tensorferry_sdk::{Catalog, Data, Error, Limits, Loss, LossKind, Result, StorageId, Tensor, TensorId};
+use tensorferry_sdk::{Catalog, Data, Error, Loss, LossKind, Result, StorageId, Tensor, TensorId};
 
 pub(super) static TIE: Signature = Signature {
     name: "tie",
@@ -125,7 +125,8 @@ impl TensorStep for Untie {
             wanted.extend(storages);
         }
         let mut tensors: Vec<StepTensor> = unchanged(&catalog).collect();
-        let (catalog, again) = catalog.with_storages_again(&wanted, &Limits::default())?;
+        let limits = catalog.limits().clone();
+        let (catalog, again) = catalog.with_storages_again(&wanted, &limits)?;
         for (place, range) in leaving.into_iter().zip(ranges) {
             let new: HashMap<StorageId, StorageId> =
                 wanted[range.clone()].iter().copied().zip(again[range].iter().copied()).collect();

@@ -1,5 +1,6 @@
 //! Which tensors an input is expected to have, by name, dtype and shape.
 
+use crate::context::regular_file;
 use crate::tensors::diff::{Difference, DifferenceKind};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -42,7 +43,8 @@ struct NamedTensor {
 /// Usage: the file cannot be read, or is not of either form.
 pub fn read(path: &Path) -> Result<Expected> {
     let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| Error::usage(e.to_string()).file(&shown))?;
+    let text = regular_file::open(path).and_then(std::io::read_to_string);
+    let text = text.map_err(|e| Error::usage(e.to_string()).file(&shown))?;
     let document: Document = serde_json::from_str(&text).map_err(|e| {
         Error::usage(format!("not a list of expected tensors: {e}"))
             .file(&shown)

@@ -8,10 +8,12 @@
 //! | `zips.rs` | archives whose parts disagree |
 //! | `containers.rs` | the files around a pickle |
 //! | `folders.rs` | folders with what looks like ferry's own |
+//! | `pipes.rs` | pipes, sockets and devices in the place of files |
 
 mod bombs;
 mod containers;
 mod folders;
+mod pipes;
 mod tables;
 mod zips;
 

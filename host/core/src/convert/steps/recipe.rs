@@ -20,12 +20,13 @@
 //! expression that matches it. A parameter without a default must be given. `inverse` names a recipe that goes
 //! the other way. Recipes in `recipes/` come with the program; `@PATH` is a file of the user's.
 
+use crate::context::regular_file;
 use crate::context::suggest::or_which;
 use crate::steps::spec::{Field, Spec};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use tensorferry_sdk::{Error, Result};
 
 /// The recipes that come with the program, by name.
@@ -90,7 +91,8 @@ pub fn find(name: &str) -> Result<Option<Recipe>> {
 fn read(path: &str) -> Result<Recipe> {
     let failed = |error: std::io::Error| Error::from(error).file(path);
     let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
+    let read = regular_file::open(Path::new(path))
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
     match read {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(Error::usage("there is no such recipe").file(path))

@@ -1,0 +1,87 @@
+//! Pipes, sockets and devices in the place of files: nobody waits for them.
+
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tensorferry_tests::Ferry;
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// The commands are ended by `run_bounded` if they hang.
+fn refused(ferry: &Ferry, command: &str, input: &Path, options: &[&str]) {
+    let mut arguments: Vec<&std::ffi::OsStr> = vec![command.as_ref(), input.as_ref()];
+    arguments.extend(options.iter().map(std::ffi::OsStr::new));
+    let outcome = ferry.run_bounded(&arguments);
+    assert!(matches!(outcome.code, Some(2 | 3)), "{outcome}");
+    let said = outcome.said();
+    assert!(said.contains("regular file") || said.contains("link that leads nowhere"), "{said}");
+}
+
+#[test]
+fn inputs_and_parts_of_them_are_regular_files() {
+    for name in ["m.safetensors", "m.pt", "m.tfrecord", "m.parquet", "m.jsonl", "m.index", "m.pb"] {
+        let ferry = Ferry::new();
+        let input = ferry.at(name);
+        pipe(&input);
+        refused(&ferry, "inspect", &input, &[]);
+        refused(&ferry, "convert", &input, &[ferry.at("out.safetensors").to_str().unwrap()]);
+    }
+    let ferry = Ferry::new();
+    let _socket = UnixListener::bind(ferry.at("socket.pt")).unwrap();
+    refused(&ferry, "inspect", &ferry.at("socket.pt"), &[]);
+    symlink(ferry.at("loop.pt"), ferry.at("loop.pt")).unwrap();
+    refused(&ferry, "inspect", &ferry.at("loop.pt"), &[]);
+    refused(&ferry, "inspect", Path::new("/dev/zero"), &["--from", "torch"]);
+
+    let index = r#"{"metadata": {}, "weight_map": {"w": "a.safetensors"}}"#;
+    let index = ferry.write("model.safetensors.index.json", index);
+    pipe(&ferry.at("a.safetensors"));
+    assert_eq!(ferry.run_bounded([std::ffi::OsStr::new("inspect"), index.as_os_str()]).code, Some(3));
+}
+
+#[test]
+fn what_goes_along_is_regular_files() {
+    let ferry = Ferry::new();
+    let model = ferry.safetensors("m/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    pipe(&ferry.at("m/config.json"));
+    let done = ferry.run_bounded([
+        "convert".into(),
+        ferry.at("m").into_os_string(),
+        ferry.at("out/").into_os_string(),
+        "--to".into(),
+        "torch".into(),
+    ]);
+    // Left out with a loss, or an error: never waited for, never half an output.
+    assert!(matches!(done.code, Some(0 | 3)), "{done}");
+    assert!(done.said().contains("config.json"), "{done}");
+    let expected: PathBuf = ferry.at("expected.json");
+    pipe(&expected);
+    refused(&ferry, "check", &model, &["--against", expected.to_str().unwrap()]);
+    let manifest = ferry.at("zoo.toml");
+    pipe(&manifest);
+    refused(&ferry, "run", &manifest, &[]);
+    let receipt = ferry.at("x.ferry.json");
+    pipe(&receipt);
+    assert_eq!(ferry.run_bounded([std::ffi::OsStr::new("verify"), receipt.as_os_str()]).code, Some(4));
+}
+
+/// A journal that is a link would be written elsewhere, one that is a pipe waited for.
+#[test]
+fn a_journal_is_a_regular_file() {
+    let ferry = Ferry::new();
+    ferry.safetensors("m.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    let manifest = ferry.write("zoo.toml", "[[job]]\ninput = \"m.safetensors\"\noutput = \"m.pt\"\n");
+    ferry.on("run", &manifest, &[]).expect(0);
+    let journal = ferry.names().into_iter().find(|name| name.contains(".journal.")).unwrap();
+    let victim = ferry.write("victim", "mine");
+    std::fs::remove_file(ferry.at(&journal)).unwrap();
+    symlink(&victim, ferry.at(&journal)).unwrap();
+    assert_ne!(ferry.run_bounded(["run".as_ref(), manifest.as_os_str()]).code, Some(0));
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
+    std::fs::remove_file(ferry.at(&journal)).unwrap();
+    pipe(&ferry.at(&journal));
+    assert_ne!(ferry.run_bounded(["run".as_ref(), manifest.as_os_str()]).code, Some(0));
+}
