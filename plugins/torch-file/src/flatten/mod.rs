@@ -14,7 +14,7 @@
 //! | a tensor, an array of numpy | TENSOR |
 //! | a tensor that requires a gradient | ATTRIBUTED: the TENSOR, `{"requires_grad": true}` |
 //! | a quantized tensor | ATTRIBUTED: the TENSOR of integers, `{"qscheme", "scale", "zero_point"}` |
-//! | a sparse tensor | ATTRIBUTED: the TENSOR of values, `{"layout", "indices", "size"}` |
+//! | a sparse tensor | ATTRIBUTED: the TENSOR of values, `{"layout", "indices", "size", "shape"}` |
 //! | a nested tensor | ATTRIBUTED: the TENSOR of the buffer, `{"layout", "sizes", "strides", "offsets"}` |
 //! | a tensor of a class of its own | ATTRIBUTED of its class: the TENSOR, its attributes |
 //! | a parameter | OBJECT `torch._utils._rebuild_parameter`, whose first argument is the TENSOR |

@@ -216,6 +216,15 @@ impl<'g> Walk<'g, '_, '_, '_> {
         self.to.catalog.node(Node::tensor(id))
     }
 
+    /// A tensor of the lengths that a composed tensor has along its dimensions.
+    fn shape_of(&mut self, size: &[u64]) -> Result<NodeId> {
+        let name = self.take_name(format!("{}.shape", self.path.text()))?;
+        let bytes: Vec<u8> = size.iter().flat_map(|dim| dim.to_le_bytes()).collect();
+        let storage = self.to.catalog.storage(Storage::inline(bytes))?;
+        let id = self.to.catalog.tensor(&name, Dtype::I64, &[size.len() as u64], storage, 0)?;
+        self.to.catalog.node(Node::tensor(id))
+    }
+
     fn quantized(&mut self, quantized: &Quantized) -> Result<Option<PlacedTensor>> {
         let object = self.object;
         let view = &quantized.view;
@@ -307,6 +316,9 @@ impl<'g> Walk<'g, '_, '_, '_> {
         }
         let dims = self.to.catalog.node(Node::container(NodeKind::TUPLE, "", dims))?;
         attributes.extend([self.text_node("size")?, self.called_node("torch.Size", dims)?]);
+        // The indices do not tell it, and a flat list of tensors has no place for the size.
+        let shape = self.shape_of(&sparse.size)?;
+        attributes.extend([self.text_node("shape")?, shape]);
         if let Some(is_coalesced) = sparse.is_coalesced {
             let flag = self.to.catalog.node(Node::bool(is_coalesced))?;
             attributes.extend([self.text_node("is_coalesced")?, flag]);

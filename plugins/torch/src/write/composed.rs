@@ -16,8 +16,15 @@ pub(super) enum Composed {
     PerTensor { scale: NodeId, zero_point: NodeId },
     /// Tensors of scales and zero points, and the dimension that they are for: a tensor of one number.
     PerChannel { scales: NodeId, zero_points: NodeId, axis: NodeId },
-    /// A layout, one tensor of indices or two, the shape, and whether no place is named twice.
-    Sparse { layout: NodeId, indices: Vec<NodeId>, size: NodeId, is_coalesced: Option<bool> },
+    /// A layout, one tensor of indices or two, the shape, the tensor that says it too, and whether no place is
+    /// named twice.
+    Sparse {
+        layout: NodeId,
+        indices: Vec<NodeId>,
+        size: NodeId,
+        shape: Option<NodeId>,
+        is_coalesced: Option<bool>,
+    },
     /// The map of attributes: torch refuses to load such a tensor.
     Nested { attributes: NodeId },
 }
@@ -52,7 +59,7 @@ impl Composed {
                 |names: &&[&'static str]| names.iter().map(|name| tensor(name)).collect::<Option<_>>();
             let indices = INDICES.iter().find_map(of_layout)?;
             let flag = attribute("is_coalesced").and_then(|id| tree.node(id)?.as_bool());
-            return Some(Self::Sparse { layout, indices, size, is_coalesced: flag });
+            return Some(Self::Sparse { layout, indices, size, shape: tensor("shape"), is_coalesced: flag });
         }
         tensor("sizes").and(tensor("strides")).and(tensor("offsets"))?;
         Some(Self::Nested { attributes })
@@ -63,7 +70,7 @@ impl Composed {
         match self {
             Self::PerTensor { scale, zero_point } => vec![*scale, *zero_point],
             Self::PerChannel { scales, zero_points, axis } => vec![*scales, *zero_points, *axis],
-            Self::Sparse { indices, .. } => indices.clone(),
+            Self::Sparse { indices, shape, .. } => indices.iter().chain(shape).copied().collect(),
             Self::Nested { attributes } => {
                 let entries = tree.node(*attributes).into_iter().flat_map(Node::entries);
                 entries.map(|(_, value)| value).collect()
@@ -72,16 +79,18 @@ impl Composed {
     }
 }
 
-/// The quantized tensors of a tree.
+/// The tensors of a tree whose numbers stand in the pickle too.
 #[derive(Debug, Default)]
-pub(super) struct Quantized {
-    /// The tensors of integers: with their scales, torch loads them.
+pub(super) struct InThePickle {
+    /// Quantized tensors, of integers: with their scales, torch loads them.
     pub(super) integers: HashSet<TensorId>,
-    /// The tensors of scales, zero points and axes.
-    pub(super) parts: HashSet<TensorId>,
+    /// The tensors of their scales, zero points and axes.
+    pub(super) scales: HashSet<TensorId>,
+    /// The tensors of sparse tensors' shapes.
+    pub(super) shapes: HashSet<TensorId>,
 }
 
-impl Quantized {
+impl InThePickle {
     /// Those of a catalog's tree.
     ///
     /// # Errors
@@ -89,18 +98,23 @@ impl Quantized {
     pub(super) fn of(catalog: &dyn CatalogView) -> Result<Self> {
         let mut found = Self::default();
         let is_quantized = |id| TorchDtype::of(catalog.tensor(id).dtype).is_some_and(|row| row.quantized);
-        let Some(root) = catalog.root().filter(|_| catalog.tensor_ids().any(is_quantized)) else {
+        let is_shape = |id| catalog.tensor(id).name.ends_with(".shape");
+        let is_said = |id| is_quantized(id) || is_shape(id);
+        let Some(root) = catalog.root().filter(|_| catalog.tensor_ids().any(is_said)) else {
             return Ok(found);
         };
         for id in (0..=root.0).map(NodeId) {
             let node = catalog.node(id)?;
             let (NodeKind::ATTRIBUTED, &[value, attributes]) = (node.kind, &*node.children) else { continue };
-            let Some(tensor) = catalog.node(value)?.as_tensor().filter(|&id| is_quantized(id)) else {
-                continue;
-            };
-            found.integers.insert(tensor);
-            for (_, part) in catalog.node(attributes)?.entries() {
-                found.parts.extend(catalog.node(part)?.as_tensor());
+            let quantized = catalog.node(value)?.as_tensor().filter(|&id| is_quantized(id));
+            found.integers.extend(quantized);
+            for (key, part) in catalog.node(attributes)?.entries() {
+                let part = catalog.node(part)?.as_tensor();
+                if quantized.is_some() {
+                    found.scales.extend(part);
+                } else if part.is_some() && catalog.node(key)?.as_text() == Some("shape") {
+                    found.shapes.extend(part);
+                }
             }
         }
         Ok(found)

@@ -362,7 +362,11 @@ impl StateWriter<'_> {
                 self.waiting.push(Task::Value(zero_points, Some((id, 1))));
                 self.waiting.push(Task::Value(scales, Some((id, 1))));
             }
-            Composed::Sparse { layout, indices, size, is_coalesced } => {
+            Composed::Sparse { layout, indices, size, shape, is_coalesced } => {
+                // The size says what the tensor of it does.
+                if let Some(shape) = shape.and_then(|id| self.tree.node(id)?.as_tensor()) {
+                    self.written[shape.0 as usize] = true;
+                }
                 self.pickle.global("torch._utils", "_rebuild_sparse_tensor");
                 self.pickle.mark();
                 self.waiting.push(Task::Sparse { is_coalesced });

@@ -6,7 +6,7 @@
 //! Where torch could not say that, they are written apart, with a loss of kind `alias`.
 
 use super::FileFormat;
-use super::composed::Quantized;
+use super::composed::InThePickle;
 use std::collections::HashMap;
 use std::ops::Range;
 use tensorferry_sdk::{
@@ -69,14 +69,18 @@ impl Storages {
         context: &dyn Context,
     ) -> Result<Self> {
         let mut carried: Vec<Option<StorableTensor>> = Vec::new();
-        let quantized = Quantized::of(catalog)?;
+        let said = InThePickle::of(catalog)?;
         for id in catalog.tensor_ids() {
             let view = catalog.tensor(id);
             let planned = match format {
-                FileFormat::Zip => StorableTensor::of(view, quantized.integers.contains(&id)),
-                // Its scales stand in the pickle, and the loader of streams fails on storages that no
-                // tensor names.
-                FileFormat::Legacy if quantized.parts.contains(&id) => {
+                FileFormat::Zip => StorableTensor::of(view, said.integers.contains(&id)),
+                // These stand in the pickle, and the loader of streams fails on storages that no tensor
+                // names.
+                FileFormat::Legacy if said.shapes.contains(&id) => {
+                    Err("it is kept as the size of its sparse tensor, and -o format=zip keeps it itself"
+                        .to_owned())
+                }
+                FileFormat::Legacy if said.scales.contains(&id) => {
                     Err("it belongs to a quantized tensor, which -o format=zip carries".to_owned())
                 }
                 FileFormat::Legacy => StorableTensor::of(view, false),

@@ -24,7 +24,8 @@ fn is_there(name: &str, tensor: &Value) -> bool {
 fn is_beside(name: &str, wanted: &BTreeSet<&str>) -> bool {
     let part = name.rsplit_once('.').filter(|(tensor, _)| wanted.contains(tensor));
     let parts = ["scale", "zero_point", "scales", "zero_points", "axis"];
-    name == "np_array" || part.is_some_and(|(_, part)| parts.contains(&part))
+    let shape = name.strip_suffix(".shape").is_some_and(|of| wanted.contains(&*format!("{of}.values")));
+    shape || name == "np_array" || part.is_some_and(|(_, part)| parts.contains(&part))
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::common::facts::facts;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use tensorferry_sdk::memory::{MemoryView, write};
@@ -33,6 +33,32 @@ fn losses(view: &MemoryView<'_>, kind: LossKind) -> Vec<(String, String)> {
     losses.map(|loss| (loss.what.clone(), loss.why.clone())).collect()
 }
 
+/// The shape of a sparse tensor, by the name of the tensor that says it.
+fn shape_of(name: &str, view: &MemoryView<'_>) -> Option<Vec<u64>> {
+    view.tensor_named(&format!("{}.values", name.strip_suffix(".shape")?)).ok()?;
+    let (dtype, shape, bytes) = view.tensor_named(name).ok()?;
+    assert_eq!((&*dtype, shape), ("I64", vec![bytes.len() as u64 / 8]), "{name}");
+    Some(bytes.chunks_exact(8).map(|dim| u64::from_le_bytes(dim.try_into().unwrap())).collect())
+}
+
+/// Two tensors of the same values at the same places may be of different shapes.
+#[test]
+fn a_sparse_tensor_keeps_its_shape() {
+    let shapes = |view: &MemoryView<'_>| -> BTreeMap<String, Vec<u64>> {
+        let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
+        names
+            .filter_map(|name| Some((name.strip_suffix(".shape")?.to_owned(), shape_of(&name, view)?)))
+            .collect()
+    };
+    let said = with("sparse.pt", "", shapes);
+    assert!(said.len() > 20, "{}", said.len());
+    with("sparse.pt", "densify=true", |view| {
+        for (name, shape) in &said {
+            assert_eq!(&view.tensor_named(name).unwrap().1, shape, "{name}");
+        }
+    });
+}
+
 #[test]
 fn every_tensor_is_as_torch_has_it() {
     let expected: Value = serde_json::from_slice(&file("expected.json")).unwrap();
@@ -43,7 +69,9 @@ fn every_tensor_is_as_torch_has_it() {
             with(name, options, |view| {
                 let wanted = wanted.as_object().unwrap();
                 let all: BTreeSet<&str> = wanted.keys().map(String::as_str).collect();
-                assert_eq!(names(view.catalog()), all, "{name} {options}");
+                let mut found = names(view.catalog());
+                found.retain(|name| shape_of(name, view).is_none());
+                assert_eq!(found, all, "{name} {options}");
                 for (tensor, expected) in wanted {
                     assert_eq!(facts(view, tensor), *expected, "{name} {options}: {tensor}");
                     tensors += 1;

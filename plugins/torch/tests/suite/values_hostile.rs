@@ -179,7 +179,10 @@ fn parts_of_sparse_tensors_have_to_fit_each_other() {
     }
     assert!(read(&blocks(&[2, 2], &[2, 2]), &[&[0], &[0, 1]], DENSE, Limits::default()).is_ok());
     let hidden = vec![text("x"), longs("0", &[1], &[1], 1), ints(&[2])];
-    assert!(lost(&sparse("torch.sparse_coo", &hidden), &[&[0]], "", &["s.values"]).contains("not a plain"));
+    assert!(
+        lost(&sparse("torch.sparse_coo", &hidden), &[&[0]], "", &["s.values", "s.shape"])
+            .contains("not a plain")
+    );
     let unknown = sparse("torch.mkldnn", &[]);
     assert!(lost(&unknown, &[&[0]], "", &[]).contains("layout"));
 }
