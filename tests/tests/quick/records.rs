@@ -65,6 +65,31 @@ fn examples_become_lines() {
     assert!(!strict.exists());
 }
 
+/// What a conversion says that it changes does not fail its own verification, and what it can read back is
+/// compared: bytes that JSON has as base64, floats that it has as text.
+#[test]
+fn sound_rows_pass_verification() {
+    let ferry = Ferry::new();
+    let verified = |input: &Path, output: &str| {
+        let output = ferry.at(output);
+        let done = ferry.convert(input, &output, &["--verify", "--force"]);
+        assert!(done.stdout.contains("verified"), "{done}");
+        done.stderr.lines().filter(|line| line.contains("was not verified")).count()
+    };
+    for case in fixtures::cases("tfrecord", "").into_iter().filter(|case| !case.is_error()) {
+        for output in ["out.jsonl", "out.tfrecord", "out.parquet"] {
+            assert_eq!(verified(&case.input(), output), 0, "{} {output}", case.name);
+        }
+    }
+    let rows = ferry.write(
+        "rows.jsonl",
+        "{\"f\": 0.1, \"s\": {\"a\": 1}, \"ll\": [[1], [2, 3]], \"l\": [1, null], \"o\": [{\"x\": 1}]}\n{\"f\": 1e300}\n",
+    );
+    // A struct, lists in lists, a null in a list and a list of structs are not what a feature can hold.
+    assert_eq!(verified(&rows, "rows.tfrecord"), 4);
+    assert_eq!(verified(&rows, "rows.parquet"), 0);
+}
+
 #[test]
 fn rows_are_the_same_in_every_format_and_in_shards() {
     let ferry = Ferry::new();

@@ -9,18 +9,22 @@ use crate::convert::report::Report;
 use crate::formats::used::UsedFormat;
 use crate::publish::stage::{Stage, StagedFile};
 use crate::read::context::ReadContext;
+use crate::read::file_group::{SCHEMA, takes_schema};
 use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use crate::receipt::Receipt;
-use crate::records::checksum::{RowsChecksum, checksum, compared_types};
+use crate::records::checksum::{ComparedTypes, RowsChecksum, checksum, compared_types, is_of_bytes};
 use crate::records::digest::{RowHasher, hashed};
 use crate::records::rows;
+use crate::records::schema_file::schema_file;
 use crate::records::steps::Origin;
 use crate::records::write::write;
-use arrow_schema::SchemaRef;
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
-use tensorferry_sdk::{Context, Entry, Error, Loss, Options, Purpose, Result, Role, Side, arrow_schema};
+use tensorferry_sdk::{
+    Context, Entry, Error, ErrorKind, Loss, Options, Purpose, Result, Role, Side, arrow_schema,
+};
 
 /// Converts records: plans their output, writes it and makes it visible. `bytes`: how long the input is.
 ///
@@ -98,6 +102,51 @@ impl<'a> RecordOutput<'a> {
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
 
+    /// Reads what was written back, with these options, and compares the columns of `sent`; gives the names of
+    /// those that cannot be compared.
+    fn compare_back(
+        &self,
+        stage: &Stage,
+        sent: &Schema,
+        options: &[(String, String)],
+        losses: &[Loss],
+    ) -> Result<Vec<String>> {
+        let (target, session, files) = (&self.context.target, self.context.session, self.plan.files());
+        let entry = match files {
+            [one] => Entry::File(one.clone()),
+            _ => Entry::Folder,
+        };
+        let written = FileSource::at(stage.path(""), entry);
+        let reading = ReadContext::new(session, Purpose::COMPARE);
+        let written = rows::open(&written, target.format, options, &reading)?;
+        let (compared, left_out) = compared_types(sent, &written.set.schema(), losses);
+        // Rows that are dealt over several files come back in another order.
+        let ordered = files.len() == 1;
+        let back = RecordInput::of_rows(&written, &[], session);
+        let both = |compared: &ComparedTypes| -> Result<[RowsChecksum; 2]> {
+            let summed = |input: &RecordInput<'_>| input.flow(|flow| checksum(flow, compared, ordered));
+            Ok([summed(self.input)?, summed(&back)?])
+        };
+        let [sent, found] = both(&compared)?;
+        if sent.rows != found.rows {
+            let error = Error::verification("what was written has another number of records");
+            return Err(error.expected(sent.rows).found(found.rows));
+        }
+        if sent != found {
+            let error = Error::verification("what was written are not the records that were read");
+            for column in compared {
+                let name = column.0.clone();
+                let [sent, found] = both(&ComparedTypes::from([column]))?;
+                if sent != found {
+                    return Err(error.column(name));
+                }
+            }
+            return Err(error);
+        }
+        written.close()?;
+        Ok(left_out)
+    }
+
     fn losses(&self) -> Result<Vec<Loss>> {
         Ok([self.input.losses()?, self.planned_losses.clone()].concat())
     }
@@ -160,31 +209,27 @@ impl PlannedOutput for RecordOutput<'_> {
     }
 
     fn verify(&self, stage: &Stage, report: &mut Report) -> Result<()> {
-        let (target, session, files) = (&self.context.target, self.context.session, self.plan.files());
-        let entry = match files {
-            [one] => Entry::File(one.clone()),
-            _ => Entry::Folder,
-        };
-        let written = FileSource::at(stage.path(""), entry);
-        let written = rows::open(&written, target.format, &[], &ReadContext::new(session, Purpose::COMPARE))?;
         let sent = self.input.schema()?;
-        let (compared, left_out) = compared_types(&sent, &written.set.schema());
+        let mut left_out = self.compare_back(stage, &sent, &[], &report.losses)?;
+        // Bytes that are written as text are read as bytes where the reader is told so.
+        let is_bytes = |field: &&FieldRef| left_out.contains(field.name()) && is_of_bytes(field.data_type());
+        let bytes: Vec<FieldRef> = sent.fields().iter().filter(is_bytes).cloned().collect();
+        if !bytes.is_empty() && takes_schema(self.context.target.format, &[]) {
+            let schema = Schema::new(bytes);
+            let file = stage.root.join("columns.json");
+            let text = schema_file(&schema).to_string();
+            std::fs::write(&file, text).map_err(|e| Error::from(e).file(file.display().to_string()))?;
+            let told = [(SCHEMA.to_owned(), file.display().to_string())];
+            match self.compare_back(stage, &schema, &told, &report.losses) {
+                Ok(still) => left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name)),
+                Err(error) if error.kind() == ErrorKind::Verification => return Err(error),
+                // A schema file has no words for them.
+                Err(_) => {}
+            }
+        }
         let not_compared =
-            |name| format!("column {name:?} was not verified: it is read back as another type");
+            |name| format!("column {name:?} was not verified: it is written, or read back, as another type");
         report.notes.extend(left_out.iter().map(not_compared));
-        // Rows that are dealt over several files come back in another order.
-        let ordered = files.len() == 1;
-        let summed = |input: &RecordInput<'_>| input.flow(|flow| checksum(flow, &compared, ordered));
-        let back = RecordInput::of_rows(&written, &[], session);
-        let [sent, found]: [RowsChecksum; 2] = [summed(self.input)?, summed(&back)?];
-        if sent.rows != found.rows {
-            let error = Error::verification("what was written has another number of records");
-            return Err(error.expected(sent.rows).found(found.rows));
-        }
-        if sent != found {
-            return Err(Error::verification("what was written are not the records that were read"));
-        }
-        written.close()?;
         report.verified = report.records;
         Ok(())
     }

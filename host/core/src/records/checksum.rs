@@ -4,11 +4,11 @@
 //! A row counts as its columns' values, taken [flat](super::encoding) and cast to the type that was read back;
 //! a null is as good as no column.
 
-use super::encoding::{RowEncoder, leaf_type};
+use super::encoding::{RowEncoder, is_text, leaf_type};
 use super::flow::Flow;
 use arrow_schema::{DataType, Schema};
 use std::collections::BTreeMap;
-use tensorferry_sdk::{Error, Result, arrow_schema};
+use tensorferry_sdk::{Error, Loss, LossKind, Result, arrow_schema};
 
 /// What rows hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,18 +23,49 @@ pub struct RowsChecksum {
 pub type ComparedTypes = BTreeMap<String, DataType>;
 
 /// The columns of `sent` in a form in which they can be compared with those of `found`, and the names of
-/// those that cannot. One that only `sent` has was null throughout, or is missing: it is compared.
+/// those that cannot: they are read back as something else, or the `losses` say that they are written as
+/// something else. One that only `sent` has was null throughout, or is missing: it is compared.
 #[must_use]
-pub fn compared_types(sent: &Schema, found: &Schema) -> (ComparedTypes, Vec<String>) {
+pub fn compared_types(sent: &Schema, found: &Schema, losses: &[Loss]) -> (ComparedTypes, Vec<String>) {
     let (mut compared, mut left_out) = (ComparedTypes::new(), Vec::new());
     for field in sent.fields() {
         let found = found.field_with_name(field.name()).ok().map(|found| found.data_type());
-        match common_type(field.data_type(), found.unwrap_or(&DataType::Null)) {
+        let is_changed =
+            losses.iter().any(|loss| loss.what == *field.name() && changes(loss, field.data_type()));
+        let found = found.unwrap_or(&DataType::Null);
+        match verified_type(field.data_type(), found).filter(|_| !is_changed) {
             Some(to) => drop(compared.insert(field.name().clone(), to)),
             None => left_out.push(field.name().clone()),
         }
     }
     (compared, left_out)
+}
+
+/// Whether a loss says that a column's values are not written as they are: its rows are joined or left out, it
+/// has become several, or it was a decimal, which is rounded more than once. What only forgets the type is none.
+fn changes(loss: &Loss, data_type: &DataType) -> bool {
+    let is_float = leaf_type(data_type).is_floating();
+    matches!(loss.kind, LossKind::Record | LossKind::Name) || (loss.kind == LossKind::Precision && !is_float)
+}
+
+/// As [`common_type`], of what was sent and what was read back. Floats that are read back wider were written
+/// as text, whose digits tell those of their own width apart and no others. Bytes that are read back as text
+/// were written in some encoding that the reader does not know of.
+fn verified_type(sent: &DataType, found: &DataType) -> Option<DataType> {
+    match (leaf_type(sent), leaf_type(found)) {
+        (from, to)
+            if from.is_floating() && to.is_floating() && from.primitive_width() < to.primitive_width() =>
+        {
+            Some(from.clone())
+        }
+        (from, to) if is_of_bytes(from) && is_text(to) && !is_of_bytes(to) => None,
+        _ => common_type(sent, found),
+    }
+}
+
+/// Whether the values of a column are bytes that need not be text.
+pub(crate) fn is_of_bytes(data_type: &DataType) -> bool {
+    matches!(leaf_type(data_type), DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
 /// The type that the values below all lists of two columns are compared as, which is the second one's; `None`

@@ -98,9 +98,9 @@ fn splits_are_told_by_what_the_data_set_lists() {
             std::fs::copy(&from, ferry.at(format!("x-{split}.tfrecord-0000{number}-of-00003"))).unwrap();
         }
     }
-    (0..3).for_each(|number| {
-        std::fs::remove_file(ferry.at(format!("data.tfrecord-0000{number}-of-00003"))).unwrap()
-    });
+    for number in 0..3 {
+        std::fs::remove_file(ferry.at(format!("data.tfrecord-0000{number}-of-00003"))).unwrap();
+    }
     ferry.write("dataset_info.json", r#"{"splits":[{"name":"train"},{"name":"unsupervised"}]}"#);
     ferry.on("cat", ferry.home(), &[]).expect(2).says(&["--part train", "--part unsupervised"]);
     let rows = ferry.on("cat", ferry.home(), &["--part", "unsupervised"]).expect(0);
