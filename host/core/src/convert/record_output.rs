@@ -19,7 +19,7 @@ use crate::records::rows;
 use crate::records::schema_file::schema_file;
 use crate::records::steps::Origin;
 use crate::records::write::write;
-use arrow_schema::{FieldRef, Schema, SchemaRef};
+use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
 use tensorferry_sdk::{
@@ -210,17 +210,21 @@ impl PlannedOutput for RecordOutput<'_> {
 
     fn verify(&self, stage: &Stage, report: &mut Report) -> Result<()> {
         let sent = self.input.schema()?;
-        let mut left_out = self.compare_back(stage, &sent, &[], &report.losses)?;
+        // Those of the writer: what the input's reader could not say was never sent.
+        let losses = report.losses.get(self.input.losses()?.len()..).unwrap_or_default();
+        let mut left_out = self.compare_back(stage, &sent, &[], losses)?;
         // Bytes that are written as text are read as bytes where the reader is told so.
         let is_bytes = |field: &&FieldRef| left_out.contains(field.name()) && is_of_bytes(field.data_type());
-        let bytes: Vec<FieldRef> = sent.fields().iter().filter(is_bytes).cloned().collect();
+        // Without what other formats note of a column.
+        let plain = |field: &FieldRef| Field::new(field.name(), field.data_type().clone(), true);
+        let bytes: Vec<Field> = sent.fields().iter().filter(is_bytes).map(plain).collect();
         if !bytes.is_empty() && takes_schema(self.context.target.format, &[]) {
             let schema = Schema::new(bytes);
             let file = stage.root.join("columns.json");
             let text = schema_file(&schema).to_string();
             std::fs::write(&file, text).map_err(|e| Error::from(e).file(file.display().to_string()))?;
             let told = [(SCHEMA.to_owned(), file.display().to_string())];
-            match self.compare_back(stage, &schema, &told, &report.losses) {
+            match self.compare_back(stage, &schema, &told, losses) {
                 Ok(still) => left_out.retain(|name| schema.index_of(name).is_err() || still.contains(name)),
                 Err(error) if error.kind() == ErrorKind::Verification => return Err(error),
                 // A schema file has no words for them.

@@ -96,8 +96,8 @@ impl Rows<'_> {
                 }
             }
         }
-        Err(self
-            .place(Error::malformed("the input holds no record").expected("at least one, or --allow-empty")))
+        let error = Error::malformed("the input holds no record").expected("at least one, or --allow-empty");
+        Err(error.file(self.source.entry_path().display().to_string()))
     }
 
     /// What the rows cannot say of the input, and the records that streams left out so far.

@@ -152,10 +152,13 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The first file, which stands for all of them.
+    /// The file, or the folder of several.
     pub(crate) fn source(&self) -> MemorySource {
-        let first = self.files.keys().next().unwrap().clone();
-        MemorySource::new(Entry::File(first), self.files.clone())
+        let entry = match self.files.keys().next() {
+            Some(only) if self.files.len() == 1 => Entry::File(only.clone()),
+            _ => Entry::Folder,
+        };
+        MemorySource::new(entry, self.files.clone())
     }
 }
 
