@@ -1,6 +1,10 @@
 //! An error is one cause, by whose fault it is, with everything known about where it lies.
 
+use std::borrow::Cow;
 use std::fmt;
+
+/// Characters of a text that an error shows.
+const MOST_SHOWN: usize = 2_000;
 
 /// What every fallible call of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -221,9 +225,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.kind.word(), self.0.message)?;
+        write!(f, "{}: {}", self.0.kind.word(), cut(&self.0.message))?;
         let mut separator = ": ";
         for (name, value) in self.details() {
+            let value = cut(&value);
             // Names come from hostile files: quoted, so that a newline cannot forge a line.
             match name {
                 "file" | "tensor" | "column" => write!(f, "{separator}{name} {value:?}")?,
@@ -232,6 +237,14 @@ impl fmt::Display for Error {
             separator = ", ";
         }
         Ok(())
+    }
+}
+
+/// A text as far as a person reads it: what a file holds may be a megabyte.
+fn cut(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len())),
+        None => Cow::Borrowed(text),
     }
 }
 

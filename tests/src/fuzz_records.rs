@@ -52,6 +52,7 @@ fn context() -> MemoryContext {
     let mut limits = Limits::default();
     limits.header_bytes = 1 << 20;
     limits.tensors = 4096;
+    limits.columns = 512;
     limits.name_bytes = 4096;
     MemoryContext::new(limits)
 }

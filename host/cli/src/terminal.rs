@@ -13,8 +13,10 @@ use tensorferry_sdk::{Error, Loss, Result};
 
 /// A line on stderr: `error: ...`, `note: ...`.
 pub(super) fn message(word: &str, text: &dyn Display) {
+    let text = text.to_string();
+    let lines: Vec<String> = text.lines().map(printable).collect();
     // Nobody reads it if stderr is gone.
-    let _ = writeln!(std::io::stderr(), "{word}: {text}");
+    let _ = writeln!(std::io::stderr(), "{word}: {}", lines.join("\n"));
 }
 
 /// Losses that are shown one a line before the rest is counted: about a screen.
@@ -55,9 +57,18 @@ pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
     print(&format!("{text}\n"))
 }
 
-/// Names come from files: what is not printable is escaped, so that it cannot steer the terminal.
+/// Names come from files: what is not printable is escaped, so that it cannot steer the terminal, or have a
+/// reader see another text.
 pub(super) fn printable(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
+    text.chars().flat_map(|c| if steers(c) { c.escape_default().collect() } else { vec![c] }).collect()
+}
+
+/// Whether a character is a command, or changes how others are shown: controls, marks of direction, what is
+/// not seen, ends of lines and paragraphs, tags (Unicode's categories Cc, Cf, Zl and Zp).
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A path for the user.

@@ -44,6 +44,7 @@ pub(crate) fn find(
         return Ok(sidecars);
     }
     let weights = Weights::of(context.registry)?;
+    let home = home(input);
     let mut open = vec![String::new()];
     while let Some(folder) = open.pop() {
         let of_folder = models.iter().find(|model| model.folder == folder);
@@ -60,6 +61,11 @@ pub(crate) fn find(
                     continue;
                 }
                 "a folder that is hidden, a link, or too deep is not carried"
+            } else if !path.is_file() {
+                "not a regular file"
+            } else if path.is_symlink() && !std::fs::canonicalize(&path).is_ok_and(|at| at.starts_with(&home))
+            {
+                "a link that leads out of the folder is not followed"
             } else if of_folder
                 .is_some_and(|model| weights.are_of_another(file, &model.input.format.description))
             {
@@ -84,6 +90,19 @@ pub(crate) fn find(
     sidecars.names.sort();
     sidecars.losses.sort();
     Ok(sidecars)
+}
+
+/// The folder in which links of a model's folder may end: it, or the repository that it is a snapshot of in
+/// huggingface_hub's cache, whose files are links (`models--ORG--NAME/snapshots/REVISION/NAME` to `blobs/`).
+fn home(input: &Path) -> PathBuf {
+    let Ok(folder) = std::fs::canonicalize(input) else { return input.to_owned() };
+    let is_repository = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ["models--", "datasets--", "spaces--"].iter().any(|start| name.starts_with(start))
+    };
+    let snapshots = folder.ancestors().find(|path| path.file_name().is_some_and(|name| name == "snapshots"));
+    let repository = snapshots.and_then(Path::parent).filter(|path| is_repository(path));
+    repository.map_or(folder.clone(), Path::to_owned)
 }
 
 /// The files of a folder that match a pattern and were not read.

@@ -63,7 +63,8 @@ impl Declared {
 
 fn declared_score(description: &Description, source: &dyn Source) -> Declared {
     let name = source.entry().name();
-    let suffix = description.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str()));
+    let lower = name.to_ascii_lowercase();
+    let suffix = description.suffixes.iter().any(|suffix| lower.ends_with(suffix.as_str()));
     let content = match source.entry() {
         Entry::File(name) if has_magic(description, source, name) => BY_MAGIC,
         Entry::Folder if has_member(description, source) => BY_MEMBER,

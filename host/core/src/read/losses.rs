@@ -73,10 +73,12 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
         }
     }
     let mut losses = Vec::new();
-    for (first, mut members) in written {
+    for mut members in written.into_values() {
         members.sort_unstable();
         members.dedup();
-        for member in members.into_iter().filter(|&member| member != first) {
+        // One is written in any case, and the reader's first need not be it.
+        let Some((&first, again)) = members.split_first() else { continue };
+        for &member in again {
             let why = format!("tied to {:?} and written again", view.tensor(first).name);
             losses.push(Loss::new(LossKind::Alias, view.tensor(member).name, why));
         }

@@ -80,6 +80,8 @@ fn writers(registry: &Registry) -> impl Iterator<Item = &RegisteredFormat> {
 }
 
 fn writers_of<'a>(registry: &'a Registry, name: &str) -> Vec<&'a RegisteredFormat> {
+    // Whoever writes MODEL.PT means the same.
+    let name = name.to_ascii_lowercase();
     writers(registry)
         .filter(|format| format.description.suffixes.iter().any(|suffix| name.ends_with(suffix.as_str())))
         .collect()

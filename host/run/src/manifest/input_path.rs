@@ -22,7 +22,11 @@ pub(super) struct InputPath {
 }
 
 impl InputPath {
+    /// A file, and its path without the ending. A name that would be another folder's without it keeps it:
+    /// `..-00001-of-00001.safetensors` is no way out of an output's folder.
     pub(super) fn file(path: String, bare: String) -> Self {
+        let leads_elsewhere = matches!(bare.rsplit('/').next(), None | Some("" | "." | ".."));
+        let bare = if leads_elsewhere { path.clone() } else { bare };
         Self { path, bare, is_folder: false, is_root: false, members: Vec::new() }
     }
 

@@ -72,6 +72,16 @@ mod tests {
     }
 
     #[test]
+    fn no_name_leads_out_of_the_folder() {
+        for (path, bare) in [("a/..-00001-of-00001.x", "a/.."), ("..x", "."), (".x", ""), ("a/.x", "a/")] {
+            let model = InputPath::file(path.to_owned(), bare.to_owned());
+            let name = path.rsplit('/').next().unwrap();
+            assert_eq!(fill("out/{stem}.pt", &of_model(&model, "hub")).unwrap(), format!("out/{name}.pt"));
+            assert_eq!(fill("out/{path}.pt", &of_model(&model, "hub")).unwrap(), format!("out/{path}.pt"));
+        }
+    }
+
+    #[test]
     fn fields_are_the_first_file_s_of_a_group() {
         let files = vec![file("train/a.rec", ".rec"), file("train/b.rec", ".rec")];
         let group = GroupFiles { files, number: 7 };

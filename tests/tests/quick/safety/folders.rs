@@ -51,3 +51,38 @@ fn a_stage_in_a_clone_is_not_obeyed() {
     assert_eq!(files_below(&ferry.at("victim")), [Path::new("precious")]);
     let _ = ferry.run([std::ffi::OsStr::new("recover"), ferry.at("victim").as_os_str()]).expect(2);
 }
+
+/// The Hub's cache has links to its own blobs, which are followed; others may lead to anybody's files.
+#[test]
+fn a_sidecar_is_not_fetched_from_elsewhere() {
+    let ferry = Ferry::new();
+    let secret = ferry.write("home/.ssh/id", "secret");
+    let snapshot = "hub/models--org--model/snapshots/abc";
+    ferry.safetensors(&format!("{snapshot}/model.safetensors"), &[("w", "F32", &[2], &[0; 8])]);
+    ferry.write("hub/models--org--model/blobs/1", "{}");
+    symlink("../../blobs/1", ferry.at(format!("{snapshot}/config.json"))).unwrap();
+    symlink(&secret, ferry.at(format!("{snapshot}/tokenizer.json"))).unwrap();
+    let (input, output) = (ferry.at(snapshot), ferry.at("out/"));
+    let done = ferry.convert(&input, &output, &["--to", "torch"]);
+    assert!(done.stderr.contains("tokenizer.json") && done.stderr.contains("leads out"), "{done}");
+    let names = files_below(&output);
+    let has = |name: &str| names.iter().any(|path| path == Path::new(name));
+    assert!(has("config.json") && !has("tokenizer.json"), "{names:?}");
+    ferry.try_convert(&input, &ferry.at("strict/"), &["--to", "torch", "--strict"]).expect(3);
+}
+
+#[test]
+fn names_of_strangers_do_not_steer_the_terminal() {
+    let ferry = Ferry::new();
+    let name = "a\u{202e}b\u{2028}c\u{9b}2J";
+    let model = ferry.safetensors("m.safetensors", &[(name, "F32", &[2], &[0; 8])]);
+    let long = "x".repeat(1 << 20);
+    let header = format!("{{\"{long}\":{{\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[0,4]}}}}");
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
+    let odd = ferry.write("odd.safetensors", bytes);
+    for outcome in [ferry.on("inspect", &model, &[]), ferry.on("inspect", &odd, &[])] {
+        let said = outcome.said() + &outcome.stdout;
+        assert!(!said.contains(['\u{202e}', '\u{2028}', '\u{9b}']), "{said:.200}");
+        assert!(said.len() < 10_000, "{} bytes", said.len());
+    }
+}
