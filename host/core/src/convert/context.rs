@@ -3,6 +3,7 @@
 use crate::context::session::Session;
 use crate::convert::request::Request;
 use crate::convert::watch::Watch;
+use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::Recovered;
 use crate::read::context::{ReadContext, purpose};
@@ -60,7 +61,12 @@ impl<'a> ConversionContext<'a> {
     ) -> Result<Self> {
         let output = &request.output;
         let entry = request.input.entry(&source);
-        let target = target::resolve(registry, &output.path, output.format.as_deref(), entry)?;
+        // An input that nobody knows is refused when it is read.
+        let has_any_name = || {
+            let format = probe(registry, &source, request.input.format.as_deref(), session);
+            format.is_ok_and(|f| f.description.writes() && f.description.suffixes.is_empty())
+        };
+        let target = target::resolve(registry, &output.path, output.format.as_deref(), entry, has_any_name)?;
         let recovered = RefCell::default();
         let (options, part) = (request.input.options.clone(), request.input.part.clone());
         Ok(Self { request, registry, session, watch, started, source, options, part, target, recovered })

@@ -6,8 +6,10 @@ use crate::tensors::stored::Spill;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Entry, Error, Result, Side, Target};
 
-/// Endings that several formats of this field use: they say nothing, whichever plugins are there.
-const AMBIGUOUS: [&str; 3] = [".bin", ".ckpt", ".pb"];
+/// An ending that several formats of this field use: it says nothing, whichever plugins are there.
+const AMBIGUOUS: &str = ".pb";
+/// Endings that formats without names of their own are given as well.
+const LOOSE: [&str; 2] = [".bin", ".ckpt"];
 
 /// A format to write, and where.
 pub struct OutputTarget<'a> {
@@ -41,7 +43,8 @@ impl OutputTarget<'_> {
 
 /// Resolves OUTPUT: a folder if it ends in `/`, is one, or the input is a folder and OUTPUT has no
 /// ending that names a format, or the format has no file names of its own; else a file. Its format is
-/// the one that the user named, or its ending's.
+/// the one that the user named, or its ending's. `has_any_name`: whether the input's own format is one that
+/// writes files of any name, and may be meant where the ending is one that such files are given.
 ///
 /// # Errors
 /// Usage, where the ending does not decide, naming the candidates; i/o, for a path that cannot be.
@@ -50,6 +53,7 @@ pub fn resolve<'a>(
     output: &Path,
     named: Option<&str>,
     input: &Entry,
+    has_any_name: impl FnOnce() -> bool,
 ) -> Result<OutputTarget<'a>> {
     let text = output.to_str().ok_or_else(|| Error::usage("an output path that is not UTF-8"))?;
     let by_suffix = writers_of(registry, text);
@@ -58,7 +62,7 @@ pub fn resolve<'a>(
     let format = match named {
         Some(id) => registry.format(id, Side::Writer)?,
         None => match &*by_suffix {
-            [one] if !is_folder && !AMBIGUOUS.iter().any(|suffix| text.ends_with(suffix)) => one,
+            [one] if !is_folder && says_it(text, has_any_name) => one,
             _ => return Err(undecided(registry, text)),
         },
     };
@@ -73,6 +77,12 @@ pub fn resolve<'a>(
         (Target::File(name.clone()), Destination { folder, kind: DestinationKind::Beside { name } })
     };
     Ok(OutputTarget { format, target, destination, output: output.to_owned() })
+}
+
+/// Whether the ending of a name decides, where one writer has it.
+fn says_it(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
+    let ends = |suffix: &str| name.ends_with(suffix);
+    !ends(AMBIGUOUS) && !(LOOSE.into_iter().any(ends) && has_any_name())
 }
 
 fn writers(registry: &Registry) -> impl Iterator<Item = &RegisteredFormat> {

@@ -21,8 +21,19 @@ fn small(ferry: &Ferry) -> PathBuf {
 
 #[test]
 fn an_ambiguous_suffix_names_the_candidates() {
-    for output in ["DIR/out.bin", "DIR/out.ckpt", "DIR/out", "DIR/out.unknown"] {
+    for output in ["DIR/out.pb", "DIR/out", "DIR/out.unknown"] {
         refused(&[output]).says(&["--to", "torch", "safetensors"]);
+    }
+    // Of a TensorFlow checkpoint it may be one of TensorFlow's or of PyTorch's; of others it can be PyTorch's alone.
+    let ferry = Ferry::new();
+    let checkpoint = tensorferry_tests::fixtures::case("tf", "saver_v2_plain").folder.join("model.ckpt-42");
+    for name in ["pytorch_model.bin", "x.ckpt", "X.PT"] {
+        let output = ferry.at(name);
+        if name != "X.PT" {
+            ferry.try_convert(&checkpoint, &output, &[]).expect(2).says(&["--to", "torch", "tf-bundle"]);
+        }
+        ferry.convert(&small(&ferry), &output, &[]);
+        assert_eq!(ferry.inspect(&output)["format"], "torch", "{name}");
     }
 }
 

@@ -71,7 +71,7 @@ fn a_missing_key_and_text_that_is_no_toml() {
 fn an_unknown_format_or_option() {
     refused(
         "[[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pt\"\nto = \"safetensor\"\nfrom = \"troch\"\n\
-         [[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.bin\"\n\
+         [[job]]\ninput = \"in/a.safetensors\"\noutput = \"a.pb\"\n\
          [[job]]\ninput = \"in/a.safetensors\"\noutput = \"b.pt\"\nout = { fromat = \"legacy\", format = \"old\" }\n\
          in = { waht = 1 }\nallow_loss = [\"tensors\"]\n",
         &[

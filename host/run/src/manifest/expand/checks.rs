@@ -58,7 +58,8 @@ impl Expansion<'_> {
             id.as_ref().is_none_or(|id| registry.format(id.get_ref(), side).is_ok())
         };
         if is_known(&settings.to, Side::Writer) {
-            match target::resolve(registry, Path::new(&conversion.output), to, &input) {
+            // What the input is, the job sees.
+            match target::resolve(registry, Path::new(&conversion.output), to, &input, || false) {
                 Ok(resolved) => self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer),
                 Err(error) => {
                     let expected = error.details().find(|(name, _)| *name == "expected");
