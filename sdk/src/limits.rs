@@ -11,7 +11,7 @@ pub struct Limits {
     pub tensors: u64,
     /// Entries of an archive, blocks of all tensors, storages of one catalog: each.
     pub entries: u64,
-    /// Nodes of the tree of non-tensor state.
+    /// Nodes of the tree of non-tensor state, and values of a pickle: one takes 220 to 320 bytes of memory.
     pub nodes: u64,
     /// How deep that tree may nest.
     pub nesting: u64,
@@ -32,7 +32,7 @@ impl Default for Limits {
             header_bytes: 512 << 20,
             tensors: 4 << 20,
             entries: 16 << 20,
-            nodes: 32 << 20,
+            nodes: 4 << 20,
             nesting: 256,
             name_bytes: 64 << 10,
             columns: 16 << 10,

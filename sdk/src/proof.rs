@@ -76,7 +76,8 @@ impl<'a> Proof<'a> {
             .ok()
             .filter(|&id| u64::from(id) < limits.tensors)
             .ok_or_else(|| {
-                Error::limit("too many tensors").expected(format!("at most {}", limits.tensors))
+                Error::limit("too many tensors")
+                    .expected(format!("at most {}, or --bound tensors=N", limits.tensors))
             })?;
         if !self.names.insert(tensor.name.clone()) {
             return Err(Error::malformed("two tensors have this name").tensor(tensor.name));
@@ -131,7 +132,8 @@ impl<'a> Proof<'a> {
         let info = self.info(tensor.dtype)?;
         self.blocks += blocks.len() as u64;
         if self.blocks > self.limits.entries {
-            return Err(Error::limit("too many blocks").expected(format!("at most {}", self.limits.entries)));
+            return Err(Error::limit("too many blocks")
+                .expected(format!("at most {}, or --bound entries=N", self.limits.entries)));
         }
         if info.is_variable() && !blocks.is_empty() {
             return Err(Error::unsupported("strings in several blocks"));
@@ -184,7 +186,10 @@ impl<'a> Proof<'a> {
         self.expanded_bytes = self.expanded_bytes.saturating_add(logical.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {
             return Err(Error::limit("views repeat stored bytes too often")
-                .expected(format!("at most {} bytes more than are stored", self.limits.expanded_bytes))
+                .expected(format!(
+                    "at most {} bytes more than are stored, or --bound expanded_bytes=N",
+                    self.limits.expanded_bytes
+                ))
                 .found(self.expanded_bytes));
         }
         Ok(())

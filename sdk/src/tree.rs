@@ -214,7 +214,7 @@ impl Tree {
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
         if self.nodes.len() as u64 >= limits.nodes {
             return Err(Error::limit("too many nodes of non-tensor state")
-                .expected(format!("at most {}", limits.nodes)));
+                .expected(format!("at most {}, or --bound nodes=N", limits.nodes)));
         }
         node.check()?;
         let mut depth = 0;
@@ -224,7 +224,7 @@ impl Tree {
         }
         if u64::from(depth) > limits.nesting {
             return Err(Error::limit("non-tensor state is nested too deep")
-                .expected(format!("at most {} levels", limits.nesting)));
+                .expected(format!("at most {} levels, or --bound nesting=N", limits.nesting)));
         }
         let id = NodeId(u32::try_from(self.nodes.len()).map_err(|_| Error::limit("too many nodes"))?);
         self.nodes.push(node);

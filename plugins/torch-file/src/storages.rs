@@ -193,7 +193,10 @@ impl<'l> Storages<'l> {
         self.expanded_bytes = self.expanded_bytes.saturating_add(len.saturating_sub(stored));
         if self.expanded_bytes > self.limits.expanded_bytes {
             return Err(Error::limit("tensors have far more bytes than are stored for them")
-                .expected(format!("at most {} bytes more", self.limits.expanded_bytes))
+                .expected(format!(
+                    "at most {} bytes more, or --bound expanded_bytes=N",
+                    self.limits.expanded_bytes
+                ))
                 .found(self.expanded_bytes));
         }
         let id = catalog.storage(Storage::encoded(self.handles.len() as u64, len))?;

@@ -422,7 +422,8 @@ fn bound(len: usize, limits: &Limits) -> Result<()> {
     if (len as u64) < limits.nodes.min(u32::MAX.into()) {
         return Ok(());
     }
-    Err(Error::limit("the pickle builds too many values").expected(format!("at most {}", limits.nodes)))
+    Err(Error::limit("the pickle builds too many values")
+        .expected(format!("at most {}, or --bound nodes=N", limits.nodes)))
 }
 
 fn text(bytes: Cow<'_, [u8]>) -> Value {
