@@ -5,11 +5,12 @@ mod records;
 use super::args::{DigestName, Inspect};
 use super::terminal::{self, printable};
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::convert::inspect::{Inspected, inspect, temporary};
+use tensorferry::engine::convert::inspect::{Inspected, inspect, inspect_below, temporary};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::losses;
@@ -19,7 +20,7 @@ use tensorferry::engine::read::record_files;
 use tensorferry::engine::tensors::content::{self, Algorithm, ContentDigest, digests};
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::{Stored, hex};
-use tensorferry_sdk::{Catalog, Error, Purpose, Result, Tensor, TensorId};
+use tensorferry_sdk::{Catalog, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId};
 
 /// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.
 const SCREEN: usize = 48;
@@ -34,7 +35,13 @@ const MOST_WRAPPED: usize = 3;
 
 pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> Result<()> {
     let look = command.reader.look(Purpose::SHOW);
-    let found = record_files::find(&command.input, look.choice(), registry, session)?;
+    let found = match record_files::find(&command.input, look.choice(), registry, session) {
+        Err(error) if error.kind() == ErrorKind::Unsupported && command.input.is_dir() => {
+            let models = inspect_below(&command.input, look, registry, session)?;
+            return if models.is_empty() { Err(error) } else { each(command, models, session) };
+        }
+        found => found?,
+    };
     if holds_records(&found.format.description) {
         return records::run(command, &found, session);
     }
@@ -42,21 +49,39 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
         return Err(Error::usage("--schema is for records: this input holds tensors"));
     }
     let seen = inspect(&command.input, look, registry, session)?;
-    let algorithm = command.digest.map(|name| match name {
-        DigestName::Sha256 => Algorithm::Sha256,
-        DigestName::Blake3 => Algorithm::Blake3,
-    });
-    let hashed = match algorithm {
-        Some(algorithm) => {
-            let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
-            Some((algorithm, digests(&logical, algorithm)?))
-        }
-        None => None,
-    };
+    let hashed = hashed(command, &seen, session)?;
     terminal::report(&seen.losses, &session.take_notes(), false);
     let hashed = hashed.as_ref();
     terminal::answer(command.json, || document(&seen, hashed), || text(&seen, command.all, hashed))?;
     seen.input.close()
+}
+
+/// The models of a folder's folders, one after the other.
+fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) -> Result<()> {
+    let mut hashes = Vec::with_capacity(models.len());
+    for (_, seen) in &models {
+        hashes.push(hashed(command, seen, session)?);
+    }
+    let losses: Vec<Loss> = models.iter().flat_map(|(_, seen)| seen.losses.iter().cloned()).collect();
+    terminal::report(&losses, &session.take_notes(), false);
+    let all = || models.iter().zip(&hashes).map(|((folder, seen), hashed)| (folder, seen, hashed.as_ref()));
+    let record = |(folder, seen, hashed)| FolderDocument { folder, model: document(seen, hashed) };
+    let documents = || json!({ "models": all().map(record).collect::<Vec<_>>() });
+    let texts =
+        || all().map(|(_, seen, hashed)| text(seen, command.all, hashed)).collect::<Vec<_>>().join("\n");
+    terminal::answer(command.json, documents, texts)?;
+    models.into_iter().try_for_each(|(_, seen)| seen.input.close())
+}
+
+/// The digests of all tensors, if they are asked for.
+fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<Hashed>> {
+    let algorithm = match command.digest {
+        Some(DigestName::Sha256) => Algorithm::Sha256,
+        Some(DigestName::Blake3) => Algorithm::Blake3,
+        None => return Ok(None),
+    };
+    let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
+    Ok(Some((algorithm, digests(&logical, algorithm)?)))
 }
 
 fn dtype_name<'a>(catalog: &'a Catalog, tensor: &Tensor) -> &'a str {
@@ -81,6 +106,14 @@ struct Document<'a> {
     globals: Option<&'a [String]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<Digest>,
+}
+
+/// One of several models.
+#[derive(Serialize)]
+struct FolderDocument<'a> {
+    folder: &'a str,
+    #[serde(flatten)]
+    model: Document<'a>,
 }
 
 #[derive(Serialize)]

@@ -5,6 +5,7 @@ use crate::bridge;
 #[cfg(feature = "records")]
 use crate::bridge::crossing::TensorOf;
 use crate::context::session::Session;
+use crate::convert::models;
 use crate::formats::registry::holds_records;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::context::ReadContext;
@@ -65,6 +66,22 @@ pub fn inspect(path: &Path, look: Look<'_>, registry: &Registry, session: &Sessi
     let (catalog, left_out) = part::take(input.catalog.clone(), part, true)?;
     let losses = input.catalog.losses().iter().cloned().chain(left_out).collect();
     Ok(Inspected { input, catalog, losses })
+}
+
+/// Opens and reads the models below a folder that holds none itself, each under its folder's name.
+///
+/// # Errors
+/// Whatever is wrong with one of them.
+pub fn inspect_below(
+    root: &Path,
+    look: Look<'_>,
+    registry: &Registry,
+    session: &Session,
+) -> Result<Vec<(String, Inspected)>> {
+    let folders = models::folders(root, registry, session)?.into_iter();
+    folders
+        .map(|folder| Ok((folder.clone(), inspect(&root.join(folder), look, registry, session)?)))
+        .collect()
 }
 
 #[cfg(feature = "records")]

@@ -5,13 +5,14 @@
 use crate::bridge;
 #[cfg(feature = "records")]
 use crate::bridge::crossing::TensorOf;
+use crate::context::session::Session;
 use crate::convert::context::ConversionContext;
 use crate::convert::sides::{check_sides, options_of};
 #[cfg(feature = "records")]
 use crate::convert::steps::divide::CrossingSteps;
 use crate::convert::weights::{MOST_FOLDERS, Weights};
 use crate::formats::probe::probe;
-use crate::formats::registry::RegisteredFormat;
+use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::input;
 use crate::read::model::InputModel;
 use crate::read::source::FileSource;
@@ -131,6 +132,27 @@ fn read_below<'a>(
     }
     models.sort_by(|a, b| a.folder.cmp(&b.folder));
     Ok(())
+}
+
+/// The folders below `root` that hold a model each, sorted: what a conversion of a folder without a model of its
+/// own converts in place.
+///
+/// # Errors
+/// I/o; cancelled.
+pub(crate) fn folders(root: &Path, registry: &Registry, session: &Session) -> Result<Vec<String>> {
+    let weights = Weights::of(registry)?;
+    let (mut open, mut found) = (sub_folders(root, "")?, Vec::new());
+    while let Some(folder) = open.pop() {
+        session.check_cancelled()?;
+        open.extend(sub_folders(root, &folder)?);
+        let source = FileSource::at(root.join(&folder), Entry::Folder);
+        let has_weights = source.list("")?.iter().any(|name| weights.is_match(name));
+        if has_weights && probe(registry, &source, None, session).is_ok() {
+            found.push(folder);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// The folders in a folder of the input, relative to `root`; hidden ones, links, and those too deep

@@ -198,3 +198,25 @@ fn a_limit_can_be_raised_and_lowered() {
     assert_eq!(listed["limits"]["tensors"], 3);
     assert!(listed["limits"]["columns"].as_u64().unwrap() > 1_000);
 }
+
+/// A pipeline of diffusers has a model in each folder, and none of its own.
+#[test]
+fn a_folder_of_models_is_shown_as_it_is_converted() {
+    let ferry = Ferry::new();
+    for folder in ["unet", "vae"] {
+        ferry.safetensors(&format!("pipe/{folder}/model.safetensors"), &[(folder, "F32", &[2], &[0; 8])]);
+    }
+    ferry.write("pipe/model_index.json", "{}");
+    let shown = ferry.on("inspect", ferry.at("pipe"), &["--json", "--digest", "sha256"]).expect(0).json();
+    let models = shown["models"].as_array().unwrap();
+    let named = |model: &serde_json::Value| (model["folder"].clone(), model["tensors"][0]["name"].clone());
+    assert_eq!(
+        models.iter().map(named).collect::<Vec<_>>(),
+        [("unet".into(), "unet".into()), ("vae".into(), "vae".into())]
+    );
+    assert!(models[0]["tensors"][0]["digest"]["sha256"].is_string());
+    let text = ferry.on("inspect", ferry.at("pipe"), &[]).expect(0).stdout;
+    assert!(text.contains("unet") && text.contains("vae"), "{text}");
+    std::fs::create_dir(ferry.at("empty")).unwrap();
+    ferry.on("inspect", ferry.at("empty"), &[]).expect(3);
+}
