@@ -118,7 +118,8 @@ fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
 /// The folder's latest checkpoint, or its only one.
 fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let mut missing = None;
-    if source.contains(STATE_FILE) {
+    // Of files that were chosen one by one it says nothing, unless it is among them.
+    if source.contains(STATE_FILE) && source.list(STATE_FILE)?.iter().any(|name| name == STATE_FILE) {
         let latest = latest(source, limits)?;
         if let Some(checkpoint) = of_state(source, &latest)? {
             return Ok((checkpoint, None));
