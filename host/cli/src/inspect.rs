@@ -64,11 +64,18 @@ fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) 
     }
     let losses: Vec<Loss> = models.iter().flat_map(|(_, seen)| seen.losses.iter().cloned()).collect();
     terminal::report(&losses, &session.take_notes(), false);
-    let all = || models.iter().zip(&hashes).map(|((folder, seen), hashed)| (folder, seen, hashed.as_ref()));
-    let record = |(folder, seen, hashed)| FolderDocument { folder, model: document(seen, hashed) };
-    let documents = || json!({ "models": all().map(record).collect::<Vec<_>>() });
-    let texts =
-        || all().map(|(_, seen, hashed)| text(seen, command.all, hashed)).collect::<Vec<_>>().join("\n");
+    let all = || models.iter().zip(&hashes);
+    let documents = || {
+        let models = all().map(|((folder, seen), hashed)| FolderDocument {
+            folder,
+            model: document(seen, hashed.as_ref()),
+        });
+        json!({ "models": models.collect::<Vec<_>>() })
+    };
+    let texts = || {
+        let texts = all().map(|((_, seen), hashed)| text(seen, command.all, hashed.as_ref()));
+        texts.collect::<Vec<_>>().join("\n")
+    };
     terminal::answer(command.json, documents, texts)?;
     models.into_iter().try_for_each(|(_, seen)| seen.input.close())
 }

@@ -82,7 +82,8 @@ pub fn resolve<'a>(
 /// Whether the ending of a name decides, where one writer has it.
 fn says_it(name: &str, has_any_name: impl FnOnce() -> bool) -> bool {
     let ends = |suffix: &str| name.ends_with(suffix);
-    !ends(AMBIGUOUS) && !(LOOSE.into_iter().any(ends) && has_any_name())
+    let is_loose = || LOOSE.into_iter().any(ends) && has_any_name();
+    !(ends(AMBIGUOUS) || is_loose())
 }
 
 fn writers(registry: &Registry) -> impl Iterator<Item = &RegisteredFormat> {
