@@ -124,6 +124,8 @@ impl Capabilities {
     pub const WRITE_RECORDS: Self = Self(64);
     /// Makes an index of records.
     pub const INDEX: Self = Self(128);
+    /// Its writer makes several files whose names begin with the target's, whatever that ends in.
+    pub const PREFIX: Self = Self(256);
 
     /// All of both, as `|` gives it; this one can be called in constants.
     #[must_use]

@@ -53,7 +53,11 @@ impl Format for TfBundle {
                 state_file::STATE_FILE.to_owned(),
             ])
             .capabilities(
-                Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA | Capabilities::TIES,
+                Capabilities::READ
+                    | Capabilities::WRITE
+                    | Capabilities::METADATA
+                    | Capabilities::TIES
+                    | Capabilities::PREFIX,
             )
             .options(options::of_bundles())
             .output_revision(1)

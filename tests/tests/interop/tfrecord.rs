@@ -114,7 +114,7 @@ fn files_take_turns_as_in_tf_data() {
         "3,0,4,0,0,2/3/1",
         "0,0,0,5/3/2",
         "2,2,0/8/1",
-        "0,0/2/1",
+        "0,0,1/2/1",
     ];
     let expected = python::script("tf_data_order.py", cases).json();
     for case in cases {

@@ -74,10 +74,19 @@ fn the_kits_items_are_those_that_were_promised() {
 fn every_crate_can_be_published() {
     let target = workspace().target.join("published");
     let mut publish = cargo();
+    // Not built from what was packed: that takes minutes, and cargo keeps what it once unpacked of a version.
     publish
-        .args(["publish", "--workspace", "--dry-run", "--allow-dirty", "--quiet", "--target-dir"])
+        .args([
+            "publish",
+            "--workspace",
+            "--dry-run",
+            "--no-verify",
+            "--allow-dirty",
+            "--quiet",
+            "--target-dir",
+        ])
         .arg(&target);
-    let outcome = run(publish.env("CARGO_PROFILE_DEV_DEBUG", "0")).expect(0);
+    let outcome = run(&mut publish).expect(0);
     let packed = names_in(&target.join("package/tmp-registry"));
     let count = packed.iter().filter(|name| name.ends_with(".crate")).count();
     assert!(count >= 14, "{packed:?}\n{outcome}");

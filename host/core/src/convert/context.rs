@@ -14,7 +14,7 @@ use crate::write::target::{self, OutputTarget};
 use std::cell::RefCell;
 use std::path::Path;
 use std::time::Instant;
-use tensorferry_sdk::{Purpose, Result};
+use tensorferry_sdk::{Capabilities, Purpose, Result};
 
 /// A conversion whose input has been found, and whose output has been decided on.
 pub(crate) struct ConversionContext<'a> {
@@ -64,7 +64,7 @@ impl<'a> ConversionContext<'a> {
         // An input that nobody knows is refused when it is read.
         let has_any_name = || {
             let format = probe(registry, &source, request.input.format.as_deref(), session);
-            format.is_ok_and(|f| f.description.writes() && f.description.suffixes.is_empty())
+            format.is_ok_and(|format| format.description.capabilities.has(Capabilities::PREFIX))
         };
         let target = target::resolve(registry, &output.path, output.format.as_deref(), entry, has_any_name)?;
         let recovered = RefCell::default();
