@@ -27,7 +27,8 @@ pub(super) fn prepare(session: &Session) -> Result<()> {
     let watcher = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if signals.forever().next().is_some() {
             std::thread::sleep(TO_END);
-            std::process::exit(130);
+            // At once: the libraries' own ends would wait for the call as well.
+            signal_hook::low_level::exit(130);
         }
     });
     watcher.map_err(failed)?;

@@ -14,10 +14,10 @@ use crate::read::file_group::{FILES, files_alone};
 use crate::read::part::Part;
 use crate::read::source::FileSource;
 use globset::GlobBuilder;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::Path;
-use tensorferry_sdk::{Description, Entry, Error, Result, ShardName, Source};
+use tensorferry_sdk::{Description, Entry, Error, ErrorKind, Result, ShardName, Source};
 
 /// The splits that everybody has, and the words for each.
 const SPLITS: [(&str, &[&str]); 3] = [
@@ -28,10 +28,12 @@ const SPLITS: [(&str, &[&str]); 3] = [
 /// Where splits are listed, and how much of it is read.
 const INFO: &str = "dataset_info.json";
 const MOST_INFO: u64 = 16 << 20;
+/// What an index is called after its file.
+const INDEXES: [&str; 2] = [".idx", ".index"];
 /// The folder of a data set's files on the Hub.
 const DATA: &str = "data";
 /// How deep folders of files are entered.
-const MOST_DEPTH: usize = 4;
+const MOST_DEPTH: usize = 16;
 /// How many files are looked for, and how many sets an error lists.
 const MOST_FILES: usize = 1 << 20;
 const MOST_LISTED: usize = 8;
@@ -82,13 +84,14 @@ pub(crate) fn find_in<'r>(
     registry: &'r Registry,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
-    let probed = probe(registry, &source, choice.from, session);
-    if probed.is_err()
-        && let Some((source, format)) = below(&source, registry, session)
-    {
-        return choose_among(source, format, choice);
+    match probe(registry, &source, choice.from, session) {
+        Ok(format) => choose(source, format, choice),
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            let (source, format) = below(&source, registry, session).ok_or(error)?;
+            choose_among(source, format, choice)
+        }
+        Err(error) => Err(error),
     }
-    choose(source, probed?, choice)
 }
 
 /// Chooses the files of records that are meant; an input of tensors, and files that were listed, are left as
@@ -107,7 +110,8 @@ fn choose<'r>(
     choose_among(source, format, choice)
 }
 
-/// The files of the splits below a folder, where they are records.
+/// The files of the splits below a folder, where they are records, and no folder beside them is a model: a
+/// pipeline of models may have a `test/` of its own.
 fn below<'r>(
     source: &FileSource,
     registry: &'r Registry,
@@ -117,9 +121,16 @@ fn below<'r>(
         return None;
     }
     let splits = Splits::of(source);
-    let folders = source.folders("").ok()?.into_iter();
     let mut names = Vec::new();
-    for folder in folders.filter(|folder| folder == DATA || splits.of_path(folder).is_some()) {
+    for folder in source.folders("").ok()? {
+        let inside = FileSource::at(source.path(&folder), Entry::Folder);
+        let is_model = |format: &RegisteredFormat| !holds_records(&format.description);
+        if probe(registry, &inside, None, session).is_ok_and(is_model) {
+            return None;
+        }
+        if folder != DATA && splits.of_path(&folder).is_none() {
+            continue;
+        }
         walk(source, &folder, &mut names, MOST_DEPTH).ok()?;
     }
     let below = FileSource::of_files(source.folder().to_owned(), names);
@@ -240,7 +251,11 @@ impl Splits {
         // Values of a column stand in the folder's name: `split=train/`.
         let is_visible =
             |name: &str| !name.split('/').any(|part| part.starts_with(['.', '_']) || part.contains('='));
-        let visible: Vec<&str> = listed.iter().map(String::as_str).filter(|name| is_visible(name)).collect();
+        let all: HashSet<&str> = listed.iter().map(String::as_str).collect();
+        let is_index =
+            |name: &str| INDEXES.iter().any(|end| name.strip_suffix(end).is_some_and(|of| all.contains(of)));
+        let visible: Vec<&str> =
+            listed.iter().map(String::as_str).filter(|name| is_visible(name) && !is_index(name)).collect();
         let called: Vec<&str> = visible
             .iter()
             .copied()
@@ -291,7 +306,7 @@ fn matching(source: &FileSource, glob: &str) -> Result<Vec<String>> {
     })?;
     let matcher = matcher.compile_matcher();
     let mut names = Vec::new();
-    let depth = if glob.contains('/') || glob.contains("**") { usize::MAX } else { 0 };
+    let depth = if glob.contains('/') || glob.contains("**") { MOST_DEPTH } else { 0 };
     walk(source, "", &mut names, depth)?;
     names.retain(|name| matcher.is_match(name));
     if names.is_empty() {
@@ -305,10 +320,13 @@ fn matching(source: &FileSource, glob: &str) -> Result<Vec<String>> {
 fn walk(source: &FileSource, folder: &str, names: &mut Vec<String>, depth: usize) -> Result<()> {
     let is_visible = |name: &String| !name.rsplit('/').next().unwrap_or(name).starts_with(['.', '_']);
     let mut open = vec![(folder.to_owned(), depth)];
+    let mut folders = 0;
     while let Some((folder, depth)) = open.pop() {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         names.extend(source.list(&prefix)?.into_iter().filter(is_visible));
-        if names.len() > MOST_FILES {
+        folders += 1;
+        // Links among folders may lead in circles.
+        if names.len() + folders > MOST_FILES {
             return Err(Error::limit("too many files")
                 .file(folder)
                 .expected(format!("at most {MOST_FILES}")));

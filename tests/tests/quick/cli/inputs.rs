@@ -220,3 +220,28 @@ fn a_folder_of_models_is_shown_as_it_is_converted() {
     std::fs::create_dir(ferry.at("empty")).unwrap();
     ferry.on("inspect", ferry.at("empty"), &[]).expect(3);
 }
+
+/// A split of records beside models is no data set, an unknown format is refused, and an index is no data.
+#[test]
+fn what_lies_below_is_not_taken_for_more_than_it_is() {
+    let ferry = Ferry::new();
+    ferry.safetensors("pipe/unet/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    numbered(&ferry, "pipe/test/rows.jsonl", 0..3);
+    ferry.convert(&ferry.at("pipe"), &ferry.at("out/"), &["--to", "torch"]);
+    assert_eq!(ferry.inspect(&ferry.at("out/unet"))["tensors"][0]["name"], "w");
+
+    numbered(&ferry, "set/train/rows.jsonl", 0..3);
+    ferry.on("cat", ferry.at("set"), &["--from", "jsnol"]).expect(2).says(&["jsnol"]);
+    assert_eq!(ferry.on("cat", ferry.at("set"), &[]).expect(0).stdout.lines().count(), 3);
+
+    let records = copied("tfrecord", "example_plain");
+    let data = records.at("data.tfrecord");
+    for split in ["train", "test"] {
+        let file = records.at(format!("splits/{split}.tfrecord"));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::copy(&data, &file).unwrap();
+        records.on("index", &file, &[]).expect(0);
+    }
+    let rows = records.on("cat", records.at("splits"), &["--part", "train"]).expect(0);
+    assert_eq!(rows.stdout.lines().count(), 20);
+}
