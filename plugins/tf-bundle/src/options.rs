@@ -46,6 +46,12 @@ const MODEL_LIKE: TypedOption<Option<String>> = TypedOption::source(
     "like",
     "the SavedModel to write again with new variables: graph, signatures and assets are its own (needed)",
 );
+const MISSING: TypedOption<MissingValues> = TypedOption::choice(
+    Writer,
+    "missing",
+    &[("refuse", MissingValues::Refused), ("keep", MissingValues::Kept)],
+    "variables of like that no tensor is for: keep takes the values that like has, and lists them",
+);
 const GRAPH: TypedOption<GraphChoice> = TypedOption::choice(
     Writer,
     "graph",
@@ -70,6 +76,7 @@ pub(crate) fn of_bundles() -> Vec<OptionSpec> {
         SHARDS.spec(),
         MAX_SHARD_SIZE.spec(),
         BUNDLE_LIKE.spec(),
+        MISSING.spec(),
         GRAPH.spec(),
         LATEST.spec(),
     ]
@@ -77,7 +84,15 @@ pub(crate) fn of_bundles() -> Vec<OptionSpec> {
 
 /// What `saved-model` declares.
 pub(crate) fn of_saved_models() -> Vec<OptionSpec> {
-    vec![NAMES.spec(), STATE.spec(), TAGS.spec(), SHARDS.spec(), MAX_SHARD_SIZE.spec(), MODEL_LIKE.spec()]
+    vec![
+        NAMES.spec(),
+        STATE.spec(),
+        TAGS.spec(),
+        SHARDS.spec(),
+        MAX_SHARD_SIZE.spec(),
+        MODEL_LIKE.spec(),
+        MISSING.spec(),
+    ]
 }
 
 /// What a reader was told.
@@ -119,6 +134,8 @@ pub(crate) struct WriteOptions {
     pub(crate) sharding: Sharding,
     /// The path of a checkpoint or SavedModel to take after.
     pub(crate) like: Option<String>,
+    /// What becomes of its variables that no tensor is for.
+    pub(crate) missing: MissingValues,
     /// Where the object graph comes from.
     pub(crate) graph: GraphChoice,
     /// Whether the state file is written where others may have one.
@@ -134,6 +151,15 @@ pub(crate) enum Sharding {
     Count(u64),
     /// Files of at most so many bytes.
     AtMost(u64),
+}
+
+/// What becomes of variables that no tensor is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MissingValues {
+    /// They are an error.
+    Refused,
+    /// They keep their values.
+    Kept,
 }
 
 /// Where the object graph comes from.
@@ -174,7 +200,13 @@ impl WriteOptions {
                 "{BUNDLE_LIKE} says where the object graph comes from: leave {GRAPH} out"
             )));
         }
-        Ok(Self { sharding, like, graph, latest: LATEST.get(options)? })
+        let missing = MISSING.get(options)?;
+        if like.is_none() && missing == MissingValues::Kept {
+            return Err(Error::usage(format!(
+                "{MISSING}=keep takes values of what {BUNDLE_LIKE} names: give that too"
+            )));
+        }
+        Ok(Self { sharding, like, missing, graph, latest: LATEST.get(options)? })
     }
 }
 
@@ -204,6 +236,7 @@ mod tests {
             &[("shards", "0")],
             &[("max_shard_size", "0")],
             &[("like", "x"), ("graph", "none")],
+            &[("missing", "keep")],
         ] {
             assert_eq!(options(given).unwrap_err().kind(), ErrorKind::Usage, "{given:?}");
         }

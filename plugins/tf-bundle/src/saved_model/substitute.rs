@@ -13,8 +13,7 @@ use crate::bundle::{BundleEntry, shape_of};
 use crate::document::Document;
 use crate::dtype;
 use crate::names::key_map::KeyMap;
-use crate::names::object_graph::ObjectGraph;
-use crate::options::{Sharding, WriteOptions};
+use crate::options::{MissingValues, Sharding, WriteOptions};
 use crate::side_entry::other_metadata;
 use crate::write::{
     BundlePlan, Entry, Prefix, Template, Writable, copy, entries_of_tensors, plan_bundle, writable,
@@ -22,8 +21,8 @@ use crate::write::{
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, CatalogView, Context, Digests, Dtype, Error, FileId, LayoutSink, Loss, LossKind, Options,
-    OutputId, Result, Role, SealSink, Source, Target, TensorPlan, TensorWriter,
+    ByteSink, CatalogView, Context, Digests, Error, FileId, LayoutSink, Loss, LossKind, Options, OutputId,
+    Result, Role, SealSink, Source, Target, TensorPlan, TensorWriter,
 };
 
 /// What a reader cannot tell to be out of date.
@@ -32,13 +31,12 @@ const FINGERPRINT: &str = "fingerprint.pb";
 const VARIABLES_FOLDER: &str = "variables";
 /// How deep folders are entered: links may lead in circles.
 const MOST_FOLDERS: usize = 16;
-/// How many variables a message lists.
-const MOST_LISTED: usize = 20;
 
 /// Plans SavedModels.
 #[derive(Debug)]
 pub(crate) struct SavedModelWriter {
     like: String,
+    missing: MissingValues,
     sharding: Sharding,
 }
 
@@ -48,7 +46,7 @@ impl SavedModelWriter {
     /// # Errors
     /// Usage, if they contradict each other, or name no SavedModel to write again.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let WriteOptions { like, sharding, .. } = WriteOptions::new(options)?;
+        let WriteOptions { like, missing, sharding, .. } = WriteOptions::new(options)?;
         let like = like.ok_or_else(|| {
             Error::usage(
                 "a SavedModel is a program with variables, and tensors are variables alone: name a SavedModel of \
@@ -56,7 +54,7 @@ impl SavedModelWriter {
             )
             .expected("-o like=SAVEDMODEL")
         })?;
-        Ok(Self { like, sharding })
+        Ok(Self { like, missing, sharding })
     }
 }
 
@@ -78,7 +76,7 @@ impl TensorWriter for SavedModelWriter {
         let template = Template::bundle(Arc::clone(&source), &prefix, context).map_err(in_like)?;
 
         let tensors = writable(catalog, layout)?;
-        let entries = substitute(&template, &tensors, catalog, layout, context)?;
+        let entries = substitute(&template, self.missing, &tensors, catalog, layout, context)?;
         for (key, _) in other_metadata(catalog) {
             layout.loss(Loss::new(LossKind::Metadata, key, "a SavedModel has no place for it"))?;
         }
@@ -93,6 +91,7 @@ impl TensorWriter for SavedModelWriter {
 /// its name.
 fn substitute(
     template: &Template,
+    missing: MissingValues,
     tensors: &[Writable],
     catalog: &dyn CatalogView,
     layout: &mut dyn LayoutSink,
@@ -116,25 +115,19 @@ fn substitute(
         }
     }
     let mut entries = entries_of_tensors(tensors, &keys, catalog, layout)?;
-    let rest = template.index.entries.iter().filter(|entry| !taken.contains(&*entry.key));
     let unmatched: Vec<&str> =
         names.iter().zip(&keys).filter(|(_, keys)| keys.is_empty()).map(|(name, _)| *name).collect();
-    let kept = keep(template, rest, layout, context).map_err(|error| match &*unmatched {
-        [] => error,
-        names => error.found(format!("tensors that match none: {}", listed(names))),
-    });
-    entries.extend(kept?);
-    Ok(entries)
-}
-
-/// The first of these names, and how many more there are.
-fn listed(names: &[impl AsRef<str>]) -> String {
-    let shown: Vec<String> =
-        names.iter().take(MOST_LISTED).map(|name| format!("{:?}", name.as_ref())).collect();
-    match names.len().saturating_sub(MOST_LISTED) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+    let rest = template.rest(&taken, context)?;
+    let mut kept = rest.kept_variables(missing, &unmatched, context)?.to_vec();
+    for (optimizer, state) in &rest.state {
+        let why = format!("its {} tensors are those of the SavedModel that is written again", state.len());
+        layout.loss(Loss::new(LossKind::State, optimizer, why))?;
+        kept.extend(state);
     }
+    for entry in kept.into_iter().chain(rest.others) {
+        entries.push(template.carry(entry, context)?);
+    }
+    Ok(entries)
 }
 
 /// Whether a tensor can stand in a variable's place.
@@ -149,43 +142,6 @@ fn check(entry: &BundleEntry, writable: Writable, catalog: &dyn CatalogView) -> 
         .tensor(entry.name())
         .expected(text(entry.proto.dtype, &shape))
         .found(format!("{}, as {:?}", text(writable.dtype, tensor.shape), tensor.name)))
-}
-
-/// What no tensor stands for and stays: all that is no number, and the state of optimizers.
-fn keep<'a>(
-    template: &Template,
-    rest: impl Iterator<Item = &'a BundleEntry>,
-    layout: &mut dyn LayoutSink,
-    context: &dyn Context,
-) -> Result<Vec<Entry>> {
-    let graph = template.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
-    let graph = graph.transpose()?;
-    let optimizers = graph.as_ref().map(ObjectGraph::optimizers).unwrap_or_default();
-    let mut kept_of = vec![0_u64; optimizers.len()];
-    let mut kept = Vec::new();
-    let mut missing = Vec::new();
-    for entry in rest {
-        let optimizer = graph.as_ref().and_then(|graph| graph.find(&entry.key)?.optimizer);
-        let is_number = dtype::of_number(entry.proto.dtype).is_some_and(|dtype| dtype != Dtype::STR);
-        match optimizer {
-            Some(optimizer) if is_number => kept_of[optimizer] += 1,
-            None if is_number => {
-                missing.push(entry.name());
-                continue;
-            }
-            _ => {}
-        }
-        kept.push(template.carry(entry, context)?);
-    }
-    if !missing.is_empty() {
-        return Err(Error::usage("no tensor for some of the SavedModel's variables")
-            .expected(format!("tensors for {}", listed(&missing))));
-    }
-    for (optimizer, count) in optimizers.iter().zip(kept_of).filter(|(_, count)| *count > 0) {
-        let why = format!("its {count} tensors are those of the SavedModel that is written again");
-        layout.loss(Loss::new(LossKind::State, optimizer, why))?;
-    }
-    Ok(kept)
 }
 
 /// Plans all files but the variables as streamed ones.

@@ -17,7 +17,8 @@ use crate::names::object_graph::ObjectGraph;
 use crate::names::path::{ATTRIBUTES, VARIABLE_VALUE, push_name};
 use crate::names::rebuild::from_keys;
 use crate::names::resolve::{Followed, resolve};
-use crate::options::{GraphChoice, WriteOptions};
+use crate::options::{GraphChoice, MissingValues, WriteOptions};
+use crate::side_entry::SIDE_ENTRY_KEY;
 use std::collections::{BTreeMap, HashSet};
 use tensorferry_sdk::{CatalogView, Context, ErrorKind, LayoutSink, Limits, Loss, LossKind, Purpose, Result};
 
@@ -28,6 +29,8 @@ struct KeyChoice {
     source: GraphSource,
     /// Texts that describe objects, by key.
     texts: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// What is carried over from another checkpoint.
+    kept: Vec<Entry>,
 }
 
 /// Where the object graph comes from.
@@ -63,6 +66,7 @@ pub(super) fn assign(
     let taken: HashSet<&[u8]> = choice.keys.iter().flatten().map(Vec::as_slice).collect();
     let texts = choice.texts.into_iter().filter(|(key, _)| !taken.contains(&**key));
     entries.extend(texts.map(|(key, text)| Entry::text(key, text)));
+    entries.extend(choice.kept);
 
     let graph = choice.graph.map(|graph| graph.pruned(&entries)).filter(|graph| !graph.has_no_values());
     let loss = match (&graph, choice.source) {
@@ -128,7 +132,7 @@ fn choose(
     let (mut map, losses) = KeyMap::from_metadata(&catalog.metadata().into_iter().collect());
     losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
     if let Some(path) = &options.like {
-        return from_like(names, &map, path, context);
+        return from_like(names, &map, path, options.missing, context);
     }
     if let Some(bytes) = map.object_graph.take() {
         match from_metadata(names, &map, bytes, context.limits()) {
@@ -150,7 +154,7 @@ fn choose(
 /// Names as keys.
 fn as_named(names: &[&str], source: GraphSource) -> KeyChoice {
     let keys = names.iter().map(|name| vec![name.as_bytes().to_vec()]).collect();
-    KeyChoice { keys, graph: None, source, texts: BTreeMap::new() }
+    KeyChoice { keys, graph: None, source, texts: BTreeMap::new(), kept: Vec::new() }
 }
 
 /// Keys that are paths of names, each part of which is an object.
@@ -178,16 +182,35 @@ fn found(names: &[&str], mut keys: Vec<Vec<Vec<u8>>>, source: GraphSource) -> Ke
             keys.push(name.as_bytes().to_vec());
         }
     }
-    KeyChoice { keys, graph: None, source, texts: BTreeMap::new() }
+    KeyChoice { keys, graph: None, source, texts: BTreeMap::new(), kept: Vec::new() }
 }
 
-fn from_like(names: &[&str], map: &KeyMap, path: &str, context: &dyn Context) -> Result<KeyChoice> {
+fn from_like(
+    names: &[&str],
+    map: &KeyMap,
+    path: &str,
+    missing: MissingValues,
+    context: &dyn Context,
+) -> Result<KeyChoice> {
     let template = Template::checkpoint(path, context)?;
     let keys = template.resolve(names, map, context)?;
     let source = if template.graph.is_some() { GraphSource::Program } else { GraphSource::NotMissed };
     let texts = map.strings.iter().filter(|(key, _)| template.index.find(key).is_some());
-    let texts = texts.map(|(key, text)| (key.clone(), text.clone())).collect();
-    Ok(KeyChoice { graph: template.graph, texts, ..found(names, keys, source) })
+    let texts: BTreeMap<_, _> = texts.map(|(key, text)| (key.clone(), text.clone())).collect();
+
+    let own = [OBJECT_GRAPH_KEY, SIDE_ENTRY_KEY].map(str::as_bytes);
+    let taken: HashSet<&[u8]> =
+        keys.iter().flatten().chain(texts.keys()).map(Vec::as_slice).chain(own).collect();
+    let rest = template.rest(&taken, context)?;
+    let unmatched: Vec<&str> =
+        names.iter().zip(&keys).filter(|(_, keys)| keys.is_empty()).map(|(name, _)| *name).collect();
+    let mut entries = rest.kept_variables(missing, &unmatched, context)?.to_vec();
+    if missing == MissingValues::Kept {
+        entries.extend(rest.state.iter().flat_map(|(_, state)| state));
+        entries.extend(&rest.others);
+    }
+    let kept = entries.into_iter().map(|entry| template.carry(entry, context)).collect::<Result<_>>()?;
+    Ok(KeyChoice { graph: template.graph, texts, kept, ..found(names, keys, source) })
 }
 
 fn from_metadata(names: &[&str], map: &KeyMap, bytes: Vec<u8>, limits: &Limits) -> Result<KeyChoice> {

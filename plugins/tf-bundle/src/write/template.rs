@@ -4,23 +4,81 @@
 use super::entry::{Carried, Entry, EntryData};
 use super::graph::Graph;
 use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, shape_of};
+use crate::dtype;
 use crate::locate::{Checkpoint, locate};
 use crate::names::key_map::KeyMap;
 use crate::names::naming::{self, Scheme};
 use crate::names::object_graph::ObjectGraph;
 use crate::names::resolve::{Followed, resolve};
+use crate::options::MissingValues;
 use crate::side_entry::SIDE_ENTRY_KEY;
+use std::collections::HashSet;
+use std::fmt::Display;
 use std::sync::Arc;
-use tensorferry_sdk::{ByteOrder, Context, Error, Result, Source};
+use tensorferry_sdk::{ByteOrder, Context, Dtype, Error, Result, Source};
 
 /// A string of at most so many bytes is held in memory.
 const MOST_TEXT_BYTES: u64 = 1 << 20;
+/// How often a checkpoint was saved: `tf.train.Checkpoint` counts by itself.
+const SAVE_COUNTER_KEY: &[u8] = b"save_counter/.ATTRIBUTES/VARIABLE_VALUE";
+/// How many variables a message lists.
+const MOST_LISTED: usize = 20;
 
 /// The checkpoint whose keys and object graph a new one takes.
 pub(crate) struct Template {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) index: BundleIndex,
     pub(crate) graph: Option<Graph>,
+}
+
+/// What of a template no tensor stands for.
+#[derive(Debug, Default)]
+pub(crate) struct Rest<'a> {
+    /// Values that the program has no other source for.
+    pub(crate) variables: Vec<&'a BundleEntry>,
+    /// The state of optimizers: the path of each one, and its values.
+    pub(crate) state: Vec<(String, Vec<&'a BundleEntry>)>,
+    /// What describes objects and counts, and the object graph itself.
+    pub(crate) others: Vec<&'a BundleEntry>,
+}
+
+impl<'a> Rest<'a> {
+    /// The variables to carry over, which is said: none, or all if they may be kept.
+    ///
+    /// # Errors
+    /// Usage, if they may not be, and there are some.
+    pub(crate) fn kept_variables(
+        &self,
+        choice: MissingValues,
+        unmatched: &[&str],
+        context: &dyn Context,
+    ) -> Result<&[&'a BundleEntry]> {
+        if !self.variables.is_empty() {
+            let names: Vec<_> = self.variables.iter().map(|entry| entry.name()).collect();
+            if choice == MissingValues::Refused {
+                let error =
+                    Error::usage("no tensor for some of the variables of what -o like= names").expected(
+                        format!("tensors for {}, or -o missing=keep, which takes its values", listed(&names)),
+                    );
+                return Err(match unmatched {
+                    [] => error,
+                    names => error.found(format!("tensors that match none: {}", listed(names))),
+                });
+            }
+            context.note(&format!("{} values are those of the like: {}", names.len(), listed(&names)));
+        }
+        Ok(&self.variables)
+    }
+}
+
+/// The first of these names, and how many more there are.
+fn listed(names: &[impl Display]) -> String {
+    let shown: Vec<String> =
+        names.iter().take(MOST_LISTED).map(|name| format!("{:?}", name.to_string())).collect();
+    match names.len().saturating_sub(MOST_LISTED) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 impl Template {
@@ -71,6 +129,28 @@ impl Template {
         };
         let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
         Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })
+    }
+
+    /// What is under none of these keys.
+    ///
+    /// # Errors
+    /// Malformed, if the object graph is broken; a limit.
+    pub(crate) fn rest(&self, taken: &HashSet<&[u8]>, context: &dyn Context) -> Result<Rest<'_>> {
+        let graph = self.graph.as_ref().map(|graph| ObjectGraph::new(&graph.proto, context.limits()));
+        let graph = graph.transpose()?;
+        let optimizers = graph.as_ref().map(ObjectGraph::optimizers).unwrap_or_default();
+        let mut rest = Rest::default();
+        rest.state.extend(optimizers.iter().map(|optimizer| (optimizer.clone(), Vec::new())));
+        for entry in self.index.entries.iter().filter(|entry| !taken.contains(&*entry.key)) {
+            let is_number = dtype::of_number(entry.proto.dtype).is_some_and(|dtype| dtype != Dtype::STR);
+            match graph.as_ref().and_then(|graph| graph.find(&entry.key)?.optimizer) {
+                Some(optimizer) if is_number => rest.state[optimizer].1.push(entry),
+                None if is_number && *entry.key != *SAVE_COUNTER_KEY => rest.variables.push(entry),
+                _ => rest.others.push(entry),
+            }
+        }
+        rest.state.retain(|(_, entries)| !entries.is_empty());
+        Ok(rest)
     }
 
     /// The keys that each of these names stands for, in the map that came with the tensors or by one

@@ -4,7 +4,7 @@ use crate::bundle::{BundleIndex, OBJECT_GRAPH_KEY};
 use crate::names::key_map::KeyMap;
 use crate::names::rebuild::from_keys;
 use crate::testing::{Sample, context_with, index};
-use tensorferry_proto::{Message, TrackableObjectGraph};
+use tensorferry_proto::{BundleEntryProto, Message, TrackableObjectGraph};
 use tensorferry_sdk::memory::MemoryOutput;
 use tensorferry_sdk::*;
 
@@ -116,6 +116,43 @@ fn another_checkpoint_gives_keys_and_graph() {
     assert!(error.to_string().contains("like=nothing"), "{error}");
     // Two names of one variable.
     assert!(sample(&["model/w", W]).write(&[("like", "like")], &target, &context).is_err());
+}
+
+/// A variable of the like that no tensor is for is an error, or has its own value and is listed; what only
+/// optimizers and savers need is not asked for.
+#[test]
+fn a_variable_of_another_checkpoint_needs_its_tensor() {
+    const STEP: &str = "optimizer/beta1_power/.ATTRIBUTES/VARIABLE_VALUE";
+    const COUNTER: &str = "save_counter/.ATTRIBUTES/VARIABLE_VALUE";
+    let like = sample(&[W, B, STEP, COUNTER]).write_file(&[]);
+    let context = context_with("like", Entry::Prefix("m".to_owned()), like.files);
+    let target = Target::File("m".to_owned());
+    let write = |names: &[&'static str], options| sample(names).write(options, &target, &context);
+    let values = |output: &MemoryOutput| {
+        let entries = index(output, "m.index").1.into_iter().filter(|(key, _)| key != OBJECT_GRAPH_KEY);
+        let value = |(key, entry): (String, BundleEntryProto)| {
+            let file =
+                output.files.iter().find(|(name, _)| name.contains(&format!("data-{:05}", entry.shard_id)));
+            (key, file.unwrap().1[usize::try_from(entry.offset).unwrap()])
+        };
+        entries.map(value).collect::<Vec<_>>()
+    };
+    let owned = |values: &[(&str, u8)]| -> Vec<_> {
+        values.iter().map(|&(key, value)| (key.to_owned(), value)).collect()
+    };
+
+    let error = write(&[W, "model/c"], &[("like", "like")]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    let said = error.to_string();
+    assert!([B, "missing=keep", "\"model/c\""].iter().all(|text| said.contains(text)), "{said}");
+    assert!(![STEP, COUNTER].iter().any(|text| said.contains(text)), "{said}");
+    let output = write(&[B, W], &[("like", "like")]).unwrap();
+    assert_eq!(values(&output), owned(&[(B, 1), (W, 2)]));
+
+    let output = write(&[B], &[("like", "like"), ("missing", "keep")]).unwrap();
+    assert_eq!(values(&output), owned(&[(B, 1), (W, 1), (STEP, 3), (COUNTER, 4)]));
+    assert!(context.notes().iter().any(|note| note.contains(W)), "{:?}", context.notes());
+    assert_eq!(output.layout.losses(), []);
 }
 
 #[test]
