@@ -142,9 +142,18 @@ pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
 }
 
 /// Runs `target` over mutations of `seeds` for `FERRY_FUZZ_SECONDS` (10 by default), in the order
-/// that `FERRY_FUZZ_SEED` gives.
+/// that `FERRY_FUZZ_SEED` gives. With `FERRY_FUZZ_CORPUS` it only writes the seeds to a folder of its name in
+/// that one, for libFuzzer (`tests/soak`).
 pub fn drive(name: &str, seeds: &[Vec<u8>], target: impl Fn(&[u8]) -> bool) {
     assert!(!seeds.is_empty(), "{name}: nothing to mutate");
+    if let Some(corpus) = std::env::var_os("FERRY_FUZZ_CORPUS") {
+        let folder = PathBuf::from(corpus).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (number, bytes) in seeds.iter().enumerate() {
+            std::fs::write(folder.join(format!("seed-{number}")), bytes).unwrap();
+        }
+        return;
+    }
     let seed = number("FERRY_FUZZ_SEED").unwrap_or(0x7e45_0f3a);
     let end = Instant::now() + Duration::from_secs(number("FERRY_FUZZ_SECONDS").unwrap_or(10));
     let mut random = Random::new(seed);

@@ -3,6 +3,7 @@
 use crate::context::session::Session;
 use crate::convert::request::Request;
 use crate::convert::watch::Watch;
+use crate::convert::weights::Weights;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::commit::Recovered;
@@ -14,7 +15,7 @@ use crate::write::target::{self, OutputTarget};
 use std::cell::RefCell;
 use std::path::Path;
 use std::time::Instant;
-use tensorferry_sdk::{Capabilities, Purpose, Result};
+use tensorferry_sdk::{Capabilities, Entry, Purpose, Result};
 
 /// A conversion whose input has been found, and whose output has been decided on.
 pub(crate) struct ConversionContext<'a> {
@@ -60,13 +61,8 @@ impl<'a> ConversionContext<'a> {
         started: Instant,
     ) -> Result<Self> {
         let output = &request.output;
-        let entry = request.input.entry(&source);
-        // An input that nobody knows is refused when it is read.
-        let has_any_name = || {
-            let format = probe(registry, &source, request.input.format.as_deref(), session);
-            format.is_ok_and(|format| format.description.capabilities.has(Capabilities::PREFIX))
-        };
-        let target = target::resolve(registry, &output.path, output.format.as_deref(), entry, has_any_name)?;
+        let input = OpenInput { request, source: &source, registry, session };
+        let target = target::resolve(registry, &output.path, output.format.as_deref(), &input)?;
         let recovered = RefCell::default();
         let (options, part) = (request.input.options.clone(), request.input.part.clone());
         Ok(Self { request, registry, session, watch, started, source, options, part, target, recovered })
@@ -101,5 +97,29 @@ impl<'a> ConversionContext<'a> {
     /// What the plugins of an input that is read for this purpose are told.
     pub(crate) fn reading(&self, purpose: Purpose) -> ReadContext<'a> {
         ReadContext::new(self.session, purpose).with_new_output(self.target.is_new_folder())
+    }
+}
+
+/// An input before it is read.
+struct OpenInput<'a> {
+    request: &'a Request,
+    source: &'a FileSource,
+    registry: &'a Registry,
+    session: &'a Session,
+}
+
+impl target::Input for OpenInput<'_> {
+    fn entry(&self) -> &Entry {
+        self.request.input.entry(self.source)
+    }
+
+    fn has_any_name(&self) -> bool {
+        // An input that nobody knows is refused when it is read.
+        let format = probe(self.registry, self.source, self.request.input.format.as_deref(), self.session);
+        format.is_ok_and(|format| format.description.capabilities.has(Capabilities::PREFIX))
+    }
+
+    fn is_weights_alone(&self) -> bool {
+        Weights::of(self.registry).is_ok_and(|weights| weights.are_alone_in(self.source.folder()))
     }
 }

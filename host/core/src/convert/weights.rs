@@ -1,8 +1,10 @@
 //! Which files of a folder are weights: those whose names some tensor format declares as its own.
 
-use crate::formats::registry::Registry;
-use crate::formats::registry::holds_records;
+use crate::formats::registry::{Registry, holds_records};
+use crate::receipt;
 use globset::{Glob, GlobSet, GlobSetBuilder};
+use std::fs::DirEntry;
+use std::path::Path;
 use tensorferry_sdk::{Description, Error, Result};
 
 /// How deep sub-folders are entered.
@@ -22,6 +24,17 @@ impl Weights {
     /// Whether some format knows a file by its name.
     pub(crate) fn is_match(&self, file: &str) -> bool {
         self.0.iter().any(|(_, names)| names.is_match(file))
+    }
+
+    /// Whether a folder has nothing but files that some format knows by their names, and receipts.
+    pub(crate) fn are_alone_in(&self, folder: &Path) -> bool {
+        let is_one = |entry: DirEntry| {
+            let name = entry.file_name();
+            let name = name.to_str().unwrap_or_default();
+            entry.path().is_file() && (self.is_match(name) || receipt::is_name(name))
+        };
+        std::fs::read_dir(folder)
+            .is_ok_and(|entries| entries.into_iter().all(|entry| entry.is_ok_and(is_one)))
     }
 
     /// Whether formats know it, and this one does not.

@@ -4,7 +4,7 @@ use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::{Destination, DestinationKind};
 use crate::tensors::stored::Spill;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Entry, Error, Result, Side, Target};
+use tensorferry_sdk::{Capabilities, Entry, Error, Result, Side, Target};
 
 /// An ending that several formats of this field use: it says nothing, whichever plugins are there.
 const AMBIGUOUS: &str = ".pb";
@@ -41,10 +41,20 @@ impl OutputTarget<'_> {
     }
 }
 
+/// What the output's form depends on.
+pub trait Input {
+    /// How the user pointed at it.
+    fn entry(&self) -> &Entry;
+    /// Whether its own format is one that writes files of any name, and may be meant where the ending is one
+    /// that such files are given.
+    fn has_any_name(&self) -> bool;
+    /// Whether a folder has nothing that would go along to another one.
+    fn is_weights_alone(&self) -> bool;
+}
+
 /// Resolves OUTPUT: a folder if it ends in `/`, is one, or the input is a folder and OUTPUT has no
-/// ending that names a format, or the format has no file names of its own; else a file. Its format is
-/// the one that the user named, or its ending's. `has_any_name`: whether the input's own format is one that
-/// writes files of any name, and may be meant where the ending is one that such files are given.
+/// ending that names a format (but for a format of prefixes, where nothing would go along), or the format has no
+/// file names of its own; else a file. Its format is the one that the user named, or its ending's.
 ///
 /// # Errors
 /// Usage, where the ending does not decide, naming the candidates; i/o, for a path that cannot be.
@@ -52,21 +62,21 @@ pub fn resolve<'a>(
     registry: &'a Registry,
     output: &Path,
     named: Option<&str>,
-    input: &Entry,
-    has_any_name: impl FnOnce() -> bool,
+    input: &impl Input,
 ) -> Result<OutputTarget<'a>> {
     let text = output.to_str().ok_or_else(|| Error::usage("an output path that is not UTF-8"))?;
     let by_suffix = writers_of(registry, text);
-    let is_folder =
-        text.ends_with('/') || output.is_dir() || (*input == Entry::Folder && by_suffix.is_empty());
+    let is_said = text.ends_with('/') || output.is_dir();
+    let is_likely = *input.entry() == Entry::Folder && by_suffix.is_empty();
     let format = match named {
         Some(id) => registry.format(id, Side::Writer)?,
         None => match &*by_suffix {
-            [one] if !is_folder && says_it(text, has_any_name) => one,
+            [one] if !is_said && !is_likely && says_it(text, || input.has_any_name()) => one,
             _ => return Err(undecided(registry, text)),
         },
     };
-    let is_folder = is_folder || format.description.suffixes.is_empty();
+    let is_prefix = || format.description.capabilities.has(Capabilities::PREFIX) && input.is_weights_alone();
+    let is_folder = is_said || (is_likely && !is_prefix()) || format.description.suffixes.is_empty();
     let absolute = std::path::absolute(output).map_err(|e| Error::from(e).file(text))?;
     let (target, destination) = if is_folder {
         (Target::Folder, Destination { folder: absolute, kind: DestinationKind::Folder })

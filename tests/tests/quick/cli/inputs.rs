@@ -1,6 +1,7 @@
 //! Which files are meant: a named file is that file, splits are not run together, and what lies in the place
 //! of a file that cannot be read is named.
 
+use tensorferry_tests::files::names_in;
 use tensorferry_tests::rows::numbered;
 use tensorferry_tests::{Ferry, fixtures};
 
@@ -244,4 +245,29 @@ fn what_lies_below_is_not_taken_for_more_than_it_is() {
     }
     let rows = records.on("cat", records.at("splits"), &["--part", "train"]).expect(0);
     assert_eq!(rows.stdout.lines().count(), 20);
+}
+
+/// A folder of weights alone goes to a prefix where the format has prefixes, and a model's folder to a folder.
+#[test]
+fn a_folder_of_weights_becomes_a_prefix() {
+    let ferry = Ferry::new();
+    ferry.safetensors("m/model.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    let to_bundle = ["--to", "tf-bundle", "--allow-loss", "graph"];
+    for (output, files) in [
+        ("out/ckpt", ["ckpt.data-00000-of-00001", "ckpt.index"].as_slice()),
+        ("folder/", &["checkpoint", "model.ckpt.data-00000-of-00001", "model.ckpt.index"]),
+    ] {
+        ferry.convert(&ferry.at("m"), &ferry.at(output), &to_bundle);
+        let folder = ferry.at(output.split('/').next().unwrap());
+        assert_eq!(names_in(&folder), files, "{output}");
+    }
+    ferry.convert(&ferry.at("out"), &ferry.at("again/ckpt"), &to_bundle);
+    assert!(ferry.at("again/ckpt.index").is_file());
+
+    std::fs::write(ferry.at("m/config.json"), "{}").unwrap();
+    ferry.convert(&ferry.at("m"), &ferry.at("model/tf"), &to_bundle);
+    assert!(ferry.at("model/tf/config.json").is_file());
+    // No prefix: shards may be meant.
+    ferry.convert(&ferry.at("out"), &ferry.at("shards"), &["--to", "safetensors"]);
+    assert!(ferry.at("shards/model.safetensors").is_file());
 }

@@ -58,8 +58,7 @@ impl Expansion<'_> {
             id.as_ref().is_none_or(|id| registry.format(id.get_ref(), side).is_ok())
         };
         if is_known(&settings.to, Side::Writer) {
-            // What the input is, the job sees.
-            match target::resolve(registry, Path::new(&conversion.output), to, &input, || false) {
+            match target::resolve(registry, Path::new(&conversion.output), to, &UnreadInput(input)) {
                 Ok(resolved) => self.options(settings.writer.as_ref(), &[resolved.format], Side::Writer),
                 Err(error) => {
                     let expected = error.details().find(|(name, _)| *name == "expected");
@@ -102,5 +101,22 @@ impl Expansion<'_> {
                 self.mistakes.add(&key.span(), error.to_string(), None);
             }
         }
+    }
+}
+
+/// An input that nobody looked into: the job sees what it is.
+struct UnreadInput(Entry);
+
+impl target::Input for UnreadInput {
+    fn entry(&self) -> &Entry {
+        &self.0
+    }
+
+    fn has_any_name(&self) -> bool {
+        false
+    }
+
+    fn is_weights_alone(&self) -> bool {
+        false
     }
 }
