@@ -97,3 +97,25 @@ fn memory_is_the_budget_whatever_the_rows() {
     }
     assert!(ferry.equal(&path, &back));
 }
+
+#[test]
+#[ignore = "needs sparse files of terabytes"]
+fn a_plan_does_not_grow_with_the_bytes() {
+    let ferry = Ferry::new();
+    let [small, large] = [8_u64 << 30, 8 << 40].map(|bytes| {
+        let path = ferry.at(format!("{bytes}.safetensors"));
+        let header = format!(
+            r#"{{"a":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{bytes}]}},"b":{{"dtype":"U8","shape":[1],"data_offsets":[{bytes},{}]}}}}"#,
+            bytes / 4,
+            bytes + 1
+        );
+        std::fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
+        let len = 8 + header.len() as u64 + bytes + 1;
+        File::options().write(true).open(&path).unwrap().set_len(len).unwrap();
+        let peaks = ["torch", "tf-bundle", "safetensors"].map(|to| {
+            peak(&ferry.command(args!["convert", &path, ferry.at("out/"), "--to", to, "--dry-run"]))
+        });
+        peaks.into_iter().max().unwrap()
+    });
+    assert!(large < small + (4 << 20), "{small} bytes for 8 GiB, {large} for 8 TiB");
+}

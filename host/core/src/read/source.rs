@@ -2,17 +2,22 @@
 //! they are first opened, and read by position.
 
 use crate::context::regular_file;
+use crate::context::windows::size;
 use crate::read::identity::FileIdentity;
 use globset::GlobBuilder;
-use std::collections::{HashMap, VecDeque};
+use rustix::process::{Resource, getrlimit};
+use std::collections::HashMap;
 use std::fs::{DirEntry, File, Metadata};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tensorferry_sdk::{Entry, Error, FileId, Limits, Result, Source, check_name, check_range};
 
-/// Descriptors that a source keeps open at once; older ones are reopened when they are read again.
-const MOST_OPEN: usize = 256;
+/// Descriptors that a source keeps open at once: this part of those that the process may have, and so many at
+/// least and at most. The ones that were used longest ago are reopened when they are read again.
+const PART_OPEN: u64 = 4;
+const OPEN: RangeInclusive<u64> = 64..=4096;
 
 /// Files of a folder of the local file system.
 pub struct FileSource {
@@ -27,8 +32,15 @@ pub struct FileSource {
 #[derive(Default)]
 struct OpenFiles {
     by_name: HashMap<String, u32>,
-    open: HashMap<u32, Arc<File>>,
-    oldest: VecDeque<u32>,
+    open: HashMap<u32, OpenFile>,
+    /// How often descriptors were asked for.
+    uses: u64,
+}
+
+struct OpenFile {
+    file: Arc<File>,
+    /// The number of its last use.
+    used: u64,
 }
 
 struct SourceFile {
@@ -196,15 +208,14 @@ impl FileSource {
         if let Some(unnamed) = &file.unnamed {
             return Ok(unnamed.clone());
         }
-        let mut state = self.state();
-        if let Some(open) = state.open.get(&id.0) {
-            return Ok(open.clone());
+        if let Some(open) = self.state().used(id.0) {
+            return Ok(open);
         }
         let open = regular_file::open(&file.path).map_err(|e| Error::from(e).file(&file.name))?;
         if Stamp::of(&open.metadata().map_err(|e| Error::from(e).file(&file.name))?) != file.stamp {
             return Err(changed(file));
         }
-        Ok(state.keep(id.0, open))
+        Ok(self.state().keep(id.0, open))
     }
 
     /// Takes in a file without a name, to be read as the others are: bytes that were made of theirs.
@@ -257,17 +268,36 @@ impl FileSource {
 }
 
 impl OpenFiles {
+    fn used(&mut self, id: u32) -> Option<Arc<File>> {
+        self.uses += 1;
+        let open = self.open.get_mut(&id)?;
+        open.used = self.uses;
+        Some(open.file.clone())
+    }
+
     fn keep(&mut self, id: u32, file: File) -> Arc<File> {
-        if self.oldest.len() >= MOST_OPEN
-            && let Some(oldest) = self.oldest.pop_front()
+        // Another thread may have opened it meanwhile.
+        if let Some(open) = self.used(id) {
+            return open;
+        }
+        if self.open.len() >= most_open()
+            && let Some(oldest) = self.open.iter().min_by_key(|(_, open)| open.used).map(|(id, _)| *id)
         {
             self.open.remove(&oldest);
         }
         let file = Arc::new(file);
-        self.open.insert(id, file.clone());
-        self.oldest.push_back(id);
+        self.open.insert(id, OpenFile { file: file.clone(), used: self.uses });
         file
     }
+}
+
+/// How many descriptors a source keeps open.
+fn most_open() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let process = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        size((process / PART_OPEN).clamp(*OPEN.start(), *OPEN.end()))
+    })
 }
 
 /// Whether links lead from one to the other without end.
@@ -299,9 +329,9 @@ impl Source for FileSource {
 
     fn open(&self, name: &str) -> Result<FileId> {
         check_name(name)?;
-        let mut state = self.state();
-        if let Some(&id) = state.by_name.get(name) {
-            return Ok(FileId(id));
+        let known = |state: &OpenFiles| state.by_name.get(name).map(|&id| FileId(id));
+        if let Some(id) = known(&self.state()) {
+            return Ok(id);
         }
         let path = self.path(name);
         let open = regular_file::open(&path).map_err(|e| match e.kind() {
@@ -312,6 +342,11 @@ impl Source for FileSource {
         })?;
         let metadata = open.metadata().map_err(|e| Error::from(e).file(name))?;
         let stamp = Stamp::of(&metadata);
+        let mut state = self.state();
+        // Another thread may have opened it meanwhile.
+        if let Some(id) = known(&state) {
+            return Ok(id);
+        }
         let id =
             u32::try_from(self.files.push(SourceFile { name: name.to_owned(), path, stamp, unnamed: None }))
                 .map_err(|_| Error::limit("too many files"))?;
@@ -412,7 +447,7 @@ mod tests {
     #[test]
     fn more_files_than_descriptors() {
         let folder = tempfile::tempdir().unwrap();
-        for i in 0..MOST_OPEN + 10 {
+        for i in 0..most_open() + 10 {
             std::fs::write(folder.path().join(format!("f{i}")), format!("f{i}")).unwrap();
         }
         let source = FileSource::open(folder.path()).unwrap();
@@ -422,6 +457,6 @@ mod tests {
             source.read_at(id, 0, &mut content).unwrap();
             assert_eq!(source.name(id).as_bytes(), content);
         }
-        assert!(source.state().open.len() <= MOST_OPEN);
+        assert_eq!(source.state().open.len(), most_open());
     }
 }

@@ -156,20 +156,10 @@ impl StridedCopy {
 
     /// Cuts the copy into tiles of about `bytes` each.
     #[must_use]
-    pub fn tiles(&self, bytes: usize) -> Vec<Tile<'_>> {
+    pub fn tiles(&self, bytes: usize) -> Tiles<'_> {
         let lens = self.tile_lens(bytes as u64);
-        let counts: Vec<u64> = self.dims.iter().zip(&lens).map(|(dim, &len)| dim.len.div_ceil(len)).collect();
-        (0..counts.iter().product())
-            .map(|mut index| {
-                let mut ranges = vec![0..0; lens.len()];
-                for d in (0..lens.len()).rev() {
-                    let start = index % counts[d] * lens[d];
-                    index /= counts[d];
-                    ranges[d] = start..(start + lens[d]).min(self.dims[d].len);
-                }
-                Tile { copy: self, ranges }
-            })
-            .collect()
+        let counts = self.dims.iter().zip(&lens).map(|(dim, &len)| dim.len.div_ceil(len)).collect();
+        Tiles { copy: self, lens, counts }
     }
 
     /// Grows a tile first along the two directions in which runs can be long, evenly, then along the
@@ -212,6 +202,39 @@ struct Buffered {
     strides: Vec<i64>,
     /// The byte of the tile's first run.
     first: i64,
+}
+
+/// The tiles of a strided copy: each is made when it is asked for, since a large tensor has millions.
+pub struct Tiles<'a> {
+    copy: &'a StridedCopy,
+    lens: Vec<u64>,
+    counts: Vec<u64>,
+}
+
+impl<'a> Tiles<'a> {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        size(self.counts.iter().product())
+    }
+
+    /// The tile of this number, which is less than their count.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Tile<'a> {
+        let mut index = number as u64;
+        let mut ranges = vec![0..0; self.lens.len()];
+        for d in (0..self.lens.len()).rev() {
+            let start = index % self.counts[d] * self.lens[d];
+            index /= self.counts[d];
+            ranges[d] = start..(start + self.lens[d]).min(self.copy.dims[d].len);
+        }
+        Tile { copy: self.copy, ranges }
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Tile<'a>> {
+        (0..self.count()).map(|number| self.get(number))
+    }
 }
 
 /// A part of a strided copy that is done at once.

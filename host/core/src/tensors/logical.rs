@@ -130,7 +130,7 @@ impl<'a> Logical<'a> {
     ) -> Result<()> {
         match copy {
             PlannedCopy::Strided { copy, storage, swap_unit } => {
-                for tile in copy.tiles(self.stored.session().gather_bytes()) {
+                for tile in copy.tiles(self.stored.session().gather_bytes()).iter() {
                     self.stored.session().check_cancelled()?;
                     tile.copy(
                         scratch,

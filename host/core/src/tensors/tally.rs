@@ -136,7 +136,7 @@ fn count(logical: &Logical<'_>, id: TensorId) -> Result<CastLosses> {
             }
             PlannedCopy::Strided { copy, storage, .. } => {
                 let Some(chain) = stored.chain(storage)? else { continue };
-                for tile in chain.rescaled(&copy).tiles(stored.session().gather_bytes()) {
+                for tile in chain.rescaled(&copy).tiles(stored.session().gather_bytes()).iter() {
                     stored.session().check_cancelled()?;
                     let buffers = (&mut scratch, &mut buffer);
                     let read = |from, lying: &mut [u8]| stored.read(chain.of, from, lying);

@@ -10,10 +10,10 @@ mod ranges;
 mod writeback;
 
 use crate::context::session::Session;
-use crate::context::windows::{WINDOW_BYTES, size, windows};
+use crate::context::windows::{WINDOW_BYTES, size};
 use crate::tensors::cast::{CastChain, ReadObserver};
 use crate::tensors::copy_plan::{PlannedCopy, plan_copies};
-use crate::tensors::gather::{Scratch, StridedCopy, swap};
+use crate::tensors::gather::{Scratch, StridedCopy, Tile, Tiles, swap};
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
 use crate::tensors::tally::CastTally;
@@ -63,11 +63,11 @@ pub fn copy(
         extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
     }
     let lens: Vec<Mutex<u64>> = layout.files().iter().map(|file| Mutex::new(file.len)).collect();
-    let mut tasks = filled.tasks(layout, session);
-    tasks.extend(extents.into_iter().map(CopyTask::Kernel));
-    let each = |buffers: &mut Buffers, task: &CopyTask<'_>| {
+    let tasks = CopyTasks::new(&filled, layout, &extents, session);
+    let each = |buffers: &mut Buffers, number: usize| {
         session.check_cancelled()?;
-        match task {
+        let task = tasks.get(number);
+        match &task {
             CopyTask::Window { file, start, end } => {
                 let copy =
                     WindowCopy { session, stored, sources: &sources, outputs: &outputs, tally: &tally };
@@ -82,9 +82,9 @@ pub fn copy(
                 Ok(())
             }
         }
-        .map_err(|error| in_output(error, layout, task))
+        .map_err(|error| in_output(error, layout, &task))
     };
-    let all = || tasks.par_iter().try_for_each_init(Buffers::default, each);
+    let all = || (0..tasks.count()).into_par_iter().try_for_each_init(Buffers::default, each);
     if sync {
         writeback::alongside(files, all)?;
     } else {
@@ -132,14 +132,94 @@ struct GatherTask {
 
 enum CopyTask<'a> {
     Window { file: usize, start: u64, end: u64 },
-    Kernel(kernel::Extent),
+    Kernel(&'a kernel::Extent),
     Gather(TileTask<'a>),
     Stream { file: usize },
 }
 
 struct TileTask<'a> {
     gather: &'a GatherTask,
-    tile: crate::tensors::gather::Tile<'a>,
+    tile: Tile<'a>,
+}
+
+/// All tasks of a copy, by number. Each is made when it is its turn: what is held here grows with the files and
+/// the tensors, and not with their bytes.
+struct CopyTasks<'a> {
+    groups: Vec<TaskGroup<'a>>,
+    /// The number past the last task of each group.
+    ends: Vec<usize>,
+}
+
+enum TaskGroup<'a> {
+    /// The windows of a file of this length.
+    Windows {
+        file: usize,
+        len: u64,
+    },
+    Kernel(&'a kernel::Extent),
+    Gather {
+        gather: &'a GatherTask,
+        tiles: Tiles<'a>,
+    },
+    Stream {
+        file: usize,
+    },
+}
+
+impl<'a> CopyTasks<'a> {
+    fn new(
+        filled: &'a FilePlacements<'_>,
+        layout: &Layout,
+        extents: &'a [kernel::Extent],
+        session: &Session,
+    ) -> Self {
+        let mut tasks = Self { groups: Vec::new(), ends: Vec::new() };
+        for (file, output) in layout.files().iter().enumerate() {
+            match &output.content {
+                Content::Late => {}
+                Content::Streamed => tasks.push(TaskGroup::Stream { file }),
+                Content::Copied(_) => tasks.push(TaskGroup::Windows { file, len: output.len }),
+            }
+        }
+        for gather in &filled.gathers {
+            let tiles = gather.copy.tiles(session.gather_bytes());
+            tasks.push(TaskGroup::Gather { gather, tiles });
+        }
+        extents.iter().for_each(|extent| tasks.push(TaskGroup::Kernel(extent)));
+        tasks
+    }
+
+    fn push(&mut self, group: TaskGroup<'a>) {
+        let count = match &group {
+            TaskGroup::Windows { len, .. } => size(len.div_ceil(WINDOW_BYTES as u64)),
+            TaskGroup::Gather { tiles, .. } => tiles.count(),
+            TaskGroup::Kernel(_) | TaskGroup::Stream { .. } => 1,
+        };
+        self.ends.push(self.count() + count);
+        self.groups.push(group);
+    }
+
+    fn count(&self) -> usize {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The task of this number, which is less than their count.
+    fn get(&self, number: usize) -> CopyTask<'_> {
+        let place = self.ends.partition_point(|&end| end <= number);
+        let first = place.checked_sub(1).map_or(0, |before| self.ends[before]);
+        match &self.groups[place] {
+            TaskGroup::Windows { file, len } => {
+                let start = ((number - first) * WINDOW_BYTES) as u64;
+                let end = (*len).min(start + WINDOW_BYTES as u64);
+                CopyTask::Window { file: *file, start, end }
+            }
+            TaskGroup::Kernel(extent) => CopyTask::Kernel(extent),
+            TaskGroup::Gather { gather, tiles } => {
+                CopyTask::Gather(TileTask { gather, tile: tiles.get(number - first) })
+            }
+            TaskGroup::Stream { file } => CopyTask::Stream { file: *file },
+        }
+    }
 }
 
 #[derive(Default)]
@@ -210,25 +290,6 @@ impl<'a> FilePlacements<'a> {
         }
         placements.retain(|placement| placement.len > 0);
         Ok(placements)
-    }
-
-    fn tasks(&self, layout: &Layout, session: &Session) -> Vec<CopyTask<'_>> {
-        let mut tasks = Vec::new();
-        for (file, output) in layout.files().iter().enumerate() {
-            match &output.content {
-                Content::Late => {}
-                Content::Streamed => tasks.push(CopyTask::Stream { file }),
-                Content::Copied(_) => tasks.extend(windows(0..output.len).map(|(start, len)| {
-                    let end = start + len as u64;
-                    CopyTask::Window { file, start, end }
-                })),
-            }
-        }
-        for gather in &self.gathers {
-            let tiles = gather.copy.tiles(session.gather_bytes());
-            tasks.extend(tiles.into_iter().map(|tile| CopyTask::Gather(TileTask { gather, tile })));
-        }
-        tasks
     }
 }
 
@@ -408,4 +469,27 @@ fn in_output(error: Error, layout: &Layout, task: &CopyTask<'_>) -> Error {
         CopyTask::Gather(tile) => tile.gather.file,
     };
     error.file(layout.files()[file].path.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_counted_and_not_listed() {
+        let mut tasks = CopyTasks { groups: Vec::new(), ends: Vec::new() };
+        let len = (10 << 40) + 1;
+        for (file, len) in [(0, 5), (1, 0), (2, len)] {
+            tasks.push(TaskGroup::Windows { file, len });
+        }
+        tasks.push(TaskGroup::Stream { file: 3 });
+        assert_eq!((tasks.groups.len(), tasks.count()), (4, 1 + (10 << 20) + 1 + 1));
+        let window = |number| match tasks.get(number) {
+            CopyTask::Window { file, start, end } => (file, start, end),
+            _ => (usize::MAX, 0, 0),
+        };
+        assert_eq!((window(0), window(1)), ((0, 0, 5), (2, 0, 1 << 20)));
+        assert_eq!(window(1 + (10 << 20)), (2, len - 1, len));
+        assert!(matches!(tasks.get(tasks.count() - 1), CopyTask::Stream { file: 3 }));
+    }
 }

@@ -49,7 +49,7 @@ fn tiled(block: &Block, region: &Region, order: Order, width: u32, source: &[u8]
     let mut output = vec![0xee; count as usize * width as usize];
     let Some(copy) = StridedCopy::new(block, region, order, width) else { return output };
     let mut scratch = Scratch::default();
-    for tile in copy.tiles(tile) {
+    for tile in copy.tiles(tile).iter() {
         let read = |offset: u64, buffer: &mut [u8]| {
             buffer.copy_from_slice(&source[offset as usize..offset as usize + buffer.len()]);
             Ok::<_, ()>(())

@@ -4,6 +4,7 @@ use crate::context::windows::size;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::{Stored, checksum};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -15,7 +16,7 @@ struct ChecksumRange {
     owner: usize,
     range: Range<u64>,
     algorithm: DigestAlgorithm,
-    parts: Mutex<Vec<(u64, Checksum)>>,
+    parts: Mutex<SummedParts>,
 }
 
 /// All ranges that are wanted: of the storages that have a digest, or of the outputs.
@@ -122,7 +123,7 @@ impl RangeSums {
             let to = want.range.end.min(filled.end);
             let mut sum = want.algorithm.start()?;
             sum.update(&bytes[size(from - start)..size(to - start)]);
-            want.parts.lock().unwrap_or_else(PoisonError::into_inner).push((from, sum));
+            want.parts.lock().unwrap_or_else(PoisonError::into_inner).add(from, sum);
         }
         Ok(())
     }
@@ -165,21 +166,55 @@ impl RangeSums {
 }
 
 impl ChecksumRange {
-    /// The checksum of the whole range, if its parts are all there. A part that was seen twice (a
-    /// tensor and its tied one) counts once.
+    /// The checksum of the whole range, if its parts are all there.
     fn joined(&self) -> Result<Option<Checksum>> {
-        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.sort_by_key(|(from, sum)| (*from, sum.len()));
-        let mut whole = self.algorithm.start()?;
-        for (from, sum) in parts.iter() {
-            let end = self.range.start + whole.len();
-            if *from == end {
-                whole = whole.join(*sum);
-            } else if *from > end {
-                return Ok(None);
-            }
+        let len = self.range.end - self.range.start;
+        if len == 0 {
+            return self.algorithm.start().map(Some);
         }
-        Ok((whole.len() == self.range.end - self.range.start).then_some(whole))
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(parts.by_start.get(&self.range.start).copied().filter(|sum| sum.len() == len))
+    }
+}
+
+/// The checksums of what was seen, each joined with what lies before and after it as it comes: a copy that goes
+/// forward in a few places holds a few. A part that was seen twice (a tensor and its tied one) counts once; where
+/// the two were cut in different places, one may end where nothing goes on, and the range is read back.
+#[derive(Default)]
+struct SummedParts {
+    by_start: BTreeMap<u64, Checksum>,
+    /// The start of the longest one that ends here.
+    starts: BTreeMap<u64, u64>,
+}
+
+impl SummedParts {
+    fn add(&mut self, from: u64, part: Checksum) {
+        let (mut start, mut sum) = (from, part);
+        if let Some(before) = self.starts.remove(&from)
+            && let Some(longer) = self.by_start.remove(&before)
+        {
+            (start, sum) = (before, longer.join(sum));
+        }
+        if let Some(after) = self.by_start.remove(&(start + sum.len())) {
+            self.forget_end(start + sum.len(), &after);
+            sum = sum.join(after);
+        }
+        if let Some(other) = self.by_start.get(&start).copied() {
+            if other.len() >= sum.len() {
+                return;
+            }
+            self.forget_end(start, &other);
+        }
+        self.by_start.insert(start, sum);
+        let longest = self.starts.entry(start + sum.len()).or_insert(start);
+        *longest = start.min(*longest);
+    }
+
+    fn forget_end(&mut self, start: u64, sum: &Checksum) {
+        let end = start + sum.len();
+        if self.starts.get(&end) == Some(&start) {
+            self.starts.remove(&end);
+        }
     }
 }
 
@@ -193,4 +228,60 @@ pub(super) fn covered(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64
         }
     }
     runs
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    const LEN: u64 = 1000;
+
+    fn sum(bytes: Range<u64>) -> Checksum {
+        let mut sum = DigestAlgorithm::CRC32C.start().unwrap();
+        sum.update(&bytes.map(|byte| u8::try_from(byte % 251).unwrap()).collect::<Vec<_>>());
+        sum
+    }
+
+    fn added(parts: impl IntoIterator<Item = Range<u64>>) -> ChecksumRange {
+        let wanted = ChecksumRange {
+            owner: 0,
+            range: 0..LEN,
+            algorithm: DigestAlgorithm::CRC32C,
+            parts: Mutex::default(),
+        };
+        for part in parts {
+            wanted.parts.lock().unwrap().add(part.start, sum(part));
+        }
+        wanted
+    }
+
+    fn cut(step: usize) -> Vec<Range<u64>> {
+        (0..LEN).step_by(step).map(|start| start..(start + step as u64).min(LEN)).collect()
+    }
+
+    #[test]
+    fn parts_are_joined_in_whatever_order_they_come() {
+        let whole = sum(0..LEN).digest();
+        let mut parts = cut(7);
+        for turn in [1, 13, 50, 142] {
+            parts.rotate_left(turn % 7);
+            parts.chunks_mut(turn).for_each(<[_]>::reverse);
+            assert_eq!(added(parts.clone()).joined().unwrap().unwrap().digest(), whole, "{turn}");
+        }
+        // Seen twice, in the same pieces and in others.
+        let twice = cut(7).into_iter().zip(cut(7)).flat_map(|(a, b)| [a, b]);
+        assert_eq!(added(twice).joined().unwrap().unwrap().digest(), whole);
+        let otherwise = cut(10).into_iter().rev().chain(cut(7));
+        assert!(added(otherwise).joined().unwrap().is_none_or(|sum| sum.digest() == whole));
+        assert!(added(cut(7).into_iter().skip(1)).joined().unwrap().is_none());
+        assert!(added(cut(7).into_iter().take(100)).joined().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_copy_that_goes_forward_holds_one_sum() {
+        let wanted = added(cut(1));
+        let parts = wanted.parts.lock().unwrap();
+        assert_eq!((parts.by_start.len(), parts.starts.len()), (1, 1));
+    }
 }
