@@ -31,6 +31,9 @@ pub enum ErrorKind {
     Verification,
     /// The user ended the run.
     Cancelled,
+    /// A reader's guess for [`Purpose::ONCE`](crate::Purpose::ONCE) was wrong, or may be: the host reads the input
+    /// again, and no user sees this.
+    Guess,
 }
 
 impl ErrorKind {
@@ -47,6 +50,7 @@ impl ErrorKind {
             Self::Usage => "usage",
             Self::Verification => "verification failed",
             Self::Cancelled => "interrupted",
+            Self::Guess => "wrong guess",
         }
     }
 }
@@ -119,6 +123,7 @@ impl Error {
         usage => Usage,
         verification => Verification,
         cancelled => Cancelled,
+        guess => Guess,
     }
 
     /// Names the file. The first name given stays: it is the closest to the cause.

@@ -139,6 +139,8 @@ pub(crate) struct Decoding {
     pub(crate) is_closed: bool,
     /// Whether features without a kind are counted while they are decoded; else they have been.
     pub(crate) counts_unset: bool,
+    /// Whether nobody has looked at all records for the columns.
+    pub(crate) is_guess: bool,
 }
 
 struct Opened {
@@ -296,8 +298,13 @@ impl Table {
 
     fn decoded(message: MessageKind, columns: Vec<Column>, is_inferred: bool, losses: Vec<Loss>) -> Self {
         let schema = schema(&columns, message == MessageKind::Sequence);
-        let decoding =
-            Decoding { message, columns: columns.into(), is_closed: is_inferred, counts_unset: !is_inferred };
+        let decoding = Decoding {
+            message,
+            columns: columns.into(),
+            is_closed: is_inferred,
+            counts_unset: !is_inferred,
+            is_guess: false,
+        };
         Self { schema, decoding: Some(decoding), shown: Some(message), losses }
     }
 

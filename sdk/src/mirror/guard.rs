@@ -76,7 +76,7 @@ impl<T: ?Sized> Drop for Held<T> {
 }
 
 /// The numbers of [`ErrorKind`] at the boundary: append, never renumber.
-const KINDS: [(u32, ErrorKind); 9] = [
+const KINDS: [(u32, ErrorKind); 10] = [
     (1, ErrorKind::Malformed),
     (2, ErrorKind::Unsupported),
     (3, ErrorKind::Limit),
@@ -86,6 +86,7 @@ const KINDS: [(u32, ErrorKind); 9] = [
     (7, ErrorKind::Usage),
     (8, ErrorKind::Verification),
     (9, ErrorKind::Cancelled),
+    (10, ErrorKind::Guess),
 ];
 
 fn to_abi(error: &Error) -> AbiError {

@@ -391,6 +391,16 @@ fn alike_but(path: &Path, odd: &[(&str, Feature)]) {
     std::fs::write(path, tfrecords::file((0..1000).map(record))).unwrap();
 }
 
+/// A step may name what only a late record has: the guess from the first ones does not have it.
+#[test]
+fn a_step_sees_what_only_a_late_record_has() {
+    let ferry = Ferry::new();
+    let [input, output] = ferry.paths(["in.tfrecord", "out.jsonl"]);
+    alike_but(&input, &[("new", Feature::Ints(vec![7]))]);
+    ferry.convert(&input, &output, &["--step", "filter:new = 7"]);
+    assert_eq!(std::fs::read_to_string(&output).unwrap().lines().count(), 1);
+}
+
 #[test]
 fn what_only_a_late_record_shows_is_in_the_schema() {
     let ferry = Ferry::new();

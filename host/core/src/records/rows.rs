@@ -48,8 +48,8 @@ pub fn open<'a>(
     Ok(Rows { source, format, set, opened, reader })
 }
 
-/// Has `read` go over an input once, on a guess if its reader takes one. Where that fails it reads again for
-/// another purpose, without a guess: only then is an error what it says.
+/// Has `read` go over an input once, on a guess if its reader takes one. Where that is wrong, or may be why a step
+/// or a writer refuses the schema, it reads again for another purpose, without a guess.
 ///
 /// # Errors
 /// What `read` gives.
@@ -57,7 +57,7 @@ pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose
     let noted = session.noted();
     match read(Purpose::ONCE) {
         Err(error)
-            if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
+            if matches!(error.kind(), ErrorKind::Guess | ErrorKind::Unsupported | ErrorKind::Usage) =>
         {
             session.start_over(noted);
             read(otherwise)
@@ -128,4 +128,30 @@ fn left_out(skipped: &Skipped) -> Loss {
     let record = skipped.record.map_or(String::new(), |number| format!(" record {number}"));
     let what = format!("{}{record} at offset {}", skipped.file, skipped.offset);
     Loss::new(LossKind::Record, what, skipped.why.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn only_what_a_guess_may_be_to_blame_for_is_tried_again() {
+        let session = Session::new(1, 1 << 20);
+        for (error, times) in [
+            (Error::guess("another kind"), 2),
+            (Error::usage("no such column"), 2),
+            (Error::unsupported("no place for these columns"), 2),
+            (Error::malformed("a checksum is wrong"), 1),
+            (Error::limit("a record is too long"), 1),
+            (Error::io("no space"), 1),
+        ] {
+            let read = Cell::new(0);
+            let outcome = read_once(Purpose::FLAT, &session, |_| {
+                read.set(read.get() + 1);
+                Err::<(), _>(error.clone())
+            });
+            assert_eq!((outcome.unwrap_err(), read.get()), (error, times));
+        }
+    }
 }

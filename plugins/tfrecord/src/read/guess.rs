@@ -1,10 +1,10 @@
 //! Guesses the schema and the splits from a few records here and there, for an input that is read only once.
 //!
-//! What contradicts the guess is an error of a stream: a feature that it does not have, one of another kind,
-//! one with another number of values than the one that all had; and a split that does not end where the
-//! next one was taken to begin. The host reads the input again then, without a guess. So what comes out is
-//! what a look at all records first would have given, but for the numbers of records in errors, which
-//! nobody gets to see.
+//! What contradicts the guess is [`ErrorKind::Guess`](tensorferry_sdk::ErrorKind::Guess) of a stream: a feature that
+//! it does not have, one of another kind, one with another number of values than the one that all had; and a split
+//! that does not end where the next one was taken to begin. The host reads the input again then, without a guess.
+//! So is any fault past the start of a file, where a split may have begun in the wrong place, and the numbers of
+//! records are not known. So what comes out is what a look at all records first would have given.
 
 use super::pieces::{ABOUT, Piece, WORTH_DIVIDING};
 use super::{Decoding, Opened, Opening};
@@ -31,7 +31,8 @@ impl Opening<'_> {
             return Ok(None);
         }
         let Ok(mut table) = self.table_of(&profile, message) else { return Ok(None) };
-        table.decoding = table.decoding.map(|decoding| Decoding { counts_unset: true, ..decoding });
+        table.decoding =
+            table.decoding.map(|decoding| Decoding { counts_unset: true, is_guess: true, ..decoding });
         Ok(Some(Opened { table, pieces, are_checked: false }))
     }
 

@@ -7,7 +7,7 @@ use crate::files::InputFile;
 use crate::frame::{Checks, Walk};
 use crate::policy::Policy;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{Limits, Source};
+use tensorferry_sdk::{Error, Limits, Source};
 
 /// An input as its streams see it.
 pub(super) struct Shared {
@@ -27,6 +27,12 @@ impl Shared {
     pub(super) fn walk(&self, piece: &Piece) -> Walk<Box<dyn Window + Send>> {
         let file = &self.files[piece.file];
         Walk::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
+    }
+
+    /// An error that a wrong guess may be the cause of, where there is one.
+    pub(super) fn doubted(&self, error: Error) -> Error {
+        let is_guess = self.table.decoding.as_ref().is_some_and(|decoding| decoding.is_guess);
+        if is_guess { Error::guess(error.to_string()) } else { error }
     }
 
     /// Adds what a stream has counted of some columns.

@@ -75,14 +75,14 @@ impl RowStream {
                 && walk.offset() >= end
             {
                 self.ended = true;
-                return at_end(walk.offset(), end, &file.name);
+                return at_end(walk.offset(), end, &file.name).map_err(|error| shared.doubted(error));
             }
             let offset = walk.offset();
             let fault = match walk.next() {
                 Ok(None) => {
                     self.ended = true;
                     return match piece.end {
-                        Some(end) => at_end(offset, end, &file.name),
+                        Some(end) => at_end(offset, end, &file.name).map_err(|error| shared.doubted(error)),
                         None => Ok(()),
                     };
                 }
@@ -100,17 +100,22 @@ impl RowStream {
                             Some(Fault { offset, kind })
                         }
                         Err(RowError::Contradiction { error, .. }) => {
-                            return Err(placed(error, &file.name, *number, offset));
+                            return Err(shared.doubted(placed(error, &file.name, *number, offset)));
                         }
                     }
                 }
                 Err(fault) => Some(fault),
             };
-            if let Some(fault) = fault
-                && !shared.policy.pass(walk, piece.file, &file.name, *number, fault)?
-            {
-                self.ended = true;
-                return Ok(());
+            if let Some(fault) = fault {
+                let passed = shared.policy.pass(walk, piece.file, &file.name, *number, fault);
+                let passed = passed.map_err(|error| match piece.start {
+                    0 => error,
+                    _ => shared.doubted(error),
+                });
+                if !passed? {
+                    self.ended = true;
+                    return Ok(());
+                }
             }
             *number += 1;
         }
@@ -118,15 +123,18 @@ impl RowStream {
     }
 
     fn finish_batch(&mut self) -> Result<RecordBatch> {
-        let name = &self.shared.files[self.piece.file].name;
+        let shared = &self.shared;
+        let name = &shared.files[self.piece.file].name;
         match &mut self.batch {
             Batch::Raw(rows) => rows.finish(),
-            Batch::Decoded(rows) => rows.finish().map_err(|error| match error {
-                RowError::Contradiction { error, record: Some((number, offset)) } => {
-                    placed(error, name, number, offset)
-                }
-                RowError::Contradiction { error, record: None } => error.file(name),
-                RowError::Broken(broken) => Error::malformed(message_broken(broken)).file(name),
+            Batch::Decoded(rows) => rows.finish().map_err(|error| {
+                shared.doubted(match error {
+                    RowError::Contradiction { error, record: Some((number, offset)) } => {
+                        placed(error, name, number, offset)
+                    }
+                    RowError::Contradiction { error, record: None } => error.file(name),
+                    RowError::Broken(broken) => Error::malformed(message_broken(broken)).file(name),
+                })
             }),
         }
     }

@@ -7,7 +7,7 @@ use crate::common::{
 use tensorferry_proto::{Example, Feature, Message};
 use tensorferry_sdk::memory::records::Opened;
 use tensorferry_sdk::records::{Batches, RecordSet};
-use tensorferry_sdk::{Entry, MemorySource, Purpose};
+use tensorferry_sdk::{Entry, ErrorKind, MemorySource, Purpose};
 
 fn once() -> Threaded {
     let mut context = threads(2);
@@ -65,8 +65,19 @@ fn what_contradicts_the_guess_is_an_error_of_a_stream() {
     ] {
         let set = guessed(MemorySource::file("f", alike_and(last)));
         let (before, error) = rows(&*set, &Batches::default());
-        assert!(error.is_some() && count_rows(&before) == 200, "{error:?}");
+        assert!(error.is_some_and(|error| error.kind() == ErrorKind::Guess));
+        assert_eq!(count_rows(&before), 200);
     }
+}
+
+#[test]
+fn damage_is_told_at_once() {
+    let mut damaged = alike_and(one(200));
+    *damaged.last_mut().unwrap() ^= 1;
+    let (before, error) = rows(&*guessed(MemorySource::file("f", damaged)), &Batches::default());
+    let error = error.unwrap();
+    assert_eq!((error.kind(), count_rows(&before)), (ErrorKind::Malformed, 200));
+    assert!(error.to_string().contains("record 200"), "{error}");
 }
 
 #[test]
@@ -118,7 +129,7 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     let set = guessed(MemorySource::file("f", bytes.clone()));
     assert!(set.splits().len() > 3);
     let (_, error) = rows(&*set, &Batches::default());
-    assert!(error.is_some());
+    assert_eq!(error.unwrap().kind(), ErrorKind::Guess);
     // Without that record splits are what they seem to be.
     records.retain(|record| record.len() < 1_000_000);
     let set = guessed(MemorySource::file("f", frames(&records)));
