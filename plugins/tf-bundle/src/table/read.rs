@@ -8,6 +8,10 @@ use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 /// Bytes of the footer before its magic.
 const HANDLES_LEN: usize = 40;
+/// What keys may have for each byte of the blocks that they stand in, and beside that. Writers store a whole key
+/// every 16 entries at least, so that the others cannot share more than 15 times its length.
+const KEY_GROWTH: u64 = 64;
+const KEY_BYTES_BESIDE: u64 = 1 << 20;
 
 /// An open table.
 #[derive(Debug)]
@@ -78,6 +82,7 @@ impl Table {
         // Writers place blocks in order. Held to that, an index that names a block again and again
         // costs no more than reading the file once.
         let mut floor = 0;
+        let (mut key_bytes, mut most_key_bytes) = (0, KEY_BYTES_BESIDE);
         let mut index = self.index.entries();
         while let Some(value) = self.step(&mut index, self.index_handle)? {
             // Bytes after a handle are tolerated: LevelDB keeps room for more there.
@@ -92,6 +97,7 @@ impl Table {
             }
             let block = Block::read(source, self.file, handle, &self.limits)?;
             floor = handle.offset + handle.size;
+            most_key_bytes += KEY_GROWTH * block.bytes().len() as u64;
             let mut entries = block.entries();
             let mut is_first_of_block = true;
             while let Some(value) = self.step(&mut entries, handle)? {
@@ -101,6 +107,13 @@ impl Table {
                     return Err(self.at(error, handle, entries.key()));
                 }
                 (is_first, is_first_of_block) = (false, false);
+                key_bytes += entries.key().len() as u64;
+                if key_bytes > most_key_bytes {
+                    let error =
+                        Error::limit("keys of the table share more bytes than tables that programs write");
+                    let error = error.expected(format!("at most {most_key_bytes} bytes of keys so far"));
+                    return Err(self.at(error.found(key_bytes), handle, entries.key()));
+                }
                 let place = EntryPlace { block: handle, start: value.start, len: value.len() };
                 visit(entries.key(), entries.value(value), place)
                     .map_err(|error| self.at(error, handle, entries.key()))?;

@@ -165,6 +165,22 @@ fn entries_stay_in_their_block() {
 }
 
 #[test]
+fn keys_that_share_all_but_everything_are_refused() {
+    let of_keys = |count: u32| {
+        let mut block = BlockBytes::default();
+        let long = vec![b'k'; 60_000];
+        block.entry(&[&long[..], &[0; 4]].concat(), b"1");
+        for number in 1..count {
+            block.entry_sharing(60_000, &[&long[..], &number.to_be_bytes()].concat(), b"1");
+        }
+        read(&of_block(&block.finish()))
+    };
+    assert_eq!(of_keys(60).unwrap().len(), 60);
+    // 100 kB of a table, 600 MB of keys.
+    assert_eq!(of_keys(10_000).unwrap_err().kind(), ErrorKind::Limit);
+}
+
+#[test]
 fn every_flipped_bit_of_a_block_is_found() {
     let good = table(&entries(5), 3, 0);
     let data = good.len() - 48;
