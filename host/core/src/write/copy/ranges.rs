@@ -16,7 +16,7 @@ struct ChecksumRange {
     owner: usize,
     range: Range<u64>,
     algorithm: DigestAlgorithm,
-    parts: Mutex<SummedParts>,
+    seen: Mutex<SeenSums>,
 }
 
 /// All ranges that are wanted: of the storages that have a digest, or of the outputs.
@@ -65,7 +65,7 @@ impl RangeSums {
                 owner,
                 range,
                 algorithm,
-                parts: Mutex::default(),
+                seen: Mutex::new(SeenSums::Parts(SummedParts::default())),
             })
             .collect();
         let mut by_owner = vec![OwnerRanges::default(); owners];
@@ -123,7 +123,7 @@ impl RangeSums {
             let to = want.range.end.min(filled.end);
             let mut sum = want.algorithm.start()?;
             sum.update(&bytes[size(from - start)..size(to - start)]);
-            want.parts.lock().unwrap_or_else(PoisonError::into_inner).add(from, sum);
+            want.add(from, sum);
         }
         Ok(())
     }
@@ -166,15 +166,36 @@ impl RangeSums {
 }
 
 impl ChecksumRange {
+    fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    fn add(&self, from: u64, sum: Checksum) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let SeenSums::Parts(parts) = &mut *seen else { return };
+        // Most ranges are a small tensor's, in one window.
+        let joined = if sum.len() == self.len() { Some(sum) } else { parts.add(from, sum) };
+        if let Some(whole) = joined.filter(|joined| joined.len() == self.len()) {
+            *seen = SeenSums::Whole(whole);
+        }
+    }
+
     /// The checksum of the whole range, if its parts are all there.
     fn joined(&self) -> Result<Option<Checksum>> {
-        let len = self.range.end - self.range.start;
-        if len == 0 {
+        if self.len() == 0 {
             return self.algorithm.start().map(Some);
         }
-        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(parts.by_start.get(&self.range.start).copied().filter(|sum| sum.len() == len))
+        match &*self.seen.lock().unwrap_or_else(PoisonError::into_inner) {
+            SeenSums::Whole(whole) => Ok(Some(*whole)),
+            SeenSums::Parts(_) => Ok(None),
+        }
     }
+}
+
+/// What was seen of a range.
+enum SeenSums {
+    Whole(Checksum),
+    Parts(SummedParts),
 }
 
 /// The checksums of what was seen, each joined with what lies before and after it as it comes: a copy that goes
@@ -188,7 +209,8 @@ struct SummedParts {
 }
 
 impl SummedParts {
-    fn add(&mut self, from: u64, part: Checksum) {
+    /// Adds one; the part that it is in then, unless a longer one begins where it does.
+    fn add(&mut self, from: u64, part: Checksum) -> Option<Checksum> {
         let (mut start, mut sum) = (from, part);
         if let Some(before) = self.starts.remove(&from)
             && let Some(longer) = self.by_start.remove(&before)
@@ -201,13 +223,14 @@ impl SummedParts {
         }
         if let Some(other) = self.by_start.get(&start).copied() {
             if other.len() >= sum.len() {
-                return;
+                return None;
             }
             self.forget_end(start, &other);
         }
         self.by_start.insert(start, sum);
         let longest = self.starts.entry(start + sum.len()).or_insert(start);
         *longest = start.min(*longest);
+        Some(sum)
     }
 
     fn forget_end(&mut self, start: u64, sum: &Checksum) {
@@ -248,10 +271,10 @@ mod tests {
             owner: 0,
             range: 0..LEN,
             algorithm: DigestAlgorithm::CRC32C,
-            parts: Mutex::default(),
+            seen: Mutex::new(SeenSums::Parts(SummedParts::default())),
         };
         for part in parts {
-            wanted.parts.lock().unwrap().add(part.start, sum(part));
+            wanted.add(part.start, sum(part));
         }
         wanted
     }
@@ -280,8 +303,8 @@ mod tests {
 
     #[test]
     fn a_copy_that_goes_forward_holds_one_sum() {
-        let wanted = added(cut(1));
-        let parts = wanted.parts.lock().unwrap();
+        let wanted = added(cut(1).into_iter().take(999));
+        let SeenSums::Parts(parts) = &*wanted.seen.lock().unwrap() else { panic!("one byte is missing") };
         assert_eq!((parts.by_start.len(), parts.starts.len()), (1, 1));
     }
 }
