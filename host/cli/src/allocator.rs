@@ -9,19 +9,21 @@
 /// From this length on, memory is taken from the system and given back by itself: the most that there may be.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAPPED_FROM: i32 = 32 << 20;
-/// As much free memory at an end of the heap is kept.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const KEPT: i32 = 512 << 20;
-
-/// Has freed memory kept for the next one who asks. Called once, before there are threads.
-pub(crate) fn keep_freed_memory() {
+/// Has freed memory kept for the next one who asks: at an end of the heap as much as there may be of buffers.
+/// Called once, before there are threads.
+#[cfg_attr(
+    not(all(target_os = "linux", target_env = "gnu")),
+    expect(unused_variables, reason = "nothing to tell")
+)]
+pub(crate) fn keep_freed_memory(buffers: u64) {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
+        let kept = i32::try_from(buffers).unwrap_or(i32::MAX);
         // SAFETY: `mallopt` takes two numbers, and no other thread allocates yet. A setting that it does not
         // know is ignored.
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM);
-            libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+            libc::mallopt(libc::M_TRIM_THRESHOLD, kept);
         }
     }
 }

@@ -10,6 +10,11 @@ use tensorferry_sdk::{Limits, LossKind, Purpose, parse_size};
 /// How far the limit of nesting can be raised.
 const MOST_NESTING: u64 = 1_000;
 
+/// Bytes of buffers, if the user does not say.
+const MEMORY: u64 = 256 << 20;
+/// What the process needs anyway: less is taken for a wish.
+const LEAST_MEMORY: u64 = 128 << 20;
+
 /// Moves tensors from one file format to another: at the disk's speed, in bounded memory, without
 /// running a pickle, and saying what could not be carried.
 #[derive(Debug, Parser)]
@@ -35,7 +40,8 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "N", value_parser = threads)]
     pub(crate) threads: Option<usize>,
 
-    /// Memory for buffers; what does not fit goes through a temporary file beside the output [default: 256MiB]
+    /// Memory for buffers; what does not fit goes through a temporary file beside the output. The process takes
+    /// 32 MiB more at most, and 160 MiB may be needed whatever is said here [default: 256MiB]
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
 
@@ -45,9 +51,15 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What bounds hostile input.
+    /// Bytes of buffers.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory.unwrap_or(MEMORY)
+    }
+
+    /// What bounds hostile input: no header, page or record is larger than the memory that it should fit in.
     pub(crate) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
+        limits.header_bytes = limits.header_bytes.min(self.memory().max(LEAST_MEMORY));
         for (name, value) in &self.bound {
             let _ = limits.set(name, *value);
         }

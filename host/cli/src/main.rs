@@ -30,20 +30,18 @@ use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::exit::exit_code;
 use tensorferry_sdk::Result;
 
-/// Bytes of buffers, if the user does not say.
-const MEMORY: u64 = 256 << 20;
 /// The exit code of `diff` and `check` where there are differences.
 const DIFFERENT: u8 = 1;
 
 /// Runs the program; gives its exit code.
 fn main() -> ExitCode {
-    crate::allocator::keep_freed_memory();
     // clap prints help to stdout, and mistakes to stderr with exit code 2.
     let arguments = Arguments::parse();
     let mut session = Session::new(
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
-        arguments.memory.unwrap_or(MEMORY),
+        arguments.memory(),
     );
+    allocator::keep_freed_memory(session.memory);
     session.limits = arguments.limits();
     let answered = set_fault().and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
