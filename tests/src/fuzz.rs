@@ -81,17 +81,6 @@ pub fn files_of(folder: &str) -> Vec<(String, Vec<u8>)> {
     names.into_iter().map(read).collect()
 }
 
-/// Reads `pickle` as the object of a torch archive that has eight storages of 64 bytes. Whether it
-/// could be read.
-pub fn read_pickle(format: &dyn Format, pickle: &[u8]) -> bool {
-    let storage = [1; 64];
-    let names: Vec<String> = (0..8).map(|key| format!("model/data/{key}")).collect();
-    let mut members: Vec<(&str, &[u8])> =
-        vec![("model/data.pkl", pickle), ("model/byteorder", b"little"), ("model/version", b"3\n")];
-    members.extend(names.iter().map(|name| (name.as_str(), storage.as_slice())));
-    read(format, "model.pt", &crate::zip::stored(&members))
-}
-
 /// Reads `contents` as the one block of a table, its checksum right: the index of a bundle with three
 /// data files of 4 KiB, and a V1 checkpoint. Whether one of them could be read.
 pub fn read_block(format: &dyn Format, contents: &[u8]) -> bool {
@@ -141,11 +130,19 @@ pub fn read_state_file(format: &dyn Format, text: &[u8]) -> bool {
     read_source(format, &MemorySource::new(SourceEntry::Folder, files.collect()))
 }
 
+/// The inputs of a target that reached something new under libFuzzer, or failed once.
+pub fn kept(name: &str) -> Vec<Vec<u8>> {
+    let archive = crate::workspace::root().join("tests/fuzz/seeds").join(format!("{name}.zip"));
+    let Ok(bytes) = std::fs::read(archive) else { return Vec::new() };
+    crate::zip::members(&bytes).into_iter().map(|(_, bytes)| bytes).collect()
+}
+
 /// Runs `target` over mutations of `seeds` for `FERRY_FUZZ_SECONDS` (10 by default), in the order
 /// that `FERRY_FUZZ_SEED` gives. With `FERRY_FUZZ_CORPUS` it only writes the seeds to a folder of its name in
 /// that one, for libFuzzer (`tests/soak`).
 pub fn drive(name: &str, seeds: &[Vec<u8>], target: impl Fn(&[u8]) -> bool) {
     assert!(!seeds.is_empty(), "{name}: nothing to mutate");
+    let seeds = &[seeds, &kept(name)].concat();
     if let Some(corpus) = std::env::var_os("FERRY_FUZZ_CORPUS") {
         let folder = PathBuf::from(corpus).join(name);
         std::fs::create_dir_all(&folder).unwrap();

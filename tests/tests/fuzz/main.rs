@@ -2,23 +2,37 @@
 //! stable toolchain.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-/// The readers: nothing else here names their crates.
-mod formats {
-    pub(crate) use tensorferry_deepspeed::DeepSpeed;
-    pub(crate) use tensorferry_jsonl::JsonLines;
-    pub(crate) use tensorferry_parquet::Parquet;
-    pub(crate) use tensorferry_safetensors::Safetensors;
-    pub(crate) use tensorferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
-    pub(crate) use tensorferry_tfrecord::TfRecord;
-    pub(crate) use tensorferry_torch::Torch;
-    pub(crate) use tensorferry_torch_dcp::TorchDcp;
-}
-
 mod deepspeed;
 mod jsonl;
 mod parquet;
 mod safetensors;
+/// Which reader is given what: as libFuzzer gives it.
+#[path = "../../fuzz/targets.rs"]
+mod targets;
 mod tf;
 mod tfrecord;
 mod torch;
 mod torch_dcp;
+
+/// Runs a target over mutations of these seeds, which it has to read as they stand, and of those that were kept.
+fn drive(target: &str, seeds: &[Vec<u8>]) {
+    for (number, seed) in seeds.iter().enumerate() {
+        assert!(targets::named(target)(seed), "{target}: seed {number} is not read as it stands");
+    }
+    drive_any(target, seeds);
+}
+
+/// The same, for seeds of which some are faulty.
+fn drive_any(target: &str, seeds: &[Vec<u8>]) {
+    tensorferry_tests::fuzz::drive(target, seeds, targets::named(target));
+}
+
+/// What libFuzzer found worth keeping is read, whatever test drives its target.
+#[test]
+fn survives_what_was_kept() {
+    for (name, target) in targets::TARGETS {
+        for seed in tensorferry_tests::fuzz::kept(name) {
+            target(&seed);
+        }
+    }
+}

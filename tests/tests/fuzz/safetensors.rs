@@ -1,8 +1,7 @@
 //! The safetensors reader comes back from whatever bytes it is given.
 
-use crate::formats::Safetensors;
+use crate::drive_any;
 use tensorferry_tests::fixtures::cases;
-use tensorferry_tests::fuzz;
 
 #[test]
 #[ignore = "fuzzes for ten seconds a target"]
@@ -12,5 +11,5 @@ fn survives_mutated_files() {
         .map(|case| std::fs::read(case.folder.join(case.expected["files"][0].as_str().unwrap())).unwrap())
         .collect();
     assert_eq!(seeds.len(), 14);
-    fuzz::drive("safetensors", &seeds, |bytes| fuzz::read(&Safetensors, "model.safetensors", bytes));
+    drive_any("safetensors", &seeds);
 }

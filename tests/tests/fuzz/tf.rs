@@ -1,12 +1,12 @@
 //! TensorFlow's readers come back from whatever bytes they are given: tables, and what lies in them
 //! behind its checksums; graphs, saved models, and their text forms.
 
-use crate::formats::{SavedModel, TfBundle, TfGraph};
+use crate::{drive, drive_any};
 use std::path::Path;
 use tensorferry_tests::bundle::Bundle;
 use tensorferry_tests::fixtures::folder;
+use tensorferry_tests::table;
 use tensorferry_tests::table::{Style, contents};
-use tensorferry_tests::{fuzz, table};
 
 fn fixture(path: &str) -> Vec<u8> {
     let path = folder().join("tf").join(Path::new(path));
@@ -49,16 +49,15 @@ fn survives_mutated_tables() {
     let made = [slices(false), slices(true), numbers(Bundle::of_every_dtype(false, 1))];
     let mut seeds: Vec<Vec<u8>> = made.iter().map(block).collect();
     seeds.push(first_block(&fixture("saver_v1/model.ckpt-42")));
-    for (index, seed) in seeds.iter().enumerate() {
-        assert!(fuzz::read_block(&TfBundle, seed), "seed {index} is not read as it stands");
-    }
+    drive("tf_table", &seeds);
+    let mut seeds = Vec::new();
     for index in ["raw_all_dtypes/ckpt.index", "saver_v2_sharded/model.ckpt-42.index"] {
         seeds.push(first_block(&fixture(index)));
     }
     let mut files = vec![fixture("saver_v1/model.ckpt-42"), fixture("saver_v2_plain/model.ckpt-42.index")];
     files.push(slices(false).index(&Style { snappy: true, block_bytes: 100, ..Style::default() }));
-    fuzz::drive("tf_table", &seeds, |contents| fuzz::read_block(&TfBundle, contents));
-    fuzz::drive("tf_table_file", &files, |bytes| fuzz::read(&TfBundle, "model.ckpt", bytes));
+    drive_any("tf_table", &seeds);
+    drive_any("tf_table_file", &files);
 }
 
 #[test]
@@ -74,7 +73,7 @@ fn survives_mutated_bundles() {
         seeds.push(fixture(&format!("{case}.data-00000-of-00001")));
     }
     seeds.extend(object_graphs());
-    fuzz::drive("tf_bundle", &seeds, |bytes| fuzz::read_bundle(&TfBundle, bytes));
+    drive_any("tf_bundle", &seeds);
 }
 
 /// The object graphs of the fixtures, as their `expected.json` have them.
@@ -94,18 +93,18 @@ fn object_graphs() -> Vec<Vec<u8>> {
 #[ignore = "fuzzes for ten seconds a target"]
 fn survives_mutated_graphs() {
     let graphs = [fixture("frozen_graph/frozen.pb")];
-    fuzz::drive("tf_graph", &graphs, |bytes| fuzz::read(&TfGraph, "graph.pb", bytes));
+    drive("tf_graph", &graphs);
     let models = [fixture("saved_model_pb/saved_model/saved_model.pb")];
-    fuzz::drive("tf_saved_model", &models, |bytes| fuzz::read(&SavedModel, "saved_model.pb", bytes));
+    drive("tf_saved_model", &models);
 }
 
 #[test]
 #[ignore = "fuzzes for ten seconds a target"]
 fn survives_mutated_text() {
     let graphs = [fixture("frozen_graph/frozen.pbtxt")];
-    fuzz::drive("tf_graph_text", &graphs, |text| fuzz::read(&TfGraph, "graph.pbtxt", text));
+    drive("tf_graph_text", &graphs);
     let models = [fixture("saved_model_pbtxt/saved_model/saved_model.pbtxt")];
-    fuzz::drive("tf_saved_model_text", &models, |text| fuzz::read(&SavedModel, "saved_model.pbtxt", text));
+    drive("tf_saved_model_text", &models);
     let states = [fixture("object_optimizer_slots/run/checkpoint"), b"model_checkpoint_path: \"m\"".to_vec()];
-    fuzz::drive("tf_state_file", &states, |text| fuzz::read_state_file(&TfBundle, text));
+    drive("tf_state_file", &states);
 }

@@ -1,9 +1,8 @@
 //! The TFRecord reader comes back from whatever bytes it is given: frames, messages behind their
 //! checksums, and compressed streams.
 
-use crate::formats::TfRecord;
+use crate::drive;
 use tensorferry_tests::fixtures::folder;
-use tensorferry_tests::{fuzz, fuzz_records};
 
 fn fixture(path: &str) -> Vec<u8> {
     let path = folder().join("tfrecord").join(path);
@@ -26,10 +25,7 @@ fn records(path: &str) -> Vec<Vec<u8>> {
 #[ignore = "fuzzes for ten seconds a target"]
 fn survives_mutated_frames() {
     let seeds = [fixture("example_ragged_missing/data.tfrecord"), fixture("sequence_example/data.tfrecord")];
-    for seed in &seeds {
-        assert!(fuzz_records::read_file(&TfRecord, seed));
-    }
-    fuzz::drive("tfrecord_frames", &seeds, |bytes| fuzz_records::read_file(&TfRecord, bytes));
+    drive("tfrecord_frames", &seeds);
 }
 
 #[test]
@@ -39,7 +35,7 @@ fn survives_mutated_messages() {
     seeds.extend(records("sequence_example/data.tfrecord"));
     seeds.extend(records("example_plain/data.tfrecord").into_iter().take(3));
     assert_eq!(seeds.len(), 7 + 5 + 3);
-    fuzz::drive("tfrecord_messages", &seeds, |bytes| fuzz_records::read_message(&TfRecord, bytes));
+    drive("tfrecord_messages", &seeds);
 }
 
 #[test]
@@ -52,10 +48,6 @@ fn survives_mutated_streams() {
     };
     let snappy = [[block(&plain[..1000]), block(&plain[1000..])].concat(), block(&plain)];
     let gzip = [fixture("example_gzip/data.tfrecord.gz")];
-    assert!(snappy.iter().all(|seed| fuzz_records::read_compressed(&TfRecord, "snappy", seed)));
-    assert!(fuzz_records::read_compressed(&TfRecord, "gzip", &gzip[0]));
-    fuzz::drive("tfrecord_snappy", &snappy, |bytes| {
-        fuzz_records::read_compressed(&TfRecord, "snappy", bytes)
-    });
-    fuzz::drive("tfrecord_gzip", &gzip, |bytes| fuzz_records::read_compressed(&TfRecord, "gzip", bytes));
+    drive("tfrecord_snappy", &snappy);
+    drive("tfrecord_gzip", &gzip);
 }

@@ -1,9 +1,7 @@
 //! The torch reader comes back from whatever bytes it is given: each container, and the pickles in it.
 
-use crate::formats::Torch;
-use tensorferry_sdk::Format;
+use crate::{drive, drive_any, targets};
 use tensorferry_tests::fixtures::cases;
-use tensorferry_tests::fuzz;
 use tensorferry_tests::workspace::root;
 use tensorferry_tests::zip::{Members, bare, members};
 
@@ -25,10 +23,11 @@ fn survives_mutated_archives() {
     let mut seeds = Vec::new();
     for (archive, members) in archives() {
         let bare = bare(&members);
-        assert_eq!(fuzz::read(&Torch, "model.pt", &archive), fuzz::read(&Torch, "model.pt", &bare));
+        let read = targets::named("torch_zip");
+        assert_eq!(read(&archive), read(&bare));
         seeds.extend([archive, bare]);
     }
-    fuzz::drive("torch_zip", &seeds, |bytes| fuzz::read(&Torch, "model.pt", bytes));
+    drive_any("torch_zip", &seeds);
 }
 
 #[test]
@@ -39,7 +38,7 @@ fn survives_mutated_pickles() {
         .flat_map(|(_, members)| members.into_iter().filter(|(name, _)| name.ends_with("/data.pkl")))
         .map(|(_, bytes)| bytes)
         .collect();
-    fuzz::drive("torch_pickle", &pickles, |bytes| fuzz::read_pickle(&Torch, bytes));
+    drive_any("torch_pickle", &pickles);
 }
 
 /// A file that the plugin's own tests have.
@@ -54,16 +53,14 @@ fn survives_mutated_streams() {
     let cases = cases("torch", "legacy_");
     assert_eq!(cases.len(), 8);
     let seeds: Vec<_> = cases.iter().map(|case| std::fs::read(case.input()).unwrap()).collect();
-    all_are_read(&Torch, &seeds);
-    fuzz::drive("torch_legacy", &seeds, |bytes| fuzz::read(&Torch, "model.pt", bytes));
+    drive("torch_legacy", &seeds);
 }
 
 #[test]
 #[ignore = "fuzzes for ten seconds a target"]
 fn survives_mutated_tars() {
     let seeds = [file("tar.pt")];
-    all_are_read(&Torch, &seeds);
-    fuzz::drive("torch_tar", &seeds, |bytes| fuzz::read(&Torch, "model.pt", bytes));
+    drive("torch_tar", &seeds);
 }
 
 #[test]
@@ -71,12 +68,5 @@ fn survives_mutated_tars() {
 fn survives_mutated_programs() {
     let seeds: Vec<_> = ["script.pt", "trace.pt", "export.pt2"].map(file).into();
     let seeds: Vec<_> = seeds.iter().flat_map(|seed| [seed.clone(), bare(&members(seed))]).collect();
-    all_are_read(&Torch, &seeds);
-    fuzz::drive("torch_script", &seeds, |bytes| fuzz::read(&Torch, "model.pt", bytes));
-}
-
-fn all_are_read(format: &dyn Format, seeds: &[Vec<u8>]) {
-    for (index, seed) in seeds.iter().enumerate() {
-        assert!(fuzz::read(format, "model.pt", seed), "seed {index} is not read as it stands");
-    }
+    drive("torch_zip", &seeds);
 }

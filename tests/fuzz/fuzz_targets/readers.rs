@@ -1,0 +1,19 @@
+//! The target that `FERRY_FUZZ_TARGET` names, under libFuzzer. `tests/soak` builds and runs it.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+use std::sync::LazyLock;
+
+static TARGET: LazyLock<targets::Target> = LazyLock::new(|| {
+    let name = std::env::var("FERRY_FUZZ_TARGET").expect("FERRY_FUZZ_TARGET names a target");
+    // A reader takes the panics of the library that it stands on for errors; libFuzzer's hook would end the process
+    // before they are caught. What is not caught still ends it.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
+    targets::named(&name)
+});
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    TARGET(bytes);
+});

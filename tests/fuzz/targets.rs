@@ -1,0 +1,120 @@
+//! What each fuzz target reads: for libFuzzer (`fuzz_targets/readers.rs`), and for the tests that run the same
+//! targets on the stable toolchain (`tests/tests/fuzz`).
+
+use std::sync::LazyLock;
+use tensorferry_deepspeed::DeepSpeed;
+use tensorferry_jsonl::JsonLines;
+use tensorferry_parquet::Parquet;
+use tensorferry_safetensors::Safetensors;
+use tensorferry_sdk::Format;
+use tensorferry_tests::{fuzz, fuzz_records, zip};
+use tensorferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
+use tensorferry_tfrecord::TfRecord;
+use tensorferry_torch::Torch;
+use tensorferry_torch_dcp::TorchDcp;
+
+/// Reads hostile bytes, and comes back: whether they could be read.
+pub(crate) type Target = fn(&[u8]) -> bool;
+
+/// All targets, by their names.
+pub(crate) const TARGETS: [(&str, Target); 26] = [
+    ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
+    ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
+    ("deepspeed_pickle", |bytes| {
+        // The first byte says which rank's file has the pickle.
+        let Some((&index, pickle)) = bytes.split_first() else { return false };
+        let name = ZERO3.iter().map(|(name, _)| name).filter(|name| name.ends_with(".pt")).cycle();
+        let Some(name) = name.take(256).nth(usize::from(index)) else { return false };
+        in_folder(&DeepSpeed, &ZERO3, name, &archive_of(pickle, &[]))
+    }),
+    ("deepspeed_zero2_bf16", |bytes| one_of(&DeepSpeed, &ZERO2, bytes)),
+    ("deepspeed_zero3_fp32", |bytes| one_of(&DeepSpeed, &ZERO3, bytes)),
+    ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
+    ("parquet", |bytes| fuzz::read_records(&Parquet, "in.parquet", bytes)),
+    ("safetensors", |bytes| fuzz::read(&Safetensors, "model.safetensors", bytes)),
+    ("tf_bundle", |bytes| fuzz::read_bundle(&TfBundle, bytes)),
+    ("tf_graph", |bytes| fuzz::read(&TfGraph, "graph.pb", bytes)),
+    ("tf_graph_text", |bytes| fuzz::read(&TfGraph, "graph.pbtxt", bytes)),
+    ("tf_saved_model", |bytes| fuzz::read(&SavedModel, "saved_model.pb", bytes)),
+    ("tf_saved_model_text", |bytes| fuzz::read(&SavedModel, "saved_model.pbtxt", bytes)),
+    ("tf_state_file", |bytes| fuzz::read_state_file(&TfBundle, bytes)),
+    ("tf_table", |bytes| fuzz::read_block(&TfBundle, bytes)),
+    ("tf_table_file", |bytes| fuzz::read(&TfBundle, "model.ckpt", bytes)),
+    ("tfrecord_frames", |bytes| fuzz_records::read_file(&TfRecord, bytes)),
+    ("tfrecord_gzip", |bytes| fuzz_records::read_compressed(&TfRecord, "gzip", bytes)),
+    ("tfrecord_messages", |bytes| fuzz_records::read_message(&TfRecord, bytes)),
+    ("tfrecord_snappy", |bytes| fuzz_records::read_compressed(&TfRecord, "snappy", bytes)),
+    ("torch_exported", |bytes| {
+        let members: [(&str, &[u8]); 5] = [
+            ("m/archive_format", b"pt2"),
+            ("m/models/model.json", b"{}"),
+            ("m/data/weights/model_weights_config.json", bytes),
+            ("m/data/weights/weight_0", &[1; 64]),
+            ("m/.data/version", b"6\n"),
+        ];
+        fuzz::read(&Torch, "model.pt2", &zip::stored(&members))
+    }),
+    ("torch_legacy", |bytes| fuzz::read(&Torch, "model.pt", bytes)),
+    ("torch_pickle", |bytes| fuzz::read(&Torch, "model.pt", &archive_of(bytes, &[("byteorder", b"little")]))),
+    ("torch_script", |bytes| {
+        let script: [(&str, &[u8]); 2] = [("constants.pkl", b"\x80\x02)."), ("extra/note.txt", b"note")];
+        fuzz::read(&Torch, "model.pt", &archive_of(bytes, &script))
+    }),
+    ("torch_tar", |bytes| fuzz::read(&Torch, "model.pt", bytes)),
+    ("torch_zip", |bytes| fuzz::read(&Torch, "model.pt", bytes)),
+];
+
+/// The files of a folder, by name.
+type Files = Vec<(String, Vec<u8>)>;
+
+static DCP: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("torch/dcp_single/dcp"));
+static ZERO2: LazyLock<Files> = LazyLock::new(|| ranks("zero2_bf16"));
+static ZERO3: LazyLock<Files> = LazyLock::new(|| ranks("zero3_fp32"));
+
+/// The target of this name.
+///
+/// # Panics
+/// If there is none.
+pub(crate) fn named(name: &str) -> Target {
+    let found = TARGETS.into_iter().find(|(known, _)| *known == name);
+    found.unwrap_or_else(|| panic!("no fuzz target {name:?}: {:?}", TARGETS.map(|(name, _)| name))).1
+}
+
+/// A ZeRO checkpoint whose archives have no checksums that a mutation would break, nor padding.
+fn ranks(case: &str) -> Files {
+    let mut files = fuzz::files_of(&format!("deepspeed/{case}/ckpt"));
+    for (_, bytes) in files.iter_mut().filter(|(name, _)| name.ends_with(".pt")) {
+        *bytes = zip::bare(&zip::members(bytes));
+    }
+    files
+}
+
+/// Seeds for [`one_of`]: each file as it stands.
+#[allow(dead_code, reason = "libFuzzer has them from a folder")]
+pub(crate) fn seeds_of_ranks(name: &str) -> Vec<Vec<u8>> {
+    let files = if name == "deepspeed_zero2_bf16" { &ZERO2 } else { &ZERO3 };
+    files.iter().zip(0..).map(|((_, bytes), index)| [&[index][..], bytes].concat()).collect()
+}
+
+/// The first byte says which file has the rest.
+fn one_of(format: &dyn Format, files: &Files, bytes: &[u8]) -> bool {
+    let Some((&index, bytes)) = bytes.split_first() else { return false };
+    in_folder(format, files, &files[usize::from(index) % files.len()].0, bytes)
+}
+
+fn in_folder(format: &dyn Format, files: &Files, name: &str, bytes: &[u8]) -> bool {
+    fuzz::read_among(format, files, name, bytes)
+}
+
+/// A torch archive of this pickle, with eight storages of 64 bytes.
+fn archive_of(pickle: &[u8], others: &[(&str, &[u8])]) -> Vec<u8> {
+    let named = |name: &str| format!("model/{name}");
+    let storages = (0..8).map(|key| (named(&format!("data/{key}")), &[1; 64][..]));
+    let members: Vec<(String, &[u8])> = [(named("data.pkl"), pickle), (named("version"), b"3\n")]
+        .into_iter()
+        .chain(others.iter().map(|(name, bytes)| (named(name), *bytes)))
+        .chain(storages)
+        .collect();
+    let members: Vec<_> = members.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
+    zip::stored(&members)
+}
