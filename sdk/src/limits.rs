@@ -22,7 +22,7 @@ pub struct Limits {
     pub columns: u64,
     /// Bytes that tensors may have beyond the bytes that are stored for them (broadcast views,
     /// fill values): all tensors of a catalog together. Bytes that the records of a compressed file may
-    /// have beyond a thousand times its length.
+    /// have beyond a thousand times its length. The host adds a thousand times the bytes of what the user named.
     pub expanded_bytes: u64,
 }
 
@@ -36,7 +36,7 @@ impl Default for Limits {
             nesting: 256,
             name_bytes: 64 << 10,
             columns: 16 << 10,
-            expanded_bytes: 64 << 30,
+            expanded_bytes: 4 << 30,
         }
     }
 }

@@ -62,6 +62,59 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
     }
 }
 
+/// What tensors and records may have for each byte of an input, beside the limit `expanded_bytes`.
+const EXPANSION: u64 = 1_000;
+
+/// The context in which one source is opened: what it may expand to grows with its bytes.
+pub(crate) struct SourceContext<'a> {
+    context: &'a ReadContext<'a>,
+    limits: Limits,
+}
+
+impl<'a> SourceContext<'a> {
+    pub(crate) fn new(context: &'a ReadContext<'a>, source: &FileSource) -> Self {
+        let mut limits = context.limits().clone();
+        let paid = source.bytes().saturating_mul(EXPANSION);
+        limits.expanded_bytes = limits.expanded_bytes.saturating_add(paid);
+        Self { context, limits }
+    }
+}
+
+#[deny(clippy::missing_trait_methods, reason = "every question but one goes to the input's context")]
+impl Context for SourceContext<'_> {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.context.is_cancelled()
+    }
+
+    fn note(&self, message: &str) {
+        self.context.note(message);
+    }
+
+    fn purpose(&self) -> Purpose {
+        self.context.purpose()
+    }
+
+    fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
+        self.context.open(path)
+    }
+
+    fn output_is_new(&self) -> bool {
+        self.context.output_is_new()
+    }
+
+    fn threads(&self) -> usize {
+        self.context.threads()
+    }
+
+    fn check_cancelled(&self) -> Result<()> {
+        self.context.check_cancelled()
+    }
+}
+
 #[deny(clippy::missing_trait_methods, reason = "every question goes to the session or is answered here")]
 impl Context for ReadContext<'_> {
     fn limits(&self) -> &Limits {

@@ -3,7 +3,7 @@
 use crate::context::session::Session;
 use crate::formats::placeholder::explain;
 use crate::formats::registry::RegisteredFormat;
-use crate::read::context::ReadContext;
+use crate::read::context::{ReadContext, SourceContext};
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::{
@@ -46,9 +46,10 @@ pub fn read(
     let options = Options::check(&description.options, Side::Reader, given)?;
     let reader = format.format.reader(&options)?;
     let source = Arc::new(source.afresh());
+    let context = SourceContext::new(context, &source);
     let mut builder = CatalogBuilder::new(&description.id, &*source, context.limits());
     let decoder = reader
-        .read(&*source, &mut builder, context)
+        .read(&*source, &mut builder, &context)
         .map_err(|e| explain(&*source, e).file(source.entry_path().display().to_string()))?;
     let catalog = builder.finish()?;
     Ok(Input { source, format: format.clone(), catalog, decoder: Some(decoder) })

@@ -156,6 +156,18 @@ impl FileSource {
         &self.folder
     }
 
+    /// Bytes of what the user named: of the file, of the files with this start, or of those in the folder.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let len = |path: PathBuf| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        match &self.entry {
+            Entry::File(name) => len(self.path(name)),
+            entry => {
+                self.list(entry.name()).unwrap_or_default().iter().map(|name| len(self.path(name))).sum()
+            }
+        }
+    }
+
     /// Whether a name has been opened.
     #[must_use]
     pub fn is_open(&self, name: &str) -> bool {

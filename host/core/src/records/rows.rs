@@ -3,7 +3,7 @@
 use crate::context::session::Session;
 use crate::formats::placeholder::explain;
 use crate::formats::registry::RegisteredFormat;
-use crate::read::context::ReadContext;
+use crate::read::context::{ReadContext, SourceContext};
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Batches, RecordReader, RecordSet, Skipped, from_stream};
@@ -44,7 +44,8 @@ pub fn open<'a>(
     let reader = reader(format, given)?;
     let source = Arc::new(source.afresh());
     let mut opened = Vec::new();
-    let set = reader.open(source.clone(), &mut opened, context).map_err(|e| place(e, &source))?;
+    let context = SourceContext::new(context, &source);
+    let set = reader.open(source.clone(), &mut opened, &context).map_err(|e| place(e, &source))?;
     Ok(Rows { source, format, set, opened, reader })
 }
 

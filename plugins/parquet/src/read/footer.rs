@@ -16,7 +16,7 @@ const TAIL: u64 = 8;
 /// What a footer becomes in memory is about as many times its length.
 const EXPANSION: u64 = 8;
 /// Values that no bytes pay for: one for as many bytes of the limit on expansion, 2^28 of them by default.
-const BYTES_A_FREE_VALUE: u64 = 256;
+const BYTES_A_FREE_VALUE: u64 = 16;
 
 /// Reads the footer of a file, and takes what its values need of those that are free.
 ///

@@ -7,6 +7,7 @@ use tempfile::tempdir;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::args;
 use tensorferry_tests::ferry::Outcome;
+use tensorferry_tests::wire::Wire;
 
 /// How deep, how many, how long.
 const MANY: usize = 1_000_000;
@@ -297,4 +298,28 @@ fn arrays_and_parts() {
         plain("one array, in many lists", Read, &again(&array)),
         around_tensor("scales of many channels, in many lists", Refused("over a limit"), &again(&quantized)),
     ]);
+}
+
+/// A frozen graph of one constant, all of whose elements are its first.
+#[test]
+fn a_constant_stands_for_so_much_of_its_graph() {
+    let ferry = Ferry::new();
+    let graph = ferry.at("graph.pb");
+    let of_elements = |elements: i64| {
+        let shape = Wire::new().message(2, &Wire::new().int(1, elements));
+        let tensor = Wire::new().int(1, 1).message(2, &shape).bytes(5, &1_f32.to_le_bytes());
+        let attribute = |key: &str, value: &Wire| Wire::new().bytes(1, key.as_bytes()).message(2, value);
+        let node = Wire::new()
+            .bytes(1, b"c")
+            .bytes(2, b"Const")
+            .message(5, &attribute("dtype", &Wire::new().int(6, 1)))
+            .message(5, &attribute("value", &Wire::new().message(8, &tensor)));
+        std::fs::write(&graph, Wire::new().message(1, &node).0).unwrap();
+    };
+    of_elements(16 << 30);
+    let refused = ferry.run_bounded(args!["inspect", &graph]).expect(3);
+    refused.says(&["--bound expanded_bytes=N"]);
+    ferry.run_bounded(args!["inspect", &graph, "--bound", "expanded_bytes=100GiB"]).expect(0);
+    of_elements(1 << 28);
+    ferry.run_bounded(args!["inspect", &graph]).expect(0);
 }
