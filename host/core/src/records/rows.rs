@@ -152,7 +152,7 @@ mod tests {
                 read.set(read.get() + 1);
                 Err::<(), _>(error.clone())
             });
-            assert_eq!((outcome.unwrap_err(), read.get()), (error, times));
+            assert_eq!((outcome.err(), read.get()), (Some(error), times));
         }
     }
 }
