@@ -62,11 +62,19 @@ pub(crate) fn is_there(root: &Path) -> bool {
 }
 
 /// Whether a stage holds nothing of anybody's: its run died before it could prove anything, or while the stage
-/// was removed.
+/// was removed, or another run removes it now.
 pub(crate) fn is_not_needed(root: &Path) -> io::Result<bool> {
-    for entry in fs::read_dir(root)? {
+    let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let entries = match fs::read_dir(root) {
+        Err(error) if gone(&error) => return Ok(true),
+        entries => entries?,
+    };
+    for entry in entries {
         let (entry, most) = (entry?, |name: &_| if name == LOCK { 0 } else { MOST_BYTES });
-        let (name, meta) = (entry.file_name(), entry.metadata()?);
+        let (name, meta) = match entry.metadata() {
+            Err(error) if gone(&error) => continue,
+            meta => (entry.file_name(), meta?),
+        };
         if !(name == LOCK || name == PROOF) || !meta.is_file() || meta.len() > most(&name) {
             return Ok(false);
         }
@@ -85,6 +93,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (made, moved, copied) =
             (home.path().join("made"), home.path().join("moved"), home.path().join("copied"));
+        assert!(is_not_needed(&made).unwrap());
         fs::create_dir(&made).unwrap();
         assert!(!is_there(&made) && is_not_needed(&made).unwrap());
         fs::write(made.join(LOCK), "").unwrap();

@@ -6,6 +6,7 @@ use crate::publish::commit::folder::carry;
 use crate::publish::commit::record::{Exchange, Set, SetFile};
 use crate::publish::stage::{PREFIX, WithoutLocks, lock, proof};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn only_stages_that_nobody_holds_are_removed() {
@@ -28,6 +29,31 @@ fn only_stages_that_nobody_holds_are_removed() {
     running.commit(&[StagedFile { path: "model".to_owned(), index: false }], KEEP).unwrap();
     drop(second);
     assert_eq!(fs::read_to_string(home.path().join("model")).unwrap(), "theirs");
+}
+
+/// Stages that are made and removed all the time are never taken for ones that came from elsewhere.
+#[test]
+fn live_stages_are_nothing_to_tell_of() {
+    let home = home();
+    let destination = beside(home.path());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let runs = || {
+            for _ in 0..300 {
+                drop(Stage::begin(&destination).unwrap());
+            }
+        };
+        let runs = [scope.spawn(runs), scope.spawn(runs)];
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert_eq!(recover(&destination).unwrap().notes, [""; 0]);
+            }
+        });
+        let ended = runs.map(|run| run.join());
+        done.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(Result::unwrap);
+    });
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 }
 
 #[test]
