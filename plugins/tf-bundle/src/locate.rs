@@ -186,7 +186,7 @@ fn of_prefix_or_nothing(source: &dyn Source, prefix: &str) -> Result<Option<Chec
 }
 
 /// Every checkpoint of a folder, by its prefix: all bundles, or else the V1 files. These have no ending
-/// of their own, so that only files that are called checkpoints are looked into.
+/// of their own, so that only files that are called checkpoints, and the first shards of sets, are looked into.
 fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
     let names = source.list("")?;
     let visible = || names.iter().map(String::as_str).filter(|name| !name.starts_with('.'));
@@ -199,7 +199,11 @@ fn candidates(source: &dyn Source) -> Result<Vec<(String, Checkpoint)>> {
     if !found.is_empty() {
         return Ok(found);
     }
-    for name in visible().filter(|name| name.contains("ckpt") && !name.ends_with(META_SUFFIX)) {
+    let may_be_v1 = |name: &&str| match v1_shard(name) {
+        Some(shard) => shard.number == 0,
+        None => name.contains("ckpt") && !name.ends_with(META_SUFFIX),
+    };
+    for name in visible().filter(may_be_v1) {
         if !has_magic(source, source.open(name)?)? {
             continue;
         }

@@ -27,7 +27,7 @@ pub(crate) struct Sidecars {
 }
 
 /// What becomes of the files of an input folder that no reader of its models has read, and whose names are none
-/// of the output's (`is_output`). Of an input that is a file, those beside it go along whose names match
+/// of the output's (`is_output`). Of an input that is a file or a glob, those beside it go along whose names match
 /// `--carry`.
 ///
 /// # Errors
@@ -39,7 +39,8 @@ pub(crate) fn find(
 ) -> Result<Sidecars> {
     let (input, target) = (context.input_folder(), &context.target);
     let mut sidecars = Sidecars::default();
-    if models.iter().any(|model| *model.input.source.entry() != Entry::Folder) {
+    let is_folder = |source: &FileSource| *source.entry() == Entry::Folder && !source.is_listed();
+    if !models.iter().all(|model| is_folder(&model.input.source)) {
         sidecars.names = beside(input, models, &context.request.input.carry)?;
         return Ok(sidecars);
     }

@@ -49,6 +49,9 @@ fn every_member_of_a_v1_checkpoint_stands_for_it() {
     for entry in [file(SHARDS[1]), prefix("m.ckpt-4"), prefix("m.ckpt-4-?????-of-00002"), Entry::Folder] {
         assert_eq!(found(entry, &SHARDS).unwrap(), v1(&SHARDS));
     }
+    // As a glob gives them: TensorFlow's own example calls them so, and no state file is among them.
+    let named = ["model-00000-of-00002", "model-00001-of-00002"];
+    assert_eq!(found(Entry::Folder, &named).unwrap(), v1(&named));
 }
 
 #[test]

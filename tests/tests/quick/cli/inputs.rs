@@ -263,6 +263,9 @@ fn a_folder_of_weights_becomes_a_prefix() {
     }
     ferry.convert(&ferry.at("out"), &ferry.at("again/ckpt"), &to_bundle);
     assert!(ferry.at("again/ckpt.index").is_file());
+    // Of a glob, what lies beside is none of its sidecars.
+    std::fs::write(ferry.at("again/notes.txt"), "").unwrap();
+    ferry.convert(&ferry.at("again/ckp?.*"), &ferry.at("glob.safetensors"), &["--strict"]);
 
     std::fs::write(ferry.at("m/config.json"), "{}").unwrap();
     ferry.convert(&ferry.at("m"), &ferry.at("model/tf"), &to_bundle);
