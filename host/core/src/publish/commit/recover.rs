@@ -96,10 +96,11 @@ fn recover_in(
 
 /// Leaves a stage that is not proven as it is, unless there is nothing in it.
 fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
-    let failed = || failed("look into a staging folder", root);
-    if !proof::is_not_needed(root).map_err(failed())? {
-        // A run that has just made it writes the proof before there is anything in it.
-        if proof::is_there(root) {
+    let holds_nothing = || proof::is_not_needed(root).map_err(failed("look into a staging folder", root));
+    // A run writes the proof before there is anything in its stage, and removes it when there is nothing any more.
+    // Both may happen between two looks: what holds something, has no proof, and still holds it, is none of a run's.
+    if !holds_nothing()? {
+        if proof::is_there(root) || holds_nothing()? {
             return Ok(());
         }
         let path = root.display();
@@ -109,6 +110,7 @@ fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
         ));
         return Ok(());
     }
+    let failed = || failed("remove an empty staging folder", root);
     match lock(root, WithoutLocks::Leave).map_err(failed())? {
         Some(_lock) => remove(root).map_err(failed()),
         None => Ok(()),
