@@ -6,6 +6,7 @@
 
 pub(crate) mod key_map;
 pub(crate) mod key_text;
+pub(crate) mod listed;
 pub(crate) mod naming;
 pub(crate) mod object_graph;
 mod optimizer;

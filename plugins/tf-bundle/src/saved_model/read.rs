@@ -8,14 +8,12 @@ use super::{fingerprint, outline, saved_variables, tags};
 use crate::bundle::INDEX_SUFFIX;
 use crate::bundle_tensors::read_bundle;
 use crate::document::Document;
+use crate::names::listed::listed;
 use crate::options::ReadOptions;
 use tensorferry_sdk::{
     CatalogSink, Context, Error, Loss, LossKind, NothingEncoded, Options, Purpose, Result, Source,
     TensorDecoder, TensorReader,
 };
-
-/// The most names that a loss lists.
-const MOST_LISTED: usize = 8;
 
 /// Reads SavedModels.
 #[derive(Debug)]
@@ -102,12 +100,4 @@ fn lose_graph(catalog: &mut dyn CatalogSink, document: &Document, graph: &MetaGr
     let what = format!("{}: signatures", document.name());
     let why = format!("{}: they call the graph, which is not carried", listed(&names));
     catalog.loss(Loss::new(LossKind::Graph, what, why))
-}
-
-fn listed(names: &[&str]) -> String {
-    let mut texts: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
-    if names.len() > MOST_LISTED {
-        texts.push(format!("and {} more", names.len() - MOST_LISTED));
-    }
-    texts.join(", ")
 }

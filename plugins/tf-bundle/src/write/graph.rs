@@ -3,14 +3,12 @@
 use super::entry::Entry;
 use crate::bundle::OBJECT_GRAPH_KEY;
 use crate::names::key_text::key_text;
+use crate::names::listed::listed;
 use crate::names::object_graph::{ObjectGraph, decode};
 use crate::names::rebuild::prune;
 use std::collections::BTreeSet;
 use tensorferry_proto::{Message, TrackableObjectGraph};
 use tensorferry_sdk::{Limits, Loss, LossKind, Result};
-
-/// How many keys a loss lists.
-const MOST_LISTED: usize = 5;
 
 /// An object graph, and the bytes that it was decoded from: TensorFlow may have more fields than we
 /// know.
@@ -49,21 +47,15 @@ impl Graph {
     /// What the graph does not know of the entries, as a loss; `None` if it knows all.
     pub(crate) fn unknown_entries(&self, entries: &[Entry], limits: &Limits) -> Result<Option<Loss>> {
         let graph = ObjectGraph::new(&self.proto, limits)?;
-        let unknown_entries: Vec<&Entry> =
-            entries.iter().filter(|entry| graph.find(&entry.key).is_none()).collect();
+        let unknown_entries = entries.iter().filter(|entry| graph.find(&entry.key).is_none());
+        let unknown_entries: Vec<_> = unknown_entries.map(|entry| key_text(&entry.key)).collect();
         if unknown_entries.is_empty() {
             return Ok(None);
         }
-        let mut listed: Vec<String> = unknown_entries
-            .iter()
-            .take(MOST_LISTED)
-            .map(|entry| format!("{:?}", key_text(&entry.key)))
-            .collect();
-        if unknown_entries.len() > MOST_LISTED {
-            listed.push(format!("and {} more", unknown_entries.len() - MOST_LISTED));
-        }
-        let why =
-            format!("it has no object for {}: tf.train.Checkpoint restores the others", listed.join(", "));
+        let why = format!(
+            "it has no object for {}: tf.train.Checkpoint restores the others",
+            listed(&unknown_entries)
+        );
         Ok(Some(Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why)))
     }
 

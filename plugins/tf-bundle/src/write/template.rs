@@ -7,13 +7,13 @@ use crate::bundle::{BundleEntry, BundleIndex, OBJECT_GRAPH_KEY, shape_of};
 use crate::dtype;
 use crate::locate::{Checkpoint, locate};
 use crate::names::key_map::KeyMap;
+use crate::names::listed::listed;
 use crate::names::naming::{self, Scheme};
 use crate::names::object_graph::ObjectGraph;
 use crate::names::resolve::{Followed, resolve};
 use crate::options::MissingValues;
 use crate::side_entry::SIDE_ENTRY_KEY;
 use std::collections::HashSet;
-use std::fmt::Display;
 use std::sync::Arc;
 use tensorferry_sdk::{ByteOrder, Context, Dtype, Error, Result, Source};
 
@@ -21,8 +21,6 @@ use tensorferry_sdk::{ByteOrder, Context, Dtype, Error, Result, Source};
 const MOST_TEXT_BYTES: u64 = 1 << 20;
 /// How often a checkpoint was saved: `tf.train.Checkpoint` counts by itself.
 const SAVE_COUNTER_KEY: &[u8] = b"save_counter/.ATTRIBUTES/VARIABLE_VALUE";
-/// How many variables a message lists.
-const MOST_LISTED: usize = 20;
 
 /// The checkpoint whose keys and object graph a new one takes.
 pub(crate) struct Template {
@@ -68,16 +66,6 @@ impl<'a> Rest<'a> {
             context.note(&format!("{} values are those of the like: {}", names.len(), listed(&names)));
         }
         Ok(&self.variables)
-    }
-}
-
-/// The first of these names, and how many more there are.
-fn listed(names: &[impl Display]) -> String {
-    let shown: Vec<String> =
-        names.iter().take(MOST_LISTED).map(|name| format!("{:?}", name.to_string())).collect();
-    match names.len().saturating_sub(MOST_LISTED) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 
