@@ -22,7 +22,8 @@ pub struct Limits {
     pub columns: u64,
     /// Bytes that tensors may have beyond the bytes that are stored for them (broadcast views,
     /// fill values): all tensors of a catalog together. Bytes that the records of a compressed file may
-    /// have beyond a thousand times its length. The host adds a thousand times the bytes of what the user named.
+    /// have beyond a thousand times its length. The host adds a thousand times the bytes of what the user named, up to
+    /// 60 GiB.
     pub expanded_bytes: u64,
 }
 

@@ -62,8 +62,10 @@ pub fn purpose(source: &Description, target: &Description) -> Purpose {
     }
 }
 
-/// What tensors and records may have for each byte of an input, beside the limit `expanded_bytes`.
+/// What tensors and records may have for each byte of an input, beside the limit `expanded_bytes`; and all bytes
+/// together, since an input may have holes.
 const EXPANSION: u64 = 1_000;
+const MOST_EXPANSION: u64 = 60 << 30;
 
 /// The context in which one source is opened: what it may expand to grows with its bytes.
 pub(crate) struct SourceContext<'a> {
@@ -74,7 +76,7 @@ pub(crate) struct SourceContext<'a> {
 impl<'a> SourceContext<'a> {
     pub(crate) fn new(context: &'a ReadContext<'a>, source: &FileSource) -> Self {
         let mut limits = context.limits().clone();
-        let paid = source.bytes().saturating_mul(EXPANSION);
+        let paid = source.bytes().saturating_mul(EXPANSION).min(MOST_EXPANSION);
         limits.expanded_bytes = limits.expanded_bytes.saturating_add(paid);
         Self { context, limits }
     }
