@@ -1,5 +1,5 @@
 //! Settings are environment variables that make a test larger: `FERRY_TEST_GIB` for the size of its files,
-//! `FERRY_TEST_KILLS` for how often it kills, `FERRY_FUZZ_SECONDS` and `FERRY_FUZZ_SEED`.
+//! `FERRY_TEST_KILLS` for how often it kills, `FERRY_FUZZ_SECONDS`, `FERRY_FUZZ_SEED` and `FERRY_FUZZ_CORPUS`.
 
 /// The number in a variable, if it is set.
 pub fn number(variable: &str) -> Option<u64> {

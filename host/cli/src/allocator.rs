@@ -9,6 +9,7 @@
 /// From this length on, memory is taken from the system and given back by itself: the most that there may be.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAPPED_FROM: i32 = 32 << 20;
+
 /// Has freed memory kept for the next one who asks: at an end of the heap as much as there may be of buffers.
 /// Called once, before there are threads.
 #[cfg_attr(
