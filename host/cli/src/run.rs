@@ -51,10 +51,10 @@ pub(super) fn run(
         plan::print(&plan, command.json)?;
         return Ok(plan.exit_code());
     }
+    let folder = command.report.clone().or(loaded.run.report.map(PathBuf::from));
+    let folder = folder.map_or_else(|| options.report_folder(), Ok)?;
     let ended = tensorferry_run::run(&loaded.jobs, &registry, &options, &progress, &cancelled)?;
     progress.finish();
-    let folder = command.report.clone().or(loaded.run.report.map(PathBuf::from));
-    let folder = folder.unwrap_or_else(|| options.report_folder());
     let page = report::write(&folder, &ended.summary, tensorferry_check::SCRIPT)?;
     if !command.quiet {
         ended.notes.iter().for_each(|note| terminal::message("note", &printable(note)));

@@ -11,6 +11,7 @@ use crate::worker::WorkerCommand;
 use globset::GlobSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use tensorferry_sdk::{Error, Result};
 
 /// What a run is asked for.
 #[derive(Debug)]
@@ -53,10 +54,19 @@ impl RunOptions {
 
     /// The folder of the report, if the user does not say: `NAME.report` beside the journal
     /// `NAME.journal.jsonl`.
-    #[must_use]
-    pub fn report_folder(&self) -> PathBuf {
+    ///
+    /// # Errors
+    /// Usage, if a link has that name: it may have come with the manifest, and lead anywhere.
+    pub fn report_folder(&self) -> Result<PathBuf> {
         let shard = self.shard.map(|shard| format!(".{}", shard.word())).unwrap_or_default();
-        self.journal.with_file_name(format!("{}{shard}.report", journal::stem(&self.journal)))
+        let folder = self.journal.with_file_name(format!("{}{shard}.report", journal::stem(&self.journal)));
+        match folder.is_symlink() {
+            true => {
+                Err(Error::usage("the report's folder is a link: remove it, or say where the report goes")
+                    .file(folder.display().to_string()))
+            }
+            false => Ok(folder),
+        }
     }
 
     /// Whether a job is one of those that were asked for.

@@ -85,3 +85,20 @@ fn a_journal_is_a_regular_file() {
     pipe(&ferry.at(&journal));
     assert_ne!(ferry.run_bounded(["run".as_ref(), manifest.as_os_str()]).code, Some(0));
 }
+
+/// A report's folder that came with the manifest, as a link, would have files written elsewhere.
+#[test]
+fn a_report_goes_nowhere_by_a_link() {
+    let ferry = Ferry::new();
+    ferry.safetensors("m.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    let manifest = ferry.write("zoo.toml", "[[job]]\ninput = \"m.safetensors\"\noutput = \"m.pt\"\n");
+    std::fs::create_dir(ferry.at("victim")).unwrap();
+    symlink(ferry.at("victim"), ferry.at("zoo.report")).unwrap();
+    ferry.on("run", &manifest, &[]).expect(2).says(&["zoo.report", "a link"]);
+    assert!(!ferry.at("m.pt").exists());
+    assert_eq!(std::fs::read_dir(ferry.at("victim")).unwrap().count(), 0);
+    // Where the user says so, it is the user's own link.
+    let named = ferry.at("zoo.report");
+    ferry.on("run", &manifest, &["--report", named.to_str().unwrap()]).expect(0);
+    assert!(ferry.at("victim/report.json").exists());
+}
