@@ -2,6 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+/// How the name of every staging area starts: the folder beside outputs that holds the stages of a user's runs.
+pub const STAGING: &str = ".ferry-stage-";
+
+/// The name of the staging area that our own runs look into.
+pub fn staging_area() -> String {
+    format!("{STAGING}{}", rustix::process::geteuid().as_raw())
+}
+
 /// Every file below a folder, by its relative path, sorted.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

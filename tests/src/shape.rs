@@ -3,7 +3,7 @@
 
 use crate::Ferry;
 use crate::ferry::{Outcome, run};
-use crate::files::{copy_below, files_below};
+use crate::files::{STAGING, copy_below, files_below};
 use crate::model::Model;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -46,8 +46,6 @@ pub enum State {
     New,
 }
 
-/// What staging folders are called.
-pub const STAGE: &str = ".ferry-stage-";
 /// A file in the output's folder that is not the output's.
 const BYSTANDER: &str = "keep.txt";
 const TENSORS: u64 = 32;
@@ -153,7 +151,7 @@ impl Scene {
     pub fn state(&self) -> State {
         let work = self.work();
         assert_eq!(std::fs::read(work.join(BYSTANDER)).unwrap(), b"mine");
-        let is_staged = |file: &Path| file.iter().any(|part| part.to_string_lossy().starts_with(STAGE));
+        let is_staged = |file: &Path| file.iter().any(|part| part.to_string_lossy().starts_with(STAGING));
         let mut found = files_below(&work);
         found.retain(|file| file != Path::new(BYSTANDER) && !is_staged(file));
 
@@ -199,7 +197,7 @@ impl Scene {
             if folder.is_dir() {
                 let names = crate::files::names_in(&folder);
                 assert!(
-                    !names.iter().any(|name| name.starts_with(STAGE)),
+                    !names.iter().any(|name| name.starts_with(STAGING)),
                     "left in {}: {names:?}",
                     folder.display()
                 );

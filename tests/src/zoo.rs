@@ -2,7 +2,7 @@
 
 use crate::Ferry;
 use crate::ferry::Outcome;
-use crate::files::{copy_below, files_below};
+use crate::files::{STAGING, copy_below, files_below};
 use crate::fixtures::{Case, cases};
 use crate::model::Model;
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,9 +11,6 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-
-/// What staging folders are called.
-const STAGE: &str = ".ferry-stage-";
 
 /// A place with `in/`, `out/` and `zoo.toml`.
 #[derive(Debug)]
@@ -138,7 +135,7 @@ impl Zoo {
         if !out.exists() {
             return BTreeMap::new();
         }
-        let is_staged = |file: &PathBuf| file.iter().any(|part| part.to_string_lossy().starts_with(STAGE));
+        let is_staged = |file: &PathBuf| file.iter().any(|part| part.to_string_lossy().starts_with(STAGING));
         let is_receipt = |file: &PathBuf| file.to_string_lossy().ends_with(".ferry.json");
         let files = files_below(&out).into_iter().filter(|file| !is_staged(file) && !is_receipt(file));
         // A file may go while a run is killed.
@@ -154,7 +151,7 @@ impl Zoo {
         let mut open = vec![self.home().to_owned()];
         while let Some(folder) = open.pop() {
             for name in crate::files::names_in(&folder) {
-                assert!(!name.starts_with(STAGE), "left in {}", folder.display());
+                assert!(!name.starts_with(STAGING), "left in {}", folder.display());
                 if folder.join(&name).is_dir() {
                     open.push(folder.join(name));
                 }

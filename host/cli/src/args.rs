@@ -94,7 +94,7 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Finish or remove a staging folder that was not made where it stands, once you have looked at it
     Recover {
-        /// The folder, .ferry-stage-...
+        /// The folder, .ferry-stage-.../...
         stage: PathBuf,
     },
     /// List the formats, the plugins they come from, and their options

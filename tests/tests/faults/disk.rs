@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 use tensorferry_tests::disk::{is_left_out, on_tmpfs, with_file_limit};
 use tensorferry_tests::ferry::run;
-use tensorferry_tests::files::names_in;
-use tensorferry_tests::shape::{STAGE, Scene, Shape, State};
+use tensorferry_tests::files::{STAGING, names_in};
+use tensorferry_tests::shape::{Scene, Shape, State};
 use tensorferry_tests::zoo::Zoo;
 
 const SHAPES: [Shape; 3] = [Shape::File, Shape::Folder, Shape::Set];
@@ -68,7 +68,7 @@ fn changed_during_the_copy(change: impl Fn(&std::fs::File)) {
             let source = OpenOptions::new().write(true).open(scene.input(State::New)).unwrap();
             let mut child = scene.start(options);
             let deadline = Instant::now() + Duration::from_secs(10);
-            let is_writing = || names_in(&scene.work()).iter().any(|name| name.starts_with(STAGE));
+            let is_writing = || names_in(&scene.work()).iter().any(|name| name.starts_with(STAGING));
             while !is_writing() && child.try_wait().unwrap().is_none() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_micros(200));
             }

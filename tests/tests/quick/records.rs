@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use tensorferry_tests::files::staging_area;
 use tensorferry_tests::mutate::flip_middle;
 use tensorferry_tests::rows::ids;
 use tensorferry_tests::rows::{files_of, ids_through, numbered, through};
@@ -446,7 +447,7 @@ fn a_second_reading_says_nothing_twice_and_forgets_nothing() {
     // The receipt of an older output, and a stage that nobody can have left here.
     ferry.convert(&input, &output, &["--receipt"]);
     std::fs::remove_file(&output).unwrap();
-    ferry.write(".ferry-stage-copied/new/x", "");
+    ferry.write(&format!("{}/copied/new/x", staging_area()), "");
     let said = ferry.convert(&input, &output, &[]).stderr;
     for note in ["may be taken for a part of it", "was not made here"] {
         assert_eq!(said.matches(note).count(), 1, "{note}: {said}");

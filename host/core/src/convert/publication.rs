@@ -6,7 +6,7 @@ use crate::convert::context::ConversionContext;
 use crate::convert::report::Report;
 use crate::convert::watch::Ready;
 use crate::formats::used::UsedFormat;
-use crate::publish::commit::{check_free, recover_seeing};
+use crate::publish::commit::{check_free, recover};
 use crate::publish::stage::{Stage, StagedFile};
 use crate::publish::stale;
 use crate::read::identity::FileIdentity;
@@ -68,10 +68,10 @@ pub(crate) fn stage<'a>(
     let receipt = receipt::name_for(destination);
     let mut files = output.files();
 
-    let mut stale = stale::Search::new(&destination.folder, output.superseded(), &files)?;
     let mut recovered = context.recovered.borrow_mut();
-    recovered.append(recover_seeing(destination, &mut |folder, name| stale.see(folder, name))?);
+    recovered.append(recover(destination)?);
     report.recovered(recovered.clone());
+    drop(recovered);
     let names = files.iter().map(|file| file.path.as_str());
     let names = names.chain(asked.receipt.then_some(receipt.as_str()));
     check_free(destination, names, asked.commit.force)?;
@@ -80,8 +80,8 @@ pub(crate) fn stage<'a>(
     }
     let older = older_receipt(context, &receipt);
     let is_input = |path: &Path| output.reads_from(path);
-    let stale = stale.find(&recovered, older, asked.commit.force, is_input, context.session)?;
-    drop(recovered);
+    let stale = stale::Search::new(&destination.folder, output.superseded(), &files)?;
+    let stale = stale.find(older, asked.commit.force, is_input, context.session)?;
     let mut stage = Stage::begin(destination)?;
     stage.supersede(stale)?;
     context.watch.begun(output.bytes());

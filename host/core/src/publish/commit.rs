@@ -15,11 +15,12 @@ pub(crate) mod record;
 mod recover;
 mod set;
 
-pub use recover::{Recovered, recover, recover_by_hand, recover_seeing};
+pub use recover::{Recovered, recover, recover_by_hand};
 
 use crate::context::fault;
 use crate::publish::disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_folders};
-use crate::publish::stage::{Destination, DestinationKind, Stage, StagedFile, check_relative, is_stage};
+use crate::publish::stage::area::is_area;
+use crate::publish::stage::{Destination, DestinationKind, Stage, StagedFile, check_relative};
 use folder::Carried;
 use record::{Action, Exchange, Record};
 use set::Move;
@@ -121,14 +122,9 @@ impl Stage {
         files: &[StagedFile],
         options: CommitOptions,
     ) -> Result<()> {
-        let parent = &self.site.parent;
-        let at = Move {
-            staged: self.new_folder(),
-            folder: folder.map_or_else(|| parent.clone(), |name| parent.join(name)),
-            disk: self.disk,
-            sync: options.sync,
-        };
-        let set = set::plan(files, &self.stale, &at, folder.map(OsStr::to_owned), options.force)?;
+        let (root, parent) = (&self.root, &self.site.parent);
+        let at = Move { root, parent, folder, disk: self.disk, sync: options.sync };
+        let set = set::plan(files, &self.stale, &at, options.force)?;
         // One rename needs no record: it is done or it is not.
         if files.len() > 1 || !set.missing_folders.is_empty() || !set.stale.is_empty() {
             Record::new(Action::Set(set.clone()), options.sync).write(&self.root)?;
@@ -241,10 +237,10 @@ enum Exchanged {
     Cannot(String),
 }
 
-/// Whether a folder holds nothing but stages.
+/// Whether a folder holds nothing but staging areas.
 fn is_empty(folder: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(folder)? {
-        if !is_stage(&entry?.file_name()) {
+        if !is_area(&entry?.file_name()) {
             return Ok(false);
         }
     }

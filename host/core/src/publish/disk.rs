@@ -1,11 +1,14 @@
 //! The calls that a commit makes on the file system, with what stands in where one is not supported.
 
 use crate::read::identity::FileIdentity;
-use rustix::fs::{CWD, Mode, OFlags, RawDir, RenameFlags, open, renameat_with};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, linkat, open, openat, renameat, renameat_with, unlinkat,
+};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Read};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -32,24 +35,29 @@ impl Disk {
     /// Where the file system cannot refuse in the same call, a hard link can; `from` and `to` are then
     /// the same file for a moment. Where it has no links either, the name is looked at first, and whoever
     /// takes it in between loses: nothing better is to be had there.
-    pub(crate) fn rename_new(self, from: &Path, to: &Path) -> io::Result<()> {
+    pub(crate) fn rename_new(self, from: At<'_>, to: At<'_>) -> io::Result<()> {
         if self.noreplace {
-            match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            match renameat_with(from.folder, from.name, to.folder, to.name, RenameFlags::NOREPLACE) {
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
                 done => return Ok(done?),
             }
         }
         if self.links {
-            match fs::hard_link(from, to) {
-                Ok(()) => return fs::remove_file(from),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(error),
+            match linkat(from.folder, from.name, to.folder, to.name, AtFlags::empty()) {
+                Ok(()) => return from.remove(),
+                Err(Errno::EXIST) => return Err(ErrorKind::AlreadyExists.into()),
                 Err(_) => {}
             }
         }
-        match stat(to)? {
+        match to.stat()? {
             Some(_) => Err(ErrorKind::AlreadyExists.into()),
-            None => fs::rename(from, to),
+            None => Self::rename(from, to),
         }
+    }
+
+    /// Renames a file to a name that may be taken.
+    pub(crate) fn rename(from: At<'_>, to: At<'_>) -> io::Result<()> {
+        Ok(renameat(from.folder, from.name, to.folder, to.name)?)
     }
 
     /// Exchanges two folders in one step.
@@ -66,6 +74,36 @@ impl Disk {
             return Err(Errno::OPNOTSUPP.into());
         }
         fs::hard_link(from, to)
+    }
+}
+
+/// A name in a folder that is open.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) folder: BorrowedFd<'a>,
+    pub(crate) name: &'a Path,
+}
+
+impl<'a> From<&'a Path> for At<'a> {
+    /// A path as any call resolves it.
+    fn from(path: &'a Path) -> Self {
+        Self { folder: CWD, name: path }
+    }
+}
+
+impl At<'_> {
+    /// The metadata of what stands there, a link not followed; none if nothing does.
+    pub(crate) fn stat(self) -> io::Result<Option<Metadata>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(self.folder, self.name, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            opened => Ok(Some(File::from(opened?).metadata()?)),
+        }
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(self) -> io::Result<()> {
+        Ok(unlinkat(self.folder, self.name, AtFlags::empty())?)
     }
 }
 
@@ -225,10 +263,11 @@ mod tests {
             let (from, to) = (home.path().join("from"), home.path().join("to"));
             fs::write(&from, "new").unwrap();
             fs::write(&to, "old").unwrap();
-            assert_eq!(disk.rename_new(&from, &to).unwrap_err().kind(), ErrorKind::AlreadyExists, "{disk:?}");
+            let rename = || disk.rename_new(At::from(&*from), At::from(&*to));
+            assert_eq!(rename().unwrap_err().kind(), ErrorKind::AlreadyExists, "{disk:?}");
             assert_eq!(fs::read(&to).unwrap(), b"old");
             fs::remove_file(&to).unwrap();
-            disk.rename_new(&from, &to).unwrap();
+            rename().unwrap();
             assert_eq!(fs::read(&to).unwrap(), b"new");
             assert!(stat(&from).unwrap().is_none());
         }

@@ -2,24 +2,25 @@
 //! everything before any of it becomes visible. Renames then make it the output: see [`crate::publish::commit`].
 //!
 //! ```text
-//! PARENT/.ferry-stage-XXXXXXXXXXXX/
-//!     lock          locked with flock as long as the run lives; whoever holds it owns the stage
-//!     proof         what the file system made of the lock: that the stage did not come with an archive
-//!     new/          the output's files, under their own names
-//!     commit.json   the commit record, once the commit of several names has been decided
+//! PARENT/.ferry-stage-USER/  the staging area: all stages of a user for outputs there, and only as long as there are any
+//!     XXXXXXXXXXXX/
+//!         lock          locked with flock as long as the run lives; whoever holds it owns the stage
+//!         proof         what the file system made of the lock: that the stage did not come with an archive
+//!         new/          the output's files, under their own names
+//!         commit.json   the commit record, once the commit of several names has been decided
 //! ```
 //!
 //! A stage whose lock is free was left by a run that died. The next run beside it finishes its commit or
-//! removes it (`commit/recover.rs`), if it is proven to be ours (`stage/proof.rs`). The lock is a file, since network file systems do not lock
-//! folders. Where a file system has no locks at all, nothing that was left is ever touched.
+//! removes it (`commit/recover.rs`), if it is proven to be ours (`stage/proof.rs`). The lock is a file, since
+//! network file systems do not lock folders. Where a file system has no locks at all, nothing that was left is
+//! ever touched.
 
+pub(crate) mod area;
 mod lock;
 pub(crate) mod proof;
 mod site;
 
-#[cfg(test)]
-pub(crate) use lock::PREFIX;
-pub(crate) use lock::{WithoutLocks, is_stage, lock, remove};
+pub(crate) use lock::{WithoutLocks, lock, remove};
 pub(crate) use site::places;
 
 use crate::publish::disk::{Disk, failed};
@@ -29,7 +30,8 @@ use std::fs::{self, File, OpenOptions};
 use std::path::{Component, Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-const NEW: &str = "new";
+/// The folder of the output's files in a stage.
+pub(crate) const NEW: &str = "new";
 const LOCK: &str = "lock";
 
 /// The name of the commit record.

@@ -1,7 +1,6 @@
 //! Stale files are those of an older output that the new one replaces under other names: shards of
 //! another number, the index of a model that is one file now. Writers give patterns of their names.
 
-use crate::publish::commit::Recovered;
 use crate::publish::disk::{each_name, failed, stat};
 use crate::publish::stage::StagedFile;
 use globset::{Glob, GlobBuilder, GlobMatcher};
@@ -9,20 +8,15 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tensorferry_sdk::{Context, Error, Result, Role};
 
-/// A search for the stale files in the output's folder, by patterns of their names. It takes the names of the
-/// files there from who lists that folder anyway, so that it is listed once.
+/// A search for the stale files in the output's folder, by patterns of their names.
 pub struct Search<'a> {
     folder: &'a Path,
     /// What the new output brings itself.
     outputs: &'a [StagedFile],
     patterns: Vec<Pattern<'a>>,
-    /// The folder without links in its path, if names in it have to be seen.
-    resolved: Option<PathBuf>,
-    /// Whether names in it have been.
-    has_seen: bool,
 }
 
 /// A pattern of names in one folder.
@@ -49,37 +43,21 @@ impl<'a> Search<'a> {
         outputs: &'a [StagedFile],
     ) -> Result<Self> {
         let patterns = patterns.into_iter().map(|(pattern, role)| Pattern::parse(pattern, role));
-        let patterns: Vec<Pattern<'_>> = patterns.collect::<Result<_>>()?;
-        let has_globs = patterns.iter().any(|pattern| pattern.parent.is_empty() && pattern.glob.is_some());
-        let resolved = has_globs.then(|| std::fs::canonicalize(folder).ok()).flatten();
-        Ok(Self { folder, outputs, patterns, resolved, has_seen: false })
+        Ok(Self { folder, outputs, patterns: patterns.collect::<Result<_>>()? })
     }
 
-    /// Takes in a name in a folder that has no links in its path.
-    pub fn see(&mut self, folder: &Path, name: &OsStr) {
-        if self.resolved.as_deref() == Some(folder) {
-            self.has_seen = true;
-            self.patterns.iter_mut().filter(|pattern| pattern.parent.is_empty()).for_each(|p| p.see(name));
-        }
-    }
-
-    /// The stale files: with `force` those that go. `recovered` is what became of dead runs after the names
-    /// were seen, `more` another stale file that is there. Without `force`, and where `is_input` says that
-    /// they are being read, they stay, with a note.
+    /// The stale files: with `force` those that go. `more` is another stale file that is there. Without `force`,
+    /// and where `is_input` says that they are being read, they stay, with a note.
     ///
     /// # Errors
     /// I/o.
     pub fn find(
-        mut self,
-        recovered: &Recovered,
+        self,
         more: Option<StagedFile>,
         force: bool,
         is_input: impl Fn(&Path) -> bool,
         context: &dyn Context,
     ) -> Result<Vec<StagedFile>> {
-        if !recovered.finished.is_empty() || !recovered.notes.is_empty() {
-            self.has_seen = false;
-        }
         let folder = self.folder;
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
         for file in self.matching()?.into_iter().chain(more) {
@@ -114,11 +92,11 @@ impl<'a> Search<'a> {
         Ok(found)
     }
 
-    /// Lists those folders whose names have not been seen, each once.
+    /// Lists the folders that patterns are of, each once.
     fn list(&mut self) -> Result<()> {
         let globs = self.patterns.iter().filter(|pattern| pattern.glob.is_some());
         let parents: BTreeSet<&str> = globs.map(|pattern| pattern.parent).collect();
-        for parent in parents.into_iter().filter(|parent| !(parent.is_empty() && self.has_seen)) {
+        for parent in parents {
             let path = self.folder.join(parent);
             let mut own: Vec<_> = self.patterns.iter_mut().filter(|p| p.parent == parent).collect();
             match each_name(&path, |name| own.iter_mut().for_each(|pattern| pattern.see(name))) {
@@ -160,8 +138,6 @@ impl<'a> Pattern<'a> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::publish::commit::recover_seeing;
-    use crate::publish::stage::{Destination, DestinationKind};
 
     fn patterns() -> Vec<Pattern<'static>> {
         [
@@ -175,26 +151,16 @@ mod tests {
         .collect()
     }
 
-    /// What is found of the files in `home`, and whether the names that recovery sees were enough.
-    fn found(home: &Path) -> (Vec<String>, bool) {
-        let search =
-            |resolved| Search { folder: home, outputs: &[], patterns: patterns(), resolved, has_seen: false };
-        let mut search_seeing = search(std::fs::canonicalize(home).ok());
-        let kind = DestinationKind::Beside { name: "m".to_owned() };
-        let destination = Destination { folder: home.to_owned(), kind };
-        recover_seeing(&destination, &mut |folder, name| search_seeing.see(folder, name)).unwrap();
-        let has_seen = search_seeing.has_seen;
-        let seen: Vec<_> = search_seeing.matching().unwrap();
-        // The same without having seen anything.
-        assert_eq!(search(None).matching().unwrap(), seen);
-        (seen.into_iter().map(|file| file.path).collect(), has_seen)
+    fn found(folder: &Path) -> Vec<String> {
+        let search = Search { folder, outputs: &[], patterns: patterns() };
+        search.matching().unwrap().into_iter().map(|file| file.path).collect()
     }
 
     #[test]
     fn names_are_found_in_the_output_s_folder_and_below() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path();
-        assert_eq!(found(&folder.join("none")), (Vec::new(), false));
+        assert!(found(&folder.join("none")).is_empty());
         for name in ["sub", "m-03-of-03.st"] {
             std::fs::create_dir(folder.join(name)).unwrap();
         }
@@ -204,10 +170,10 @@ mod tests {
             std::fs::write(folder.join(name), "x").unwrap();
         }
         let expected = ["m.index.json", "m-01-of-02.st", "m-02-of-02.st", "sub/m.1", "sub/n"];
-        assert_eq!(found(folder), (expected.map(str::to_owned).to_vec(), true));
+        assert_eq!(found(folder), expected);
         let link = home.path().join("link");
         std::os::unix::fs::symlink(".", &link).unwrap();
-        assert_eq!(found(&link), (expected.map(str::to_owned).to_vec(), true));
+        assert_eq!(found(&link), expected);
     }
 
     #[test]

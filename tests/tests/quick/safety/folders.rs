@@ -4,7 +4,7 @@ use serde_json::json;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use tensorferry_tests::Ferry;
-use tensorferry_tests::files::files_below;
+use tensorferry_tests::files::{files_below, staging_area};
 
 /// A stage with a record that would have a file written through a link, and one that would have files moved out
 /// of a folder elsewhere.
@@ -22,19 +22,19 @@ fn a_stage_in_a_clone_is_not_obeyed() {
     };
     // The proof of a lock that the kernel made elsewhere.
     let proof = r#"{"inode":1,"changed":[1,0],"born":1}"#;
+    let area = format!("r/{}", staging_area());
     for (stage, record) in [("into", set("d/.bash_login")), ("from", set("precious"))] {
-        let stage = format!("r/.ferry-stage-{stage}");
         for (name, text) in [("lock", ""), ("proof", proof), ("commit.json", &record)] {
-            ferry.write(&format!("{stage}/{name}"), text);
+            ferry.write(&format!("{area}/{stage}/{name}"), text);
         }
     }
-    ferry.write("r/.ferry-stage-into/new/d/.bash_login", "echo owned");
+    ferry.write(&format!("{area}/into/new/d/.bash_login"), "echo owned");
     symlink(ferry.at("victim"), ferry.at("r/d")).unwrap();
-    symlink(ferry.at("victim"), ferry.at("r/.ferry-stage-from/new")).unwrap();
+    symlink(ferry.at("victim"), ferry.at(format!("{area}/from/new"))).unwrap();
     // What would block whoever reads it without looking first.
-    ferry.write("r/.ferry-stage-pipe/lock", "");
-    ferry.write("r/.ferry-stage-pipe/new/x", "");
-    let pipe = ferry.at("r/.ferry-stage-pipe/proof");
+    ferry.write(&format!("{area}/pipe/lock"), "");
+    ferry.write(&format!("{area}/pipe/new/x"), "");
+    let pipe = ferry.at(format!("{area}/pipe/proof"));
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let before = files_below(&ferry.at("r"));
 
@@ -45,7 +45,7 @@ fn a_stage_in_a_clone_is_not_obeyed() {
     assert_eq!(files_below(&ferry.at("r")), before);
     // Nor by hand, where a link would be followed.
     for stage in ["into", "from"] {
-        let stage = ferry.at(format!("r/.ferry-stage-{stage}"));
+        let stage = ferry.at(format!("{area}/{stage}"));
         ferry.run([std::ffi::OsStr::new("recover"), stage.as_os_str()]).expect(2).says(&["symbolic link"]);
     }
     assert_eq!(files_below(&ferry.at("victim")), [Path::new("precious")]);

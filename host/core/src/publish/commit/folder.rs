@@ -10,9 +10,9 @@
 
 use crate::context::fault;
 use crate::publish::disk::{
-    Disk, adopt, exists, failed, in_the_way, open_to_owner, remove_if_there, stat, sync,
+    At, Disk, adopt, exists, failed, in_the_way, open_to_owner, remove_if_there, stat, sync,
 };
-use crate::publish::stage::is_stage;
+use crate::publish::stage::area::is_area;
 use std::collections::HashSet;
 use std::fs::{self, DirEntry, Metadata};
 use std::io::{self, ErrorKind};
@@ -58,8 +58,8 @@ fn carry_tree(
             let (from, to) = (old.join(&path), new.join(&path));
             let there = stat(&to)?;
             match (meta.is_dir(), there.map(|there| there.is_dir())) {
-                // Another run's: it finds its stage under the same name again after the drain.
-                (true, None) if is_stage(&entry.file_name()) => {}
+                // Other runs': they find their stages under the same names again after the drain.
+                (true, None) if is_area(&entry.file_name()) => {}
                 (true, _) if meta.dev() != device => return Err(ErrorKind::CrossesDevices.into()),
                 (true, None) => {
                     fs::create_dir(&to)?;
@@ -108,7 +108,7 @@ pub(super) fn drain(
             match (meta.is_dir(), stat(&to).map_err(failed())?) {
                 (false, _) if output.contains(path.as_path()) => fs::remove_file(&from).map_err(failed())?,
                 (true, None) => fs::rename(&from, &to).map_err(failed())?,
-                (false, None) => match disk.rename_new(&from, &to) {
+                (false, None) => match disk.rename_new(At::from(&*from), At::from(&*to)) {
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(&to)),
                     moved => moved.map_err(failed())?,
                 },

@@ -9,10 +9,9 @@
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
 use super::set::{self, Move};
-use crate::publish::disk::{Disk, each_name, failed, in_the_way, stat};
-use crate::publish::stage::{Destination, WithoutLocks, is_stage, lock, new_folder, places, proof, remove};
+use crate::publish::disk::{Disk, failed, in_the_way, stat};
+use crate::publish::stage::{Destination, WithoutLocks, area, lock, new_folder, places, proof, remove};
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -45,46 +44,24 @@ impl Recovered {
 /// Usage, where something else than a folder is in the way; i/o, where the folder cannot be read. What is
 /// wrong with one stage becomes a note, and the stage stays.
 pub fn recover(destination: &Destination) -> Result<Recovered> {
-    recover_seeing(destination, &mut |_, _| ())
-}
-
-/// As [`recover`]. `see` is told the folders that are looked through, links resolved, and each name in them:
-/// who needs the names too need not list a folder a second time. They are those from before anything was
-/// finished.
-///
-/// # Errors
-/// As [`recover`].
-pub fn recover_seeing(destination: &Destination, see: &mut dyn FnMut(&Path, &OsStr)) -> Result<Recovered> {
     let mut recovered = Recovered::default();
-    for parent in places(destination)? {
-        recover_in(&parent, Disk::default(), &mut recovered, see)?;
+    for folder in places(destination)? {
+        recover_in(&folder, Disk::default(), &mut recovered)?;
     }
     Ok(recovered)
 }
 
-fn recover_in(
-    parent: &Path,
-    disk: Disk,
-    recovered: &mut Recovered,
-    see: &mut dyn FnMut(&Path, &OsStr),
-) -> Result<()> {
-    let mut stages = Vec::new();
-    let listed = each_name(parent, |name| {
-        if is_stage(name) {
-            stages.push(parent.join(name));
-        }
-        see(parent, name);
-    });
-    match listed {
+fn recover_in(folder: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()> {
+    let stages = match area::stages(folder) {
         // One may be allowed to write where one may not look.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
             return Ok(());
         }
-        listed => listed.map_err(failed("look for unfinished outputs in", parent))?,
-    }
+        stages => stages.map_err(failed("look for unfinished outputs in", folder))?,
+    };
     for stage in stages.iter().filter(|stage| is_ours(stage)) {
         let done = match proof::is_there(stage) {
-            true => recover_stage(stage, parent, disk, recovered),
+            true => recover_stage(stage, folder, disk, recovered),
             false => leave(stage, recovered),
         };
         if let Err(error) = done {
@@ -124,24 +101,19 @@ fn leave(root: &Path, recovered: &mut Recovered) -> Result<()> {
 pub fn recover_by_hand(stage: &Path) -> Result<Recovered> {
     let refused = |why| Err(Error::usage(why).file(stage.display().to_string()));
     let root = std::fs::canonicalize(stage).map_err(failed("find the staging folder", stage))?;
-    let (Some(parent), Some(name)) = (root.parent(), root.file_name()) else {
-        return refused("not a staging folder of ferry");
-    };
-    if !is_stage(name) || !is_ours(&root) {
+    let Some(folder) = area::folder_of(&root).filter(|_| is_ours(&root)) else {
         return refused("not a staging folder of ferry, or not yours");
-    }
+    };
     let mut recovered = Recovered::default();
-    recover_stage(&root, parent, Disk::default(), &mut recovered)?;
+    recover_stage(&root, folder, Disk::default(), &mut recovered)?;
     if recovered == Recovered::default() {
         return refused("a run is using it");
     }
     Ok(recovered)
 }
 
-/// Another user's record would be obeyed with our rights: in a shared folder it could name files of ours.
 fn is_ours(root: &Path) -> bool {
-    let user = rustix::process::geteuid().as_raw();
-    stat(root).ok().flatten().is_some_and(|meta| meta.is_dir() && meta.uid() == user)
+    stat(root).ok().flatten().as_ref().is_some_and(area::is_ours)
 }
 
 fn recover_stage(root: &Path, parent: &Path, disk: Disk, recovered: &mut Recovered) -> Result<()> {
@@ -182,15 +154,11 @@ enum StageEnd {
 }
 
 fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> Result<StageEnd> {
-    let folder = set.folder.as_ref().map_or_else(|| parent.to_owned(), |name| parent.join(name));
-    let at = Move { staged: new_folder(root), folder, disk, sync };
-    is_no_link(&at.staged)?;
-    if set.folder.is_some() {
-        is_no_link(&at.folder)?;
-    }
-    if at.folder.is_dir() && !set::is_superseded(set, &at)? {
+    let at = Move { root, parent, folder: set.folder.as_deref(), disk, sync };
+    let folder = at.folder();
+    if folder.is_dir() && !set::is_superseded(set, &at)? {
         match set::finish(set, &at) {
-            Ok(()) => return Ok(StageEnd::Finished(at.folder)),
+            Ok(()) => return Ok(StageEnd::Finished(folder)),
             Err(_) if set::is_superseded(set, &at)? => {}
             Err(error) => return Err(error),
         }
@@ -198,7 +166,7 @@ fn finish_set(set: &Set, root: &Path, parent: &Path, disk: Disk, sync: bool) -> 
     if !set.force {
         set::roll_back(set, &at);
     }
-    Ok(StageEnd::GivenUp(at.folder))
+    Ok(StageEnd::GivenUp(folder))
 }
 
 fn finish_exchange(

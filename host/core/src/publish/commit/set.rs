@@ -6,10 +6,11 @@
 
 use super::record::{Set, SetFile, StaleFile};
 use crate::context::fault;
-use crate::publish::disk::{Disk, exists, failed, identity, in_the_way, remove_if_there, stat, sync};
-use crate::publish::stage::StagedFile;
+use crate::publish::beneath::Place;
+use crate::publish::disk::{Disk, exists, failed, in_the_way, stat, sync};
+use crate::publish::stage::{NEW, StagedFile};
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,59 +18,66 @@ use tensorferry_sdk::{Error, Result};
 
 /// Where a set comes from and goes to, and how.
 #[derive(Debug, Clone)]
-pub(super) struct Move {
-    pub(super) staged: PathBuf,
-    pub(super) folder: PathBuf,
+pub(super) struct Move<'a> {
+    /// The stage.
+    pub(super) root: &'a Path,
+    /// The folder that the stage is for.
+    pub(super) parent: &'a Path,
+    /// The folder in it that the files go to; none for itself.
+    pub(super) folder: Option<&'a OsStr>,
     pub(super) disk: Disk,
     pub(super) sync: bool,
 }
 
 /// Looks at what is staged and what stands under the names, and decides the steps.
-pub(super) fn plan(
-    files: &[StagedFile],
-    stale: &[StagedFile],
-    at: &Move,
-    folder: Option<OsString>,
-    force: bool,
-) -> Result<Set> {
+pub(super) fn plan(files: &[StagedFile], stale: &[StagedFile], at: &Move<'_>, force: bool) -> Result<Set> {
     let names = files.iter().map(|file| file.path.as_str());
-    check_free(&at.folder, names.clone(), force)?;
-    let missing_folders = folders_of(names).filter(|name| !at.folder.join(name).is_dir()).collect();
+    let folder = at.folder();
+    check_free(&folder, names.clone(), force)?;
+    let missing_folders = folders_of(names).filter(|name| !folder.join(name).is_dir()).collect();
     let mut planned = Vec::with_capacity(files.len());
     for file in files {
-        let (from, to) = (at.staged.join(&file.path), at.folder.join(&file.path));
-        let new = identity(&from).map_err(failed("look at a staged file", &from))?;
+        let (from, to) = (at.staged(&file.path)?, at.place(&file.path)?);
+        let new = from.identity().map_err(failed("look at a staged file", &from.path))?;
         let new = new.ok_or_else(|| {
-            Error::plugin("a planned file has not been written").file(to.display().to_string())
+            Error::plugin("a planned file has not been written").file(to.path.display().to_string())
         })?;
-        let old = identity(&to).map_err(failed("look at the output", &to))?;
+        let old = to.identity().map_err(failed("look at the output", &to.path))?;
         planned.push(SetFile { name: file.path.clone(), index: file.index, new, old });
     }
     planned.sort_by_key(|file| file.index);
     let removes_index = planned.iter().any(|file| !file.index && file.old.is_some());
     let stale = plan_stale(stale, at)?;
-    Ok(Set { folder, force, removes_index, missing_folders, files: planned, stale })
+    Ok(Set {
+        folder: at.folder.map(OsStr::to_owned),
+        force,
+        removes_index,
+        missing_folders,
+        files: planned,
+        stale,
+    })
 }
 
 /// The files of an older set that are still there, indexes first.
-fn plan_stale(stale: &[StagedFile], at: &Move) -> Result<Vec<StaleFile>> {
+fn plan_stale(stale: &[StagedFile], at: &Move<'_>) -> Result<Vec<StaleFile>> {
     let (indexes, data): (Vec<_>, Vec<_>) = stale.iter().partition(|file| file.index);
     let mut planned = Vec::with_capacity(stale.len());
     for file in indexes.into_iter().chain(data) {
-        let path = at.folder.join(&file.path);
-        let old = identity(&path).map_err(failed("look at an older output's file", &path))?;
+        let place = at.place(&file.path)?;
+        let old = place.identity().map_err(failed("look at an older output's file", &place.path))?;
         planned.extend(old.map(|old| StaleFile { name: file.path.clone(), old }));
     }
     Ok(planned)
 }
 
 /// Does the steps that are not done yet.
-pub(super) fn finish(set: &Set, at: &Move) -> Result<()> {
+pub(super) fn finish(set: &Set, at: &Move<'_>) -> Result<()> {
     for name in &set.missing_folders {
-        let path = at.place(name)?;
-        match fs::create_dir(&path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => {}
-            made => made.map_err(failed("create the output's folder", &path))?,
+        let place = at.place(name)?;
+        let is_there = || place.stat().is_ok_and(|there| there.is_some_and(|meta| meta.is_dir()));
+        match place.make_folder() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && is_there() => {}
+            made => made.map_err(failed("create the output's folder", &place.path))?,
         }
     }
     if set.removes_index {
@@ -89,12 +97,12 @@ pub(super) fn finish(set: &Set, at: &Move) -> Result<()> {
 }
 
 /// Removes what an older set has left, unless somebody has changed it since.
-fn remove_stale(set: &Set, at: &Move) -> Result<()> {
+fn remove_stale(set: &Set, at: &Move<'_>) -> Result<()> {
     for file in &set.stale {
-        let path = at.place(&file.name)?;
-        let there = identity(&path).map_err(failed("look at an older output's file", &path))?;
+        let place = at.place(&file.name)?;
+        let there = place.identity().map_err(failed("look at an older output's file", &place.path))?;
         if there == Some(file.old) {
-            remove_if_there(&path).map_err(failed("remove an older output's file", &path))?;
+            place.remove().map_err(failed("remove an older output's file", &place.path))?;
             fault::reach("stale-removed")?;
         }
     }
@@ -102,14 +110,14 @@ fn remove_stale(set: &Set, at: &Move) -> Result<()> {
 }
 
 /// Removes those old indexes whose new ones are still staged.
-fn remove_indexes(set: &Set, at: &Move) -> Result<()> {
+fn remove_indexes(set: &Set, at: &Move<'_>) -> Result<()> {
     let mut removed = Vec::new();
     for file in set.files.iter().filter(|file| file.index && file.old.is_some()) {
-        let (from, to) = file.places(at)?;
-        let staged = stat(&from).map_err(failed("look at a staged file", &from))?.is_some();
-        let there = identity(&to).map_err(failed("look at the old index", &to))?;
+        let (from, to) = (at.staged(&file.name)?, at.place(&file.name)?);
+        let staged = from.stat().map_err(failed("look at a staged file", &from.path))?.is_some();
+        let there = to.identity().map_err(failed("look at the old index", &to.path))?;
         if staged && there.is_some() && there != Some(file.new) {
-            fs::remove_file(&to).map_err(failed("remove the old index", &to))?;
+            to.remove().map_err(failed("remove the old index", &to.path))?;
             removed.push(file.name.as_str());
         }
     }
@@ -121,39 +129,42 @@ fn remove_indexes(set: &Set, at: &Move) -> Result<()> {
 }
 
 /// Renames one file into place; whether there was something to do.
-fn rename(file: &SetFile, set: &Set, at: &Move) -> Result<bool> {
-    let (from, to) = file.places(at)?;
-    if stat(&from).map_err(failed("look at a staged file", &from))?.is_none() {
+fn rename(file: &SetFile, set: &Set, at: &Move<'_>) -> Result<bool> {
+    let (from, to) = (at.staged(&file.name)?, at.place(&file.name)?);
+    if from.stat().map_err(failed("look at a staged file", &from.path))?.is_none() {
         return Ok(false);
     }
-    let renamed = if set.force { fs::rename(&from, &to) } else { at.disk.rename_new(&from, &to) };
-    match renamed {
+    let rename = || {
+        let (from, to) = (from.at()?, to.at()?);
+        if set.force { Disk::rename(from, to) } else { at.disk.rename_new(from, to) }
+    };
+    match rename() {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && !set.force => {
             // A hard link that stood in for the rename may have been the last thing that a run did.
-            if identity(&to).map_err(failed("look at the output", &to))? != Some(file.new) {
-                return Err(exists(&to));
+            if to.identity().map_err(failed("look at the output", &to.path))? != Some(file.new) {
+                return Err(exists(&to.path));
             }
-            remove_if_there(&from).map_err(failed("remove a staged file", &from))?;
+            from.remove().map_err(failed("remove a staged file", &from.path))?;
         }
-        renamed => renamed.map_err(failed("rename the output into place", &to))?,
+        renamed => renamed.map_err(failed("rename the output into place", &to.path))?,
     }
     Ok(true)
 }
 
 /// Whether any name of the set has changed since the record was written.
-pub(super) fn is_begun(set: &Set, at: &Move) -> bool {
+pub(super) fn is_begun(set: &Set, at: &Move<'_>) -> bool {
     set.files.iter().any(|file| {
-        let there = file.places(at).and_then(|(_, to)| identity(&to).map_err(Error::from));
+        let there = at.place(&file.name).and_then(|to| to.identity().map_err(Error::from));
         there.ok() != Some(file.old)
     })
 }
 
 /// Whether something stands under one of the names that is neither the old file nor the new: somebody else
 /// has written there since, and to go on would destroy it.
-pub(super) fn is_superseded(set: &Set, at: &Move) -> Result<bool> {
+pub(super) fn is_superseded(set: &Set, at: &Move<'_>) -> Result<bool> {
     for file in &set.files {
-        let (_, to) = file.places(at)?;
-        let there = identity(&to).map_err(failed("look at the output", &to))?;
+        let to = at.place(&file.name)?;
+        let there = to.identity().map_err(failed("look at the output", &to.path))?;
         if there.is_some() && there != Some(file.new) && there != file.old {
             return Ok(true);
         }
@@ -162,16 +173,16 @@ pub(super) fn is_superseded(set: &Set, at: &Move) -> Result<bool> {
 }
 
 /// Takes back what was renamed. Only for a set that replaced nothing: it leaves the names free again.
-pub(super) fn roll_back(set: &Set, at: &Move) {
+pub(super) fn roll_back(set: &Set, at: &Move<'_>) {
     for file in set.files.iter().rev() {
-        let Ok((_, to)) = file.places(at) else { continue };
-        if matches!(identity(&to), Ok(Some(there)) if there == file.new) {
+        let Ok(to) = at.place(&file.name) else { continue };
+        if matches!(to.identity(), Ok(Some(there)) if there == file.new) {
             // The cause is being reported; what cannot be taken back stays as a whole file.
-            let _ = fs::remove_file(&to);
+            let _ = to.remove();
         }
     }
     for name in set.missing_folders.iter().rev() {
-        let _ = at.place(name).map(fs::remove_dir);
+        let _ = at.place(name).map(|place| place.remove_folder());
     }
 }
 
@@ -212,43 +223,35 @@ pub(super) fn folders_of<'a>(names: impl Iterator<Item = &'a str>) -> impl Itera
 }
 
 /// Makes the names of files survive a power cut, and the folders that they lie in.
-fn sync_folders<'a>(names: impl Iterator<Item = &'a str>, at: &Move) -> Result<()> {
+fn sync_folders<'a>(names: impl Iterator<Item = &'a str>, at: &Move<'_>) -> Result<()> {
     let names: Vec<&str> = names.collect();
     if !at.sync || names.is_empty() {
         return Ok(());
     }
+    let folder = at.folder();
     for name in folders_of(names.into_iter()) {
-        let path = at.folder.join(name);
+        let path = folder.join(name);
         sync(&path).map_err(failed("sync the output's folder", &path))?;
     }
-    sync(&at.folder).map_err(failed("sync the output's folder", &at.folder))
+    sync(&folder).map_err(failed("sync the output's folder", &folder))
 }
 
-impl Move {
-    /// Where a name is in the output's folder. A link among the folders in it leads elsewhere, and is not
-    /// followed: only those in the path to the output's folder are the user's own words.
-    fn place(&self, name: &str) -> Result<PathBuf> {
-        no_links(&self.folder, name)?;
-        Ok(self.folder.join(name))
+impl Move<'_> {
+    /// The folder that the files go to.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.folder.map_or_else(|| self.parent.to_owned(), |name| self.parent.join(name))
     }
-}
 
-/// Checks that no folder of a relative name is a link.
-fn no_links(folder: &Path, name: &str) -> Result<()> {
-    for (at, _) in name.match_indices('/') {
-        let path = folder.join(&name[..at]);
-        let there = stat(&path).map_err(failed("look at the output's folder", &path))?;
-        if there.is_some_and(|meta| meta.is_symlink()) {
-            return Err(in_the_way(&path, "a symbolic link", "a folder"));
+    /// Where a name of the output goes. Only the links in the path to `parent` are the user's own words.
+    fn place(&self, name: &str) -> Result<Place> {
+        match self.folder {
+            Some(folder) => Place::find(self.parent, &Path::new(folder).join(name)),
+            None => Place::find(self.parent, Path::new(name)),
         }
     }
-    Ok(())
-}
 
-impl SetFile {
-    /// Where it is staged, and where it goes.
-    fn places(&self, at: &Move) -> Result<(PathBuf, PathBuf)> {
-        no_links(&at.staged, &self.name)?;
-        Ok((at.staged.join(&self.name), at.place(&self.name)?))
+    /// Where it is staged.
+    fn staged(&self, name: &str) -> Result<Place> {
+        Place::find(self.root, &Path::new(NEW).join(name))
     }
 }

@@ -241,8 +241,8 @@ fn a_set_comes_among_other_files_or_not_at_all() {
         let home = home();
         let mut stage = Stage::begin_on(&beside(home.path()), disk).unwrap();
         let files = fill(&stage, &SET, "new");
-        let at = Move { staged: stage.new_folder(), folder: home.path().to_owned(), disk, sync: false };
-        let set = set::plan(&files, &[], &at, None, false).unwrap();
+        let at = Move { root: &stage.root, parent: home.path(), folder: None, disk, sync: false };
+        let set = set::plan(&files, &[], &at, false).unwrap();
         write(home.path(), "m.index.json", "theirs");
         refused(&set::finish(&set, &at).unwrap_err());
         assert!(home.path().join("vars/m-3").exists());

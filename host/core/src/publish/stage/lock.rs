@@ -1,33 +1,32 @@
 //! The lock of a stage: held as long as its run lives, so that stages that were left behind can be told.
 
-use super::LOCK;
 use super::proof::{self, PROOF};
+use super::{LOCK, area};
 use crate::context::fault;
 use crate::publish::disk::{failed, remove_if_there, remove_tree, stat};
 use rustix::io::Errno;
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// How the name of every stage starts.
-pub(crate) const PREFIX: &str = ".ferry-stage-";
-
-/// Makes a stage and locks it. A recovering run may take the new folder for an abandoned one in the moment
-/// before it is locked, and remove it: then another is made.
-pub(super) fn claim(parent: &Path) -> Result<(PathBuf, File)> {
+/// Makes a stage for a folder and locks it. A recovering run may take the new stage for an abandoned one in the
+/// moment before it is locked, and remove it, and its area too: then another is made.
+pub(super) fn claim(folder: &Path) -> Result<(PathBuf, File)> {
     const ATTEMPTS: usize = 64;
-    let cannot = || failed("create a staging folder in", parent);
+    let cannot = || failed("create a staging folder in", folder);
     for _ in 0..ATTEMPTS {
-        let root = tempfile::Builder::new()
-            .prefix(PREFIX)
+        let area = area::make(folder).map_err(cannot())?;
+        let made = tempfile::Builder::new()
+            .prefix("")
             .rand_bytes(12)
             .permissions(Permissions::from_mode(0o700))
-            .tempdir_in(parent)
-            .map_err(cannot())?
-            .keep();
+            .tempdir_in(&area);
+        let root = match made {
+            Err(error) if error.kind() == ErrorKind::NotFound && folder.is_dir() => continue,
+            made => made.map_err(cannot())?.keep(),
+        };
         fault::reach("stage-created").inspect_err(|_| drop(remove(&root)))?;
         match lock(&root, WithoutLocks::Own) {
             Ok(None) => continue,
@@ -42,7 +41,7 @@ pub(super) fn claim(parent: &Path) -> Result<(PathBuf, File)> {
             }
         }
     }
-    Err(Error::transient("other runs keep removing the staging folder").file(parent.display().to_string()))
+    Err(Error::transient("other runs keep removing the staging folder").file(folder.display().to_string()))
 }
 
 /// What an attempt to lock means on a file system that has no locks.
@@ -109,13 +108,9 @@ pub(crate) fn remove(root: &Path) -> io::Result<()> {
     remove_if_there(&root.join(LOCK))?;
     match fs::remove_dir(root) {
         Err(error) if error.kind() != ErrorKind::NotFound && error.kind() != ErrorKind::DirectoryNotEmpty => {
-            Err(error)
+            return Err(error);
         }
-        _ => Ok(()),
+        _ => area::remove_of(root),
     }
-}
-
-/// Whether a folder entry is a stage, by its name.
-pub(crate) fn is_stage(name: &OsStr) -> bool {
-    name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
+    Ok(())
 }

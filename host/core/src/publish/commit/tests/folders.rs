@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::publish::commit::folder::{Carried, carry, drain};
-use crate::publish::stage::PREFIX;
+use crate::publish::stage::area;
 use std::collections::HashSet;
 
 #[test]
@@ -143,13 +143,14 @@ fn what_comes_between_carry_and_exchange_is_carried_too() {
     fs::rename(old.join("saved"), old.join("edited")).unwrap();
     write(&old, "late", "foreign");
     write(&old, "folder/late", "foreign");
-    write(&old, &format!("{PREFIX}other/lock"), "");
+    write(&area::in_folder(&old), "other/lock", "");
     drain(&old, &new, &HashSet::from([Path::new("a")]), ALL, true).unwrap();
     assert!(!old.exists());
+    let stage = area::in_folder(Path::new("")).join("other/lock");
     assert_tree(
         &new,
         &[
-            (&format!("{PREFIX}other/lock"), ""),
+            (stage.to_str().unwrap(), ""),
             ("a", "new"),
             ("edited", "edited"),
             ("folder/late", "foreign"),

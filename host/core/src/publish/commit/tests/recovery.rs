@@ -4,7 +4,7 @@ use super::folders::{REPLACED, older_folder};
 use super::*;
 use crate::publish::commit::folder::carry;
 use crate::publish::commit::record::{Exchange, Set, SetFile};
-use crate::publish::stage::{PREFIX, WithoutLocks, lock, proof};
+use crate::publish::stage::{WithoutLocks, area, lock, proof};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,21 +14,39 @@ fn only_stages_that_nobody_holds_are_removed() {
     let destination = beside(home.path());
     let running = Stage::begin(&destination).unwrap();
     fill(&running, &["model"], "theirs");
+    let area = area::in_folder(home.path());
     for abandoned in ["1/lock", "1/new/model", "2/lock", "2/new/sub/model", "2/commit.json.part"] {
-        write(home.path(), &format!("{PREFIX}{abandoned}"), "");
+        write(&area, abandoned, "");
     }
-    ["1", "2"].iter().for_each(|name| proof::write(&home.path().join(format!("{PREFIX}{name}"))).unwrap());
-    fs::create_dir(home.path().join(format!("{PREFIX}3"))).unwrap();
-    write(home.path(), &format!("{PREFIX}file"), "not a stage");
-    symlink("/", home.path().join(format!("{PREFIX}link"))).unwrap();
+    ["1", "2"].iter().for_each(|name| proof::write(&area.join(name)).unwrap());
+    fs::create_dir(area.join("3")).unwrap();
+    write(&area, "file", "not a stage");
+    symlink("/", area.join("link")).unwrap();
     let recovered = recover(&destination).unwrap();
     assert_eq!(recovered, Recovered { removed: 2, ..Recovered::default() });
-    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(&area).unwrap().count(), 3);
     assert_eq!(recover(&destination).unwrap(), Recovered::default());
     let second = Stage::begin(&destination).unwrap();
     running.commit(&[StagedFile { path: "model".to_owned(), index: false }], KEEP).unwrap();
     drop(second);
     assert_eq!(fs::read_to_string(home.path().join("model")).unwrap(), "theirs");
+}
+
+/// What has the name of the staging area and is no folder of ours may be a trap.
+#[test]
+fn a_staging_area_of_somebody_else_is_not_used() {
+    let home = home();
+    let area = area::in_folder(home.path());
+    let elsewhere = home.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, &area).unwrap();
+    assert_eq!(recover(&beside(home.path())).unwrap(), Recovered::default());
+    let stage = Stage::begin(&beside(home.path())).unwrap();
+    assert!(!stage.root.canonicalize().unwrap().starts_with(&elsewhere));
+    let files = fill(&stage, &["model"], "new");
+    stage.commit(&files, KEEP).unwrap();
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 3);
 }
 
 /// Stages that are made and removed all the time are never taken for ones that came from elsewhere.
@@ -103,16 +121,15 @@ fn abandoned_set(folder: &Path, force: bool, old: Option<&str>) -> Set {
         write(folder, name, old.unwrap());
     }
     let files = fill(&stage, &SET, "new");
-    let at = Move { staged: stage.new_folder(), folder: folder.to_owned(), disk: ALL, sync: false };
-    let set = set::plan(&files, &[], &at, None, force).unwrap();
+    let at = Move { root: &stage.root, parent: folder, folder: None, disk: ALL, sync: false };
+    let set = set::plan(&files, &[], &at, force).unwrap();
     Record::new(Action::Set(set.clone()), false).write(&stage.root).unwrap();
     stage.keep = true;
     set
 }
 
 fn stage_in(folder: &Path) -> PathBuf {
-    let mut names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    names.find(|path| is_stage(path.file_name().unwrap())).unwrap()
+    area::stages(folder).unwrap().pop().unwrap()
 }
 
 #[test]
@@ -178,7 +195,7 @@ fn a_record_that_cannot_be_followed_stays_with_a_note() {
         }],
         stale: Vec::new(),
     };
-    let root = home.path().join(format!("{PREFIX}x"));
+    let root = area::in_folder(home.path()).join("x");
     write(&root, "new/f", "x");
     write(&root, "lock", "");
     proof::write(&root).unwrap();
@@ -198,7 +215,7 @@ fn an_exchange_is_drained_if_it_has_happened_and_else_dropped() {
             let home = home();
             let out = home.path().join("out");
             older_folder(&out);
-            let root = home.path().join(format!("{PREFIX}x"));
+            let root = area::in_folder(home.path()).join("x");
             let new = root.join("new");
             write(&root, "lock", "");
             proof::write(&root).unwrap();
@@ -302,7 +319,8 @@ fn a_copied_stage_is_finished_by_hand() {
     assert!(recover_by_hand(&running.root).is_err());
     drop(running);
     fs::create_dir(&copied).unwrap();
-    let copy = std::process::Command::new("cp").arg("-a").arg(stage_in(&made)).arg(&copied).status().unwrap();
+    let copy =
+        std::process::Command::new("cp").arg("-a").arg(area::in_folder(&made)).arg(&copied).status().unwrap();
     assert!(copy.success());
     assert_eq!(recover(&beside(&copied)).unwrap().notes.len(), 1);
     assert!(recover_by_hand(&copied).is_err());
