@@ -1,6 +1,7 @@
 //! Digests that formats store or request: checksums of byte ranges, computed in parallel pieces.
 
 use crate::{Error, Result};
+use crc_fast::CrcAlgorithm;
 
 /// A checksum's algorithm: an open set of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,13 +70,11 @@ pub struct Checksum {
 impl Checksum {
     /// Takes the bytes that follow.
     pub fn update(&mut self, bytes: &[u8]) {
-        self.value = if self.algorithm == DigestAlgorithm::CRC32C {
-            crc32c::crc32c_append(self.value, bytes)
-        } else {
-            let mut hasher = crc32fast::Hasher::new_with_initial(self.value);
-            hasher.update(bytes);
-            hasher.finalize()
+        let algorithm = match self.algorithm {
+            DigestAlgorithm::CRC32C => CrcAlgorithm::Crc32Iscsi,
+            _ => CrcAlgorithm::Crc32IsoHdlc,
         };
+        self.value = append(algorithm, self.value, bytes);
         self.len += bytes.len() as u64;
     }
 
@@ -83,13 +82,8 @@ impl Checksum {
     #[must_use]
     pub fn join(self, next: Self) -> Self {
         debug_assert_eq!(self.algorithm, next.algorithm);
-        let value = if self.algorithm == DigestAlgorithm::CRC32C {
-            crc32c::crc32c_combine(self.value, next.value, usize::try_from(next.len).unwrap_or(usize::MAX))
-        } else {
-            let mut hasher = crc32fast::Hasher::new_with_initial_len(self.value, self.len);
-            hasher.combine(&crc32fast::Hasher::new_with_initial_len(next.value, next.len));
-            hasher.finalize()
-        };
+        let joiner = if self.algorithm == DigestAlgorithm::CRC32C { &CRC32C } else { &CRC32 };
+        let value = joiner.join(self.value, next.value, next.len);
         Self { algorithm: self.algorithm, value, len: self.len + next.len }
     }
 
@@ -112,6 +106,79 @@ impl Checksum {
     }
 }
 
+/// The CRC-32C of bytes, not masked.
+#[must_use]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    crc32c_append(0, bytes)
+}
+
+/// The CRC-32C of bytes whose beginning has `crc`, and whose rest is this.
+#[must_use]
+pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
+    append(CrcAlgorithm::Crc32Iscsi, crc, bytes)
+}
+
+fn append(algorithm: CrcAlgorithm, crc: u32, bytes: &[u8]) -> u32 {
+    // The register's content is the complement of the value.
+    let mut digest = crc_fast::Digest::new_with_init_state(algorithm, u64::from(!crc));
+    digest.update(bytes);
+    // The upper half is none of a 32-bit checksum's.
+    (digest.finalize() & u64::from(u32::MAX)) as u32
+}
+
+const CRC32: Joiner = Joiner::of(0xedb8_8320);
+const CRC32C: Joiner = Joiner::of(0x82f6_3b78);
+
+/// What joins the checksums of two runs: a run's checksum is a polynomial over GF(2), and n zero bytes after it
+/// multiply it by x^(8n), modulo the CRC's polynomial. The powers of which n is the sum are known beforehand, so that
+/// this takes a fraction of a microsecond.
+///
+/// Source: `crc32_combine` of zlib 1.2.12, by Mark Adler.
+struct Joiner {
+    /// With its bits reversed: the highest is the lowest power's.
+    polynomial: u32,
+    /// x^(8 * 2^k) for each bit k of a length.
+    powers: [u32; 64],
+}
+
+impl Joiner {
+    const fn of(polynomial: u32) -> Self {
+        let mut powers = [0; 64];
+        // x^8.
+        let mut power = 1 << (31 - 8);
+        let mut bit = 0;
+        while bit < powers.len() {
+            powers[bit] = power;
+            power = product(power, power, polynomial);
+            bit += 1;
+        }
+        Self { polynomial, powers }
+    }
+
+    fn join(&self, first: u32, next: u32, next_len: u64) -> u32 {
+        let mut value = first;
+        let mut rest = next_len;
+        while rest != 0 {
+            value = product(self.powers[rest.trailing_zeros() as usize], value, self.polynomial);
+            rest &= rest - 1;
+        }
+        value ^ next
+    }
+}
+
+/// The product of two polynomials modulo a third, all with their bits reversed.
+const fn product(a: u32, mut b: u32, polynomial: u32) -> u32 {
+    let (mut sum, mut bit) = (0, 1 << 31);
+    while bit != 0 {
+        if a & bit != 0 {
+            sum ^= b;
+        }
+        b = (b >> 1) ^ if b & 1 == 1 { polynomial } else { 0 };
+        bit >>= 1;
+    }
+    sum
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
@@ -130,6 +197,30 @@ mod tests {
                 right.update(&b"123456789"[cut..]);
                 assert_eq!(left.join(right).digest().value, check.to_le_bytes());
             }
+        }
+    }
+
+    #[test]
+    fn runs_of_any_length_join_as_other_implementations_have_it() {
+        let bytes: Vec<u8> = (0..70_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        for cut in [0, 1, 63, 64, 255, 4096, 65_536, 69_999, 70_000] {
+            let (left, right) = bytes.split_at(cut);
+            for (algorithm, expected) in [
+                (DigestAlgorithm::CRC32, crc32fast::hash(&bytes)),
+                (DigestAlgorithm::CRC32C, crc32c::crc32c(&bytes)),
+            ] {
+                let (mut first, mut next) = (algorithm.start().unwrap(), algorithm.start().unwrap());
+                first.update(left);
+                next.update(right);
+                assert_eq!(first.join(next).digest().value, expected.to_le_bytes(), "{cut}");
+                first.update(right);
+                assert_eq!(first.digest().value, expected.to_le_bytes(), "{cut}");
+            }
+        }
+        // Lengths that nobody can have at hand.
+        for len in [1 << 40, (1 << 45) + 12_345] {
+            let expected = crc32c::crc32c_combine(7, 9, usize::try_from(len).unwrap());
+            assert_eq!(CRC32C.join(7, 9, len), expected);
         }
     }
 }

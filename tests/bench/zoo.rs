@@ -10,6 +10,7 @@ use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
+use tensorferry::engine::tensors::content::Algorithm;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::measure::Clock;
 use tensorferry_tests::model::Model;
@@ -77,7 +78,7 @@ pub(crate) fn in_one_process(folders: &[String]) {
                         input: InputRequest { path: models.join(name), ..InputRequest::default() },
                         output: OutputRequest {
                             path: outputs.join(name),
-                            receipt: true,
+                            receipt: Some(Algorithm::Sha256),
                             commit: CommitOptions { force: false, sync: true },
                             ..OutputRequest::default()
                         },

@@ -1,6 +1,6 @@
 //! `ferry convert`: converts one input.
 
-use super::args::Convert;
+use super::args::{Convert, DigestName};
 use super::terminal;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::report::Report;
@@ -26,7 +26,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
             format: command.to.clone(),
             options: command.writer_options.clone(),
             verify: command.verify,
-            receipt: command.receipt,
+            receipt: command.receipt.map(DigestName::algorithm),
             commit: CommitOptions { force: command.force, sync: command.sync },
         },
         losses: LossPolicy { strict: command.strict, allowed: command.allow_loss.clone() },

@@ -82,11 +82,7 @@ fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) 
 
 /// The digests of all tensors, if they are asked for.
 fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<Hashed>> {
-    let algorithm = match command.digest {
-        Some(DigestName::Sha256) => Algorithm::Sha256,
-        Some(DigestName::Blake3) => Algorithm::Blake3,
-        None => return Ok(None),
-    };
+    let Some(algorithm) = command.digest.map(DigestName::algorithm) else { return Ok(None) };
     let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
     Ok(Some((algorithm, digests(&logical, algorithm)?)))
 }

@@ -4,6 +4,7 @@ use crate::convert::report::Report;
 use crate::convert::{InputRequest, OutputRequest, Request, convert};
 use crate::formats::registry::Registry;
 use crate::read::part::Part;
+use crate::tensors::content::Algorithm;
 use std::path::Path;
 use tensorferry_sdk::{LossKind, Result};
 
@@ -70,9 +71,9 @@ impl Conversion<'_> {
         self
     }
 
-    /// Writes a receipt beside the output, with the digests of everything.
+    /// Writes a receipt beside the output, with the digests of everything; those of files by SHA-256.
     pub fn receipt(mut self, receipt: bool) -> Self {
-        self.request.output.receipt = receipt;
+        self.request.output.receipt = receipt.then_some(Algorithm::Sha256);
         self
     }
 

@@ -12,14 +12,14 @@ pub mod find;
 pub mod rows;
 pub mod verdict;
 
-pub use digest::{FileRecord, Files};
+pub use digest::{FileDigest, FileRecord, Files};
 pub use find::{FoundReceipts, find};
 pub use verdict::{Checked, Problem, Subject, Verdict};
 
 use crate::context::loss::LossRecord;
 use crate::context::regular_file;
 use crate::publish::stage::{Destination, DestinationKind};
-use crate::tensors::content::{ContentDigest, TensorDigests};
+use crate::tensors::content::ContentDigest;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::hex;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ use std::time::SystemTime;
 use tensorferry_sdk::{CatalogView, Error, Limits, Result, TensorId};
 
 /// The layout of the document. It changes when a field changes its meaning; a field more is no change.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What a receipt's name ends in.
 pub const SUFFIX: &str = ".ferry.json";
@@ -147,8 +147,6 @@ pub struct TensorRecord {
     pub shape: Vec<u64>,
     /// The length of its logical bytes.
     pub bytes: u64,
-    /// SHA-256 of its logical bytes.
-    pub sha256: String,
     /// Its content digest.
     pub content: String,
 }
@@ -158,15 +156,14 @@ impl TensorRecord {
     ///
     /// # Errors
     /// A plugin error, for a dtype that the catalog does not have.
-    pub fn of(logical: &Logical<'_>, id: TensorId, name: &str, digests: &TensorDigests) -> Result<Self> {
-        let (tensor, place) = (logical.tensor(id), id.0 as usize);
+    pub fn of(logical: &Logical<'_>, id: TensorId, name: &str, content: &ContentDigest) -> Result<Self> {
+        let tensor = logical.tensor(id);
         Ok(Self {
             name: name.to_owned(),
             dtype: logical.dtype_info(tensor.dtype)?.name().to_owned(),
             shape: tensor.shape.to_vec(),
             bytes: tensor.bytes,
-            sha256: hex(&digests.sha256[place]),
-            content: hex(&digests.content[place]),
+            content: hex(content),
         })
     }
 }

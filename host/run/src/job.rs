@@ -10,6 +10,7 @@ use tensorferry::engine::publish::commit::CommitOptions;
 use tensorferry::engine::read::file_group::{FileGroup, SCHEMA};
 use tensorferry::engine::read::losses::LossPolicy;
 use tensorferry::engine::read::part::Part;
+use tensorferry::engine::tensors::content::Algorithm;
 use tensorferry_sdk::LossKind;
 
 /// One conversion of a manifest.
@@ -53,8 +54,8 @@ pub(crate) struct Conversion {
 pub(crate) struct JobPolicy {
     /// Read the output back before it becomes visible.
     pub(crate) verify: bool,
-    /// Write a receipt with the output.
-    pub(crate) receipt: bool,
+    /// Write a receipt with the output, its files hashed by this.
+    pub(crate) receipt: Option<Algorithm>,
     /// Convert an input without a tensor or a record.
     #[serde(default)]
     pub(crate) allow_empty: bool,
@@ -106,7 +107,7 @@ impl Default for JobPolicy {
     fn default() -> Self {
         Self {
             verify: false,
-            receipt: true,
+            receipt: Some(Algorithm::Sha256),
             allow_empty: false,
             force: Force::default(),
             memory: None,
@@ -158,7 +159,7 @@ impl Job {
                 format: c.to.clone(),
                 options: c.writer_options.clone(),
                 verify: self.policy.verify,
-                receipt: self.policy.receipt && !dry_run,
+                receipt: self.policy.receipt.filter(|_| !dry_run),
                 // A journal that says "done" must still be right after a power cut.
                 commit: CommitOptions { force, sync: true },
             },

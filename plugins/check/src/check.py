@@ -74,7 +74,17 @@ def framework(name):
             raise NotChecked(f"this Python has no {name}: {error}") from error
 
 
-# Readers. Each yields a name and, for it, (dtype, shape, SHA-256), or why the framework cannot read it.
+# Readers. Each yields a name and, for it, (dtype, shape, content digest), or why the framework cannot read it.
+
+def fact(dtype, shape, raw):
+    """What is known of a tensor; the digest is over its dtype and shape too: see the receipts' documentation."""
+    digest, word = blake3(), dtype.encode()
+    digest.update(b"tensorferry tensor 1\n" + struct.pack("<Q", len(word)) + word)
+    digest.update(struct.pack(f"<{len(shape) + 1}Q", len(shape), *shape))
+    digest.update(raw)
+    return dtype, shape, digest.hexdigest()
+
+
 
 def torch_fact(torch, tensor):
     dtype = TORCH.get(str(tensor.dtype).removeprefix("torch."))
@@ -87,7 +97,7 @@ def torch_fact(torch, tensor):
     start = tensor.storage_offset() * tensor.element_size()
     length = tensor.numel() * tensor.element_size()
     raw = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())[start : start + length]
-    return dtype, shape, hashlib.sha256(raw.numpy()).hexdigest()
+    return fact(dtype, shape, memoryview(raw.numpy()))
 
 
 def safetensors_file(path):
@@ -183,7 +193,7 @@ def tensorflow_fact(value, dtype):
     else:
         raw = numpy.ascontiguousarray(value).tobytes()
         shape = list(numpy.shape(value))
-    return dtype, shape, hashlib.sha256(raw).hexdigest()
+    return fact(dtype, shape, raw)
 
 
 READERS = {
@@ -215,7 +225,9 @@ CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
 
 
 class Blake3:
-    CHUNK, GROUP = 1 << 10, 1 << 20
+    # Arrays of so many chunks are hashed side by side.
+    CHUNK, CHUNKS = 1 << 10, 1 << 14
+    GROUP = CHUNK * CHUNKS
 
     def __init__(self):
         self.numpy = framework("numpy")
@@ -227,7 +239,7 @@ class Blake3:
         self.rest += data
         # The last group stays: it may be the last of all.
         while len(self.rest) > self.GROUP:
-            values = self.chunks(bytes(self.rest[: self.GROUP]), self.CHUNK, self.groups << 10)
+            values = self.chunks(bytes(self.rest[: self.GROUP]), self.CHUNK, self.groups * self.CHUNKS)
             del self.rest[: self.GROUP]
             self.groups += 1
             value, full = self.reduced(values), self.groups
@@ -241,7 +253,7 @@ class Blake3:
         # A last chunk that is full is one like the others, unless there is no other.
         if whole == len(self.rest) and whole:
             whole -= self.CHUNK
-        first, last = self.groups << 10, bytes(self.rest[whole:])
+        first, last = self.groups * self.CHUNKS, bytes(self.rest[whole:])
         if not whole and not self.stack:
             return self.chunks(last, len(last), 0, ROOT).astype("<u4").tobytes().hex()
         values = [self.chunks(bytes(self.rest[:whole]), self.CHUNK, first)] if whole else []
@@ -513,11 +525,12 @@ def differs_from(path, expected):
         return "is not there"
     if path.stat().st_size != expected["bytes"]:
         return f"has {path.stat().st_size} bytes and not {expected['bytes']}"
-    digest = hashlib.sha256()
+    name = "sha256" if "sha256" in expected else "blake3"
+    digest = hashlib.sha256() if name == "sha256" else blake3()
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
-    return None if digest.hexdigest() == expected["sha256"] else "has another SHA-256"
+    return None if digest.hexdigest() == expected[name] else f"has another {name}"
 
 
 class Output:
@@ -535,7 +548,7 @@ class Output:
     def check(self, receipt_path, sources):
         try:
             receipt = json.loads(receipt_path.read_text(encoding="utf-8"))
-            if receipt["receipt"] != 2:
+            if receipt["receipt"] != 3:
                 raise NotChecked(f"a receipt of version {receipt['receipt']}")
             folder = receipt_path.parent
             for file in receipt["output"]["files"]:
@@ -671,7 +684,7 @@ class Output:
 
 
 def expected(tensor):
-    return tensor["dtype"], tensor["shape"], tensor["sha256"]
+    return tensor["dtype"], tensor["shape"], tensor["content"]
 
 
 # The whole.

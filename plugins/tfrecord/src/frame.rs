@@ -16,6 +16,7 @@ pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use walk::{Checks, Walk};
 
 use tensorferry_proto::masked_crc::mask;
+use tensorferry_sdk::crc32c;
 
 /// The length and its checksum.
 pub(crate) const HEADER: usize = 12;
@@ -27,7 +28,7 @@ pub(crate) const FOOTER: usize = 4;
 /// The masked CRC-32C of some bytes.
 #[inline]
 fn masked(bytes: &[u8]) -> u32 {
-    mask(crc32c::crc32c(bytes))
+    mask(crc32c(bytes))
 }
 
 /// The length that a header gives, if its checksum is right.

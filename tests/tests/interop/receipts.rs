@@ -106,16 +106,16 @@ fn damage_is_found_without_ferry() {
     // Two tensors of the same shape, each with the other's digest.
     edit(&swapped, |receipt| {
         let tensors = receipt["models"][0]["tensors"].as_array_mut().unwrap();
-        let digest = tensors[0]["sha256"].take();
-        tensors[0]["sha256"] = tensors[1]["sha256"].take();
-        tensors[1]["sha256"] = digest;
+        let digest = tensors[0]["content"].take();
+        tensors[0]["content"] = tensors[1]["content"].take();
+        tensors[1]["content"] = digest;
     });
     fs::remove_file(zoo.at("gone.safetensors")).unwrap();
     edit(&leaves, |receipt| receipt["output"]["files"][0]["name"] = "../elsewhere".into());
     let outcome = zoo.check(&[]).expect(1);
     let said = |part: &str| assert!(outcome.stdout.contains(part), "no {part:?}: {outcome}");
     said("7 outputs: 5 wrong, ");
-    said("file 'file.safetensors' has another SHA-256");
+    said("file 'file.safetensors' has another sha256");
     said("WRONG: tensor.safetensors");
     said("file 'gone.safetensors' is not there");
     said("a name that leaves its folder");
@@ -164,7 +164,7 @@ fn the_frameworks_read_every_record() {
     content[40] ^= 1;
     fs::write(&file, &content).unwrap();
     let outcome = zoo.check(&[]).expect(1);
-    assert!(outcome.stdout.contains("file 'a.tfrecord' has another SHA-256"), "{outcome}");
+    assert!(outcome.stdout.contains("file 'a.tfrecord' has another sha256"), "{outcome}");
     admit(&tfrecord, &file);
     let outcome = zoo.check(&[]).expect(1);
     assert!(

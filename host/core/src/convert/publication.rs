@@ -73,7 +73,7 @@ pub(crate) fn stage<'a>(
     report.recovered(recovered.clone());
     drop(recovered);
     let names = files.iter().map(|file| file.path.as_str());
-    let names = names.chain(asked.receipt.then_some(receipt.as_str()));
+    let names = names.chain(asked.receipt.map(|_| receipt.as_str()));
     check_free(destination, names, asked.commit.force)?;
     if let Some(len) = output.len() {
         check_space(&destination.folder, len)?;
@@ -88,14 +88,14 @@ pub(crate) fn stage<'a>(
 
     let lens = output.write(&stage, &mut report)?;
     fault::reach("sealed")?;
-    if asked.receipt {
+    if asked.receipt.is_some() {
         output.digest()?;
     }
     if asked.verify {
         output.verify(&stage, &mut report)?;
         fault::reach("verified")?;
     }
-    if asked.receipt {
+    if asked.receipt.is_some() {
         let document = output.receipt(&stage, &report)?;
         document.write(&stage.create(&receipt, None)?)?;
         // The last thing to become visible, and of an older output the first that goes.
@@ -107,7 +107,7 @@ pub(crate) fn stage<'a>(
 /// The receipt of an older output, where the new one gets none. What is no receipt is somebody else's file.
 fn older_receipt(context: &ConversionContext<'_>, name: &str) -> Option<StagedFile> {
     let path = context.target.destination.folder.join(name);
-    let is_stale = !context.request.output.receipt && Receipt::is_at(&path, &context.session.limits);
+    let is_stale = context.request.output.receipt.is_none() && Receipt::is_at(&path, &context.session.limits);
     is_stale.then(|| StagedFile { path: name.to_owned(), index: true })
 }
 

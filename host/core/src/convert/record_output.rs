@@ -80,7 +80,7 @@ impl<'a> RecordOutput<'a> {
             return Err(Error::guess("rows that are not counted, where each file gets as many"));
         }
         let columns = hashed(&schema).into_iter().flatten().collect();
-        let hasher = asked.receipt.then(|| RowHasher::new(columns, plan.files().len()));
+        let hasher = asked.receipt.map(|_| RowHasher::new(columns, plan.files().len()));
         Ok(Self { context, reading, input, bytes, schema, plan, planned_losses, _writer: writer, hasher })
     }
 

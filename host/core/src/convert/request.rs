@@ -5,6 +5,7 @@ use crate::read::file_group::FileGroup;
 use crate::read::losses::LossPolicy;
 use crate::read::part::Part;
 use crate::read::source::FileSource;
+use crate::tensors::content::Algorithm;
 use std::path::PathBuf;
 use tensorferry_sdk::{Entry, Result, Source};
 
@@ -53,8 +54,8 @@ pub struct OutputRequest {
     pub options: Vec<(String, String)>,
     /// `--verify`.
     pub verify: bool,
-    /// `--receipt`.
-    pub receipt: bool,
+    /// `--receipt`: by what its files are hashed; none for no receipt.
+    pub receipt: Option<Algorithm>,
     /// `--force`, `--sync`.
     pub commit: CommitOptions,
 }

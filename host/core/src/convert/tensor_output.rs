@@ -13,7 +13,7 @@ use crate::publish::stage::{Stage, StagedFile};
 use crate::read::identity::FileIdentity;
 use crate::read::model::InputModel;
 use crate::receipt::Receipt;
-use crate::tensors::content::TensorDigests;
+use crate::tensors::content::{Algorithm, digests};
 use crate::tensors::tally;
 use crate::write::verify::verify;
 use std::path::{Path, PathBuf};
@@ -129,14 +129,14 @@ impl PlannedOutput for TensorOutput<'_> {
 
     fn digest(&mut self) -> Result<()> {
         for model in &mut self.models {
-            model.digests = Some(TensorDigests::of(&model.logical)?);
+            model.digests = Some(digests(&model.logical, Algorithm::Blake3)?);
         }
         Ok(())
     }
 
     fn verify(&self, stage: &Stage, report: &mut Report) -> Result<()> {
         for PlannedModel { model, logical, planned, digests, .. } in &self.models {
-            let known = digests.as_ref().map(|known| &*known.content);
+            let known = digests.as_deref();
             let folder = stage.path(&model.folder);
             let verified = verify(folder, &self.context.target, logical, &planned.layout, known)?;
             report.verified = Some(report.verified.unwrap_or(0) + verified);

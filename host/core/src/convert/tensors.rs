@@ -8,7 +8,7 @@ use crate::publish::stage::Stage;
 use crate::read::model::InputModel;
 use crate::steps::adapt::{self, Selected};
 use crate::steps::{Step, TensorAction};
-use crate::tensors::content::TensorDigests;
+use crate::tensors::content::ContentDigest;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
 use crate::write::copy::copy;
@@ -35,7 +35,7 @@ pub(crate) struct PlannedModel<'a> {
     /// Where they go.
     pub(crate) planned: Planned,
     /// The digests of its tensors, once they have been taken.
-    pub(crate) digests: Option<TensorDigests>,
+    pub(crate) digests: Option<Vec<ContentDigest>>,
 }
 
 /// Takes of each model the part that is asked for, and has the steps change it.

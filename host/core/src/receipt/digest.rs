@@ -1,13 +1,13 @@
-//! The digests of files: BLAKE3 and SHA-256 of all their bytes, both in one pass.
+//! The digests of files: of all their bytes, by the algorithm that was asked for.
 
 use crate::context::regular_file;
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::read::source::FileSource;
+use crate::tensors::content::{Algorithm, ContentDigest, Hasher};
 use crate::tensors::stored::hex;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sha2::Digest as _;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Context, Error, FileId, Result, Source};
@@ -19,10 +19,45 @@ pub struct FileRecord {
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// BLAKE3 of its bytes.
-    pub blake3: String,
-    /// SHA-256 of its bytes.
-    pub sha256: String,
+    /// Of its bytes, under the algorithm's name.
+    #[serde(flatten)]
+    pub digest: FileDigest,
+}
+
+/// A digest of a file, in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileDigest {
+    /// SHA-256.
+    Sha256(String),
+    /// BLAKE3.
+    Blake3(String),
+}
+
+impl FileDigest {
+    fn of(algorithm: Algorithm, digest: ContentDigest) -> Self {
+        match algorithm {
+            Algorithm::Sha256 => Self::Sha256(hex(&digest)),
+            Algorithm::Blake3 => Self::Blake3(hex(&digest)),
+        }
+    }
+
+    /// What it was computed by.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Sha256(_) => Algorithm::Sha256,
+            Self::Blake3(_) => Algorithm::Blake3,
+        }
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Sha256(text) | Self::Blake3(text) => text,
+        }
+    }
 }
 
 /// Files that are to be hashed: each is a task, so that they are hashed in parallel, the longest first.
@@ -72,17 +107,17 @@ impl<'a> Files<'a> {
     ///
     /// # Errors
     /// Transient, where a source changed; else i/o.
-    pub fn digest(mut self, session: &Session) -> Result<Vec<FileRecord>> {
+    pub fn digest(mut self, algorithm: Algorithm, session: &Session) -> Result<Vec<FileRecord>> {
         self.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         let hash = |task: HashTask<'_>| {
-            let digests = match &task.from {
+            let digest = match &task.from {
                 BytesFrom::Source(source, id) => {
-                    hash(task.bytes, session, |offset, buffer| source.read_at(*id, offset, buffer))
+                    hash(task.bytes, algorithm, session, |offset, buffer| source.read_at(*id, offset, buffer))
                 }
-                BytesFrom::Path(path) => hash_path(path, task.bytes, session),
+                BytesFrom::Path(path) => hash_path(path, task.bytes, algorithm, session),
             };
-            let (blake3, sha256) = digests.map_err(|error| error.file(&task.name))?;
-            Ok((task.place, FileRecord { name: task.name, bytes: task.bytes, blake3, sha256 }))
+            let digest = digest.map_err(|error| error.file(&task.name))?;
+            Ok((task.place, FileRecord { name: task.name, bytes: task.bytes, digest }))
         };
         let mut records = self.files.into_par_iter().with_max_len(1).map(hash).collect::<Result<Vec<_>>>()?;
         records.sort_by_key(|(place, _)| *place);
@@ -90,25 +125,30 @@ impl<'a> Files<'a> {
     }
 }
 
-/// BLAKE3 and SHA-256 of the first `len` bytes of a file, in hexadecimal.
-pub(crate) fn hash_path(path: &Path, len: u64, session: &Session) -> Result<(String, String)> {
+/// The digest of the first `len` bytes of a file.
+pub(crate) fn hash_path(
+    path: &Path,
+    len: u64,
+    algorithm: Algorithm,
+    session: &Session,
+) -> Result<FileDigest> {
     let file = regular_file::open(path)?;
-    hash(len, session, |offset, buffer| file.read_exact_at(buffer, offset).map_err(Error::from))
+    hash(len, algorithm, session, |offset, buffer| file.read_exact_at(buffer, offset).map_err(Error::from))
 }
 
 fn hash(
     len: u64,
+    algorithm: Algorithm,
     session: &Session,
     read: impl Fn(u64, &mut [u8]) -> Result<()>,
-) -> Result<(String, String)> {
+) -> Result<FileDigest> {
     let mut buffer = vec![0; size(len).min(WINDOW_BYTES)];
-    let (mut blake3, mut sha256) = (blake3::Hasher::new(), sha2::Sha256::new());
+    let mut hasher = Hasher::of_bytes(algorithm);
     for (offset, len) in windows(0..len) {
         session.check_cancelled()?;
         let part = &mut buffer[..len];
         read(offset, part).map_err(|error| error.offset(offset))?;
-        blake3.update(part);
-        sha256.update(&*part);
+        hasher.update(part);
     }
-    Ok((blake3.finalize().to_hex().to_string(), hex(&sha256.finalize())))
+    Ok(FileDigest::of(algorithm, hasher.finish()))
 }

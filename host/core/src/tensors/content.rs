@@ -13,18 +13,20 @@
 use crate::tensors::copy_plan::tensor_of;
 use crate::tensors::logical::Logical;
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 use tensorferry_sdk::{CatalogView, Result, StorageId, TensorId};
 
 /// A content digest.
 pub type ContentDigest = [u8; 32];
 
-/// Digests that `inspect` offers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Digests that `inspect` and receipts offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Algorithm {
-    /// SHA-256 of the logical bytes alone.
+    /// SHA-256; of a tensor, over the logical bytes alone.
     Sha256,
-    /// The content digest.
+    /// BLAKE3; of a tensor, the content digest.
     Blake3,
 }
 
@@ -34,38 +36,6 @@ pub enum Algorithm {
 /// # Errors
 /// Malformed, where a stored digest is wrong; else whatever reading gives.
 pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<ContentDigest>> {
-    Ok(each(logical, [algorithm])?.into_iter().map(|[digest]| digest).collect())
-}
-
-/// The digests of a catalog's tensors by both algorithms, by their place.
-#[derive(Debug, Clone, Default)]
-pub struct TensorDigests {
-    /// Content digests.
-    pub content: Vec<ContentDigest>,
-    /// SHA-256 of the logical bytes.
-    pub sha256: Vec<ContentDigest>,
-}
-
-impl TensorDigests {
-    /// Hashes every tensor, in one pass.
-    ///
-    /// # Errors
-    /// As of [`digests`].
-    pub fn of(logical: &Logical<'_>) -> Result<Self> {
-        let each = each(logical, [Algorithm::Blake3, Algorithm::Sha256])?;
-        let (content, sha256) = each.into_iter().map(|[content, sha256]| (content, sha256)).unzip();
-        Ok(Self { content, sha256 })
-    }
-}
-
-/// As [`digests`], by several algorithms in one pass over the bytes.
-///
-/// # Errors
-/// As of [`digests`].
-fn each<const N: usize>(
-    logical: &Logical<'_>,
-    algorithms: [Algorithm; N],
-) -> Result<Vec<[ContentDigest; N]>> {
     let ids: Vec<TensorId> = logical.tensor_ids().collect();
     let mut storages: Vec<StorageId> = Vec::new();
     for &id in &ids {
@@ -75,59 +45,61 @@ fn each<const N: usize>(
     storages.dedup();
     logical.stored().check_digests(&storages)?;
     // Tied tensors are read once.
-    let digests: Vec<Option<[ContentDigest; N]>> = ids
+    let digests: Vec<Option<ContentDigest>> = ids
         .par_iter()
-        .map(|&id| (logical.tied_to(id) == id).then(|| tensor(logical, id, algorithms)).transpose())
+        .map(|&id| (logical.tied_to(id) == id).then(|| tensor(logical, id, algorithm)).transpose())
         .collect::<Result<_>>()?;
     Ok(ids.iter().filter_map(|&id| digests[logical.tied_to(id).0 as usize]).collect())
 }
 
-fn tensor<const N: usize>(
-    logical: &Logical<'_>,
-    id: TensorId,
-    algorithms: [Algorithm; N],
-) -> Result<[ContentDigest; N]> {
+fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<ContentDigest> {
     let facts = tensor_of(logical.catalog(), id)?;
     let info = logical.dtype_info(facts.dtype)?;
-    let mut hashers = algorithms.map(|algorithm| Hasher::of_tensor(algorithm, info.name(), &facts.shape));
+    let mut hasher = Hasher::of_tensor(algorithm, info.name(), &facts.shape);
     logical.each_window(id, |bytes| {
-        hashers.iter_mut().for_each(|hasher| hasher.update(bytes));
+        hasher.update(bytes);
         Ok(())
     })?;
-    Ok(hashers.map(Hasher::finish))
+    Ok(hasher.finish())
 }
 
-enum Hasher {
+/// Takes the digest of bytes as they come.
+pub(crate) enum Hasher {
     Sha256(sha2::Sha256),
     Blake3(Box<blake3::Hasher>),
 }
 
 impl Hasher {
-    /// With everything that comes before the bytes.
-    fn of_tensor(algorithm: Algorithm, dtype: &str, shape: &[u64]) -> Self {
+    /// Of all bytes that are to come, and nothing else.
+    pub(crate) fn of_bytes(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
-            Algorithm::Blake3 => {
-                let mut hasher = blake3::Hasher::new();
-                hasher.update(b"tensorferry tensor 1\n");
-                update_text(&mut hasher, dtype);
-                hasher.update(&(shape.len() as u64).to_le_bytes());
-                for dim in shape {
-                    hasher.update(&dim.to_le_bytes());
-                }
-                Self::Blake3(Box::new(hasher))
-            }
+            Algorithm::Blake3 => Self::Blake3(Box::default()),
         }
     }
 
-    fn update(&mut self, bytes: &[u8]) {
+    /// With everything that comes before the bytes of a tensor.
+    fn of_tensor(algorithm: Algorithm, dtype: &str, shape: &[u64]) -> Self {
+        let mut started = Self::of_bytes(algorithm);
+        if let Self::Blake3(hasher) = &mut started {
+            hasher.update(b"tensorferry tensor 1\n");
+            update_text(hasher, dtype);
+            hasher.update(&(shape.len() as u64).to_le_bytes());
+            for dim in shape {
+                hasher.update(&dim.to_le_bytes());
+            }
+        }
+        started
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Sha256(hasher) => hasher.update(bytes),
             Self::Blake3(hasher) => drop(hasher.update(bytes)),
         }
     }
 
-    fn finish(self) -> ContentDigest {
+    pub(crate) fn finish(self) -> ContentDigest {
         match self {
             Self::Sha256(hasher) => hasher.finalize().into(),
             Self::Blake3(hasher) => hasher.finalize().into(),

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
+use tensorferry::engine::tensors::content::Algorithm;
 use toml::Spanned;
 
 /// Conversions to run. Relative paths are relative to the manifest's folder. `${NAME}` in a text is the
@@ -75,8 +76,9 @@ pub(super) struct Settings {
     pub(super) steps: Option<Vec<Placed<StepText>>>,
     /// Read the output back, and compare every tensor, before it becomes visible.
     pub(super) verify: Option<bool>,
-    /// Write a receipt with the output, for `ferry verify`; unless this is false.
-    pub(super) receipt: Option<bool>,
+    /// Write a receipt with the output, for `ferry verify`; unless this is false. Its files are hashed by "sha256",
+    /// or by "blake3", which takes a third of the time.
+    pub(super) receipt: Option<ReceiptSetting>,
     /// Fail if anything cannot be carried.
     pub(super) strict: Option<bool>,
     /// Kinds of losses that pass `strict`.
@@ -97,6 +99,31 @@ pub(super) struct Settings {
 
 // A table of jobs: the keys that only it has, and those that may also stand under `[defaults]`. In the
 // schema, its name and description are those of its own keys.
+/// Whether there is a receipt, and by what its files are hashed.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum ReceiptSetting {
+    IsWritten(bool),
+    By(ReceiptDigest),
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ReceiptDigest {
+    Sha256,
+    Blake3,
+}
+
+impl ReceiptSetting {
+    pub(super) fn algorithm(self) -> Option<Algorithm> {
+        match self {
+            Self::IsWritten(false) => None,
+            Self::IsWritten(true) | Self::By(ReceiptDigest::Sha256) => Some(Algorithm::Sha256),
+            Self::By(ReceiptDigest::Blake3) => Some(Algorithm::Blake3),
+        }
+    }
+}
+
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "{T}")]
 pub(super) struct Entry<T> {

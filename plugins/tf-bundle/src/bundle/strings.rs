@@ -4,7 +4,7 @@ use super::entry::DataRange;
 use crate::wire::Wire;
 use std::ops::Range;
 use tensorferry_proto::masked_crc;
-use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source};
+use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source, crc32c_append};
 
 /// An entry's strings, of which the lengths were found to be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,7 +69,7 @@ impl Strings {
                 .expected(format!("{} bytes of strings", end - texts))
                 .found(total.map_or("more than fit 64 bits".to_owned(), |total| total.to_string())));
         }
-        let strings = Self { range, count, texts, crc: crc32c::crc32c_append(crc, &stored) };
+        let strings = Self { range, count, texts, crc: crc32c_append(crc, &stored) };
         if texts == end {
             strings.check_crc(source, strings.crc)?;
         }
@@ -90,7 +90,7 @@ impl Strings {
     /// Malformed, if it does not have its checksum; over a limit; i/o.
     pub(super) fn only(&self, source: &dyn Source, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = source.read_vec(self.range.file, self.texts, self.text_len(), limits)?;
-        self.check_crc(source, crc32c::crc32c_append(self.crc, &bytes))?;
+        self.check_crc(source, crc32c_append(self.crc, &bytes))?;
         Ok(bytes)
     }
 
@@ -148,7 +148,7 @@ impl Texts<'_> {
         let text = self.next..self.next.saturating_add(len);
         self.next = text.end;
         texts.each_chunk(&text, &mut |piece| {
-            self.crc = crc32c::crc32c_append(self.crc, piece);
+            self.crc = crc32c_append(self.crc, piece);
             output(piece)
         })
     }
@@ -163,9 +163,9 @@ impl Texts<'_> {
 /// order: not as the varint that lies there.
 pub(crate) fn append_length(crc: u32, len: u64, byte_order: ByteOrder) -> u32 {
     match (u32::try_from(len), byte_order) {
-        (Ok(len), ByteOrder::Little) => crc32c::crc32c_append(crc, &len.to_le_bytes()),
-        (Ok(len), ByteOrder::Big) => crc32c::crc32c_append(crc, &len.to_be_bytes()),
-        (Err(_), ByteOrder::Little) => crc32c::crc32c_append(crc, &len.to_le_bytes()),
-        (Err(_), ByteOrder::Big) => crc32c::crc32c_append(crc, &len.to_be_bytes()),
+        (Ok(len), ByteOrder::Little) => crc32c_append(crc, &len.to_le_bytes()),
+        (Ok(len), ByteOrder::Big) => crc32c_append(crc, &len.to_be_bytes()),
+        (Err(_), ByteOrder::Little) => crc32c_append(crc, &len.to_le_bytes()),
+        (Err(_), ByteOrder::Big) => crc32c_append(crc, &len.to_be_bytes()),
     }
 }

@@ -4,7 +4,7 @@ use super::{Handle, NOT_COMPRESSED, SNAPPY, TRAILER_LEN};
 use std::ops::Range;
 use tensorferry_proto::masked_crc;
 use tensorferry_proto::wire::take_exact_varint;
-use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range};
+use tensorferry_sdk::{Error, FileId, Limits, Result, Source, check_range, crc32c};
 
 /// How much longer snappy makes what it is given: no element of it gives more than 64 bytes for 3.
 const MOST_EXPANSION: usize = 22;
@@ -38,7 +38,7 @@ impl Block {
         let Some((covered, &[a, b, c, d])) = bytes.split_last_chunk() else {
             return Err(Error::malformed("a block of the table has no trailer"));
         };
-        let (stored, found) = (u32::from_le_bytes([a, b, c, d]), masked_crc::mask(crc32c::crc32c(covered)));
+        let (stored, found) = (u32::from_le_bytes([a, b, c, d]), masked_crc::mask(crc32c(covered)));
         if stored != found {
             return Err(Error::malformed("a block of the table does not have its checksum")
                 .expected(format!("masked crc32c {stored:#010x}"))

@@ -11,7 +11,7 @@
 use super::{Handle, MAGIC, NOT_COMPRESSED};
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
-use tensorferry_sdk::{ByteSink, Error, Result};
+use tensorferry_sdk::{ByteSink, Error, Result, crc32c, crc32c_append};
 
 /// The length at which a data block ends.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -96,7 +96,7 @@ impl<'a> TableWriter<'a> {
 
     fn write_block(&mut self, contents: &[u8]) -> Result<Handle> {
         let handle = Handle { offset: self.offset, size: contents.len() as u64 };
-        let crc = crc32c::crc32c_append(crc32c::crc32c(contents), &[NOT_COMPRESSED]);
+        let crc = crc32c_append(crc32c(contents), &[NOT_COMPRESSED]);
         let mut trailer = vec![NOT_COMPRESSED];
         trailer.extend_from_slice(&mask(crc).to_le_bytes());
         self.output.write(contents)?;

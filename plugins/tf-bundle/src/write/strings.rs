@@ -10,10 +10,9 @@
 //! `WriteStringTensor` in `tensorflow/core/util/tensor_bundle/tensor_bundle.cc`.
 
 use crate::bundle::append_length;
-use crc32c::crc32c_append;
 use tensorferry_proto::masked_crc::mask;
 use tensorferry_proto::wire::put_varint;
-use tensorferry_sdk::{ByteOrder, ByteSink, Error, Result};
+use tensorferry_sdk::{ByteOrder, ByteSink, Error, Result, crc32c_append};
 
 /// How much of a tensor is held at a time.
 const WINDOW_BYTES: u64 = 1 << 20;

@@ -3,6 +3,7 @@
 use super::{FOOTER, Fault, FaultKind, HEADER, OVERHEAD, length, masked};
 use crate::bytes::Window;
 use tensorferry_proto::masked_crc::mask;
+use tensorferry_sdk::crc32c_append;
 
 /// What a walk makes sure of. A length's checksum is always looked at: it is all that holds a file of
 /// frames together.
@@ -87,7 +88,7 @@ impl<W: Window> Walk<W> {
                     return Err(cut(place - offset));
                 }
                 if self.checks.data {
-                    crc = crc32c::crc32c_append(crc, &bytes[..part]);
+                    crc = crc32c_append(crc, &bytes[..part]);
                 }
                 place += part as u64;
             }

@@ -9,6 +9,7 @@ use crate::read::source::FileSource;
 use crate::receipt::{
     AdditionalInput, FileRecord, Files, FormatRecord, InputRecord, OutputRecord, Receipt, VERSION, now,
 };
+use crate::tensors::content::Algorithm;
 use std::path::Path;
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
@@ -68,7 +69,8 @@ fn hash(
     for name in &files.output {
         hashed.add_path(stage.path(name), (*name).to_owned())?;
     }
-    let mut records = hashed.digest(context.session)?.into_iter();
+    let algorithm = context.request.output.receipt.unwrap_or(Algorithm::Sha256);
+    let mut records = hashed.digest(algorithm, context.session)?.into_iter();
     let mut of_input: Vec<FileRecord> = records.by_ref().take(files.input.len()).collect();
     of_input.sort_by(|a, b| a.name.cmp(&b.name));
     let additional = files.additional.iter().map(|source| {

@@ -54,8 +54,9 @@ fn model_record(context: &ConversionContext<'_>, planned: &PlannedModel<'_>) -> 
     for id in logical.tensor_ids().filter(|id| !layout.omitted().contains(id)) {
         let own = [logical.tensor(id).name.to_owned()];
         for name in layout.names(id).unwrap_or(&own) {
-            contents.push((name.clone(), digests.content[id.0 as usize]));
-            tensors.push(TensorRecord::of(logical, id, name, digests)?);
+            let content = &digests[id.0 as usize];
+            contents.push((name.clone(), *content));
+            tensors.push(TensorRecord::of(logical, id, name, content)?);
         }
     }
     let content = content::catalog(contents.iter().map(|(name, content)| (name.as_str(), *content)));

@@ -1,7 +1,7 @@
 //! Settings as they hold for one job: those of `[defaults]`, of its entry and of a rule, merged.
 
 use crate::job::{JobPolicy, Timeout};
-use crate::manifest::types::{OptionTexts, Settings, Timespan};
+use crate::manifest::types::{OptionTexts, ReceiptSetting, Settings, Timespan};
 
 impl Settings {
     /// These settings over others, key by key; for `in` and `out`, option by option.
@@ -31,7 +31,7 @@ impl Settings {
         let standard = JobPolicy::default();
         JobPolicy {
             verify: self.verify.unwrap_or(standard.verify),
-            receipt: self.receipt.unwrap_or(standard.receipt),
+            receipt: self.receipt.map_or(standard.receipt, ReceiptSetting::algorithm),
             allow_empty: self.allow_empty.unwrap_or(standard.allow_empty),
             force: self.force.unwrap_or(standard.force),
             memory: self.memory_limit.map(|size| size.0),
