@@ -8,6 +8,7 @@ mod cat;
 mod check;
 mod convert;
 mod diff;
+mod failure;
 mod formats;
 mod index;
 mod inspect;
@@ -36,7 +37,7 @@ const DIFFERENT: u8 = 1;
 /// Runs the program; gives its exit code.
 fn main() -> ExitCode {
     // clap prints help to stdout, and mistakes to stderr with exit code 2.
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|mistake| failure::refuse_arguments(&mistake));
     let mut session = Session::new(
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         arguments.memory(),
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
     match answered {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            terminal::message("error", &error);
+            failure::tell(&error, failure::is_json(&arguments.command));
             ExitCode::from(exit_code(error.kind()))
         }
     }

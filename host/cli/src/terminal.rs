@@ -51,8 +51,16 @@ pub(super) fn answer<D: Serialize>(
     if as_json { print_json(&document()) } else { print(&text()) }
 }
 
+static HAS_ANSWERED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a JSON document has been printed.
+pub(super) fn has_answered() -> bool {
+    HAS_ANSWERED.load(Ordering::Relaxed)
+}
+
 /// The answer, as one JSON document.
 pub(super) fn print_json(document: &impl Serialize) -> Result<()> {
+    HAS_ANSWERED.store(true, Ordering::Relaxed);
     let text = serde_json::to_string_pretty(document).map_err(|e| Error::io(e.to_string()))?;
     print(&format!("{text}\n"))
 }

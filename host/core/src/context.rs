@@ -2,6 +2,7 @@
 //! files that may be read without waiting; faults for tests.
 
 pub mod fault;
+pub mod folder_names;
 pub mod loss;
 pub mod regular_file;
 pub mod session;

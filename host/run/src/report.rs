@@ -12,7 +12,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
-/// Writes the report into a folder, each file whole or not at all; returns the page's path.
+/// Writes the report into a folder, each file whole or not at all; returns the page's path. A run that had nothing
+/// to do leaves the report of the last one: it says how the outputs were made.
 ///
 /// `check` is the Python program `check.py`, which checks the outputs with none of ferry's code. It comes
 /// from the caller, since it knows formats by name.
@@ -27,7 +28,12 @@ pub fn write(folder: &Path, summary: &Summary, check: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(folder).map_err(at(folder))?;
     let mut json = serde_json::to_vec_pretty(summary).map_err(|e| at(folder)(e.into()))?;
     json.push(b'\n');
-    let (page, html) = (folder.join("report.html"), render(summary));
+    let page = folder.join("report.html");
+    let totals = &summary.totals;
+    if totals.unchanged > 0 && totals.done + totals.failed + totals.cancelled == 0 && page.is_file() {
+        return Ok(page);
+    }
+    let html = render(summary);
     let files = [
         (folder.join("report.json"), &*json, 0o666),
         (folder.join("check.py"), check.as_bytes(), 0o777),

@@ -1,6 +1,7 @@
 //! A session is what conversions may use and must obey: threads, memory, limits, a cancel token, and a
 //! place for notes and progress.
 
+use crate::context::folder_names::FolderNames;
 use crate::context::windows::size;
 use rayon::ThreadPool;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,6 +30,8 @@ pub struct Session {
     expected: AtomicU64,
     /// Started when they are first needed; shared with sessions that have as many.
     pool: Arc<OnceLock<Result<ThreadPool, String>>>,
+    /// What the folders of outputs held, if the session is one of many jobs.
+    folders: Option<Arc<FolderNames>>,
 }
 
 impl Session {
@@ -46,7 +49,22 @@ impl Session {
             moved: AtomicU64::new(0),
             expected: AtomicU64::new(0),
             pool: Arc::default(),
+            folders: None,
         }
+    }
+
+    /// The same for the many jobs of one run: an output's folder is listed by the first of them alone.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_many_jobs(self) -> Self {
+        Self { folders: Some(Arc::default()), ..self }
+    }
+
+    /// What the folders of outputs held when the run's first job looked, if this is a job of a run.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn folders(&self) -> Option<&FolderNames> {
+        self.folders.as_deref()
     }
 
     /// A session of its own that is cancelled with this one.
@@ -55,7 +73,8 @@ impl Session {
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
         let (limits, cancelled) = (self.limits.clone(), self.cancelled.clone());
-        Self { limits, rate, cancelled, pool, ..Self::new(threads, memory) }
+        let folders = self.folders.clone();
+        Self { limits, rate, cancelled, pool, folders, ..Self::new(threads, memory) }
     }
 
     /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.

@@ -80,7 +80,8 @@ pub(crate) fn stage<'a>(
     }
     let older = older_receipt(context, &receipt);
     let is_input = |path: &Path| output.reads_from(path);
-    let stale = stale::Search::new(&destination.folder, output.superseded(), &files)?;
+    let stale =
+        stale::Search::new(&destination.folder, output.superseded(), &files, context.session.folders())?;
     let stale = stale.find(older, asked.commit.force, is_input, context.session)?;
     let mut stage = Stage::begin(destination)?;
     stage.supersede(stale)?;

@@ -1,13 +1,14 @@
 //! Stale files are those of an older output that the new one replaces under other names: shards of
 //! another number, the index of a model that is one file now. Writers give patterns of their names.
 
+use crate::context::folder_names::FolderNames;
 use crate::publish::disk::{each_name, failed, stat};
 use crate::publish::stage::StagedFile;
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use tensorferry_sdk::{Context, Error, Result, Role};
 
@@ -17,6 +18,8 @@ pub struct Search<'a> {
     /// What the new output brings itself.
     outputs: &'a [StagedFile],
     patterns: Vec<Pattern<'a>>,
+    /// What was in folders when the run began.
+    known: Option<&'a FolderNames>,
 }
 
 /// A pattern of names in one folder.
@@ -33,7 +36,8 @@ struct Pattern<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Searches `folder` for names that match one of the patterns and are none of the `outputs`.
+    /// Searches `folder` for names that match one of the patterns and are none of the `outputs`; in what is
+    /// `known` of it, or in what is there now.
     ///
     /// # Errors
     /// A plugin error, for a pattern that is none.
@@ -41,9 +45,10 @@ impl<'a> Search<'a> {
         folder: &'a Path,
         patterns: impl IntoIterator<Item = (&'a str, Role)>,
         outputs: &'a [StagedFile],
+        known: Option<&'a FolderNames>,
     ) -> Result<Self> {
         let patterns = patterns.into_iter().map(|(pattern, role)| Pattern::parse(pattern, role));
-        Ok(Self { folder, outputs, patterns: patterns.collect::<Result<_>>()? })
+        Ok(Self { folder, outputs, patterns: patterns.collect::<Result<_>>()?, known })
     }
 
     /// The stale files: with `force` those that go. `more` is another stale file that is there. Without `force`,
@@ -98,10 +103,18 @@ impl<'a> Search<'a> {
         let parents: BTreeSet<&str> = globs.map(|pattern| pattern.parent).collect();
         for parent in parents {
             let path = self.folder.join(parent);
+            let failed = || failed("look for an older output's files in", &path);
             let mut own: Vec<_> = self.patterns.iter_mut().filter(|p| p.parent == parent).collect();
+            if let Some(known) = self.known {
+                for pattern in own {
+                    let names = known.with_prefix(&path, pattern.start(), || names_in(&path));
+                    names.map_err(failed())?.iter().for_each(|name| pattern.see(OsStr::new(name)));
+                }
+                continue;
+            }
             match each_name(&path, |name| own.iter_mut().for_each(|pattern| pattern.see(name))) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                listed => listed.map_err(failed("look for an older output's files in", &path))?,
+                listed => listed.map_err(failed())?,
             }
         }
         Ok(())
@@ -120,17 +133,30 @@ impl<'a> Pattern<'a> {
         Ok(Self { parent, name, role, glob: is_glob.then_some(glob), matcher: OnceCell::new(), found })
     }
 
+    /// What every name that matches begins with.
+    fn start(&self) -> &'a str {
+        &self.name[..self.name.find(Self::SIGNS).unwrap_or(self.name.len())]
+    }
+
     /// Keeps a name that matches.
     fn see(&mut self, name: &OsStr) {
         let Some(glob) = &self.glob else { return };
-        let start = self.name.find(Self::SIGNS).unwrap_or(self.name.len());
-        if !name.as_encoded_bytes().starts_with(&self.name.as_bytes()[..start]) {
+        if !name.as_encoded_bytes().starts_with(self.start().as_bytes()) {
             return;
         }
         let matcher = self.matcher.get_or_init(|| glob.compile_matcher());
         if let Some(name) = name.to_str().filter(|name| matcher.is_match(name)) {
             self.found.insert(name.to_owned());
         }
+    }
+}
+
+/// The names in a folder; of one that is not there, none.
+fn names_in(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    match each_name(folder, |name| names.extend(name.to_str().map(str::to_owned))) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(names),
     }
 }
 
@@ -152,8 +178,13 @@ mod tests {
     }
 
     fn found(folder: &Path) -> Vec<String> {
-        let search = Search { folder, outputs: &[], patterns: patterns() };
-        search.matching().unwrap().into_iter().map(|file| file.path).collect()
+        let known = FolderNames::default();
+        let [found, again, of_known] = [None, Some(&known), Some(&known)].map(|known| {
+            let search = Search { folder, outputs: &[], patterns: patterns(), known };
+            search.matching().unwrap().into_iter().map(|file| file.path).collect::<Vec<_>>()
+        });
+        assert_eq!((&again, &of_known), (&found, &found));
+        found
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(super) struct Settings {
 // schema, its name and description are those of its own keys.
 /// Whether there is a receipt, and by what its files are hashed.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected true, false, \"sha256\" or \"blake3\"")]
 pub(super) enum ReceiptSetting {
     IsWritten(bool),
     By(ReceiptDigest),

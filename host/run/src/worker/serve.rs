@@ -27,11 +27,11 @@ pub fn serve(registry: &Registry, session: &Session, runner: u32) -> Result<()> 
     let _ = std::fs::write("/proc/self/oom_score_adj", "500");
     let pipe = RunnerPipe::take()?;
     // A job that wants as many threads as the one before takes them over.
-    let mut threads = session.below(session.threads, session.memory, None);
+    let mut threads = session.below(session.threads, session.memory, None).of_many_jobs();
     while let Some(task) = pipe.receive::<WorkerTask>()? {
         let share = &task.share;
         if threads.threads != share.threads {
-            threads = session.below(share.threads, session.memory, None);
+            threads = threads.below(share.threads, session.memory, None);
         }
         limit_memory(task.limit);
         let session = threads.below(share.threads, share.memory, share.rate);

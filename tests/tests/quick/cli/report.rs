@@ -30,6 +30,37 @@ fn convert_reports_what_the_contract_names() {
     assert_eq!(report["verified"], false);
 }
 
+/// What a program needs of a failure, whatever the command; and no second document after an answer.
+#[test]
+fn a_failure_is_a_document_too() {
+    let ferry = Ferry::new();
+    let input = ferry.safetensors("m.safetensors", &[("w", "F32", &[2], &[0; 8])]);
+    let cut = ferry.write("cut.safetensors", &std::fs::read(&input).unwrap()[..40]);
+    let error = |outcome: tensorferry_tests::ferry::Outcome, code: i32, kind: &str| {
+        let outcome = outcome.expect(code);
+        assert_eq!(outcome.stdout.lines().count(), 1, "{outcome}");
+        assert!(outcome.stderr.contains("error: "), "{outcome}");
+        let error = outcome.json()["error"].clone();
+        let mut known = keys(&error);
+        known.sort_unstable();
+        let named =
+            ["column", "expected", "file", "found", "hint", "kind", "message", "offset", "record", "tensor"];
+        assert_eq!(known, named);
+        assert_eq!(error["kind"], kind, "{error}");
+        error
+    };
+    let malformed = error(ferry.try_convert(&cut, &ferry.at("x.pt"), &["--json"]), 3, "malformed");
+    assert_eq!(malformed["file"], "cut.safetensors");
+    assert!(malformed["offset"].is_u64() && malformed["tensor"].is_null(), "{malformed}");
+    error(ferry.on("inspect", &ferry.at("none"), &["--json"]), 2, "usage");
+    let misspelt = error(ferry.on("inspect", &input, &["--json", "--digets", "sha256"]), 2, "usage");
+    assert!(misspelt["message"].as_str().unwrap().contains("--digets"), "{misspelt}");
+    assert!(misspelt["hint"].as_str().unwrap().contains("--digest"), "{misspelt}");
+    // Its own document says what is wrong.
+    let unproved = ferry.on("verify", &input, &["--json"]).expect(4);
+    assert_eq!(unproved.json()["ok"], false);
+}
+
 #[test]
 fn verify_says_that_it_did() {
     let ferry = Ferry::new();

@@ -39,8 +39,7 @@ fn forty_files_are_one_table_in_ten_files() {
     zoo.nothing_is_staged();
 
     let stands = zoo.outputs();
-    let _ = zoo.run(&[]).expect(0);
-    assert_eq!((zoo.total("done"), zoo.total("unchanged")), (0, UNITS));
+    let _ = zoo.run(&[]).expect(0).prints(&[&format!("{UNITS} unchanged")]);
     assert_eq!((zoo.outputs(), scans(&zoo)), (stands.clone(), 11));
 
     // The same rows in another order: one unit, and one scan.
@@ -168,8 +167,7 @@ fn steps_options_shards_and_plans() {
     for mut shard in shards {
         assert!(shard.wait().unwrap().success());
     }
-    let outcome = zoo.run(&["--only", "d/s2/*"]).expect(0);
-    assert_eq!((zoo.total("unchanged"), zoo.total("left_out")), (2, UNITS - 2), "{outcome}");
+    let _ = zoo.run(&["--only", "d/s2/*"]).expect(0).prints(&["2 jobs: 2 unchanged"]);
     let found = read_all(&zoo);
     assert_eq!(found.keys().copied().collect::<Vec<_>>(), (100..FOLDERS * FILES * ROWS).collect::<Vec<_>>());
     assert!(

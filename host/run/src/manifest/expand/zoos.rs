@@ -2,10 +2,12 @@
 
 use super::{Expansion, absolute, contents, file_name};
 use crate::job::{Conversion, Job};
+use crate::manifest::input_path::InputPath;
 use crate::manifest::template::of_model;
 use crate::manifest::types::{Entry, ZooKeys};
 use crate::manifest::zoo_files::{NamePatterns, find};
 use globset::GlobSet;
+use tensorferry_sdk::Side;
 
 impl Expansion<'_> {
     pub(super) fn zoo(&mut self, entry: &Entry<ZooKeys>) {
@@ -37,7 +39,10 @@ impl Expansion<'_> {
             if let Some(rule) = rule {
                 settings = rule.settings.over(&settings);
             }
-            let Some(filled) = self.filled(output, &of_model(model, &zoo)) else { return };
+            let Some(mut filled) = self.filled(output, &of_model(model, &zoo)) else { return };
+            if is_folder(output.get_ref()) {
+                filled += &self.below(model, settings.to.as_ref().map(|to| to.get_ref().as_str()));
+            }
             let input = if model.is_root { root.clone() } else { root.join(&model.path) };
             let conversion = Conversion {
                 input: input.display().to_string(),
@@ -54,4 +59,19 @@ impl Expansion<'_> {
             self.jobs.push((job, output.span()));
         }
     }
+
+    /// The place of a model's output in a folder that takes the same tree as the zoo's.
+    fn below(&self, model: &InputPath, to: Option<&str>) -> String {
+        let format = to.and_then(|id| self.registry.format(id, Side::Writer).ok());
+        let suffix =
+            format.and_then(|format| format.description.suffixes.first()).filter(|_| !model.is_folder);
+        // Without a suffix it is a folder, or a mistake that names the way out.
+        format!("/{}{}", model.bare, suffix.map_or("/", String::as_str))
+    }
+}
+
+/// Whether an output names a folder for all models: it has no field of one, and no ending.
+fn is_folder(output: &str) -> bool {
+    let last = output.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    !output.contains(['{', '}']) && (output.ends_with('/') || !last.trim_start_matches('.').contains('.'))
 }
