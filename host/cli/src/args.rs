@@ -46,6 +46,10 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
 
+    /// Show every loss on a line of its own, and not the first names of each kind
+    #[arg(long, global = true)]
+    pub(crate) losses: bool,
+
     /// Raise or lower a limit that an error names, `columns=50000`; `ferry formats` lists them
     #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = bound)]
     pub(crate) bound: Vec<(String, u64)>,

@@ -12,6 +12,7 @@ mod failure;
 mod formats;
 mod index;
 mod inspect;
+mod losses;
 mod plugin;
 mod plugin_folders;
 mod process;
@@ -44,6 +45,9 @@ fn main() -> ExitCode {
     );
     allocator::keep_freed_memory(session.memory);
     session.limits = arguments.limits();
+    if arguments.losses {
+        losses::show_all();
+    }
     let answered = set_fault().and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
             // It starts threads for each job.

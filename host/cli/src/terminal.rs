@@ -1,5 +1,6 @@
 //! Output for the user: the answer on stdout, everything else on stderr.
 
+use crate::losses::{self, Shown};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::fmt::Display;
@@ -19,15 +20,10 @@ pub(super) fn message(word: &str, text: &dyn Display) {
     let _ = writeln!(std::io::stderr(), "{word}: {}", lines.join("\n"));
 }
 
-/// Losses that are shown one a line before the rest is counted: about a screen.
-pub(super) const MOST_LOSSES: usize = 40;
-
-/// Losses and notes, one a line; of very many losses the first, and how many more there are.
+/// Losses, grouped, and notes, one a line.
 pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
-    losses.iter().take(MOST_LOSSES).for_each(|loss| message("loss", loss));
-    if losses.len() > MOST_LOSSES {
-        message("loss", &format!("and {} more; --json lists all", losses.len() - MOST_LOSSES));
-    }
+    let shown = losses.iter().map(|l| Shown { kind: l.kind.word(), what: &l.what, why: &l.why });
+    losses::lines(shown).iter().for_each(|line| message("loss", line));
     if !quiet {
         notes.iter().for_each(|note| message("note", &printable(note)));
     }

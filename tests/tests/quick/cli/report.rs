@@ -110,6 +110,13 @@ fn losses_are_said_and_strict_refuses_them() {
     let losses = report["losses"].as_array().unwrap();
     let lost: Vec<_> = losses.iter().filter(|loss| loss["kind"] == "tensor").collect();
     assert_eq!(lost.len(), 8, "{losses:?}");
+    // A line for each cause, and for each loss where that is asked for.
+    let lines = |options: &[&str]| {
+        let said = ferry.convert(&input, &output, &[&["--force"], options].concat()).stderr;
+        said.lines().filter(|line| line.starts_with("loss: ")).count()
+    };
+    assert!(lines(&[]) < losses.len(), "{}", lines(&[]));
+    assert_eq!(lines(&["--losses"]), losses.len());
     assert!(lost.iter().all(|loss| loss["what"].is_string() && loss["why"].is_string()), "{losses:?}");
 }
 
