@@ -119,7 +119,7 @@ fn a_receipt_says_what_was_made_from_what() {
         tensors.iter().map(facts).collect::<BTreeMap<String, (String, Vec<u64>)>>(),
         expected.collect()
     );
-    let shown = ferry.on("inspect", &case.input(), &["--json", "--digest", "blake3"]).expect(0).json();
+    let shown = ferry.on("inspect", case.input(), &["--json", "--digest", "blake3"]).expect(0).json();
     let digest = |tensor: &Value, digest: &Value| (tensor["name"].clone().to_string(), digest.clone());
     let of_input = shown["tensors"].as_array().unwrap().iter().map(|t| digest(t, &t["digest"]["blake3"]));
     let of_receipt = tensors.iter().map(|t| digest(t, &t["content"]));
@@ -135,7 +135,7 @@ fn a_receipt_has_the_digests_that_were_asked_for() {
     let ferry = Ferry::new();
     let input = ferry.safetensors("m.safetensors", &[("w", "F32", &[2], &[1; 8])]);
     let manifest = "[[job]]\ninput = \"m.safetensors\"\noutput = \"run.pt\"\nreceipt = \"blake3\"\n";
-    ferry.on("run", &ferry.write("zoo.toml", manifest), &[]).expect(0);
+    ferry.on("run", ferry.write("zoo.toml", manifest), &[]).expect(0);
     ferry.convert(&input, &ferry.at("m.pt"), &["--receipt=blake3"]);
     for name in ["m.pt", "run.pt"] {
         let output = ferry.at(name);

@@ -52,7 +52,7 @@ fn a_failure_is_a_document_too() {
     let malformed = error(ferry.try_convert(&cut, &ferry.at("x.pt"), &["--json"]), 3, "malformed");
     assert_eq!(malformed["file"], "cut.safetensors");
     assert!(malformed["offset"].is_u64() && malformed["tensor"].is_null(), "{malformed}");
-    error(ferry.on("inspect", &ferry.at("none"), &["--json"]), 2, "usage");
+    error(ferry.on("inspect", ferry.at("none"), &["--json"]), 2, "usage");
     let misspelt = error(ferry.on("inspect", &input, &["--json", "--digets", "sha256"]), 2, "usage");
     assert!(misspelt["message"].as_str().unwrap().contains("--digets"), "{misspelt}");
     assert!(misspelt["hint"].as_str().unwrap().contains("--digest"), "{misspelt}");
