@@ -102,8 +102,10 @@ pub(crate) enum Command {
         /// The folder, .ferry-stage-.../...
         stage: PathBuf,
     },
-    /// List the formats, the plugins they come from, and their options
+    /// List the formats, or show one of them with its options
     Formats {
+        /// A format's id
+        id: Option<String>,
         /// One JSON document
         #[arg(long)]
         json: bool,
@@ -113,6 +115,8 @@ pub(crate) enum Command {
     /// Look after plugins
     #[command(subcommand)]
     Plugin(PluginCommand),
+    /// Print the manual page, with all commands: `ferry man | man -l -`
+    Man,
     /// Print a shell's completion script
     Completions {
         /// The shell

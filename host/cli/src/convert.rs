@@ -47,9 +47,9 @@ fn text(report: &Report) -> String {
         terminal::shown(&report.output),
         report.format,
         match report.records {
-            Some(records) => format!("{records} records"),
+            Some(records) => terminal::counted(records, "record"),
             None if report.holds_records => "records".to_owned(),
-            None => format!("{} tensors", report.tensors),
+            None => terminal::counted(report.tensors, "tensor"),
         },
         terminal::bytes(report.bytes),
         terminal::counted(report.files_read as u64, "file"),

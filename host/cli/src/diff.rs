@@ -103,7 +103,7 @@ pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_j
     };
     let text = || {
         if is_equal {
-            return format!("equal: {tensors} tensors\n");
+            return format!("equal: {}\n", terminal::counted(tensors as u64, "tensor"));
         }
         let lines: String = differences.iter().map(|difference| format!("  {difference}\n")).collect();
         format!("different: {} differences\n{lines}", differences.len())

@@ -19,11 +19,13 @@ pub(super) fn is_json(command: &Command) -> bool {
         Command::Run(command) => command.json,
         Command::Verify(command) => command.json,
         Command::Steps(command) => command.json,
-        Command::Formats { json }
+        Command::Formats { json, .. }
         | Command::Plugin(PluginCommand::List { json } | PluginCommand::Check { json, .. }) => *json,
-        Command::Cat(_) | Command::Job { .. } | Command::Recover { .. } | Command::Completions { .. } => {
-            false
-        }
+        Command::Cat(_)
+        | Command::Job { .. }
+        | Command::Recover { .. }
+        | Command::Man
+        | Command::Completions { .. } => false,
     }
 }
 

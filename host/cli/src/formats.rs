@@ -7,14 +7,58 @@ use std::fmt::Write;
 use tensorferry::engine::formats::registry::{RegisteredFormat, Registry};
 use tensorferry_sdk::{Capabilities, Limits, OptionKind, OptionSpec, Result, Side};
 
-pub(super) fn run(registry: &Registry, limits: &Limits, as_json: bool) -> Result<()> {
+/// Endings of files that a line of the table has.
+const MOST_ENDINGS: usize = 3;
+/// Columns before an option's help.
+const INDENT: usize = 6;
+
+pub(super) fn run(registry: &Registry, limits: &Limits, id: Option<&str>, as_json: bool) -> Result<()> {
     registry.check_any()?;
-    let mut formats: Vec<&RegisteredFormat> = registry.formats().iter().collect();
+    let is_wanted = |format: &&RegisteredFormat| id.is_none_or(|id| format.description.id == id);
+    let mut formats: Vec<&RegisteredFormat> = registry.formats().iter().filter(is_wanted).collect();
+    if let (Some(id), true) = (id, formats.is_empty()) {
+        // It says which ids there are, and which may have been meant.
+        registry.format(id, Side::Reader)?;
+    }
     formats.sort_by(|a, b| a.description.id.cmp(&b.description.id));
     let records = || formats.iter().map(|format| record(registry, format)).collect::<Vec<_>>();
-    let texts = || formats.iter().map(|format| text(registry, format)).collect::<Vec<_>>();
     let document = || json!({ "formats": records(), "limits": named(limits).collect::<BTreeMap<_, _>>() });
-    terminal::answer(as_json, document, || texts().join("\n") + "\n" + &bounds(limits))
+    let text = || match id {
+        Some(_) => formats.iter().map(|format| text(registry, format)).collect(),
+        None => table(&formats) + "\n`ferry formats ID` shows a format's options.\n\n" + &bounds(limits),
+    };
+    terminal::answer(as_json, document, text)
+}
+
+/// A line for each format.
+fn table(formats: &[&RegisteredFormat]) -> String {
+    let line = |format: &&RegisteredFormat| {
+        let d = &format.description;
+        let holds = |tensors, records| match (d.capabilities.has(tensors), d.capabilities.has(records)) {
+            (true, _) => "tensors",
+            (_, true) => "records",
+            _ => "-",
+        };
+        let more = if d.suffixes.len() > MOST_ENDINGS { " ..." } else { "" };
+        [
+            printable(&d.id),
+            holds(Capabilities::READ, Capabilities::READ_RECORDS).to_owned(),
+            holds(Capabilities::WRITE, Capabilities::WRITE_RECORDS).to_owned(),
+            d.suffixes[..d.suffixes.len().min(MOST_ENDINGS)].join(" ") + more,
+            printable(&d.title),
+        ]
+    };
+    let heads = ["format", "reads", "writes", "endings", ""].map(str::to_owned);
+    let lines: Vec<[String; 5]> = [heads].into_iter().chain(formats.iter().map(line)).collect();
+    let column = |at: usize| terminal::width(&lines.iter().map(|line| line[at].clone()).collect::<Vec<_>>());
+    let widths = [0, 1, 2, 3].map(column);
+    let mut text = String::new();
+    for [id, reads, writes, endings, title] in &lines {
+        let [a, b, c, d] = widths;
+        let line = format!("{id:a$}  {reads:b$}  {writes:c$}  {endings:d$}  {title}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
 }
 
 fn named(limits: &Limits) -> impl Iterator<Item = (&'static str, u64)> {
@@ -86,15 +130,24 @@ fn text(registry: &Registry, format: &RegisteredFormat) -> String {
     let abilities = abilities.into_iter().filter(|(_, capability)| d.capabilities.has(*capability));
     let abilities: Vec<&str> = abilities.map(|(word, _)| word).collect();
     let plugin = registry.plugin_of(format).map(|i| format!("{} {}", i.name, i.version)).unwrap_or_default();
-    let mut text = String::new();
-    let _ = writeln!(text, "{}  {}", d.id, printable(&d.title));
-    let _ =
-        writeln!(text, "  {}; {}; from {}", abilities.join(", "), d.suffixes.join(" "), printable(&plugin));
-    for option in &d.options {
-        let flag = if option.side == Side::Reader { "-i" } else { "-o" };
-        let default = option.default.as_ref().map(|value| format!(" [default: {value}]")).unwrap_or_default();
-        let spelled = format!("{flag} {}={}", option.key, kind(option));
-        let _ = writeln!(text, "  {spelled:40} {}{}", printable(&option.help), printable(&default));
+    let mut text = format!("{}: {}\n  {}\n", d.id, printable(&d.title), abilities.join(", "));
+    if !d.suffixes.is_empty() {
+        let _ = writeln!(text, "  {}", printable(&d.suffixes.join(" ")));
+    }
+    let _ = writeln!(text, "  from {}", printable(&plugin));
+    for (side, flag, title) in [(Side::Reader, "-i", "to read"), (Side::Writer, "-o", "to write")] {
+        let options: Vec<&OptionSpec> = d.options.iter().filter(|option| option.side == side).collect();
+        if !options.is_empty() {
+            let _ = writeln!(text, "\noptions {title}");
+        }
+        for option in options {
+            let default = option.default.as_ref().map(|value| format!(" [default: {value}]"));
+            let _ = writeln!(text, "  {flag} {}={}", option.key, kind(option));
+            let help = printable(&format!("{}{}", option.help, default.unwrap_or_default()));
+            for line in terminal::wrapped(&help, terminal::columns().saturating_sub(INDENT)) {
+                let _ = writeln!(text, "{:INDENT$}{line}", "");
+            }
+        }
     }
     text
 }

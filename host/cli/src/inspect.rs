@@ -196,7 +196,8 @@ fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
         terminal::shown(&seen.input.source.entry_path()),
         seen.input.format.description.title
     );
-    let _ = writeln!(text, "{} tensors, {}", catalog.tensors().len(), terminal::bytes(total));
+    let count = terminal::counted(catalog.tensors().len() as u64, "tensor");
+    let _ = writeln!(text, "{count}, {}", terminal::bytes(total));
     let mut by_dtype: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for tensor in catalog.tensors() {
         let (count, bytes) = by_dtype.entry(dtype_name(catalog, tensor)).or_default();

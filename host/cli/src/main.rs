@@ -13,6 +13,7 @@ mod formats;
 mod index;
 mod inspect;
 mod losses;
+mod man;
 mod plugin;
 mod plugin_folders;
 mod process;
@@ -86,12 +87,15 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
         Command::Job { .. } => Ok(0),
         Command::Verify(command) => verify::run(command, &load(), session).map(|()| 0),
         Command::Recover { stage } => recover::run(stage).map(|()| 0),
-        Command::Formats { json } => formats::run(&load(), &session.limits, *json).map(|()| 0),
+        Command::Formats { id, json } => {
+            formats::run(&load(), &session.limits, id.as_deref(), *json).map(|()| 0)
+        }
         Command::Steps(command) => steps::run(command).map(|()| 0),
         Command::Plugin(PluginCommand::List { json }) => {
             plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)
         }
         Command::Plugin(PluginCommand::Check { path, json }) => plugin::check(path, *json).map(|()| 0),
+        Command::Man => man::run().map(|()| 0),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Arguments::command(), "ferry", &mut std::io::stdout());
             Ok(0)

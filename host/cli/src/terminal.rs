@@ -80,6 +80,28 @@ pub(super) fn shown(path: &Path) -> String {
     printable(&path.display().to_string())
 }
 
+/// Columns of the terminal that the answer goes to; elsewhere of a usual one.
+pub(super) fn columns() -> usize {
+    const USUAL: usize = 100;
+    let size = terminal_size::terminal_size_of(std::io::stdout());
+    size.map_or(USUAL, |(width, _)| usize::from(width.0)).max(40)
+}
+
+/// A text in lines of at most so many characters, cut between words.
+pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// The width of a column that holds these texts.
 pub(super) fn width(texts: &[String]) -> usize {
     texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).min(60)

@@ -137,12 +137,19 @@ fn progress_is_for_terminals() {
 #[test]
 fn formats_lists_what_can_be_read_and_written() {
     let ferry = Ferry::new();
-    let text = ferry.run(["formats"]).expect(0).stdout;
+    let table = ferry.run(["formats"]).expect(0).stdout;
+    let one = ferry.run(["formats", "safetensors"]).expect(0).stdout;
     let json = ferry.run(["formats", "--json"]).expect(0).json().to_string();
-    for word in ["safetensors", "torch", "max_shard_size", "tied"] {
+    for (text, word) in [(&table, "safetensors"), (&table, "torch"), (&one, "max_shard_size"), (&one, "tied")]
+    {
         assert!(text.contains(word), "no {word}: {text}");
         assert!(json.contains(&format!("{word:?}")), "no {word}: {json}");
     }
+    // A line each, and for a screen of any width.
+    assert_eq!(table.lines().filter(|line| line.starts_with("torch")).count(), 2, "{table}");
+    assert!(table.lines().chain(one.lines()).all(|line| line.chars().count() <= 120), "{table}{one}");
+    ferry.run(["formats", "safetensor"]).expect(2).says(&["did you mean \"safetensors\"?"]);
+    ferry.run(["man"]).expect(0).prints(&[".TH ferry 1", "convert"]);
 }
 
 #[test]
