@@ -45,7 +45,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     );
     let tolerance = (command.atol.is_some() || command.rtol.is_some())
         .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
-    let differences = diff(&of_a, &of_b, tolerance)?;
+    let differences = terminal::with_progress(session, false, |_| diff(&of_a, &of_b, tolerance))?;
     let tensors = a.catalog.tensors().len();
     drop((of_a, of_b));
     a.input.close()?;

@@ -20,7 +20,9 @@ pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Re
         record_files::find(&command.input, choice, registry, session)?;
     let output = command.output.clone().unwrap_or_else(|| beside(&command.input));
     let options = CommitOptions { force: command.force, sync: false };
-    let indexed = index(&source, format, &given, &output, options, session)?;
+    let indexed = terminal::with_progress(session, false, |_| {
+        index(&source, format, &given, &output, options, session)
+    })?;
     let seconds = started.elapsed().as_secs_f64();
     let notes = session.take_notes();
     terminal::report(&[], &notes, false);

@@ -84,7 +84,8 @@ fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) 
 fn hashed(command: &Inspect, seen: &Inspected, session: &Session) -> Result<Option<Hashed>> {
     let Some(algorithm) = command.digest.map(DigestName::algorithm) else { return Ok(None) };
     let logical = Logical::new(Stored::new(&seen.input, &seen.catalog, session, temporary()));
-    Ok(Some((algorithm, digests(&logical, algorithm)?)))
+    let digests = terminal::with_progress(session, false, |_| digests(&logical, algorithm))?;
+    Ok(Some((algorithm, digests)))
 }
 
 fn dtype_name<'a>(catalog: &'a Catalog, tensor: &Tensor) -> &'a str {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tensorferry::engine::context::session::Session;
 pub(super) use tensorferry_run::human::{bytes, counted};
@@ -108,26 +108,40 @@ pub(super) fn width(texts: &[String]) -> usize {
 }
 
 /// Shows bytes, rate and time left while `work` runs, on a terminal only. `work` gets a function that
-/// takes the number of bytes there will be.
+/// takes the number of bytes there will be to copy; what is hashed or compared, before that or after, has a bar of
+/// its own.
 pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return work(&|_| ());
     }
-    let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left");
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let done = AtomicBool::new(false);
+    // The units are those of the summary.
+    let style = "{prefix}{bar:40} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left";
+    let style = ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
+    let (done, to_copy) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            let mut was_copying = true;
             while !done.load(Ordering::Relaxed) {
-                if bar.length().is_some() {
-                    bar.set_position(session.moved.load(Ordering::Relaxed));
+                let (moved, to_move) =
+                    (session.moved.load(Ordering::Relaxed), to_copy.load(Ordering::Relaxed));
+                let (checked, to_check) = session.checks();
+                let copies = moved < to_move || to_check == 0;
+                if copies != was_copying {
+                    bar.reset();
+                    bar.set_prefix(if copies { "" } else { "checking " });
+                    was_copying = copies;
+                }
+                let (at, of) = if copies { (moved, to_move) } else { (checked, to_check) };
+                if of > 0 {
+                    bar.set_length(of);
+                    bar.set_position(at);
                 }
                 std::thread::park_timeout(Duration::from_millis(100));
             }
             bar.finish_and_clear();
         });
-        let result = work(&|total| bar.set_length(total));
+        let result = work(&|total| to_copy.store(total, Ordering::Relaxed));
         done.store(true, Ordering::Relaxed);
         result
     })

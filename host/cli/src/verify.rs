@@ -4,6 +4,7 @@ use super::args::Verify;
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::io::IsTerminal;
 use std::path::Path;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::receipts::verify::{Depth, verify_all};
@@ -26,7 +27,11 @@ pub(super) fn run(command: &Verify, registry: &Registry, session: &Session) -> R
     for path in &found.without {
         printer.without(path)?;
     }
-    verify_all(&found.receipts, depth, registry, session, |checked| printer.take(checked))?;
+    // Verdicts are printed as they come, where there are several; a bar would stand among them.
+    let quiet = found.receipts.len() > 1 && std::io::stdout().is_terminal();
+    terminal::with_progress(session, quiet, |_| {
+        verify_all(&found.receipts, depth, registry, session, |checked| printer.take(checked))
+    })?;
     printer.end()
 }
 

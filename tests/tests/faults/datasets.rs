@@ -32,6 +32,7 @@ fn reset(zoo: &Zoo) {
 }
 
 fn end(zoo: &Zoo, before: &Standing, what: &str) {
+    zoo.forget_report();
     let outcome = zoo.run(&["--quiet"]);
     assert_eq!(outcome.code, Some(0), "{what}: {outcome}");
     assert_eq!(standing(zoo, before, what).len() as u64, UNITS, "{what}");

@@ -166,6 +166,9 @@ fn a_conversion_obeys_its_builder_and_its_session() {
     assert_eq!(report.verified, Some(report.tensors));
     assert!(!report.losses.is_empty() && report.losses.iter().all(|loss| loss.kind == LossKind::Alias));
     assert!(report.receipt.unwrap().exists());
+    // For a bar of its own: input, output and tensors, hashed to the last byte.
+    let (checked, to_check) = registry.session().checks();
+    assert!(checked == to_check && checked > 2 * report.bytes, "{checked} of {to_check}");
     let again = registry.convert(&input, at("m.safetensors"));
     fails(again.clone().run(), ErrorKind::Usage, "m.safetensors exists");
     again.force(true).step("cast:bf16").run().unwrap();

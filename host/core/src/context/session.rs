@@ -32,6 +32,14 @@ pub struct Session {
     pool: Arc<OnceLock<Result<ThreadPool, String>>>,
     /// What the folders of outputs held, if the session is one of many jobs.
     folders: Option<Arc<FolderNames>>,
+    /// Bytes that are read to be checked, and how many of them have been; shared with sessions that have a share.
+    checks: Arc<Checks>,
+}
+
+#[derive(Debug, Default)]
+struct Checks {
+    expected: AtomicU64,
+    done: AtomicU64,
 }
 
 impl Session {
@@ -50,6 +58,7 @@ impl Session {
             expected: AtomicU64::new(0),
             pool: Arc::default(),
             folders: None,
+            checks: Arc::default(),
         }
     }
 
@@ -73,8 +82,8 @@ impl Session {
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
         let (limits, cancelled) = (self.limits.clone(), self.cancelled.clone());
-        let folders = self.folders.clone();
-        Self { limits, rate, cancelled, pool, folders, ..Self::new(threads, memory) }
+        let (folders, checks) = (self.folders.clone(), self.checks.clone());
+        Self { limits, rate, cancelled, pool, folders, checks, ..Self::new(threads, memory) }
     }
 
     /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
@@ -85,6 +94,7 @@ impl Session {
             limits: self.limits.clone(),
             cancelled: self.cancelled.clone(),
             pool: self.pool.clone(),
+            checks: self.checks.clone(),
             ..Self::new(self.threads, self.memory / of.max(1))
         }
     }
@@ -157,6 +167,23 @@ impl Session {
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         (self.moved.load(Ordering::Relaxed), self.expected.load(Ordering::Relaxed))
+    }
+
+    /// Says that so many bytes more will be read to be checked: hashed, or compared.
+    pub(crate) fn will_check(&self, bytes: u64) {
+        self.checks.expected.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that have been checked.
+    pub(crate) fn checked(&self, bytes: u64) {
+        self.checks.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// How far checks are: bytes that have been hashed or compared, and those that are to be, as far as checks have
+    /// begun.
+    #[must_use]
+    pub fn checks(&self) -> (u64, u64) {
+        (self.checks.done.load(Ordering::Relaxed), self.checks.expected.load(Ordering::Relaxed))
     }
 
     /// Cancels everything that is done in this session: it ends with an error, and leaves nothing half-written.

@@ -144,8 +144,10 @@ fn hash(
 ) -> Result<FileDigest> {
     let mut buffer = vec![0; size(len).min(WINDOW_BYTES)];
     let mut hasher = Hasher::of_bytes(algorithm);
+    session.will_check(len);
     for (offset, len) in windows(0..len) {
         session.check_cancelled()?;
+        session.checked(len as u64);
         let part = &mut buffer[..len];
         read(offset, part).map_err(|error| error.offset(offset))?;
         hasher.update(part);

@@ -10,7 +10,7 @@ use crate::read::source::FileSource;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::records::Indexed;
-use tensorferry_sdk::{ByteSink, Capabilities, Error, Purpose, Result};
+use tensorferry_sdk::{ByteSink, Capabilities, Entry, Error, FileId, Purpose, Result, Source};
 
 use super::rows;
 
@@ -42,7 +42,7 @@ pub fn index(
     let stage = Stage::begin(&destination)?;
     let mut file = IndexFile(BufWriter::new(stage.create(name, None)?));
     let indexed = reader
-        .index(source, &mut file, &ReadContext::new(session, Purpose::SHOW))
+        .index(&CountedSource::new(source, session), &mut file, &ReadContext::new(session, Purpose::SHOW))
         .map_err(|e| e.file(source.entry_path().display().to_string()))?;
     file.0.flush()?;
     source.check_unchanged()?;
@@ -65,6 +65,54 @@ fn destination(output: &Path) -> Result<Destination> {
     let name = name.ok_or_else(|| Error::usage("the index has no file name").file(&shown))?.to_owned();
     let folder = absolute.parent().unwrap_or(Path::new("/")).to_owned();
     Ok(Destination { folder, kind: DestinationKind::Beside { name } })
+}
+
+/// A source whose reading is shown: what is read in order is read once.
+struct CountedSource<'a> {
+    source: &'a FileSource,
+    session: &'a Session,
+}
+
+impl<'a> CountedSource<'a> {
+    fn new(source: &'a FileSource, session: &'a Session) -> Self {
+        session.will_check(source.bytes());
+        Self { source, session }
+    }
+}
+
+impl Source for CountedSource<'_> {
+    fn entry(&self) -> &Entry {
+        self.source.entry()
+    }
+
+    fn open(&self, name: &str) -> Result<FileId> {
+        self.source.open(name)
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.source.contains(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        self.source.list(prefix)
+    }
+
+    fn folders(&self, folder: &str) -> Result<Vec<String>> {
+        self.source.folders(folder)
+    }
+
+    fn name(&self, file: FileId) -> &str {
+        self.source.name(file)
+    }
+
+    fn len(&self, file: FileId) -> u64 {
+        self.source.len(file)
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.session.checked(buffer.len() as u64);
+        self.source.read_at(file, offset, buffer)
+    }
 }
 
 struct IndexFile(BufWriter<std::fs::File>);

@@ -45,6 +45,8 @@ pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<Conten
     storages.dedup();
     logical.stored().check_digests(&storages)?;
     // Tied tensors are read once.
+    let read = ids.iter().filter(|&&id| logical.tied_to(id) == id);
+    logical.stored().session().will_check(read.map(|&id| logical.tensor(id).bytes).sum());
     let digests: Vec<Option<ContentDigest>> = ids
         .par_iter()
         .map(|&id| (logical.tied_to(id) == id).then(|| tensor(logical, id, algorithm)).transpose())
@@ -58,6 +60,7 @@ fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<C
     let mut hasher = Hasher::of_tensor(algorithm, info.name(), &facts.shape);
     logical.each_window(id, |bytes| {
         hasher.update(bytes);
+        logical.stored().session().checked(bytes.len() as u64);
         Ok(())
     })?;
     Ok(hasher.finish())

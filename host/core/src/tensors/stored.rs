@@ -197,8 +197,10 @@ impl<'a> Stored<'a> {
         ids.par_iter().try_for_each(|&id| {
             let storage = self.storage(id)?;
             let Some(expected) = &storage.digest else { return Ok(()) };
+            self.session.will_check(storage.len);
             let read = |offset, buffer: &mut [u8]| {
                 self.session.check_cancelled()?;
+                self.session.checked(buffer.len() as u64);
                 self.read(id, offset, buffer)
             };
             let found = checksum(0..storage.len, expected.algorithm, read)?.digest();
