@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Names that a line has before it counts the rest.
-const MOST_NAMES: usize = 4;
+const MOST_NAMES: usize = 8;
 /// Causes that are told: about a screen.
 const MOST_LINES: usize = 40;
 
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(
             lines(casts.chain([other])),
             [
-                r#"precision "w0", "w1", "w2", "w3" and 996 more: cast from F32 to BF16: 0 rounded; --losses for each"#,
+                r#"precision "w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7" and 992 more: cast from F32 to BF16: 0 rounded; --losses for each"#,
                 r#"metadata "a\nb": no place"#,
             ]
         );

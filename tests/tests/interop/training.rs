@@ -23,7 +23,7 @@ fn the_model_is_found_whatever_it_is_called() {
         let input = ferry.at(format!("{case}.pt"));
         let output = ferry.at("out.safetensors");
         let Some(parts) = truth["parts"].as_object() else {
-            let said = ferry.convert(&input, &output, &["--force", "--verify"]);
+            let said = ferry.convert(&input, &output, &["--force", "--verify", "--losses"]);
             assert_eq!(Seen::by_framework(&output).tensors, Seen::printed(&truth["model"]).tensors, "{case}");
             // Whatever lies beside the model, at the top, has a line of its own.
             let whole = inspect(&ferry, &input, &[]).expect(0).json();
