@@ -2,7 +2,7 @@
 //! everything before any of it becomes visible. Renames then make it the output: see [`crate::publish::commit`].
 //!
 //! ```text
-//! PARENT/.ferry-stage-USER/  the staging area: all stages of a user for outputs there, and only as long as there are any
+//! PARENT/.ferry-stage-USER/  the staging area (`stage/area.rs`), there as long as a stage is in it
 //!     XXXXXXXXXXXX/
 //!         lock          locked with flock as long as the run lives; whoever holds it owns the stage
 //!         proof         what the file system made of the lock: that the stage did not come with an archive
