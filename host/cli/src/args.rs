@@ -175,7 +175,7 @@ pub(crate) struct Convert {
     pub(crate) verify: bool,
 
     /// Write a receipt with the output: what it was made from and how, with the digests of all of it; those of
-    /// files by SHA-256, or by BLAKE3, which takes a third of the time
+    /// files by SHA-256, or by BLAKE3, in half of the time
     #[arg(long, value_name = "ALGORITHM", num_args = 0..=1, require_equals = true, default_missing_value = "sha256")]
     pub(crate) receipt: Option<DigestName>,
 

@@ -44,7 +44,7 @@ fn table(formats: &[&RegisteredFormat]) -> String {
             printable(&d.id),
             holds(Capabilities::READ, Capabilities::READ_RECORDS).to_owned(),
             holds(Capabilities::WRITE, Capabilities::WRITE_RECORDS).to_owned(),
-            d.suffixes[..d.suffixes.len().min(MOST_ENDINGS)].join(" ") + more,
+            printable(&d.suffixes[..d.suffixes.len().min(MOST_ENDINGS)].join(" ")) + more,
             printable(&d.title),
         ]
     };

@@ -44,10 +44,11 @@ pub(super) fn lines<'a>(losses: impl IntoIterator<Item = Shown<'a>>) -> Vec<Stri
     lines
 }
 
-/// What is said of a cause before its particulars, which are numbers and names.
-fn cause(why: &str) -> &str {
-    let end = why.find(|c: char| c.is_ascii_digit() || c == '"' || c == ':').unwrap_or(why.len());
-    &why[..end]
+/// What is said of a cause without its particulars: numbers, names in quotes, and what comes after a colon.
+fn cause(why: &str) -> String {
+    let words = why.split('"').step_by(2).collect::<String>();
+    let said = words.split(':').next().unwrap_or_default();
+    said.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 fn line(group: &[Shown<'_>]) -> String {
@@ -72,6 +73,10 @@ mod tests {
             (0..1000).map(|number| format!("cast from F32 to BF16: {number} rounded")).collect();
         let casts = names.iter().zip(&whys).map(|(what, why)| Shown { kind: "precision", what, why });
         let other = Shown { kind: "metadata", what: "a\nb", why: "no place" };
+        // Causes that begin with a number or a name are told apart too.
+        let counted =
+            ["3 nulls", "\"x\" is gone", "5 nulls"].map(|why| Shown { kind: "record", what: "c", why });
+        assert_eq!(lines(counted).len(), 2);
         assert_eq!(
             lines(casts.chain([other])),
             [
