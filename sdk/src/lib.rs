@@ -247,7 +247,7 @@ pub use layout::{
 };
 pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;
-pub use loss::{Loss, LossKind, LossSink};
+pub use loss::{Loss, LossKind, LossSink, Severity};
 #[cfg(feature = "records")]
 pub use {arrow_array, arrow_schema};
 

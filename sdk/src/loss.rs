@@ -24,13 +24,15 @@ pub enum LossKind {
     Graph,
     /// Key-value metadata.
     Metadata,
+    /// That a tensor is sparse, or how.
+    Sparse,
     /// A record, or a part of one.
     Record,
 }
 
 impl LossKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Tensor,
         Self::Precision,
         Self::State,
@@ -39,6 +41,7 @@ impl LossKind {
         Self::Sidecar,
         Self::Graph,
         Self::Metadata,
+        Self::Sparse,
         Self::Record,
     ];
 
@@ -54,6 +57,7 @@ impl LossKind {
             Self::Sidecar => "sidecar",
             Self::Graph => "graph",
             Self::Metadata => "metadata",
+            Self::Sparse => "sparse",
             Self::Record => "record",
         }
     }
@@ -63,6 +67,47 @@ impl LossKind {
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
+
+    /// How bad a loss of this kind is, where nobody says otherwise.
+    #[must_use]
+    pub fn usual_severity(self) -> Severity {
+        match self {
+            Self::Precision | Self::Alias | Self::Name | Self::Sparse => Severity::Changed,
+            _ => Severity::Lost,
+        }
+    }
+}
+
+/// How bad a loss is: the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// Content is not there.
+    Lost,
+    /// The content is there in another form: precision, dtype, shape, names, ties.
+    Changed,
+    /// Nothing of the content: what a program may want to know of it.
+    Note,
+}
+
+impl Severity {
+    /// Every severity.
+    pub const ALL: [Self; 3] = [Self::Lost, Self::Changed, Self::Note];
+
+    /// The severity's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Changed => "changed",
+            Self::Note => "note",
+        }
+    }
+
+    /// The severity of this word; one that nobody knows is the worst.
+    #[must_use]
+    pub fn named(word: &str) -> Self {
+        Self::ALL.into_iter().find(|severity| severity.word() == word).unwrap_or(Self::Lost)
+    }
 }
 
 /// One thing that could not be carried.
@@ -71,6 +116,10 @@ impl LossKind {
 pub struct Loss {
     /// Its sort.
     pub kind: LossKind,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Whether it follows from what the user asked for, as a cast's rounding does.
+    pub asked: bool,
     /// The thing: a tensor's name, a path in the tree, a file.
     pub what: String,
     /// Why it was not carried, and what would carry it, if anything.
@@ -78,9 +127,24 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// A loss of `what`, because of `why`.
+    /// A loss of `what`, because of `why`; as bad as [usual](LossKind::usual_severity), and not asked for.
     pub fn new(kind: LossKind, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), why: why.into() }
+        let severity = kind.usual_severity();
+        Self { kind, severity, asked: false, what: what.into(), why: why.into() }
+    }
+
+    /// The same, of this severity.
+    #[must_use]
+    pub fn severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
+        self
+    }
+
+    /// The same, as what follows from what the user asked for.
+    #[must_use]
+    pub fn asked_for(mut self) -> Self {
+        self.asked = true;
+        self
     }
 }
 

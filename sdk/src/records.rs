@@ -19,7 +19,7 @@
 
 mod types;
 
-pub use types::{type_named, type_word};
+pub use types::{type_named, type_text, type_word};
 
 use crate::{ByteSink, Context, LossSink, Result, Source, Target};
 use arrow_array::{RecordBatch, RecordBatchReader};

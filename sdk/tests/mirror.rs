@@ -11,8 +11,8 @@ use tensorferry_sdk::{
     ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
     DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, Format, LayoutSink, Limits, Loss, LossKind,
     MemoryContext, MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, OutputId, Result,
-    Role, Score, SealSink, Source, Storage, Target, TensorDecoder, TensorPart, TensorPlan, TensorReader,
-    TensorWriter,
+    Role, Score, SealSink, Severity, Source, Storage, Target, TensorDecoder, TensorPart, TensorPlan,
+    TensorReader, TensorWriter,
 };
 
 /// A format that does on request what a library may do: the entry's name says what.
@@ -145,7 +145,10 @@ impl TensorReader for Doing {
         let key = catalog.node(Node::text("a"))?;
         let root = catalog.node(Node::map("Class", &[(key, tensor)]))?;
         catalog.root(root)?;
-        catalog.loss(Loss::new(LossKind::Graph, "graph", "is not read"))?;
+        for severity in Severity::ALL {
+            catalog
+                .loss(Loss::new(LossKind::Graph, "graph", "is not read").severity(severity).asked_for())?;
+        }
         catalog.origin("elsewhere")?;
         catalog.global("os.system")?;
         Ok(Box::new(self.clone()))

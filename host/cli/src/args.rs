@@ -11,6 +11,9 @@ use tensorferry_sdk::{Limits, LossKind, Purpose, parse_size};
 /// How far the limit of nesting can be raised.
 const MOST_NESTING: u64 = 1_000;
 
+/// The heading of what every command takes.
+const GLOBAL: &str = "Every command";
+
 /// Bytes of buffers, if the user does not say.
 const MEMORY: u64 = 256 << 20;
 /// What the process needs anyway: less is taken for a wish.
@@ -34,24 +37,28 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 
     /// Look for plugins in this folder first (also: FERRY_PLUGIN_PATH)
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     pub(crate) plugin_dir: Vec<PathBuf>,
 
     /// Threads that copy and hash [default: one for each core]
-    #[arg(long, global = true, value_name = "N", value_parser = threads)]
+    #[arg(long, global = true, value_name = "N", value_parser = threads, help_heading = GLOBAL)]
     pub(crate) threads: Option<usize>,
 
     /// Memory for buffers; what does not fit goes through a temporary file beside the output. The process takes
     /// 32 MiB more at most, and 160 MiB may be needed whatever is said here [default: 256MiB]
-    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size, help_heading = GLOBAL)]
     pub(crate) memory: Option<u64>,
 
     /// Show every loss on a line of its own, and not the first names of each kind
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) losses: bool,
 
+    /// Colours in messages [default: on a terminal, unless NO_COLOR is set]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true, help_heading = GLOBAL)]
+    pub(crate) color: clap::ColorChoice,
+
     /// Raise or lower a limit that an error names, `columns=50000`; `ferry formats` lists them
-    #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = bound)]
+    #[arg(long, global = true, value_name = "NAME=VALUE", value_parser = bound, help_heading = GLOBAL)]
     pub(crate) bound: Vec<(String, u64)>,
 }
 
@@ -142,73 +149,97 @@ pub(crate) enum PluginCommand {
     },
 }
 
+// The commonest first; the rest under headings.
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "ferry convert [OPTIONS] INPUT OUTPUT\n       ferry convert [OPTIONS] INPUT... -O TEMPLATE",
+    help_template = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}",
+    before_help = "\
+Examples:
+  ferry convert pytorch_model.bin model.safetensors
+  ferry convert model.safetensors model.pt --step cast:bf16
+  ferry convert checkpoints/step-100/ model.safetensors --from deepspeed
+  ferry convert train/ train.parquet --from tfrecord
+  ferry convert *.pt -O 'out/{stem}.safetensors'
+  cat rows.jsonl | ferry convert - rows.parquet --from jsonl",
+    after_help = "`ferry formats ID` shows the options of a format, `ferry steps` all steps."
+)]
 pub(crate) struct Convert {
-    /// A file, a folder, an index, or the common start of a set of files
-    pub(crate) input: PathBuf,
-
-    /// A file, or a folder if it ends in `/` or is one; its ending names the format
-    pub(crate) output: PathBuf,
-
-    #[command(flatten)]
-    pub(crate) reader: ReaderArgs,
+    /// INPUT, then OUTPUT. INPUT is a file, a folder, an index, or the common start of a set of files. OUTPUT is a file, or
+    /// a folder if it ends in `/` or is one; its ending names the format. `-` is standard input or output
+    #[arg(required = true, value_name = "INPUT OUTPUT", hide_possible_values = true)]
+    pub(crate) paths: Vec<PathBuf>,
 
     /// The output's format [default: told by its ending]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
 
-    /// An option of the writer; `ferry formats` lists them
+    /// An option of the writer; `ferry formats ID` lists them
     #[arg(short = 'o', value_name = "KEY=VALUE", value_parser = key_value)]
     pub(crate) writer_options: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(crate) reader: ReaderArgs,
+
+    /// A step or a recipe, applied in order: `rename:^bert/(.*)$,to=$1`; `ferry steps` lists them
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) step: Vec<String>,
 
     /// Which part of a nested checkpoint: `auto` (the model), `.` (everything), or a path; or which split of a
     /// folder of records: `train`
     #[arg(long, value_name = "PATH", default_value = "auto", value_parser = part)]
     pub(crate) part: Part,
 
-    /// A step or a recipe, applied in order: `rename:^bert/(.*)$,to=$1`; `ferry steps` lists them
-    #[arg(long, value_name = "SPEC")]
-    pub(crate) step: Vec<String>,
-
-    /// Read the output back, and compare the content of every tensor, before it becomes visible
-    #[arg(long)]
-    pub(crate) verify: bool,
-
-    /// Write a receipt with the output: what it was made from and how, with the digests of all of it; those of
-    /// files by SHA-256, or by BLAKE3, in half of the time
-    #[arg(long, value_name = "ALGORITHM", num_args = 0..=1, require_equals = true, default_missing_value = "sha256")]
-    pub(crate) receipt: Option<DigestName>,
-
-    /// Fail if anything cannot be carried
-    #[arg(long)]
-    pub(crate) strict: bool,
-
-    /// Convert an input without a tensor or a record too
-    #[arg(long)]
-    pub(crate) allow_empty: bool,
-
-    /// Let losses of this kind pass --strict
-    #[arg(long, value_name = "KIND", value_parser = loss_kind)]
-    pub(crate) allow_loss: Vec<LossKind>,
-
     /// Replace an output that exists; files that ferry did not write are kept
     #[arg(long)]
     pub(crate) force: bool,
-
-    /// Sync files and folders to the disk before the output counts as written
-    #[arg(long)]
-    pub(crate) sync: bool,
 
     /// Plan and check everything, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// One JSON document on stdout
+    /// Read the output back, and compare the content of every tensor, before it becomes visible
     #[arg(long)]
+    pub(crate) verify: bool,
+
+    /// Of several inputs, where the output of each goes: a path with {stem}, {name} or {parent} in it, or a folder
+    #[arg(short = 'O', value_name = "TEMPLATE", help_heading = "Output")]
+    pub(crate) output_template: Option<String>,
+
+    /// Write a receipt with the output: what it was made from and how, with the digests of all of it; those of
+    /// files by SHA-256, or by BLAKE3, in half of the time
+    #[arg(
+        long,
+        value_name = "ALGORITHM",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "sha256",
+        help_heading = "Output"
+    )]
+    pub(crate) receipt: Option<DigestName>,
+
+    /// Sync files and folders to the disk before the output counts as written
+    #[arg(long, help_heading = "Output")]
+    pub(crate) sync: bool,
+
+    /// Convert an input without a tensor or a record too
+    #[arg(long, help_heading = "Output")]
+    pub(crate) allow_empty: bool,
+
+    /// Fail if content is lost, or changed without having been asked for
+    #[arg(long, help_heading = "Losses")]
+    pub(crate) strict: bool,
+
+    /// Let losses of this kind pass --strict
+    #[arg(long, value_name = "KIND", value_parser = loss_kind, help_heading = "Losses")]
+    pub(crate) allow_loss: Vec<LossKind>,
+
+    /// One JSON document on stdout
+    #[arg(long, help_heading = "Messages")]
     pub(crate) json: bool,
 
-    /// No progress, no notes
-    #[arg(long, short)]
+    /// Errors and what is lost, and nothing else
+    #[arg(long, short, help_heading = "Messages")]
     pub(crate) quiet: bool,
 }
 
@@ -245,8 +276,12 @@ impl LookArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// A file, a folder, an index, or the common start of a set of files
+    /// A file, a folder, an index, or the common start of a set of files; `-` is standard input
     pub(crate) input: PathBuf,
+
+    /// Only tensors, or columns, with such names: 'encoder.*'
+    #[arg(value_name = "PATTERN")]
+    pub(crate) patterns: Vec<String>,
 
     #[command(flatten)]
     pub(crate) reader: LookArgs,
@@ -285,7 +320,7 @@ impl DigestName {
 
 #[derive(Debug, Args)]
 pub(crate) struct Cat {
-    /// A file of records, a folder of them, or the common start of a set of shards
+    /// A file of records, a folder of them, or the common start of a set of shards; `-` is standard input
     pub(crate) input: PathBuf,
 
     #[command(flatten)]
@@ -430,7 +465,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// No progress, no notes
+    /// Errors, failures and what is lost, and nothing else
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

@@ -1,7 +1,8 @@
 //! `ferry cat`: prints records, one JSON object a line.
 
 use super::args::Cat;
-use super::terminal;
+use super::losses;
+use super::pipes;
 use std::io::{BufWriter, Write};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
@@ -13,8 +14,9 @@ use tensorferry::engine::records::rows;
 use tensorferry_sdk::{Error, Purpose, Result};
 
 pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Result<()> {
+    let input = pipes::input(&command.input)?;
     let FoundInput { source, format, options, .. } =
-        record_files::find(&command.input, command.reader.look(Purpose::LINES).choice(), registry, session)?;
+        record_files::find(&input.path, command.reader.look(Purpose::LINES).choice(), registry, session)?;
     if !holds_records(&format.description) {
         let input = command.input.display().to_string();
         return Err(Error::usage("cat is for records: `ferry inspect` shows tensors").file(input));
@@ -24,7 +26,7 @@ pub(super) fn run(command: &Cat, registry: &Registry, session: &Session) -> Resu
     let written = write_lines(&rows, command.limit, &mut output, session);
     // What was read before an error is shown.
     let flushed = output.flush().map_err(Error::from);
-    terminal::report(&rows.losses()?, &session.take_notes(), false);
+    losses::report(&rows.losses()?, &session.take_notes(), false);
     match written.map(|_| ()).and(flushed) {
         // Whoever reads the lines has seen enough: `ferry cat ... | head`.
         Err(error) if error.message().contains("Broken pipe") => Ok(()),

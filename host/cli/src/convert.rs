@@ -1,19 +1,102 @@
-//! `ferry convert`: converts one input.
+//! `ferry convert`: converts one input, or each of several.
+
+mod outputs;
 
 use super::args::{Convert, DigestName};
+use super::failure;
+use super::losses;
+use super::pipes::{self, is_pipe};
 use super::terminal;
+use serde_json::json;
+use std::path::{Path, PathBuf};
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::report::Report;
 use tensorferry::engine::convert::{InputRequest, OutputRequest, Request, convert};
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::publish::commit::CommitOptions;
 use tensorferry::engine::read::losses::LossPolicy;
-use tensorferry_sdk::Result;
+use tensorferry_run::exit::exit_code;
+use tensorferry_run::hint::hint;
+use tensorferry_sdk::{Error, ErrorKind, Result};
 
-pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> Result<()> {
+/// Returns the exit code.
+pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> Result<u8> {
+    let (inputs, template) = ends(command)?;
+    let outputs = match &template {
+        Template::Plain(output) => {
+            let report = one(command, &inputs[0], output, registry, session)?;
+            terminal::answer_beside(is_pipe(output), command.json, || report.json(), || text(&report))?;
+            return Ok(0);
+        }
+        Template::Of(template) => outputs::of(&inputs, template, command.to.as_deref(), registry)?,
+    };
+    let mut documents = Vec::new();
+    let mut code = 0;
+    for (input, output) in &outputs {
+        // Each has a progress of its own.
+        let session = session.below(session.threads, session.memory, session.rate);
+        match one(command, input, output, registry, &session) {
+            Ok(report) if command.json => documents.push(report.json()),
+            Ok(report) => terminal::print(&text(&report))?,
+            Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
+            Err(error) => {
+                terminal::message("error", &format!("{}: {error}", input.display()));
+                let mut document = failure::document(&error, hint(error.kind()));
+                document["input"] = input.display().to_string().into();
+                documents.push(document);
+                code = if code == 0 { exit_code(error.kind()) } else { code };
+            }
+        }
+    }
+    if command.json {
+        terminal::print_json(&json!({ "conversions": documents }))?;
+    }
+    Ok(code)
+}
+
+/// Where outputs go.
+enum Template {
+    /// The one output.
+    Plain(PathBuf),
+    /// An output for each input.
+    Of(String),
+}
+
+/// The inputs, and where their outputs go.
+fn ends(command: &Convert) -> Result<(Vec<PathBuf>, Template)> {
+    let mut inputs = command.paths.clone();
+    if let Some(template) = &command.output_template {
+        if inputs.iter().any(|input| is_pipe(input)) {
+            return Err(Error::usage("- has no name for -O: name the OUTPUT"));
+        }
+        return Ok((inputs, Template::Of(template.clone())));
+    }
+    let last = inputs.pop().filter(|_| !inputs.is_empty());
+    let output = last.ok_or_else(|| {
+        Error::usage("no OUTPUT").expected("ferry convert INPUT OUTPUT, or INPUT... -O TEMPLATE")
+    })?;
+    if inputs.len() == 1 {
+        return Ok((inputs, Template::Plain(output)));
+    }
+    let count = inputs.len();
+    Err(Error::usage(format!("{count} INPUTs need -O, which says where the output of each goes"))
+        .expected("-O 'out/{stem}.safetensors', or -O out/ --to FORMAT"))
+}
+
+fn one(
+    command: &Convert,
+    input: &Path,
+    output: &Path,
+    registry: &Registry,
+    session: &Session,
+) -> Result<Report> {
+    if is_pipe(output) {
+        check_piped(command)?;
+    }
+    let (from, to) = (pipes::input(input)?, pipes::output(output)?);
     let request = Request {
         input: InputRequest {
-            path: command.input.clone(),
+            path: from.path.clone(),
             format: command.reader.from.clone(),
             options: command.reader.options.clone(),
             part: command.part.clone(),
@@ -22,7 +105,7 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
         },
         steps: command.step.clone(),
         output: OutputRequest {
-            path: command.output.clone(),
+            path: to.path.clone(),
             format: command.to.clone(),
             options: command.writer_options.clone(),
             verify: command.verify,
@@ -32,11 +115,31 @@ pub(super) fn run(command: &Convert, registry: &Registry, session: &Session) -> 
         losses: LossPolicy { strict: command.strict, allowed: command.allow_loss.clone() },
         dry_run: command.dry_run,
     };
-    let report = terminal::with_progress(session, command.quiet, |begun| {
+    let mut report = terminal::with_progress(session, command.quiet, |begun| {
         convert(&request, registry, session, &begun)
     })?;
-    terminal::report(&report.losses, &report.notes, command.quiet);
-    terminal::answer(command.json, || report.json(), || text(&report))
+    losses::report(&report.losses, &report.notes, command.quiet);
+    if is_pipe(output) {
+        if !command.dry_run {
+            to.print()?;
+        }
+        report.output = output.to_owned();
+    }
+    Ok(report)
+}
+
+/// What standard output cannot be, beside the output itself.
+fn check_piped(command: &Convert) -> Result<()> {
+    if command.json {
+        return Err(Error::usage("--json prints to standard output, where the output goes: name a file"));
+    }
+    if command.receipt.is_some() {
+        return Err(Error::usage("--receipt is written beside the output, and - has no place: name a file"));
+    }
+    if command.to.is_none() {
+        return Err(Error::usage("- has no ending that says the format: --to FORMAT"));
+    }
+    Ok(())
 }
 
 fn text(report: &Report) -> String {

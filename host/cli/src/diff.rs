@@ -3,6 +3,7 @@
 mod records;
 
 use super::args::Diff;
+use super::losses;
 use super::terminal;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -37,7 +38,7 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     let (mut a, b) = (a?, b?);
     let (catalog, effects) = apply(a.catalog, &steps)?;
     a.catalog = catalog;
-    terminal::report(&effects.losses, &effects.notes, false);
+    losses::report(&effects.losses, &effects.notes, false);
     check_options(&command.options, &[&a, &b])?;
     let (of_a, of_b) = (
         Logical::new(Stored::new(&a.input, &a.catalog, session, temporary())),

@@ -3,7 +3,8 @@
 use super::args::{Command, PluginCommand};
 use super::terminal;
 use serde_json::{Map, Value, json};
-use tensorferry_sdk::{Error, ErrorKind};
+use tensorferry_run::hint::hint;
+use tensorferry_sdk::Error;
 
 /// Characters of a message or a name that a document has: what a file holds may be a megabyte.
 const MOST_CHARACTERS: usize = 2_000;
@@ -54,7 +55,7 @@ fn print(error: &Error, hint: Option<&str>) {
     let _ = terminal::print(&format!("{}\n", document(error, hint)));
 }
 
-fn document(error: &Error, hint: Option<&str>) -> Value {
+pub(super) fn document(error: &Error, hint: Option<&str>) -> Value {
     let short = |text: &str| text.chars().take(MOST_CHARACTERS).collect::<String>();
     let keys = ["file", "tensor", "record", "column", "offset", "expected", "found", "hint"];
     let mut fields: Map<String, Value> = keys.map(|key| (key.to_owned(), Value::Null)).into_iter().collect();
@@ -66,14 +67,4 @@ fn document(error: &Error, hint: Option<&str>) -> Value {
         fields.insert(name.to_owned(), number.map_or_else(|| short(&value).into(), Value::from));
     }
     json!({ "error": fields })
-}
-
-/// What helps against every error of a kind.
-fn hint(kind: ErrorKind) -> Option<&'static str> {
-    match kind {
-        ErrorKind::Limit => Some("--bound NAME=VALUE raises a limit, for a file that you trust"),
-        ErrorKind::Transient => Some("try again"),
-        ErrorKind::Plugin => Some("`ferry plugin list` says what was found, and why a library was refused"),
-        _ => None,
-    }
 }

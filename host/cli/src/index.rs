@@ -1,6 +1,7 @@
 //! `ferry index`: checks the framing of every record, and writes an index of them.
 
 use super::args::{Index, ReaderArgs};
+use super::losses;
 use super::terminal;
 use serde_json::json;
 use std::time::Instant;
@@ -25,7 +26,7 @@ pub(super) fn run(command: &Index, registry: &Registry, session: &Session) -> Re
     })?;
     let seconds = started.elapsed().as_secs_f64();
     let notes = session.take_notes();
-    terminal::report(&[], &notes, false);
+    losses::report(&[], &notes, false);
     let document = || {
         json!({
             "input": command.input,

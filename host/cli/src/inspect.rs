@@ -3,6 +3,8 @@
 mod records;
 
 use super::args::{DigestName, Inspect};
+use super::losses;
+use super::pipes;
 use super::terminal::{self, printable};
 use serde::Serialize;
 use serde_json::json;
@@ -11,16 +13,19 @@ use std::fmt::Write;
 use tensorferry::engine::context::loss::LossRecord;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::convert::inspect::{Inspected, inspect, inspect_below, temporary};
+use tensorferry::engine::convert::steps;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry::engine::formats::registry::holds_records;
-use tensorferry::engine::read::losses;
+use tensorferry::engine::read::losses::of_state;
 use tensorferry::engine::read::outline;
 use tensorferry::engine::read::part::{self, Part};
 use tensorferry::engine::read::record_files;
+use tensorferry::engine::steps::apply;
 use tensorferry::engine::tensors::content::{self, Algorithm, ContentDigest, digests};
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::{Stored, hex};
-use tensorferry_sdk::{Catalog, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId};
+use tensorferry_run::human::short;
+use tensorferry_sdk::{Catalog, Dtype, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId};
 
 /// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.
 const SCREEN: usize = 48;
@@ -35,9 +40,11 @@ const MOST_WRAPPED: usize = 3;
 
 pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> Result<()> {
     let look = command.reader.look(Purpose::SHOW);
-    let found = match record_files::find(&command.input, look.choice(), registry, session) {
-        Err(error) if error.kind() == ErrorKind::Unsupported && command.input.is_dir() => {
-            let models = inspect_below(&command.input, look, registry, session)?;
+    let piped = pipes::input(&command.input)?;
+    let input = &*piped.path;
+    let found = match record_files::find(input, look.choice(), registry, session) {
+        Err(error) if error.kind() == ErrorKind::Unsupported && input.is_dir() => {
+            let models = inspect_below(input, look, registry, session)?;
             return if models.is_empty() { Err(error) } else { each(command, models, session) };
         }
         found => found?,
@@ -48,22 +55,36 @@ pub(super) fn run(command: &Inspect, registry: &Registry, session: &Session) -> 
     if command.schema {
         return Err(Error::usage("--schema is for records: this input holds tensors"));
     }
-    let seen = inspect(&command.input, look, registry, session)?;
+    let seen = narrowed(command, inspect(input, look, registry, session)?)?;
     let hashed = hashed(command, &seen, session)?;
-    terminal::report(&seen.losses, &session.take_notes(), false);
+    losses::report(&seen.losses, &session.take_notes(), false);
     let hashed = hashed.as_ref();
     terminal::answer(command.json, || document(&seen, hashed), || text(&seen, command.all, hashed))?;
     seen.input.close()
 }
 
+/// The tensors that the patterns match.
+fn narrowed(command: &Inspect, seen: Inspected) -> Result<Inspected> {
+    if command.patterns.is_empty() {
+        return Ok(seen);
+    }
+    let quoted = |pattern: &String| format!(",\"where={}\"", pattern.replace('"', "\"\""));
+    let spec = format!("select{}", command.patterns.iter().map(quoted).collect::<String>());
+    let select = steps::on_tensors(steps::parse(&[spec])?)?;
+    let (catalog, _) = apply(seen.catalog, &select)?;
+    Ok(Inspected { catalog, ..seen })
+}
+
 /// The models of a folder's folders, one after the other.
 fn each(command: &Inspect, models: Vec<(String, Inspected)>, session: &Session) -> Result<()> {
+    let narrowed = models.into_iter().map(|(folder, seen)| Ok((folder, narrowed(command, seen)?)));
+    let models = narrowed.collect::<Result<Vec<_>>>()?;
     let mut hashes = Vec::with_capacity(models.len());
     for (_, seen) in &models {
         hashes.push(hashed(command, seen, session)?);
     }
     let losses: Vec<Loss> = models.iter().flat_map(|(_, seen)| seen.losses.iter().cloned()).collect();
-    terminal::report(&losses, &session.take_notes(), false);
+    losses::report(&losses, &session.take_notes(), false);
     let all = || models.iter().zip(&hashes);
     let documents = || {
         let models = all().map(|((folder, seen), hashed)| FolderDocument {
@@ -99,6 +120,8 @@ type Hashed = (Algorithm, Vec<ContentDigest>);
 struct Document<'a> {
     format: &'a str,
     origin: &'a str,
+    /// Numbers in all tensors, those of tied ones once.
+    parameters: u64,
     tensors: Vec<TensorRecord<'a>>,
     metadata: &'a BTreeMap<String, String>,
     /// The tree of what is no tensor: a checkpoint's step, a model's signatures.
@@ -167,6 +190,7 @@ fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
     Document {
         format: &seen.input.format.description.id,
         origin: catalog.origin(),
+        parameters: parameters(catalog),
         tensors: tensors.map(record).collect(),
         metadata: catalog.metadata(),
         state: outline::json(catalog),
@@ -198,7 +222,8 @@ fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
         seen.input.format.description.title
     );
     let count = terminal::counted(catalog.tensors().len() as u64, "tensor");
-    let _ = writeln!(text, "{count}, {}", terminal::bytes(total));
+    let parameters = parameters(catalog);
+    let _ = writeln!(text, "{count}, {}, {}", parameters_text(parameters), terminal::bytes(total));
     let mut by_dtype: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for tensor in catalog.tensors() {
         let (count, bytes) = by_dtype.entry(dtype_name(catalog, tensor)).or_default();
@@ -228,6 +253,17 @@ fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
     text
 }
 
+/// Numbers in all tensors, those of tied ones once. What holds text has none.
+fn parameters(catalog: &Catalog) -> u64 {
+    let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
+    let own = tensors.filter(|(index, (tensor, tie))| tie.0 as usize == *index && tensor.dtype != Dtype::STR);
+    own.map(|(_, (tensor, _))| tensor.shape.iter().product::<u64>()).fold(0, u64::saturating_add)
+}
+
+fn parameters_text(count: u64) -> String {
+    if count == 1 { "1 parameter".to_owned() } else { format!("{} parameters", short(count)) }
+}
+
 fn outline_line(line: &outline::Line) -> String {
     let indent = "  ".repeat(line.level);
     let count = match line.tensors {
@@ -250,7 +286,7 @@ fn flat(catalog: &Catalog, all: bool) -> Vec<String> {
         Ok(taken) => taken,
         Err(error) => return vec![error.message().to_owned()],
     };
-    left_out.extend(losses::of_state(&part, false));
+    left_out.extend(of_state(&part, false));
     let left_out: Vec<String> = left_out.into_iter().map(|loss| loss.what).collect();
     let mut lines = vec![format!("{} tensors go along; left out:", part.tensors().len())];
     let most = if all { usize::MAX } else { MOST_WRAPPED };

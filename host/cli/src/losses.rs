@@ -1,9 +1,12 @@
-//! Losses on the terminal: one line for each kind and cause, since a model may lose the same of a thousand tensors.
+//! Losses on the terminal: one line for each severity, kind and cause.
 
-use std::collections::HashMap;
+use crate::terminal;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tensorferry::engine::context::loss::LossRecord;
+use tensorferry_run::losses::grouped;
+use tensorferry_sdk::{Loss, Severity};
 
-/// Names that a line has before it counts the rest.
+/// Names that a line has.
 const MOST_NAMES: usize = 8;
 /// Causes that are told: about a screen.
 const MOST_LINES: usize = 40;
@@ -15,74 +18,64 @@ pub(super) fn show_all() {
     ARE_ALL_SHOWN.store(true, Ordering::Relaxed);
 }
 
-/// A loss as it is shown.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shown<'a> {
-    pub(super) kind: &'a str,
-    pub(super) what: &'a str,
-    pub(super) why: &'a str,
+/// Losses, grouped, and notes, one a line.
+pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
+    let losses: Vec<LossRecord<'_>> = losses.iter().map(LossRecord::of).collect();
+    lines(&losses, quiet).iter().for_each(|(word, line)| terminal::message(word, line));
+    if !quiet {
+        notes.iter().for_each(|note| terminal::message("note", &terminal::printable(note)));
+    }
 }
 
-/// The lines of these losses.
-pub(super) fn lines<'a>(losses: impl IntoIterator<Item = Shown<'a>>) -> Vec<String> {
+/// A line: the word that it begins with, and the rest.
+pub(super) type Line = (String, String);
+
+/// The lines of these losses; where it is to be quiet, of what is lost.
+pub(super) fn lines<'a>(losses: impl IntoIterator<Item = &'a LossRecord<'a>>, quiet: bool) -> Vec<Line> {
+    let losses =
+        losses.into_iter().filter(|loss| !quiet || Severity::named(&loss.severity) == Severity::Lost);
     if ARE_ALL_SHOWN.load(Ordering::Relaxed) {
-        return losses.into_iter().map(|loss| line(&[loss])).collect();
+        return losses.map(|loss| line(&[loss])).collect();
     }
-    let mut groups: Vec<Vec<Shown<'a>>> = Vec::new();
-    let mut places = HashMap::new();
-    for loss in losses {
-        let place = *places.entry((loss.kind, cause(loss.why))).or_insert(groups.len());
-        if place == groups.len() {
-            groups.push(Vec::new());
-        }
-        groups[place].push(loss);
-    }
-    let mut lines: Vec<String> = groups.iter().take(MOST_LINES).map(|group| line(group)).collect();
+    let groups = grouped(losses, |loss| loss);
+    let mut lines: Vec<Line> = groups.iter().take(MOST_LINES).map(|group| line(group)).collect();
     if groups.len() > MOST_LINES {
-        lines.push(format!("and {} other causes; --losses for each", groups.len() - MOST_LINES));
+        let others = terminal::counted((groups.len() - MOST_LINES) as u64, "other cause");
+        lines.push(("note".to_owned(), format!("and {others}; --losses for each")));
     }
     lines
 }
 
-/// What is said of a cause without its particulars: numbers, names in quotes, and what comes after a colon.
-fn cause(why: &str) -> String {
-    let words = why.split('"').step_by(2).collect::<String>();
-    let said = words.split(':').next().unwrap_or_default();
-    said.chars().filter(|c| !c.is_ascii_digit()).collect()
-}
-
-fn line(group: &[Shown<'_>]) -> String {
+fn line(group: &[&LossRecord<'_>]) -> Line {
     let first = group[0];
-    let names: Vec<String> = group.iter().take(MOST_NAMES).map(|loss| format!("{:?}", loss.what)).collect();
-    let more = match group.len().saturating_sub(MOST_NAMES) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let mut names: Vec<String> =
+        group.iter().take(MOST_NAMES).map(|loss| format!("{:?}", loss.what)).collect();
+    if group.len() > MOST_NAMES {
+        names.push("...".to_owned());
+    }
+    let total = if group.len() > 1 { format!(" ({})", group.len()) } else { String::new() };
     let others = if group.iter().all(|loss| loss.why == first.why) { "" } else { "; --losses for each" };
-    format!("{} {}{more}: {}{others}", first.kind, names.join(", "), first.why)
+    let text = format!("{}{total} {}: {}{others}", first.kind, names.join(", "), first.why);
+    (terminal::printable(&first.severity), text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tensorferry_sdk::LossKind;
 
     #[test]
     fn a_thousand_of_a_kind_are_one_line() {
-        let names: Vec<String> = (0..1000).map(|number| format!("w{number}")).collect();
-        let whys: Vec<String> =
-            (0..1000).map(|number| format!("cast from F32 to BF16: {number} rounded")).collect();
-        let casts = names.iter().zip(&whys).map(|(what, why)| Shown { kind: "precision", what, why });
-        let other = Shown { kind: "metadata", what: "a\nb", why: "no place" };
-        // Causes that begin with a number or a name are told apart too.
-        let counted =
-            ["3 nulls", "\"x\" is gone", "5 nulls"].map(|why| Shown { kind: "record", what: "c", why });
-        assert_eq!(lines(counted).len(), 2);
-        assert_eq!(
-            lines(casts.chain([other])),
-            [
-                r#"precision "w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7" and 992 more: cast from F32 to BF16: 0 rounded; --losses for each"#,
-                r#"metadata "a\nb": no place"#,
-            ]
-        );
+        let casts = (0..1000).map(|number| {
+            let why = format!("cast from F32 to BF16: {number} rounded");
+            Loss::new(LossKind::Precision, format!("w{number}"), why)
+        });
+        let losses: Vec<Loss> = casts.chain([Loss::new(LossKind::Metadata, "a\nb", "no place")]).collect();
+        let losses: Vec<LossRecord<'_>> = losses.iter().map(LossRecord::of).collect();
+        let lost = ("lost".to_owned(), r#"metadata "a\nb": no place"#.to_owned());
+        assert_eq!(lines(&losses, true), [lost.clone()]);
+        let names = r#""w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", ..."#;
+        let casts = format!("precision (1000) {names}: cast from F32 to BF16: 0 rounded; --losses for each");
+        assert_eq!(lines(&losses, false), [lost, ("changed".to_owned(), casts)]);
     }
 }

@@ -14,6 +14,7 @@ mod index;
 mod inspect;
 mod losses;
 mod man;
+mod pipes;
 mod plugin;
 mod plugin_folders;
 mod process;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     );
     allocator::keep_freed_memory(session.memory);
     session.limits = arguments.limits();
+    terminal::choose_colors(arguments.color);
     if arguments.losses {
         losses::show_all();
     }
@@ -77,7 +79,7 @@ fn set_fault() -> Result<()> {
 fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
     let load = || Registry::load(folders(&arguments.plugin_dir));
     match &arguments.command {
-        Command::Convert(command) => convert::run(command, &load(), session).map(|()| 0),
+        Command::Convert(command) => convert::run(command, &load(), session),
         Command::Inspect(command) => inspect::run(command, &load(), session).map(|()| 0),
         Command::Cat(command) => cat::run(command, &load(), session).map(|()| 0),
         Command::Index(command) => index::run(command, &load(), session).map(|()| 0),

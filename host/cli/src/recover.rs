@@ -1,5 +1,6 @@
 //! `ferry recover`: finishes or removes a staging folder on its user's word.
 
+use super::losses;
 use super::terminal;
 use std::fmt::Write;
 use std::path::Path;
@@ -8,7 +9,7 @@ use tensorferry_sdk::Result;
 
 pub(super) fn run(stage: &Path) -> Result<()> {
     let recovered = recover_by_hand(stage)?;
-    terminal::report(&[], &recovered.notes, false);
+    losses::report(&[], &recovered.notes, false);
     let mut text = String::new();
     for folder in &recovered.finished {
         let _ = writeln!(text, "finished the output in {}", terminal::shown(folder));

@@ -12,9 +12,12 @@ use std::sync::atomic::Ordering;
 use tensorferry::engine::context::session::Session;
 use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::manifest::{self, Mistake, RunTable, Variables};
-use tensorferry_run::report::{self, Totals};
+use tensorferry_run::report::{self, JobSummary, Totals};
 use tensorferry_run::{self, Budget, RunOptions, Shard, WorkerCommand, exit};
 use tensorferry_sdk::{Error, Result};
+
+/// Failures that are told again at the end: about a screen.
+const MOST_FAILURES: usize = 10;
 
 /// Returns the exit code.
 pub(super) fn run(
@@ -60,6 +63,7 @@ pub(super) fn run(
         ended.notes.iter().for_each(|note| terminal::message("note", &printable(note)));
     }
     if !command.json {
+        tell_failures(&ended.summary.jobs);
         terminal::print(&format!(
             "{} in {:.1} s; report: {}\n",
             totals(&ended.summary.totals),
@@ -68,6 +72,28 @@ pub(super) fn run(
         ))?;
     }
     Ok(ended.exit_code)
+}
+
+/// The failures once more: what was said as they happened is far above by now.
+fn tell_failures(jobs: &[JobSummary]) {
+    let failed: Vec<_> = jobs.iter().filter_map(|job| Some((job, job.failure.as_ref()?))).collect();
+    // What was said of one that ran alone is what stands above.
+    if failed.is_empty() || jobs.len() == 1 {
+        return;
+    }
+    for (job, failure) in failed.iter().take(MOST_FAILURES) {
+        terminal::message(
+            "failed",
+            &format!("{}: {}", printable(&job.name), printable(&failure.to_string())),
+        );
+        if let Some(hint) = &failure.hint {
+            terminal::message("  hint", hint);
+        }
+    }
+    if failed.len() > MOST_FAILURES {
+        let more = terminal::counted((failed.len() - MOST_FAILURES) as u64, "other job");
+        terminal::message("failed", &format!("{more}: the report has them"));
+    }
 }
 
 fn print_mistakes(path: &Path, mistakes: &[Mistake], json: bool) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Output for the user: the answer on stdout, everything else on stderr.
 
-use crate::losses::{self, Shown};
+use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::fmt::Display;
@@ -10,23 +10,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tensorferry::engine::context::session::Session;
 pub(super) use tensorferry_run::human::{bytes, counted};
-use tensorferry_sdk::{Error, Loss, Result};
+use tensorferry_sdk::{Error, Result};
+
+/// Whether messages have colours; those of clap follow the same choice.
+pub(super) fn choose_colors(choice: clap::ColorChoice) {
+    match choice {
+        clap::ColorChoice::Always => anstream::ColorChoice::Always,
+        clap::ColorChoice::Never => anstream::ColorChoice::Never,
+        clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
+    }
+    .write_global();
+}
+
+/// How the word that a message begins with looks: to be read on dark and on light.
+fn style(word: &str) -> Style {
+    match word {
+        "error" | "failed" | "lost" => AnsiColor::Red.on_default().bold(),
+        "changed" => AnsiColor::Yellow.on_default().bold(),
+        "note" | "hint" => AnsiColor::Cyan.on_default().bold(),
+        _ => Style::new().bold(),
+    }
+}
 
 /// A line on stderr: `error: ...`, `note: ...`.
 pub(super) fn message(word: &str, text: &dyn Display) {
     let text = text.to_string();
     let lines: Vec<String> = text.lines().map(printable).collect();
+    let style = style(word.trim_start());
     // Nobody reads it if stderr is gone.
-    let _ = writeln!(std::io::stderr(), "{word}: {}", lines.join("\n"));
-}
-
-/// Losses, grouped, and notes, one a line.
-pub(super) fn report(losses: &[Loss], notes: &[String], quiet: bool) {
-    let shown = losses.iter().map(|l| Shown { kind: l.kind.word(), what: &l.what, why: &l.why });
-    losses::lines(shown).iter().for_each(|line| message("loss", line));
-    if !quiet {
-        notes.iter().for_each(|note| message("note", &printable(note)));
-    }
+    let _ = writeln!(anstream::stderr(), "{style}{word}:{style:#} {}", lines.join("\n"));
 }
 
 /// The answer, as text.
@@ -45,6 +57,20 @@ pub(super) fn answer<D: Serialize>(
     text: impl FnOnce() -> String,
 ) -> Result<()> {
     if as_json { print_json(&document()) } else { print(&text()) }
+}
+
+/// The same, on stderr where standard output is taken.
+pub(super) fn answer_beside<D: Serialize>(
+    is_taken: bool,
+    as_json: bool,
+    document: impl FnOnce() -> D,
+    text: impl FnOnce() -> String,
+) -> Result<()> {
+    if is_taken {
+        let _ = std::io::stderr().write_all(text().as_bytes());
+        return Ok(());
+    }
+    answer(as_json, document, text)
 }
 
 static HAS_ANSWERED: AtomicBool = AtomicBool::new(false);

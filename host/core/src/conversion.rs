@@ -77,7 +77,8 @@ impl Conversion<'_> {
         self
     }
 
-    /// Ends with an error at the first loss, unless it is of an allowed kind.
+    /// Ends with an error at the first loss of what is there, or of its form if nobody asked for that, unless it is of
+    /// an allowed kind.
     pub fn strict(mut self, strict: bool) -> Self {
         self.request.losses.strict = strict;
         self

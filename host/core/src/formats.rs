@@ -2,6 +2,7 @@
 
 #[cfg(feature = "dynamic")]
 pub mod library;
+pub mod options;
 pub(crate) mod placeholder;
 pub mod probe;
 pub mod refusal;

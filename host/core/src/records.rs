@@ -18,6 +18,7 @@ pub mod index;
 pub mod lines;
 pub mod rows;
 pub mod schema_file;
+pub mod shown;
 pub mod steps;
 pub mod survey;
 pub mod write;

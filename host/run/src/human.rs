@@ -55,6 +55,20 @@ pub fn count(count: u64) -> String {
     text
 }
 
+/// `999`, `12.3 k`, `124.4 M`, `7.2 B`: thousands, millions, billions, as the size of a model is said.
+#[must_use]
+pub fn short(count: u64) -> String {
+    const UNITS: [&str; 4] = ["k", "M", "B", "T"];
+    let (mut scaled, mut unit) = (count as f64, "");
+    for next in UNITS {
+        if scaled < 999.95 {
+            break;
+        }
+        (scaled, unit) = (scaled / 1000.0, next);
+    }
+    if unit.is_empty() { count.to_string() } else { format!("{scaled:.1} {unit}") }
+}
+
 /// `1 file`, `2 files`.
 #[must_use]
 pub fn counted(count: u64, what: &str) -> String {
@@ -72,6 +86,7 @@ mod tests {
         assert_eq!([0.0, 9.994, 12.34, 59.6].map(seconds), ["0.00 s", "9.99 s", "12.3 s", "1 min 00 s"]);
         assert_eq!([245.0, 10_930.0].map(seconds), ["4 min 05 s", "3 h 02 min"]);
         assert_eq!([-1.0, f64::NAN].map(seconds), ["0.00 s", "–"]);
+        assert_eq!([999, 1000, 999_960, 124_439_808].map(short), ["999", "1.0 k", "1.0 M", "124.4 M"]);
         assert_eq!([7, 1234, 1_234_567].map(count), ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]);
     }
 }

@@ -10,15 +10,18 @@
 //! compare that record with the disk and knows whether the commit happened: nothing is done twice, whatever
 //! process was killed at whatever time. The record "done" is only a shortcut for that comparison.
 //!
-//! The modules, each using only those before it: [`exit`] and [`human`] (words for people), `job`,
+//! The modules, each using only those before it: [`exit`], [`hint`], [`human`], [`losses`] and [`template`] (words for people), `job`,
 //! [`report`], [`manifest`], `budget`, `journal`, `events`, `worker`, `pool`, `run`.
 
 #![forbid(unsafe_code)]
 
 pub mod exit;
+pub mod hint;
 pub mod human;
+pub mod losses;
 pub mod manifest;
 pub mod report;
+pub mod template;
 
 mod budget;
 mod events;

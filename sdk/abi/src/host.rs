@@ -159,7 +159,14 @@ pub trait CatalogSink {
         children: RSlice<'_, u32>,
     ) -> AbiResult<u32>;
     fn root(&mut self, node: u32) -> AbiResult<()>;
-    fn loss(&mut self, kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> AbiResult<()>;
+    fn loss(
+        &mut self,
+        kind: RStr<'_>,
+        severity: u32,
+        asked: bool,
+        what: RStr<'_>,
+        why: RStr<'_>,
+    ) -> AbiResult<()>;
     fn origin(&mut self, format: RStr<'_>) -> AbiResult<()>;
     #[sabi(last_prefix_field)]
     fn global(&mut self, name: RStr<'_>) -> AbiResult<()>;
@@ -219,7 +226,14 @@ pub trait LayoutSink {
     fn alias(&mut self, tensor: u32, of: u32) -> AbiResult<()>;
     fn omit(&mut self, tensor: u32, why: RStr<'_>) -> AbiResult<()>;
     #[sabi(last_prefix_field)]
-    fn loss(&mut self, kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> AbiResult<()>;
+    fn loss(
+        &mut self,
+        kind: RStr<'_>,
+        severity: u32,
+        asked: bool,
+        what: RStr<'_>,
+        why: RStr<'_>,
+    ) -> AbiResult<()>;
     /// Since 1.1: a host without it looks for the tensor under its own name.
     fn written_as(&mut self, _tensor: u32, _name: RStr<'_>) -> AbiResult<()> {
         ROk(())
@@ -238,7 +252,14 @@ pub trait LayoutSink {
 #[sabi_trait]
 pub trait LossSink {
     #[sabi(last_prefix_field)]
-    fn loss(&mut self, kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> AbiResult<()>;
+    fn loss(
+        &mut self,
+        kind: RStr<'_>,
+        severity: u32,
+        asked: bool,
+        what: RStr<'_>,
+        why: RStr<'_>,
+    ) -> AbiResult<()>;
 }
 
 /// Takes bytes in order.

@@ -1,6 +1,6 @@
 //! [`LayoutSink`] across the boundary.
 
-use super::catalog_sink::{byte_order, byte_order_number, loss};
+use super::catalog_sink::{byte_order, byte_order_number, loss, severity_number};
 use super::guard::{guard, received};
 use crate::{
     DeferredId, DigestAlgorithm, DigestId, Error, LayoutSink, Loss, LossSink, Order, OutputId, Region,
@@ -95,8 +95,15 @@ impl abi::LayoutSink for LentLayoutSink<'_> {
         guard("layout.omit", || self.0.omit(TensorId(tensor), why.as_str()))
     }
 
-    fn loss(&mut self, kind: RStr<'_>, what: RStr<'_>, why: RStr<'_>) -> AbiResult<()> {
-        guard("layout.loss", || self.0.loss(loss(kind, what, why)))
+    fn loss(
+        &mut self,
+        kind: RStr<'_>,
+        severity: u32,
+        asked: bool,
+        what: RStr<'_>,
+        why: RStr<'_>,
+    ) -> AbiResult<()> {
+        guard("layout.loss", || self.0.loss(loss(kind, severity, asked, what, why)))
     }
 
     fn written_as(&mut self, tensor: u32, name: RStr<'_>) -> AbiResult<()> {
@@ -116,7 +123,9 @@ pub(super) struct RemoteLayoutSink<'a>(pub(super) LayoutSinkMut<'a>);
 
 impl LossSink for RemoteLayoutSink<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        received(self.0.loss(loss.kind.word().into(), loss.what.as_str().into(), loss.why.as_str().into()))
+        let severity = severity_number(loss.severity);
+        let [kind, what, why] = [loss.kind.word(), &loss.what, &loss.why].map(RStr::from);
+        received(self.0.loss(kind, severity, loss.asked, what, why))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The words by which schema files call types, the same for every format.
 
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, FieldRef, TimeUnit};
 
 static WORDS: [(&str, DataType); 21] = [
     ("null", DataType::Null),
@@ -30,8 +30,8 @@ static WORDS: [(&str, DataType); 21] = [
 static OTHERS: [(&str, &str); 4] =
     [("float", "float32"), ("double", "float64"), ("bytes", "binary"), ("string", "utf8")];
 
-/// The type of a word: `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`, or any as Arrow's Rust library
-/// writes it.
+/// The type of a word: `int64`, `utf8`, `timestamp[us]`, `timestamp[us, UTC]`, `decimal128(10, 2)`, or any as Arrow's
+/// Rust library writes it.
 #[must_use]
 pub fn type_named(word: &str) -> Option<DataType> {
     let plain = OTHERS.iter().find(|(other, _)| *other == word).map_or(word, |(_, plain)| plain);
@@ -43,7 +43,17 @@ pub fn type_named(word: &str) -> Option<DataType> {
     {
         return Some(DataType::Timestamp(unit, Some(zone.into())));
     }
-    word.parse().ok()
+    let argument = |name| word.strip_prefix(name)?.strip_prefix('[')?.strip_suffix(']');
+    if let Some(bytes) = argument("fixed_size_binary") {
+        return bytes.parse().ok().filter(|bytes| *bytes >= 0).map(DataType::FixedSizeBinary);
+    }
+    let library = match word.split_at_checked(4) {
+        Some(("deci", _)) => word.replacen('d', "D", 1),
+        Some(("time", _)) => word.replacen('t', "T", 1).replace('[', "(").replace(']', ")"),
+        Some(("dura", _)) => word.replacen('d', "D", 1).replace('[', "(").replace(']', ")"),
+        _ => return word.parse().ok(),
+    };
+    library.replace("(us)", "(µs)").parse().ok()
 }
 
 /// The word of a type; of those that are laid out otherwise in memory alone, that of the plain one.
@@ -62,13 +72,67 @@ pub fn type_word(data_type: &DataType) -> String {
             let word = type_word(&DataType::Timestamp(*unit, None));
             format!("{}, {zone}]", word.trim_end_matches(']'))
         }
+        DataType::FixedSizeBinary(bytes) => format!("fixed_size_binary[{bytes}]"),
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => plain.to_string().to_lowercase(),
+        DataType::Time32(unit) => format!("time32[{}]", unit_word(*unit)),
+        DataType::Time64(unit) => format!("time64[{}]", unit_word(*unit)),
+        DataType::Duration(unit) => format!("duration[{}]", unit_word(*unit)),
         other => other.to_string(),
+    }
+}
+
+fn unit_word(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// A type as people read it: the word of one without parts, else `list<int64>`, `struct<a: int64, b: utf8>`.
+#[must_use]
+pub fn type_text(data_type: &DataType) -> String {
+    let of = |field: &FieldRef| type_text(field.data_type());
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item) => {
+            format!("list<{}>", of(item))
+        }
+        DataType::FixedSizeList(item, len) => format!("list<{}>[{len}]", of(item)),
+        DataType::Struct(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|field| format!("{}: {}", field.name(), of(field))).collect();
+            format!("struct<{}>", fields.join(", "))
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(pair) => {
+                format!("map<{}>", pair.iter().map(of).collect::<Vec<_>>().join(", "))
+            }
+            other => format!("map<{}>", type_text(other)),
+        },
+        DataType::Dictionary(_, values) => format!("dictionary<{}>", type_text(values)),
+        DataType::RunEndEncoded(_, values) => format!("run_end_encoded<{}>", of(values)),
+        DataType::Union(fields, _) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(_, field)| format!("{}: {}", field.name(), of(field))).collect();
+            format!("union<{}>", fields.join(", "))
+        }
+        DataType::Interval(_) => "interval".to_owned(),
+        plain => type_word(plain),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_schema::Field;
+    use std::sync::Arc;
 
     #[test]
     fn a_word_is_read_as_the_type_that_it_was_written_for() {
@@ -78,14 +142,33 @@ mod tests {
             DataType::Time32(TimeUnit::Second),
             DataType::FixedSizeBinary(3),
             DataType::Duration(TimeUnit::Nanosecond),
+            DataType::Time64(TimeUnit::Microsecond),
+            DataType::Decimal256(76, -3),
         ];
         for data_type in WORDS.iter().map(|(_, data_type)| data_type).chain(&others) {
             let word = type_word(data_type);
             assert_eq!(type_named(&word).as_ref(), Some(data_type), "{word}");
         }
         assert_eq!(type_word(&others[0]), "timestamp[ms, +02:00]");
+        assert_eq!(type_word(&others[1]), "decimal128(10, 2)");
+        assert_eq!([type_word(&others[2]), type_word(&others[3])], ["time32[s]", "fixed_size_binary[3]"]);
+        // As earlier versions wrote them.
+        assert_eq!(type_named("Decimal128(10, 2)").as_ref(), Some(&others[1]));
+        assert_eq!(type_named("Time32(s)").as_ref(), Some(&others[2]));
         assert_eq!(type_named("string"), Some(DataType::Utf8));
         assert_eq!(type_word(&DataType::LargeUtf8), "utf8");
         assert_eq!([type_named("int65"), type_named(""), type_named("timestamp[us, ")], [None, None, None]);
+    }
+
+    #[test]
+    fn types_with_parts_are_spelled_as_others() {
+        let list = |of| DataType::List(Arc::new(Field::new_list_field(of, true)));
+        let parts =
+            vec![Field::new("a", list(DataType::Int64), true), Field::new("b", DataType::LargeUtf8, true)];
+        let nested =
+            DataType::FixedSizeList(Arc::new(Field::new("item", DataType::Struct(parts.into()), true)), 3);
+        assert_eq!(type_text(&nested), "list<struct<a: list<int64>, b: utf8>>[3]");
+        let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+        assert_eq!(type_text(&list(dictionary)), "list<dictionary<utf8>>");
     }
 }

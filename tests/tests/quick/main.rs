@@ -17,6 +17,7 @@ mod cli {
     mod part;
     mod plugins;
     mod report;
+    mod several;
     mod steps;
     mod usage;
 }

@@ -45,7 +45,7 @@ fn examples_are_the_same_after_parquet() {
 fn examples_become_lines() {
     let ferry = Ferry::new();
     let output = ferry.at("out.jsonl");
-    ferry.convert(&plain(), &output, &[]).says(&["loss: metadata \"img\"", "base64"]);
+    ferry.convert(&plain(), &output, &[]).says(&["changed: metadata (2) \"img\"", "base64"]);
     let written = std::fs::read_to_string(&output).unwrap();
     let shown = ferry.rows(&plain());
     assert_eq!(written.lines().count(), shown.len());

@@ -1,6 +1,7 @@
 //! `ferry diff` of records.
 
 use crate::args::Diff;
+use crate::losses;
 use crate::terminal::{self, counted};
 use serde_json::{Value, json};
 use tensorferry::engine::context::session::Session;
@@ -23,7 +24,7 @@ pub(super) fn run(command: &Diff, [a, b]: [FoundInput<'_>; 2], session: &Session
         diff(&mut *a, &mut *b)
     })?;
     let losses = [a.losses()?, b.losses()?].concat();
-    terminal::report(&losses, &session.take_notes(), false);
+    losses::report(&losses, &session.take_notes(), false);
     a.close()?;
     b.close()?;
     terminal::answer(command.json, || document(&found), || text(&found))?;

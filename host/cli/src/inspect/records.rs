@@ -1,7 +1,9 @@
 //! `ferry inspect` of records.
 
 use crate::args::Inspect;
+use crate::losses;
 use crate::terminal::{self, counted, printable};
+use globset::{Glob, GlobSetBuilder};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::engine::context::loss::LossRecord;
@@ -11,7 +13,9 @@ use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::record_files::FoundInput;
 use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::schema_file::{column, schema_file, type_and_shape};
-use tensorferry::engine::records::survey::{ColumnSurvey, Spread, Survey, ValueRange, survey};
+use tensorferry::engine::records::shown::shown;
+use tensorferry::engine::records::survey::{ColumnSurvey, Spread, Survey, survey};
+use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Error, Loss, Purpose, Result};
 
 pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) -> Result<()> {
@@ -26,7 +30,7 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
     };
     if command.schema {
         let rows = open(Purpose::SHOW)?;
-        terminal::report(&rows.losses()?, &session.take_notes(), false);
+        losses::report(&rows.losses()?, &session.take_notes(), false);
         terminal::print_json(&schema_file(&rows.set.schema()))?;
         return rows.close();
     }
@@ -35,10 +39,29 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
         let survey = survey(&rows, session)?;
         Ok((rows, survey))
     })?;
+    let survey = narrowed(survey, &command.patterns)?;
     let losses = rows.losses()?;
-    terminal::report(&losses, &session.take_notes(), false);
+    losses::report(&losses, &session.take_notes(), false);
     terminal::answer(command.json, || document(&rows, &survey, &losses), || text(&rows, &survey))?;
     rows.close()
+}
+
+/// The columns whose names the patterns match.
+fn narrowed(mut survey: Survey, patterns: &[String]) -> Result<Survey> {
+    if patterns.is_empty() {
+        return Ok(survey);
+    }
+    let mut globs = GlobSetBuilder::new();
+    for pattern in patterns {
+        globs.add(Glob::new(pattern).map_err(|error| Error::usage(error.to_string()))?);
+    }
+    let globs = globs.build().map_err(|error| Error::usage(error.to_string()))?;
+    let names: Vec<String> = survey.columns.iter().map(|column| column.field.name().clone()).collect();
+    survey.columns.retain(|column| globs.is_match(column.field.name()));
+    if survey.columns.is_empty() {
+        return Err(Error::usage("no column has such a name").expected(names.join(", ")));
+    }
+    Ok(survey)
 }
 
 /// Bytes of the files that the rows lie in.
@@ -66,7 +89,7 @@ fn column_record(found: &ColumnSurvey) -> Value {
     if found.sizes.count > 0 {
         record["sizes"] = spread(&found.sizes);
     }
-    if let Some((min, max)) = extremes(&found.range) {
+    if let Some((min, max)) = extremes(found) {
         record["min"] = min;
         record["max"] = max;
     }
@@ -84,9 +107,12 @@ fn spread(spread: &Spread) -> Value {
     json!({ "min": spread.min, "mean": spread.mean(), "max": spread.max, "total": spread.total, "up_to": spread.up_to })
 }
 
-fn extremes(range: &ValueRange) -> Option<(Value, Value)> {
+/// The least and the greatest value: numbers, and the text of what stands for a time or a decimal.
+fn extremes(found: &ColumnSurvey) -> Option<(Value, Value)> {
+    let range = &found.range;
     // A number that JSON's readers would round is a string, as in protobuf's mapping.
-    let integer = |n: i128| i64::try_from(n).map_or_else(|_| Value::from(n.to_string()), Value::from);
+    let plain = |n: i128| i64::try_from(n).map_or_else(|_| Value::from(n.to_string()), Value::from);
+    let integer = |n: i128| shown(found.field.data_type(), n).map_or_else(|| plain(n), Value::from);
     let float = |n: f64| if n.is_finite() { json!(n) } else { Value::from(n.to_string()) };
     let integers = range.integers.map(|(min, max)| (integer(min), integer(max)));
     integers.or_else(|| range.floats.map(|(min, max)| (float(min), float(max))))
@@ -117,7 +143,8 @@ fn text(rows: &Rows<'_>, survey: &Survey) -> String {
 }
 
 fn facts(found: &ColumnSurvey) -> Vec<String> {
-    let (word, shape) = type_and_shape(found.field.data_type());
+    let (values, shape) = type_and_shape(found.field.data_type());
+    let word = printable(&type_text(values));
     let dims: Vec<String> =
         shape.iter().map(|dim| dim.map_or_else(|| "?".to_owned(), |dim| dim.to_string())).collect();
     let mut facts = vec![if dims.is_empty() { word } else { format!("{word} [{}]", dims.join(", ")) }];
@@ -130,7 +157,7 @@ fn facts(found: &ColumnSurvey) -> Vec<String> {
     if found.sizes.count > 0 {
         facts.push(format!("{} bytes", between(&found.sizes)));
     }
-    if let Some((min, max)) = extremes(&found.range) {
+    if let Some((min, max)) = extremes(found) {
         facts.push(format!("from {} to {}", plain(&min), plain(&max)));
     }
     if found.range.nan > 0 {

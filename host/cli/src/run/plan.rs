@@ -1,5 +1,6 @@
 //! The plan of `ferry run --dry-run`, for people and for programs.
 
+use crate::losses;
 use crate::terminal::{self, printable};
 use std::fmt::Write;
 use tensorferry_run::{JobPlan, RunPlan};
@@ -60,8 +61,8 @@ fn add_job(text: &mut String, job: &JobPlan) {
             (None, None) => "records".to_owned(),
         };
         let _ = writeln!(text, "{name}: {from}{to}, {held}, {size}, to {output}");
-        for loss in &plan.losses {
-            let _ = writeln!(text, "  loss: {} {:?}: {}", loss.kind, loss.what, printable(&loss.why));
+        for (word, line) in losses::lines(&plan.losses, false) {
+            let _ = writeln!(text, "  {word}: {line}");
         }
     } else {
         let _ = writeln!(text, "{name}: would not run");

@@ -1,6 +1,6 @@
 //! Progress of a run: bars on a terminal, a line now and then elsewhere, JSON lines for programs.
 
-use crate::losses::{self, Shown};
+use crate::losses;
 use crate::terminal::{self, printable};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::HashMap;
@@ -194,10 +194,8 @@ impl EventListener for Progress {
             Event::JobBytes { name, bytes } => self.job_bytes(name, *bytes),
             Event::JobMoved { name, bytes } => self.job_moved(name, *bytes),
             Event::JobDone(job) => {
-                let losses = job.losses.iter();
-                let losses = losses.map(|l| Shown { kind: &l.kind, what: &l.what, why: &l.why });
-                for line in losses::lines(losses) {
-                    self.say("loss", &format!("{}: {line}", job.name));
+                for (word, line) in losses::lines(&job.losses, self.quiet) {
+                    self.say(&word, &format!("{}: {line}", job.name));
                 }
                 for note in job.notes.iter().filter(|_| !self.quiet) {
                     self.say("note", &format!("{}: {note}", job.name));

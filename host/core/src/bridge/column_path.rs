@@ -3,6 +3,7 @@
 
 use super::value_types;
 use arrow_schema::{DataType, Schema};
+use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Dtype, Loss, LossKind, arrow_schema};
 
 /// How deep types are followed; nobody has so many lists in lists.
@@ -95,7 +96,7 @@ impl SchemaColumns {
             | DataType::Decimal64(..)
             | DataType::Decimal128(..)
             | DataType::Decimal256(..) => {
-                self.lose(LossKind::Precision, name.clone(), format!("{data_type} becomes F64"));
+                self.lose(LossKind::Precision, name.clone(), format!("{} becomes F64", type_text(data_type)));
                 self.add_as(field, name, &DataType::Float64, hops);
             }
             DataType::FixedSizeBinary(len) => {
@@ -108,7 +109,11 @@ impl SchemaColumns {
                     self.end(field, name, data_type, Dtype::U8, hops);
                 }
                 Some(dtype) => self.end(field, name, data_type, dtype, hops),
-                None => self.lose(LossKind::Tensor, name, format!("no tensor holds values of {data_type}")),
+                None => self.lose(
+                    LossKind::Tensor,
+                    name,
+                    format!("no tensor holds values of {}", type_text(data_type)),
+                ),
             },
         }
     }

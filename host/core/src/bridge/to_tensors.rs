@@ -20,9 +20,10 @@ use crate::tensors::stored::Spill;
 use arrow_schema::SchemaRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{
-    Catalog, CatalogBuilder, CatalogSink, Context, Error, FileId, Loss, LossKind, LossSink, Result, Storage,
-    arrow_schema,
+    Catalog, CatalogBuilder, CatalogSink, Context, Error, FileId, Loss, LossKind, LossSink, Result, Severity,
+    Storage, arrow_schema,
 };
 
 /// How records are to become tensors.
@@ -124,8 +125,8 @@ fn of_columns(
 }
 
 fn forgotten(path: &ColumnPath) -> Loss {
-    let why = format!("the target has no place for its type, {}", path.leaf);
-    Loss::new(LossKind::Metadata, path.name.clone(), why)
+    let why = format!("the target has no place for its type, {}", type_text(&path.leaf));
+    Loss::new(LossKind::Metadata, path.name.clone(), why).severity(Severity::Changed)
 }
 
 fn kept(schema: &SchemaRef, paths: &[ColumnPath]) -> ColumnsMetadata {

@@ -1,7 +1,6 @@
 //! Opening the models of an input: one, or of a folder also those in its sub-folders, each of which is
 //! converted in place.
 
-#[cfg(feature = "records")]
 use crate::bridge;
 #[cfg(feature = "records")]
 use crate::bridge::crossing::TensorOf;
@@ -11,6 +10,8 @@ use crate::convert::sides::{check_sides, options_of};
 #[cfg(feature = "records")]
 use crate::convert::steps::divide::CrossingSteps;
 use crate::convert::weights::{MOST_FOLDERS, Weights};
+#[cfg(feature = "records")]
+use crate::formats::options;
 use crate::formats::probe::probe;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::input;
@@ -18,7 +19,7 @@ use crate::read::model::InputModel;
 use crate::read::source::FileSource;
 use std::path::Path;
 #[cfg(feature = "records")]
-use tensorferry_sdk::{Capabilities, Options, Side};
+use tensorferry_sdk::{Capabilities, Side};
 use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};
 
 /// Reads the input as the format that probing found, and where both sides are folders, the models of its
@@ -73,7 +74,7 @@ pub(crate) fn of_records<'a>(
     let description = &target.format.description;
     check_sides(request, &format.description, description)?;
     // Its writer would say so too, after all records have been read.
-    Options::check(&description.options, Side::Writer, &request.output.options)?;
+    options::check(description, Side::Writer, &request.output.options)?;
     let reading = context.reading(context.purpose(format));
     let how = bridge::RecordsAsTensors {
         options: &context.options,

@@ -6,6 +6,7 @@ use crate::convert::publication::{self, PlannedOutput};
 use crate::convert::receipts::draft_records::{WrittenRecords, draft_records};
 use crate::convert::record_input::RecordInput;
 use crate::convert::report::Report;
+use crate::formats::options;
 use crate::formats::used::UsedFormat;
 use crate::publish::stage::{Stage, StagedFile};
 use crate::read::context::ReadContext;
@@ -22,9 +23,7 @@ use crate::records::write::write;
 use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::records::{RecordPlan, RecordWriter};
-use tensorferry_sdk::{
-    Context, Entry, Error, ErrorKind, Loss, Options, Purpose, Result, Role, Side, arrow_schema,
-};
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Loss, Purpose, Result, Role, Side, arrow_schema};
 
 /// Converts records: plans their output, writes it and makes it visible. `bytes`: how long the input is.
 ///
@@ -71,7 +70,7 @@ impl<'a> RecordOutput<'a> {
         bytes: u64,
     ) -> Result<Self> {
         let (target, asked) = (&context.target, &context.request.output);
-        let options = Options::check(&target.format.description.options, Side::Writer, &asked.options)?;
+        let options = options::check(&target.format.description, Side::Writer, &asked.options)?;
         let writer = target.format.format.record_writer(&options)?;
         let schema = input.schema()?;
         let mut planned_losses = Vec::new();

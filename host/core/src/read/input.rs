@@ -1,14 +1,15 @@
 //! An input is a source that was read: its catalog, and what decodes its encoded storages.
 
 use crate::context::session::Session;
+use crate::formats::options;
 use crate::formats::placeholder::explain;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::{ReadContext, SourceContext};
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, Catalog, CatalogBuilder, Context, Description, Error, Format, NothingEncoded, Options, Result,
-    Side, TensorDecoder,
+    ByteSink, Catalog, CatalogBuilder, Context, Description, Error, Format, NothingEncoded, Result, Side,
+    TensorDecoder,
 };
 
 /// The format of tensors that no file holds.
@@ -43,7 +44,7 @@ pub fn read(
     context: &ReadContext<'_>,
 ) -> Result<Input> {
     let description = &format.description;
-    let options = Options::check(&description.options, Side::Reader, given)?;
+    let options = options::check(description, Side::Reader, given)?;
     let reader = format.format.reader(&options)?;
     let source = Arc::new(source.afresh());
     let context = SourceContext::new(context, &source);

@@ -4,7 +4,7 @@ use crate::read::part::{TreeWalk, join};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
     Capabilities, Catalog, CatalogView, Content, Error, ErrorKind, Layout, Loss, LossKind, NodeId, Result,
-    Segment,
+    Segment, Severity,
 };
 
 /// Losses of one kind that are listed one by one; the rest is counted.
@@ -45,7 +45,8 @@ pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     }
     if marked > 0 {
         let why = "the target cannot say that a tensor is a parameter or requires a gradient";
-        losses.push(Loss::new(LossKind::State, format!("marks of {marked} tensors"), why));
+        let marks = Loss::new(LossKind::State, format!("marks of {marked} tensors"), why);
+        losses.push(marks.severity(Severity::Note));
     }
     losses
 }
@@ -89,7 +90,7 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
 /// Which losses end a conversion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LossPolicy {
-    /// `--strict`: any that is not allowed.
+    /// `--strict`: any that is lost, or changed without having been asked for, and that is not allowed.
     pub strict: bool,
     /// `--allow-loss`.
     pub allowed: Vec<LossKind>,
@@ -101,7 +102,13 @@ impl LossPolicy {
     /// # Errors
     /// Unsupported: what would be lost, and the flag that allows it.
     pub fn check(&self, losses: &[Loss]) -> Result<()> {
-        let mut refused = losses.iter().filter(|loss| self.strict && !self.allowed.contains(&loss.kind));
+        let ends = |loss: &&Loss| match loss.severity {
+            Severity::Lost => true,
+            Severity::Changed => !loss.asked,
+            Severity::Note => false,
+        };
+        let mut refused =
+            losses.iter().filter(ends).filter(|loss| self.strict && !self.allowed.contains(&loss.kind));
         let Some(first) = refused.next() else { return Ok(()) };
         let more = refused.count();
         let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };

@@ -27,7 +27,9 @@ impl InputModel<'_> {
     /// A loss of this model as one of the whole input.
     #[must_use]
     pub fn place(&self, loss: &Loss) -> Loss {
-        Loss::new(loss.kind, self.path_of(&loss.what), &loss.why)
+        let mut placed = loss.clone();
+        placed.what = self.path_of(&loss.what);
+        placed
     }
 
     /// The files that it was read from, and what they were then.

@@ -14,6 +14,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Schema};
 use rayon::prelude::*;
 use tensorferry_sdk::records::type_named;
+use tensorferry_sdk::records::type_word;
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 const COLUMN: &[u8] = b"tensorferry column 1\n";
@@ -25,7 +26,7 @@ const WINDOW: usize = 64 << 10;
 pub struct HashedColumn {
     /// Its name.
     pub name: String,
-    /// What its values are, below all lists, in the word of [`type_and_shape`].
+    /// What its values are, below all lists, in the word of its type.
     pub word: String,
     leaf: DataType,
 }
@@ -65,7 +66,7 @@ pub fn hashed(schema: &Schema) -> Vec<Option<HashedColumn>> {
 /// The word for a column's values, whatever they are stored as.
 #[must_use]
 pub fn word(data_type: &DataType) -> String {
-    type_and_shape(innermost(data_type)).0
+    type_word(type_and_shape(innermost(data_type)).0)
 }
 
 /// The type below all lists and dictionaries.

@@ -1,13 +1,14 @@
 //! An opened input of records: its files, its schema, and the splits that its format's reader can read.
 
 use crate::context::session::Session;
+use crate::formats::options;
 use crate::formats::placeholder::explain;
 use crate::formats::registry::RegisteredFormat;
 use crate::read::context::{ReadContext, SourceContext};
 use crate::read::source::FileSource;
 use std::sync::Arc;
 use tensorferry_sdk::records::{Batches, RecordReader, RecordSet, Skipped, from_stream};
-use tensorferry_sdk::{Error, ErrorKind, Loss, LossKind, Options, Purpose, Result, Side};
+use tensorferry_sdk::{Error, ErrorKind, Loss, LossKind, Purpose, Result, Side};
 
 /// An opened input of records.
 pub struct Rows<'a> {
@@ -27,7 +28,7 @@ pub struct Rows<'a> {
 /// # Errors
 /// Usage, for options that the reader does not have.
 pub fn reader(format: &RegisteredFormat, given: &[(String, String)]) -> Result<Box<dyn RecordReader>> {
-    let options = Options::check(&format.description.options, Side::Reader, given)?;
+    let options = options::check(&format.description, Side::Reader, given)?;
     format.format.record_reader(&options)
 }
 
@@ -128,7 +129,7 @@ impl Rows<'_> {
 fn left_out(skipped: &Skipped) -> Loss {
     let record = skipped.record.map_or(String::new(), |number| format!(" record {number}"));
     let what = format!("{}{record} at offset {}", skipped.file, skipped.offset);
-    Loss::new(LossKind::Record, what, skipped.why.clone())
+    Loss::new(LossKind::Record, what, skipped.why.clone()).asked_for()
 }
 
 #[cfg(test)]

@@ -29,16 +29,16 @@ pub fn column(field: &Field) -> Value {
     let (data_type, shape) = type_and_shape(field.data_type());
     let mut column = hints(field.metadata());
     column.insert("name".to_owned(), field.name().as_str().into());
-    column.insert("type".to_owned(), data_type.into());
+    column.insert("type".to_owned(), type_word(data_type).into());
     if !shape.is_empty() {
         column.insert("shape".to_owned(), json!(shape));
     }
     Value::Object(column)
 }
 
-/// The word of a column's values and the shape that they have in each row.
+/// The type of a column's values, and the shape that they have in each row.
 #[must_use]
-pub fn type_and_shape(data_type: &DataType) -> (String, Vec<Option<u64>>) {
+pub fn type_and_shape(data_type: &DataType) -> (&DataType, Vec<Option<u64>>) {
     let mut shape = Vec::new();
     let mut values = data_type;
     loop {
@@ -51,7 +51,7 @@ pub fn type_and_shape(data_type: &DataType) -> (String, Vec<Option<u64>>) {
                 shape.push(Some(u64::try_from(*len).unwrap_or(0)));
                 field
             }
-            _ => return (type_word(values), shape),
+            _ => return (values, shape),
         };
         values = field.data_type();
     }

@@ -85,7 +85,7 @@ pub fn write(
         file.write_all_at(&tail, state.ends[index]).map_err(named)?;
         lens.push(state.ends[index] + tail.len() as u64);
     }
-    Ok(RecordsWritten { records, lens, losses: state.losses.into_iter().map(loss).collect() })
+    Ok(RecordsWritten { records, lens, losses: state.losses.into_values().map(merged).collect() })
 }
 
 /// Bytes of the rows of one piece: it depends on the budget, and not on the number of threads, since it
@@ -232,15 +232,18 @@ struct WriterState {
     next: u64,
     ends: Vec<u64>,
     pieces: Vec<Vec<PlacedPiece>>,
-    losses: BTreeMap<(LossKind, String), (u64, String)>,
+    /// The first of each kind in each column, and how many pieces spoke of it.
+    losses: BTreeMap<(LossKind, String), (u64, Loss)>,
     error: Option<Error>,
     is_stopped: bool,
 }
 
-/// Losses of one kind in one column, of which so many pieces spoke; the words are the first one's.
-fn loss(((kind, what), (pieces, why)): ((LossKind, String), (u64, String))) -> Loss {
-    let more = if pieces > 1 { format!(" (and in {} more pieces)", pieces - 1) } else { String::new() };
-    Loss::new(kind, what, why + &more)
+/// Losses of one kind in one column, of which so many pieces spoke, in the words of the first.
+fn merged((pieces, mut first): (u64, Loss)) -> Loss {
+    if pieces > 1 {
+        first.why += &format!(" (and in {} more pieces)", pieces - 1);
+    }
+    first
 }
 
 impl PieceWriter<'_> {
@@ -309,7 +312,7 @@ impl PieceWriter<'_> {
         state.ends[file] += len;
         state.pieces[file].push(PlacedPiece { offset, len, rows, note });
         for loss in losses {
-            state.losses.entry((loss.kind, loss.what)).or_insert((0, loss.why)).0 += 1;
+            state.losses.entry((loss.kind, loss.what.clone())).or_insert((0, loss)).0 += 1;
         }
         state.next += 1;
         self.turn.notify_all();

@@ -12,7 +12,8 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use tensorferry_sdk::{
-    Catalog, CatalogView, Context, Dtype, Error, Layout, Loss, LossKind, Place, Result, TensorId, TensorPart,
+    Catalog, CatalogView, Context, Dtype, Error, Layout, Loss, LossKind, Place, Result, Severity, TensorId,
+    TensorPart,
 };
 
 /// What casts lose, by tensor.
@@ -109,7 +110,9 @@ fn loss(logical: &Logical<'_>, id: TensorId, dtypes: &[Dtype], lost: CastLosses)
     let tensor = tensor_of(logical.catalog(), id)?;
     let width = tensor.dtype.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
     let why = format!("cast from {}: of {} values {}", way(dtypes), tensor.bytes / width, lost.describe());
-    Ok(Loss::new(LossKind::Precision, &tensor.name, why))
+    // Rounding is what a cast is for; a number that became infinite is gone.
+    let severity = if lost.is_out_of_range() { Severity::Lost } else { Severity::Changed };
+    Ok(Loss::new(LossKind::Precision, &tensor.name, why).severity(severity).asked_for())
 }
 
 /// Dtypes, one after the other.

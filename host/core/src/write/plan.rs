@@ -1,11 +1,12 @@
 //! Planning: the target's writer says which files there will be, and where in them each tensor's bytes go.
 
+use crate::formats::options;
 use crate::read::losses;
 use crate::read::model::InputModel;
 use crate::tensors::logical::Logical;
 use crate::write::naming;
 use crate::write::target::OutputTarget;
-use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Options, Result, Side, TensorPlan};
+use tensorferry_sdk::{Layout, LayoutBuilder, Loss, Result, Side, TensorPlan};
 
 /// What a writer promised, and what it still has to say.
 pub struct Planned {
@@ -28,7 +29,7 @@ pub fn plan(
     logical: &Logical<'_>,
 ) -> Result<Planned> {
     let description = &target.format.description;
-    let options = Options::check(&description.options, Side::Writer, given)?;
+    let options = options::check(description, Side::Writer, given)?;
     let writer = target.format.format.writer(&options)?;
     let mut builder = LayoutBuilder::new(logical);
     let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;

@@ -8,9 +8,9 @@ mod zoos;
 
 use super::LoadedManifest;
 use super::mistakes::{Mistakes, suggest};
-use super::template::{Fields, fill};
 use super::types::{Entry, JobKeys, Manifest, OptionTexts, Placed, Settings};
 use crate::job::{Conversion, Job};
+use crate::template::{Fields, fill};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Component, Path};

@@ -2,9 +2,7 @@
 
 use super::dataset_files::GroupFiles;
 use super::input_path::InputPath;
-
-/// The fields of a template, and their values for one model or file group.
-pub(super) type Fields = Vec<(&'static str, String)>;
+use crate::template::Fields;
 
 pub(super) fn of_model(model: &InputPath, zoo: &str) -> Fields {
     let mut fields = of_file(model);
@@ -25,35 +23,11 @@ fn of_file(file: &InputPath) -> Fields {
         .into()
 }
 
-/// Fills a template in. `{{` and `}}` are braces.
-///
-/// # Errors
-/// The unknown name in the braces, or an empty text where a brace is not closed.
-pub(super) fn fill(template: &str, fields: &Fields) -> Result<String, String> {
-    let mut filled = String::new();
-    let mut rest = template;
-    while let Some(at) = rest.find(['{', '}']) {
-        let (before, from) = rest.split_at(at);
-        filled.push_str(before);
-        if from.starts_with("{{") || from.starts_with("}}") {
-            filled.push_str(&from[..1]);
-            rest = &from[2..];
-            continue;
-        }
-        let end = from.find('}').filter(|_| from.starts_with('{')).ok_or_else(String::new)?;
-        let field = &from[1..end];
-        let known = fields.iter().find(|(name, _)| *name == field);
-        filled.push_str(&known.ok_or_else(|| field.to_owned())?.1);
-        rest = &from[end + 1..];
-    }
-    filled.push_str(rest);
-    Ok(filled)
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::template::fill;
 
     fn file(path: &str, suffix: &str) -> InputPath {
         InputPath::file(path.to_owned(), path.strip_suffix(suffix).unwrap().to_owned())

@@ -79,7 +79,7 @@ pub(super) struct Settings {
     /// Write a receipt with the output, for `ferry verify`; unless this is false. Its files are hashed by "sha256",
     /// or by "blake3", in half of the time.
     pub(super) receipt: Option<ReceiptSetting>,
-    /// Fail if anything cannot be carried.
+    /// Fail if content is lost, or changed without having been asked for.
     pub(super) strict: Option<bool>,
     /// Kinds of losses that pass `strict`.
     pub(super) allow_loss: Option<Vec<Placed<String>>>,

@@ -9,6 +9,7 @@ mod timeline;
 
 use super::{BudgetSummary, Failure, JobState, JobSummary, Summary};
 use crate::human::{bytes, count, rate, seconds};
+use crate::losses::grouped;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use markup::Column::{Number, Text};
@@ -16,6 +17,7 @@ use markup::{close_table, escape, open_section, open_table, plural};
 use sha2::Digest as _;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use tensorferry::engine::context::loss::LossRecord;
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
@@ -194,60 +196,50 @@ fn failure(page: &mut String, index: usize, job: &JobSummary) {
         fact("attempts", &job.attempts.to_string());
     }
     page.push_str("</dl>\n");
+    if let Some(hint) = &failure.hint {
+        let _ = writeln!(page, "<p class=\"hint\">{}</p>", escape(hint));
+    }
     if let Some(retry) = &failure.retry {
         let _ = writeln!(page, "<p class=\"retry\">Try it again: <code>{}</code></p>", escape(retry));
     }
     page.push_str("</article>\n");
 }
 
-/// Losses of the same kind and reason, with the jobs that have them.
-#[derive(Default)]
-struct LossGroup<'a> {
-    losses: u64,
-    jobs: u64,
-    last: Option<usize>,
-    named: Vec<(&'a str, &'a str)>,
-}
-
 fn losses(page: &mut String, summary: &Summary) {
-    let mut groups: BTreeMap<(&str, &str), LossGroup<'_>> = BTreeMap::new();
-    for (index, job) in summary.jobs.iter().enumerate() {
-        for loss in &job.losses {
-            let group = groups.entry((&loss.kind, &loss.why)).or_default();
-            group.losses += 1;
-            if group.last != Some(index) {
-                group.last = Some(index);
-                group.jobs += 1;
-            }
-            if group.named.len() < MOST_NAMED {
-                group.named.push((&job.name, &loss.what));
-            }
-        }
-    }
+    let of_jobs = summary.jobs.iter().flat_map(|job| job.losses.iter().map(move |loss| (job, loss)));
+    let groups = grouped(of_jobs, |(_, loss)| loss);
     if groups.is_empty() {
         return;
     }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.losses));
     open_section(page, "losses", "Losses");
     page.push_str(
         "<p>What the outputs do not have of their inputs, by reason; the table of jobs has it by job.</p>\n",
     );
-    let columns = [("Kind", Text), ("Why", Text), ("Losses", Number), ("Jobs", Number), ("Such as", Text)];
+    let columns = [
+        ("How bad", Text),
+        ("Kind", Text),
+        ("Why", Text),
+        ("Losses", Number),
+        ("Jobs", Number),
+        ("Such as", Text),
+    ];
     open_table(page, "losses", ">", &columns);
-    for ((kind, why), group) in groups.iter().take(MOST_LOSSES) {
-        let such = |(job, what): &(&str, &str)| {
-            format!("<li>{} <small>in {}</small></li>", escape(what), escape(job))
+    for group in groups.iter().take(MOST_LOSSES) {
+        let such = |(job, loss): &(&JobSummary, &LossRecord<'_>)| {
+            format!("<li>{} <small>in {}</small></li>", escape(&loss.what), escape(&job.name))
         };
+        let (_, first) = group[0];
+        let jobs = group.chunk_by(|(a, _), (b, _)| std::ptr::eq(*a, *b)).count();
         let _ = writeln!(
             page,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+            "<tr><td>{}</td><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
              <td><ul class=\"such\">{}</ul></td></tr>",
-            escape(kind),
-            escape(why),
-            count(group.losses),
-            count(group.jobs),
-            group.named.iter().map(such).collect::<String>(),
+            escape(&first.severity),
+            escape(&first.kind),
+            escape(&first.why),
+            count(group.len() as u64),
+            count(jobs as u64),
+            group.iter().take(MOST_NAMED).map(such).collect::<String>(),
         );
     }
     close_table(page);

@@ -4,6 +4,7 @@
 //! fields that they do not know; [`VERSION`] changes when a field changes its meaning.
 
 use crate::exit::{REFUSED, TRANSIENT, exit_code};
+use crate::hint::hint;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tensorferry::engine::context::loss::LossRecord;
@@ -168,6 +169,8 @@ pub struct Failure {
     pub message: String,
     /// Where: name and text, as in `file`, `tensor`, `offset`, `expected`, `found`.
     pub details: Vec<(String, String)>,
+    /// What to change, where trying again does not help.
+    pub hint: Option<String>,
     /// The command that tries it again.
     pub retry: Option<String>,
 }
@@ -198,6 +201,7 @@ impl Failure {
             kind: ErrorKind::word(error.kind()).to_owned(),
             message: error.message().to_owned(),
             details: error.details().map(|(name, text)| (name.to_owned(), text)).collect(),
+            hint: hint(error.kind()).map(str::to_owned),
             ..Self::default()
         }
     }

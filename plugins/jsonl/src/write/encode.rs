@@ -18,7 +18,8 @@ use tensorferry_sdk::arrow_array::types::{
 };
 use tensorferry_sdk::arrow_array::{Array, RecordBatch, new_empty_array};
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, FieldRef, Schema, TimeUnit};
-use tensorferry_sdk::{Error, Loss, LossKind, Result};
+use tensorferry_sdk::records::type_text;
+use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
 /// How rows become lines.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
             return Err(Error::unsupported("two columns of one name: rename one").found(field.name()));
         }
         if let Err(error) = writable(field) {
-            let why = format!("JSON has no {}: {error}", field.data_type());
+            let why = format!("JSON has no {}: {error}", type_text(field.data_type()));
             losses.push(Loss::new(LossKind::Record, field.name(), why));
             continue;
         }
@@ -52,7 +53,7 @@ pub(super) fn lines(schema: &Schema, nulls: bool) -> Result<(Lines, Vec<Loss>)> 
                 let why = format!(
                     "JSON has no {what}: they are written as {how}, and are read as strings unless the schema says otherwise"
                 );
-                losses.push(Loss::new(LossKind::Metadata, field.name(), why));
+                losses.push(changed(field.name(), why));
             }
         }
     }
@@ -150,8 +151,13 @@ impl FloatColumns {
         let why = "JSON has no NaN and no infinity: they are written as strings, and are read so where a column \
                    has no other numbers, unless the schema says otherwise";
         let lost = self.0.into_iter().filter(|(_, (strings, others))| *strings && !others);
-        lost.map(|(name, _)| Loss::new(LossKind::Metadata, name, why)).collect()
+        lost.map(|(name, _)| changed(name, why)).collect()
     }
+}
+
+/// The values are there, and no longer say what they are.
+fn changed(column: impl Into<String>, why: impl Into<String>) -> Loss {
+    Loss::new(LossKind::Metadata, column, why).severity(Severity::Changed)
 }
 
 /// Whether a column of floats, or lists of them, has some that are not finite, and some that are.

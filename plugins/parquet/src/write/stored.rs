@@ -6,6 +6,7 @@ use parquet::arrow::ArrowSchemaConverter;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, Field, FieldRef, IntervalUnit, Schema, SchemaRef, TimeUnit};
+use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Error, Loss, LossKind, Result};
 
 /// A schema as it is written, and where its columns come from.
@@ -63,7 +64,9 @@ fn storable(field: &Field) -> Result<FieldRef, String> {
     let schema = Schema::new(vec![stored.clone()]);
     match ArrowSchemaConverter::new().with_coerce_types(true).convert(&schema) {
         Ok(_) => Ok(Arc::new(stored)),
-        Err(error) => Err(format!("column of {}: {}", field.data_type(), one_line(&error.to_string()))),
+        Err(error) => {
+            Err(format!("column of {}: {}", type_text(field.data_type()), one_line(&error.to_string())))
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{
     ByteSink, CatalogView, Context, Digests, Error, FileId, LayoutSink, Loss, LossKind, Options, OutputId,
-    Result, Role, SealSink, Source, Target, TensorPlan, TensorWriter,
+    Result, Role, SealSink, Severity, Source, Target, TensorPlan, TensorWriter,
 };
 
 /// What a reader cannot tell to be out of date.
@@ -121,7 +121,7 @@ fn substitute(
     let mut kept = rest.kept_variables(missing, &unmatched, context)?.to_vec();
     for (optimizer, state) in &rest.state {
         let why = format!("its {} tensors are those of the SavedModel that is written again", state.len());
-        layout.loss(Loss::new(LossKind::State, optimizer, why))?;
+        layout.loss(Loss::new(LossKind::State, optimizer, why).severity(Severity::Changed))?;
         kept.extend(state);
     }
     for entry in kept.into_iter().chain(rest.others) {

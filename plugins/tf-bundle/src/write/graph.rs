@@ -8,7 +8,7 @@ use crate::names::object_graph::{ObjectGraph, decode};
 use crate::names::rebuild::prune;
 use std::collections::BTreeSet;
 use tensorferry_proto::{Message, TrackableObjectGraph};
-use tensorferry_sdk::{Limits, Loss, LossKind, Result};
+use tensorferry_sdk::{Limits, Loss, LossKind, Result, Severity};
 
 /// An object graph, and the bytes that it was decoded from: TensorFlow may have more fields than we
 /// know.
@@ -56,7 +56,7 @@ impl Graph {
             "it has no object for {}: tf.train.Checkpoint restores the others",
             listed(&unknown_entries)
         );
-        Ok(Some(Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why)))
+        Ok(Some(Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why).severity(Severity::Changed)))
     }
 
     /// Whether it leads to no value at all.

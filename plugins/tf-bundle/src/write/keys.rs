@@ -20,7 +20,9 @@ use crate::names::resolve::{Followed, resolve};
 use crate::options::{GraphChoice, MissingValues, WriteOptions};
 use crate::side_entry::SIDE_ENTRY_KEY;
 use std::collections::{BTreeMap, HashSet};
-use tensorferry_sdk::{CatalogView, Context, ErrorKind, LayoutSink, Limits, Loss, LossKind, Purpose, Result};
+use tensorferry_sdk::{
+    CatalogView, Context, ErrorKind, LayoutSink, Limits, Loss, LossKind, Purpose, Result, Severity,
+};
 
 /// The keys of each tensor, and what goes with them.
 struct KeyChoice {
@@ -91,8 +93,9 @@ pub(super) fn assign(
     Ok(entries)
 }
 
+/// The values are all there: what is in question is whether a program finds its own again.
 fn loss(why: &str) -> Loss {
-    Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why)
+    Loss::new(LossKind::Graph, OBJECT_GRAPH_KEY, why).severity(Severity::Changed)
 }
 
 /// One entry for each key of each tensor.

@@ -6,7 +6,8 @@ use crate::schema_file::SchemaFile;
 use arrow_schema::{DataType, Field, SchemaRef};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tensorferry_sdk::{Error, Loss, LossKind, Result};
+use tensorferry_sdk::records::type_text;
+use tensorferry_sdk::{Error, Loss, LossKind, Result, Severity};
 
 /// The features of records.
 #[derive(Debug, Clone)]
@@ -119,7 +120,7 @@ impl FeatureCollector {
         let (depth, leaf) = depth(field.data_type());
         let Some(kind) = kind_of(leaf) else {
             if *leaf != DataType::Null {
-                let why = format!("a column of {} has no place in a feature", field.data_type());
+                let why = format!("a column of {} has no place in a feature", type_text(field.data_type()));
                 self.lose(LossKind::Record, &name, why);
             }
             return;
@@ -133,12 +134,12 @@ impl FeatureCollector {
         };
         let kept = if part == Part::Lists { 2 } else { 1 };
         if depth.ragged > kept {
-            let why = "lists of different lengths within lists are joined to one".to_owned();
-            self.lose(LossKind::Record, &name, why);
+            let why = "lists of different lengths within lists are joined to one";
+            self.change(LossKind::Record, &name, why);
         }
         if let Some(what) = forgotten(leaf) {
-            let why = format!("{leaf} is written as {what}, which does not say so");
-            self.lose(LossKind::Metadata, &name, why);
+            let why = format!("{} is written as {what}, which does not say so", type_text(leaf));
+            self.change(LossKind::Metadata, &name, why);
         }
         let mut feature = Feature::new(&name, path.clone(), part, kind);
         if let Some(key) = field.metadata().get(KEY) {
@@ -149,6 +150,11 @@ impl FeatureCollector {
 
     fn lose(&mut self, kind: LossKind, column: &str, why: String) {
         self.losses.push(Loss::new(kind, column.to_owned(), why));
+    }
+
+    /// The values are there, in another form.
+    fn change(&mut self, kind: LossKind, column: &str, why: impl Into<String>) {
+        self.losses.push(Loss::new(kind, column.to_owned(), why).severity(Severity::Changed));
     }
 }
 

@@ -41,7 +41,9 @@ use crate::object_file::ObjectFile;
 use crate::pickle::{CallKind, Graph, Value, ValueId};
 use crate::storages::Storages;
 use modules::ClassLosses;
-use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result};
+use tensorferry_sdk::{
+    CatalogSink, Context, Error, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity,
+};
 use tensors::Placed;
 
 /// The bytes of an OBJECT that `cls.__new__(cls, ...)` makes.
@@ -410,6 +412,12 @@ impl<'g> Walk<'g, '_, '_, '_> {
 
     fn lose(&mut self, kind: LossKind, why: &str) -> Result<()> {
         self.to.catalog.loss(Loss::new(kind, self.path.text(), why))
+    }
+
+    /// State that is read in another form.
+    fn change(&mut self, why: &str) -> Result<()> {
+        let loss = Loss::new(LossKind::State, self.path.text(), why);
+        self.to.catalog.loss(loss.severity(Severity::Changed))
     }
 }
 

@@ -29,7 +29,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             return Ok(visit);
         }
         if rebuild::data_of_old_parameter(graph, id).is_some() {
-            self.lose(LossKind::State, "a parameter of torch 0.3 or before is read as its tensor")?;
+            self.change("a parameter of torch 0.3 or before is read as its tensor")?;
             // Not one inside another: that would go as deep as a file likes.
             return self.visit(rebuild::data_of(graph, id), outside);
         }

@@ -62,7 +62,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
             return Ok(Visit::Node(node));
         };
         if !class.is_empty() {
-            self.lose(LossKind::State, &format!("it is a {class}; it is read as a plain tensor"))?;
+            self.change(&format!("it is a {class}; it is read as a plain tensor"))?;
         }
         let entries = self.attributes_of(state)?;
         let visit = match made {
@@ -128,7 +128,7 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 if decoding.densify {
                     match self.to.storages.dense(self.to.catalog, object, &sparse)? {
                         Located::Lost(why) => {
-                            self.lose(LossKind::Tensor, &format!("it stays sparse: {why}"))?;
+                            self.lose(LossKind::Sparse, &format!("it stays sparse: {why}"))?;
                         }
                         located => return self.placed("", located, false),
                     }

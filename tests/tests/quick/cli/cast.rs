@@ -24,12 +24,16 @@ fn model(ferry: &Ferry) -> PathBuf {
     ferry.safetensors("in.safetensors", tensors)
 }
 
-fn why(report: &Value, name: &str) -> String {
+fn loss<'a>(report: &'a Value, name: &str) -> &'a Value {
     let losses = report["losses"].as_array().unwrap();
     let found: Vec<&Value> = losses.iter().filter(|loss| loss["what"] == name).collect();
     assert_eq!(found.len(), 1, "{report}");
     assert_eq!(found[0]["kind"], "precision");
-    found[0]["why"].as_str().unwrap().to_owned()
+    found[0]
+}
+
+fn why(report: &Value, name: &str) -> String {
+    loss(report, name)["why"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -49,6 +53,9 @@ fn values_are_counted_once_however_often_they_are_read() {
         );
         let special = "cast from F32 to BF16: of 5 values 1 overflowed to infinity, 1 underflowed to zero";
         assert_eq!(why(&report, "special"), special);
+        let severity = |what| loss(&report, what)["severity"].as_str().unwrap();
+        assert_eq!([severity("many"), severity("special")], ["changed", "lost"], "{report}");
+        assert!(report["losses"].as_array().unwrap().iter().all(|loss| loss["asked"] == true), "{report}");
     }
 }
 
@@ -60,14 +67,14 @@ fn strict_ends_before_the_commit() {
     let cast = ["--step", "cast:bf16", "--strict"];
     ferry.try_convert(&input, &output, &cast).expect(3).says(&[
         "precision",
-        "\"many\"",
+        "\"special\"",
         "--allow-loss precision",
     ]);
     assert_eq!(ferry.names(), ["in.safetensors"]);
     ferry.try_convert(&input, &output, &[&cast[..], &["--allow-loss", "alias"]].concat()).expect(3);
     ferry.convert(&input, &output, &[&cast[..], &["--allow-loss", "precision"]].concat());
-    // Where no value can be lost, and where none was.
-    for exact in ["cast:f64", "cast:bf16,where=half"] {
+    // Where no value can be lost, where none was, and where they are rounded as was asked for.
+    for exact in ["cast:f64", "cast:bf16,where=half", "cast:bf16,where=many"] {
         ferry.convert(&input, &output, &["--step", exact, "--strict", "--force"]);
     }
     ferry.convert(&input, &output, &["--step", "cast:i8", "--strict", "--force", "--dry-run"]);

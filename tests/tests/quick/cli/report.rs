@@ -113,11 +113,15 @@ fn losses_are_said_and_strict_refuses_them() {
     // A line for each cause, and for each loss where that is asked for.
     let lines = |options: &[&str]| {
         let said = ferry.convert(&input, &output, &[&["--force"], options].concat()).stderr;
-        said.lines().filter(|line| line.starts_with("loss: ")).count()
+        said.lines().filter(|line| line.starts_with("lost: ") || line.starts_with("changed: ")).count()
     };
     assert!(lines(&[]) < losses.len(), "{}", lines(&[]));
     assert_eq!(lines(&["--losses"]), losses.len());
-    assert!(lost.iter().all(|loss| loss["what"].is_string() && loss["why"].is_string()), "{losses:?}");
+    for loss in losses {
+        assert!(loss["what"].is_string() && loss["why"].is_string(), "{loss}");
+        assert!(["lost", "changed", "note"].iter().any(|word| loss["severity"] == *word), "{loss}");
+    }
+    assert!(lost.iter().all(|loss| loss["severity"] == "lost" && loss["asked"] == false), "{losses:?}");
 }
 
 #[test]

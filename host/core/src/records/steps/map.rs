@@ -8,7 +8,7 @@ use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
-use tensorferry_sdk::records::type_named;
+use tensorferry_sdk::records::{type_named, type_text};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 pub(super) static MAP: Signature = Signature {
@@ -115,7 +115,11 @@ impl Map {
                 (ColumnChange::Cast(to), true) => {
                     let to = with_leaf(field.data_type(), to);
                     if !arrow_cast::can_cast_types(field.data_type(), &to) {
-                        let error = Error::usage(format!("{} cannot become {to}", field.data_type()));
+                        let error = Error::usage(format!(
+                            "{} cannot become {}",
+                            type_text(field.data_type()),
+                            type_text(&to)
+                        ));
                         return Err(error.column(field.name()));
                     }
                     fields.push(field.with_data_type(to));

@@ -24,6 +24,12 @@ impl CastLosses {
         self.infinite + self.nan + self.range + self.zero + self.rounded
     }
 
+    /// Whether a number had no place in the dtype.
+    #[must_use]
+    pub fn is_out_of_range(&self) -> bool {
+        self.infinite + self.nan + self.range > 0
+    }
+
     /// What a loss says of them.
     #[must_use]
     pub fn describe(&self) -> String {

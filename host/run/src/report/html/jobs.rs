@@ -99,7 +99,8 @@ fn details(page: &mut String, job: &JobSummary) {
         fact("attempts", &count(job.attempts.into()));
     }
     page.push_str("</dl>");
-    list(page, "Losses", job.losses.iter().map(|l| format!("{}: {}: {}", l.kind, l.what, l.why)));
+    let losses = job.losses.iter();
+    list(page, "Losses", losses.map(|l| format!("{}: {} {}: {}", l.severity, l.kind, l.what, l.why)));
     list(page, "Notes", job.notes.iter().cloned());
     page.push_str("</details>");
 }

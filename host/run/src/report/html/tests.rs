@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::report::Totals;
-use tensorferry::engine::context::loss::LossRecord;
 
 const HOSTILE: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(1)> \" onload=\"x' & \u{202e}gnp\n\0";
@@ -38,6 +37,8 @@ fn summary(count: usize, hostile: bool) -> Summary {
             losses: vec![
                 LossRecord {
                     kind: name("state").into(),
+                    severity: name("lost").into(),
+                    asked: false,
                     what: name("epoch").into(),
                     why: name("flat").into()
                 };

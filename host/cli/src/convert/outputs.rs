@@ -1,0 +1,94 @@
+//! Where the outputs of several inputs go: a template's fields are filled in for each.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use tensorferry::engine::formats::registry::Registry;
+use tensorferry_run::template::{Fields, fill};
+use tensorferry_sdk::{Error, Result, Side};
+
+/// An OUTPUT for each INPUT. A template that is a folder stands for `FOLDER/{stem}` with the ending of the format `to`.
+///
+/// # Errors
+/// Usage: an unknown field, a folder without a format, two inputs with one output.
+pub(super) fn of(
+    inputs: &[PathBuf],
+    template: &str,
+    to: Option<&str>,
+    registry: &Registry,
+) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let template = match template {
+        folder if folder.ends_with('/') || Path::new(folder).is_dir() => in_folder(folder, to, registry)?,
+        template => template.to_owned(),
+    };
+    let mut taken: HashMap<PathBuf, &Path> = HashMap::new();
+    let mut pairs = Vec::new();
+    for input in inputs {
+        let output = PathBuf::from(filled(&template, &fields(input, registry))?);
+        if let Some(other) = taken.insert(output.clone(), input) {
+            let message = format!("{} and {} have one output", other.display(), input.display());
+            return Err(Error::usage(message)
+                .found(output.display().to_string())
+                .expected("a template with {stem}, {name} or {parent} that tells them apart"));
+        }
+        pairs.push((input.clone(), output));
+    }
+    Ok(pairs)
+}
+
+fn in_folder(folder: &str, to: Option<&str>, registry: &Registry) -> Result<String> {
+    let to = to.ok_or_else(|| {
+        Error::usage(format!("-O {folder} is a folder: --to says what is written into it"))
+            .expected("--to FORMAT, or a template with an ending, such as -O 'out/{stem}.safetensors'")
+    })?;
+    let format = registry.format(to, Side::Writer)?;
+    let ending = format.description.suffixes.first().map_or("", String::as_str);
+    let folder = folder.trim_end_matches('/').replace('{', "{{").replace('}', "}}");
+    Ok(format!("{folder}/{{stem}}{ending}"))
+}
+
+/// `{name}`: the input's own; `{stem}`: without the ending of its format; `{parent}`: the folder that it is in.
+fn fields(input: &Path, registry: &Registry) -> Fields {
+    let text = |part: Option<&std::ffi::OsStr>| {
+        part.map_or(String::new(), |part| part.to_string_lossy().into_owned())
+    };
+    let name = text(input.file_name());
+    let formats = registry.formats().iter();
+    let endings = formats.flat_map(|format| format.description.suffixes.iter());
+    let stems = endings.filter_map(|ending| name.strip_suffix(ending.as_str()));
+    let stem =
+        stems.filter(|stem| !stem.is_empty()).min_by_key(|stem| stem.len()).unwrap_or(&name).to_owned();
+    let parent = text(input.parent().map(Path::as_os_str));
+    let parent = if parent.is_empty() { ".".to_owned() } else { parent };
+    [("stem", stem), ("name", name), ("parent", parent)].into()
+}
+
+fn filled(template: &str, fields: &Fields) -> Result<String> {
+    fill(template, fields).map_err(|field| {
+        let message = match &*field {
+            "" => format!("-O {template}: a brace is not closed; {{{{ and }}}} are braces"),
+            field => format!("-O {template}: there is no field {{{field}}}"),
+        };
+        Error::usage(message).expected("{stem}, {name}, {parent}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn each_input_has_an_output_of_its_own() {
+        let registry = Registry::new();
+        let inputs = ["a/x.pt", "b/y.pt"].map(PathBuf::from);
+        let of = |template, to| of(&inputs, template, to, &registry);
+        let outputs = of("{parent}/{name}.z", None).unwrap();
+        let outputs: Vec<&Path> = outputs.iter().map(|(_, output)| output.as_path()).collect();
+        assert_eq!(outputs, [Path::new("a/x.pt.z"), Path::new("b/y.pt.z")]);
+        let refused = |template| of(template, None).unwrap_err().to_string();
+        assert!(refused("one").contains("a/x.pt and b/y.pt have one output"));
+        assert!(refused("{what}").contains("no field {what}"));
+        assert!(refused("{stem").contains("not closed"));
+        assert!(refused("out/").contains("--to"));
+    }
+}

@@ -1,0 +1,72 @@
+//! `-`: standard input and output in the place of a file. Formats read and write by position, so what comes
+//! through a pipe goes through a temporary file.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use tensorferry_sdk::{Error, Result};
+
+/// A path, and the temporary folder that it is in, if any: it is gone with this.
+pub(super) struct PipedPath {
+    pub(super) path: PathBuf,
+    folder: Option<TempDir>,
+}
+
+/// Whether a path is standard input or output.
+pub(super) fn is_pipe(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// INPUT; of `-`, a file of all that standard input has.
+///
+/// # Errors
+/// Usage, at a terminal; i/o.
+pub(super) fn input(path: &Path) -> Result<PipedPath> {
+    if !is_pipe(path) {
+        return Ok(PipedPath { path: path.to_owned(), folder: None });
+    }
+    let mut from = std::io::stdin().lock();
+    if from.is_terminal() {
+        return Err(Error::usage("- is standard input, which is a terminal: pipe something into it"));
+    }
+    let piped = temporary("stdin")?;
+    let named = |error: std::io::Error| Error::from(error).file(piped.path.display().to_string());
+    let mut file = std::fs::File::create(&piped.path).map_err(named)?;
+    std::io::copy(&mut from, &mut file).map_err(named)?;
+    Ok(piped)
+}
+
+/// OUTPUT; of `-`, a file that [`PipedPath::print`] brings there.
+///
+/// # Errors
+/// I/o.
+pub(super) fn output(path: &Path) -> Result<PipedPath> {
+    if is_pipe(path) { temporary("stdout") } else { Ok(PipedPath { path: path.to_owned(), folder: None }) }
+}
+
+fn temporary(name: &str) -> Result<PipedPath> {
+    let folder = tempfile::Builder::new().prefix("ferry-").tempdir().map_err(Error::from)?;
+    Ok(PipedPath { path: folder.path().join(name), folder: Some(folder) })
+}
+
+impl PipedPath {
+    /// Brings what was written to standard output, if it goes there.
+    ///
+    /// # Errors
+    /// Usage, if it is not one file; i/o.
+    pub(super) fn print(&self) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let is_one =
+            std::fs::read_dir(folder.path()).map_err(Error::from)?.count() == 1 && self.path.is_file();
+        if !is_one {
+            return Err(Error::usage("- is one file, and the output is several: name a folder"));
+        }
+        let mut file = std::fs::File::open(&self.path).map_err(Error::from)?;
+        let mut to = std::io::stdout().lock();
+        match std::io::copy(&mut file, &mut to).and_then(|_| to.flush()) {
+            // `ferry convert ... - | head`
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            printed => printed.map_err(Error::from),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The numbers of a column as people read what they stand for: a time, a decimal.
+
+use super::encoding::leaf_type;
+use arrow_array::make_array;
+use arrow_buffer::Buffer;
+use arrow_cast::display::array_value_to_string;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use tensorferry_sdk::{arrow_array, arrow_schema};
+
+/// What a number of a column stands for, as text; none for one that is no more than a number.
+#[must_use]
+pub fn shown(data_type: &DataType, number: i128) -> Option<String> {
+    let data_type = leaf_type(data_type);
+    if !(data_type.is_temporal() || data_type.is_decimal()) {
+        return None;
+    }
+    let bytes = number.to_le_bytes();
+    let bytes = bytes.get(..data_type.primitive_width()?)?;
+    let value = ArrayData::builder(data_type.clone()).len(1).add_buffer(Buffer::from(bytes)).build().ok()?;
+    array_value_to_string(make_array(value).as_ref(), 0).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::TimeUnit;
+
+    #[test]
+    fn times_and_decimals_are_shown_as_such() {
+        let shown = |data_type, number| shown(&data_type, number).unwrap_or_default();
+        let utc = DataType::Timestamp(TimeUnit::Millisecond, Some("+00:00".into()));
+        assert_eq!(shown(utc, 1_700_000_000_500), "2023-11-14T22:13:20.500Z");
+        assert_eq!(shown(DataType::Timestamp(TimeUnit::Second, None), 0), "1970-01-01T00:00:00");
+        assert_eq!(shown(DataType::Date32, -1), "1969-12-31");
+        assert_eq!(shown(DataType::Decimal128(10, 2), -12345), "-123.45");
+        assert_eq!(shown(DataType::Decimal32(5, 0), 7), "7");
+        assert_eq!(shown(DataType::Int64, 7), "");
+    }
+}
