@@ -90,28 +90,28 @@ pub(crate) fn header(logical: &Logical<'_>, id: TensorId) -> Result<Vec<u8>> {
 }
 
 /// Takes the digest of bytes as they come.
-pub(crate) enum Hasher {
+enum Hasher {
     Sha256(sha2::Sha256),
     Blake3(Box<blake3::Hasher>),
 }
 
 impl Hasher {
     /// Of all bytes that are to come, and nothing else.
-    pub(crate) fn of_bytes(algorithm: Algorithm) -> Self {
+    fn of_bytes(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
             Algorithm::Blake3 => Self::Blake3(Box::default()),
         }
     }
 
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Sha256(hasher) => hasher.update(bytes),
             Self::Blake3(hasher) => drop(hasher.update(bytes)),
         }
     }
 
-    pub(crate) fn finish(self) -> ContentDigest {
+    fn finish(self) -> ContentDigest {
         match self {
             Self::Sha256(hasher) => hasher.finalize().into(),
             Self::Blake3(hasher) => hasher.finalize().into(),

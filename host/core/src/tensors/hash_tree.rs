@@ -31,12 +31,12 @@ type Subtrees = BTreeMap<u64, (u64, ChainingValue)>;
 
 impl HashTree {
     /// Of so many bytes.
-    pub fn new(len: u64) -> Self {
+    pub(crate) fn new(len: u64) -> Self {
         Self { len, known: Mutex::default() }
     }
 
     /// How many bytes there are.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
@@ -45,7 +45,7 @@ impl HashTree {
     ///
     /// # Errors
     /// What `read` gives.
-    pub fn add_piece(
+    pub(crate) fn add_piece(
         &self,
         at: u64,
         bytes: &[u8],
@@ -68,7 +68,7 @@ impl HashTree {
     }
 
     /// Takes the whole blocks of a piece.
-    pub fn add(&self, at: u64, bytes: &[u8]) {
+    pub(crate) fn add(&self, at: u64, bytes: &[u8]) {
         let end = (at + bytes.len() as u64) / BLOCK * BLOCK;
         let mut next = at.next_multiple_of(BLOCK);
         while next < end {
@@ -118,7 +118,7 @@ impl HashTree {
     ///
     /// # Errors
     /// Cancelled; what `read` gives.
-    pub fn finish(
+    pub(crate) fn finish(
         &self,
         session: &Session,
         read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
