@@ -6,6 +6,7 @@ pub mod copy_plan;
 pub mod diff;
 pub mod expected;
 pub mod gather;
+pub mod hash_tree;
 pub mod logical;
 pub mod numbers;
 pub mod stored;

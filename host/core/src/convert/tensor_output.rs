@@ -13,7 +13,6 @@ use crate::publish::stage::{Stage, StagedFile};
 use crate::read::identity::FileIdentity;
 use crate::read::model::InputModel;
 use crate::receipt::Receipt;
-use crate::tensors::content::{Algorithm, digests};
 use crate::tensors::tally;
 use crate::write::verify::verify;
 use std::path::{Path, PathBuf};
@@ -120,7 +119,7 @@ impl PlannedOutput for TensorOutput<'_> {
 
     fn write(&mut self, stage: &Stage, report: &mut Report) -> Result<Vec<u64>> {
         let mut lens = Vec::new();
-        for model in &self.models {
+        for model in &mut self.models {
             lens.extend(model.write(self.context, stage, report)?);
         }
         lens.extend(self.sidecars.copy(self.context.input_folder(), stage, self.context.session)?);
@@ -129,7 +128,7 @@ impl PlannedOutput for TensorOutput<'_> {
 
     fn digest(&mut self) -> Result<()> {
         for model in &mut self.models {
-            model.digests = Some(digests(&model.logical, Algorithm::Blake3)?);
+            model.digests = model.passing.as_ref().map(|seen| seen.contents(&model.logical)).transpose()?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::steps::{Step, TensorAction};
 use crate::tensors::content::ContentDigest;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
-use crate::write::copy::copy;
+use crate::write::copy::{Passing, copy};
 use crate::write::plan::{self, Planned};
 use crate::write::seal::seal;
 use std::fs::File;
@@ -34,6 +34,8 @@ pub(crate) struct PlannedModel<'a> {
     pub(crate) logical: Logical<'a>,
     /// Where they go.
     pub(crate) planned: Planned,
+    /// What the copy has seen for a receipt's digests.
+    pub(crate) passing: Option<Passing>,
     /// The digests of its tensors, once they have been taken.
     pub(crate) digests: Option<Vec<ContentDigest>>,
 }
@@ -67,7 +69,7 @@ pub(crate) fn plan<'a>(
         let spill = context.target.spill();
         let logical = Logical::new(Stored::new(&model.input, &selected.catalog, context.session, spill));
         let planned = plan::plan(&context.target, &context.request.output.options, model, &logical)?;
-        Ok(PlannedModel { model, selected, logical, planned, digests: None })
+        Ok(PlannedModel { model, selected, logical, planned, passing: None, digests: None })
     };
     selected.iter().map(plan).collect()
 }
@@ -93,14 +95,16 @@ impl PlannedModel<'_> {
     /// # Errors
     /// Whatever reading, the writer or the disk gives; unsupported, for a loss that is not allowed.
     pub(crate) fn write(
-        &self,
+        &mut self,
         context: &ConversionContext<'_>,
         stage: &Stage,
         report: &mut Report,
     ) -> Result<Vec<u64>> {
         let Planned { layout, plan, .. } = &self.planned;
         let files = create_files(stage, layout)?;
-        let copied = copy(layout, &**plan, &self.logical, &files, context.request.output.commit.sync)?;
+        let asked = &context.request.output;
+        let mut copied = copy(layout, &**plan, &self.logical, &files, asked.receipt, asked.commit.sync)?;
+        self.passing = copied.passing.take();
         fault::reach("copied")?;
         report.losses.extend(copied.losses.iter().map(|loss| self.model.place(loss)));
         context.request.losses.check(&report.losses)?;

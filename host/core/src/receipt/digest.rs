@@ -4,10 +4,13 @@ use crate::context::regular_file;
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::read::source::FileSource;
-use crate::tensors::content::{Algorithm, ContentDigest, Hasher};
+use crate::tensors::content::Algorithm;
+use crate::tensors::hash_tree::HashTree;
 use crate::tensors::stored::hex;
+use crate::write::copy::InputTrees;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Context, Error, FileId, Result, Source};
@@ -35,13 +38,6 @@ pub enum FileDigest {
 }
 
 impl FileDigest {
-    fn of(algorithm: Algorithm, digest: ContentDigest) -> Self {
-        match algorithm {
-            Algorithm::Sha256 => Self::Sha256(hex(&digest)),
-            Algorithm::Blake3 => Self::Blake3(hex(&digest)),
-        }
-    }
-
     /// What it was computed by.
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
@@ -71,6 +67,8 @@ struct HashTask<'a> {
     name: String,
     bytes: u64,
     from: BytesFrom<'a>,
+    /// What has been seen of it.
+    tree: Option<&'a HashTree>,
 }
 
 enum BytesFrom<'a> {
@@ -79,28 +77,35 @@ enum BytesFrom<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Adds a file of a source, to be recorded as `name`.
+    /// Adds a file of a source, to be recorded as `name`. `seen`: what has passed of the source's files.
     ///
     /// # Errors
     /// As opening gives.
-    pub fn add_source(&mut self, source: &'a FileSource, file: &str, name: String) -> Result<()> {
+    pub fn add_source(
+        &mut self,
+        source: &'a FileSource,
+        file: &str,
+        name: String,
+        seen: Option<&'a InputTrees>,
+    ) -> Result<()> {
         let id = source.open(file)?;
-        self.add(name, source.len(id), BytesFrom::Source(source, id));
+        let tree = seen.and_then(|seen| seen.get(&id));
+        self.add(name, source.len(id), BytesFrom::Source(source, id), tree);
         Ok(())
     }
 
-    /// Adds the file at a path.
+    /// Adds the file at a path. `seen`: what has passed of it.
     ///
     /// # Errors
     /// I/o.
-    pub fn add_path(&mut self, path: PathBuf, name: String) -> Result<()> {
+    pub fn add_path(&mut self, path: PathBuf, name: String, seen: Option<&'a HashTree>) -> Result<()> {
         let metadata = std::fs::metadata(&path).map_err(|e| Error::from(e).file(&name))?;
-        self.add(name, metadata.len(), BytesFrom::Path(path));
+        self.add(name, metadata.len(), BytesFrom::Path(path), seen);
         Ok(())
     }
 
-    fn add(&mut self, name: String, bytes: u64, from: BytesFrom<'a>) {
-        self.files.push(HashTask { place: self.files.len(), name, bytes, from });
+    fn add(&mut self, name: String, bytes: u64, from: BytesFrom<'a>, tree: Option<&'a HashTree>) {
+        self.files.push(HashTask { place: self.files.len(), name, bytes, from, tree });
     }
 
     /// Hashes them; gives the records in the order in which the files were added.
@@ -110,11 +115,13 @@ impl<'a> Files<'a> {
     pub fn digest(mut self, algorithm: Algorithm, session: &Session) -> Result<Vec<FileRecord>> {
         self.files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         let hash = |task: HashTask<'_>| {
+            let nothing = HashTree::new(task.bytes);
+            let tree = task.tree.unwrap_or(&nothing);
             let digest = match &task.from {
                 BytesFrom::Source(source, id) => {
-                    hash(task.bytes, algorithm, session, |offset, buffer| source.read_at(*id, offset, buffer))
+                    hash(tree, algorithm, session, |offset, buffer| source.read_at(*id, offset, buffer))
                 }
-                BytesFrom::Path(path) => hash_path(path, task.bytes, algorithm, session),
+                BytesFrom::Path(path) => hash_file(path, tree, algorithm, session),
             };
             let digest = digest.map_err(|error| error.file(&task.name))?;
             Ok((task.place, FileRecord { name: task.name, bytes: task.bytes, digest }))
@@ -132,25 +139,35 @@ pub(crate) fn hash_path(
     algorithm: Algorithm,
     session: &Session,
 ) -> Result<FileDigest> {
-    let file = regular_file::open(path)?;
-    hash(len, algorithm, session, |offset, buffer| file.read_exact_at(buffer, offset).map_err(Error::from))
+    hash_file(path, &HashTree::new(len), algorithm, session)
 }
 
+fn hash_file(path: &Path, tree: &HashTree, algorithm: Algorithm, session: &Session) -> Result<FileDigest> {
+    let file = regular_file::open(path)?;
+    let read = |offset, buffer: &mut [u8]| file.read_exact_at(buffer, offset).map_err(Error::from);
+    hash(tree, algorithm, session, read)
+}
+
+/// The digest of the bytes that a tree is of, which may have seen some of them.
 fn hash(
-    len: u64,
+    tree: &HashTree,
     algorithm: Algorithm,
     session: &Session,
-    read: impl Fn(u64, &mut [u8]) -> Result<()>,
+    read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
 ) -> Result<FileDigest> {
-    let mut buffer = vec![0; size(len).min(WINDOW_BYTES)];
-    let mut hasher = Hasher::of_bytes(algorithm);
-    session.will_check(len);
-    for (offset, len) in windows(0..len) {
+    let read = |offset, buffer: &mut [u8]| read(offset, buffer).map_err(|error| error.offset(offset));
+    if algorithm == Algorithm::Blake3 {
+        return Ok(FileDigest::Blake3(hex(&tree.finish(session, read)?)));
+    }
+    let mut buffer = vec![0; size(tree.len()).min(WINDOW_BYTES)];
+    let mut hasher = Sha256::new();
+    session.will_check(tree.len());
+    for (offset, len) in windows(0..tree.len()) {
         session.check_cancelled()?;
         session.checked(len as u64);
         let part = &mut buffer[..len];
-        read(offset, part).map_err(|error| error.offset(offset))?;
+        read(offset, part)?;
         hasher.update(part);
     }
-    Ok(FileDigest::of(algorithm, hasher.finish()))
+    Ok(FileDigest::Sha256(hex(&hasher.finalize())))
 }

@@ -47,17 +47,28 @@ pub fn digests(logical: &Logical<'_>, algorithm: Algorithm) -> Result<Vec<Conten
     // Tied tensors are read once.
     let read = ids.iter().filter(|&&id| logical.tied_to(id) == id);
     logical.stored().session().will_check(read.map(|&id| logical.tensor(id).bytes).sum());
+    each_of(logical, |id| tensor(logical, id, algorithm))
+}
+
+/// A digest for each tensor: its own by `digest`, in parallel, or that of the one that it is tied to.
+pub(crate) fn each_of(
+    logical: &Logical<'_>,
+    digest: impl Fn(TensorId) -> Result<ContentDigest> + Sync,
+) -> Result<Vec<ContentDigest>> {
+    let ids: Vec<TensorId> = logical.tensor_ids().collect();
     let digests: Vec<Option<ContentDigest>> = ids
         .par_iter()
-        .map(|&id| (logical.tied_to(id) == id).then(|| tensor(logical, id, algorithm)).transpose())
+        .map(|&id| (logical.tied_to(id) == id).then(|| digest(id)).transpose())
         .collect::<Result<_>>()?;
     Ok(ids.iter().filter_map(|&id| digests[logical.tied_to(id).0 as usize]).collect())
 }
 
-fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<ContentDigest> {
-    let facts = tensor_of(logical.catalog(), id)?;
-    let info = logical.dtype_info(facts.dtype)?;
-    let mut hasher = Hasher::of_tensor(algorithm, info.name(), &facts.shape);
+/// The digest of a tensor whose bytes are read for it.
+pub(crate) fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<ContentDigest> {
+    let mut hasher = Hasher::of_bytes(algorithm);
+    if algorithm == Algorithm::Blake3 {
+        hasher.update(&header(logical, id)?);
+    }
     logical.each_window(id, |bytes| {
         hasher.update(bytes);
         logical.stored().session().checked(bytes.len() as u64);
@@ -66,43 +77,41 @@ fn tensor(logical: &Logical<'_>, id: TensorId, algorithm: Algorithm) -> Result<C
     Ok(hasher.finish())
 }
 
+/// What a content digest is over before the bytes of the tensor.
+pub(crate) fn header(logical: &Logical<'_>, id: TensorId) -> Result<Vec<u8>> {
+    let facts = tensor_of(logical.catalog(), id)?;
+    let info = logical.dtype_info(facts.dtype)?;
+    let mut header = b"tensorferry tensor 1\n".to_vec();
+    header.extend((info.name().len() as u64).to_le_bytes());
+    header.extend(info.name().as_bytes());
+    header.extend((facts.shape.len() as u64).to_le_bytes());
+    header.extend(facts.shape.iter().flat_map(|dim| dim.to_le_bytes()));
+    Ok(header)
+}
+
 /// Takes the digest of bytes as they come.
-pub(crate) enum Hasher {
+enum Hasher {
     Sha256(sha2::Sha256),
     Blake3(Box<blake3::Hasher>),
 }
 
 impl Hasher {
     /// Of all bytes that are to come, and nothing else.
-    pub(crate) fn of_bytes(algorithm: Algorithm) -> Self {
+    fn of_bytes(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Sha256 => Self::Sha256(sha2::Sha256::new()),
             Algorithm::Blake3 => Self::Blake3(Box::default()),
         }
     }
 
-    /// With everything that comes before the bytes of a tensor.
-    fn of_tensor(algorithm: Algorithm, dtype: &str, shape: &[u64]) -> Self {
-        let mut started = Self::of_bytes(algorithm);
-        if let Self::Blake3(hasher) = &mut started {
-            hasher.update(b"tensorferry tensor 1\n");
-            update_text(hasher, dtype);
-            hasher.update(&(shape.len() as u64).to_le_bytes());
-            for dim in shape {
-                hasher.update(&dim.to_le_bytes());
-            }
-        }
-        started
-    }
-
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Sha256(hasher) => hasher.update(bytes),
             Self::Blake3(hasher) => drop(hasher.update(bytes)),
         }
     }
 
-    pub(crate) fn finish(self) -> ContentDigest {
+    fn finish(self) -> ContentDigest {
         match self {
             Self::Sha256(hasher) => hasher.finalize().into(),
             Self::Blake3(hasher) => hasher.finalize().into(),
@@ -119,13 +128,9 @@ pub fn catalog<'a>(tensors: impl IntoIterator<Item = (&'a str, ContentDigest)>) 
     hasher.update(b"tensorferry catalog 1\n");
     hasher.update(&(sorted.len() as u64).to_le_bytes());
     for (name, digest) in sorted {
-        update_text(&mut hasher, name);
+        hasher.update(&(name.len() as u64).to_le_bytes());
+        hasher.update(name.as_bytes());
         hasher.update(&digest);
     }
     hasher.finalize().into()
-}
-
-fn update_text(hasher: &mut blake3::Hasher, text: &str) {
-    hasher.update(&(text.len() as u64).to_le_bytes());
-    hasher.update(text.as_bytes());
 }

@@ -4,6 +4,7 @@
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::read::input::Input;
+use crate::read::source::FileSource;
 use crate::tensors::cast::{CastChain, CastLosses, ReadObserver};
 use rayon::prelude::*;
 use std::fs::File;
@@ -13,8 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tensorferry_sdk::{
-    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, Place, Result, Source, Storage,
-    StorageId, Tensor, check_range,
+    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, FileId, Place, Result, Source,
+    Storage, StorageId, Tensor, check_range,
 };
 
 /// Makes a temporary file that has no name: beside the output, or where temporary files go.
@@ -157,13 +158,26 @@ impl<'a> Stored<'a> {
         }
     }
 
+    /// The files that the storages lie in.
+    #[must_use]
+    pub fn source(&self) -> &'a FileSource {
+        &self.input.source
+    }
+
     /// The file and the offset at which a storage's bytes lie as they are, if they do.
     #[must_use]
-    pub fn in_file(&self, id: StorageId) -> Option<(std::sync::Arc<File>, u64)> {
+    pub fn place_in_file(&self, id: StorageId) -> Option<(FileId, u64)> {
         match &self.catalog.storage(id)?.place {
-            Place::File { file, offset } => Some((self.input.source.descriptor(*file).ok()?, *offset)),
+            Place::File { file, offset } => Some((*file, *offset)),
             _ => None,
         }
+    }
+
+    /// The same, with that file's descriptor.
+    #[must_use]
+    pub fn in_file(&self, id: StorageId) -> Option<(Arc<File>, u64)> {
+        let (file, offset) = self.place_in_file(id)?;
+        Some((self.input.source.descriptor(file).ok()?, offset))
     }
 
     /// The error for a storage whose bytes do not have their digest.

@@ -6,12 +6,16 @@
 //! of the windows and written by tiles; digests that cover it are taken from the file afterwards.
 
 mod kernel;
+mod passing;
 mod ranges;
 mod writeback;
+
+pub use passing::{InputTrees, Passing};
 
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, size};
 use crate::tensors::cast::{CastChain, ReadObserver};
+use crate::tensors::content::Algorithm;
 use crate::tensors::copy_plan::{PlannedCopy, plan_copies};
 use crate::tensors::gather::{Scratch, StridedCopy, Tile, Tiles, swap};
 use crate::tensors::logical::Logical;
@@ -30,7 +34,6 @@ use tensorferry_sdk::{
 };
 
 /// What is known once the bytes have moved.
-#[derive(Debug, Clone)]
 pub struct Copied {
     /// The digests that the layout asked for, by their place.
     pub digests: Vec<Digest>,
@@ -38,9 +41,12 @@ pub struct Copied {
     pub lens: Vec<u64>,
     /// What casts have lost.
     pub losses: Vec<Loss>,
+    /// What was seen for a receipt's digests, if there is to be one.
+    pub passing: Option<Passing>,
 }
 
 /// Moves everything that a layout names into `files`, which has a file for each of the layout's.
+/// `receipt`: by what the files are hashed, if there is to be one.
 /// `sync`: they are to be on the disk soon, so that writing them back begins at once.
 ///
 /// # Errors
@@ -50,12 +56,15 @@ pub fn copy(
     plan: &dyn TensorPlan,
     logical: &Logical<'_>,
     files: &[File],
+    receipt: Option<Algorithm>,
     sync: bool,
 ) -> Result<Copied> {
     let stored = logical.stored();
     let session = stored.session();
     let sources = RangeSums::of_storages(logical);
     let outputs = RangeSums::of_outputs(layout);
+    let seen = receipt.map(|algorithm| Passing::new(layout, logical, algorithm)).transpose()?;
+    let passing = seen.as_ref();
     let tally = CastTally::of(logical)?;
     let mut filled = FilePlacements::plan(layout, logical, &tally)?;
     let mut extents = Vec::new();
@@ -69,8 +78,8 @@ pub fn copy(
         let task = tasks.get(number);
         match &task {
             CopyTask::Window { file, start, end } => {
-                let copy =
-                    WindowCopy { session, stored, sources: &sources, outputs: &outputs, tally: &tally };
+                let (sources, outputs, tally) = (&sources, &outputs, &tally);
+                let copy = WindowCopy { layout, logical, sources, outputs, passing, tally };
                 let placements = &filled.files[*file];
                 copy.window(*file, &files[*file], placements, *start, *end, &mut buffers.window)
             }
@@ -93,7 +102,7 @@ pub fn copy(
     sources.check_storages(stored)?;
     let digests = outputs.finish(files)?;
     let lens = lens.into_iter().map(|len| len.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
-    Ok(Copied { digests, lens, losses: tally.finish(logical, layout)? })
+    Ok(Copied { digests, lens, losses: tally.finish(logical, layout)?, passing: seen })
 }
 
 /// Where bytes go in a file, and how they come to be.
@@ -294,10 +303,11 @@ impl<'a> FilePlacements<'a> {
 }
 
 struct WindowCopy<'a> {
-    session: &'a Session,
-    stored: &'a Stored<'a>,
+    layout: &'a Layout,
+    logical: &'a Logical<'a>,
     sources: &'a RangeSums,
     outputs: &'a RangeSums,
+    passing: Option<&'a Passing>,
     tally: &'a CastTally,
 }
 
@@ -351,10 +361,15 @@ impl WindowCopy<'_> {
         }
         let runs = covered(inside().map(|p| p.to.max(start)..(p.to + p.len).min(end)));
         self.outputs.add_window(index, start, buffer, &runs)?;
-        for session in &runs {
-            let bytes = &buffer[size(session.start - start)..size(session.end - start)];
-            file.write_all_at(bytes, session.start)?;
-            self.session.count(bytes.len() as u64);
+        if let (Some(passing), Content::Copied(segments)) =
+            (self.passing, &self.layout.files()[index].content)
+        {
+            passing.add_window(self.logical, (index, segments), start, buffer, &runs)?;
+        }
+        for run in &runs {
+            let bytes = &buffer[size(run.start - start)..size(run.end - start)];
+            file.write_all_at(bytes, run.start)?;
+            self.logical.stored().session().count(bytes.len() as u64);
         }
         Ok(())
     }
@@ -380,8 +395,12 @@ impl WindowCopy<'_> {
 
     /// Reads, and counts of it what is `owned`: for the digests of the storages, and what a cast loses.
     fn fetch(&self, read: &StorageRead, from: u64, bytes: &mut [u8], owned: Range<u64>) -> Result<()> {
-        let see = &mut |storage, from, bytes: &[u8]| self.sources.add_read(storage, from, bytes);
-        let lost = self.stored.read_observed(read.storage, from, bytes, &mut ReadObserver { owned, see })?;
+        let stored = self.logical.stored();
+        let see = &mut |storage, from, bytes: &[u8]| {
+            self.sources.add_read(storage, from, bytes)?;
+            self.passing.map_or(Ok(()), |passing| passing.add_read(stored, storage, from, bytes))
+        };
+        let lost = stored.read_observed(read.storage, from, bytes, &mut ReadObserver { owned, see })?;
         if let Some(tensor) = read.tally {
             self.tally.add(tensor, lost);
         }

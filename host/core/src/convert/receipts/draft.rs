@@ -10,18 +10,20 @@ use crate::receipt::{
     AdditionalInput, FileRecord, Files, FormatRecord, InputRecord, OutputRecord, Receipt, VERSION, now,
 };
 use crate::tensors::content::Algorithm;
+use crate::tensors::hash_tree::HashTree;
+use crate::write::copy::InputTrees;
 use std::path::Path;
 use std::sync::Arc;
 use tensorferry_sdk::{Error, Result};
 
 /// The files that a receipt names.
 pub(super) struct ReceiptFiles<'a> {
-    /// Those of the input: each in its source, and the name that it is recorded by.
-    pub(super) input: Vec<(&'a FileSource, &'a str, String)>,
+    /// Those of the input: each in its source, the name that it is recorded by, and what has passed of the source.
+    pub(super) input: Vec<(&'a FileSource, &'a str, String, Option<&'a InputTrees>)>,
     /// The inputs that options of the reader name.
     pub(super) additional: &'a [Arc<FileSource>],
-    /// Those of the output, which are staged.
-    pub(super) output: Vec<&'a str>,
+    /// Those of the output, which are staged, and what has passed of each.
+    pub(super) output: Vec<(&'a str, Option<&'a HashTree>)>,
 }
 
 /// A receipt without tensors and records. Hashes all files, in one go.
@@ -58,16 +60,16 @@ fn hash(
     stage: &Stage,
 ) -> Result<(InputRecord, Vec<FileRecord>)> {
     let mut hashed = Files::default();
-    for (source, name, recorded) in &files.input {
-        hashed.add_source(source, name, recorded.clone())?;
+    for (source, name, recorded, seen) in &files.input {
+        hashed.add_source(source, name, recorded.clone(), *seen)?;
     }
     for source in files.additional {
         for name in source.opened() {
-            hashed.add_source(source, name, name.to_owned())?;
+            hashed.add_source(source, name, name.to_owned(), None)?;
         }
     }
-    for name in &files.output {
-        hashed.add_path(stage.path(name), (*name).to_owned())?;
+    for (name, seen) in &files.output {
+        hashed.add_path(stage.path(name), (*name).to_owned(), *seen)?;
     }
     let algorithm = context.request.output.receipt.unwrap_or(Algorithm::Sha256);
     let mut records = hashed.digest(algorithm, context.session)?.into_iter();

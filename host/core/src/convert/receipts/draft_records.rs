@@ -44,9 +44,9 @@ pub(crate) fn draft_records(
 ) -> Result<Receipt> {
     let names = written.source.opened().into_iter();
     let files = ReceiptFiles {
-        input: names.map(|name| (written.source, name, name.to_owned())).collect(),
+        input: names.map(|name| (written.source, name, name.to_owned(), None)).collect(),
         additional: written.additional,
-        output: written.files.iter().map(String::as_str).collect(),
+        output: written.files.iter().map(|name| (name.as_str(), None)).collect(),
     };
     Ok(Receipt {
         records: written.hasher.map(|hasher| records(context, written, hasher, report)),

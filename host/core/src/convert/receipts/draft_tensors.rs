@@ -13,6 +13,7 @@ use crate::read::source::FileSource;
 use crate::receipt::{ModelRecord, Receipt, TensorRecord};
 use crate::tensors::content;
 use crate::tensors::stored::hex;
+use crate::write::copy::Passing;
 use crate::write::verify::entry;
 use tensorferry_sdk::{CatalogView, Entry, Error, Result};
 
@@ -28,17 +29,21 @@ pub(crate) fn draft_tensors(
     report: &Report,
 ) -> Result<Receipt> {
     let carried = FileSource::at(context.input_folder().to_owned(), Entry::Folder);
-    let read = models.iter().flat_map(|PlannedModel { model, .. }| {
+    let read = models.iter().flat_map(|PlannedModel { model, passing, .. }| {
         let source = &*model.input.source;
-        source.opened().into_iter().map(move |name| (source, name, model.path_of(name)))
+        let seen = passing.as_ref().map(Passing::inputs);
+        source.opened().into_iter().map(move |name| (source, name, model.path_of(name), seen))
     });
     let additional: Vec<_> =
         models.iter().flat_map(|model| model.model.context.additional_inputs()).collect();
-    let written = models.iter().flat_map(|model| model.planned.layout.files());
+    let written = models.iter().flat_map(|PlannedModel { planned, passing, .. }| {
+        let seen = move |place| passing.as_ref().and_then(|passing| passing.output(place));
+        planned.layout.files().iter().enumerate().map(move |(place, file)| (file.path.as_str(), seen(place)))
+    });
     let files = ReceiptFiles {
-        input: read.chain(sidecars.names().map(|name| (&carried, name, name.to_owned()))).collect(),
+        input: read.chain(sidecars.names().map(|name| (&carried, name, name.to_owned(), None))).collect(),
         additional: &additional,
-        output: written.map(|file| file.path.as_str()).chain(sidecars.names()).collect(),
+        output: written.chain(sidecars.names().map(|name| (name, None))).collect(),
     };
     Ok(Receipt {
         models: models.iter().map(|model| model_record(context, model)).collect::<Result<_>>()?,
