@@ -93,41 +93,60 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// Bytes that are no field.
     #[expect(clippy::should_implement_trait, reason = "an error ends the walk, which no iterator says")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call would pass the field through memory, at twice the time")]
+    #[inline(always)]
     pub fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Broken> {
-        if self.0.is_empty() {
-            return Ok(None);
-        }
-        let (number, wire_type) = take_tag(&mut self.0, take_varint)?;
-        self.value(number, wire_type).map(|value| Some((number, value)))
-    }
-
-    #[inline]
-    fn value(&mut self, number: u32, wire_type: u32) -> Result<Value<'a>, Broken> {
-        match wire_type {
-            0 => take_varint(&mut self.0).map(Value::Varint),
-            1 => take_array::<8>(&mut self.0).map(|_| Value::Fixed64),
-            2 => take_len(&mut self.0).map(Value::Len),
-            3 => self.skip_group(number).map(|()| Value::Group),
-            5 => take_array(&mut self.0).map(Value::Fixed32),
-            4 => Err(Broken::Group),
-            _ => Err(Broken::Tag((number << 3 | wire_type).into())),
-        }
-    }
-
-    #[cold]
-    fn skip_group(&mut self, number: u32) -> Result<(), Broken> {
-        let mut open = vec![number];
-        while let Some(&innermost) = open.last() {
-            match take_tag(&mut self.0, take_varint)? {
-                (number, 3) if open.len() < MOST_GROUPS => open.push(number),
-                (_, 3) => return Err(Broken::Group),
-                (number, 4) if number == innermost => drop(open.pop()),
-                (number, wire_type) => drop(self.value(number, wire_type)?),
+        match self.0 {
+            [] => Ok(None),
+            // Most fields: of a low number, with a length.
+            [tag @ (0x08..0x80), rest @ ..] if tag & 7 == 2 => {
+                let mut rest = rest;
+                let content = take_len(&mut rest)?;
+                self.0 = rest;
+                Ok(Some((u32::from(tag >> 3), Value::Len(content))))
+            }
+            bytes => {
+                let (number, value, rest) = field(bytes)?;
+                self.0 = rest;
+                Ok(Some((number, value)))
             }
         }
-        Ok(())
     }
+}
+
+/// The field in front, and what follows it. Here and below, what is not compiled into its callers takes
+/// bytes and gives the rest: who calls it then keeps them in registers.
+#[inline(never)]
+fn field(mut bytes: &[u8]) -> Result<(u32, Value<'_>, &[u8]), Broken> {
+    let (number, wire_type) = take_tag(&mut bytes, take_varint)?;
+    let value = take_value(&mut bytes, number, wire_type)?;
+    Ok((number, value, bytes))
+}
+
+fn take_value<'a>(bytes: &mut &'a [u8], number: u32, wire_type: u32) -> Result<Value<'a>, Broken> {
+    match wire_type {
+        0 => take_varint(bytes).map(Value::Varint),
+        1 => take_array::<8>(bytes).map(|_| Value::Fixed64),
+        2 => take_len(bytes).map(Value::Len),
+        3 => skip_group(bytes, number).map(|()| Value::Group),
+        5 => take_array(bytes).map(Value::Fixed32),
+        4 => Err(Broken::Group),
+        _ => Err(Broken::Tag((number << 3 | wire_type).into())),
+    }
+}
+
+#[cold]
+fn skip_group(bytes: &mut &[u8], number: u32) -> Result<(), Broken> {
+    let mut open = vec![number];
+    while let Some(&innermost) = open.last() {
+        match take_tag(bytes, take_varint)? {
+            (number, 3) if open.len() < MOST_GROUPS => open.push(number),
+            (_, 3) => return Err(Broken::Group),
+            (number, 4) if number == innermost => drop(open.pop()),
+            (number, wire_type) => drop(take_value(bytes, number, wire_type)?),
+        }
+    }
+    Ok(())
 }
 
 /// Takes so many bytes from the front.
@@ -156,7 +175,11 @@ pub fn take_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
             *bytes = rest;
             Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
         }
-        _ => take_long_varint(bytes),
+        _ => {
+            let (value, len) = long_varint(bytes)?;
+            *bytes = &bytes[len..];
+            Ok(value)
+        }
     }
 }
 
@@ -176,41 +199,64 @@ pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     Ok(value)
 }
 
-/// Takes varints one after the other, up to the end.
+/// Takes varints one after the other, up to the end; `visit` gets some at a time.
 ///
 /// # Errors
 /// As [`take_varint`].
 #[inline]
-pub fn take_varints(mut bytes: &[u8], mut visit: impl FnMut(u64)) -> Result<(), Broken> {
+pub fn take_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), Broken> {
     const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
     // Eight bytes at once: how long each varint is cannot be foreseen, and hardly a branch asks.
-    while let Some(eight) = bytes.first_chunk::<8>() {
+    let mut place = 0;
+    while let Some(eight) = bytes[place..].first_chunk::<8>() {
         let word = u64::from_le_bytes(*eight);
         let ends = !word & HIGH_BITS;
+        let others = ends & ends.wrapping_sub(1);
         if ends == HIGH_BITS {
-            eight.iter().for_each(|&byte| visit(u64::from(byte)));
-            bytes = &bytes[8..];
-        } else if ends == 0 {
-            visit(take_long_varint(&mut bytes)?);
-        } else {
+            visit(&eight.map(u64::from));
+            place += 8;
+        } else if others > 0 {
             // Up to the first byte without the high bit, and from there up to the second: of two at
             // once the second need not wait for where the first one ends.
-            let first = ends ^ (ends - 1);
-            let others = ends & !first;
-            visit(joined(word & first));
-            if others == 0 {
-                bytes = &bytes[(ends.trailing_zeros() / 8 + 1) as usize..];
-            } else {
-                let second = (others ^ (others - 1)) & !first;
-                visit(joined((word & second) >> (ends.trailing_zeros() + 1)));
-                bytes = &bytes[(others.trailing_zeros() / 8 + 1) as usize..];
-            }
+            let first = up_to(ends);
+            let second = (word & up_to(others) & !first) >> (ends.trailing_zeros() + 1);
+            visit(&[joined(word & first), joined(second)]);
+            place += (others.trailing_zeros() / 8 + 1) as usize;
+        } else {
+            let (value, len) = long_varint(&bytes[place..])?;
+            visit(&[value]);
+            place += len;
         }
     }
-    while !bytes.is_empty() {
-        visit(take_varint(&mut bytes)?);
+    let mut left = bytes.len() - place;
+    // Fewer than eight, in the lower bytes; behind them none that ends a varint.
+    let mut word = match bytes.last_chunk::<8>() {
+        Some(last) if left > 0 => shifted(u64::from_le_bytes(*last), 64 - 8 * left),
+        _ => bytes[place..].iter().rev().fold(u64::MAX, |word, &byte| word << 8 | u64::from(byte)),
+    };
+    while left > 0 {
+        let ends = !word & HIGH_BITS;
+        if ends == 0 {
+            return Err(Broken::Cut);
+        }
+        let taken = ends.trailing_zeros() as usize + 1;
+        visit(&[joined(word & up_to(ends))]);
+        word = shifted(word, taken);
+        left -= taken / 8;
     }
     Ok(())
+}
+
+/// The lowest bit that is set, and all below it.
+#[inline]
+fn up_to(bits: u64) -> u64 {
+    bits ^ bits.wrapping_sub(1)
+}
+
+/// The word without its lowest bits, and ones above it.
+#[inline]
+fn shifted(word: u64, by: usize) -> u64 {
+    word >> by | !(u64::MAX >> by)
 }
 
 /// The lower seven bits of each byte, the first byte's lowest.
@@ -221,13 +267,14 @@ fn joined(word: u64) -> u64 {
     (word & 0x0fff_ffff) | ((word & 0x0fff_ffff_0000_0000) >> 4)
 }
 
-fn take_long_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
+/// The varint in front, and its length.
+#[inline(never)]
+fn long_varint(bytes: &[u8]) -> Result<(u64, usize), Broken> {
     let mut value = 0;
     for (index, &byte) in bytes.iter().enumerate().take(MOST_VARINT_BYTES) {
         value |= u64::from(byte & 0x7f) << (7 * index);
         if byte < 0x80 {
-            *bytes = &bytes[index + 1..];
-            return Ok(value);
+            return Ok((value, index + 1));
         }
     }
     Err(if bytes.len() < MOST_VARINT_BYTES { Broken::Cut } else { Broken::Varint })
@@ -302,8 +349,8 @@ mod tests {
         for first in 0..values.len() {
             let mut bytes = Vec::new();
             values[first..].iter().for_each(|&value| put_varint(&mut bytes, value));
-            let mut found = Vec::new();
-            take_varints(&bytes, |value| found.push(value)).unwrap();
+            let mut found: Vec<u64> = Vec::new();
+            take_varints(&bytes, |values| found.extend(values)).unwrap();
             assert_eq!(found, values[first..]);
             put_varint(&mut bytes, u64::MAX);
             for len in 1..10 {
@@ -312,9 +359,9 @@ mod tests {
         }
         assert_eq!(take_varints(&[0x80; 11], |_| ()), Err(Broken::Varint));
         // A tenth byte loses what does not fit.
-        let mut found = Vec::new();
-        take_varints(&[0xff; 9].into_iter().chain([0x7f]).collect::<Vec<_>>(), |value| found.push(value))
-            .unwrap();
+        let mut found: Vec<u64> = Vec::new();
+        let over: Vec<u8> = [0xff; 9].into_iter().chain([0x7f]).collect();
+        take_varints(&over, |values| found.extend(values)).unwrap();
         assert_eq!(found, [u64::MAX]);
         let mut over = [0xff; 10];
         over[9] = 2;

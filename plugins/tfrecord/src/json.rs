@@ -107,9 +107,9 @@ fn append_list(output: &mut Vec<u8>, list: Pieces<'_>) -> Result<(), Broken> {
     output.extend_from_slice(b"{\"feature\": [");
     let empty = output.len();
     list.each(|piece| {
-        Pieces::Fields(1, piece).each(|feature| {
+        Pieces::fields(1, piece).each(|feature| {
             separator.put(output);
-            append_feature(output, Pieces::One(feature))
+            append_feature(output, Pieces::one(feature))
         })
     })?;
     if output.len() == empty {

@@ -81,30 +81,52 @@ pub(crate) struct MapEntry<'a> {
 
 /// A message that may come in pieces.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Pieces<'a> {
-    /// One, as everybody writes it.
-    One(&'a [u8]),
-    /// The fields of that number in a message.
-    Fields(u32, &'a [u8]),
+pub(crate) struct Pieces<'a> {
+    bytes: &'a [u8],
+    /// Of the fields that are its pieces; 0: the bytes are the one piece. An enum of the two would go through
+    /// memory wherever it is made, and be waited for there.
+    number: u32,
 }
 
 impl<'a> Pieces<'a> {
+    /// One, as everybody writes it.
+    #[inline]
+    pub(crate) fn one(bytes: &'a [u8]) -> Self {
+        Self { bytes, number: 0 }
+    }
+
+    /// The fields of that number in a message.
+    #[inline]
+    pub(crate) fn fields(number: u32, message: &'a [u8]) -> Self {
+        Self { bytes: message, number }
+    }
+
+    /// Whether it is one.
+    fn is_one(self) -> bool {
+        self.number == 0
+    }
+
     /// Every piece, in order.
     #[inline]
     pub(crate) fn each<E: From<Broken>>(
         self,
         mut visit: impl FnMut(&'a [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        match self {
-            Self::One(piece) => visit(piece),
-            Self::Fields(number, message) => {
-                let mut fields = Fields(message);
-                while let Some((found, value)) = fields.next()? {
-                    if let (true, Value::Len(piece)) = (found == number, value) {
-                        visit(piece)?;
-                    }
+        // One place that visits, here and below: what it does is compiled into it then.
+        let mut fields = Fields(self.bytes);
+        loop {
+            let piece = if self.is_one() {
+                std::mem::take(&mut fields.0)
+            } else {
+                match fields.next()? {
+                    None => return Ok(()),
+                    Some((number, Value::Len(piece))) if number == self.number => piece,
+                    Some(_) => continue,
                 }
-                Ok(())
+            };
+            visit(piece)?;
+            if self.is_one() {
+                return Ok(());
             }
         }
     }
@@ -135,7 +157,8 @@ pub(crate) fn entries<'a, E: From<Broken>>(
 }
 
 /// The key and the value of a map's entry.
-#[inline]
+#[expect(clippy::inline_always, reason = "as of `Fields::next`")]
+#[inline(always)]
 fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, Broken> {
     // As everybody writes it: the key, the value, nothing else.
     if let [0x0a, rest @ ..] = bytes {
@@ -145,10 +168,15 @@ fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, Broken> {
             let mut value = value;
             let piece = take_len(&mut value)?;
             if value.is_empty() {
-                return Ok(MapEntry { key, value: Pieces::One(piece) });
+                return Ok(MapEntry { key, value: Pieces::one(piece) });
             }
         }
     }
+    Ok(MapEntry { key: last_key(bytes)?, value: Pieces::fields(2, bytes) })
+}
+
+#[cold]
+fn last_key(bytes: &[u8]) -> Result<&[u8], Broken> {
     let mut fields = Fields(bytes);
     let mut key: &[u8] = &[];
     while let Some((number, value)) = fields.next()? {
@@ -156,7 +184,7 @@ fn entry(bytes: &[u8]) -> Result<MapEntry<'_>, Broken> {
             key = bytes;
         }
     }
-    Ok(MapEntry { key, value: Pieces::Fields(2, bytes) })
+    Ok(key)
 }
 
 /// Every list in a piece of a feature, with its kind: one, if it was written by a program.
@@ -168,12 +196,13 @@ pub(crate) fn lists<'a, E: From<Broken>>(
     let mut fields = Fields(feature);
     while let Some((number, value)) = fields.next()? {
         let Value::Len(list) = value else { continue };
-        match number {
-            1 => visit(Kind::Bytes, list)?,
-            2 => visit(Kind::Float, list)?,
-            3 => visit(Kind::Int64, list)?,
-            _ => {}
-        }
+        let kind = match number {
+            1 => Kind::Bytes,
+            2 => Kind::Float,
+            3 => Kind::Int64,
+            _ => continue,
+        };
+        visit(kind, list)?;
     }
     Ok(())
 }
@@ -216,7 +245,9 @@ pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), Broke
     let mut fields = Fields(list);
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
-            (1, Value::Len(run)) => take_varints(run, |value| values.push(value.cast_signed()))?,
+            (1, Value::Len(run)) => {
+                take_varints(run, |some| values.extend(some.iter().map(|value| value.cast_signed())))?;
+            }
             (1, Value::Varint(value)) => values.push(value.cast_signed()),
             _ => {}
         }
@@ -257,7 +288,7 @@ pub(crate) fn is_exactly(record: &[u8], message: MessageKind) -> Result<bool, Br
     let most = if message == MessageKind::Sequence { 2 } else { 1 };
     let mut is_exact = only_messages(record, most)?;
     entries::<Broken>(record, message, |part, entry| {
-        is_exact &= std::str::from_utf8(entry.key).is_ok() && matches!(entry.value, Pieces::One(_));
+        is_exact &= std::str::from_utf8(entry.key).is_ok() && entry.value.is_one();
         entry.value.each(|piece| {
             let check = |feature: &[u8], is_exact: &mut bool| {
                 *is_exact &= only_messages(feature, 3)?;
@@ -267,7 +298,7 @@ pub(crate) fn is_exactly(record: &[u8], message: MessageKind) -> Result<bool, Br
                 return check(piece, &mut is_exact);
             }
             is_exact &= only_messages(piece, 1)?;
-            Pieces::Fields(1, piece).each(|feature| check(feature, &mut is_exact))
+            Pieces::fields(1, piece).each(|feature| check(feature, &mut is_exact))
         })
     })?;
     Ok(is_exact)

@@ -216,9 +216,9 @@ impl Tally for Profile {
             }
             let mut steps = 0_u64;
             entry.value.each::<Refusal>(|list| {
-                Pieces::Fields(1, list).each(|step| {
+                Pieces::fields(1, list).each(|step| {
                     steps += 1;
-                    Ok(feature.see(Pieces::One(step), place)?)
+                    Ok(feature.see(Pieces::one(step), place)?)
                 })
             })?;
             if steps == 0 {
@@ -238,7 +238,7 @@ fn look_through(record: &[u8], message: MessageKind) -> Result<(), Broken> {
         }
         entry.value.each(|piece| match part {
             Part::Features => feature(piece),
-            Part::Lists => Pieces::Fields(1, piece).each(feature),
+            Part::Lists => Pieces::fields(1, piece).each(feature),
         })
     })
 }

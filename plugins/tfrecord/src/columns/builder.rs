@@ -115,9 +115,9 @@ impl Builder {
             return self.end_row(seen);
         }
         feature.each(|list| {
-            Pieces::Fields(1, list).each(|step| {
+            Pieces::fields(1, list).each(|step| {
                 let before = self.values.len();
-                let seen = self.feature(Pieces::One(step), before)?;
+                let seen = self.feature(Pieces::one(step), before)?;
                 self.end_step(seen, before)
             })
         })?;
