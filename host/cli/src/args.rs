@@ -207,7 +207,7 @@ pub(crate) struct Convert {
     pub(crate) output_template: Option<String>,
 
     /// Write a receipt with the output: what it was made from and how, with the digests of all of it; those of
-    /// files by SHA-256, or by BLAKE3, in half of the time
+    /// files by SHA-256, or by BLAKE3, which is faster
     #[arg(
         long,
         value_name = "ALGORITHM",

@@ -77,7 +77,7 @@ pub(super) struct Settings {
     /// Read the output back, and compare every tensor, before it becomes visible.
     pub(super) verify: Option<bool>,
     /// Write a receipt with the output, for `ferry verify`; unless this is false. Its files are hashed by "sha256",
-    /// or by "blake3", in half of the time.
+    /// or by "blake3", which is faster.
     pub(super) receipt: Option<ReceiptSetting>,
     /// Fail if content is lost, or changed without having been asked for.
     pub(super) strict: Option<bool>,
