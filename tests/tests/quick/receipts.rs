@@ -151,6 +151,54 @@ fn a_receipt_has_the_digests_that_were_asked_for() {
     ferry.try_convert(&input, &ferry.at("x.pt"), &["--receipt=md5"]).expect(2);
 }
 
+/// Tensors that the copy's windows cut, in an archive whose headers are filled in afterwards, cast, transposed, and in
+/// shards; the digests are those that the content has on its own.
+#[test]
+fn digests_of_what_the_copy_takes_in_pieces() {
+    let ferry = Ferry::new();
+    let bytes: Vec<u8> = (0..5_300_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 23) as u8).collect();
+    let tensors: Tensors<'_> = &[
+        ("a.weight", "F32", &[1000, 1200], &bytes[..4_800_000]),
+        ("b", "F32", &[25], &bytes[..100]),
+        ("c", "U8", &[2_500_000], &bytes[7..2_500_007]),
+        ("d", "U8", &[300_001], &bytes[9..300_010]),
+    ];
+    let input = ferry.safetensors("m.safetensors", tensors);
+    let conversions: [(&str, &[&str]); 6] = [
+        ("m.pt", &[]),
+        ("one.pt", &["--threads", "1"]),
+        ("m.index", &[]),
+        ("cast.safetensors", &["--step", "cast:bf16"]),
+        ("turned.pt", &["--step", "transpose,where=*weight"]),
+        ("shards/", &["--to", "safetensors", "-o", "max_shard_size=3MB"]),
+    ];
+    for (name, options) in conversions {
+        let output = ferry.at(name);
+        for (digest, of) in [("--receipt=blake3", "blake3"), ("--receipt", "sha256")] {
+            ferry.convert(&input, &output, &[options, &[digest, "--verify", "--force"]].concat());
+            assert_eq!(verdict(&ferry, &output, &["--source"]).0, "ok", "{name}");
+            let receipt = match name.strip_suffix('/') {
+                Some(folder) => ferry.at(folder).join("receipt.ferry.json"),
+                None => ferry.at(format!("{name}.ferry.json")),
+            };
+            let folder = receipt.parent().unwrap();
+            let record = read(&receipt);
+            let files = [&record["input"]["files"], &record["output"]["files"]];
+            let files: Vec<&Value> = files.iter().flat_map(|files| files.as_array().unwrap()).collect();
+            assert!(files.len() >= 2);
+            for file in files {
+                let path = folder.join(file["name"].as_str().unwrap());
+                let content = fs::read(if path.exists() { path } else { input.clone() }).unwrap();
+                let found = match of {
+                    "blake3" => blake3::hash(&content).to_hex().to_string(),
+                    _ => sha256(&content),
+                };
+                assert_eq!(file[of], found.as_str(), "{name}: {file}");
+            }
+        }
+    }
+}
+
 /// `host/docs/receipt.md`, byte for byte.
 #[test]
 fn the_digests_are_those_of_the_documentation() {
