@@ -135,26 +135,23 @@ impl<T: Integer> NumberDictionary<T> {
     /// The outer `None`: the range is too wide for a table. The inner one: a dictionary saves too little.
     fn of(values: &[&[T]]) -> Option<Option<Self>> {
         let count: usize = values.iter().map(|values| values.len()).sum();
-        let most = MOST_RANGE.min(1024 + 16 * count);
-        // Numbers of few bits are told by all their bits together, which vector instructions join; others by
-        // the least and the greatest.
-        let bits = values.iter().copied().flatten().fold(T::ZERO, |bits, &value| bits | value);
-        let (least, range) = if count > 0 && bits.distance(T::ZERO) < most {
-            (T::ZERO, bits.distance(T::ZERO))
-        } else {
-            let (least, greatest) = extremes(values.iter().copied())?;
-            (least, greatest.distance(least))
-        };
-        if range >= most {
+        if count == 0 {
             return None;
         }
-        // Each is below the length: between the least and the greatest.
-        let mut is_there = vec![false; range + 1];
-        for values in values {
-            for value in *values {
-                is_there[value.distance(least)] = true;
+        let most = MOST_RANGE.min(1024 + 16 * count);
+        let (least, is_there) = match small_numbers(values, most) {
+            Some(is_there) => (T::ZERO, is_there),
+            None => {
+                let (least, greatest) = extremes(values.iter().copied())?;
+                let range = greatest.distance(least);
+                if range >= most {
+                    return None;
+                }
+                let mut is_there = vec![false; range + 1];
+                values.iter().for_each(|values| mark(values, least, &mut is_there));
+                (least, is_there)
             }
-        }
+        };
         let mut found = Vec::new();
         let mut indices = Vec::with_capacity(is_there.len());
         for (place, is_there) in is_there.into_iter().enumerate() {
@@ -182,9 +179,43 @@ impl<T: Integer> NumberDictionary<T> {
     }
 
     fn put(&self, values: &[T], indices: &mut Indices<'_>) {
+        if let Some((first, last)) = self.extremes()
+            && last.distance(first) + 1 == self.values.len()
+        {
+            // Every number of the range is there: no table is needed, which is longer than the first cache.
+            for &value in values {
+                indices.put(u32::try_from(value.distance(first)).unwrap_or(u32::MAX));
+            }
+            return;
+        }
         for &value in values {
             indices.put(self.indices[value.distance(self.least)]);
         }
+    }
+}
+
+/// For each number from zero on, whether it is among these; `None`, if one is not below `most`. The numbers are looked
+/// at in runs, each twice while it is in the cache: their bits together, which vector instructions join, say how
+/// large they are.
+fn small_numbers<T: Integer>(values: &[&[T]], most: usize) -> Option<Vec<bool>> {
+    let mut is_there = vec![false];
+    for run in values.iter().flat_map(|values| values.chunks(2048)) {
+        let range = run.iter().fold(T::ZERO, |bits, &value| bits | value).distance(T::ZERO);
+        if range >= most {
+            return None;
+        }
+        if range >= is_there.len() {
+            is_there.resize(range + 1, false);
+        }
+        mark(run, T::ZERO, &mut is_there);
+    }
+    Some(is_there)
+}
+
+/// Marks numbers, each by how far it is from the least: all of them are below the length.
+fn mark<T: Integer>(values: &[T], least: T, is_there: &mut [bool]) {
+    for value in values {
+        is_there[value.distance(least)] = true;
     }
 }
 
@@ -225,5 +256,44 @@ impl<'a> Indices<'a> {
     pub(super) fn finish(self) {
         self.page.extend_from_slice(&self.waiting.to_le_bytes());
         self.page.resize(self.end, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn indices_are_the_places_of_ascending_values() {
+        let dense: Vec<i64> = (0..9000).map(|n| 3 + n * 7 % 40).collect();
+        let holes: Vec<i64> = dense.iter().map(|n| n * n).collect();
+        let far: Vec<i64> = holes.iter().map(|n| n - 1_000_000).collect();
+        // Some numbers are small only at first.
+        let late: Vec<i64> =
+            holes.iter().enumerate().map(|(place, n)| if place < 5000 { 1 } else { *n }).collect();
+        for numbers in [dense, holes, far, late] {
+            let (first, rest) = numbers.split_at(4000);
+            let dictionary = NumberDictionary::of(&[first, &[], rest]).unwrap().unwrap();
+            let mut values = numbers.clone();
+            values.sort_unstable();
+            values.dedup();
+            assert_eq!(dictionary.values, values);
+            let mut page = Vec::new();
+            let mut indices = Indices::new(&mut page, dictionary.bits, numbers.len());
+            dictionary.put(&numbers, &mut indices);
+            indices.finish();
+            let groups = numbers.len().div_ceil(8) * dictionary.bits as usize;
+            let packed = &page[page.len() - groups..];
+            let bit = |at: usize| usize::from(packed[at / 8] >> (at % 8) & 1);
+            for (place, number) in numbers.iter().enumerate() {
+                let bits = dictionary.bits as usize;
+                let index: usize = (0..bits).map(|low| bit(place * bits + low) << low).sum();
+                assert_eq!(values[index], *number);
+            }
+        }
+        assert!(NumberDictionary::<i64>::of(&[]).is_none());
+        assert!(NumberDictionary::of(&[&[0, i64::MAX][..]]).is_none());
     }
 }
