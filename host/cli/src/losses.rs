@@ -73,7 +73,7 @@ mod tests {
         let losses: Vec<Loss> = casts.chain([Loss::new(LossKind::Metadata, "a\nb", "no place")]).collect();
         let losses: Vec<LossRecord<'_>> = losses.iter().map(LossRecord::of).collect();
         let lost = ("lost".to_owned(), r#"metadata "a\nb": no place"#.to_owned());
-        assert_eq!(lines(&losses, true), [lost.clone()]);
+        assert_eq!(lines(&losses, true), std::slice::from_ref(&lost));
         let names = r#""w0", "w1", "w2", "w3", "w4", "w5", "w6", "w7", ..."#;
         let casts = format!("precision (1000) {names}: cast from F32 to BF16: 0 rounded; --losses for each");
         assert_eq!(lines(&losses, false), [lost, ("changed".to_owned(), casts)]);

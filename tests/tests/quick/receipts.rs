@@ -156,7 +156,7 @@ fn a_receipt_has_the_digests_that_were_asked_for() {
 #[test]
 fn digests_of_what_the_copy_takes_in_pieces() {
     let ferry = Ferry::new();
-    let bytes: Vec<u8> = (0..5_300_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 23) as u8).collect();
+    let bytes: Vec<u8> = (0..5_300_000_u32).map(|i| i.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     let tensors: Tensors<'_> = &[
         ("a.weight", "F32", &[1000, 1200], &bytes[..4_800_000]),
         ("b", "F32", &[25], &bytes[..100]),

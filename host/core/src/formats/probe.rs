@@ -98,11 +98,11 @@ fn unknown(registry: &Registry, source: &dyn Source) -> Error {
         .filter(|f| f.description.reads())
         .map(|f| f.description.id.as_str())
         .collect();
-    let name = match source.entry() {
-        Entry::Folder => "the folder",
-        Entry::File(name) | Entry::Prefix(name) => name,
+    let error = match source.entry() {
+        Entry::Folder => Error::unsupported("no plugin knows what this folder holds"),
+        Entry::File(name) | Entry::Prefix(name) => {
+            Error::unsupported("no plugin knows this format").file(name)
+        }
     };
-    Error::unsupported("no plugin knows this format")
-        .file(name)
-        .expected(format!("one of {}", ids.join(", ")))
+    error.expected(format!("one of {}", ids.join(", ")))
 }

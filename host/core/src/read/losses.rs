@@ -17,13 +17,17 @@ pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
     let tree = catalog.tree();
     let Some(root) = tree.root() else { return Vec::new() };
     let walk = TreeWalk::new(catalog);
-    let mut paths = Vec::new();
+    let (mut paths, mut sparse) = (Vec::new(), Vec::new());
     let mut marked = 0_u64;
     let mut open: Vec<(String, NodeId)> = vec![(String::new(), root)];
     while let Some((path, id)) = open.pop() {
         if walk.is_leaf(id) {
-            // Attributes or a wrapper around a tensor: that it is a parameter, that it wants a gradient.
-            marked += u64::from(tree.get(id).is_some_and(|node| node.as_tensor().is_none()));
+            // Attributes or a wrapper around a tensor: how it is sparse, that it is a parameter, that it wants a gradient.
+            if walk.is_sparse(id) {
+                sparse.push(path);
+            } else {
+                marked += u64::from(tree.get(id).is_some_and(|node| node.as_tensor().is_none()));
+            }
             continue;
         }
         if walk.value(id) != id && !(folded && id == root) {
@@ -43,9 +47,16 @@ pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
         let rest = paths.len() - MOST_LISTED;
         losses.push(Loss::new(LossKind::State, format!("{rest} more values"), why));
     }
+    let parts = "a sparse tensor is written as its parts, and nothing says that they are one";
+    losses.extend(sparse.iter().take(MOST_LISTED).map(|path| Loss::new(LossKind::Sparse, path, parts)));
+    if sparse.len() > MOST_LISTED {
+        let rest = format!("{} more tensors", sparse.len() - MOST_LISTED);
+        losses.push(Loss::new(LossKind::Sparse, rest, parts));
+    }
     if marked > 0 {
         let why = "the target cannot say that a tensor is a parameter or requires a gradient";
-        let marks = Loss::new(LossKind::State, format!("marks of {marked} tensors"), why);
+        let tensors = if marked == 1 { "a tensor".to_owned() } else { format!("{marked} tensors") };
+        let marks = Loss::new(LossKind::State, format!("marks of {tensors}"), why);
         losses.push(marks.severity(Severity::Note));
     }
     losses

@@ -204,6 +204,19 @@ impl<'a> TreeWalk<'a> {
             || (value.kind == NodeKind::OBJECT && self.tensors_below(id) == 1 && self.wraps_a_tensor(value))
     }
 
+    /// Whether what surrounds a tensor says how it is sparse: its parts' layout, and the shape that they have together.
+    pub(crate) fn is_sparse(&self, mut id: NodeId) -> bool {
+        while self.node(id).kind == NodeKind::ATTRIBUTED {
+            let [value, attributes] = [0, 1].map(|place| self.node(id).children[place]);
+            let names: Vec<String> = self.children(attributes).into_iter().map(|(name, _)| name).collect();
+            if ["layout", "shape"].iter().all(|wanted| names.iter().any(|name| name == wanted)) {
+                return true;
+            }
+            id = value;
+        }
+        false
+    }
+
     /// Whether an object's first argument is a tensor, as that of a parameter is.
     fn wraps_a_tensor(&self, object: &Node) -> bool {
         let arguments = object.children.first().map(|&id| self.node(id));

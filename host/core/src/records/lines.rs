@@ -2,12 +2,16 @@
 
 use super::flow::batches;
 use super::rows::Rows;
+use super::shown::in_known_zones;
 use crate::context::session::Session;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_json::WriterBuilder;
 use arrow_json::writer::LineDelimited;
+use arrow_schema::{ArrowError, FieldRef, Schema};
 use std::io::Write;
+use std::sync::Arc;
 use tensorferry_sdk::records::from_stream;
-use tensorferry_sdk::{ByteSink, Context, Error, Result};
+use tensorferry_sdk::{ByteSink, Context, Error, Result, arrow_array, arrow_schema};
 
 /// Writes the records, at most `limit`, in their order, one a line; gives how many they were.
 ///
@@ -52,7 +56,8 @@ fn write_objects(
         session.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
         let taken = usize::try_from(most - written).unwrap_or(usize::MAX).min(batch.num_rows());
-        writer.write(&batch.slice(0, taken)).map_err(|e| Error::unsupported(e.to_string()))?;
+        let told = told(&batch.slice(0, taken)).map_err(|e| Error::unsupported(e.to_string()))?;
+        writer.write(&told).map_err(|e| Error::unsupported(e.to_string()))?;
         written += taken as u64;
         if written == most {
             break;
@@ -60,6 +65,21 @@ fn write_objects(
     }
     writer.finish().map_err(|e| Error::io(e.to_string()))?;
     Ok(written)
+}
+
+/// Rows whose times are in zones that can be written.
+fn told(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let fields: Vec<FieldRef> = batch.schema_ref().fields().iter().map(in_known_zone).collect();
+    if fields.iter().zip(batch.schema_ref().fields()).all(|(told, own)| told == own) {
+        return Ok(batch.clone());
+    }
+    let cast = |(column, field): (&ArrayRef, &FieldRef)| arrow_cast::cast(column, field.data_type());
+    let columns = batch.columns().iter().zip(&fields).map(cast).collect::<Result<_, _>>()?;
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+fn in_known_zone(field: &FieldRef) -> FieldRef {
+    Arc::new(field.as_ref().clone().with_data_type(in_known_zones(field.data_type())))
 }
 
 /// Ends each line that a format writes.
@@ -74,5 +94,33 @@ impl ByteSink for Lines<'_> {
         self.output.write_all(bytes)?;
         self.output.write_all(b"\n")?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use arrow_array::TimestampMicrosecondArray;
+    use arrow_schema::{DataType, Field, TimeUnit};
+
+    #[test]
+    fn times_in_zones_of_names_and_of_offsets_are_written() {
+        let column = |zone: &str| -> ArrayRef {
+            Arc::new(TimestampMicrosecondArray::from(vec![Some(0), None]).with_timezone(zone))
+        };
+        let of = |zone: &str| DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()));
+        let fields = [("a", "UTC"), ("b", "Europe/Zurich"), ("c", "+02:00")];
+        let schema = Schema::new(fields.map(|(name, zone)| Field::new(name, of(zone), true)).to_vec());
+        let batch =
+            RecordBatch::try_new(Arc::new(schema), fields.map(|(_, zone)| column(zone)).to_vec()).unwrap();
+        let mut writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(Vec::new());
+        writer.write(&told(&batch).unwrap()).unwrap();
+        writer.finish().unwrap();
+        assert_eq!(
+            String::from_utf8(writer.into_inner()).unwrap(),
+            "{\"a\":\"1970-01-01T00:00:00Z\",\"b\":\"1970-01-01T00:00:00Z\",\"c\":\"1970-01-01T02:00:00+02:00\"}\n\
+             {\"a\":null,\"b\":null,\"c\":null}\n"
+        );
     }
 }

@@ -2,22 +2,43 @@
 
 use super::encoding::leaf_type;
 use arrow_array::make_array;
+use arrow_array::timezone::Tz;
 use arrow_buffer::Buffer;
 use arrow_cast::display::array_value_to_string;
 use arrow_data::ArrayData;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef};
+use std::sync::Arc;
 use tensorferry_sdk::{arrow_array, arrow_schema};
+
+/// A type whose times are told in UTC where their zone has a name: what its clocks show takes a list of all zones.
+pub(super) fn in_known_zones(data_type: &DataType) -> DataType {
+    let of = |field: &FieldRef| {
+        let known = in_known_zones(field.data_type());
+        Arc::new(field.as_ref().clone().with_data_type(known))
+    };
+    match data_type {
+        DataType::Timestamp(unit, Some(zone)) if zone.parse::<Tz>().is_err() => {
+            DataType::Timestamp(*unit, Some("+00:00".into()))
+        }
+        DataType::List(item) => DataType::List(of(item)),
+        DataType::LargeList(item) => DataType::LargeList(of(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(of(item), *len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(of).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(of(entries), *sorted),
+        other => other.clone(),
+    }
+}
 
 /// What a number of a column stands for, as text; none for one that is no more than a number.
 #[must_use]
 pub fn shown(data_type: &DataType, number: i128) -> Option<String> {
-    let data_type = leaf_type(data_type);
+    let data_type = in_known_zones(leaf_type(data_type));
     if !(data_type.is_temporal() || data_type.is_decimal()) {
         return None;
     }
     let bytes = number.to_le_bytes();
     let bytes = bytes.get(..data_type.primitive_width()?)?;
-    let value = ArrayData::builder(data_type.clone()).len(1).add_buffer(Buffer::from(bytes)).build().ok()?;
+    let value = ArrayData::builder(data_type).len(1).add_buffer(Buffer::from(bytes)).build().ok()?;
     array_value_to_string(make_array(value).as_ref(), 0).ok()
 }
 
@@ -31,6 +52,8 @@ mod tests {
         let shown = |data_type, number| shown(&data_type, number).unwrap_or_default();
         let utc = DataType::Timestamp(TimeUnit::Millisecond, Some("+00:00".into()));
         assert_eq!(shown(utc, 1_700_000_000_500), "2023-11-14T22:13:20.500Z");
+        let named = DataType::Timestamp(TimeUnit::Second, Some("Europe/Zurich".into()));
+        assert_eq!(shown(named, 3600), "1970-01-01T01:00:00Z");
         assert_eq!(shown(DataType::Timestamp(TimeUnit::Second, None), 0), "1970-01-01T00:00:00");
         assert_eq!(shown(DataType::Date32, -1), "1969-12-31");
         assert_eq!(shown(DataType::Decimal128(10, 2), -12345), "-123.45");

@@ -170,9 +170,9 @@ pub struct Failure {
     /// Where: name and text, as in `file`, `tensor`, `offset`, `expected`, `found`.
     pub details: Vec<(String, String)>,
     /// What to change, where trying again does not help.
-    pub hint: Option<String>,
+    pub hint: Option<Box<str>>,
     /// The command that tries it again.
-    pub retry: Option<String>,
+    pub retry: Option<Box<str>>,
 }
 
 impl fmt::Display for Failure {
@@ -201,7 +201,7 @@ impl Failure {
             kind: ErrorKind::word(error.kind()).to_owned(),
             message: error.message().to_owned(),
             details: error.details().map(|(name, text)| (name.to_owned(), text)).collect(),
-            hint: hint(error.kind()).map(str::to_owned),
+            hint: hint(error.kind()).map(Box::from),
             ..Self::default()
         }
     }

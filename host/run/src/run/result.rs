@@ -56,7 +56,8 @@ pub(super) fn after(
         }
         JobOutcome::Failed(mut failure) => {
             let manifest = manifest.display().to_string();
-            failure.retry = Some(format!("ferry run {} --only {}", quoted(&manifest), quoted(&job.name)));
+            failure.retry =
+                Some(format!("ferry run {} --only {}", quoted(&manifest), quoted(&job.name)).into());
             let reason = failure.to_string();
             let _ = journal.append(&Record::Failed { at: now(), output: output.clone(), reason });
             summary.state = JobState::Failed;

@@ -125,6 +125,15 @@ fn losses_are_said_and_strict_refuses_them() {
 }
 
 #[test]
+fn a_sparse_tensor_in_parts_is_said() {
+    let ferry = Ferry::new();
+    let output = ferry.at("out.safetensors");
+    let losses = ferry.convert(&case("zip_sparse_csr"), &output, &["--json"]).json()["losses"].clone();
+    let sparse: Vec<_> = losses.as_array().unwrap().iter().filter(|loss| loss["kind"] == "sparse").collect();
+    assert!(!sparse.is_empty() && sparse.iter().all(|loss| loss["severity"] == "changed"), "{losses}");
+}
+
+#[test]
 fn progress_is_for_terminals() {
     let ferry = Ferry::new();
     let model = ferry.model("model.safetensors", &Model::of_size(64 << 20, 30, 1));

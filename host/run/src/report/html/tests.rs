@@ -25,7 +25,7 @@ fn summary(count: usize, hostile: bool) -> Summary {
                 kind: name("malformed"),
                 message: name("the pickle ends early"),
                 details: vec![(name("file"), name("a.pt")), (name("offset"), name("12"))],
-                retry: Some(name("ferry run zoo.toml --only x")),
+                retry: Some(name("ferry run zoo.toml --only x").into()),
                 ..Failure::default()
             }),
             attempts: 2,
