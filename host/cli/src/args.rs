@@ -81,7 +81,7 @@ impl Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Convert a checkpoint to another format
+    /// Convert a checkpoint or a data set to another format
     Convert(Convert),
     /// Show what a checkpoint or a data set holds
     Inspect(Inspect),

@@ -21,6 +21,9 @@ use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::Stored;
 use tensorferry_sdk::{Error, Purpose, Result};
 
+/// Differences that the text tells one by one: about a screen.
+const MOST_LINES: usize = 40;
+
 /// Whether they are the same.
 pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Result<bool> {
     let choice = InputChoice { from: None, options: &command.options, part: &command.part };
@@ -106,8 +109,12 @@ pub(super) fn print_differences(differences: &[Difference], tensors: usize, as_j
         if is_equal {
             return format!("equal: {}\n", terminal::counted(tensors as u64, "tensor"));
         }
-        let lines: String = differences.iter().map(|difference| format!("  {difference}\n")).collect();
-        format!("different: {} differences\n{lines}", differences.len())
+        let told = differences.iter().take(MOST_LINES);
+        let mut lines: String = told.map(|difference| format!("  {difference}\n")).collect();
+        if differences.len() > MOST_LINES {
+            lines += &format!("  ... and {} more (--json has all)\n", differences.len() - MOST_LINES);
+        }
+        format!("different: {}\n{lines}", terminal::counted(differences.len() as u64, "difference"))
     };
     terminal::answer(as_json, document, text)
 }

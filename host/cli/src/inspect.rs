@@ -120,7 +120,7 @@ type Hashed = (Algorithm, Vec<ContentDigest>);
 struct Document<'a> {
     format: &'a str,
     origin: &'a str,
-    /// Numbers in all tensors, those of tied ones once.
+    /// Numbers in the tensors of the model, those of tied ones once.
     parameters: u64,
     tensors: Vec<TensorRecord<'a>>,
     metadata: &'a BTreeMap<String, String>,
@@ -253,8 +253,12 @@ fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
     text
 }
 
-/// Numbers in all tensors, those of tied ones once. What holds text has none.
+/// Numbers in all tensors of the model, as far as a nested checkpoint shows which part it is; those of tied ones once.
+/// What holds text has none.
 fn parameters(catalog: &Catalog) -> u64 {
+    let has_tree = catalog.tree().root().is_some();
+    let model = has_tree.then(|| part::take(catalog.clone(), &Part::Auto, true).ok()).flatten();
+    let catalog = model.as_ref().map_or(catalog, |(model, _)| model);
     let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
     let own = tensors.filter(|(index, (tensor, tie))| tie.0 as usize == *index && tensor.dtype != Dtype::STR);
     own.map(|(_, (tensor, _))| tensor.shape.iter().product::<u64>()).fold(0, u64::saturating_add)

@@ -2,7 +2,7 @@
 //!
 //! BLAKE3 is a binary tree over chunks of 1 KiB. The value of a subtree depends on its bytes and on where they lie, and
 //! two siblings make their parent: so that of what came by next to each other one value is held, and what no
-//! piece had is read in the end. Here no subtree is less than a [`BLOCK`], as many chunks as processors hash at once.
+//! piece had is read in the end. Here no subtree is less than 16 KiB, as many chunks as processors hash at once.
 
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, size};

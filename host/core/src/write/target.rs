@@ -1,5 +1,6 @@
 //! A target is where the output goes and in what format, resolved from what the user typed.
 
+use crate::context::suggest::suggest;
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::publish::stage::{Destination, DestinationKind};
 use crate::tensors::stored::Spill;
@@ -113,7 +114,11 @@ fn undecided(registry: &Registry, output: &str) -> Error {
         return none;
     }
     let ids: Vec<&str> = writers(registry).map(|format| format.description.id.as_str()).collect();
-    Error::usage("the output's name does not say its format: say which with --to")
+    let name = output.to_ascii_lowercase();
+    let endings = writers(registry).flat_map(|format| format.description.suffixes.iter().map(String::as_str));
+    let meant = name.rfind('.').and_then(|dot| suggest(&name[dot..], endings));
+    let meant = meant.map_or(String::new(), |ending| format!("; did you mean {ending:?}?"));
+    Error::usage(format!("the output's name does not say its format: say which with --to{meant}"))
         .file(output)
         .expected(format!("--to with one of {}", ids.join(", ")))
 }

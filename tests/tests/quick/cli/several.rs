@@ -81,6 +81,17 @@ fn patterns_choose_what_is_shown() {
 }
 
 #[test]
+fn parameters_are_those_of_the_model() {
+    let ferry = Ferry::new();
+    let checkpoint = fixtures::folder().join("torch/zip_training_checkpoint/checkpoint.pth");
+    let count = |part: &str| {
+        ferry.on("inspect", &checkpoint, &["--part", part, "--json"]).expect(0).json()["parameters"].as_u64()
+    };
+    assert!(count("auto").is_some_and(|parameters| parameters > 0));
+    assert_eq!(count("."), count("auto"));
+}
+
+#[test]
 fn colours_are_for_who_asks() {
     let ferry = Ferry::new();
     let colored = |choice: &str| ferry.run(["convert", "nothing.pt", "x.pt", "--color", choice]).expect(2);
@@ -99,5 +110,9 @@ fn what_was_probably_meant_is_said() {
         .try_convert(&model, &output, &["-o", "fromat=legacy"])
         .expect(2)
         .says(&["did you mean \"format\"?"]);
+    ferry
+        .try_convert(&model, &ferry.at("y.safetensor"), &[])
+        .expect(2)
+        .says(&["did you mean \".safetensors\"?"]);
     ferry.on("inspect", &model, &["-i", "shrad=alone"]).expect(2).says(&["did you mean \"shard\"?"]);
 }
