@@ -83,7 +83,9 @@ fn patterns_choose_what_is_shown() {
 #[test]
 fn parameters_are_those_of_the_model() {
     let ferry = Ferry::new();
-    let checkpoint = fixtures::folder().join("torch/zip_training_checkpoint/checkpoint.pth");
+    let training = fixtures::folder().join("torch/zip_training_checkpoint/checkpoint.pth");
+    let checkpoint = ferry.at("model_and_optimizer.pt");
+    ferry.convert(&training, &checkpoint, &["--part", ".", "--step", "drop:mixed.*"]);
     let count = |part: &str| {
         ferry.on("inspect", &checkpoint, &["--part", part, "--json"]).expect(0).json()["parameters"].as_u64()
     };
