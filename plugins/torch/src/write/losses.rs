@@ -1,7 +1,7 @@
 //! Collects what of a tree cannot be written, until it is known that the tree is written at all.
 
 use super::tree::StateTree;
-use tensorferry_sdk::{LayoutSink, Loss, LossKind, Node, NodeId, NodeKind, Result};
+use tensorferry_sdk::{LayoutSink, Loss, LossKind, Node, NodeId, NodeKind, Result, Severity};
 
 /// Losses of kind `state`, by the path of what is lost.
 #[derive(Default)]
@@ -16,8 +16,17 @@ impl Losses {
 
     /// Notes what is lost at a node, and why.
     pub(super) fn add(&mut self, tree: &StateTree<'_>, id: NodeId, why: impl Into<String>) {
+        self.push(tree, id, |path| Loss::new(LossKind::State, path, why));
+    }
+
+    /// Notes a value that is written in another form.
+    pub(super) fn change(&mut self, tree: &StateTree<'_>, id: NodeId, why: impl Into<String>) {
+        self.push(tree, id, |path| Loss::new(LossKind::State, path, why).severity(Severity::Changed));
+    }
+
+    fn push(&mut self, tree: &StateTree<'_>, id: NodeId, loss: impl FnOnce(String) -> Loss) {
         if self.first.len() < Self::MOST {
-            self.first.push(Loss::new(LossKind::State, tree.path(id), why));
+            self.first.push(loss(tree.path(id)));
         } else {
             self.more += 1;
         }

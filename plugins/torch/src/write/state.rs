@@ -379,7 +379,7 @@ impl StateWriter<'_> {
             Composed::Nested { attributes } => {
                 let why =
                     "a nested tensor becomes a dict of its parts: torch.load(weights_only=True) refuses it";
-                self.losses.add(&self.tree, id, why);
+                self.losses.change(&self.tree, id, why);
                 self.pickle.empty_dict();
                 self.pickle.mark();
                 self.pickle.text("values")?;
@@ -484,7 +484,7 @@ impl StateWriter<'_> {
         let class = self.tree.node(id).map(|node| node.class.clone()).unwrap_or_default();
         let why =
             format!("{class:?} becomes a dict of what it held: torch.load(weights_only=True) refuses it");
-        self.losses.add(&self.tree, id, why);
+        self.losses.change(&self.tree, id, why);
         self.pickle.empty_dict();
         self.pickle.mark();
         self.waiting.push(Task::SetItems);
@@ -516,7 +516,7 @@ impl StateWriter<'_> {
         if !class.is_empty() {
             let why =
                 format!("{class:?} becomes a plain {plain}: torch.load(weights_only=True) refuses the class");
-            self.losses.add(&self.tree, id, why);
+            self.losses.change(&self.tree, id, why);
         }
     }
 }
