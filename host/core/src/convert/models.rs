@@ -1,6 +1,7 @@
 //! Opening the models of an input: one, or of a folder also those in its sub-folders, each of which is
 //! converted in place.
 
+#[cfg(feature = "records")]
 use crate::bridge;
 #[cfg(feature = "records")]
 use crate::bridge::crossing::TensorOf;
