@@ -167,7 +167,7 @@ Examples:
 pub(crate) struct Convert {
     /// INPUT, then OUTPUT. INPUT is a file, a folder, an index, or the common start of a set of files. OUTPUT is a file, or
     /// a folder if it ends in `/` or is one; its ending names the format. `-` is standard input or output
-    #[arg(required = true, value_name = "INPUT OUTPUT", hide_possible_values = true)]
+    #[arg(required = true, value_name = "INPUT OUTPUT")]
     pub(crate) paths: Vec<PathBuf>,
 
     /// The output's format [default: told by its ending]

@@ -25,7 +25,9 @@ use tensorferry::engine::tensors::content::{self, Algorithm, ContentDigest, dige
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::{Stored, hex};
 use tensorferry_run::human::short;
-use tensorferry_sdk::{Catalog, Dtype, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId};
+use tensorferry_sdk::{
+    Catalog, Dtype, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId, element_count,
+};
 
 /// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.
 const SCREEN: usize = 48;
@@ -261,7 +263,7 @@ fn parameters(catalog: &Catalog) -> u64 {
     let catalog = model.as_ref().map_or(catalog, |(model, _)| model);
     let tensors = catalog.tensors().iter().zip(catalog.ties()).enumerate();
     let own = tensors.filter(|(index, (tensor, tie))| tie.0 as usize == *index && tensor.dtype != Dtype::STR);
-    own.map(|(_, (tensor, _))| tensor.shape.iter().product::<u64>()).fold(0, u64::saturating_add)
+    own.map(|(_, (tensor, _))| element_count(&tensor.shape).unwrap_or(u64::MAX)).fold(0, u64::saturating_add)
 }
 
 fn parameters_text(count: u64) -> String {

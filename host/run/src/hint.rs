@@ -9,7 +9,6 @@ pub fn hint(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Malformed => {
             Some("the input itself is damaged, or not what its name says: compare it with where it came from")
         }
-        ErrorKind::Unsupported => Some("`ferry formats ID` shows what a format takes, and its options"),
         ErrorKind::Limit => Some("--bound NAME=VALUE raises a limit, for a file that you trust"),
         ErrorKind::Plugin => Some("`ferry plugin list` says what was found, and why a library was refused"),
         ErrorKind::Transient => Some("try again"),

@@ -7,7 +7,7 @@
     reason = "expansions of sabi_trait; the SDK's traits of the same names are documented"
 )]
 
-use crate::{AbiError, AbiResult};
+use crate::{AbiError, AbiLoss, AbiResult};
 use abi_stable::sabi_trait;
 use abi_stable::std_types::{RBox, RErr, ROk, RSlice, RSliceMut, RStr, RString, RVec, Tuple2};
 use abi_stable::{RMut, RRef};
@@ -159,14 +159,7 @@ pub trait CatalogSink {
         children: RSlice<'_, u32>,
     ) -> AbiResult<u32>;
     fn root(&mut self, node: u32) -> AbiResult<()>;
-    fn loss(
-        &mut self,
-        kind: RStr<'_>,
-        severity: u32,
-        asked: bool,
-        what: RStr<'_>,
-        why: RStr<'_>,
-    ) -> AbiResult<()>;
+    fn loss(&mut self, loss: AbiLoss<'_>) -> AbiResult<()>;
     fn origin(&mut self, format: RStr<'_>) -> AbiResult<()>;
     #[sabi(last_prefix_field)]
     fn global(&mut self, name: RStr<'_>) -> AbiResult<()>;
@@ -226,14 +219,7 @@ pub trait LayoutSink {
     fn alias(&mut self, tensor: u32, of: u32) -> AbiResult<()>;
     fn omit(&mut self, tensor: u32, why: RStr<'_>) -> AbiResult<()>;
     #[sabi(last_prefix_field)]
-    fn loss(
-        &mut self,
-        kind: RStr<'_>,
-        severity: u32,
-        asked: bool,
-        what: RStr<'_>,
-        why: RStr<'_>,
-    ) -> AbiResult<()>;
+    fn loss(&mut self, loss: AbiLoss<'_>) -> AbiResult<()>;
     /// Since 1.1: a host without it looks for the tensor under its own name.
     fn written_as(&mut self, _tensor: u32, _name: RStr<'_>) -> AbiResult<()> {
         ROk(())
@@ -248,18 +234,11 @@ pub trait LayoutSink {
     }
 }
 
-/// Takes what rows or their files cannot say. `kind` is the word of the SDK's `LossKind`.
+/// Takes what rows or their files cannot say.
 #[sabi_trait]
 pub trait LossSink {
     #[sabi(last_prefix_field)]
-    fn loss(
-        &mut self,
-        kind: RStr<'_>,
-        severity: u32,
-        asked: bool,
-        what: RStr<'_>,
-        why: RStr<'_>,
-    ) -> AbiResult<()>;
+    fn loss(&mut self, loss: AbiLoss<'_>) -> AbiResult<()>;
 }
 
 /// Takes bytes in order.

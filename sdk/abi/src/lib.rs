@@ -45,7 +45,7 @@ pub use records::{
 pub use abi_stable;
 
 use abi_stable::StableAbi;
-use abi_stable::std_types::{RResult, RString, RVec, Tuple2};
+use abi_stable::std_types::{RResult, RStr, RString, RVec, Tuple2};
 
 /// An error as it crosses: its kind's number, its message, and named details.
 #[repr(C)]
@@ -57,6 +57,22 @@ pub struct AbiError {
     pub message: RString,
     /// File, tensor, offset, expected, found; a host shows names that it does not know.
     pub details: RVec<Tuple2<RString, RString>>,
+}
+
+/// A loss as it crosses.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct AbiLoss<'a> {
+    /// The word of the SDK's `LossKind`.
+    pub kind: RStr<'a>,
+    /// 0 lost, 1 changed, 2 a note; a number that is not known is the first.
+    pub severity: u32,
+    /// Whether it follows from what the user asked for.
+    pub asked: bool,
+    /// The thing: a tensor's name, a path in the tree, a file.
+    pub what: RStr<'a>,
+    /// Why it was not carried.
+    pub why: RStr<'a>,
 }
 
 impl AbiError {

@@ -1,12 +1,13 @@
 //! [`CatalogSink`] across the boundary.
 
 use super::guard::{guard, received};
+use super::loss::{received_loss, sent_loss};
 use crate::{
-    Block, ByteOrder, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Loss, LossKind,
-    LossSink, Node, NodeId, NodeKind, Place, Region, Result, Severity, Storage, StorageId, TensorId,
+    Block, ByteOrder, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Loss, LossSink,
+    Node, NodeId, NodeKind, Place, Region, Result, Storage, StorageId, TensorId,
 };
 use tensorferry_abi::abi_stable::std_types::{RSlice, RStr};
-use tensorferry_abi::{self as abi, AbiResult, CatalogSinkMut};
+use tensorferry_abi::{self as abi, AbiLoss, AbiResult, CatalogSinkMut};
 
 /// Blocks as numbers: storage, offset, origin, shape, strides.
 pub(super) fn encode_blocks(blocks: &[Block]) -> Vec<u64> {
@@ -49,27 +50,6 @@ pub(super) fn byte_order_number(order: ByteOrder) -> u32 {
 
 pub(super) fn byte_order(number: u32) -> ByteOrder {
     if number == 1 { ByteOrder::Big } else { ByteOrder::Little }
-}
-
-pub(super) fn severity_number(severity: Severity) -> u32 {
-    match severity {
-        Severity::Lost => 0,
-        Severity::Changed => 1,
-        Severity::Note => 2,
-    }
-}
-
-pub(super) fn loss(kind: RStr<'_>, severity: u32, asked: bool, what: RStr<'_>, why: RStr<'_>) -> Loss {
-    // A kind that this side does not know is still a loss: state is what is left when nothing fits. A severity that
-    // it does not know is the worst.
-    let kind = LossKind::named(kind.as_str()).unwrap_or(LossKind::State);
-    let severity = match severity {
-        1 => Severity::Changed,
-        2 => Severity::Note,
-        _ => Severity::Lost,
-    };
-    let loss = Loss::new(kind, what.as_str(), why.as_str()).severity(severity);
-    if asked { loss.asked_for() } else { loss }
 }
 
 pub(super) struct LentCatalogSink<'a>(pub(super) &'a mut dyn CatalogSink);
@@ -194,15 +174,8 @@ impl abi::CatalogSink for LentCatalogSink<'_> {
         guard("catalog.root", || self.0.root(NodeId(node)))
     }
 
-    fn loss(
-        &mut self,
-        kind: RStr<'_>,
-        severity: u32,
-        asked: bool,
-        what: RStr<'_>,
-        why: RStr<'_>,
-    ) -> AbiResult<()> {
-        guard("catalog.loss", || self.0.loss(loss(kind, severity, asked, what, why)))
+    fn loss(&mut self, loss: AbiLoss<'_>) -> AbiResult<()> {
+        guard("catalog.loss", || self.0.loss(received_loss(loss)))
     }
 
     fn origin(&mut self, format: RStr<'_>) -> AbiResult<()> {
@@ -222,9 +195,7 @@ pub(super) struct RemoteCatalogSink<'a>(pub(super) CatalogSinkMut<'a>);
 
 impl LossSink for RemoteCatalogSink<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        let severity = severity_number(loss.severity);
-        let [kind, what, why] = [loss.kind.word(), &loss.what, &loss.why].map(RStr::from);
-        received(self.0.loss(kind, severity, loss.asked, what, why))
+        received(self.0.loss(sent_loss(&loss)))
     }
 }
 

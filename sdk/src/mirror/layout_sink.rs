@@ -1,14 +1,15 @@
 //! [`LayoutSink`] across the boundary.
 
-use super::catalog_sink::{byte_order, byte_order_number, loss, severity_number};
+use super::catalog_sink::{byte_order, byte_order_number};
 use super::guard::{guard, received};
+use super::loss::{received_loss, sent_loss};
 use crate::{
     DeferredId, DigestAlgorithm, DigestId, Error, LayoutSink, Loss, LossSink, Order, OutputId, Region,
     Result, Role, StorageId, TensorId, TensorPart,
 };
 use std::ops::Range;
 use tensorferry_abi::abi_stable::std_types::{RSlice, RStr};
-use tensorferry_abi::{self as abi, AbiResult, LayoutSinkMut};
+use tensorferry_abi::{self as abi, AbiLoss, AbiResult, LayoutSinkMut};
 
 fn role(number: u32) -> Role {
     if number == 1 { Role::Index } else { Role::Data }
@@ -95,15 +96,8 @@ impl abi::LayoutSink for LentLayoutSink<'_> {
         guard("layout.omit", || self.0.omit(TensorId(tensor), why.as_str()))
     }
 
-    fn loss(
-        &mut self,
-        kind: RStr<'_>,
-        severity: u32,
-        asked: bool,
-        what: RStr<'_>,
-        why: RStr<'_>,
-    ) -> AbiResult<()> {
-        guard("layout.loss", || self.0.loss(loss(kind, severity, asked, what, why)))
+    fn loss(&mut self, loss: AbiLoss<'_>) -> AbiResult<()> {
+        guard("layout.loss", || self.0.loss(received_loss(loss)))
     }
 
     fn written_as(&mut self, tensor: u32, name: RStr<'_>) -> AbiResult<()> {
@@ -123,9 +117,7 @@ pub(super) struct RemoteLayoutSink<'a>(pub(super) LayoutSinkMut<'a>);
 
 impl LossSink for RemoteLayoutSink<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        let severity = severity_number(loss.severity);
-        let [kind, what, why] = [loss.kind.word(), &loss.what, &loss.why].map(RStr::from);
-        received(self.0.loss(kind, severity, loss.asked, what, why))
+        received(self.0.loss(sent_loss(&loss)))
     }
 }
 

@@ -14,6 +14,7 @@ mod faults;
 mod format;
 mod guard;
 mod layout_sink;
+mod loss;
 mod plan;
 mod reader;
 #[cfg(feature = "records")]

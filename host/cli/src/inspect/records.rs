@@ -3,7 +3,7 @@
 use crate::args::Inspect;
 use crate::losses;
 use crate::terminal::{self, counted, printable};
-use globset::{Glob, GlobSetBuilder};
+use globset::{Glob, GlobSet, GlobSetBuilder};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use tensorferry::engine::context::loss::LossRecord;
@@ -15,6 +15,7 @@ use tensorferry::engine::records::rows::{self, Rows};
 use tensorferry::engine::records::schema_file::{column, schema_file, type_and_shape};
 use tensorferry::engine::records::shown::shown;
 use tensorferry::engine::records::survey::{ColumnSurvey, Spread, Survey, survey};
+use tensorferry_sdk::arrow_schema::Schema;
 use tensorferry_sdk::records::type_text;
 use tensorferry_sdk::{Error, Loss, Purpose, Result};
 
@@ -34,34 +35,35 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
         terminal::print_json(&schema_file(&rows.set.schema()))?;
         return rows.close();
     }
-    let (rows, survey) = rows::read_once(Purpose::SHOW, session, |purpose| {
+    let wanted = globs(&command.patterns)?;
+    let (rows, mut survey) = rows::read_once(Purpose::SHOW, session, |purpose| {
         let rows = open(purpose)?;
+        check_patterns(&wanted, &rows.set.schema())?;
         let survey = survey(&rows, session)?;
         Ok((rows, survey))
     })?;
-    let survey = narrowed(survey, &command.patterns)?;
+    survey.columns.retain(|column| wanted.is_empty() || wanted.is_match(column.field.name()));
     let losses = rows.losses()?;
     losses::report(&losses, &session.take_notes(), false);
     terminal::answer(command.json, || document(&rows, &survey, &losses), || text(&rows, &survey))?;
     rows.close()
 }
 
-/// The columns whose names the patterns match.
-fn narrowed(mut survey: Survey, patterns: &[String]) -> Result<Survey> {
-    if patterns.is_empty() {
-        return Ok(survey);
-    }
+fn globs(patterns: &[String]) -> Result<GlobSet> {
     let mut globs = GlobSetBuilder::new();
     for pattern in patterns {
         globs.add(Glob::new(pattern).map_err(|error| Error::usage(error.to_string()))?);
     }
-    let globs = globs.build().map_err(|error| Error::usage(error.to_string()))?;
-    let names: Vec<String> = survey.columns.iter().map(|column| column.field.name().clone()).collect();
-    survey.columns.retain(|column| globs.is_match(column.field.name()));
-    if survey.columns.is_empty() {
-        return Err(Error::usage("no column has such a name").expected(names.join(", ")));
+    globs.build().map_err(|error| Error::usage(error.to_string()))
+}
+
+/// That no column has such a name is told before all records are read.
+fn check_patterns(wanted: &GlobSet, schema: &Schema) -> Result<()> {
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    if wanted.is_empty() || names.iter().any(|name| wanted.is_match(name)) {
+        return Ok(());
     }
-    Ok(survey)
+    Err(Error::usage("no column has such a name").expected(names.join(", ")))
 }
 
 /// Bytes of the files that the rows lie in.

@@ -77,6 +77,7 @@ fn patterns_choose_what_is_shown() {
     let records = fixtures::folder().join("tfrecord/example_plain/data.tfrecord");
     let schema = ferry.on("inspect", &records, &["i*", "--json"]).expect(0).json()["schema"].clone();
     assert_eq!(schema.as_array().unwrap().len(), 2);
+    ferry.on("inspect", &records, &["[a"]).expect(2).says(&["[a"]);
     ferry.on("inspect", &records, &["nothing"]).expect(2).says(&["no column", "img"]);
 }
 
@@ -91,6 +92,9 @@ fn parameters_are_those_of_the_model() {
     };
     assert!(count("auto").is_some_and(|parameters| parameters > 0));
     assert_eq!(count("."), count("auto"));
+    // What a shape claims is no number of parameters.
+    let claim = ferry.safetensors("claim.safetensors", &[("a", "F32", &[0, 1 << 40, 1 << 40], &[])]);
+    assert_eq!(ferry.inspect(&claim)["parameters"], 0);
 }
 
 #[test]
