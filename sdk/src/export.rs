@@ -1,10 +1,8 @@
 //! The macro that makes a library a plugin.
 
-use crate::mirror::{keep_panics_quiet, lend_formats};
+use crate::mirror::lend_formats;
 use crate::{Format, Result};
-use tensorferry_abi::abi_stable::prefix_type::PrefixTypeTrait;
-use tensorferry_abi::abi_stable::std_types::RVec;
-use tensorferry_abi::{AbiResult, FormatBox, Plugin, PluginRef, Provide};
+use tensorferry_abi::{Failure, FormatTable, Owned};
 
 /// What a library exports; [`export_plugin!`](crate::export_plugin) implements it.
 pub trait Exported: 'static {
@@ -15,18 +13,13 @@ pub trait Exported: 'static {
     fn formats() -> Result<Vec<Box<dyn Format>>>;
 }
 
-/// The root module of a library that exports `E`.
+/// The library that exports `E`, as the boundary knows it.
 pub struct Root<E>(std::marker::PhantomData<E>);
 
-impl<E: Exported> Provide for Root<E> {
-    fn plugin() -> PluginRef {
-        Plugin { formats: formats::<E> }.leak_into_prefix()
+impl<E: Exported> Library for Root<E> {
+    fn formats() -> std::result::Result<Vec<Owned<FormatTable>>, Failure> {
+        Ok(lend_formats(E::formats()?))
     }
-}
-
-extern "C" fn formats<E: Exported>() -> AbiResult<RVec<FormatBox>> {
-    keep_panics_quiet();
-    lend_formats(E::formats)
 }
 
 /// Makes a library (`crate-type = ["cdylib"]`) a plugin: exports its formats to the host.
@@ -62,16 +55,14 @@ macro_rules! export_plugin {
             }
 
             #[unsafe(no_mangle)]
-            pub static FERRY_PLUGIN_MANIFEST: $crate::export::Manifest = $crate::export::Manifest::new(
-                $name,
-                env!("CARGO_PKG_VERSION"),
-                $crate::VERSION,
-            );
+            pub static FERRY_PLUGIN: $crate::export::Manifest = $crate::export::Manifest::new::<
+                $crate::export::Root<FerryPlugin>,
+            >($name, env!("CARGO_PKG_VERSION"), $crate::VERSION);
 
             #[unsafe(no_mangle)]
             #[allow(non_upper_case_globals, reason = "the symbol that abi_stable looks for")]
             pub static _1as_0lib_1header_0root_bmodule_bloader: $crate::export::LibHeader =
-                $crate::export::header::<$crate::export::Root<FerryPlugin>>();
+                $crate::export::twin::<$crate::export::Root<FerryPlugin>>();
         };
     };
     ($($format:expr),+ $(,)?) => {
@@ -83,4 +74,5 @@ macro_rules! export_plugin {
     };
 }
 
-pub use tensorferry_abi::{LibHeader, Manifest, header};
+pub use tensorferry_abi::twin::{LibHeader, twin};
+pub use tensorferry_abi::{Library, Manifest};

@@ -101,7 +101,7 @@ impl<'a> LayoutBuilder<'a> {
         }
         let view = self.catalog.tensor(tensor);
         let info = self.catalog.dtype_info(view.dtype)?;
-        let blocks = self.catalog.blocks(tensor);
+        let blocks = self.catalog.blocks(tensor)?;
         Ok(!blocks.is_empty()
             && blocks.iter().all(|block| {
                 let Some(ranges) = self.stored.get(&block.storage) else { return false };

@@ -68,7 +68,7 @@ macro_rules! by_name {
             }
 
             /// Every limit that this SDK knows, asked by name; one that the host lacks keeps its default.
-            pub(crate) fn from_lookup(lookup: impl Fn(&str) -> Option<u64>) -> Self {
+            pub(crate) fn from_lookup(mut lookup: impl FnMut(&str) -> Option<u64>) -> Self {
                 let default = Self::default();
                 Self { $($name: lookup(stringify!($name)).unwrap_or(default.$name),)* }
             }

@@ -43,7 +43,10 @@ pub trait Source: Send + Sync {
     fn open(&self, name: &str) -> Result<FileId>;
 
     /// Whether there is a file of that name.
-    fn contains(&self, name: &str) -> bool;
+    ///
+    /// # Errors
+    /// I/o: it cannot be said.
+    fn contains(&self, name: &str) -> Result<bool>;
 
     /// The names of all files that start with `prefix`, sorted; sub-folders are not entered, unless
     /// the prefix names one: `list("")`, `list("model-")`, `list("variables/")`.
@@ -91,6 +94,21 @@ pub trait Source: Send + Sync {
             vec![0; usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?];
         self.read_at(file, offset, &mut buffer)?;
         Ok(buffer)
+    }
+}
+
+impl dyn Source + '_ {
+    /// The first of these names that a file has.
+    ///
+    /// # Errors
+    /// I/o: it cannot be said of one of them.
+    pub fn first_of<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> Result<Option<N>> {
+        for name in names {
+            if self.contains(name.as_ref())? {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -173,8 +191,8 @@ impl Source for MemorySource {
             .ok_or_else(|| Error::malformed("no such file").file(name))
     }
 
-    fn contains(&self, name: &str) -> bool {
-        self.index(name).is_some()
+    fn contains(&self, name: &str) -> Result<bool> {
+        Ok(self.index(name).is_some())
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {

@@ -45,7 +45,10 @@ pub trait CatalogView: Send + Sync {
     fn tied_to(&self, id: TensorId) -> TensorId;
 
     /// The blocks that the tensor is made of: one for most, none if it has no bytes.
-    fn blocks(&self, id: TensorId) -> Vec<Block>;
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such tensor.
+    fn blocks(&self, id: TensorId) -> Result<Vec<Block>>;
 
     /// How many storages there are; their ids count from 0.
     fn storage_count(&self) -> u32;
@@ -118,9 +121,10 @@ impl<T: CatalogBytes> CatalogView for T {
         self.ties().get(id.0 as usize).copied().unwrap_or(id)
     }
 
-    fn blocks(&self, id: TensorId) -> Vec<Block> {
+    fn blocks(&self, id: TensorId) -> Result<Vec<Block>> {
         let catalog = self.catalog();
-        catalog.tensor(id).map(|tensor| catalog.blocks(tensor)).unwrap_or_default()
+        let tensor = catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))?;
+        Ok(catalog.blocks(tensor))
     }
 
     fn storage_count(&self) -> u32 {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Once;
-use tensorferry_abi::Provide;
+use tensorferry_abi::offered_by;
 use tensorferry_sdk::export::{Exported, Root};
 use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::mirror::RemoteFormat;
@@ -209,7 +209,7 @@ impl TensorPlan for Doing {
 /// Lends and wraps. A library silences its own panics; these tests want to hear theirs.
 fn remote() -> RemoteFormat {
     static LOUD: Once = Once::new();
-    let formats = Root::<Lent>::plugin().formats()().into_result().unwrap();
+    let formats = offered_by::<Root<Lent>>().unwrap().formats;
     LOUD.call_once(|| drop(std::panic::take_hook()));
     RemoteFormat::new("lender", formats.into_iter().next().unwrap()).unwrap()
 }
@@ -299,14 +299,16 @@ fn a_panic_is_a_plugin_error_that_names_its_entry_point() {
         let start = format!("plugin lender: panicked in {entry}: on request");
         assert!(error.message().starts_with(&start), "{error}");
     };
-    named(&read_error("panic in read"), "read");
+    named(&read_error("panic in read"), "TensorReader.read");
     let format = remote();
     let view = MemoryView::read(&format, &mode("panic in decode"), &source, &context).unwrap();
-    named(&view.tensor_named("d").unwrap_err(), "decode");
+    named(&view.tensor_named("d").unwrap_err(), "TensorDecoder.decode");
 
     let view = MemoryView::read(&format, &[], &source, &context).unwrap();
-    for entry in ["plan", "stream", "seal"] {
-        let given = mode(&format!("panic in {entry}"));
+    for (doing, entry) in
+        [("plan", "TensorWriter.plan"), ("stream", "TensorPlan.stream"), ("seal", "TensorPlan.seal")]
+    {
+        let given = mode(&format!("panic in {doing}"));
         let target = Target::File("out".to_owned());
         named(&memory::write(&format, &given, &view, &target, &context).unwrap_err(), entry);
     }
@@ -326,6 +328,6 @@ fn a_panic_in_a_destructor_is_kept_until_the_host_asks() {
 
 #[test]
 fn a_library_that_panics_as_it_starts_is_an_error() {
-    let error = Root::<Unable>::plugin().formats()().into_result().err().unwrap();
+    let error = offered_by::<Root<Unable>>().err().unwrap();
     assert!(error.message.starts_with("panicked in init: no formats today"), "{}", error.message);
 }

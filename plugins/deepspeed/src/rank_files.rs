@@ -65,7 +65,7 @@ pub(crate) fn find(source: &dyn Source, tag: Option<&str>) -> Result<RankFiles> 
     let names = list(source, &folder)?;
     let mut files = RankFiles {
         is_partitioned: false,
-        is_universal: source.contains(&format!("{folder}{UNIVERSAL}")),
+        is_universal: source.contains(&format!("{folder}{UNIVERSAL}"))?,
         model: BTreeMap::new(),
         optimizer: BTreeMap::new(),
         folder,
@@ -123,7 +123,7 @@ pub(crate) fn is_checkpoint(names: &[String]) -> bool {
 pub(crate) fn newest(source: &dyn Source) -> Result<Option<String>> {
     let named = match source.entry() {
         Entry::File(name) => Some(name.as_str()),
-        _ => POINTERS.into_iter().find(|name| source.contains(name)),
+        _ => source.first_of(POINTERS)?,
     };
     let Some(name) = named else { return Ok(None) };
     let file = source.open(name)?;

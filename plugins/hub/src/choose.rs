@@ -47,8 +47,11 @@ pub fn choose(
         Entry::Prefix(prefix) => {
             let mut names = source.list(prefix)?;
             // A variant's index does not begin as its shards do.
-            let indexes = naming.indexes(prefix).into_iter();
-            names.extend(indexes.filter(|name| !name.starts_with(prefix) && source.contains(name)));
+            for name in naming.indexes(prefix) {
+                if !name.starts_with(prefix) && source.contains(&name)? {
+                    names.push(name);
+                }
+            }
             among(naming, prefix, &names, context)
         }
     }
@@ -63,8 +66,8 @@ fn refuse_shard(
     context: &dyn Context,
 ) -> Result<()> {
     let folder = name.strip_suffix(name.rsplit('/').next().unwrap_or_default()).unwrap_or_default();
-    let mut indexes = naming.indexes(shard.stem).into_iter().map(|index| format!("{folder}{index}"));
-    let index = indexes.find(|index| source.contains(index));
+    let indexes = naming.indexes(shard.stem).into_iter().map(|index| format!("{folder}{index}"));
+    let index = source.first_of(indexes)?;
     let whole = index.map_or("the folder".to_owned(), |index| format!("{index:?} or the folder"));
     if context.purpose() == Purpose::SHOW {
         context.note(&format!("{name:?} is one of {} shards: {whole} is the whole model", shard.count));

@@ -70,8 +70,13 @@ impl Index {
     /// Malformed, if some are not there.
     pub fn files(&self, source: &dyn Source) -> Result<Vec<&str>> {
         let files: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
-        let missing = files.iter().filter(|file| !source.contains(file));
-        match list(missing.map(|file| format!("{file:?}"))) {
+        let mut missing = Vec::new();
+        for file in &files {
+            if !source.contains(file)? {
+                missing.push(file);
+            }
+        }
+        match list(missing.into_iter().map(|file| format!("{file:?}"))) {
             Some(missing) => Err(Error::malformed("the index names files that are not there")
                 .file(&*self.name)
                 .found(missing)),

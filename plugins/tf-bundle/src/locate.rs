@@ -83,14 +83,14 @@ fn of_prefix(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
 
 /// The checkpoint that has just this name, or whose shards do.
 fn of_name(source: &dyn Source, prefix: &str) -> Result<Option<Checkpoint>> {
-    if source.contains(&format!("{prefix}{INDEX_SUFFIX}")) {
+    if source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {
         return Ok(Some(Checkpoint::V2(prefix.to_owned())));
     }
     // What TensorFlow calls all of them has no number.
     if let Some(shard) = v1_shard(&prefix.replace(ANY_SHARD, "-00000-of-")) {
         return shards(source, shard).map(Some);
     }
-    if source.contains(prefix) && has_magic(source, source.open(prefix)?)? {
+    if source.contains(prefix)? && has_magic(source, source.open(prefix)?)? {
         return Ok(Some(Checkpoint::V1(vec![prefix.to_owned()])));
     }
     Ok(None)
@@ -119,7 +119,7 @@ fn shards(source: &dyn Source, shard: ShardName<'_>) -> Result<Checkpoint> {
 fn in_folder(source: &dyn Source, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let mut missing = None;
     // Of files that were chosen one by one it says nothing, unless it is among them.
-    if source.contains(STATE_FILE) && source.list(STATE_FILE)?.iter().any(|name| name == STATE_FILE) {
+    if source.contains(STATE_FILE)? && source.list(STATE_FILE)?.iter().any(|name| name == STATE_FILE) {
         let latest = latest(source, limits)?;
         if let Some(checkpoint) = of_state(source, &latest)? {
             return Ok((checkpoint, None));

@@ -46,7 +46,7 @@ pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<S
 pub(crate) fn saved_model(source: &dyn Source) -> Result<Score> {
     let name = match source.entry() {
         Entry::Folder => {
-            let any = saved_model::NAMES.iter().any(|name| source.contains(name));
+            let any = source.first_of(saved_model::NAMES)?.is_some();
             return Ok(if any { SAVED_MODEL_FOLDER } else { Score::NO });
         }
         Entry::Prefix(_) => return Ok(Score::NO),

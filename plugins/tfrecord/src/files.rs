@@ -131,8 +131,12 @@ fn shards<S: Source + ?Sized>(source: &S, shard: ShardName<'_>) -> Result<Vec<St
 /// The shards of a prefix, or else the only file that starts with it.
 fn of_prefix<S: Source + ?Sized>(source: &S, prefix: &str) -> Result<Vec<String>> {
     let base = prefix.strip_suffix('-').unwrap_or(prefix);
-    let mut names = source.list(prefix)?;
-    names.retain(|name| !is_index_of(source, name));
+    let mut names = Vec::new();
+    for name in source.list(prefix)? {
+        if !is_index_of(source, &name)? {
+            names.push(name);
+        }
+    }
     let mut sets: Vec<ShardName<'_>> = Vec::new();
     for shard in names.iter().filter_map(|name| shard_of(name)) {
         if !sets.iter().any(|known| known.is_of_set(&shard)) {
@@ -167,7 +171,7 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<InputNames>
     let mut called = Vec::new();
     let mut others = Vec::new();
     for name in source.list("")? {
-        if name.starts_with(['.', '_']) || is_index_of(&**source, &name) {
+        if name.starts_with(['.', '_']) || is_index_of(&**source, &name)? {
             continue;
         }
         if is_called(&name) { called.push(name) } else { others.push(name) }
@@ -203,8 +207,13 @@ fn of_folder<S: SharedSource>(source: &S, limits: &Limits) -> Result<InputNames>
 }
 
 /// Whether a file is the index of another one beside it.
-fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> bool {
-    INDEX_SUFFIXES.iter().any(|suffix| name.strip_suffix(suffix).is_some_and(|of| source.contains(of)))
+fn is_index_of<S: Source + ?Sized>(source: &S, name: &str) -> Result<bool> {
+    for of in INDEX_SUFFIXES.iter().filter_map(|suffix| name.strip_suffix(suffix)) {
+        if source.contains(of)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a name is what files of records are called: by its ending, or that of the set that it is

@@ -60,9 +60,8 @@ pub(crate) enum IndexBeside {
 /// Looks for an index beside a file, and cuts the file into stretches after it.
 pub(crate) fn beside(source: &dyn Source, file: FileId, about: u64, limits: &Limits) -> Result<IndexBeside> {
     let name = source.name(file).to_owned();
-    let Some(index) =
-        INDEX_SUFFIXES.iter().map(|suffix| format!("{name}{suffix}")).find(|n| source.contains(n))
-    else {
+    let names = INDEX_SUFFIXES.iter().map(|suffix| format!("{name}{suffix}"));
+    let Some(index) = source.first_of(names)? else {
         return Ok(IndexBeside::Nothing);
     };
     let id = source.open(&index)?;

@@ -77,7 +77,7 @@ impl RecordReader for TfRecordReader {
         context: &dyn Context,
     ) -> Result<Indexed> {
         let name = source.entry().name();
-        if name.is_empty() || !source.contains(name) {
+        if name.is_empty() || !source.contains(name)? {
             return Err(Error::usage("an index is of one file: name it").file(name));
         }
         let id = source.open(name)?;

@@ -3,9 +3,11 @@
 //! (<https://arrow.apache.org/docs/format/CDataInterface.html>, `CStreamInterface.html`): any Arrow
 //! library speaks them, and a plugin without rows needs none.
 //!
-//! They cross by value: a move of the structure's bytes, as the interface allows. Who holds one owns it;
-//! dropping it calls its `release`.
+//! They cross by pointer, and their bytes are moved, as the interface allows. Who holds one owns it; dropping it
+//! calls its `release`.
 
+use crate::crossing::{Answer, Argument};
+use crate::failure::Failure;
 use abi_stable::StableAbi;
 use std::ffi::{c_char, c_int, c_void};
 
@@ -77,3 +79,75 @@ released!(ArrowSchema, ArrowArray, ArrowArrayStream);
 unsafe impl Send for ArrowSchema {}
 // SAFETY: as above; a stream is called by one thread at a time, which `&mut` sees to.
 unsafe impl Send for ArrowArrayStream {}
+
+impl ArrowSchema {
+    /// One that was released: what is left where one was moved from.
+    #[must_use]
+    pub fn released() -> Self {
+        // SAFETY: null pointers and zeros are what the interface calls released.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+impl ArrowArrayStream {
+    /// One that was released: what is left where one was moved from.
+    #[must_use]
+    pub fn released() -> Self {
+        // SAFETY: null pointers and zeros are what the interface calls released.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+/// A structure of Arrow's that the side which is called may move away: it leaves a released one then.
+#[repr(transparent)]
+#[derive(StableAbi, Debug)]
+pub struct Moved<T>(*mut T);
+
+impl<T> Clone for Moved<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Moved<T> {}
+
+macro_rules! crosses {
+    ($($name:ident as $c:literal, $pointer:literal);*) => { $(
+        impl Answer for $name {
+            type Safe<'s> = Self;
+            const C: &'static str = $c;
+
+            fn lower(safe: Self) -> Self {
+                safe
+            }
+
+            unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
+                Ok(self)
+            }
+        }
+
+        impl Argument for Moved<$name> {
+            type Safe<'a> = &'a mut $name;
+            type Stored = Self;
+            const C: &'static str = $pointer;
+
+            fn store(safe: &mut $name) -> Self {
+                Self(safe)
+            }
+
+            fn raw(stored: &mut Self) -> Self {
+                *stored
+            }
+
+            unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
+                // SAFETY: the caller's contract.
+                unsafe { self.0.as_mut() }.ok_or_else(|| Failure::contract("no Arrow structure"))
+            }
+        }
+    )* };
+}
+
+crosses!(
+    ArrowSchema as "struct ArrowSchema", "struct ArrowSchema *";
+    ArrowArrayStream as "struct ArrowArrayStream", "struct ArrowArrayStream *"
+);

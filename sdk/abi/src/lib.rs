@@ -1,94 +1,60 @@
-//! The boundary between the `ferry` host and a plugin's library, in `abi_stable` types.
+//! The boundary between the `ferry` host and a plugin's library, in tables of C functions.
 //!
-//! Plugin authors do not use this crate: `tensorferry-sdk` shows its traits as plain Rust. Each
-//! trait here mirrors one of the SDK's; what it means is documented there.
+//! Plugin authors do not use this crate: those who write Rust have `tensorferry-sdk`, which shows its traits
+//! as plain Rust; those who write in another language have `include/ferry_plugin.h`, which is made of the same
+//! declarations as everything here (`boundary.rs`).
 //!
-//! # What keeps it stable
-//! - Catalogs, layouts and descriptions cross as calls on objects, never as structs, so that the
-//!   host checks each fact while a file is still being parsed, and an object can gain methods.
-//! - Every method that is added after revision 1.0 stands last and has a default body: an older
-//!   library's object then runs the default.
-//! - What may grow is a number (`u32`, `u64`) or a word, never an `enum`.
-//! - This crate's version is part of the layout check. The major number is the ABI's revision: a
-//!   library of another one is refused. The minor number rises with each addition.
+//! # Rules
+//! 1. An object is `{ table, self }`. Its table lies in static memory, begins with its `size` in bytes, and grows
+//!    at its end only. Who receives an object copies the slots that it knows; a slot that is past the end, or
+//!    null, is not offered.
+//! 2. Every call returns a status: 0 is done, and anything else an error, whose class stands in the high 16 bits
+//!    ([`class`]) and whose details went to the last argument, an [`ErrorSink`]. Results are written where pointers
+//!    say, on success alone.
+//! 3. An object that arrives as an argument is borrowed until the call returns, and so are texts and slices. One
+//!    that is declared as [`Given`], and each that leaves as a result, belongs to the receiver, who calls its
+//!    `drop` once.
+//! 4. Objects that are `shared` are called by many threads at once; those that are a `sink` by the thread that
+//!    was given them, during the call. A child keeps its parent alive. Libraries are never unloaded.
+//! 5. Text is UTF-8 and not terminated. A [`Flag`] is 0 or 1. What may grow is a number, never an `enum`; a number
+//!    that a side does not know is unsupported, never a default. Requests of several facts are structures that
+//!    begin with their size and grow as tables do; facts that an older side did not send are zeros.
+//! 6. No panic, exception or jump crosses.
+//! 7. Dtypes cross as facts: their numbers are those of one catalog.
+//!
+//! # The twin
+//! A library in Rust also exports a root module of `abi_stable` ([`twin`]), whose layout names the same tables:
+//! so that a library whose tables differ is refused with the place, whatever its manifest claims.
 
 mod arrow;
-mod export;
-mod host;
+mod boundary;
+mod crossing;
+mod data;
+mod error_sink;
+mod facts;
+mod failure;
+mod grows;
+mod header;
 mod manifest;
-mod plugin;
-mod records;
+mod object;
+mod table;
+pub mod twin;
 
-pub use arrow::{ArrowArray, ArrowArrayStream, ArrowSchema};
-pub use export::{LibHeader, Provide, header};
-pub use host::{
-    ByteSink, CatalogSink, CatalogView, Context, DescriptionSink, Digests, LayoutSink, LossSink, SealSink,
-    Source,
+pub use arrow::{ArrowArray, ArrowArrayStream, ArrowSchema, Moved};
+pub use boundary::*;
+pub use crossing::{Answer, Answers, Argument};
+pub use data::{Bytes, BytesMut, Flag, Ids, Numbers, Pair, Pairs, Text, Word, Words};
+pub use error_sink::{ErrorSink, ErrorSinkTable, caught};
+pub use failure::{Code, DONE, Failure, Sender, class};
+pub use grows::Grows;
+pub use header::{header, layout};
+pub use manifest::{
+    DETAIL, HAS_TWIN, Init, Library, MANIFEST_SYMBOL, Manifest, Offered, PREVIEW_SYMBOL, REVISION,
+    formats_of, offered_by,
 };
-pub use host::{
-    ByteSink_TO, ByteSinkMut, CatalogSink_TO, CatalogSinkMut, CatalogView_TO, CatalogViewRef, Context_TO,
-    ContextRef, DescriptionSink_TO, DescriptionSinkMut, Digests_TO, DigestsRef, LayoutSink_TO, LayoutSinkMut,
-    LossSink_TO, LossSinkMut, SealSink_TO, SealSinkMut, Source_TO, SourceBox, SourceRef,
-};
-pub use manifest::{MANIFEST_SYMBOL, Manifest, REVISION};
-pub use plugin::{
-    Format, Format_TO, FormatBox, Plugin, PluginRef, TensorDecoder, TensorDecoder_TO, TensorDecoderBox,
-    TensorPlan, TensorPlan_TO, TensorPlanBox, TensorReader, TensorReader_TO, TensorReaderBox, TensorWriter,
-    TensorWriter_TO, TensorWriterBox,
-};
-
-pub use records::{
-    RecordPlan, RecordPlan_TO, RecordPlanBox, RecordReader, RecordReader_TO, RecordReaderBox, RecordSet,
-    RecordSet_TO, RecordSetBox, RecordWriter, RecordWriter_TO, RecordWriterBox,
-};
+pub use object::{Borrowed, Given, Handle, Lend, ObjectOf, Owned, Shared, Table};
 
 pub use abi_stable;
 
-use abi_stable::StableAbi;
-use abi_stable::std_types::{RResult, RStr, RString, RVec, Tuple2};
-
-/// An error as it crosses: its kind's number, its message, and named details.
-#[repr(C)]
-#[derive(StableAbi, Debug, Clone)]
-pub struct AbiError {
-    /// The SDK's `ErrorKind`, by its number there.
-    pub kind: u32,
-    /// The message without the place.
-    pub message: RString,
-    /// File, tensor, offset, expected, found; a host shows names that it does not know.
-    pub details: RVec<Tuple2<RString, RString>>,
-}
-
-/// A loss as it crosses.
-#[repr(C)]
-#[derive(StableAbi, Debug, Clone, Copy)]
-pub struct AbiLoss<'a> {
-    /// The word of the SDK's `LossKind`.
-    pub kind: RStr<'a>,
-    /// 0 lost, 1 changed, 2 a note; a number that is not known is the first.
-    pub severity: u32,
-    /// Whether it follows from what the user asked for.
-    pub asked: bool,
-    /// The thing: a tensor's name, a path in the tree, a file.
-    pub what: RStr<'a>,
-    /// Why it was not carried.
-    pub why: RStr<'a>,
-}
-
-impl AbiError {
-    /// What the default body of a call says that an older host does not have.
-    #[must_use]
-    pub fn missing(what: &str) -> Self {
-        Self::unsupported(&format!("this ferry is too old for that: {what}"))
-    }
-
-    /// What the default body of a call says of something that an older plugin does not have.
-    #[must_use]
-    pub fn unsupported(message: &str) -> Self {
-        const UNSUPPORTED: u32 = 2;
-        Self { kind: UNSUPPORTED, message: message.into(), details: RVec::new() }
-    }
-}
-
-/// What a fallible call returns.
-pub type AbiResult<T> = RResult<T, AbiError>;
+/// Stands for a number that is not known.
+pub const UNKNOWN: u64 = u64::MAX;

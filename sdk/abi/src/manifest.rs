@@ -1,52 +1,94 @@
-//! A manifest is what a library says of itself before any of its functions is called: plain bytes
-//! under one symbol.
+//! A manifest is what a library says of itself before any of its functions is called: one symbol of plain data.
+
+use crate::boundary::{FormatTable, Host, HostCalls, Registrar, RegistrarCalls, RegistrarTable};
+use crate::crossing::Argument;
+use crate::error_sink::{ErrorSink, call, guard, keep_panics_quiet};
+use crate::failure::{Failure, Sender};
+use crate::object::{Borrowed, Owned};
+use std::sync::{Mutex, PoisonError};
 
 /// The symbol under which a library exports its [`Manifest`].
-pub const MANIFEST_SYMBOL: &str = "FERRY_PLUGIN_MANIFEST";
+pub const MANIFEST_SYMBOL: &str = "FERRY_PLUGIN";
 
-/// The ABI's revision: major (another one is refused) and minor (additions).
+/// The symbol of libraries for the boundary before 1.0, which had no promise.
+pub const PREVIEW_SYMBOL: &str = "FERRY_PLUGIN_MANIFEST";
+
+/// The boundary's revision: major (another one is refused) and minor (additions).
 pub const REVISION: (u32, u32) =
     (number(env!("CARGO_PKG_VERSION_MAJOR")), number(env!("CARGO_PKG_VERSION_MINOR")));
 
-const MAGIC: [u8; 16] = *b"ferry plugin\0\0\0\x01";
+/// The flag of a library that exports a twin ([`crate::twin`]).
+pub const HAS_TWIN: u32 = 1;
 
-/// The layout is fixed for ever, also across revisions: it is read to learn the revision. Texts are
-/// UTF-8, cut to fit, padded with zeros.
+/// Offers what a library has.
+pub type Init = unsafe extern "C" fn(host: Host, registrar: Registrar, err: ErrorSink) -> i32;
+
+const MAGIC: [u8; 16] = *b"ferry plugin\0\0\0\x02";
+
+/// The layout is fixed for ever, also across revisions: it is read to learn the revision. Texts are UTF-8, cut to
+/// fit, padded with zeros.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Manifest {
     magic: [u8; 16],
-    revision_major: u32,
-    revision_minor: u32,
+    size: u32,
+    major: u32,
+    minor_built: u32,
+    minor_needed: u32,
+    flags: u32,
     name: [u8; 64],
     version: [u8; 32],
-    sdk_version: [u8; 32],
+    sdk: [u8; 32],
+    init: Option<Init>,
 }
 
 impl Manifest {
-    /// The manifest of a library of this crate's revision.
+    /// The manifest of a library in Rust of this crate's revision, which exports a twin.
     #[must_use]
-    pub const fn new(name: &str, version: &str, sdk_version: &str) -> Self {
+    #[expect(clippy::cast_possible_truncation, reason = "it takes some 200 bytes")]
+    pub const fn new<L: Library>(name: &str, version: &str, sdk: &str) -> Self {
         Self {
             magic: MAGIC,
-            revision_major: REVISION.0,
-            revision_minor: REVISION.1,
+            size: size_of::<Self>() as u32,
+            major: REVISION.0,
+            minor_built: REVISION.1,
+            minor_needed: 0,
+            flags: HAS_TWIN,
             name: padded(name),
             version: padded(version),
-            sdk_version: padded(sdk_version),
+            sdk: padded(sdk),
+            init: Some(init::<L>),
         }
     }
 
     /// Whether the symbol is a manifest at all.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.magic == MAGIC
+        self.magic == MAGIC && self.size as usize >= size_of::<Self>()
     }
 
     /// The revision that the library was built for.
     #[must_use]
     pub fn revision(&self) -> (u32, u32) {
-        (self.revision_major, self.revision_minor)
+        (self.major, self.minor_built)
+    }
+
+    /// The least revision that its host must have.
+    #[must_use]
+    pub fn needs(&self) -> (u32, u32) {
+        (self.major, self.minor_needed)
+    }
+
+    /// Whether it says that there is a twin.
+    #[must_use]
+    pub fn has_twin(&self) -> bool {
+        self.flags & HAS_TWIN != 0
+    }
+
+    /// Offers what the library has.
+    #[must_use]
+    pub fn init(&self) -> Option<Init> {
+        self.init
     }
 
     /// The library's package.
@@ -61,11 +103,93 @@ impl Manifest {
         text(&self.version)
     }
 
-    /// The version of the SDK that it was built with.
+    /// The SDK that it was built with.
     #[must_use]
     pub fn sdk_version(&self) -> String {
-        text(&self.sdk_version)
+        text(&self.sdk)
     }
+}
+
+/// What a library in Rust is.
+pub trait Library: 'static {
+    /// Makes its formats.
+    ///
+    /// # Errors
+    /// Whatever keeps the library from working at all.
+    fn formats() -> Result<Vec<Owned<FormatTable>>, Failure>;
+}
+
+/// Offers each format of a library to the host.
+pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registrar, err: ErrorSink) -> i32 {
+    keep_panics_quiet();
+    let run = || {
+        // SAFETY: the host keeps the crate's rules.
+        let registrar: Borrowed<'_, RegistrarTable> = unsafe { Argument::raise(registrar) }?;
+        L::formats()?.into_iter().try_for_each(|format| registrar.format(format))
+    };
+    // SAFETY: as above.
+    unsafe { guard(err, "init", run) }
+}
+
+/// A level of a line for the user that is not shown.
+pub const DETAIL: u32 = 3;
+
+/// What a library offers, and what it said when it was asked.
+pub struct Offered {
+    /// Its formats.
+    pub formats: Vec<Owned<FormatTable>>,
+    /// Lines for the user.
+    pub notes: Vec<String>,
+}
+
+/// The formats that a library offers.
+///
+/// # Safety
+/// `init` keeps the crate's rules.
+///
+/// # Errors
+/// What `init` failed with.
+pub unsafe fn formats_of(init: Init) -> Result<Offered, Failure> {
+    #[derive(Default)]
+    struct Program(Mutex<Vec<String>>);
+
+    impl HostCalls for Program {
+        fn revision(&self) -> Result<(u32, u32), Failure> {
+            Ok(REVISION)
+        }
+
+        fn log(&self, level: u32, message: &str) -> Result<(), Failure> {
+            if level < DETAIL {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message.to_owned());
+            }
+            Ok(())
+        }
+    }
+
+    struct Formats(Vec<Owned<FormatTable>>);
+
+    impl RegistrarCalls for Formats {
+        fn format(&mut self, format: Owned<FormatTable>) -> Result<(), Failure> {
+            self.0.push(format);
+            Ok(())
+        }
+    }
+
+    let (program, mut formats) = (Program::default(), Formats(Vec::new()));
+    let (host, registrar) = (Borrowed::shared(&program).object(), Borrowed::sink(&mut formats).object());
+    // SAFETY: the caller's contract; both objects live until the call returns.
+    call(Sender::Plugin, |err| unsafe { init(host, registrar, err) })?;
+    let notes = program.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Offered { formats: formats.0, notes })
+}
+
+/// What a library in this very program offers: for tests, which see it as a host would.
+///
+/// # Errors
+/// What it failed with.
+pub fn offered_by<L: Library>() -> Result<Offered, Failure> {
+    // SAFETY: the function of this crate.
+    unsafe { formats_of(init::<L>) }
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -33,7 +33,7 @@ impl Source for Watched {
         self.source.open(name)
     }
 
-    fn contains(&self, name: &str) -> bool {
+    fn contains(&self, name: &str) -> Result<bool> {
         self.source.contains(name)
     }
 

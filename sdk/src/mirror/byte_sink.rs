@@ -1,22 +1,20 @@
 //! [`ByteSink`] across the boundary.
 
-use super::guard::{guard, received};
 use crate::{ByteSink, Result};
-use tensorferry_abi::abi_stable::std_types::RSlice;
-use tensorferry_abi::{self as abi, AbiResult, ByteSinkMut};
+use tensorferry_abi::{Borrowed, ByteSinkCalls, ByteSinkTable, Failure};
 
 pub(super) struct LentByteSink<'a>(pub(super) &'a mut dyn ByteSink);
 
-impl abi::ByteSink for LentByteSink<'_> {
-    fn write(&mut self, bytes: RSlice<'_, u8>) -> AbiResult<()> {
-        guard("output.write", || self.0.write(bytes.as_slice()))
+impl ByteSinkCalls for LentByteSink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.0.write(bytes)?)
     }
 }
 
-pub(super) struct RemoteByteSink<'a>(pub(super) ByteSinkMut<'a>);
+pub(super) struct RemoteByteSink<'a>(pub(super) Borrowed<'a, ByteSinkTable>);
 
 impl ByteSink for RemoteByteSink<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        received(self.0.write(bytes.into()))
+        Ok(self.0.write(bytes)?)
     }
 }

@@ -1,13 +1,25 @@
 //! [`CatalogSink`] across the boundary.
 
-use super::guard::{guard, received};
+use super::dtypes::{Dtypes, info_of};
 use super::loss::{received_loss, sent_loss};
+use super::numbers::{byte_order, byte_order_number, unknown};
 use crate::{
-    Block, ByteOrder, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Loss, LossSink,
-    Node, NodeId, NodeKind, Place, Region, Result, Storage, StorageId, TensorId,
+    Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Loss, LossSink, Node,
+    NodeId, NodeKind, Place, Region, Result, Storage, StorageId, TensorId,
 };
-use tensorferry_abi::abi_stable::std_types::{RSlice, RStr};
-use tensorferry_abi::{self as abi, AbiLoss, AbiResult, CatalogSinkMut};
+use tensorferry_abi::{
+    Borrowed, CatalogSinkCalls, CatalogSinkTable, DtypeFacts, Failure, LossFacts, NodeFacts, StorageFacts,
+    TensorFacts,
+};
+
+/// The kinds of [`StorageFacts`].
+const IN_FILE: u32 = 0;
+const ENCODED: u32 = 1;
+const INLINE: u32 = 2;
+
+/// The kinds of [`TensorFacts`].
+const WHOLE: u32 = 0;
+const IN_BLOCKS: u32 = 1;
 
 /// Blocks as numbers: storage, offset, origin, shape, strides.
 pub(super) fn encode_blocks(blocks: &[Block]) -> Vec<u64> {
@@ -41,187 +53,159 @@ pub(super) fn decode_blocks(rank: usize, numbers: &[u64]) -> Result<Vec<Block>> 
     numbers.chunks_exact(width).map(block).collect()
 }
 
-pub(super) fn byte_order_number(order: ByteOrder) -> u32 {
-    match order {
-        ByteOrder::Little => 0,
-        ByteOrder::Big => 1,
+/// A node as it arrives.
+pub(super) fn received_node(node: &NodeFacts<'_>) -> Node {
+    Node {
+        kind: NodeKind(node.kind),
+        class: node.class_name.into(),
+        bytes: node.bytes.into(),
+        children: node.children.iter().copied().map(NodeId).collect(),
     }
 }
 
-pub(super) fn byte_order(number: u32) -> ByteOrder {
-    if number == 1 { ByteOrder::Big } else { ByteOrder::Little }
+/// The children of a node as they cross.
+pub(super) fn children(node: &Node) -> Vec<u32> {
+    node.children.iter().map(|child| child.0).collect()
+}
+
+/// A node as it crosses.
+pub(super) fn sent_node<'a>(node: &'a Node, children: &'a [u32]) -> NodeFacts<'a> {
+    NodeFacts { kind: node.kind.0, class_name: &node.class, bytes: &node.bytes, children }
 }
 
 pub(super) struct LentCatalogSink<'a>(pub(super) &'a mut dyn CatalogSink);
 
-impl LentCatalogSink<'_> {
-    fn storage(
-        &mut self,
-        place: Place,
-        len: u64,
-        order: u32,
-        algorithm: u32,
-        digest: &[u8],
-    ) -> AbiResult<u32> {
-        guard("catalog.storage", || {
-            let digest = (algorithm != 0)
-                .then(|| Digest { algorithm: DigestAlgorithm(algorithm), value: digest.to_vec() });
-            self.0.storage(Storage { place, len, byte_order: byte_order(order), digest }).map(|id| id.0)
-        })
+impl CatalogSinkCalls for LentCatalogSink<'_> {
+    fn storage(&mut self, storage: StorageFacts<'_>) -> Result<u32, Failure> {
+        let place = match storage.kind {
+            IN_FILE => Place::File { file: FileId(storage.file), offset: storage.offset },
+            ENCODED => Place::Encoded { handle: storage.handle },
+            INLINE => Place::Inline(storage.bytes.to_vec().into()),
+            other => return Err(unknown("kind of storage", other).into()),
+        };
+        let digest = (storage.digest_algorithm != 0).then(|| Digest {
+            algorithm: DigestAlgorithm(storage.digest_algorithm),
+            value: storage.digest.to_vec(),
+        });
+        let byte_order = byte_order(storage.byte_order)?;
+        Ok(self.0.storage(Storage { place, len: storage.len, byte_order, digest })?.0)
+    }
+
+    fn dtype(&mut self, dtype: DtypeFacts<'_>) -> Result<u32, Failure> {
+        let info = info_of(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)?;
+        match Dtype::named(info.name()) {
+            Some(built_in) => Ok(built_in.id()),
+            None => Ok(self.0.dtype(&info)?.id()),
+        }
+    }
+
+    fn tensor(&mut self, tensor: TensorFacts<'_>) -> Result<u32, Failure> {
+        let (name, dtype, shape) = (tensor.name, Dtype::from_id(tensor.dtype), tensor.shape);
+        let id = match tensor.kind {
+            WHOLE => self.0.tensor(name, dtype, shape, StorageId(tensor.storage), tensor.offset)?,
+            IN_BLOCKS => {
+                self.0.tensor_of_blocks(name, dtype, shape, decode_blocks(shape.len(), tensor.blocks)?)?
+            }
+            other => return Err(unknown("kind of tensor", other).into()),
+        };
+        Ok(id.0)
+    }
+
+    fn metadata(&mut self, key: &str, value: &str) -> Result<(), Failure> {
+        Ok(self.0.metadata(key, value)?)
+    }
+
+    fn node(&mut self, node: NodeFacts<'_>) -> Result<u32, Failure> {
+        Ok(self.0.node(received_node(&node))?.0)
+    }
+
+    fn root(&mut self, node: u32) -> Result<(), Failure> {
+        Ok(self.0.root(NodeId(node))?)
+    }
+
+    fn loss(&mut self, loss: LossFacts<'_>) -> Result<(), Failure> {
+        Ok(self.0.loss(received_loss(&loss))?)
+    }
+
+    fn origin(&mut self, format: &str) -> Result<(), Failure> {
+        Ok(self.0.origin(format)?)
+    }
+
+    fn global(&mut self, name: &str) -> Result<(), Failure> {
+        Ok(self.0.global(name)?)
+    }
+
+    fn label(&mut self, tensor: u32, key: &str, value: &str) -> Result<(), Failure> {
+        Ok(self.0.label(TensorId(tensor), key, value)?)
     }
 }
 
-impl abi::CatalogSink for LentCatalogSink<'_> {
-    fn file_storage(
-        &mut self,
-        file: u32,
-        offset: u64,
-        len: u64,
-        order: u32,
-        algorithm: u32,
-        digest: RSlice<'_, u8>,
-    ) -> AbiResult<u32> {
-        self.storage(Place::File { file: FileId(file), offset }, len, order, algorithm, digest.as_slice())
-    }
-
-    fn encoded_storage(
-        &mut self,
-        handle: u64,
-        len: u64,
-        order: u32,
-        algorithm: u32,
-        digest: RSlice<'_, u8>,
-    ) -> AbiResult<u32> {
-        self.storage(Place::Encoded { handle }, len, order, algorithm, digest.as_slice())
-    }
-
-    fn inline_storage(
-        &mut self,
-        bytes: RSlice<'_, u8>,
-        order: u32,
-        algorithm: u32,
-        digest: RSlice<'_, u8>,
-    ) -> AbiResult<u32> {
-        let bytes = bytes.as_slice().to_vec();
-        let len = bytes.len() as u64;
-        self.storage(Place::Inline(bytes.into()), len, order, algorithm, digest.as_slice())
-    }
-
-    fn dtype(
-        &mut self,
-        name: RStr<'_>,
-        block_elements: u32,
-        block_bytes: u32,
-        swap_unit: u32,
-    ) -> AbiResult<u32> {
-        guard("catalog.dtype", || {
-            let info = DtypeInfo::extension(name.as_str(), block_elements, block_bytes, swap_unit)?;
-            self.0.dtype(&info).map(Dtype::id)
-        })
-    }
-
-    fn tensor(
-        &mut self,
-        name: RStr<'_>,
-        dtype: u32,
-        shape: RSlice<'_, u64>,
-        storage: u32,
-        offset: u64,
-    ) -> AbiResult<u32> {
-        guard("catalog.tensor", || {
-            let (dtype, storage) = (Dtype::from_id(dtype), StorageId(storage));
-            self.0.tensor(name.as_str(), dtype, shape.as_slice(), storage, offset).map(|id| id.0)
-        })
-    }
-
-    fn tensor_of_blocks(
-        &mut self,
-        name: RStr<'_>,
-        dtype: u32,
-        shape: RSlice<'_, u64>,
-        blocks: RSlice<'_, u64>,
-    ) -> AbiResult<u32> {
-        guard("catalog.tensor_of_blocks", || {
-            let blocks = decode_blocks(shape.len(), blocks.as_slice())?;
-            let dtype = Dtype::from_id(dtype);
-            self.0.tensor_of_blocks(name.as_str(), dtype, shape.as_slice(), blocks).map(|id| id.0)
-        })
-    }
-
-    fn metadata(&mut self, key: RStr<'_>, value: RStr<'_>) -> AbiResult<()> {
-        guard("catalog.metadata", || self.0.metadata(key.as_str(), value.as_str()))
-    }
-
-    fn node(
-        &mut self,
-        kind: u32,
-        class: RStr<'_>,
-        bytes: RSlice<'_, u8>,
-        children: RSlice<'_, u32>,
-    ) -> AbiResult<u32> {
-        guard("catalog.node", || {
-            let node = Node {
-                kind: NodeKind(kind),
-                class: class.as_str().into(),
-                bytes: bytes.as_slice().into(),
-                children: children.iter().copied().map(NodeId).collect(),
-            };
-            self.0.node(node).map(|id| id.0)
-        })
-    }
-
-    fn root(&mut self, node: u32) -> AbiResult<()> {
-        guard("catalog.root", || self.0.root(NodeId(node)))
-    }
-
-    fn loss(&mut self, loss: AbiLoss<'_>) -> AbiResult<()> {
-        guard("catalog.loss", || self.0.loss(received_loss(loss)))
-    }
-
-    fn origin(&mut self, format: RStr<'_>) -> AbiResult<()> {
-        guard("catalog.origin", || self.0.origin(format.as_str()))
-    }
-
-    fn global(&mut self, name: RStr<'_>) -> AbiResult<()> {
-        guard("catalog.global", || self.0.global(name.as_str()))
-    }
-
-    fn label(&mut self, tensor: u32, key: RStr<'_>, value: RStr<'_>) -> AbiResult<()> {
-        guard("catalog.label", || self.0.label(TensorId(tensor), key.as_str(), value.as_str()))
-    }
+pub(super) struct RemoteCatalogSink<'a> {
+    object: Borrowed<'a, CatalogSinkTable>,
+    dtypes: Dtypes,
 }
 
-pub(super) struct RemoteCatalogSink<'a>(pub(super) CatalogSinkMut<'a>);
+impl<'a> RemoteCatalogSink<'a> {
+    pub(super) fn new(object: Borrowed<'a, CatalogSinkTable>) -> Self {
+        Self { object, dtypes: Dtypes::default() }
+    }
+
+    /// The host's number of a dtype, which is told to it once.
+    fn number(&mut self, dtype: Dtype) -> Result<u32> {
+        if let Some(number) = self.dtypes.number(dtype) {
+            return Ok(number);
+        }
+        let info = self.dtypes.info(dtype)?;
+        self.tell(info).map(|(number, _)| number)
+    }
+
+    fn tell(&mut self, info: DtypeInfo) -> Result<(u32, Dtype)> {
+        let number = self.object.dtype(DtypeFacts {
+            name: info.name(),
+            block_elements: info.block_elements(),
+            block_bytes: info.block_bytes(),
+            swap_unit: info.swap_unit(),
+        })?;
+        Ok((number, self.dtypes.keep(number, info)?))
+    }
+}
 
 impl LossSink for RemoteCatalogSink<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        received(self.0.loss(sent_loss(&loss)))
+        Ok(self.object.loss(sent_loss(&loss))?)
     }
 }
 
 impl CatalogSink for RemoteCatalogSink<'_> {
     fn storage(&mut self, storage: Storage) -> Result<StorageId> {
-        let order = byte_order_number(storage.byte_order);
-        let (algorithm, digest) = storage.digest.map_or((0, Vec::new()), |d| (d.algorithm.0, d.value));
-        let digest = digest.as_slice().into();
-        let id = match &storage.place {
-            Place::File { file, offset } => {
-                self.0.file_storage(file.0, *offset, storage.len, order, algorithm, digest)
-            }
-            Place::Encoded { handle } => {
-                self.0.encoded_storage(*handle, storage.len, order, algorithm, digest)
-            }
-            Place::Inline(bytes) => self.0.inline_storage(bytes.as_slice().into(), order, algorithm, digest),
+        let digest = storage.digest.as_ref();
+        let mut facts = StorageFacts {
+            kind: IN_FILE,
+            byte_order: byte_order_number(storage.byte_order),
+            file: 0,
+            offset: 0,
+            len: storage.len,
+            handle: 0,
+            bytes: &[],
+            digest_algorithm: digest.map_or(0, |digest| digest.algorithm.0),
+            digest: digest.map_or(&[], |digest| &digest.value),
+        };
+        match &storage.place {
+            Place::File { file, offset } => (facts.file, facts.offset) = (file.0, *offset),
+            Place::Encoded { handle } => (facts.kind, facts.handle) = (ENCODED, *handle),
+            Place::Inline(bytes) => (facts.kind, facts.bytes) = (INLINE, bytes),
             Place::Cast(_) => {
                 return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
             }
-        };
-        received(id).map(StorageId)
+        }
+        Ok(StorageId(self.object.storage(facts)?))
     }
 
     fn dtype(&mut self, info: &DtypeInfo) -> Result<Dtype> {
-        let (elements, bytes) = (info.block_elements(), info.block_bytes());
-        received(self.0.dtype(info.name().into(), elements, bytes, info.swap_unit())).map(Dtype::from_id)
+        match self.dtypes.number_of(info) {
+            Some((_, dtype)) => Ok(dtype),
+            None => self.tell(info.clone()).map(|(_, dtype)| dtype),
+        }
     }
 
     fn tensor(
@@ -232,7 +216,9 @@ impl CatalogSink for RemoteCatalogSink<'_> {
         storage: StorageId,
         offset: u64,
     ) -> Result<TensorId> {
-        received(self.0.tensor(name.into(), dtype.id(), shape.into(), storage.0, offset)).map(TensorId)
+        let (dtype, storage) = (self.number(dtype)?, storage.0);
+        let facts = TensorFacts { name, dtype, shape, kind: WHOLE, storage, offset, blocks: &[] };
+        Ok(TensorId(self.object.tensor(facts)?))
     }
 
     fn tensor_of_blocks(
@@ -249,35 +235,33 @@ impl CatalogSink for RemoteCatalogSink<'_> {
         {
             return Err(Error::plugin("a block is not of the tensor's rank").tensor(name));
         }
-        let numbers = encode_blocks(&blocks);
-        received(self.0.tensor_of_blocks(name.into(), dtype.id(), shape.into(), numbers.as_slice().into()))
-            .map(TensorId)
+        let (dtype, blocks) = (self.number(dtype)?, encode_blocks(&blocks));
+        let facts =
+            TensorFacts { name, dtype, shape, kind: IN_BLOCKS, storage: 0, offset: 0, blocks: &blocks };
+        Ok(TensorId(self.object.tensor(facts)?))
     }
 
     fn metadata(&mut self, key: &str, value: &str) -> Result<()> {
-        received(self.0.metadata(key.into(), value.into()))
+        Ok(self.object.metadata(key, value)?)
     }
 
     fn node(&mut self, node: Node) -> Result<NodeId> {
-        let children: Vec<u32> = node.children.iter().map(|child| child.0).collect();
-        let bytes = (&*node.bytes).into();
-        received(self.0.node(node.kind.0, (&*node.class).into(), bytes, children.as_slice().into()))
-            .map(NodeId)
+        Ok(NodeId(self.object.node(sent_node(&node, &children(&node)))?))
     }
 
     fn root(&mut self, root: NodeId) -> Result<()> {
-        received(self.0.root(root.0))
+        Ok(self.object.root(root.0)?)
     }
 
     fn origin(&mut self, format: &str) -> Result<()> {
-        received(self.0.origin(format.into()))
+        Ok(self.object.origin(format)?)
     }
 
     fn global(&mut self, name: &str) -> Result<()> {
-        received(self.0.global(name.into()))
+        Ok(self.object.global(name)?)
     }
 
     fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
-        received(self.0.label(tensor.0, key.into(), value.into()))
+        Ok(self.object.label(tensor.0, key, value)?)
     }
 }

@@ -1,58 +1,75 @@
 //! [`Context`] across the boundary.
 
-use super::guard::{guard, guard_or, received};
 use super::source::{LentSource, RemoteSource};
 use crate::{Context, Limits, Purpose, Result, Source};
 use std::sync::Arc;
-use tensorferry_abi::abi_stable::sabi_trait::TD_Opaque;
-use tensorferry_abi::abi_stable::std_types::RStr;
-use tensorferry_abi::{self as abi, AbiResult, ContextRef, SourceBox};
+use tensorferry_abi::{Borrowed, ContextCalls, ContextTable, DETAIL, Failure, Owned, SourceTable, UNKNOWN};
+
+/// The level of a line for the user.
+const NOTE: u32 = 2;
+/// The name of the attribute that says whether nothing of the output is there yet.
+const OUTPUT_IS_NEW: &str = "output_is_new";
 
 pub(super) struct LentContext<'a>(pub(super) &'a dyn Context);
 
-impl abi::Context for LentContext<'_> {
-    fn limit(&self, name: RStr<'_>) -> u64 {
-        guard_or(u64::MAX, || self.0.limits().get(name.as_str()).unwrap_or(u64::MAX))
+impl ContextCalls for LentContext<'_> {
+    fn limit(&self, name: &str) -> Result<u64, Failure> {
+        Ok(self.0.limits().get(name).unwrap_or(UNKNOWN))
     }
 
-    fn is_cancelled(&self) -> bool {
-        guard_or(false, || self.0.is_cancelled())
+    fn cancelled(&self) -> Result<bool, Failure> {
+        Ok(self.0.is_cancelled())
     }
 
-    fn note(&self, message: RStr<'_>) {
-        guard_or((), || self.0.note(message.as_str()));
+    fn log(&self, level: u32, message: &str) -> Result<(), Failure> {
+        if level < DETAIL {
+            self.0.note(message);
+        }
+        Ok(())
     }
 
-    fn purpose(&self) -> u32 {
-        guard_or(Purpose::SHOW.0, || self.0.purpose().0)
+    fn purpose(&self) -> Result<u32, Failure> {
+        Ok(self.0.purpose().0)
     }
 
-    fn open(&self, path: RStr<'_>) -> AbiResult<SourceBox> {
-        guard("context.open", || {
-            let source = LentSource(self.0.open(path.as_str())?);
-            Ok(SourceBox::from_value(source, TD_Opaque))
-        })
+    fn threads(&self) -> Result<u32, Failure> {
+        Ok(u32::try_from(self.0.threads()).unwrap_or(u32::MAX))
     }
 
-    fn output_is_new(&self) -> bool {
-        guard_or(false, || self.0.output_is_new())
+    fn open(&self, path: &str) -> Result<Owned<SourceTable>, Failure> {
+        Ok(Owned::give(LentSource(self.0.open(path)?)))
     }
 
-    fn threads(&self) -> u32 {
-        guard_or(1, || u32::try_from(self.0.threads()).unwrap_or(u32::MAX))
+    fn attribute(&self, name: &str) -> Result<u64, Failure> {
+        Ok(if name == OUTPUT_IS_NEW { self.0.output_is_new().into() } else { UNKNOWN })
     }
 }
 
 pub(super) struct RemoteContext<'a> {
-    object: ContextRef<'a>,
+    object: Borrowed<'a, ContextTable>,
     limits: Limits,
+    purpose: Purpose,
+    output_is_new: bool,
+    threads: usize,
 }
 
 impl<'a> RemoteContext<'a> {
-    pub(super) fn new(object: ContextRef<'a>) -> Self {
-        let limits =
-            Limits::from_lookup(|name| Some(object.limit(name.into())).filter(|&limit| limit != u64::MAX));
-        Self { object, limits }
+    pub(super) fn new(object: Borrowed<'a, ContextTable>) -> Result<Self> {
+        let mut failed = None;
+        let limits = Limits::from_lookup(|name| match object.limit(name) {
+            Ok(limit) => Some(limit).filter(|&limit| limit != UNKNOWN),
+            Err(failure) => {
+                failed = Some(failure);
+                None
+            }
+        });
+        if let Some(failure) = failed {
+            return Err(failure.into());
+        }
+        let purpose = Purpose(object.purpose()?);
+        let output_is_new = object.attribute(OUTPUT_IS_NEW)? == 1;
+        let threads = object.threads()?.max(1) as usize;
+        Ok(Self { object, limits, purpose, output_is_new, threads })
     }
 }
 
@@ -62,26 +79,28 @@ impl Context for RemoteContext<'_> {
     }
 
     fn is_cancelled(&self) -> bool {
-        self.object.is_cancelled()
+        // A host that cannot say is not one to go on for.
+        self.object.cancelled().unwrap_or(true)
     }
 
     fn note(&self, message: &str) {
-        self.object.note(message.into());
+        // A note that does not arrive is no reason to end.
+        let _ = self.object.log(NOTE, message);
     }
 
     fn purpose(&self) -> Purpose {
-        Purpose(self.object.purpose())
+        self.purpose
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
-        Ok(Arc::new(RemoteSource::new(received(self.object.open(path.into()))?)))
+        Ok(Arc::new(RemoteSource::new(self.object.open(path)?)?))
     }
 
     fn output_is_new(&self) -> bool {
-        self.object.output_is_new()
+        self.output_is_new
     }
 
     fn threads(&self) -> usize {
-        self.object.threads().max(1) as usize
+        self.threads
     }
 }

@@ -1,9 +1,9 @@
 //! Faults are errors that a plugin is to blame for, and those that its destructors could not return.
 
-use super::guard::received;
 use crate::{Error, ErrorKind, Result};
-use std::sync::{Mutex, PoisonError};
-use tensorferry_abi::AbiResult;
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_abi::{Failure, Handle, Owned, Table};
 
 /// Who is called, and what went wrong where no call could say it: destructors.
 #[derive(Debug)]
@@ -27,11 +27,8 @@ impl Faults {
         }
     }
 
-    /// Keeps what a close said; the host asks for it before it commits.
-    pub(super) fn closed(&self, result: AbiResult<()>) {
-        if let Err(error) = received(result) {
-            self.found.lock().unwrap_or_else(PoisonError::into_inner).push(self.blame(error));
-        }
+    fn keep(&self, fault: Error) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
     }
 
     /// The first fault since the last call.
@@ -41,5 +38,64 @@ impl Faults {
     pub fn check(&self) -> Result<()> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.drain(..).next().map_or(Ok(()), Err)
+    }
+}
+
+/// An object of a plugin. It keeps alive what it was made by, and what its destructor says is kept: the host asks
+/// before it commits.
+pub(super) struct Plugged<T: Table> {
+    object: Owned<T>,
+    pub(super) faults: Arc<Faults>,
+    _parent: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl<T: Table> Plugged<T> {
+    pub(super) fn new(object: Owned<T>, faults: Arc<Faults>) -> Arc<Self> {
+        Arc::new(Self { object, faults, _parent: None })
+    }
+
+    /// What a call of this object gave.
+    pub(super) fn child<C: Table>(
+        self: &Arc<Self>,
+        object: Result<Owned<C>, Failure>,
+    ) -> Result<Arc<Plugged<C>>>
+    where
+        Self: Send + Sync + 'static,
+    {
+        let (object, faults) = (self.answer(object)?, self.faults.clone());
+        Ok(Arc::new(Plugged { object, faults, _parent: Some(self.clone()) }))
+    }
+
+    /// What a call of this object gave.
+    pub(super) fn answer<A>(&self, answer: Result<A, Failure>) -> Result<A> {
+        answer.map_err(|failure| self.blame(failure))
+    }
+
+    /// What a call of this object gave whose counterpart in the SDK cannot fail: a failure is a fault.
+    #[cfg(feature = "records")]
+    pub(super) fn answer_or_fault(&self, answer: Result<(), Failure>) {
+        if let Err(failure) = answer {
+            self.faults.keep(self.blame(failure));
+        }
+    }
+
+    pub(super) fn blame(&self, failure: impl Into<Error>) -> Error {
+        self.faults.blame(failure.into())
+    }
+}
+
+impl<T: Table> std::ops::Deref for Plugged<T> {
+    type Target = Handle<T>;
+
+    fn deref(&self) -> &Handle<T> {
+        &self.object
+    }
+}
+
+impl<T: Table> Drop for Plugged<T> {
+    fn drop(&mut self) {
+        if let Err(failure) = self.object.close() {
+            self.faults.keep(self.blame(failure));
+        }
     }
 }

@@ -2,8 +2,7 @@
 
 use super::context::{LentContext, RemoteContext};
 use super::description::{self, LentDescription};
-use super::faults::Faults;
-use super::guard::{Held, guard, pairs, received};
+use super::faults::{Faults, Plugged};
 use super::reader::{RemoteReader, lend_reader};
 #[cfg(feature = "records")]
 use super::records;
@@ -13,83 +12,69 @@ use crate::{
     Context, Description, Error, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 use std::sync::Arc;
-use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
-use tensorferry_abi::abi_stable::std_types::{RSlice, RString, RVec, Tuple2};
-use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, Context_TO, ContextRef, DescriptionSink_TO, DescriptionSinkMut, Format_TO,
-    FormatBox, Source_TO, SourceRef, TensorReaderBox, TensorWriterBox,
+    Borrowed, ContextTable, DescriptionTable, Failure, FormatCalls, FormatTable, Owned, Pair,
+    RecordReaderTable, RecordWriterTable, SourceTable, TensorReaderTable, TensorWriterTable,
 };
 
 /// A library's formats, as they go to the host.
-pub(crate) fn lend_formats(
-    make: impl FnOnce() -> Result<Vec<Box<dyn Format>>>,
-) -> AbiResult<RVec<FormatBox>> {
-    guard("init", || {
-        let lend = |format| Format_TO::from_value(LentFormat(Held::new(format)), TD_Opaque);
-        Ok(make()?.into_iter().map(lend).collect())
-    })
+pub(crate) fn lend_formats(formats: Vec<Box<dyn Format>>) -> Vec<Owned<FormatTable>> {
+    formats.into_iter().map(|format| Owned::give(LentFormat(format))).collect()
 }
 
-struct LentFormat(Held<dyn Format>);
+struct LentFormat(Box<dyn Format>);
 
-fn options(pairs: &RSlice<'_, Tuple2<RString, RString>>) -> Options {
-    Options::from_checked(pairs.iter().map(|Tuple2(key, value)| (key.to_string(), value.to_string())))
+fn options(pairs: &[Pair<'_>]) -> Options {
+    Options::from_checked(pairs.iter().map(|pair| (pair.key().to_owned(), pair.value().to_owned())))
 }
 
-impl abi::Format for LentFormat {
-    fn describe(&self, sink: DescriptionSinkMut<'_>) -> AbiResult<()> {
-        guard("describe", || {
-            description::send(&self.0.get()?.describe(), sink);
-            Ok(())
-        })
+impl FormatCalls for LentFormat {
+    fn describe(&self, description: Borrowed<'_, DescriptionTable>) -> Result<(), Failure> {
+        description::send(&self.0.describe(), &description)
     }
 
-    fn probe(&self, source: SourceRef<'_>, context: ContextRef<'_>) -> AbiResult<i64> {
-        guard("probe", || {
-            let score = self.0.get()?.probe(&RemoteSource::new(source), &RemoteContext::new(context))?;
-            Ok(score.map_or(-1, |score| i64::from(score.0)))
-        })
+    fn probe(
+        &self,
+        source: Borrowed<'_, SourceTable>,
+        context: Borrowed<'_, ContextTable>,
+    ) -> Result<i64, Failure> {
+        let score = self.0.probe(&RemoteSource::new(source)?, &RemoteContext::new(context)?)?;
+        Ok(score.map_or(-1, |score| i64::from(score.0)))
     }
 
-    fn reader(&self, given: RSlice<'_, Tuple2<RString, RString>>) -> AbiResult<TensorReaderBox> {
-        guard("reader", || Ok(lend_reader(self.0.get()?.reader(&options(&given))?)))
+    fn tensor_reader(&self, given: &[Pair<'_>]) -> Result<Owned<TensorReaderTable>, Failure> {
+        Ok(lend_reader(self.0.reader(&options(given))?))
     }
 
-    fn writer(&self, given: RSlice<'_, Tuple2<RString, RString>>) -> AbiResult<TensorWriterBox> {
-        guard("writer", || Ok(lend_writer(self.0.get()?.writer(&options(&given))?)))
+    fn tensor_writer(&self, given: &[Pair<'_>]) -> Result<Owned<TensorWriterTable>, Failure> {
+        Ok(lend_writer(self.0.writer(&options(given))?))
     }
 
     #[cfg(feature = "records")]
-    fn record_reader(
-        &self,
-        given: RSlice<'_, Tuple2<RString, RString>>,
-    ) -> AbiResult<tensorferry_abi::RecordReaderBox> {
-        guard("record_reader", || {
-            Ok(records::lend_record_reader(self.0.get()?.record_reader(&options(&given))?))
-        })
+    fn record_reader(&self, given: &[Pair<'_>]) -> Result<Owned<RecordReaderTable>, Failure> {
+        Ok(records::lend_record_reader(self.0.record_reader(&options(given))?))
     }
 
     #[cfg(feature = "records")]
-    fn record_writer(
-        &self,
-        given: RSlice<'_, Tuple2<RString, RString>>,
-    ) -> AbiResult<tensorferry_abi::RecordWriterBox> {
-        guard("record_writer", || {
-            Ok(records::lend_record_writer(self.0.get()?.record_writer(&options(&given))?))
-        })
+    fn record_writer(&self, given: &[Pair<'_>]) -> Result<Owned<RecordWriterTable>, Failure> {
+        Ok(records::lend_record_writer(self.0.record_writer(&options(given))?))
     }
 
-    fn close(&mut self) -> AbiResult<()> {
-        self.0.close()
+    #[cfg(not(feature = "records"))]
+    fn record_reader(&self, _given: &[Pair<'_>]) -> Result<Owned<RecordReaderTable>, Failure> {
+        Err(Error::unsupported("this format reads no records").into())
+    }
+
+    #[cfg(not(feature = "records"))]
+    fn record_writer(&self, _given: &[Pair<'_>]) -> Result<Owned<RecordWriterTable>, Failure> {
+        Err(Error::unsupported("this format writes no records").into())
     }
 }
 
 /// A format of a loaded library.
 pub struct RemoteFormat {
-    object: FormatBox,
+    object: Arc<Plugged<FormatTable>>,
     description: Description,
-    faults: Arc<Faults>,
 }
 
 impl RemoteFormat {
@@ -97,31 +82,30 @@ impl RemoteFormat {
     ///
     /// # Errors
     /// A plugin error, if it panics, or describes itself badly.
-    pub fn new(plugin: &str, object: FormatBox) -> Result<Self> {
-        let faults = Arc::new(Faults::of(plugin));
+    pub fn new(plugin: &str, object: Owned<FormatTable>) -> Result<Self> {
+        let object = Plugged::new(object, Arc::new(Faults::of(plugin)));
         let mut lent = LentDescription(Description::default());
-        let sink = DescriptionSink_TO::from_ptr(RMut::new(&mut lent), TD_Opaque);
-        received(object.describe(sink)).map_err(|e| faults.blame(e))?;
+        object.answer(object.describe(Borrowed::sink(&mut lent)))?;
         let description = lent.0;
         let id_is_sane = !description.id.is_empty()
             && description.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         if !id_is_sane {
-            return Err(faults.blame(Error::plugin("not a format id").found(format!("{:?}", description.id))));
+            let error = Error::plugin("not a format id").found(format!("{:?}", description.id));
+            return Err(object.blame(error));
         }
-        Ok(Self { object, description, faults })
+        Ok(Self { object, description })
     }
 
     /// What its destructors said.
     #[must_use]
     pub fn faults(&self) -> &Faults {
-        &self.faults
+        &self.object.faults
     }
 }
 
-impl Drop for RemoteFormat {
-    fn drop(&mut self) {
-        self.faults.closed(self.object.close());
-    }
+/// Options as they cross.
+fn pairs(options: &Options) -> Vec<Pair<'_>> {
+    options.iter().map(|(key, value)| Pair::new(key, value)).collect()
 }
 
 impl Format for RemoteFormat {
@@ -131,35 +115,30 @@ impl Format for RemoteFormat {
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
         let (source, context) = (LentSource(source), LentContext(context));
-        let source = Source_TO::from_ptr(RRef::new(&source), TD_Opaque);
-        let context = Context_TO::from_ptr(RRef::new(&context), TD_Opaque);
-        let score = received(self.object.probe(source, context)).map_err(|e| self.faults.blame(e))?;
-        Ok(u32::try_from(score).ok().map(Score))
+        let score = self.object.probe(Borrowed::shared(&source), Borrowed::shared(&context));
+        if score.as_ref().is_err_and(Failure::is_missing) {
+            return Ok(None);
+        }
+        Ok(u32::try_from(self.object.answer(score)?).ok().map(Score))
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        let reader = received(self.object.reader(pairs(options.iter()).as_rslice()));
-        let object = reader.map_err(|e| self.faults.blame(e))?;
-        Ok(Box::new(RemoteReader { object, faults: self.faults.clone() }))
+        Ok(Box::new(RemoteReader(self.object.child(self.object.tensor_reader(&pairs(options)))?)))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
-        let writer = received(self.object.writer(pairs(options.iter()).as_rslice()));
-        let object = writer.map_err(|e| self.faults.blame(e))?;
-        Ok(Box::new(RemoteWriter { object, faults: self.faults.clone() }))
+        Ok(Box::new(RemoteWriter(self.object.child(self.object.tensor_writer(&pairs(options)))?)))
     }
 
     #[cfg(feature = "records")]
     fn record_reader(&self, options: &Options) -> Result<Box<dyn crate::records::RecordReader>> {
-        let reader = received(self.object.record_reader(pairs(options.iter()).as_rslice()));
-        let object = reader.map_err(|e| self.faults.blame(e))?;
-        Ok(Box::new(records::RemoteRecordReader { object, faults: self.faults.clone() }))
+        let reader = self.object.child(self.object.record_reader(&pairs(options)))?;
+        Ok(Box::new(records::RemoteRecordReader(reader)))
     }
 
     #[cfg(feature = "records")]
     fn record_writer(&self, options: &Options) -> Result<Box<dyn crate::records::RecordWriter>> {
-        let writer = received(self.object.record_writer(pairs(options.iter()).as_rslice()));
-        let object = writer.map_err(|e| self.faults.blame(e))?;
-        Ok(Box::new(records::RemoteRecordWriter { object, faults: self.faults.clone() }))
+        let writer = self.object.child(self.object.record_writer(&pairs(options)))?;
+        Ok(Box::new(records::RemoteRecordWriter(writer)))
     }
 }

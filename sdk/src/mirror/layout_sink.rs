@@ -1,143 +1,127 @@
 //! [`LayoutSink`] across the boundary.
 
-use super::catalog_sink::{byte_order, byte_order_number};
-use super::guard::{guard, received};
 use super::loss::{received_loss, sent_loss};
+use super::numbers::{byte_order, byte_order_number, order, order_number, role, role_number, unknown};
 use crate::{
-    DeferredId, DigestAlgorithm, DigestId, Error, LayoutSink, Loss, LossSink, Order, OutputId, Region,
-    Result, Role, StorageId, TensorId, TensorPart,
+    DeferredId, DigestAlgorithm, DigestId, Error, LayoutSink, Loss, LossSink, OutputId, Region, Result, Role,
+    StorageId, TensorId, TensorPart,
 };
 use std::ops::Range;
-use tensorferry_abi::abi_stable::std_types::{RSlice, RStr};
-use tensorferry_abi::{self as abi, AbiLoss, AbiResult, LayoutSinkMut};
+use tensorferry_abi::{
+    Borrowed, DigestFacts, Failure, FileFacts, LayoutSinkCalls, LayoutSinkTable, LossFacts, PartFacts,
+    StoragePartFacts,
+};
 
-fn role(number: u32) -> Role {
-    if number == 1 { Role::Index } else { Role::Data }
-}
-
-fn role_number(role: Role) -> u32 {
-    match role {
-        Role::Data => 0,
-        Role::Index => 1,
-    }
-}
+/// The kinds of [`FileFacts`].
+const LAID_OUT: u32 = 0;
+const STREAMED: u32 = 1;
+const LATE: u32 = 2;
 
 pub(super) struct LentLayoutSink<'a>(pub(super) &'a mut dyn LayoutSink);
 
-impl abi::LayoutSink for LentLayoutSink<'_> {
-    fn file(&mut self, path: RStr<'_>, number: u32) -> AbiResult<u32> {
-        guard("layout.file", || self.0.file(path.as_str(), role(number)).map(|id| id.0))
-    }
-
-    fn streamed_file(&mut self, path: RStr<'_>, number: u32, tensors: RSlice<'_, u32>) -> AbiResult<u32> {
-        guard("layout.streamed_file", || {
-            let tensors: Vec<TensorId> = tensors.iter().copied().map(TensorId).collect();
-            self.0.streamed_file(path.as_str(), role(number), &tensors).map(|id| id.0)
-        })
-    }
-
-    fn late_file(&mut self, path: RStr<'_>, number: u32) -> AbiResult<u32> {
-        guard("layout.late_file", || self.0.late_file(path.as_str(), role(number)).map(|id| id.0))
-    }
-
-    fn bytes(&mut self, file: u32, bytes: RSlice<'_, u8>) -> AbiResult<u64> {
-        guard("layout.bytes", || self.0.bytes(OutputId(file), bytes.as_slice()))
-    }
-
-    fn tensor(
-        &mut self,
-        file: u32,
-        tensor: u32,
-        region: RSlice<'_, u64>,
-        order: u32,
-        order_of_bytes: u32,
-    ) -> AbiResult<u64> {
-        guard("layout.tensor", || {
-            let numbers = region.as_slice();
-            if !numbers.len().is_multiple_of(2) {
-                return Err(Error::plugin("a region's origin and shape differ in rank"));
+impl LayoutSinkCalls for LentLayoutSink<'_> {
+    fn file(&mut self, file: FileFacts<'_>) -> Result<u32, Failure> {
+        let role = role(file.role)?;
+        let id = match file.kind {
+            LAID_OUT => self.0.file(file.path, role)?,
+            STREAMED => {
+                let tensors: Vec<TensorId> = file.tensors.iter().copied().map(TensorId).collect();
+                self.0.streamed_file(file.path, role, &tensors)?
             }
-            let (origin, shape) = numbers.split_at(numbers.len() / 2);
-            let region =
-                (!numbers.is_empty()).then(|| Region { origin: origin.to_vec(), shape: shape.to_vec() });
-            let part = TensorPart {
-                tensor: TensorId(tensor),
-                region,
-                order: if order == 1 { Order::Fortran } else { Order::C },
-                byte_order: byte_order(order_of_bytes),
-            };
-            self.0.tensor(OutputId(file), part)
-        })
+            LATE => self.0.late_file(file.path, role)?,
+            other => return Err(unknown("kind of file", other).into()),
+        };
+        Ok(id.0)
     }
 
-    fn storage(&mut self, file: u32, storage: u32, offset: u64, len: u64, swap_unit: u32) -> AbiResult<u64> {
-        guard("layout.storage", || self.0.storage(OutputId(file), StorageId(storage), offset, len, swap_unit))
+    fn bytes(&mut self, file: u32, bytes: &[u8]) -> Result<u64, Failure> {
+        Ok(self.0.bytes(OutputId(file), bytes)?)
     }
 
-    fn pad(&mut self, file: u32, len: u64) -> AbiResult<u64> {
-        guard("layout.pad", || self.0.pad(OutputId(file), len))
+    fn tensor(&mut self, part: PartFacts<'_>) -> Result<u64, Failure> {
+        if !part.region.len().is_multiple_of(2) {
+            return Err(Error::plugin("a region's origin and shape differ in rank").into());
+        }
+        let (origin, shape) = part.region.split_at(part.region.len() / 2);
+        let region = part.is_region.then(|| Region { origin: origin.to_vec(), shape: shape.to_vec() });
+        let (order, byte_order) = (order(part.order)?, byte_order(part.byte_order)?);
+        let tensor = TensorId(part.tensor);
+        Ok(self.0.tensor(OutputId(part.file), TensorPart { tensor, region, order, byte_order })?)
     }
 
-    fn deferred(&mut self, file: u32, len: u64) -> AbiResult<u32> {
-        guard("layout.deferred", || self.0.deferred(OutputId(file), len).map(|id| id.0))
+    fn storage(&mut self, part: StoragePartFacts<'_>) -> Result<u64, Failure> {
+        let (file, storage) = (OutputId(part.file), StorageId(part.storage));
+        Ok(self.0.storage(file, storage, part.offset, part.len, part.swap_unit)?)
     }
 
-    fn digest(&mut self, file: u32, start: u64, end: u64, algorithm: u32) -> AbiResult<u32> {
-        guard("layout.digest", || {
-            self.0.digest(OutputId(file), start..end, DigestAlgorithm(algorithm)).map(|id| id.0)
-        })
+    fn pad(&mut self, file: u32, len: u64) -> Result<u64, Failure> {
+        Ok(self.0.pad(OutputId(file), len)?)
     }
 
-    fn alias(&mut self, tensor: u32, of: u32) -> AbiResult<()> {
-        guard("layout.alias", || self.0.alias(TensorId(tensor), TensorId(of)))
+    fn deferred(&mut self, file: u32, len: u64) -> Result<u32, Failure> {
+        Ok(self.0.deferred(OutputId(file), len)?.0)
     }
 
-    fn omit(&mut self, tensor: u32, why: RStr<'_>) -> AbiResult<()> {
-        guard("layout.omit", || self.0.omit(TensorId(tensor), why.as_str()))
+    fn digest(&mut self, digest: DigestFacts<'_>) -> Result<u32, Failure> {
+        let range = digest.start..digest.end;
+        Ok(self.0.digest(OutputId(digest.file), range, DigestAlgorithm(digest.algorithm))?.0)
     }
 
-    fn loss(&mut self, loss: AbiLoss<'_>) -> AbiResult<()> {
-        guard("layout.loss", || self.0.loss(received_loss(loss)))
+    fn alias(&mut self, tensor: u32, of: u32) -> Result<(), Failure> {
+        Ok(self.0.alias(TensorId(tensor), TensorId(of))?)
     }
 
-    fn written_as(&mut self, tensor: u32, name: RStr<'_>) -> AbiResult<()> {
-        guard("layout.written_as", || self.0.written_as(TensorId(tensor), name.as_str()))
+    fn omit(&mut self, tensor: u32, why: &str) -> Result<(), Failure> {
+        Ok(self.0.omit(TensorId(tensor), why)?)
     }
 
-    fn encoded(&mut self, tensor: u32) -> AbiResult<()> {
-        guard("layout.encoded", || self.0.encoded(TensorId(tensor)))
+    fn loss(&mut self, loss: LossFacts<'_>) -> Result<(), Failure> {
+        Ok(self.0.loss(received_loss(&loss))?)
     }
 
-    fn supersedes(&mut self, pattern: RStr<'_>, number: u32) -> AbiResult<()> {
-        guard("layout.supersedes", || self.0.supersedes(pattern.as_str(), role(number)))
+    fn written_as(&mut self, tensor: u32, name: &str) -> Result<(), Failure> {
+        Ok(self.0.written_as(TensorId(tensor), name)?)
+    }
+
+    fn encoded(&mut self, tensor: u32) -> Result<(), Failure> {
+        Ok(self.0.encoded(TensorId(tensor))?)
+    }
+
+    fn supersedes(&mut self, pattern: &str, number: u32) -> Result<(), Failure> {
+        Ok(self.0.supersedes(pattern, role(number)?)?)
     }
 }
 
-pub(super) struct RemoteLayoutSink<'a>(pub(super) LayoutSinkMut<'a>);
+pub(super) struct RemoteLayoutSink<'a>(pub(super) Borrowed<'a, LayoutSinkTable>);
+
+impl RemoteLayoutSink<'_> {
+    fn file_of(&self, kind: u32, path: &str, role: Role, tensors: &[u32]) -> Result<OutputId> {
+        Ok(OutputId(self.0.file(FileFacts { path, role: role_number(role), kind, tensors })?))
+    }
+}
 
 impl LossSink for RemoteLayoutSink<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        received(self.0.loss(sent_loss(&loss)))
+        Ok(self.0.loss(sent_loss(&loss))?)
     }
 }
 
 impl LayoutSink for RemoteLayoutSink<'_> {
     fn file(&mut self, path: &str, role: Role) -> Result<OutputId> {
-        received(self.0.file(path.into(), role_number(role))).map(OutputId)
+        self.file_of(LAID_OUT, path, role, &[])
     }
 
     fn streamed_file(&mut self, path: &str, role: Role, tensors: &[TensorId]) -> Result<OutputId> {
         let tensors: Vec<u32> = tensors.iter().map(|tensor| tensor.0).collect();
-        received(self.0.streamed_file(path.into(), role_number(role), tensors.as_slice().into()))
-            .map(OutputId)
+        self.file_of(STREAMED, path, role, &tensors)
     }
 
     fn late_file(&mut self, path: &str, role: Role) -> Result<OutputId> {
-        received(self.0.late_file(path.into(), role_number(role))).map(OutputId)
+        self.file_of(LATE, path, role, &[])
     }
 
     fn bytes(&mut self, file: OutputId, bytes: &[u8]) -> Result<u64> {
-        received(self.0.bytes(file.0, bytes.into()))
+        Ok(self.0.bytes(file.0, bytes)?)
     }
 
     fn tensor(&mut self, file: OutputId, part: TensorPart) -> Result<u64> {
@@ -145,12 +129,14 @@ impl LayoutSink for RemoteLayoutSink<'_> {
             Some(region) => region.origin.iter().chain(&region.shape).copied().collect(),
             None => Vec::new(),
         };
-        let order = match part.order {
-            Order::C => 0,
-            Order::Fortran => 1,
-        };
-        let byte_order = byte_order_number(part.byte_order);
-        received(self.0.tensor(file.0, part.tensor.0, region.as_slice().into(), order, byte_order))
+        Ok(self.0.tensor(PartFacts {
+            file: file.0,
+            tensor: part.tensor.0,
+            is_region: part.region.is_some(),
+            region: &region,
+            order: order_number(part.order),
+            byte_order: byte_order_number(part.byte_order),
+        })?)
     }
 
     fn storage(
@@ -161,38 +147,39 @@ impl LayoutSink for RemoteLayoutSink<'_> {
         len: u64,
         swap_unit: u32,
     ) -> Result<u64> {
-        received(self.0.storage(file.0, storage.0, offset, len, swap_unit))
+        Ok(self.0.storage(StoragePartFacts { file: file.0, storage: storage.0, offset, len, swap_unit })?)
     }
 
     fn pad(&mut self, file: OutputId, len: u64) -> Result<u64> {
-        received(self.0.pad(file.0, len))
+        Ok(self.0.pad(file.0, len)?)
     }
 
     fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId> {
-        received(self.0.deferred(file.0, len)).map(DeferredId)
+        Ok(DeferredId(self.0.deferred(file.0, len)?))
     }
 
     fn digest(&mut self, file: OutputId, range: Range<u64>, algorithm: DigestAlgorithm) -> Result<DigestId> {
-        received(self.0.digest(file.0, range.start, range.end, algorithm.0)).map(DigestId)
+        let (start, end, algorithm) = (range.start, range.end, algorithm.0);
+        Ok(DigestId(self.0.digest(DigestFacts { file: file.0, start, end, algorithm })?))
     }
 
     fn alias(&mut self, tensor: TensorId, of: TensorId) -> Result<()> {
-        received(self.0.alias(tensor.0, of.0))
+        Ok(self.0.alias(tensor.0, of.0)?)
     }
 
     fn omit(&mut self, tensor: TensorId, why: &str) -> Result<()> {
-        received(self.0.omit(tensor.0, why.into()))
+        Ok(self.0.omit(tensor.0, why)?)
     }
 
     fn written_as(&mut self, tensor: TensorId, name: &str) -> Result<()> {
-        received(self.0.written_as(tensor.0, name.into()))
+        Ok(self.0.written_as(tensor.0, name)?)
     }
 
     fn encoded(&mut self, tensor: TensorId) -> Result<()> {
-        received(self.0.encoded(tensor.0))
+        Ok(self.0.encoded(tensor.0)?)
     }
 
     fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {
-        received(self.0.supersedes(pattern.into(), role_number(role)))
+        Ok(self.0.supersedes(pattern, role_number(role))?)
     }
 }

@@ -1,20 +1,22 @@
 //! The two faces of each object that crosses the boundary.
 //!
-//! `Lent…` wraps one of the SDK's traits and is called from the other side: it catches panics, so
-//! that none reaches the boundary, where it would end the process. `Remote…` wraps what came from
-//! the other side and is one of the SDK's traits again. A plugin lends formats and gets remote
-//! sources; the host lends sources and gets remote formats.
+//! `Lent…` wraps one of the SDK's traits and is called from the other side. `Remote…` wraps what came from the
+//! other side and is one of the SDK's traits again. A plugin lends formats and gets remote sources; the host
+//! lends sources and gets remote formats.
 
 mod byte_sink;
 mod catalog_sink;
 mod catalog_view;
+mod collected;
 mod context;
 mod description;
+mod dtypes;
+mod failure;
 mod faults;
 mod format;
-mod guard;
 mod layout_sink;
 mod loss;
+mod numbers;
 mod plan;
 mod reader;
 #[cfg(feature = "records")]
@@ -26,4 +28,3 @@ mod writer;
 pub use faults::Faults;
 pub use format::RemoteFormat;
 pub(crate) use format::lend_formats;
-pub(crate) use guard::keep_panics_quiet;

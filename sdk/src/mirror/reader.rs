@@ -3,77 +3,50 @@
 use super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::catalog_sink::{LentCatalogSink, RemoteCatalogSink};
 use super::context::{LentContext, RemoteContext};
-use super::faults::Faults;
-use super::guard::{Held, guard, received};
+use super::faults::Plugged;
 use super::source::{LentSource, RemoteSource};
 use crate::{ByteSink, CatalogSink, Context, Result, Source, TensorDecoder, TensorReader};
 use std::sync::Arc;
-use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
-use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, ByteSink_TO, ByteSinkMut, CatalogSink_TO, CatalogSinkMut, Context_TO, ContextRef,
-    Source_TO, SourceRef, TensorDecoder_TO, TensorDecoderBox, TensorReader_TO, TensorReaderBox,
+    Borrowed, ByteSinkTable, CatalogSinkTable, ContextTable, Failure, Owned, SourceTable, TensorDecoderCalls,
+    TensorDecoderTable, TensorReaderCalls, TensorReaderTable,
 };
 
-pub(super) fn lend_reader(reader: Box<dyn TensorReader>) -> TensorReaderBox {
-    TensorReader_TO::from_value(LentReader(Held::new(reader)), TD_Opaque)
+pub(super) fn lend_reader(reader: Box<dyn TensorReader>) -> Owned<TensorReaderTable> {
+    Owned::give(LentReader(reader))
 }
 
-struct LentReader(Held<dyn TensorReader>);
+struct LentReader(Box<dyn TensorReader>);
 
-impl abi::TensorReader for LentReader {
+impl TensorReaderCalls for LentReader {
     fn read(
         &self,
-        source: SourceRef<'_>,
-        catalog: CatalogSinkMut<'_>,
-        context: ContextRef<'_>,
-    ) -> AbiResult<TensorDecoderBox> {
-        guard("read", || {
-            let (source, context) = (RemoteSource::new(source), RemoteContext::new(context));
-            self.0.get()?.read(&source, &mut RemoteCatalogSink(catalog), &context).map(lend_decoder)
-        })
-    }
-
-    fn close(&mut self) -> AbiResult<()> {
-        self.0.close()
+        source: Borrowed<'_, SourceTable>,
+        catalog: Borrowed<'_, CatalogSinkTable>,
+        context: Borrowed<'_, ContextTable>,
+    ) -> Result<Owned<TensorDecoderTable>, Failure> {
+        let (source, context) = (RemoteSource::new(source)?, RemoteContext::new(context)?);
+        let decoder = self.0.read(&source, &mut RemoteCatalogSink::new(catalog), &context)?;
+        Ok(Owned::give(LentDecoder(decoder)))
     }
 }
 
-fn lend_decoder(decoder: Box<dyn TensorDecoder>) -> TensorDecoderBox {
-    TensorDecoder_TO::from_value(LentDecoder(Held::new(decoder)), TD_Opaque)
-}
+struct LentDecoder(Box<dyn TensorDecoder>);
 
-struct LentDecoder(Held<dyn TensorDecoder>);
-
-impl abi::TensorDecoder for LentDecoder {
+impl TensorDecoderCalls for LentDecoder {
     fn decode(
         &self,
-        source: SourceRef<'_>,
+        source: Borrowed<'_, SourceTable>,
         handle: u64,
-        output: ByteSinkMut<'_>,
-        context: ContextRef<'_>,
-    ) -> AbiResult<()> {
-        guard("decode", || {
-            let (source, context) = (RemoteSource::new(source), RemoteContext::new(context));
-            self.0.get()?.decode(&source, handle, &mut RemoteByteSink(output), &context)
-        })
-    }
-
-    fn close(&mut self) -> AbiResult<()> {
-        self.0.close()
+        output: Borrowed<'_, ByteSinkTable>,
+        context: Borrowed<'_, ContextTable>,
+    ) -> Result<(), Failure> {
+        let (source, context) = (RemoteSource::new(source)?, RemoteContext::new(context)?);
+        Ok(self.0.decode(&source, handle, &mut RemoteByteSink(output), &context)?)
     }
 }
 
-pub(super) struct RemoteReader {
-    pub(super) object: TensorReaderBox,
-    pub(super) faults: Arc<Faults>,
-}
-
-impl Drop for RemoteReader {
-    fn drop(&mut self) {
-        self.faults.closed(self.object.close());
-    }
-}
+pub(super) struct RemoteReader(pub(super) Arc<Plugged<TensorReaderTable>>);
 
 impl TensorReader for RemoteReader {
     fn read(
@@ -84,25 +57,13 @@ impl TensorReader for RemoteReader {
     ) -> Result<Box<dyn TensorDecoder>> {
         let (source, context) = (LentSource(source), LentContext(context));
         let mut catalog = LentCatalogSink(catalog);
-        let source = Source_TO::from_ptr(RRef::new(&source), TD_Opaque);
-        let context = Context_TO::from_ptr(RRef::new(&context), TD_Opaque);
-        let catalog = CatalogSink_TO::from_ptr(RMut::new(&mut catalog), TD_Opaque);
-        let object = received(self.object.read(source, catalog, context));
-        let object = object.map_err(|e| self.faults.blame(e))?;
-        Ok(Box::new(RemoteDecoder { object, faults: self.faults.clone() }))
+        let (source, context) = (Borrowed::shared(&source), Borrowed::shared(&context));
+        let decoder = self.0.child(self.0.read(source, Borrowed::sink(&mut catalog), context))?;
+        Ok(Box::new(RemoteDecoder(decoder)))
     }
 }
 
-struct RemoteDecoder {
-    object: TensorDecoderBox,
-    faults: Arc<Faults>,
-}
-
-impl Drop for RemoteDecoder {
-    fn drop(&mut self) {
-        self.faults.closed(self.object.close());
-    }
-}
+struct RemoteDecoder(Arc<Plugged<TensorDecoderTable>>);
 
 impl TensorDecoder for RemoteDecoder {
     fn decode(
@@ -112,11 +73,8 @@ impl TensorDecoder for RemoteDecoder {
         output: &mut dyn ByteSink,
         context: &dyn Context,
     ) -> Result<()> {
-        let (source, context) = (LentSource(source), LentContext(context));
-        let mut output = LentByteSink(output);
-        let source = Source_TO::from_ptr(RRef::new(&source), TD_Opaque);
-        let context = Context_TO::from_ptr(RRef::new(&context), TD_Opaque);
-        let output = ByteSink_TO::from_ptr(RMut::new(&mut output), TD_Opaque);
-        received(self.object.decode(source, handle, output, context)).map_err(|e| self.faults.blame(e))
+        let (source, context, mut output) = (LentSource(source), LentContext(context), LentByteSink(output));
+        let (source, context) = (Borrowed::shared(&source), Borrowed::shared(&context));
+        self.0.answer(self.0.decode(source, handle, Borrowed::sink(&mut output), context))
     }
 }

@@ -1,10 +1,11 @@
 //! [`Source`] across the boundary.
 
-use super::guard::{guard, guard_or, received};
-use crate::{Entry, FileId, Result, Source};
+use super::collected::Collected;
+use super::failure::certain;
+use crate::{Entry, Error, FileId, Result, Source};
+use std::ops::Deref;
 use std::sync::Arc;
-use tensorferry_abi::abi_stable::std_types::{RSliceMut, RStr, RString, RVec};
-use tensorferry_abi::{self as abi, AbiResult};
+use tensorferry_abi::{Borrowed, Failure, Handle, NameSinkTable, SourceCalls, SourceTable};
 
 /// A source by reference, or one that the other side keeps.
 pub(super) struct LentSource<S>(pub(super) S);
@@ -26,49 +27,40 @@ impl Hold for Arc<dyn Source> {
     }
 }
 
-impl<S: Hold> abi::Source for LentSource<S> {
-    fn entry_kind(&self) -> u32 {
-        match self.0.source().entry() {
+impl<S: Hold> SourceCalls for LentSource<S> {
+    fn entry(&self) -> Result<(u32, &str), Failure> {
+        let entry = self.0.source().entry();
+        let kind = match entry {
             Entry::File(_) => 0,
             Entry::Folder => 1,
             Entry::Prefix(_) => 2,
-        }
+        };
+        Ok((kind, entry.name()))
     }
 
-    fn entry_name(&self) -> RStr<'_> {
-        self.0.source().entry().name().into()
+    fn open(&self, name: &str) -> Result<u32, Failure> {
+        Ok(self.0.source().open(name)?.0)
     }
 
-    fn open(&self, name: RStr<'_>) -> AbiResult<u32> {
-        guard("source.open", || self.0.source().open(name.as_str()).map(|file| file.0))
+    fn exists(&self, name: &str) -> Result<bool, Failure> {
+        Ok(self.0.source().contains(name)?)
     }
 
-    fn contains(&self, name: RStr<'_>) -> bool {
-        guard_or(false, || self.0.source().contains(name.as_str()))
+    fn list(&self, prefix: &str, names: Borrowed<'_, NameSinkTable>) -> Result<(), Failure> {
+        self.0.source().list(prefix)?.iter().try_for_each(|name| names.name(name))
     }
 
-    fn list(&self, prefix: RStr<'_>) -> AbiResult<RVec<RString>> {
-        guard("source.list", || {
-            Ok(self.0.source().list(prefix.as_str())?.into_iter().map(RString::from).collect())
-        })
+    fn folders(&self, folder: &str, names: Borrowed<'_, NameSinkTable>) -> Result<(), Failure> {
+        self.0.source().folders(folder)?.iter().try_for_each(|name| names.name(name))
     }
 
-    fn folders(&self, folder: RStr<'_>) -> AbiResult<RVec<RString>> {
-        guard("source.folders", || {
-            Ok(self.0.source().folders(folder.as_str())?.into_iter().map(RString::from).collect())
-        })
+    fn info(&self, file: u32) -> Result<(u64, &str), Failure> {
+        let source = self.0.source();
+        Ok((source.len(FileId(file)), source.name(FileId(file))))
     }
 
-    fn name(&self, file: u32) -> RStr<'_> {
-        guard_or("", || self.0.source().name(FileId(file))).into()
-    }
-
-    fn len(&self, file: u32) -> u64 {
-        guard_or(0, || self.0.source().len(FileId(file)))
-    }
-
-    fn read_at(&self, file: u32, offset: u64, mut buffer: RSliceMut<'_, u8>) -> AbiResult<()> {
-        guard("source.read_at", || self.0.source().read_at(FileId(file), offset, buffer.as_mut_slice()))
+    fn read_at(&self, file: u32, offset: u64, buffer: &mut [u8]) -> Result<(), Failure> {
+        Ok(self.0.source().read_at(FileId(file), offset, buffer)?)
     }
 }
 
@@ -77,48 +69,57 @@ pub(super) struct RemoteSource<O> {
     entry: Entry,
 }
 
-impl<O: abi::Source> RemoteSource<O> {
-    pub(super) fn new(object: O) -> Self {
-        let name = object.entry_name().as_str().to_owned();
-        let entry = match object.entry_kind() {
-            0 => Entry::File(name),
-            2 => Entry::Prefix(name),
-            _ => Entry::Folder,
+impl<O: Deref<Target = Handle<SourceTable>>> RemoteSource<O> {
+    pub(super) fn new(object: O) -> Result<Self> {
+        let (kind, name) = object.entry()?;
+        let entry = match kind {
+            0 => Entry::File(name.to_owned()),
+            1 => Entry::Folder,
+            2 => Entry::Prefix(name.to_owned()),
+            _ => {
+                return Err(Error::unsupported(
+                    "this host has a kind of input that the plugin does not know",
+                ));
+            }
         };
-        Self { object, entry }
+        Ok(Self { object, entry })
     }
 }
 
-impl<O: abi::Source> Source for RemoteSource<O> {
+impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSource<O> {
     fn entry(&self) -> &Entry {
         &self.entry
     }
 
     fn open(&self, name: &str) -> Result<FileId> {
-        received(self.object.open(name.into())).map(FileId)
+        Ok(FileId(self.object.open(name)?))
     }
 
-    fn contains(&self, name: &str) -> bool {
-        self.object.contains(name.into())
+    fn contains(&self, name: &str) -> Result<bool> {
+        Ok(self.object.exists(name)?)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        Ok(received(self.object.list(prefix.into()))?.into_iter().map(RString::into_string).collect())
+        let mut names = Collected::<String>::default();
+        self.object.list(prefix, Borrowed::sink(&mut names))?;
+        Ok(names.0)
     }
 
     fn folders(&self, folder: &str) -> Result<Vec<String>> {
-        Ok(received(self.object.folders(folder.into()))?.into_iter().map(RString::into_string).collect())
+        let mut names = Collected::<String>::default();
+        self.object.folders(folder, Borrowed::sink(&mut names))?;
+        Ok(names.0)
     }
 
     fn name(&self, file: FileId) -> &str {
-        self.object.name(file.0).as_str()
+        certain(self.object.info(file.0)).1
     }
 
     fn len(&self, file: FileId) -> u64 {
-        self.object.len(file.0)
+        certain(self.object.info(file.0)).0
     }
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        received(self.object.read_at(file.0, offset, buffer.into()))
+        Ok(self.object.read_at(file.0, offset, buffer)?)
     }
 }

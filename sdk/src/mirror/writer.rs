@@ -2,61 +2,39 @@
 
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};
 use super::context::{LentContext, RemoteContext};
-use super::faults::Faults;
-use super::guard::{Held, guard, received};
+use super::faults::Plugged;
 use super::layout_sink::{LentLayoutSink, RemoteLayoutSink};
+use super::numbers::{target, target_number};
 use super::plan::{RemotePlan, lend_plan};
 use crate::{CatalogView, Context, LayoutSink, Result, Target, TensorPlan, TensorWriter};
 use std::sync::Arc;
-use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
-use tensorferry_abi::abi_stable::std_types::RStr;
-use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, CatalogView_TO, CatalogViewRef, Context_TO, ContextRef, LayoutSink_TO,
-    LayoutSinkMut, TensorPlanBox, TensorWriter_TO, TensorWriterBox,
+    Borrowed, CatalogViewTable, ContextTable, Failure, LayoutSinkTable, Owned, TensorPlanTable,
+    TensorWriterCalls, TensorWriterTable,
 };
 
-pub(super) fn lend_writer(writer: Box<dyn TensorWriter>) -> TensorWriterBox {
-    TensorWriter_TO::from_value(LentWriter(Held::new(writer)), TD_Opaque)
+pub(super) fn lend_writer(writer: Box<dyn TensorWriter>) -> Owned<TensorWriterTable> {
+    Owned::give(LentWriter(writer))
 }
 
-struct LentWriter(Held<dyn TensorWriter>);
+struct LentWriter(Box<dyn TensorWriter>);
 
-impl abi::TensorWriter for LentWriter {
+impl TensorWriterCalls for LentWriter {
     fn plan(
         &self,
-        catalog: CatalogViewRef<'_>,
+        catalog: Borrowed<'_, CatalogViewTable>,
         target_kind: u32,
-        target_name: RStr<'_>,
-        layout: LayoutSinkMut<'_>,
-        context: ContextRef<'_>,
-    ) -> AbiResult<TensorPlanBox> {
-        guard("plan", || {
-            let target = match target_kind {
-                0 => Target::File(target_name.as_str().to_owned()),
-                _ => Target::Folder,
-            };
-            let (catalog, context) = (RemoteCatalogView(catalog), RemoteContext::new(context));
-            let plan = self.0.get()?.plan(&catalog, &target, &mut RemoteLayoutSink(layout), &context)?;
-            Ok(lend_plan(plan))
-        })
-    }
-
-    fn close(&mut self) -> AbiResult<()> {
-        self.0.close()
+        target_name: &str,
+        layout: Borrowed<'_, LayoutSinkTable>,
+        context: Borrowed<'_, ContextTable>,
+    ) -> Result<Owned<TensorPlanTable>, Failure> {
+        let target = target(target_kind, target_name)?;
+        let (catalog, context) = (RemoteCatalogView::new(catalog)?, RemoteContext::new(context)?);
+        Ok(lend_plan(self.0.plan(&catalog, &target, &mut RemoteLayoutSink(layout), &context)?))
     }
 }
 
-pub(super) struct RemoteWriter {
-    pub(super) object: TensorWriterBox,
-    pub(super) faults: Arc<Faults>,
-}
-
-impl Drop for RemoteWriter {
-    fn drop(&mut self) {
-        self.faults.closed(self.object.close());
-    }
-}
+pub(super) struct RemoteWriter(pub(super) Arc<Plugged<TensorWriterTable>>);
 
 impl TensorWriter for RemoteWriter {
     fn plan(
@@ -68,15 +46,9 @@ impl TensorWriter for RemoteWriter {
     ) -> Result<Box<dyn TensorPlan>> {
         let (catalog, context) = (LentCatalogView(catalog), LentContext(context));
         let mut layout = LentLayoutSink(layout);
-        let (kind, name) = match target {
-            Target::File(name) => (0, name.as_str()),
-            Target::Folder => (1, ""),
-        };
-        let catalog = CatalogView_TO::from_ptr(RRef::new(&catalog), TD_Opaque);
-        let context = Context_TO::from_ptr(RRef::new(&context), TD_Opaque);
-        let layout = LayoutSink_TO::from_ptr(RMut::new(&mut layout), TD_Opaque);
-        let plan = received(self.object.plan(catalog, kind, name.into(), layout, context));
-        let object = plan.map_err(|e| self.faults.blame(e))?;
-        Ok(Box::new(RemotePlan { object, faults: self.faults.clone() }))
+        let (kind, name) = target_number(target);
+        let (catalog, context) = (Borrowed::shared(&catalog), Borrowed::shared(&context));
+        let plan = self.0.plan(catalog, kind, name, Borrowed::sink(&mut layout), context);
+        Ok(Box::new(RemotePlan(self.0.child(plan)?)))
     }
 }

@@ -40,7 +40,7 @@ fn no_raw_panic(outcome: &Outcome) {
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_library_that_is_no_plugin_is_refused() {
-    refused(&outside::library("not-a-plugin"), "", &["not a plugin", "FERRY_PLUGIN_MANIFEST"]);
+    refused(&outside::library("not-a-plugin"), "", &["not a plugin", "FERRY_PLUGIN"]);
     let folder = tempdir().unwrap();
     let text = folder.path().join(format!("libferry_text.{}", std::env::consts::DLL_EXTENSION));
     std::fs::write(&text, "not a library at all").unwrap();
@@ -51,7 +51,7 @@ fn a_library_that_is_no_plugin_is_refused() {
 #[ignore = "builds crates out of the workspace"]
 fn another_revision_is_refused_with_both_numbers() {
     let ours = copies::version();
-    for (name, version, found) in [("older_revision", "1.2.0", "1.2"), ("newer_revision", "3.0.0", "3.0")] {
+    for (name, version, found) in [("older_revision", "0.2.0", "0.2"), ("newer_revision", "2.0.0", "2.0")] {
         let library = Copy::of_sdk(name).version(version).plugin();
         refused(&library, "", &["revision", found, &ours]);
     }
@@ -61,16 +61,16 @@ fn another_revision_is_refused_with_both_numbers() {
 #[ignore = "builds crates out of the workspace"]
 fn a_changed_layout_is_refused_with_the_place() {
     let changes = [
+        ("sdk/abi/src/boundary.rs", "-> (score: i64);", "-> (score: u64);"),
+        ("sdk/src/mirror/format.rs", "Result<i64, Failure>", "Result<u64, Failure>"),
         (
-            "sdk/abi/src/plugin.rs",
-            "context: ContextRef<'_>) -> AbiResult<i64>;",
-            "context: ContextRef<'_>) -> AbiResult<i32>;",
+            "sdk/src/mirror/format.rs",
+            "map_or(-1, |score| i64::from(score.0))",
+            "map_or(0, |score| u64::from(score.0))",
         ),
-        ("sdk/src/mirror/format.rs", "AbiResult<i64>", "AbiResult<i32>"),
-        ("sdk/src/mirror/format.rs", "i64::from(score.0)", "i32::try_from(score.0).unwrap_or(0)"),
     ];
     let library = Copy::of_sdk("changed_layout").patched(&changes).plugin();
-    refused(&library, "", &["layout", "probe", "i64", "i32"]);
+    refused(&library, "", &["layout", "probe", "i64", "u64"]);
 }
 
 #[test]
@@ -79,41 +79,41 @@ fn an_init_that_fails_is_refused_with_its_reason() {
     let library = outside::library("misbehave");
     refused(&library, "init", &["init failed", "asked not to start"]);
     refused(&library, "init-panic", &["init failed", "panicked in init", "asked to panic"]);
-    refused(&library, "describe", &["init failed", "panicked in describe", "asked to panic"]);
+    refused(&library, "describe", &["init failed", "panicked in Format.describe", "asked to panic"]);
 }
 
-/// An addition to the ABI: a method at the end of an object of each side, with a default body.
-/// Titles and notes tell which body ran.
+/// An addition to the ABI: a slot at the end of a table of each side. Titles and notes tell whether the other
+/// side has it.
 const ADDITION: [(&str, &str, &str); 6] = [
     (
-        "sdk/abi/src/plugin.rs",
-        "writes no records\"))\n    }",
-        "writes no records\"))\n    }\n    fn newer(&self) -> u32 {\n        0\n    }",
+        "sdk/abi/src/boundary.rs",
+        "record_writer(options: Pairs) -> (writer: Given<RecordWriter>);\n    }",
+        "record_writer(options: Pairs) -> (writer: Given<RecordWriter>);\n    } then {\n        newer() -> (number: u32);\n    }",
     ),
     (
-        "sdk/abi/src/host.rs",
-        "_key: RStr<'_>, _value: RStr<'_>) -> AbiResult<()> {\n        ROk(())\n    }",
-        "_key: RStr<'_>, _value: RStr<'_>) -> AbiResult<()> {\n        ROk(())\n    }\n    fn newer(&mut self) -> u32 {\n        0\n    }",
+        "sdk/abi/src/boundary.rs",
+        "label(tensor: u32, key: Text, value: Text);\n    }",
+        "label(tensor: u32, key: Text, value: Text);\n    } then {\n        newer() -> (number: u32);\n    }",
     ),
     (
         "sdk/src/mirror/format.rs",
-        "impl abi::Format for LentFormat {",
-        "impl abi::Format for LentFormat {\n    fn newer(&self) -> u32 {\n        7\n    }",
+        "impl FormatCalls for LentFormat {",
+        "impl FormatCalls for LentFormat {\n    fn newer(&self) -> Result<u32, Failure> {\n        Ok(7)\n    }",
     ),
     (
         "sdk/src/mirror/format.rs",
         "        let description = lent.0;",
-        "        let mut description = lent.0;\n        description.title += &format!(\" (format {})\", object.newer());",
+        "        let mut description = lent.0;\n        description.title += &format!(\" (format {})\", object.newer().unwrap_or(0));",
     ),
     (
         "sdk/src/mirror/catalog_sink.rs",
-        "impl abi::CatalogSink for LentCatalogSink<'_> {",
-        "impl abi::CatalogSink for LentCatalogSink<'_> {\n    fn newer(&mut self) -> u32 {\n        9\n    }",
+        "impl CatalogSinkCalls for LentCatalogSink<'_> {",
+        "impl CatalogSinkCalls for LentCatalogSink<'_> {\n    fn newer(&mut self) -> Result<u32, Failure> {\n        Ok(9)\n    }",
     ),
     (
         "sdk/src/mirror/reader.rs",
-        "            self.0.get()?.read(",
-        "            let mut catalog = catalog;\n            context.note(&format!(\"catalog {}\", catalog.newer()));\n            self.0.get()?.read(",
+        "        let decoder = self.0.read(",
+        "        context.note(&format!(\"catalog {}\", catalog.newer().unwrap_or(0)));\n        let decoder = self.0.read(",
     ),
 ];
 
@@ -216,10 +216,10 @@ const NAME: &str = "ferry-plugin-misbehave";
 #[ignore = "builds crates out of the workspace"]
 fn a_panicking_reader_is_an_error_with_its_name_and_the_place() {
     let faults = [
-        panics("probe", &[NAME, "panicked in probe", "asked to panic"]),
-        panics("reader", &[NAME, "panicked in reader", "asked to panic"]),
-        panics("read", &[NAME, "panicked in read:", "asked to panic"]),
-        panics("decode", &[NAME, "panicked in decode", "asked to panic"]),
+        panics("probe", &[NAME, "panicked in Format.probe", "asked to panic"]),
+        panics("reader", &[NAME, "panicked in Format.tensor_reader", "asked to panic"]),
+        panics("read", &[NAME, "panicked in TensorReader.read:", "asked to panic"]),
+        panics("decode", &[NAME, "panicked in TensorDecoder.decode", "asked to panic"]),
         panics("drop-reader", &[NAME, "panicked in drop", "drop-reader"]),
     ];
     for fault in &faults {
@@ -231,10 +231,10 @@ fn a_panicking_reader_is_an_error_with_its_name_and_the_place() {
 #[ignore = "builds crates out of the workspace"]
 fn a_panicking_writer_is_an_error_with_its_name_and_the_place() {
     let faults = [
-        panics("writer", &[NAME, "panicked in writer", "asked to panic"]),
-        panics("plan", &[NAME, "panicked in plan", "asked to panic"]),
-        panics("stream", &[NAME, "panicked in stream", "asked to panic"]),
-        panics("seal", &[NAME, "panicked in seal", "asked to panic"]),
+        panics("writer", &[NAME, "panicked in Format.tensor_writer", "asked to panic"]),
+        panics("plan", &[NAME, "panicked in TensorWriter.plan", "asked to panic"]),
+        panics("stream", &[NAME, "panicked in TensorPlan.stream", "asked to panic"]),
+        panics("seal", &[NAME, "panicked in TensorPlan.seal", "asked to panic"]),
         panics("drop-writer", &[NAME, "panicked in drop", "drop-writer"]),
         panics("drop-plan", &[NAME, "panicked in drop", "drop-plan"]),
     ];

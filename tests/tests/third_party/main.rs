@@ -4,6 +4,7 @@
 
 mod boundary;
 mod bridge;
+mod c;
 mod copies;
 mod crashes;
 mod formats;

@@ -23,7 +23,7 @@ pub(crate) fn explain(source: &dyn Source, error: Error) -> Error {
         Entry::File(name) => Some(name.clone()),
         Entry::Folder | Entry::Prefix(_) => None,
     };
-    let file = named.filter(|name| source.contains(name)).or(entry);
+    let file = named.filter(|name| source.contains(name).unwrap_or_default()).or(entry);
     match file.as_ref().and_then(|name| Some((name, of_file(source, name)?))) {
         Some((name, what)) => Error::malformed(what).file(name).found(error.message()),
         None => match coming(source) {

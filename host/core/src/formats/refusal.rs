@@ -10,6 +10,8 @@ pub enum Refusal {
     CannotOpen(String),
     /// It has no manifest.
     NotAPlugin,
+    /// It was built for the boundary as it was before 1.0.
+    Preview,
     /// It was built for another revision of the ABI.
     OtherRevision {
         /// The library's revision, major and minor.
@@ -26,6 +28,10 @@ impl std::fmt::Display for Refusal {
         match self {
             Self::CannotOpen(why) => write!(f, "cannot be opened: {why}"),
             Self::NotAPlugin => write!(f, "not a plugin: it has no symbol {MANIFEST_SYMBOL}"),
+            Self::Preview => write!(
+                f,
+                "built for a preview of the ABI, before 1.0: rebuild the plugin with the SDK of this ferry"
+            ),
             Self::OtherRevision { found: (major, minor) } => write!(
                 f,
                 "built for ABI revision {major}.{minor}; this ferry has {}.{}: rebuild the plugin with the SDK of \

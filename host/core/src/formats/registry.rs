@@ -194,7 +194,8 @@ impl Registry {
         let index = self.libraries.len();
         let outcome = library::open(&path).and_then(|library| {
             let name = library.manifest.name();
-            for object in library.formats {
+            self.notes.extend(library.offered.notes.into_iter().map(|note| format!("{name}: {note}")));
+            for object in library.offered.formats {
                 let format = RemoteFormat::new(&name, object)
                     .map_err(|error| Refusal::InitFailed(error.message().to_owned()))?;
                 let format = RegisteredFormat::loaded(format, index);

@@ -369,8 +369,16 @@ impl Source for FileSource {
         Ok(FileId(id))
     }
 
-    fn contains(&self, name: &str) -> bool {
-        check_name(name).is_ok() && self.path(name).is_file()
+    fn contains(&self, name: &str) -> Result<bool> {
+        use std::io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+        if check_name(name).is_err() {
+            return Ok(false);
+        }
+        match std::fs::metadata(self.path(name)) {
+            Ok(found) => Ok(found.is_file()),
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => Ok(false),
+            Err(error) => Err(Error::from(error).file(name)),
+        }
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>> {
@@ -455,7 +463,7 @@ mod tests {
         assert_eq!(both.list("").unwrap(), ["a", "sub/a"]);
         assert!(both.folders("").unwrap().is_empty() && both.open("sub/a").is_ok());
         assert_eq!(of(&["sub/a"]).entry, Entry::File("sub/a".to_owned()));
-        assert!(of(&["a"]).contains("b"));
+        assert!(of(&["a"]).contains("b").unwrap());
     }
 
     #[test]

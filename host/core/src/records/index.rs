@@ -89,7 +89,7 @@ impl Source for CountedSource<'_> {
         self.source.open(name)
     }
 
-    fn contains(&self, name: &str) -> bool {
+    fn contains(&self, name: &str) -> Result<bool> {
         self.source.contains(name)
     }
 

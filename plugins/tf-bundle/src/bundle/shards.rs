@@ -64,7 +64,7 @@ impl Shards {
                     .found(shard));
             }
             let name = data_file_name(prefix, shard, count);
-            if !source.contains(&name) {
+            if !source.contains(&name)? {
                 return Err(Error::malformed("a data file of the bundle is not there")
                     .file(name)
                     .tensor(tensor));
@@ -88,7 +88,7 @@ impl Shards {
 /// The number of files that the files' names give: the header's, if the first file that is needed
 /// has it.
 fn file_count(source: &dyn Source, prefix: &str, shard: i32, num_shards: i32) -> Result<i32> {
-    if source.contains(&data_file_name(prefix, shard, num_shards)) {
+    if source.contains(&data_file_name(prefix, shard, num_shards))? {
         return Ok(num_shards);
     }
     let mut counts = counts_in_names(source, prefix)?.into_iter();

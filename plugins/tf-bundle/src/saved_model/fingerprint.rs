@@ -16,7 +16,7 @@ pub(super) fn read(
     limits: &Limits,
 ) -> Result<Option<FingerprintDef>> {
     let name = document.beside(NAME);
-    if !source.contains(&name) {
+    if !source.contains(&name)? {
         return Ok(None);
     }
     let file = source.open(&name)?;

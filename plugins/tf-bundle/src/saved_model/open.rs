@@ -16,7 +16,7 @@ const CHUNKED: &str = NAMES[2];
 pub(super) fn open(source: &dyn Source, limits: &Limits) -> Result<Document> {
     let name = match source.entry() {
         Entry::File(name) => name.as_str(),
-        _ => NAMES.into_iter().find(|name| source.contains(name)).ok_or_else(|| {
+        _ => source.first_of(NAMES)?.ok_or_else(|| {
             Error::malformed("the folder holds no SavedModel").expected("saved_model.pb or saved_model.pbtxt")
         })?,
     };

@@ -47,7 +47,7 @@ impl TensorReader for SavedModelReader {
             let chosen = chosen.map_err(|error| error.file(document.name()))?;
             MetaGraph::read(&mut wire, &graphs.ranges[chosen], context)?
         };
-        note_missing_assets(source, &document, &graph, context);
+        note_missing_assets(source, &document, &graph, context)?;
         match context.purpose() {
             Purpose::SHOW => {
                 let fingerprint = fingerprint::read(source, &document, context.limits())?;
@@ -57,7 +57,7 @@ impl TensorReader for SavedModelReader {
             _ => lose_graph(catalog, &document, &graph)?,
         }
         let prefix = document.beside(VARIABLES);
-        if !source.contains(&format!("{prefix}{INDEX_SUFFIX}")) {
+        if !source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {
             no_variables(source, &prefix)?;
             return Ok(Box::new(NothingEncoded));
         }
@@ -78,12 +78,22 @@ fn no_variables(source: &dyn Source, prefix: &str) -> Result<()> {
     }
 }
 
-fn note_missing_assets(source: &dyn Source, document: &Document, graph: &MetaGraph, context: &dyn Context) {
-    let is_missing = |name: &&String| !source.contains(&document.beside(&format!("assets/{name}")));
-    let missing: Vec<&str> = graph.assets.iter().filter(is_missing).map(String::as_str).collect();
+fn note_missing_assets(
+    source: &dyn Source,
+    document: &Document,
+    graph: &MetaGraph,
+    context: &dyn Context,
+) -> Result<()> {
+    let mut missing = Vec::new();
+    for name in &graph.assets {
+        if !source.contains(&document.beside(&format!("assets/{name}")))? {
+            missing.push(name.as_str());
+        }
+    }
     if !missing.is_empty() {
         context.note(&format!("the graph reads files that are not in assets/: {}", listed(&missing)));
     }
+    Ok(())
 }
 
 fn lose_graph(catalog: &mut dyn CatalogSink, document: &Document, graph: &MetaGraph) -> Result<()> {

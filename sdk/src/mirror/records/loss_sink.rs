@@ -1,22 +1,21 @@
 //! [`LossSink`] across the boundary.
 
-use super::super::guard::{guard, received};
 use super::super::loss::{received_loss, sent_loss};
 use crate::{Loss, LossSink, Result};
-use tensorferry_abi::{self as abi, AbiLoss, AbiResult, LossSinkMut};
+use tensorferry_abi::{Borrowed, Failure, LossFacts, LossSinkCalls, LossSinkTable};
 
 pub(super) struct LentLossSink<'a>(pub(super) &'a mut dyn LossSink);
 
-impl abi::LossSink for LentLossSink<'_> {
-    fn loss(&mut self, loss: AbiLoss<'_>) -> AbiResult<()> {
-        guard("losses.loss", || self.0.loss(received_loss(loss)))
+impl LossSinkCalls for LentLossSink<'_> {
+    fn loss(&mut self, loss: LossFacts<'_>) -> Result<(), Failure> {
+        Ok(self.0.loss(received_loss(&loss))?)
     }
 }
 
-pub(super) struct RemoteLossSink<'a>(pub(super) LossSinkMut<'a>);
+pub(super) struct RemoteLossSink<'a>(pub(super) Borrowed<'a, LossSinkTable>);
 
 impl LossSink for RemoteLossSink<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
-        received(self.0.loss(sent_loss(&loss)))
+        Ok(self.0.loss(sent_loss(&loss))?)
     }
 }

@@ -1,7 +1,6 @@
 //! Streams across the boundary. The C stream interface knows a number and a text for an error, so the
 //! typed one stays behind, under the stream's ticket.
 
-use super::super::guard::{guard, received};
 use super::arrow::stream_from_abi;
 use crate::records::{Batched, from_stream, stream_error};
 use crate::{Error, Result};
@@ -10,7 +9,7 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_abi::ArrowArrayStream;
+use tensorferry_abi::{ArrowArrayStream, Failure, caught};
 
 /// What streams failed with, by their tickets.
 #[derive(Default)]
@@ -54,13 +53,14 @@ impl Iterator for LentStream {
 
     fn next(&mut self) -> Option<Self::Item> {
         let stream = self.stream.as_mut()?;
-        let next = received(guard("stream", || stream.next().transpose().map_err(from_stream)));
+        let next = caught("RecordSet.scan", || Ok(stream.next().transpose().map_err(from_stream)?))
+            .map_err(Error::from);
         match next {
             Ok(batch) => batch.map(Ok),
             Err(error) => {
                 let text = error.to_string();
                 self.tickets.keep(self.ticket, error);
-                let _ = guard("drop", || {
+                let _: Result<(), Failure> = caught("drop", || {
                     drop(self.stream.take());
                     Ok(())
                 });
@@ -79,7 +79,7 @@ impl RecordBatchReader for LentStream {
 impl Drop for LentStream {
     fn drop(&mut self) {
         let stream = self.stream.take();
-        let _ = guard("drop", || {
+        let _: Result<(), Failure> = caught("drop", || {
             drop(stream);
             Ok(())
         });

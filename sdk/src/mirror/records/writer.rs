@@ -1,67 +1,45 @@
 //! [`RecordWriter`] across the boundary.
 
 use super::super::context::{LentContext, RemoteContext};
-use super::super::faults::Faults;
-use super::super::guard::{Held, guard, received};
+use super::super::faults::Plugged;
+use super::super::numbers::{target, target_number};
 use super::arrow::{schema_from_abi, schema_to_abi};
+use super::known;
 use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::plan::{RemoteRecordPlan, lend_record_plan};
-use super::{UNKNOWN, known};
 use crate::records::{RecordPlan, RecordWriter};
 use crate::{Context, LossSink, Result, Target};
 use arrow_schema::SchemaRef;
+use std::mem::replace;
 use std::sync::Arc;
-use tensorferry_abi::abi_stable::erased_types::TD_Opaque;
-use tensorferry_abi::abi_stable::std_types::RStr;
-use tensorferry_abi::abi_stable::{RMut, RRef};
 use tensorferry_abi::{
-    self as abi, AbiResult, ArrowSchema, Context_TO, ContextRef, LossSink_TO, LossSinkMut, RecordPlanBox,
-    RecordWriter_TO, RecordWriterBox,
+    ArrowSchema, Borrowed, ContextTable, Failure, LossSinkTable, OutputFacts, Owned, RecordPlanTable,
+    RecordWriterCalls, RecordWriterTable, UNKNOWN,
 };
 
-pub(in super::super) fn lend_record_writer(writer: Box<dyn RecordWriter>) -> RecordWriterBox {
-    RecordWriter_TO::from_value(LentRecordWriter(Held::new(writer)), TD_Opaque)
+pub(in super::super) fn lend_record_writer(writer: Box<dyn RecordWriter>) -> Owned<RecordWriterTable> {
+    Owned::give(LentRecordWriter(writer))
 }
 
-struct LentRecordWriter(Held<dyn RecordWriter>);
+struct LentRecordWriter(Box<dyn RecordWriter>);
 
-impl abi::RecordWriter for LentRecordWriter {
+impl RecordWriterCalls for LentRecordWriter {
     fn plan(
         &self,
-        schema: ArrowSchema,
-        rows: u64,
-        target_kind: u32,
-        target_name: RStr<'_>,
-        losses: LossSinkMut<'_>,
-        context: ContextRef<'_>,
-    ) -> AbiResult<RecordPlanBox> {
-        guard("plan", || {
-            let target = match target_kind {
-                0 => Target::File(target_name.as_str().to_owned()),
-                _ => Target::Folder,
-            };
-            let schema = schema_from_abi(schema)?;
-            let (mut losses, context) = (RemoteLossSink(losses), RemoteContext::new(context));
-            let plan = self.0.get()?.plan(&schema, known(rows), &target, &mut losses, &context);
-            plan.map(lend_record_plan)
-        })
-    }
-
-    fn close(&mut self) -> AbiResult<()> {
-        self.0.close()
+        schema: &mut ArrowSchema,
+        output: OutputFacts<'_>,
+        losses: Borrowed<'_, LossSinkTable>,
+        context: Borrowed<'_, ContextTable>,
+    ) -> Result<Owned<RecordPlanTable>, Failure> {
+        let schema = schema_from_abi(replace(schema, ArrowSchema::released()))?;
+        let target = target(output.target_kind, output.target_name)?;
+        let (mut losses, context) = (RemoteLossSink(losses), RemoteContext::new(context)?);
+        let plan = self.0.plan(&schema, known(output.rows), &target, &mut losses, &context)?;
+        Ok(lend_record_plan(plan))
     }
 }
 
-pub(in super::super) struct RemoteRecordWriter {
-    pub(in super::super) object: RecordWriterBox,
-    pub(in super::super) faults: Arc<Faults>,
-}
-
-impl Drop for RemoteRecordWriter {
-    fn drop(&mut self) {
-        self.faults.closed(self.object.close());
-    }
-}
+pub(in super::super) struct RemoteRecordWriter(pub(in super::super) Arc<Plugged<RecordWriterTable>>);
 
 impl RecordWriter for RemoteRecordWriter {
     fn plan(
@@ -72,17 +50,12 @@ impl RecordWriter for RemoteRecordWriter {
         losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
-        let (kind, name) = match target {
-            Target::File(name) => (0, name.as_str()),
-            Target::Folder => (1, ""),
-        };
-        let (mut losses, context) = (LentLossSink(losses), LentContext(context));
-        let losses = LossSink_TO::from_ptr(RMut::new(&mut losses), TD_Opaque);
-        let context = Context_TO::from_ptr(RRef::new(&context), TD_Opaque);
-        let rows = rows.unwrap_or(UNKNOWN);
-        let plan =
-            received(self.object.plan(schema_to_abi(schema)?, rows, kind, name.into(), losses, context));
-        let object = plan.map_err(|e| self.faults.blame(e))?;
-        Ok(Box::new(RemoteRecordPlan::new(object, self.faults.clone())))
+        let (target_kind, target_name) = target_number(target);
+        let output = OutputFacts { rows: rows.unwrap_or(UNKNOWN), target_kind, target_name };
+        let (mut schema, context) = (schema_to_abi(schema)?, LentContext(context));
+        let mut losses = LentLossSink(losses);
+        let (losses, context) = (Borrowed::sink(&mut losses), Borrowed::shared(&context));
+        let plan = self.0.child(self.0.plan(&mut schema, output, losses, context))?;
+        Ok(Box::new(RemoteRecordPlan::new(plan)?))
     }
 }

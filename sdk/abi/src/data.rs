@@ -1,0 +1,304 @@
+//! Texts and slices as they cross: a pointer and a length, valid until the call returns.
+
+use crate::crossing::{Answer, Argument};
+use crate::failure::Failure;
+use abi_stable::StableAbi;
+use std::marker::PhantomData;
+
+/// Declares a slice of plain elements.
+macro_rules! slice {
+    ($(#[$doc:meta])* $Raw:ident of $element:ty as $c:literal) => {
+        $(#[$doc])*
+        #[repr(C)]
+        #[derive(StableAbi, Debug, Clone, Copy)]
+        pub struct $Raw {
+            ptr: *const $element,
+            len: usize,
+        }
+
+        impl Argument for $Raw {
+            type Safe<'a> = &'a [$element];
+            type Stored = Self;
+            const C: &'static str = $c;
+
+            fn store(safe: &[$element]) -> Self {
+                Self { ptr: safe.as_ptr(), len: safe.len() }
+            }
+
+            fn raw(stored: &mut Self) -> Self {
+                *stored
+            }
+
+            unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
+                // SAFETY: the caller's contract.
+                unsafe { slice(self.ptr, self.len) }
+            }
+        }
+
+        impl Answer for $Raw {
+            type Safe<'s> = &'s [$element];
+            const C: &'static str = $c;
+
+            fn lower(safe: &[$element]) -> Self {
+                Self { ptr: safe.as_ptr(), len: safe.len() }
+            }
+
+            unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
+                // SAFETY: the caller's contract.
+                unsafe { slice(self.ptr, self.len) }
+            }
+        }
+    };
+}
+
+slice!(/// Bytes.
+    Bytes of u8 as "FerryBytes");
+slice!(/// Numbers of 64 bits: shapes, blocks.
+    Numbers of u64 as "FerryNumbers");
+slice!(/// Ids of tensors, nodes or columns.
+    Ids of u32 as "FerryIds");
+
+/// # Safety
+/// `ptr` is valid for `len` elements, for as long as the caller says, unless it is null or misaligned.
+unsafe fn slice<'a, T>(ptr: *const T, len: usize) -> Result<&'a [T], Failure> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    check(ptr.is_null() || !ptr.is_aligned(), len, size_of::<T>())?;
+    // SAFETY: not null, aligned, not longer than memory; the rest is the caller's contract.
+    Ok(unsafe { std::slice::from_raw_parts(ptr, len) })
+}
+
+fn check(is_wrong: bool, len: usize, size: usize) -> Result<(), Failure> {
+    let fits = len.checked_mul(size).is_some_and(|bytes| isize::try_from(bytes).is_ok());
+    if is_wrong || !fits {
+        return Err(Failure::contract("a slice that points nowhere"));
+    }
+    Ok(())
+}
+
+/// Bytes to fill.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct BytesMut {
+    ptr: *mut u8,
+    len: usize,
+}
+
+impl Argument for BytesMut {
+    type Safe<'a> = &'a mut [u8];
+    type Stored = Self;
+    const C: &'static str = "FerryBytesMut";
+
+    fn store(safe: &mut [u8]) -> Self {
+        Self { ptr: safe.as_mut_ptr(), len: safe.len() }
+    }
+
+    fn raw(stored: &mut Self) -> Self {
+        *stored
+    }
+
+    unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
+        if self.len == 0 {
+            return Ok(&mut []);
+        }
+        check(self.ptr.is_null(), self.len, 1)?;
+        // SAFETY: not null, not longer than memory; the rest is the caller's contract.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) })
+    }
+}
+
+/// Text: UTF-8, not terminated.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct Text {
+    bytes: Bytes,
+}
+
+impl Text {
+    fn of(text: &str) -> Self {
+        Self { bytes: <Bytes as Argument>::store(text.as_bytes()) }
+    }
+
+    /// # Safety
+    /// As for [`Argument::raise`].
+    unsafe fn get<'a>(self) -> Result<&'a str, Failure> {
+        // SAFETY: the caller's contract.
+        let bytes = unsafe { <Bytes as Argument>::raise(self.bytes) }?;
+        std::str::from_utf8(bytes).map_err(|_| Failure::contract("text that is not UTF-8"))
+    }
+}
+
+impl Text {
+    /// What is not UTF-8 is replaced: for errors, which must not be lost.
+    ///
+    /// # Safety
+    /// As for [`Argument::raise`].
+    pub(crate) unsafe fn raise_lossy(self) -> Result<String, Failure> {
+        // SAFETY: the caller's contract.
+        let bytes = unsafe { <Bytes as Argument>::raise(self.bytes) }?;
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    }
+}
+
+impl Argument for Text {
+    type Safe<'a> = &'a str;
+    type Stored = Self;
+    const C: &'static str = "FerryText";
+
+    fn store(safe: &str) -> Self {
+        Self::of(safe)
+    }
+
+    fn raw(stored: &mut Self) -> Self {
+        *stored
+    }
+
+    unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
+        // SAFETY: the caller's contract.
+        unsafe { self.get() }
+    }
+}
+
+impl Answer for Text {
+    type Safe<'s> = &'s str;
+    const C: &'static str = "FerryText";
+
+    fn lower(safe: &str) -> Self {
+        Self::of(safe)
+    }
+
+    unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
+        // SAFETY: the caller's contract.
+        unsafe { self.get() }
+    }
+}
+
+/// Yes or no: 1 or 0.
+#[repr(transparent)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct Flag(u8);
+
+impl Flag {
+    fn get(self) -> Result<bool, Failure> {
+        match self.0 {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Failure::contract("a flag that is neither 0 nor 1")),
+        }
+    }
+}
+
+impl Argument for Flag {
+    type Safe<'a> = bool;
+    type Stored = Self;
+    const C: &'static str = "uint8_t";
+
+    fn store(safe: bool) -> Self {
+        Self(safe.into())
+    }
+
+    fn raw(stored: &mut Self) -> Self {
+        *stored
+    }
+
+    unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
+        self.get()
+    }
+}
+
+impl Answer for Flag {
+    type Safe<'s> = bool;
+    const C: &'static str = "uint8_t";
+
+    fn lower(safe: bool) -> Self {
+        Self(safe.into())
+    }
+
+    unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
+        self.get()
+    }
+}
+
+/// Declares a slice of texts that was checked once as a whole.
+macro_rules! texts {
+    ($(#[$doc:meta])* $Raw:ident of $(#[$element_doc:meta])* $Element:ident { $($(#[$field_doc:meta])* $field:ident),+ } as $c:literal) => {
+        $(#[$element_doc])*
+        #[repr(C)]
+        #[derive(StableAbi, Debug, Clone, Copy)]
+        pub struct $Element<'a> {
+            $($field: Text,)+
+            life: PhantomData<&'a ()>,
+        }
+
+        impl<'a> $Element<'a> {
+            #[allow(missing_docs, reason = "its facts in order")]
+            #[must_use]
+            pub fn new($($field: &'a str),+) -> Self {
+                Self { $($field: Text::of($field),)+ life: PhantomData }
+            }
+
+            $(
+                $(#[$field_doc])*
+                #[must_use]
+                pub fn $field(&self) -> &'a str {
+                    // SAFETY: made of a text that lives that long, or looked at where it arrived.
+                    unsafe { self.$field.get() }.unwrap_or_default()
+                }
+            )+
+        }
+
+        $(#[$doc])*
+        #[repr(C)]
+        #[derive(StableAbi, Debug, Clone, Copy)]
+        pub struct $Raw {
+            ptr: *const $Element<'static>,
+            len: usize,
+        }
+
+        impl Argument for $Raw {
+            type Safe<'a> = &'a [$Element<'a>];
+            type Stored = Self;
+            const C: &'static str = $c;
+
+            fn store(safe: &[$Element<'_>]) -> Self {
+                Self { ptr: safe.as_ptr().cast(), len: safe.len() }
+            }
+
+            fn raw(stored: &mut Self) -> Self {
+                *stored
+            }
+
+            unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
+                // SAFETY: the caller's contract.
+                let elements: &'a [$Element<'a>] = unsafe { slice(self.ptr.cast(), self.len) }?;
+                for element in elements {
+                    // SAFETY: the caller's contract.
+                    $(unsafe { element.$field.get() }?;)+
+                }
+                Ok(elements)
+            }
+        }
+    };
+}
+
+texts! {
+    /// A list of words.
+    Words of
+    /// One word.
+    Word {
+        /// It.
+        text
+    } as "FerryTexts"
+}
+texts! {
+    /// A list of keys with their values.
+    Pairs of
+    /// A key with its value.
+    Pair {
+        /// The key.
+        key,
+        /// The value.
+        value
+    } as "FerryPairs"
+}

@@ -1,0 +1,176 @@
+//! Errors and panics on their way across the boundary.
+
+use crate::crossing::Argument;
+use crate::data::Text;
+use crate::failure::{Code, DONE, Failure, Sender, class};
+use crate::grows::{Grows, adopt};
+use abi_stable::StableAbi;
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Takes what a call failed with. It belongs to the call that it was handed to.
+#[repr(C)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct ErrorSink {
+    #[sabi(unsafe_change_type = ErrorSinkTableRef)]
+    table: *const ErrorSinkTable,
+    this: *mut c_void,
+}
+
+impl Argument for ErrorSink {
+    type Safe<'a> = Self;
+    type Stored = Self;
+    const C: &'static str = "FerryErrorSink";
+
+    fn store(safe: Self) -> Self {
+        safe
+    }
+
+    fn raw(stored: &mut Self) -> Self {
+        *stored
+    }
+
+    unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
+        Ok(self)
+    }
+}
+
+/// The functions of [`ErrorSink`].
+#[repr(C)]
+#[derive(StableAbi, Clone, Copy)]
+#[sabi(kind(Prefix(prefix_ref = ErrorSinkTableRef)))]
+pub struct ErrorSinkTable {
+    /// Bytes of this table.
+    pub size: usize,
+    /// An error is borrowed, and has none.
+    pub drop: Option<unsafe extern "C" fn(this: *mut c_void, err: ErrorSink) -> i32>,
+    /// For what comes later.
+    #[sabi(last_prefix_field)]
+    pub extension: Option<
+        unsafe extern "C" fn(this: *mut c_void, id: Text, out: *mut *const c_void, err: ErrorSink) -> i32,
+    >,
+    /// The message, before its details. The status is what the call returns.
+    pub message: Option<unsafe extern "C" fn(this: *mut c_void, message: Text) -> i32>,
+    /// A detail: `file`, `tensor`, `offset`, `expected`, `found` and others.
+    pub detail: Option<unsafe extern "C" fn(this: *mut c_void, name: Text, value: Text) -> i32>,
+}
+
+// SAFETY: numbers and nullable pointers after its size.
+unsafe impl Grows for ErrorSinkTable {
+    const LEAST: usize = size_of::<Self>();
+}
+
+thread_local! {
+    static LAST_PANIC_AT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Sets this library's panic hook to one that writes nothing: the message goes into the failure that the
+/// call gives, and the host says it once, in its own words.
+pub(crate) fn keep_panics_quiet() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string);
+        LAST_PANIC_AT.with(|last| *last.borrow_mut() = place);
+    }));
+}
+
+fn panicked(entry: &str, payload: Box<dyn Any + Send>) -> Failure {
+    let message = payload
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("without a message")
+        .to_owned();
+    // The payload's own destructor may panic too, and what it panics with again.
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(again);
+    }
+    let place = LAST_PANIC_AT.with(|last| last.borrow_mut().take());
+    let place = place.map(|at| format!(" at {at}")).unwrap_or_default();
+    Failure::new(class::PLUGIN, format!("panicked in {entry}: {message}{place}"))
+}
+
+/// Runs what must not panic: a panic becomes a failure that names the entry.
+///
+/// # Errors
+/// What `run` fails with.
+pub fn caught<T>(entry: &str, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panicked(entry, payload)))
+}
+
+/// Runs one call of the other side: a failure or a panic becomes a status, and is told to `err`.
+///
+/// # Safety
+/// `err` keeps the crate's rules.
+pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Result<(), Failure>) -> Code {
+    let Err(failure) = caught(entry, run) else { return DONE };
+    // SAFETY: the caller's contract.
+    unsafe { tell(err, &failure) };
+    if failure.code > 0 { failure.code } else { class::PLUGIN << 16 }
+}
+
+/// # Safety
+/// `err` keeps the crate's rules.
+unsafe fn tell(err: ErrorSink, failure: &Failure) {
+    // SAFETY: the caller's contract.
+    let Some(table) = (unsafe { adopt(err.table) }) else { return };
+    if let Some(message) = table.message {
+        // SAFETY: the text lives until the call returns.
+        unsafe { message(err.this, Text::store(&failure.message)) };
+    }
+    if let Some(detail) = table.detail {
+        for (name, value) in &failure.details {
+            // SAFETY: as above.
+            unsafe { detail(err.this, Text::store(name), Text::store(value)) };
+        }
+    }
+}
+
+#[derive(Default)]
+struct Told {
+    message: String,
+    details: Vec<(String, String)>,
+}
+
+static TELLS: ErrorSinkTable = ErrorSinkTable {
+    size: size_of::<ErrorSinkTable>(),
+    drop: None,
+    extension: None,
+    message: Some(told_message),
+    detail: Some(told_detail),
+};
+
+unsafe extern "C" fn told_message(this: *mut c_void, message: Text) -> Code {
+    // SAFETY: `this` is the `Told` of the call that is running, on its thread.
+    let told = unsafe { &mut *this.cast::<Told>() };
+    // SAFETY: texts are valid until the call returns.
+    told.message = unsafe { lossy(message) };
+    DONE
+}
+
+unsafe extern "C" fn told_detail(this: *mut c_void, name: Text, value: Text) -> Code {
+    // SAFETY: as in `told_message`.
+    let told = unsafe { &mut *this.cast::<Told>() };
+    // SAFETY: texts are valid until the call returns.
+    told.details.push(unsafe { (lossy(name), lossy(value)) });
+    DONE
+}
+
+/// # Safety
+/// As for [`Argument::raise`].
+unsafe fn lossy(text: Text) -> String {
+    // SAFETY: the caller's contract.
+    unsafe { text.raise_lossy() }.unwrap_or_default()
+}
+
+/// Calls the other side, whose objects are `owner`'s, and collects what it says of a failure.
+pub(crate) fn call(owner: Sender, run: impl FnOnce(ErrorSink) -> Code) -> Result<(), Failure> {
+    let mut told = Told::default();
+    let code = run(ErrorSink { table: &raw const TELLS, this: (&raw mut told).cast() });
+    if code == DONE {
+        return Ok(());
+    }
+    let Told { message, details } = told;
+    Err(Failure { code, message, details, sender: Some(owner) })
+}

@@ -1,0 +1,24 @@
+//! What a declaration says of itself: for the header in C and the list of where everything lies.
+
+/// A function of a table, or a fact of a request.
+pub(crate) struct SlotFacts {
+    pub(crate) name: &'static str,
+    pub(crate) docs: &'static [&'static str],
+    pub(crate) arguments: &'static [(&'static str, &'static str)],
+    pub(crate) answers: &'static [(&'static str, &'static str)],
+    pub(crate) offset: usize,
+}
+
+/// A kind of object, or a request.
+pub(crate) struct ObjectFacts {
+    pub(crate) name: &'static str,
+    pub(crate) docs: &'static [&'static str],
+    pub(crate) slots: &'static [SlotFacts],
+    pub(crate) size: usize,
+}
+
+/// What a declaration says of itself.
+pub(crate) trait Described {
+    /// It.
+    const FACTS: ObjectFacts;
+}

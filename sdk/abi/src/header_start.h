@@ -1,0 +1,81 @@
+/* The boundary between ferry and its format plugins, for C and whatever calls C.
+ *
+ * This file is made of the declarations in the crate tensorferry-abi; the rules stand there and in the guide for
+ * authors. In short:
+ * - An object is { table, self }. A table lies in static memory, begins with its size, and grows at its end. A
+ *   slot past the end of the other side's table, or null, is not offered: see FERRY_HAS.
+ * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
+ *   Results are written where pointers say, on success alone.
+ * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
+ *   and those that FerryRegistrar.format and FerryRecordReader.open are given, belong to the receiver, who calls
+ *   their drop once.
+ * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
+ *   thread that was given them. Libraries are never unloaded.
+ * - Text is UTF-8, not terminated. Numbers that are not known are unsupported, never a default.
+ * - No exception and no longjmp leaves a function.
+ */
+#ifndef FERRY_PLUGIN_H
+#define FERRY_PLUGIN_H
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FERRY_DONE 0
+/* A status of a class. */
+#define FERRY_STATUS(class) ((int32_t)((class) << 16))
+#define FERRY_MALFORMED FERRY_STATUS(1)
+#define FERRY_UNSUPPORTED FERRY_STATUS(2)
+#define FERRY_LIMIT FERRY_STATUS(3)
+#define FERRY_IO FERRY_STATUS(4)
+#define FERRY_TRANSIENT FERRY_STATUS(5)
+#define FERRY_PLUGIN_FAULT FERRY_STATUS(6)
+#define FERRY_USAGE FERRY_STATUS(7)
+#define FERRY_VERIFICATION FERRY_STATUS(8)
+#define FERRY_CANCELLED FERRY_STATUS(9)
+#define FERRY_GUESS FERRY_STATUS(10)
+
+#define FERRY_UNKNOWN UINT64_MAX
+
+/* The bits of FerryIdentity.capabilities. */
+#define FERRY_READ 1
+#define FERRY_WRITE 2
+#define FERRY_KEEPS_TREE 4
+#define FERRY_KEEPS_METADATA 8
+#define FERRY_KEEPS_TIES 16
+#define FERRY_READ_RECORDS 32
+#define FERRY_WRITE_RECORDS 64
+#define FERRY_INDEX 128
+#define FERRY_PREFIX 256
+
+typedef struct { const uint8_t *ptr; size_t len; } FerryText;
+typedef struct { const uint8_t *ptr; size_t len; } FerryBytes;
+typedef struct { uint8_t *ptr; size_t len; } FerryBytesMut;
+typedef struct { const uint64_t *ptr; size_t len; } FerryNumbers;
+typedef struct { const uint32_t *ptr; size_t len; } FerryIds;
+typedef struct { const FerryText *ptr; size_t len; } FerryTexts;
+typedef struct { FerryText key; FerryText value; } FerryPair;
+typedef struct { const FerryPair *ptr; size_t len; } FerryPairs;
+
+/* Arrow's C data and C stream interface: <https://arrow.apache.org/docs/format/CDataInterface.html>. */
+struct ArrowSchema;
+struct ArrowArrayStream;
+
+typedef struct FerryErrorSinkTable FerryErrorSinkTable;
+typedef struct { const FerryErrorSinkTable *table; void *self; } FerryErrorSink;
+
+/* Takes what a call failed with: the message first, then file, tensor, offset, expected, found. */
+struct FerryErrorSinkTable {
+  size_t size;
+  int32_t (*drop)(void *self, FerryErrorSink err);
+  int32_t (*extension)(void *self, FerryText id, const void **table, FerryErrorSink err);
+  int32_t (*message)(void *self, FerryText message);
+  int32_t (*detail)(void *self, FerryText name, FerryText value);
+};
+
+/* What every table begins with, after its size. */
+#define FERRY_COMMON_SLOTS \
+  int32_t (*drop)(void *self, FerryErrorSink err); \
+  int32_t (*extension)(void *self, FerryText id, const void **table, FerryErrorSink err);
+

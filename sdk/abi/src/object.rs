@@ -1,0 +1,230 @@
+//! Objects: a table of functions and what they work on, borrowed or owned.
+
+use crate::crossing::{Answer, Argument};
+use crate::error_sink::{ErrorSink, call};
+use crate::failure::{Failure, Sender};
+use crate::grows::{Grows, adopt};
+use abi_stable::StableAbi;
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+/// The functions of one kind of object.
+///
+/// # Safety
+/// The object is a pointer to such a table, then a pointer that is handed to its functions.
+pub unsafe trait Table: Grows + 'static {
+    /// The object as it crosses.
+    type Object: Copy + 'static;
+    /// What it is called.
+    const NAME: &'static str;
+    /// Who has such objects.
+    const OWNER: Sender;
+
+    /// An object of its two halves.
+    fn object(table: *const Self, this: *mut c_void) -> Self::Object;
+
+    /// The two halves of an object.
+    fn halves(object: Self::Object) -> (*const Self, *mut c_void);
+
+    /// The function that ends an object's life.
+    fn drop_slot(&self) -> Option<unsafe extern "C" fn(this: *mut c_void, err: ErrorSink) -> i32>;
+}
+
+/// A table whose objects many threads may call at once.
+///
+/// # Safety
+/// The crate's rules say so of its objects.
+pub unsafe trait Shared: Table {}
+
+/// A type of this side whose values can be lent as objects of a table.
+///
+/// # Safety
+/// Both tables' functions take a pointer to a value of the type; that of [`OWNED`](Self::OWNED) a boxed one.
+pub unsafe trait Lend<T: Table> {
+    /// Its `drop` does nothing.
+    const BORROWED: &'static T;
+    /// Its `drop` frees the value.
+    const OWNED: &'static T;
+}
+
+/// An object of the other side, with the slots that both sides know.
+pub struct Handle<T> {
+    pub(crate) table: T,
+    pub(crate) this: *mut c_void,
+}
+
+// SAFETY: the rules let many threads call a shared object.
+unsafe impl<T: Shared> Send for Handle<T> {}
+// SAFETY: as above.
+unsafe impl<T: Shared> Sync for Handle<T> {}
+
+impl<T: Table> Handle<T> {
+    /// # Safety
+    /// The object keeps the crate's rules for as long as the handle is used.
+    unsafe fn new(object: T::Object) -> Result<Self, Failure> {
+        let (table, this) = T::halves(object);
+        // SAFETY: the caller's contract.
+        match unsafe { adopt(table) } {
+            Some(table) => Ok(Self { table, this }),
+            None => Err(Failure::contract(&format!("an object without a table: {}", T::NAME))),
+        }
+    }
+}
+
+/// An object that is borrowed.
+pub struct Borrowed<'a, T: Table> {
+    handle: Handle<T>,
+    object: T::Object,
+    life: PhantomData<&'a mut ()>,
+}
+
+// SAFETY: as of its handle, which is all that is used of it on another thread.
+unsafe impl<T: Shared> Send for Borrowed<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Shared> Sync for Borrowed<'_, T> {}
+
+impl<'a, T: Table> Borrowed<'a, T> {
+    /// Lends a value that many threads may call.
+    pub fn shared<V: Lend<T>>(value: &'a V) -> Self
+    where
+        T: Shared,
+    {
+        Self::of(V::BORROWED, std::ptr::from_ref(value).cast_mut().cast())
+    }
+
+    /// Lends a value to one thread.
+    pub fn sink<V: Lend<T>>(value: &'a mut V) -> Self {
+        Self::of(V::BORROWED, std::ptr::from_mut(value).cast())
+    }
+
+    fn of(table: &'static T, this: *mut c_void) -> Self {
+        Self { handle: Handle { table: *table, this }, object: T::object(table, this), life: PhantomData }
+    }
+
+    /// # Safety
+    /// As for [`Argument::raise`].
+    pub(crate) unsafe fn raise(object: T::Object) -> Result<Self, Failure> {
+        // SAFETY: the caller's contract.
+        Ok(Self { handle: unsafe { Handle::new(object) }?, object, life: PhantomData })
+    }
+
+    pub(crate) fn object(&self) -> T::Object {
+        self.object
+    }
+}
+
+impl<T: Table> std::ops::Deref for Borrowed<'_, T> {
+    type Target = Handle<T>;
+
+    fn deref(&self) -> &Handle<T> {
+        &self.handle
+    }
+}
+
+/// An object that is owned: dropped once, by [`close`](Self::close) or at the end of its life.
+pub struct Owned<T: Table> {
+    handle: Handle<T>,
+    object: T::Object,
+    is_open: bool,
+}
+
+// SAFETY: as of its handle.
+unsafe impl<T: Shared> Send for Owned<T> {}
+// SAFETY: as above.
+unsafe impl<T: Shared> Sync for Owned<T> {}
+
+impl<T: Table> Owned<T> {
+    /// A value of this side, for the other one to keep.
+    #[must_use]
+    pub fn give<V: Lend<T> + 'static>(value: V) -> Self {
+        let this = Box::into_raw(Box::new(value)).cast();
+        Self { handle: Handle { table: *V::OWNED, this }, object: T::object(V::OWNED, this), is_open: true }
+    }
+
+    /// # Safety
+    /// As for [`Argument::raise`], and nobody else owns the object.
+    pub(crate) unsafe fn raise(object: T::Object) -> Result<Self, Failure> {
+        // SAFETY: the caller's contract.
+        Ok(Self { handle: unsafe { Handle::new(object) }?, object, is_open: true })
+    }
+
+    /// Gives the object away.
+    pub(crate) fn into_object(mut self) -> T::Object {
+        self.is_open = false;
+        self.object
+    }
+
+    /// Ends its life, and says how that went.
+    ///
+    /// # Errors
+    /// What the object's `drop` said.
+    pub fn close(&mut self) -> Result<(), Failure> {
+        if !std::mem::take(&mut self.is_open) {
+            return Ok(());
+        }
+        let Some(drop) = self.handle.table.drop_slot() else { return Ok(()) };
+        // SAFETY: an owned object, which was not dropped before and is not used again.
+        call(T::OWNER, |err| unsafe { drop(self.handle.this, err) })
+    }
+}
+
+impl<T: Table> Drop for Owned<T> {
+    fn drop(&mut self) {
+        // Who wants to know how it went calls `close`.
+        let _ = self.close();
+    }
+}
+
+impl<T: Table> std::ops::Deref for Owned<T> {
+    type Target = Handle<T>;
+
+    fn deref(&self) -> &Handle<T> {
+        &self.handle
+    }
+}
+
+/// An object that changes hands with the call.
+#[repr(transparent)]
+#[derive(StableAbi, Debug, Clone, Copy)]
+pub struct Given<O>(pub(crate) O);
+
+/// The table of a kind of object.
+pub trait ObjectOf: Copy + 'static {
+    /// It.
+    type Table: Table<Object = Self>;
+    /// The object's name in C.
+    const C: &'static str;
+}
+
+impl<O: ObjectOf> Argument for Given<O> {
+    type Safe<'a> = Owned<O::Table>;
+    type Stored = Self;
+    const C: &'static str = O::C;
+
+    fn store(safe: Owned<O::Table>) -> Self {
+        Self(safe.into_object())
+    }
+
+    fn raw(stored: &mut Self) -> Self {
+        *stored
+    }
+
+    unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
+        // SAFETY: the caller's contract.
+        unsafe { Owned::raise(self.0) }
+    }
+}
+
+impl<O: ObjectOf> Answer for Given<O> {
+    type Safe<'s> = Owned<O::Table>;
+    const C: &'static str = O::C;
+
+    fn lower(safe: Owned<O::Table>) -> Self {
+        Self(safe.into_object())
+    }
+
+    unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
+        // SAFETY: the caller's contract.
+        unsafe { Owned::raise(self.0) }
+    }
+}

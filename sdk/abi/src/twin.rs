@@ -1,0 +1,99 @@
+//! The twin: the boundary's tables as `abi_stable` sees them. It is never called; its layout is compared.
+
+use crate::boundary::{Host, Registrar};
+use crate::error_sink::ErrorSink;
+use crate::manifest::{Init, Library, init};
+use abi_stable::StableAbi;
+use abi_stable::abi_stability::abi_checking::{
+    AbiInstabilityError, AbiInstabilityErrors, CheckingGlobals, check_layout_compatibility_with_globals,
+};
+use abi_stable::library::{__call_root_module_loader, CheckTypeLayout, RootModule, RootModuleResult};
+pub use abi_stable::library::{AbiHeaderRef, LibHeader, ROOT_MODULE_LOADER_NAME_WITH_NUL};
+use abi_stable::prefix_type::{PrefixTypeTrait, WithMetadata};
+use abi_stable::sabi_types::VersionStrings;
+use abi_stable::type_layout::{TLFieldOrFunction, TypeLayout};
+
+/// What a library in Rust has. Every other type is reached from the parameters of `init`.
+#[repr(C)]
+#[derive(StableAbi)]
+#[sabi(kind(Prefix(prefix_ref = TwinRef)))]
+pub struct Twin {
+    /// The function that the manifest names too.
+    #[sabi(last_prefix_field)]
+    pub init: unsafe extern "C" fn(host: Host, registrar: Registrar, err: ErrorSink) -> i32,
+}
+
+impl RootModule for TwinRef {
+    abi_stable::declare_root_module_statics! {TwinRef}
+    const BASE_NAME: &'static str = "ferry_plugin";
+    const NAME: &'static str = "ferry plugin";
+    const VERSION_STRINGS: VersionStrings = abi_stable::package_version_strings!();
+}
+
+struct Make<L>(std::marker::PhantomData<L>);
+
+impl<L: Library> Make<L> {
+    const TWIN: &'static WithMetadata<Twin> = &WithMetadata::new(Twin { init: init::<L> });
+}
+
+extern "C" fn root_module<L: Library>() -> RootModuleResult {
+    __call_root_module_loader(|| TwinRef(Make::<L>::TWIN.static_as_prefix()))
+}
+
+/// The header that a library exports as `_1as_0lib_1header_0root_bmodule_bloader`.
+#[must_use]
+pub const fn twin<L: Library>() -> LibHeader {
+    // SAFETY: `root_module` returns an erased `TwinRef`, as its type parameter and this one say.
+    unsafe { LibHeader::from_constructor::<TwinRef>(root_module::<L>, CheckTypeLayout::Yes) }
+}
+
+/// Compares a library's twin with this side's tables, whichever is the older one, and gives its `init`.
+///
+/// # Errors
+/// The first difference, with the way to it.
+pub fn check(header: &'static LibHeader) -> Result<Init, String> {
+    let theirs = header.layout().ok_or("it carries no layout")?;
+    check_both_ways(<TwinRef as StableAbi>::LAYOUT, theirs)?;
+    // SAFETY: the layouts were compared above, in whichever direction the older one is the prefix.
+    let root = unsafe { header.init_root_module_with_unchecked_layout::<TwinRef>() };
+    Ok(root.map_err(|error| first_line(&error.to_string()))?.init())
+}
+
+/// `abi_stable` compares one way: an interface with an implementation that may have more. An older plugin has
+/// less than this host, so that it is the interface then.
+fn check_both_ways(ours: &'static TypeLayout, theirs: &'static TypeLayout) -> Result<(), String> {
+    // Fresh globals for each check: the process-wide ones remember the fields of whatever was loaded before, and
+    // refuse a plugin of this revision after one of an older.
+    let check = |interface, plugin| {
+        check_layout_compatibility_with_globals(interface, plugin, &CheckingGlobals::new())
+    };
+    check(ours, theirs).or_else(|forward| check(theirs, ours).map_err(|_| first_error(&forward)))
+}
+
+/// The first difference, named; the whole text can be 62 KB.
+fn first_error(errors: &AbiInstabilityErrors) -> String {
+    let Some(first) = errors.errors.iter().find(|error| !error.errs.is_empty()) else {
+        return first_line(&errors.to_string());
+    };
+    let place = place(first);
+    let what = first.errs.first().map(|e| first_line(&format!("{e:?}"))).unwrap_or_default();
+    let text = if place.is_empty() { what } else { format!("in {place}: {what}") };
+    text.chars().take(400).collect()
+}
+
+/// The way to the difference, as in `init > registrar > format > probe`.
+fn place(error: &AbiInstabilityError) -> String {
+    let fields = error.stack_trace.iter().filter_map(|step| match step.found {
+        TLFieldOrFunction::Field(field) => Some(field.name()),
+        TLFieldOrFunction::Function(_) => None,
+    });
+    let says_something =
+        |name: &&str| !name.chars().next().is_none_or(|first| first.is_ascii_digit()) && *name != "table";
+    fields.filter(says_something).collect::<Vec<_>>().join(" > ")
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+}
+
+const _: () = assert!(size_of::<<Twin as PrefixTypeTrait>::PrefixRef>() == size_of::<usize>());

@@ -1,0 +1,49 @@
+//! An [`Error`] as it crosses, and as it arrives.
+
+use crate::{Error, ErrorKind};
+use tensorferry_abi::{Failure, Sender, class};
+
+/// The classes of [`ErrorKind`] at the boundary: append, never renumber.
+const KINDS: [(i32, ErrorKind); 10] = [
+    (class::MALFORMED, ErrorKind::Malformed),
+    (class::UNSUPPORTED, ErrorKind::Unsupported),
+    (class::LIMIT, ErrorKind::Limit),
+    (class::IO, ErrorKind::Io),
+    (class::TRANSIENT, ErrorKind::Transient),
+    (class::PLUGIN, ErrorKind::Plugin),
+    (class::USAGE, ErrorKind::Usage),
+    (class::VERIFICATION, ErrorKind::Verification),
+    (class::CANCELLED, ErrorKind::Cancelled),
+    (class::GUESS, ErrorKind::Guess),
+];
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let class =
+            KINDS.iter().find(|(_, kind)| *kind == error.kind()).map_or(class::PLUGIN, |(class, _)| *class);
+        let details = error.details().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self { details, ..Self::new(class, error.message()) }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let known = KINDS.iter().find(|(class, _)| *class == failure.class()).map(|(_, kind)| *kind);
+        // A class that is not known is the fault of the plugin that sent it, or else of the input.
+        let kind = known.unwrap_or(match failure.sender {
+            Some(Sender::Host) => ErrorKind::Malformed,
+            Some(Sender::Plugin) | None => ErrorKind::Plugin,
+        });
+        let error = Self::new(kind, failure.message);
+        failure.details.iter().fold(error, |error, (name, value)| error.with_detail(name, value))
+    }
+}
+
+/// The answer of a call whose counterpart in the SDK cannot fail, since the host's own objects do not: where
+/// one does, the panic ends the plugin's call, and the host gets it back as an error.
+pub(super) fn certain<T>(answer: Result<T, Failure>) -> T {
+    match answer {
+        Ok(value) => value,
+        Err(failure) => std::panic::panic_any(failure.message),
+    }
+}

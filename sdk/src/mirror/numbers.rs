@@ -1,0 +1,68 @@
+//! The numbers of small sets at the boundary. One that this side does not know is unsupported, never a default.
+
+use crate::{ByteOrder, Error, Order, Result, Role, Target};
+
+pub(super) fn unknown(what: &str, number: u32) -> Error {
+    Error::unsupported(format!("the other side of the boundary has a {what} that this one does not know"))
+        .found(number)
+}
+
+pub(super) fn byte_order_number(order: ByteOrder) -> u32 {
+    match order {
+        ByteOrder::Little => 0,
+        ByteOrder::Big => 1,
+    }
+}
+
+pub(super) fn byte_order(number: u32) -> Result<ByteOrder> {
+    match number {
+        0 => Ok(ByteOrder::Little),
+        1 => Ok(ByteOrder::Big),
+        _ => Err(unknown("byte order", number)),
+    }
+}
+
+pub(super) fn role_number(role: Role) -> u32 {
+    match role {
+        Role::Data => 0,
+        Role::Index => 1,
+    }
+}
+
+pub(super) fn role(number: u32) -> Result<Role> {
+    match number {
+        0 => Ok(Role::Data),
+        1 => Ok(Role::Index),
+        _ => Err(unknown("role", number)),
+    }
+}
+
+pub(super) fn order_number(order: Order) -> u32 {
+    match order {
+        Order::C => 0,
+        Order::Fortran => 1,
+    }
+}
+
+pub(super) fn order(number: u32) -> Result<Order> {
+    match number {
+        0 => Ok(Order::C),
+        1 => Ok(Order::Fortran),
+        _ => Err(unknown("order", number)),
+    }
+}
+
+pub(super) fn target_number(target: &Target) -> (u32, &str) {
+    match target {
+        Target::File(name) => (0, name),
+        Target::Folder => (1, ""),
+    }
+}
+
+pub(super) fn target(number: u32, name: &str) -> Result<Target> {
+    match number {
+        0 => Ok(Target::File(name.to_owned())),
+        1 => Ok(Target::Folder),
+        _ => Err(unknown("kind of target", number)),
+    }
+}

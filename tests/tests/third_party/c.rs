@@ -1,0 +1,151 @@
+//! Formats in C and C++: built with the system's compilers against the header alone, and used as any other.
+
+use crate::outside;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::tempdir;
+use tensorferry_tests::Ferry;
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::model::safetensors;
+use tensorferry_tests::workspace::{root, workspace};
+
+/// Builds `third-party/nrrd-c` with these flags beside its own.
+fn nrrd(name: &str, flags: &str) -> PathBuf {
+    let out = workspace().target.join("third-party").join(name);
+    let mut make = Command::new("make");
+    make.arg("-C").arg(outside::folder().join("nrrd-c")).arg(format!("OUT={}", out.display()));
+    run(make.arg(format!("CFLAGS=-O2 {flags}"))).expect(0);
+    out.join("libferry_nrrd.so")
+}
+
+fn ferry_with(library: &Path) -> Ferry {
+    let ferry = Ferry::new();
+    ferry.add_plugin(library);
+    ferry
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn the_header_says_where_everything_lies() {
+    let layout = std::fs::read_to_string(root().join("sdk/abi/layout.txt")).unwrap();
+    let mut text = "#include \"ferry_plugin.h\"\n".to_owned();
+    for line in layout.lines() {
+        let (what, number) = line.split_once(' ').unwrap();
+        let found = match what.split_once('.') {
+            Some((structure, field)) => format!("offsetof({structure}, {field})"),
+            None => format!("sizeof({what})"),
+        };
+        writeln!(text, "_Static_assert({found} == {number}, \"{what}\");").unwrap();
+    }
+    assert!(layout.lines().count() > 200);
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("layout.c");
+    std::fs::write(&file, text).unwrap();
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-pedantic", "-Werror", "-I"]);
+    run(compile.arg(root().join("sdk/abi/include")).arg(file)).expect(0);
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_format_in_c_converts_to_and_fro() {
+    let ferry = ferry_with(&nrrd("c", ""));
+    let check = run(&mut ferry.command(["plugin", "check"]).arg(nrrd("c", "")));
+    assert!(check.expect(0).said().contains("ferry-plugin-nrrd"));
+    let values: Vec<u8> = (0..24).collect();
+    let input = ferry.write(
+        "a.safetensors",
+        safetensors(&[("data", "F32", &[2, 3], &values)]),
+    );
+    let [nrrd, back] = ferry.paths(["a.nrrd", "b.safetensors"]);
+    ferry.convert(&input, &nrrd, &["--verify", "--step", "set_metadata:unit,to=mm"]);
+    let written = std::fs::read(&nrrd).unwrap();
+    let text =
+        b"NRRD0004\ntype: float\ndimension: 2\nsizes: 3 2\nencoding: raw\nendian: little\nunit:=mm\n\n";
+    assert_eq!(written, [&text[..], &values].concat());
+    ferry.convert(&nrrd, &back, &["--verify"]);
+    assert_eq!(ferry.inspect(&back)["metadata"]["unit"], "mm");
+    let last = ferry.tensors(&back);
+    assert_eq!(last, ferry.tensors(&input));
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn what_c_says_of_a_file_arrives() {
+    let ferry = ferry_with(&nrrd("c", ""));
+    let big = b"NRRD0001\n# a comment\ntype: short\ndimension: 1\nsizes: 2\nspacings: 1.5\nencoding: raw\nendian: big\n\n\x01\x02\x03\x04";
+    let out = ferry.at("out.safetensors");
+    ferry.convert(&ferry.write("big.nrrd", big), &out, &[]).says(&["spacings"]);
+    assert!(std::fs::read(&out).unwrap().ends_with(&[2, 1, 4, 3]));
+    let refused: [(&str, &[u8], &[&str]); 6] = [
+        (
+            "gzip",
+            b"NRRD0004\ntype: float\ndimension: 1\nsizes: 1\nencoding: gzip\n\nabcd",
+            &["only the encoding raw", "gzip"],
+        ),
+        (
+            "block",
+            b"NRRD0004\ntype: block\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd",
+            &["no dtype", "block"],
+        ),
+        ("long", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 9\nencoding: raw\n\nabcd", &["data"]),
+        ("rank", b"NRRD0004\ntype: float\ndimension: 2\nsizes: 9\nencoding: raw\n\nabcd", &["not whole"]),
+        ("endless", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 1\nencoding: raw", &["empty line"]),
+        ("text", b"NRRD0004\ntype: \xff\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd", &["no dtype"]),
+    ];
+    for (name, bytes, says) in refused {
+        let input = ferry.write(&format!("{name}.nrrd"), bytes);
+        let outcome = ferry.try_convert(&input, &out, &["--overwrite"]);
+        assert_eq!(outcome.code, Some(3), "{name}: {outcome}");
+        outcome.says(says);
+    }
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn what_is_thrown_in_cpp_is_an_error() {
+    let folder = workspace().target.join("third-party/cpp");
+    std::fs::create_dir_all(&folder).unwrap();
+    let library = folder.join("libferry_throws.so");
+    let mut compile = Command::new("c++");
+    compile.args(["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared", "-I"]);
+    compile.arg(root().join("sdk/abi/include")).arg("-o").arg(&library);
+    run(compile.arg(outside::folder().join("throws-cpp/throws.cc"))).expect(0);
+    let ferry = ferry_with(&library);
+    let out = ferry.at("out.safetensors");
+    for (name, says) in [("text", "thrown while text.throws was read"), ("number", "no std::exception")] {
+        let input = ferry.write(&format!("{name}.throws"), format!("THROWS a {name}"));
+        let outcome = ferry.try_convert(&input, &out, &[]);
+        assert_eq!(outcome.code, Some(5), "{outcome}");
+        outcome.says(&["plugin throws", says]);
+        assert!(!out.exists());
+    }
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn the_sanitizers_find_nothing_in_a_format_in_c() {
+    let sanitized = nrrd("c-sanitized", "-g -fsanitize=address,undefined -fno-sanitize-recover=all");
+    let runtime = run(Command::new("cc").arg("-print-file-name=libasan.so")).expect(0).stdout;
+    let runtime = runtime.trim();
+    assert!(Path::new(runtime).is_absolute(), "the compiler has no AddressSanitizer: {runtime}");
+    let ferry = ferry_with(&sanitized);
+    let input = ferry
+        .write("a.safetensors", safetensors(&[("x", "U8", &[2, 2], &[1, 2, 3, 4]), ("y", "I64", &[0], &[])]));
+    let [nrrd, back] = ferry.paths(["a.nrrd", "b.safetensors"]);
+    let hostile = ferry.write(
+        "hostile.nrrd",
+        b"NRRD0004\ntype: float\ndimension: 16\nsizes: 1 2 3 4 5 6 7 8 9 1 2 3 4 5 6 7 8 9\n\n",
+    );
+    for (code, from, to) in [(0, &input, &nrrd), (0, &nrrd, &back), (3, &hostile, &back)] {
+        let mut command = ferry.command(["convert", "--overwrite"]);
+        command.arg(from).arg(to).env("LD_PRELOAD", runtime).env("ASAN_OPTIONS", "detect_leaks=0");
+        let outcome = run(&mut command);
+        assert_eq!(outcome.code, Some(code), "{outcome}");
+        assert!(
+            !outcome.stderr.contains("Sanitizer") && !outcome.stderr.contains("runtime error"),
+            "{outcome}"
+        );
+    }
+}
