@@ -185,23 +185,32 @@ impl Stream {
         Ok(Some(batch))
     }
 
-    /// The first of the columns that cannot be read alone: the library does not say which it was.
+    /// The first of the columns that cannot be read: the library does not say which it was. Half of those that may be it
+    /// are read at a time, so that all of it takes as long as reading them once.
     fn culprit(&self) -> Option<String> {
-        let bad = self.columns.iter().position(|&column| {
-            let Ok(reader) = self.reader(&[column]) else { return true };
-            let drained = catch_unwind(AssertUnwindSafe(|| {
-                let mut rows = 0;
-                for batch in reader {
-                    rows += batch?.num_rows();
-                    self.listed.store(0, Ordering::Relaxed);
-                }
-                Ok::<_, ArrowError>(rows)
-            }));
-            !matches!(drained, Ok(Ok(rows)) if i64::try_from(rows) == Ok(self.pages.group().num_rows()))
-        })?;
+        let (mut from, mut to) = (0, self.columns.len());
+        while to - from > 1 {
+            let middle = from.midpoint(to);
+            if self.is_readable(&self.columns[from..middle]) { from = middle } else { to = middle }
+        }
+        let is_bad = from < to && !self.is_readable(&self.columns[from..to]);
         // Whatever was kept on the way is what is known already.
         drop(self.pages.first_error.take());
-        Some(self.schema.field(bad).name().clone())
+        is_bad.then(|| self.schema.field(from).name().clone())
+    }
+
+    /// Whether these columns have all rows of the group.
+    fn is_readable(&self, columns: &[usize]) -> bool {
+        let Ok(reader) = self.reader(columns) else { return false };
+        let drained = catch_unwind(AssertUnwindSafe(|| {
+            let mut rows = 0;
+            for batch in reader {
+                rows += batch?.num_rows();
+                self.listed.store(0, Ordering::Relaxed);
+            }
+            Ok::<_, ArrowError>(rows)
+        }));
+        matches!(drained, Ok(Ok(rows)) if i64::try_from(rows) == Ok(self.pages.group().num_rows()))
     }
 }
 
