@@ -1,5 +1,6 @@
 //! The reader: footers first, all of them, so that the schema is one; then each row group is a split.
 
+mod arrow_hint;
 mod claims;
 mod column;
 mod delta;

@@ -1,6 +1,13 @@
 //! Files whose footers and pages' headers are made by hand, since no library writes what they claim.
 
 use crate::common::{file, folder, open, read, read_within, rows};
+use arrow_ipc::{
+    Field, FieldBuilder, IntBuilder, MessageBuilder, MessageHeader, MetadataVersion, SchemaBuilder,
+    Struct_Builder, Type,
+};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use tensorferry_sdk::records::Batches;
@@ -377,4 +384,72 @@ fn a_repeated_value_is_paid_for_by_bytes() {
     let bytes = file(&[rows(vec![("w", words)])], &[("dictionary", "true")]);
     assert!(bytes.len() < 3000, "{}", bytes.len());
     read_within(&bytes, limits(|limits| limits.expanded_bytes = 0)).unwrap();
+}
+
+/// The metadata of an Arrow schema, whose fields a function makes.
+fn hint<'a>(fields: impl FnOnce(&mut FlatBufferBuilder<'a>) -> Vec<WIPOffset<Field<'a>>>) -> String {
+    let mut buffer = FlatBufferBuilder::new();
+    let fields = fields(&mut buffer);
+    let fields = buffer.create_vector(&fields);
+    let mut schema = SchemaBuilder::new(&mut buffer);
+    schema.add_fields(fields);
+    let schema = schema.finish();
+    let mut message = MessageBuilder::new(&mut buffer);
+    message.add_version(MetadataVersion::V5);
+    message.add_header_type(MessageHeader::Schema);
+    message.add_header(schema.as_union_value());
+    let message = message.finish();
+    buffer.finish(message, None);
+    let len = u32::try_from(buffer.finished_data().len()).unwrap().to_le_bytes();
+    BASE64_STANDARD.encode([&[0xff; 4], &len, buffer.finished_data()].concat())
+}
+
+fn number<'a>(buffer: &mut FlatBufferBuilder<'a>, name: &str) -> WIPOffset<Field<'a>> {
+    let name = buffer.create_string(name);
+    let mut int = IntBuilder::new(buffer);
+    int.add_bitWidth(64);
+    int.add_is_signed(true);
+    let int = int.finish();
+    let mut field = FieldBuilder::new(buffer);
+    field.add_name(name);
+    field.add_nullable(true);
+    field.add_type_type(Type::Int);
+    field.add_type_(int.as_union_value());
+    field.finish()
+}
+
+#[test]
+fn an_arrow_schema_is_what_its_bytes_say_once() {
+    let pages = nulls(10);
+    let bytes = |hint: &str| {
+        let schema = [group("root", 1), leaf("n", INT64, OPTIONAL)];
+        let groups = [row_group(10, &[chunk(INT64, 10, 4, pages.len())])];
+        parquet_with(&pages, &schema, &groups, &[("ARROW:schema", hint)])
+    };
+    read(&bytes(&hint(|buffer| vec![number(buffer, "n")]))).unwrap();
+    // The same field of a long name again and again: 50 MB from 100 KB.
+    let wide = hint(|buffer| vec![number(buffer, &"n".repeat(50_000)); 1000]);
+    // A struct of twice the same field, which is such a struct: 2^18 of them.
+    let deep = hint(|buffer| {
+        let mut field = number(buffer, "n");
+        for _ in 0..18 {
+            let children = buffer.create_vector(&[field, field]);
+            let name = buffer.create_string("s");
+            let kind = Struct_Builder::new(buffer).finish();
+            let mut outer = FieldBuilder::new(buffer);
+            outer.add_name(name);
+            outer.add_type_type(Type::Struct_);
+            outer.add_type_(kind.as_union_value());
+            outer.add_children(children);
+            field = outer.finish();
+        }
+        vec![field]
+    });
+    for shared in [&wide, &deep] {
+        assert!(shared.len() < 100_000, "{}", shared.len());
+        assert_refused(&bytes(shared), ErrorKind::Limit, "tables are shared");
+    }
+    for bad in ["", "=", "AAAA", "/////wAAAAA=", &wide[..wide.len() / 2]] {
+        assert_eq!(read(&bytes(bad)).unwrap_err().kind(), ErrorKind::Malformed, "{bad:.20}");
+    }
 }
