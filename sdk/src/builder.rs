@@ -129,7 +129,7 @@ impl<'a> CatalogBuilder<'a> {
         self.inline_bytes = self.inline_bytes.saturating_add(bytes as u64);
         if self.inline_bytes > self.limits.header_bytes {
             return Err(Error::limit("the catalog holds too many bytes")
-                .expected(format!("at most {}", self.limits.header_bytes)));
+                .expected(format!("at most {}, or --bound header_bytes=N", self.limits.header_bytes)));
         }
         Ok(())
     }
@@ -164,7 +164,8 @@ impl CatalogSink for CatalogBuilder<'_> {
             .ok()
             .filter(|&id| u64::from(id) < self.limits.entries)
             .ok_or_else(|| {
-                Error::limit("too many storages").expected(format!("at most {}", self.limits.entries))
+                Error::limit("too many storages")
+                    .expected(format!("at most {}, or --bound entries=N", self.limits.entries))
             })?;
         self.proof.catalog.storages.push(storage);
         Ok(StorageId(id))

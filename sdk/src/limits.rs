@@ -11,7 +11,7 @@ pub struct Limits {
     pub tensors: u64,
     /// Entries of an archive, blocks of all tensors, storages of one catalog: each.
     pub entries: u64,
-    /// Nodes of the tree of non-tensor state, and values of a pickle: one takes 220 to 320 bytes of memory.
+    /// Nodes of the tree of non-tensor state, and values of a pickle: one takes up to 300 bytes of memory.
     pub nodes: u64,
     /// How deep that tree may nest.
     pub nesting: u64,

@@ -5,6 +5,7 @@
 
 use crate::{Error, Limits, Result, TensorId};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A node of a [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -197,12 +198,17 @@ impl Node {
     }
 }
 
-/// The arena, and its root.
+/// The arena, and its root. Clones share the arena until one of them gets another node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
+    arena: Arc<Arena>,
+    root: Option<NodeId>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Arena {
     nodes: Vec<Node>,
     depths: Vec<u32>,
-    root: Option<NodeId>,
 }
 
 impl Tree {
@@ -212,23 +218,24 @@ impl Tree {
     /// A limit on nodes or nesting; a plugin error if a child is not there, or if the bytes are not
     /// what the kind requires.
     pub fn push(&mut self, node: Node, limits: &Limits) -> Result<NodeId> {
-        if self.nodes.len() as u64 >= limits.nodes {
+        if self.len() as u64 >= limits.nodes {
             return Err(Error::limit("too many nodes of non-tensor state")
                 .expected(format!("at most {}, or --bound nodes=N", limits.nodes)));
         }
         node.check()?;
         let mut depth = 0;
         for child in &node.children {
-            let below = self.depths.get(child.0 as usize).ok_or_else(|| no_node(*child))?;
+            let below = self.arena.depths.get(child.0 as usize).ok_or_else(|| no_node(*child))?;
             depth = depth.max(below + 1);
         }
         if u64::from(depth) > limits.nesting {
             return Err(Error::limit("non-tensor state is nested too deep")
                 .expected(format!("at most {} levels, or --bound nesting=N", limits.nesting)));
         }
-        let id = NodeId(u32::try_from(self.nodes.len()).map_err(|_| Error::limit("too many nodes"))?);
-        self.nodes.push(node);
-        self.depths.push(depth);
+        let id = NodeId(u32::try_from(self.len()).map_err(|_| Error::limit("too many nodes"))?);
+        let arena = Arc::make_mut(&mut self.arena);
+        arena.nodes.push(node);
+        arena.depths.push(depth);
         Ok(id)
     }
 
@@ -251,54 +258,59 @@ impl Tree {
     /// The node.
     #[must_use]
     pub fn get(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(id.0 as usize)
+        self.nodes().get(id.0 as usize)
     }
 
     /// How many nodes there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.arena.nodes.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.arena.nodes.is_empty()
     }
 
     /// The tree below a node, with tensors at other places.
     pub(crate) fn below(&self, root: NodeId, places: &HashMap<TensorId, TensorId>) -> Result<Self> {
-        let mut wanted = vec![false; self.nodes.len()];
+        let (nodes, depths) = (&self.arena.nodes, &self.arena.depths);
+        let mut wanted = vec![false; nodes.len()];
         *wanted.get_mut(root.0 as usize).ok_or_else(|| no_node(root))? = true;
         // Children stand before their parents, so that one walk backwards finds all that is below.
-        for index in (0..=root.0 as usize).rev().filter(|&index| index < self.nodes.len()) {
+        for index in (0..=root.0 as usize).rev().filter(|&index| index < nodes.len()) {
             if wanted[index] {
-                self.nodes[index].children.iter().for_each(|child| wanted[child.0 as usize] = true);
+                nodes[index].children.iter().for_each(|child| wanted[child.0 as usize] = true);
             }
         }
-        let mut below = Self::default();
-        let mut moved = vec![NodeId(0); self.nodes.len()];
-        for index in (0..self.nodes.len()).filter(|&index| wanted[index]) {
-            let mut node = self.nodes[index].clone();
+        let is_as_before = |(node, wanted): (&Node, &bool)| {
+            *wanted && node.as_tensor().is_none_or(|id| places.get(&id) == Some(&id))
+        };
+        if nodes.iter().zip(&wanted).all(is_as_before) {
+            return Ok(Self { arena: self.arena.clone(), root: Some(root) });
+        }
+        let mut below = Arena::default();
+        let mut moved = vec![NodeId(0); nodes.len()];
+        for index in (0..nodes.len()).filter(|&index| wanted[index]) {
+            let mut node = nodes[index].clone();
             if let Some(id) = node.as_tensor() {
                 let place = places.get(&id);
-                node = Node::tensor(
-                    *place.ok_or_else(|| Error::usage("the tree names a tensor that is left out"))?,
-                );
+                let place = place.ok_or_else(|| Error::usage("the tree names a tensor that is left out"))?;
+                node.bytes = place.0.to_le_bytes().into();
             }
             node.children.iter_mut().for_each(|child| *child = moved[child.0 as usize]);
             moved[index] = NodeId(u32::try_from(below.nodes.len()).unwrap_or(u32::MAX));
             below.nodes.push(node);
-            below.depths.push(self.depths[index]);
+            below.depths.push(depths[index]);
         }
-        below.root = Some(moved[root.0 as usize]);
-        Ok(below)
+        Ok(Self { arena: Arc::new(below), root: Some(moved[root.0 as usize]) })
     }
 
     /// The nodes, children before parents.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
-        &self.nodes
+        &self.arena.nodes
     }
 }
 
@@ -318,6 +330,25 @@ mod tests {
             assert_eq!(Node::int(value).as_int(), Some(value));
         }
         assert_eq!(Node::int(-1).bytes.len(), 1);
+    }
+
+    #[test]
+    fn a_clone_is_no_copy_until_it_differs() {
+        let limits = Limits::default();
+        let mut tree = Tree::default();
+        let tensor = Node { class: "c".into(), ..Node::tensor(TensorId(0)) };
+        let id = tree.push(tensor, &limits).unwrap();
+        let root = tree.push(Node::container(NodeKind::LIST, "", [id]), &limits).unwrap();
+        tree.set_root(root).unwrap();
+        let places = |place| HashMap::from([(TensorId(0), TensorId(place))]);
+        let same = tree.below(root, &places(0)).unwrap();
+        assert!(Arc::ptr_eq(&same.arena, &tree.arena) && same == tree);
+        let moved = tree.below(root, &places(7)).unwrap();
+        assert_eq!(moved.get(id).unwrap().as_tensor(), Some(TensorId(7)));
+        assert_eq!(&*moved.get(id).unwrap().class, "c");
+        let mut longer = tree.clone();
+        longer.push(Node::none(), &limits).unwrap();
+        assert_eq!((tree.len(), longer.len()), (2, 3));
     }
 
     #[test]

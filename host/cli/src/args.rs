@@ -18,6 +18,9 @@ const GLOBAL: &str = "Every command";
 const MEMORY: u64 = 256 << 20;
 /// What the process needs anyway: less is taken for a wish.
 const LEAST_MEMORY: u64 = 128 << 20;
+/// Limits on what is held in memory whatever its bytes, and how much of it one takes at most. Measured, of what is
+/// inspected and of what is converted: a value of a pickle, a tensor of many that are small, an entry of an archive.
+const BYTES_OF_EACH: [(&str, u64); 3] = [("nodes", 320), ("tensors", 1536), ("entries", 256)];
 
 /// Moves tensors from one file format to another: at the disk's speed, in bounded memory, without
 /// running a pickle, and saying what could not be carried.
@@ -72,10 +75,19 @@ impl Arguments {
     pub(crate) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         limits.header_bytes = limits.header_bytes.min(self.memory().max(LEAST_MEMORY));
-        for (name, value) in &self.bound {
-            let _ = limits.set(name, *value);
+        for (name, value) in self.bounds(self.memory) {
+            let _ = limits.set(&name, value);
         }
         limits
+    }
+
+    /// The limits that are not as they are by default: as many values and tensors as there is memory for, if the user
+    /// says how much there is, and what is said by name.
+    pub(crate) fn bounds(&self, memory: Option<u64>) -> impl Iterator<Item = (String, u64)> {
+        let memory = memory.map(|memory| memory.max(LEAST_MEMORY));
+        let within =
+            BYTES_OF_EACH.iter().filter_map(move |&(name, bytes)| Some((name.to_owned(), memory? / bytes)));
+        within.chain(self.bound.iter().cloned())
     }
 }
 
@@ -536,4 +548,25 @@ fn loss_kind(text: &str) -> Result<LossKind, String> {
         let words: Vec<&str> = LossKind::ALL.iter().map(|kind| kind.word()).collect();
         format!("expected one of {}", words.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn limits_follow_the_memory_that_is_given() {
+        let limits = |arguments: &[&str]| {
+            let words = ["ferry"].iter().chain(arguments).chain(&["formats"]).copied();
+            Arguments::try_parse_from(words).unwrap().limits()
+        };
+        let default = limits(&[]);
+        assert_eq!((default.nodes, default.tensors), (4 << 20, 4 << 20));
+        let small = limits(&["--memory", "256MiB"]);
+        assert_eq!((small.nodes, small.tensors, small.entries), (838_860, 174_762, 1 << 20));
+        assert_eq!(limits(&["--memory", "1MiB"]).nodes, 419_430);
+        assert_eq!(limits(&["--memory", "16GiB"]).nodes, 53_687_091);
+        assert_eq!(limits(&["--memory", "256MiB", "--bound", "nodes=9"]).nodes, 9);
+    }
 }

@@ -119,7 +119,8 @@ fn options(
 ) -> Result<RunOptions> {
     let number = |number: Option<u32>| number.and_then(|number| usize::try_from(number).ok());
     let threads = arguments.threads.or(number(table.threads)).unwrap_or(session.threads);
-    let memory = arguments.memory.or(table.memory.map(|size| size.0)).unwrap_or(session.memory);
+    let given = arguments.memory.or(table.memory.map(|size| size.0));
+    let memory = given.unwrap_or(session.memory);
     let jobs = command.jobs.or(number(table.jobs));
     let journal = command.journal.clone().or(table.journal.as_ref().map(PathBuf::from));
     Ok(RunOptions {
@@ -130,7 +131,7 @@ fn options(
         explain: command.explain,
         fail_fast: (command.fail_fast || table.fail_fast.unwrap_or(false)) && !command.keep_going,
         budget: Budget::new(jobs, threads, memory, table.rate.map(|size| size.0)),
-        worker: worker_command(arguments)?,
+        worker: worker_command(arguments, given)?,
     })
 }
 
@@ -148,14 +149,14 @@ fn only(patterns: &[String]) -> Result<Option<GlobSet>> {
 }
 
 /// How a job's process is started: as this one, with the same plugins and limits.
-fn worker_command(arguments: &Arguments) -> Result<WorkerCommand> {
+fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Result<WorkerCommand> {
     let program = std::env::current_exe().map_err(|e| Error::from(e).context("cannot find this program"))?;
     let folders = arguments.plugin_dir.iter().flat_map(|folder| {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
         ["--plugin-dir".into(), folder.into_os_string()]
     });
-    let bounds =
-        arguments.bound.iter().flat_map(|(name, value)| ["--bound".into(), format!("{name}={value}").into()]);
+    let bounds = arguments.bounds(memory);
+    let bounds = bounds.flat_map(|(name, value)| ["--bound".into(), format!("{name}={value}").into()]);
     Ok(WorkerCommand { program, arguments: folders.chain(bounds).collect() })
 }
 

@@ -1,9 +1,11 @@
 //! The reader: footers first, all of them, so that the schema is one; then each row group is a split.
 
+mod arrow_hint;
 mod claims;
 mod column;
 mod delta;
 mod dictionary;
+mod expansion;
 mod file;
 mod footer;
 mod header;
@@ -14,6 +16,7 @@ mod stream;
 mod thrift;
 
 use crate::SUFFIXES;
+use expansion::Expansion;
 use file::SourceFile;
 use parquet::file::metadata::ParquetMetaData;
 use partitions::{DataFile, Partitions};
@@ -71,8 +74,11 @@ impl RecordReader for Reader {
                 groups.push((number, Some(RowGroup { file: file.clone(), index })));
             }
         }
-        let most = context.limits().header_bytes;
-        Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, most }))
+        let limits = context.limits();
+        let bytes = files.iter().map(|file| file.file.len()).sum();
+        let expansion = Arc::new(Expansion::new(bytes, limits.expanded_bytes, splits.len()));
+        let most = limits.header_bytes;
+        Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, most, expansion }))
     }
 }
 
@@ -96,6 +102,8 @@ struct ParquetSet {
     splits: Vec<Split>,
     /// Bytes that a page, or what one row is decoded to, may have.
     most: u64,
+    /// What all rows may be decoded to.
+    expansion: Arc<Expansion>,
 }
 
 impl RecordSet for ParquetSet {
@@ -112,7 +120,11 @@ impl RecordSet for ParquetSet {
         let (file, group) = self.groups.get(split).ok_or_else(missing)?;
         let (request, keys) = self.partitions.divide(request);
         let stream = match group {
-            Some(group) => stream::open(group, &self.own, &request, self.most),
+            Some(group) => {
+                let expansion = self.expansion.clone();
+                let count = move |bytes| expansion.count(split, bytes);
+                stream::open(group, &self.own, &request, self.most, Box::new(count))
+            }
             None => stream::empty(&self.own, &request),
         };
         self.partitions.beside(stream?, *file, &keys)

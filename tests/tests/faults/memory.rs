@@ -7,6 +7,7 @@ use std::process::Command;
 use tensorferry_tests::fuzz_records::frame;
 use tensorferry_tests::model::safetensors;
 use tensorferry_tests::wire::Wire;
+use tensorferry_tests::zip::stored;
 use tensorferry_tests::{Ferry, args, ferry};
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -115,6 +116,37 @@ fn the_process_takes_its_budget_and_a_little() {
         let told = format!("{} MiB from {} to {}", peak / MEBIBYTE, from.display(), to.display());
         println!("{told}");
         assert!(peak / MEBIBYTE <= BUDGET + BESIDE, "{told}");
+    }
+}
+
+#[test]
+#[ignore = "reads pickles of 32 MB"]
+fn values_of_a_pickle_fit_into_the_memory_that_is_given() {
+    const FITS: u32 = 830_000;
+    const MANY: u32 = (32 << 20) / 9;
+    let ferry = Ferry::new();
+    let [few, many] = [FITS, MANY].map(|count| {
+        let numbers = (0..count).flat_map(|n| [&b"G"[..], &(f64::from(n) + 0.5).to_be_bytes()].concat());
+        let pickle = [&b"\x80\x02]("[..], &numbers.collect::<Vec<u8>>(), b"e."].concat();
+        let records = [("a/data.pkl", &pickle[..]), ("a/byteorder", b"little"), ("a/version", b"3\n")];
+        let path = ferry.at(format!("{count}.pt"));
+        std::fs::write(&path, stored(&records)).unwrap();
+        path
+    });
+    let commands = |input: &PathBuf| {
+        let out = ferry.at("out.pt");
+        [args!["inspect", input, "--json"], args!["convert", input, out, "--allow-empty", "--force"]]
+    };
+    for command in commands(&few) {
+        let peak = peak(ferry.command(command).args(["--memory", "256MiB"])) / MEBIBYTE;
+        assert!(peak <= 256 + 32, "{peak} MiB for values that fit");
+    }
+    for command in commands(&many) {
+        let outcome = ferry::run(ferry.command(command.clone()).args(["--memory", "256MiB"])).expect(3);
+        assert!(outcome.stderr.contains("at most 838860, or --bound nodes=N"), "{outcome}");
+        let peak = peak(ferry.command(command).args(["--memory", "256MiB", "--bound", "nodes=4M"]));
+        println!("{} MiB where they are asked for", peak / MEBIBYTE);
+        assert!(peak / u64::from(MANY) < 330, "{peak}");
     }
 }
 

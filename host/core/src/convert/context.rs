@@ -48,7 +48,7 @@ impl<'a> ConversionContext<'a> {
         watch: &'a dyn Watch,
         started: Instant,
     ) -> Result<Self> {
-        Self::of(request, request.input.open()?, registry, session, watch, started)
+        Self::of(request, request.input.open(&session.limits)?, registry, session, watch, started)
     }
 
     /// As [`open`](Self::open), for these files.

@@ -111,7 +111,8 @@ fn read_below<'a>(
     let mut open = sub_folders(root, "")?;
     while let Some(folder) = open.pop() {
         context.session.check_cancelled()?;
-        let names: Vec<String> = FileSource::at(root.join(&folder), Entry::Folder).list("")?;
+        let source = FileSource::at(root.join(&folder), Entry::Folder, &context.session.limits);
+        let names: Vec<String> = source.list("")?;
         let is_read = |name: &String| models.iter().any(|m| m.has_read(&format!("{folder}/{name}")));
         if names.iter().any(is_read) {
             continue;
@@ -120,7 +121,6 @@ fn read_below<'a>(
         if !names.iter().any(|name| weights.is_match(name)) {
             continue;
         }
-        let source = FileSource::at(root.join(&folder), Entry::Folder);
         match probe(context.registry, &source, None, context.session) {
             Ok(format) => {
                 let options = options_of(&format.description, &context.request.input.options);
@@ -147,7 +147,7 @@ pub(crate) fn folders(root: &Path, registry: &Registry, session: &Session) -> Re
     while let Some(folder) = open.pop() {
         session.check_cancelled()?;
         open.extend(sub_folders(root, &folder)?);
-        let source = FileSource::at(root.join(&folder), Entry::Folder);
+        let source = FileSource::at(root.join(&folder), Entry::Folder, &session.limits);
         let has_weights = source.list("")?.iter().any(|name| weights.is_match(name));
         if has_weights && probe(registry, &source, None, session).is_ok() {
             found.push(folder);

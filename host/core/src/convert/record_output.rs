@@ -115,7 +115,7 @@ impl<'a> RecordOutput<'a> {
             [one] => Entry::File(one.clone()),
             _ => Entry::Folder,
         };
-        let written = FileSource::at(stage.path(""), entry);
+        let written = FileSource::at(stage.path(""), entry, &session.limits);
         let reading = ReadContext::new(session, Purpose::COMPARE);
         let written = rows::open(&written, target.format, options, &reading)?;
         let (compared, left_out) = compared_types(sent, &written.set.schema(), losses);

@@ -7,7 +7,7 @@ use crate::read::part::Part;
 use crate::read::source::FileSource;
 use crate::tensors::content::Algorithm;
 use std::path::PathBuf;
-use tensorferry_sdk::{Entry, Result, Source};
+use tensorferry_sdk::{Entry, Limits, Result, Source};
 
 /// What a conversion is asked to do.
 #[derive(Debug, Clone, Default)]
@@ -70,8 +70,9 @@ impl InputRequest {
     ///
     /// # Errors
     /// Usage, if there is nothing of that name; i/o.
-    pub fn open(&self) -> Result<FileSource> {
-        self.file_group.as_ref().map_or_else(|| FileSource::open(&self.path), |group| Ok(group.source()))
+    pub fn open(&self, limits: &Limits) -> Result<FileSource> {
+        let open = || FileSource::open(&self.path, limits);
+        self.file_group.as_ref().map_or_else(open, |group| Ok(group.source()))
     }
 
     /// What the output goes by where its name leaves open whether it is a folder. A data set's template says

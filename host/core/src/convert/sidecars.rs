@@ -184,7 +184,7 @@ impl Sidecars {
         if !self.names.contains(&name) {
             return Ok(());
         }
-        let source = FileSource::at(input.to_owned(), Entry::Folder);
+        let source = FileSource::at(input.to_owned(), Entry::Folder, model.context.limits());
         let file = source.open(&name)?;
         let mut text = vec![0; usize::try_from(source.len(file).min(config_dtype::MOST_BYTES)).unwrap_or(0)];
         source.read_at(file, 0, &mut text)?;
@@ -207,7 +207,7 @@ impl Sidecars {
     /// # Errors
     /// Transient, where a file changed; else i/o.
     pub(crate) fn copy(&self, input: &Path, stage: &Stage, session: &Session) -> Result<Vec<u64>> {
-        let source = FileSource::at(input.to_owned(), Entry::Folder);
+        let source = FileSource::at(input.to_owned(), Entry::Folder, &session.limits);
         let mut buffer = Vec::new();
         let mut lens = Vec::with_capacity(self.names.len());
         for name in &self.names {

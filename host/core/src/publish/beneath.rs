@@ -7,13 +7,38 @@ use crate::read::identity::FileIdentity;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, mkdirat, open, openat, openat2, unlinkat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::Result;
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A folder that is open: what becomes of its path meanwhile does not matter.
+#[derive(Debug)]
+pub(crate) struct Top {
+    folder: OwnedFd,
+    /// As it was opened, for messages.
+    pub(crate) path: PathBuf,
+}
+
+impl Top {
+    /// Opens a folder, which is no link.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { folder: open(path, FOLDER | OFlags::NOFOLLOW, Mode::empty())?, path: path.to_owned() })
+    }
+
+    /// Opens the folder that a relative path leads to without a link.
+    pub(crate) fn below(&self, way: &Path) -> io::Result<OwnedFd> {
+        Ok(follow(self.folder.try_clone()?, way)?)
+    }
+
+    /// The folder's metadata.
+    pub(crate) fn metadata(&self) -> io::Result<Metadata> {
+        File::from(self.folder.try_clone()?).metadata()
+    }
+}
 
 /// A name below a folder, found without following a link.
 #[derive(Debug)]
@@ -70,9 +95,10 @@ impl Place {
 
     /// Removes a file, or finds it gone.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        match self.at().and_then(At::remove) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        match self.at() {
+            Ok(at) => at.remove_if_there(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -104,7 +130,7 @@ fn walk(top: OwnedFd, way: &Path) -> rustix::io::Result<OwnedFd> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use std::fs::{self, File};
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     #[test]

@@ -18,6 +18,7 @@ mod set;
 pub use recover::{Recovered, recover, recover_by_hand};
 
 use crate::context::fault;
+use crate::publish::beneath::{Place, Top};
 use crate::publish::disk::{adopt, exists, failed, in_the_way, reports_late, stat, sync, sync_folders};
 use crate::publish::stage::area::is_area;
 use crate::publish::stage::{Destination, DestinationKind, Stage, StagedFile, check_relative};
@@ -158,7 +159,9 @@ impl Stage {
         if !empty && !options.force {
             return Err(exists(&self.site.shown));
         }
-        if empty && adopt(&self.new_folder(), &old).is_ok() {
+        let adopted =
+            || Top::open(&self.new_folder()).and_then(|new| adopt(&new.below(Path::new(""))?, &old));
+        if empty && adopted().is_ok() {
             return self.rename_folder(&target, options);
         }
         set::check_free(&target, files.iter().map(|file| file.path.as_str()), options.force)?;
@@ -208,7 +211,9 @@ impl Stage {
         let exchange =
             Exchange { folder: name.to_owned(), new_inode, old_inode, files: replaced().collect() };
         Record::new(Action::Exchange(exchange.clone()), options.sync).write(&self.root)?;
-        if let Err(error) = self.disk.exchange(&new, &target) {
+        let (staged, shown) = (place_of(&new)?, place_of(&target)?);
+        let exchanged = staged.at().and_then(|staged| self.disk.exchange(staged, shown.at()?));
+        if let Err(error) = exchanged {
             return Ok(Exchanged::Cannot(error.to_string()));
         }
         // From here on the stage holds the only copy of what came in between: it stays until it is drained.
@@ -230,6 +235,12 @@ impl Stage {
         }
         Ok(())
     }
+}
+
+/// A path's last name, in the folder that the path before it leads to.
+fn place_of(path: &Path) -> Result<Place> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Place::find(folder, Path::new(path.file_name().unwrap_or_default()))
 }
 
 enum Exchanged {

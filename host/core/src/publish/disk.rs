@@ -2,15 +2,16 @@
 
 use crate::read::identity::FileIdentity;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, RawDir, RenameFlags, linkat, open, openat, renameat, renameat_with, unlinkat,
+    AtFlags, CWD, Gid, Mode, OFlags, RawDir, RenameFlags, Uid, chownat, linkat, open, openat, renameat,
+    renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Read};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::Error;
 
@@ -61,19 +62,19 @@ impl Disk {
     }
 
     /// Exchanges two folders in one step.
-    pub(crate) fn exchange(self, one: &Path, other: &Path) -> io::Result<()> {
+    pub(crate) fn exchange(self, one: At<'_>, other: At<'_>) -> io::Result<()> {
         if !self.exchange {
             return Err(Errno::INVAL.into());
         }
-        Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+        Ok(renameat_with(one.folder, one.name, other.folder, other.name, RenameFlags::EXCHANGE)?)
     }
 
     /// Gives a file a second name; of a symbolic link, the link itself.
-    pub(crate) fn link(self, from: &Path, to: &Path) -> io::Result<()> {
+    pub(crate) fn link(self, from: At<'_>, to: At<'_>) -> io::Result<()> {
         if !self.links {
             return Err(Errno::OPNOTSUPP.into());
         }
-        fs::hard_link(from, to)
+        Ok(linkat(from.folder, from.name, to.folder, to.name, AtFlags::empty())?)
     }
 }
 
@@ -104,6 +105,14 @@ impl At<'_> {
     /// Removes a file.
     pub(crate) fn remove(self) -> io::Result<()> {
         Ok(unlinkat(self.folder, self.name, AtFlags::empty())?)
+    }
+
+    /// Removes a file, or finds it gone.
+    pub(crate) fn remove_if_there(self) -> io::Result<()> {
+        match self.remove() {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -159,19 +168,39 @@ pub(crate) fn read_own(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 
 /// Removes a file, or finds it gone.
 pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    At::from(path).remove_if_there()
 }
 
 /// Gives a new folder the owner and the mode of the one that it takes the place of.
-pub(crate) fn adopt(folder: &Path, model: &Metadata) -> io::Result<()> {
-    let own = fs::symlink_metadata(folder)?;
+pub(crate) fn adopt(folder: &OwnedFd, model: &Metadata) -> io::Result<()> {
+    let own = metadata(folder)?;
     if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
-        chown(folder, Some(model.uid()), Some(model.gid()))?;
+        let (owner, group) = (Uid::from_raw(model.uid()), Gid::from_raw(model.gid()));
+        chownat(folder, "", Some(owner), Some(group), AtFlags::EMPTY_PATH)?;
     }
-    fs::set_permissions(folder, Permissions::from_mode(model.mode() & 0o7777))
+    set_mode(folder, model.mode() & 0o7777)
+}
+
+/// The metadata of an open folder.
+pub(crate) fn metadata(folder: &OwnedFd) -> io::Result<Metadata> {
+    File::from(folder.try_clone()?).metadata()
+}
+
+/// Opens a folder, which is open to be gone through alone, to be listed and synced too.
+pub(crate) fn listed(folder: &OwnedFd) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(File::from(openat(folder, ".", flags, Mode::empty())?))
+}
+
+fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
+    let mode = Permissions::from_mode(mode);
+    match listed(folder) {
+        // It may not be read: by this name the kernel finds what is open, whatever has come into its place.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            fs::set_permissions(format!("/proc/self/fd/{}", folder.as_raw_fd()), mode)
+        }
+        folder => folder?.set_permissions(mode),
+    }
 }
 
 /// Makes a file's bytes, or a folder's names, survive a power cut.
@@ -188,7 +217,10 @@ pub(crate) fn sync_folders(top: &Path) -> io::Result<()> {
 pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     match fs::remove_dir_all(top) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            folders(top, open_to_owner)?;
+            folders(top, |folder| {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                open_to_owner(&open(folder, flags, Mode::empty())?)
+            })?;
             fs::remove_dir_all(top)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -214,12 +246,12 @@ fn folders(top: &Path, visit: fn(&Path) -> io::Result<()>) -> io::Result<Vec<Pat
 }
 
 /// Lets the owner list and change a folder.
-pub(crate) fn open_to_owner(folder: &Path) -> io::Result<()> {
-    let mode = fs::symlink_metadata(folder)?.mode() & 0o7777;
+pub(crate) fn open_to_owner(folder: &OwnedFd) -> io::Result<()> {
+    let mode = metadata(folder)?.mode() & 0o7777;
     if mode & 0o700 == 0o700 {
         return Ok(());
     }
-    fs::set_permissions(folder, Permissions::from_mode(mode | 0o700))
+    set_mode(folder, mode | 0o700)
 }
 
 /// Whether writes to files here may fail as late as when they are flushed. Network file systems buffer

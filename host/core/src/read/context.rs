@@ -136,7 +136,7 @@ impl Context for ReadContext<'_> {
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
-        let source = Arc::new(FileSource::open(Path::new(path))?);
+        let source = Arc::new(FileSource::open(Path::new(path), self.limits())?);
         self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner).push(source.clone());
         Ok(source)
     }

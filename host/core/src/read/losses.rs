@@ -38,7 +38,7 @@ pub fn of_state(catalog: &Catalog, folded: bool) -> Vec<Loss> {
             continue;
         }
         let children = walk.children(id);
-        open.extend(children.into_iter().rev().map(|(key, child)| (join(&path, &key), child)));
+        open.extend(children.rev().map(|(key, child)| (join(&path, &key), child)));
     }
     let why = "the target holds tensors alone";
     let listed = paths.iter().take(MOST_LISTED).map(|path| Loss::new(LossKind::State, path, why));

@@ -48,9 +48,8 @@ pub fn lines(catalog: &Catalog) -> Vec<Line> {
     let mut top = Vec::new();
     let mut open = VecDeque::from([(None, root, 0)]);
     while let Some((parent, node, level)) = open.pop_front() {
-        let mut children = walk.children(node);
-        children.retain(|(_, child)| !walk.is_leaf(*child));
-        let count = children.len();
+        let children = || walk.children(node).filter(|(_, child)| !walk.is_leaf(*child));
+        let count = children().count();
         let places = if level == 0 { MOST_LINES } else { MOST_CHILDREN };
         // Its line has said all of it; of many like one another, that there are so many.
         let is_said = in_one_line(catalog, &walk, node).is_some();
@@ -61,7 +60,7 @@ pub fn lines(catalog: &Catalog) -> Vec<Line> {
             continue;
         }
         let mut places_of: Vec<usize> = Vec::new();
-        for (key, child) in children.into_iter().take(places) {
+        for (key, child) in children().take(places) {
             places_of.push(shown.len());
             open.push_back((Some(shown.len()), child, level + 1));
             shown.push((line(catalog, &walk, level, &key, child), Vec::new()));
@@ -141,7 +140,7 @@ fn pairs(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId, may_nest: bool) -> 
     }
     let children = walk.children(id);
     let pairs: Option<Vec<String>> =
-        children.iter().map(|(key, child)| Some(format!("{key}={}", value(*child)?))).collect();
+        children.map(|(key, child)| Some(format!("{key}={}", value(child)?))).collect();
     pairs.filter(|pairs| !pairs.is_empty()).map(|pairs| pairs.join(", "))
 }
 
@@ -171,7 +170,7 @@ fn summary(catalog: &Catalog, walk: &TreeWalk<'_>, id: NodeId) -> String {
         Some(Value::String(text)) => shortened(&text),
         Some(value) => value.to_string(),
         None if node.kind == NodeKind::OBJECT => node.class.to_string(),
-        None if walk.is_container(id) && walk.children(id).is_empty() => "(empty)".to_owned(),
+        None if walk.is_container(id) && walk.children(id).next().is_none() => "(empty)".to_owned(),
         None => String::new(),
     }
 }

@@ -78,6 +78,8 @@ fn pruned(catalog: Catalog, branch: &Branch) -> Result<(Catalog, NodeId)> {
         return Ok((catalog, branch.node));
     }
     let mut tree = catalog.tree().clone();
+    // The tree's only owner adds to it without a copy.
+    let catalog = catalog.with_tree(Tree::default())?;
     // The way from the branch to the container itself, through its attributes.
     let mut way = vec![branch.node];
     let mut node = node_of(&tree, branch.node)?;
@@ -174,16 +176,18 @@ impl<'a> TreeWalk<'a> {
         id
     }
 
-    /// The named children of a container.
-    pub(crate) fn children(&self, id: NodeId) -> Vec<(String, NodeId)> {
+    /// The named children of a container. Their names are made as they are asked for: a list may have millions.
+    pub(crate) fn children(&self, id: NodeId) -> impl DoubleEndedIterator<Item = (String, NodeId)> {
         let node = self.node(self.value(id));
-        match node.kind {
-            NodeKind::MAP => node.entries().map(|(key, value)| (self.key(key), value)).collect(),
-            NodeKind::LIST | NodeKind::TUPLE => {
-                node.children.iter().enumerate().map(|(index, child)| (index.to_string(), *child)).collect()
-            }
-            _ => Vec::new(),
-        }
+        let (is_map, count) = match node.kind {
+            NodeKind::MAP => (true, node.children.len() / 2),
+            NodeKind::LIST | NodeKind::TUPLE => (false, node.children.len()),
+            _ => (false, 0),
+        };
+        (0..count).map(move |place| match is_map {
+            true => (self.key(node.children[2 * place]), node.children[2 * place + 1]),
+            false => (place.to_string(), node.children[place]),
+        })
     }
 
     fn key(&self, id: NodeId) -> String {
@@ -208,8 +212,7 @@ impl<'a> TreeWalk<'a> {
     pub(crate) fn is_sparse(&self, mut id: NodeId) -> bool {
         while self.node(id).kind == NodeKind::ATTRIBUTED {
             let [value, attributes] = [0, 1].map(|place| self.node(id).children[place]);
-            let names: Vec<String> = self.children(attributes).into_iter().map(|(name, _)| name).collect();
-            if ["layout", "shape"].iter().all(|wanted| names.iter().any(|name| name == wanted)) {
+            if ["layout", "shape"].iter().all(|wanted| self.has_child(attributes, wanted)) {
                 return true;
             }
             id = value;
@@ -244,11 +247,10 @@ impl<'a> TreeWalk<'a> {
         let mut branch =
             Branch { node: root, path: String::new(), without: Vec::new(), left_out: Vec::new() };
         loop {
-            let children = self.children(branch.node);
-            let (training, rest): (Vec<_>, Vec<_>) = children
-                .iter()
-                .filter(|(_, child)| self.tensors_below(*child) > 0)
-                .partition(|(key, child)| self.is_training_state(key, *child));
+            let children = self.children(branch.node).filter(|(_, child)| self.tensors_below(*child) > 0);
+            let children: Vec<(String, NodeId)> = children.collect();
+            let (training, rest): (Vec<_>, Vec<_>) =
+                children.iter().partition(|(key, child)| self.is_training_state(key, *child));
             let mappings: Vec<&(String, NodeId)> =
                 rest.iter().copied().filter(|(_, child)| self.mapping[child.0 as usize]).collect();
             // Beside a model, what holds no weights (a callback's best loss) is none.
@@ -266,8 +268,8 @@ impl<'a> TreeWalk<'a> {
             let [(key, model)] = &*models else {
                 return Err(several(&branch.path, &models));
             };
-            for (other, child) in children.iter().filter(|(_, child)| child != model) {
-                branch.left_out.push(self.left_out(&branch.path, other, *child));
+            for (other, child) in self.children(branch.node).filter(|(_, child)| child != model) {
+                branch.left_out.push(self.left_out(&branch.path, &other, child));
             }
             branch.path = join(&branch.path, key);
             branch.node = *model;
@@ -311,9 +313,11 @@ impl<'a> TreeWalk<'a> {
         }
         let key = key.to_lowercase();
         let named = ["optim", "sched", "rng", "random_state", "scaler"].iter().any(|word| key.contains(word));
-        let children = self.children(id);
-        let has = |name: &str| children.iter().any(|(key, _)| key == name);
-        named || (has("state") && has("param_groups"))
+        named || (self.has_child(id, "state") && self.has_child(id, "param_groups"))
+    }
+
+    fn has_child(&self, id: NodeId, name: &str) -> bool {
+        self.children(id).any(|(key, _)| key == name)
     }
 
     fn left_out(&self, path: &str, key: &str, id: NodeId) -> Loss {
@@ -344,7 +348,7 @@ impl<'a> TreeWalk<'a> {
                 }
             }
         }
-        let known: Vec<String> = self.children(root).into_iter().map(|(key, _)| key).take(20).collect();
+        let known: Vec<String> = self.children(root).map(|(key, _)| key).take(20).collect();
         Err(Error::usage(format!("--part {path}: there is no such part")).expected(known.join(", ")))
     }
 }
@@ -461,11 +465,8 @@ mod tests {
         assert_eq!(names(&part), ["scaler.mean", "weight"]);
         assert_eq!(left_out.len(), 1);
         // What is no tensor stays in the tree, where a target that cannot hold it says so.
-        let keys: Vec<String> = TreeWalk::new(&part)
-            .children(part.tree().root().unwrap())
-            .into_iter()
-            .map(|(key, _)| key)
-            .collect();
+        let walk = TreeWalk::new(&part);
+        let keys: Vec<String> = walk.children(part.tree().root().unwrap()).map(|(key, _)| key).collect();
         assert_eq!(keys, ["epoch", "scaler.mean", "weight"]);
     }
 

@@ -71,7 +71,7 @@ pub fn find<'r>(
     registry: &'r Registry,
     session: &Session,
 ) -> Result<FoundInput<'r>> {
-    find_in(FileSource::open(path)?, choice, registry, session)
+    find_in(FileSource::open(path, &session.limits)?, choice, registry, session)
 }
 
 /// As [`find`], of a source that has been opened.
@@ -123,7 +123,7 @@ fn below<'r>(
     let splits = Splits::of(source);
     let mut names = Vec::new();
     for folder in source.folders("").ok()? {
-        let inside = FileSource::at(source.path(&folder), Entry::Folder);
+        let inside = FileSource::at(source.path(&folder), Entry::Folder, &session.limits);
         let is_model = |format: &RegisteredFormat| !holds_records(&format.description);
         if probe(registry, &inside, None, session).is_ok_and(is_model) {
             return None;

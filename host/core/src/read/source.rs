@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tensorferry_sdk::{Entry, Error, FileId, Limits, Result, Source, check_name, check_range};
+use tensorferry_sdk::{Entry, Error, ErrorKind, FileId, Limits, Result, Source, check_name, check_range};
 
 /// Descriptors that a source keeps open at once: this part of those that the process may have, and so many at
 /// least and at most. The ones that were used longest ago are reopened when they are read again.
@@ -25,6 +25,8 @@ pub struct FileSource {
     entry: Entry,
     /// All that there is to be listed, where that is not what the folder holds.
     only: Option<Vec<String>>,
+    /// How many names of a folder are listed at most.
+    most_listed: u64,
     files: boxcar::Vec<SourceFile>,
     state: Mutex<OpenFiles>,
 }
@@ -78,11 +80,11 @@ impl FileSource {
     /// matches some.
     ///
     /// # Errors
-    /// Usage, if there is nothing of that name; else i/o.
-    pub fn open(input: &Path) -> Result<Self> {
+    /// Usage, if there is nothing of that name; a limit, if it has to be looked for among too many; else i/o.
+    pub fn open(input: &Path, limits: &Limits) -> Result<Self> {
         let metadata = std::fs::metadata(input);
         if metadata.as_ref().is_ok_and(Metadata::is_dir) {
-            return Ok(Self::at(input.to_owned(), Entry::Folder));
+            return Ok(Self::at(input.to_owned(), Entry::Folder, limits));
         }
         let nothing = || Error::usage("no such file or folder").file(input.display().to_string());
         let name = input.file_name().ok_or_else(nothing)?;
@@ -93,10 +95,13 @@ impl FileSource {
             _ => PathBuf::from("."),
         };
         match metadata {
-            Ok(_) => Ok(Self::at(folder, Entry::File(name))),
+            Ok(_) => Ok(Self::at(folder, Entry::File(name), limits)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let source = Self::at(folder, Entry::Prefix(name.clone()));
-                if !source.list(&name).map_err(|_| nothing())?.is_empty() {
+                let source = Self::at(folder, Entry::Prefix(name.clone()), limits);
+                let is_limit = |error: &Error| error.kind() == ErrorKind::Limit;
+                let found =
+                    source.list(&name).map_err(|error| if is_limit(&error) { error } else { nothing() });
+                if !found?.is_empty() {
                     return Ok(source);
                 }
                 let matching = matching(&name, source.list("")?);
@@ -111,8 +116,9 @@ impl FileSource {
 
     /// A source of the files in `folder`.
     #[must_use]
-    pub fn at(folder: PathBuf, entry: Entry) -> Self {
-        Self { folder, entry, only: None, files: boxcar::Vec::new(), state: Mutex::default() }
+    pub fn at(folder: PathBuf, entry: Entry, limits: &Limits) -> Self {
+        let most_listed = limits.entries;
+        Self { folder, entry, only: None, most_listed, files: boxcar::Vec::new(), state: Mutex::default() }
     }
 
     /// A source of these files alone, each a name relative to `folder`; one of them is the entry itself.
@@ -123,7 +129,7 @@ impl FileSource {
             [one] => Entry::File(one.clone()),
             _ => Entry::Folder,
         };
-        Self { only: Some(names), ..Self::at(folder, entry) }
+        Self { only: Some(names), ..Self::at(folder, entry, &Limits::default()) }
     }
 
     /// Whether its files were listed one by one.
@@ -135,7 +141,14 @@ impl FileSource {
     /// The same source with nothing opened yet: what probing looked into has not been read.
     #[must_use]
     pub fn afresh(&self) -> Self {
-        Self { only: self.only.clone(), ..Self::at(self.folder.clone(), self.entry.clone()) }
+        Self {
+            folder: self.folder.clone(),
+            entry: self.entry.clone(),
+            only: self.only.clone(),
+            most_listed: self.most_listed,
+            files: boxcar::Vec::new(),
+            state: Mutex::default(),
+        }
     }
 
     /// The path of a name in this source.
@@ -268,8 +281,10 @@ impl FileSource {
                 continue;
             }
             names.push(if folder.is_empty() { name } else { format!("{folder}/{name}") });
-            if names.len() as u64 > Limits::default().entries {
-                return Err(Error::limit("too many files in the folder").file(path.display().to_string()));
+            if names.len() as u64 > self.most_listed {
+                return Err(Error::limit("too many files in the folder")
+                    .file(path.display().to_string())
+                    .expected(format!("at most {}, or --bound entries=N", self.most_listed)));
             }
         }
         names.sort();
@@ -419,14 +434,13 @@ impl Source for FileSource {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use tensorferry_sdk::ErrorKind;
 
     #[test]
     fn a_file_that_shrinks_is_a_changed_source() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, b"0123456789").unwrap();
-        let source = FileSource::open(&path).unwrap();
+        let source = FileSource::open(&path, &Limits::default()).unwrap();
         let id = source.open("a").unwrap();
         source.check_unchanged().unwrap();
         File::options().write(true).open(&path).unwrap().set_len(4).unwrap();
@@ -439,12 +453,33 @@ mod tests {
     fn what_a_person_points_at() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("model.index"), b"x").unwrap();
-        let open = |name: &str| FileSource::open(&folder.path().join(name));
+        let open = |name: &str| FileSource::open(&folder.path().join(name), &Limits::default());
         assert_eq!(open("").unwrap().entry, Entry::Folder);
         assert_eq!(open("model.index").unwrap().entry, Entry::File("model.index".into()));
         assert_eq!(open("model").unwrap().entry, Entry::Prefix("model".into()));
         assert_eq!(open("other").err().unwrap().kind(), ErrorKind::Usage);
         assert!(open("model.index").unwrap().open("../x").is_err());
+    }
+
+    #[test]
+    fn a_listing_is_bounded_by_the_runs_limits() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+        }
+        let mut limits = Limits::default();
+        for (entries, is_listed) in [(3, true), (2, false)] {
+            limits.entries = entries;
+            let source = FileSource::open(folder.path(), &limits).unwrap();
+            for source in [&source, &source.afresh()] {
+                let listed = source.list("");
+                assert_eq!(listed.is_ok(), is_listed);
+                assert!(listed.err().is_none_or(|error| error.to_string().contains("--bound entries=N")));
+            }
+            // A common start is looked for among them.
+            let found = FileSource::open(&folder.path().join("[ab]"), &limits);
+            assert_eq!(found.is_ok(), is_listed);
+        }
     }
 
     #[test]
@@ -472,7 +507,7 @@ mod tests {
         for i in 0..most_open() + 10 {
             std::fs::write(folder.path().join(format!("f{i}")), format!("f{i}")).unwrap();
         }
-        let source = FileSource::open(folder.path()).unwrap();
+        let source = FileSource::open(folder.path(), &Limits::default()).unwrap();
         let ids: Vec<FileId> = source.list("f").unwrap().iter().map(|n| source.open(n).unwrap()).collect();
         for id in ids {
             let mut content = vec![0; usize::try_from(source.len(id)).unwrap()];

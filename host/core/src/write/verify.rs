@@ -24,7 +24,7 @@ pub fn verify(
     known: Option<&[ContentDigest]>,
 ) -> Result<u64> {
     let session = source.stored().session();
-    let written = FileSource::at(folder, entry(&target.target, layout));
+    let written = FileSource::at(folder, entry(&target.target, layout), &session.limits);
     let written = input::read(&written, target.format, &[], &ReadContext::new(session, Purpose::SHOW))?;
     let logical = Logical::new(Stored::new(&written, &written.catalog, session, target.spill()));
     let expected = match known {

@@ -1,6 +1,6 @@
 //! Finds the one schema of several files, which is the first file's.
 
-use super::OpenFile;
+use super::{OpenFile, arrow_hint};
 use crate::fault::decoded;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use std::sync::Arc;
@@ -47,7 +47,8 @@ fn of_file(file: &OpenFile, given: Option<SchemaRef>) -> Result<SchemaRef> {
     if let Some(schema) = given {
         options = options.with_schema(schema);
     }
-    let metadata = decoded(|| ArrowReaderMetadata::try_new(file.metadata.clone(), options));
+    let metadata = arrow_hint::check(file.metadata.file_metadata().key_value_metadata())
+        .and_then(|()| decoded(|| ArrowReaderMetadata::try_new(file.metadata.clone(), options)));
     let metadata = metadata.map_err(|error| error.context("the schema").file(file.file.name()))?;
     Ok(metadata.schema().clone())
 }

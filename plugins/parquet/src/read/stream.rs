@@ -2,6 +2,7 @@
 
 use super::OpenFile;
 use super::dictionary::{self, Lengths};
+use super::expansion::text_bytes;
 use super::pages::RowGroupPages;
 use crate::fault::{FirstError, decoded, one_line, panicked};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
@@ -15,7 +16,7 @@ use tensorferry_sdk::arrow_array::{
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, Fields, Schema, SchemaRef};
 use tensorferry_sdk::records::{Batched, Batches, stream_error};
-use tensorferry_sdk::{Error, Result};
+use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Bytes that a null takes in a batch.
 const NULL: u64 = 16;
@@ -44,11 +45,20 @@ fn projected(schema: &SchemaRef, request: &Batches) -> Result<Schema> {
     schema.project(&columns).map_err(|error| Error::plugin(one_line(&error.to_string())))
 }
 
+/// Is told how many bytes of texts were decoded in all, and may end that.
+pub(super) type CountBytes = Box<dyn Fn(u64) -> Result<()> + Send>;
+
 /// Streams the columns that are asked for. A page, or what a row is decoded to, may have `most` bytes.
 ///
 /// # Errors
 /// Malformed or over a limit: what the row group's dictionaries claim.
-pub(super) fn open(group: &RowGroup, schema: &SchemaRef, request: &Batches, most: u64) -> Result<Batched> {
+pub(super) fn open(
+    group: &RowGroup,
+    schema: &SchemaRef,
+    request: &Batches,
+    most: u64,
+    count_bytes: CountBytes,
+) -> Result<Batched> {
     let all = schema.fields().len();
     let columns = request.columns.clone().unwrap_or_else(|| (0..all).collect());
     let schema = projected(schema, request)?;
@@ -67,6 +77,8 @@ pub(super) fn open(group: &RowGroup, schema: &SchemaRef, request: &Batches, most
         schema: Arc::new(schema),
         columns,
         left: rows,
+        decoded: 0,
+        count_bytes,
         batch_rows: 1,
         listed: pages.listed.clone(),
         pages,
@@ -89,6 +101,9 @@ struct Stream {
     columns: Vec<usize>,
     /// Rows that are still to come.
     left: u64,
+    /// Bytes of texts that were decoded.
+    decoded: u64,
+    count_bytes: CountBytes,
     batch_rows: usize,
     listed: Arc<AtomicU64>,
     pages: RowGroupPages,
@@ -176,6 +191,8 @@ impl Stream {
                 }
             }
         };
+        self.decoded += columns.iter().map(|column| text_bytes(column)).sum::<u64>();
+        (self.count_bytes)(self.decoded)?;
         let rows = columns.first().map_or(self.batch_rows, |column| column.len());
         let rows = rows.min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -185,23 +202,32 @@ impl Stream {
         Ok(Some(batch))
     }
 
-    /// The first of the columns that cannot be read alone: the library does not say which it was.
+    /// The first of the columns that cannot be read: the library does not say which it was. Half of those that may be it
+    /// are read at a time, so that all of it takes as long as reading them once.
     fn culprit(&self) -> Option<String> {
-        let bad = self.columns.iter().position(|&column| {
-            let Ok(reader) = self.reader(&[column]) else { return true };
-            let drained = catch_unwind(AssertUnwindSafe(|| {
-                let mut rows = 0;
-                for batch in reader {
-                    rows += batch?.num_rows();
-                    self.listed.store(0, Ordering::Relaxed);
-                }
-                Ok::<_, ArrowError>(rows)
-            }));
-            !matches!(drained, Ok(Ok(rows)) if i64::try_from(rows) == Ok(self.pages.group().num_rows()))
-        })?;
+        let (mut from, mut to) = (0, self.columns.len());
+        while to - from > 1 {
+            let middle = from.midpoint(to);
+            if self.is_readable(&self.columns[from..middle]) { from = middle } else { to = middle }
+        }
+        let is_bad = from < to && !self.is_readable(&self.columns[from..to]);
         // Whatever was kept on the way is what is known already.
         drop(self.pages.first_error.take());
-        Some(self.schema.field(bad).name().clone())
+        is_bad.then(|| self.schema.field(from).name().clone())
+    }
+
+    /// Whether these columns have all rows of the group.
+    fn is_readable(&self, columns: &[usize]) -> bool {
+        let Ok(reader) = self.reader(columns) else { return false };
+        let drained = catch_unwind(AssertUnwindSafe(|| {
+            let mut rows = 0;
+            for batch in reader {
+                rows += batch?.num_rows();
+                self.listed.store(0, Ordering::Relaxed);
+            }
+            Ok::<_, ArrowError>(rows)
+        }));
+        matches!(drained, Ok(Ok(rows)) if i64::try_from(rows) == Ok(self.pages.group().num_rows()))
     }
 }
 
@@ -217,6 +243,7 @@ impl Iterator for Stream {
         self.reader = None;
         let error = match self.pages.first_error.take() {
             Some(kept) => kept,
+            None if error.kind() == ErrorKind::Limit => error,
             None => match self.culprit() {
                 Some(column) => error.column(column),
                 None => error,

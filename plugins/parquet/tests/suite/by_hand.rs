@@ -1,8 +1,16 @@
 //! Files whose footers and pages' headers are made by hand, since no library writes what they claim.
 
 use crate::common::{file, folder, open, read, read_within, rows};
+use arrow_ipc::{
+    Field, FieldBuilder, IntBuilder, MessageBuilder, MessageHeader, MetadataVersion, SchemaBuilder,
+    Struct_Builder, Type,
+};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use std::sync::Arc;
-use tensorferry_sdk::arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use tensorferry_sdk::arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use tensorferry_sdk::records::Batches;
 use tensorferry_sdk::{Error, ErrorKind, Limits, MemorySource};
 
 const I32: u8 = 5;
@@ -90,7 +98,15 @@ fn row_group(rows: i64, chunks: &[Thrift]) -> Thrift {
 
 /// A file of these pages, schema and row groups.
 fn parquet(pages: &[u8], schema: &[Thrift], groups: &[Thrift]) -> Vec<u8> {
-    let footer = Thrift::default().int(1, 2).list(2, schema).int(3, 0).list(4, groups).bytes();
+    parquet_with(pages, schema, groups, &[])
+}
+
+/// The same, with metadata: keys and values.
+fn parquet_with(pages: &[u8], schema: &[Thrift], groups: &[Thrift], entries: &[(&str, &str)]) -> Vec<u8> {
+    let entry = |(key, value): &(&str, &str)| Thrift::default().text(1, key).text(2, value);
+    let entries: Vec<Thrift> = entries.iter().map(entry).collect();
+    let footer =
+        Thrift::default().int(1, 2).list(2, schema).int(3, 0).list(4, groups).list(5, &entries).bytes();
     let len = u32::try_from(footer.len()).unwrap().to_le_bytes();
     [b"PAR1", pages, &footer, &len, b"PAR1"].concat()
 }
@@ -321,4 +337,119 @@ fn columns_of_nulls_are_read() {
             .iter()
             .all(|batch| batch.columns().iter().all(|column| column.null_count() == batch.num_rows()))
     );
+}
+
+/// A file of one column: `rows` times the only value of its dictionary.
+fn repeated(value: &[u8], rows: i64) -> Vec<u8> {
+    let dictionary = [&u32::try_from(value.len()).unwrap().to_le_bytes()[..], value].concat();
+    let dictionary = page(2, &dictionary, 7, &Thrift::default().int(1, 1).int(2, 0));
+    // A bit for each index, and a run of zeros.
+    let indices = [vec![1], varint(rows.cast_unsigned() << 1), vec![0]].concat();
+    let header = Thrift::default().int(1, rows).int(2, 8).int(3, 3).int(4, 3);
+    let pages = [dictionary.clone(), page(0, &indices, 5, &header)].concat();
+    let [at, len] = [4 + dictionary.len(), pages.len()].map(|number| i64::try_from(number).unwrap());
+    let column = Thrift::default().int(1, BYTE_ARRAY).field(2, LIST, &[0x10 | I32, 0]).int(4, 0).int(5, rows);
+    let column = column.int(6, len).int(7, len).int(9, at).int(11, 4);
+    let groups = [row_group(rows, &[Thrift::default().int(2, 4).inner(3, &column)])];
+    parquet(&pages, &[group("root", 1), leaf("s", BYTE_ARRAY, REQUIRED)], &groups)
+}
+
+#[test]
+fn a_repeated_value_is_paid_for_by_bytes() {
+    // A kilobyte pays for 64 MiB, and not for a gigabyte.
+    let value = [b'x'; 1 << 10];
+    let few = limits(|limits| limits.expanded_bytes = 0);
+    let rows_of = |batches: Vec<RecordBatch>| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    assert_eq!(rows_of(read_within(&repeated(&value, 1 << 14), few.clone()).unwrap()), 1 << 14);
+    let many = repeated(&value, 1 << 20);
+    assert!(many.len() < 1300, "{}", many.len());
+    let error = read_within(&many, few.clone()).unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Limit && error.to_string().contains("--bound expanded_bytes=N"),
+        "{error}"
+    );
+    // Who reads the same again does not pay again.
+    let bytes = repeated(&value, 1 << 16);
+    let set = open(MemorySource::file("in.parquet", bytes.clone()), few).unwrap();
+    for _ in 0..3 {
+        let request = Batches::default();
+        assert_eq!(
+            set.stream(0, &request).unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(),
+            1 << 16
+        );
+    }
+    // What a writer makes of a constant column.
+    let words: ArrayRef =
+        Arc::new(StringArray::from_iter_values(std::iter::repeat_n("a constant word", 1 << 20)));
+    let bytes = file(&[rows(vec![("w", words)])], &[("dictionary", "true")]);
+    assert!(bytes.len() < 3000, "{}", bytes.len());
+    read_within(&bytes, limits(|limits| limits.expanded_bytes = 0)).unwrap();
+}
+
+/// The metadata of an Arrow schema, whose fields a function makes.
+fn hint<'a>(fields: impl FnOnce(&mut FlatBufferBuilder<'a>) -> Vec<WIPOffset<Field<'a>>>) -> String {
+    let mut buffer = FlatBufferBuilder::new();
+    let fields = fields(&mut buffer);
+    let fields = buffer.create_vector(&fields);
+    let mut schema = SchemaBuilder::new(&mut buffer);
+    schema.add_fields(fields);
+    let schema = schema.finish();
+    let mut message = MessageBuilder::new(&mut buffer);
+    message.add_version(MetadataVersion::V5);
+    message.add_header_type(MessageHeader::Schema);
+    message.add_header(schema.as_union_value());
+    let message = message.finish();
+    buffer.finish(message, None);
+    let len = u32::try_from(buffer.finished_data().len()).unwrap().to_le_bytes();
+    BASE64_STANDARD.encode([&[0xff; 4], &len, buffer.finished_data()].concat())
+}
+
+fn number<'a>(buffer: &mut FlatBufferBuilder<'a>, name: &str) -> WIPOffset<Field<'a>> {
+    let name = buffer.create_string(name);
+    let mut int = IntBuilder::new(buffer);
+    int.add_bitWidth(64);
+    int.add_is_signed(true);
+    let int = int.finish();
+    let mut field = FieldBuilder::new(buffer);
+    field.add_name(name);
+    field.add_nullable(true);
+    field.add_type_type(Type::Int);
+    field.add_type_(int.as_union_value());
+    field.finish()
+}
+
+#[test]
+fn an_arrow_schema_is_what_its_bytes_say_once() {
+    let pages = nulls(10);
+    let bytes = |hint: &str| {
+        let schema = [group("root", 1), leaf("n", INT64, OPTIONAL)];
+        let groups = [row_group(10, &[chunk(INT64, 10, 4, pages.len())])];
+        parquet_with(&pages, &schema, &groups, &[("ARROW:schema", hint)])
+    };
+    read(&bytes(&hint(|buffer| vec![number(buffer, "n")]))).unwrap();
+    // The same field of a long name again and again: 50 MB from 100 KB.
+    let wide = hint(|buffer| vec![number(buffer, &"n".repeat(50_000)); 1000]);
+    // A struct of twice the same field, which is such a struct: 2^18 of them.
+    let deep = hint(|buffer| {
+        let mut field = number(buffer, "n");
+        for _ in 0..18 {
+            let children = buffer.create_vector(&[field, field]);
+            let name = buffer.create_string("s");
+            let kind = Struct_Builder::new(buffer).finish();
+            let mut outer = FieldBuilder::new(buffer);
+            outer.add_name(name);
+            outer.add_type_type(Type::Struct_);
+            outer.add_type_(kind.as_union_value());
+            outer.add_children(children);
+            field = outer.finish();
+        }
+        vec![field]
+    });
+    for shared in [&wide, &deep] {
+        assert!(shared.len() < 100_000, "{}", shared.len());
+        assert_refused(&bytes(shared), ErrorKind::Limit, "tables are shared");
+    }
+    for bad in ["", "=", "AAAA", "/////wAAAAA=", &wide[..wide.len() / 2]] {
+        assert_eq!(read(&bytes(bad)).unwrap_err().kind(), ErrorKind::Malformed, "{bad:.20}");
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::common::{file, open, read, read_within, rows, write};
 use std::sync::Arc;
+use std::time::Instant;
 use tensorferry_sdk::arrow_array::builder::{Int64Builder, ListBuilder};
 use tensorferry_sdk::arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use tensorferry_sdk::records::{Batches, from_stream};
@@ -94,6 +95,29 @@ fn an_error_says_where() {
     for batch in set.stream(1, &request).unwrap() {
         batch.map_err(from_stream).unwrap();
     }
+}
+
+#[test]
+fn a_column_is_found_among_many_in_the_time_of_reading_them() {
+    // Texts that are no UTF-8: the library does not say where they are.
+    const COLUMNS: usize = 6000;
+    let names: Vec<String> = (0..COLUMNS).map(|index| format!("c{index}")).collect();
+    let good: ArrayRef = Arc::new(StringArray::from(vec!["abc"]));
+    let batch = rows(names.iter().map(|name| (&name[..], good.clone())).collect());
+    let mut bytes = file(&[batch], &[("compression", "none"), ("dictionary", "false")]);
+    let clock = Instant::now();
+    read(&bytes).unwrap();
+    let once = clock.elapsed();
+    // The value itself is the last of these: statistics are behind the pages.
+    let set = open(MemorySource::file("in.parquet", &bytes[..]), Limits::default()).unwrap();
+    let end = usize::try_from(set.splits()[0].offset + set.splits()[0].bytes).unwrap();
+    let at = bytes[..end].windows(3).rposition(|three| three == b"abc").unwrap();
+    bytes[at] = 0xff;
+    let clock = Instant::now();
+    let error = error_of(&bytes).to_string();
+    let found = clock.elapsed();
+    assert!(error.contains(&format!("column {:?}", names[COLUMNS - 1])), "{error}");
+    assert!(found < once * 12, "{found:?} to find it, {once:?} to read all");
 }
 
 #[test]

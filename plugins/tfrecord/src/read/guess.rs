@@ -3,8 +3,8 @@
 //! What contradicts the guess is [`ErrorKind::Guess`](tensorferry_sdk::ErrorKind::Guess) of a stream: a feature that
 //! it does not have, one of another kind, one with another number of values than the one that all had; and a split
 //! that does not end where the next one was taken to begin. The host reads the input again then, without a guess.
-//! So is any fault past the start of a file, where a split may have begun in the wrong place, and the numbers of
-//! records are not known. So what comes out is what a look at all records first would have given.
+//! A fault past the start of a file, where a split may have begun in the wrong place, is told once the records before it
+//! are counted; those of splits that no stream has come to the end of are walked over. So what comes out is what a look at all records first would have given.
 
 use super::pieces::{ABOUT, Piece, WORTH_DIVIDING};
 use super::{Decoding, Opened, Opening};

@@ -32,8 +32,9 @@ impl TfRecordSet {
     ) -> Self {
         let splits = pieces.iter().map(|piece| piece.split(&files)).collect();
         let unset = Mutex::new(vec![0; table.schema.fields().len()]);
+        let counted = Mutex::new(vec![None; pieces.len()]);
         Self {
-            shared: Arc::new(Shared { source, files, table, policy, checks, limits, unset, pieces }),
+            shared: Arc::new(Shared { source, files, table, policy, checks, limits, unset, pieces, counted }),
             splits,
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Shared {
     /// By column, how many features had no kind, where nobody has counted them before.
     pub(super) unset: Mutex<Vec<u64>>,
     pub(super) pieces: Vec<Piece>,
+    /// How many records each piece has, once a stream has come to its end and it ended where it should.
+    pub(super) counted: Mutex<Vec<Option<u64>>>,
 }
 
 impl Shared {
@@ -31,8 +33,46 @@ impl Shared {
 
     /// An error that a wrong guess may be the cause of, where there is one.
     pub(super) fn doubted(&self, error: Error) -> Error {
-        let is_guess = self.table.decoding.as_ref().is_some_and(|decoding| decoding.is_guess);
-        if is_guess { Error::guess(error.to_string()) } else { error }
+        if self.is_guess() { Error::guess(error.to_string()) } else { error }
+    }
+
+    fn is_guess(&self) -> bool {
+        self.table.decoding.as_ref().is_some_and(|decoding| decoding.is_guess)
+    }
+
+    /// Keeps that a piece, which ended where it should, has so many records.
+    pub(super) fn keep_count(&self, piece: &Piece, records: u64) {
+        let place =
+            self.pieces.iter().position(|other| (other.file, other.start) == (piece.file, piece.start));
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = place.and_then(|place| counted.get_mut(place)) {
+            *count = Some(records);
+        }
+    }
+
+    /// The number of a piece's first record; of one that was guessed, if a record begins there. What no stream has
+    /// counted yet of the file before it is walked over.
+    pub(super) fn first_record(&self, piece: &Piece) -> Option<u64> {
+        if !self.is_guess() {
+            return Some(piece.first);
+        }
+        let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.pieces.iter().zip(counted);
+        let mut before = before.filter(|(other, _)| other.file == piece.file && other.start < piece.start);
+        before.try_fold(0, |first, (other, count)| Some(first + count.or_else(|| self.count(other))?))
+    }
+
+    /// How many records a piece has, if it ends where the next one begins.
+    fn count(&self, piece: &Piece) -> Option<u64> {
+        let (file, end) = (&self.files[piece.file], piece.end?);
+        let window = file.codec.window(&self.source, file.id, &self.limits);
+        let mut walk = Walk::new(window, piece.start, Checks { data: false, ..self.checks });
+        let mut records = 0;
+        while walk.offset() < end {
+            walk.skim().ok()??;
+            records += 1;
+        }
+        (walk.offset() == end).then_some(records)
     }
 
     /// Adds what a stream has counted of some columns.

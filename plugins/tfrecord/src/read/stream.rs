@@ -75,7 +75,9 @@ impl RowStream {
                 && walk.offset() >= end
             {
                 self.ended = true;
-                return at_end(walk.offset(), end, &file.name).map_err(|error| shared.doubted(error));
+                at_end(walk.offset(), end, &file.name).map_err(|error| shared.doubted(error))?;
+                shared.keep_count(piece, *number - piece.first);
+                return Ok(());
             }
             let offset = walk.offset();
             let fault = match walk.next() {
@@ -107,10 +109,12 @@ impl RowStream {
                 Err(fault) => Some(fault),
             };
             if let Some(fault) = fault {
-                let passed = shared.policy.pass(walk, piece.file, &file.name, *number, fault);
-                let passed = passed.map_err(|error| match piece.start {
-                    0 => error,
-                    _ => shared.doubted(error),
+                let first = shared.first_record(piece);
+                let record = first.unwrap_or(piece.first) + *number - piece.first;
+                let passed = shared.policy.pass(walk, piece.file, &file.name, record, fault);
+                let passed = passed.map_err(|error| match first {
+                    Some(_) => error,
+                    None => shared.doubted(error),
                 });
                 if !passed? {
                     self.ended = true;

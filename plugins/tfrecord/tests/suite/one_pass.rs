@@ -6,7 +6,7 @@ use crate::common::{
 };
 use tensorferry_proto::{Example, Feature, Message};
 use tensorferry_sdk::memory::records::Opened;
-use tensorferry_sdk::records::{Batches, RecordSet};
+use tensorferry_sdk::records::{Batches, RecordSet, from_stream};
 use tensorferry_sdk::{Entry, ErrorKind, MemorySource, Purpose};
 
 fn once() -> Threaded {
@@ -137,4 +137,31 @@ fn a_split_that_does_not_begin_where_it_seems_to_is_found_out() {
     assert_eq!(count_rows(&all_rows(&*set)), records.len());
     let lens: u64 = set.splits().iter().map(|split| split.bytes).sum();
     assert_eq!(lens, frames(&records).len() as u64);
+}
+
+#[test]
+fn a_fault_far_into_a_file_is_told_with_its_place() {
+    let record = example(&[("s", bytes(&[&vec![7; 40_000]]))]).encode_to_vec();
+    let whole = record.len() + 16;
+    let good = frames(&vec![record; (70 << 20) / 40_000]);
+    // Behind those of its split that are looked at first.
+    let bad = (50 << 20) / whole;
+    // A checksum of the data, and one of a length.
+    for at in [bad * whole + 1000, bad * whole + 9] {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1;
+        let set = guessed(MemorySource::file("f", bytes));
+        let damaged = set.splits().iter().rposition(|split| split.offset <= (bad * whole) as u64).unwrap();
+        assert!(damaged > 1);
+        // Whether the splits before have been read does not matter.
+        for _ in 0..2 {
+            let stream = set.stream(damaged, &Batches::default()).unwrap();
+            let error = stream.filter_map(Result::err).map(from_stream).next().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
+            assert!(error.to_string().contains(&format!("record {bad}")), "{error}");
+            for split in 0..damaged {
+                set.stream(split, &Batches::default()).unwrap().for_each(|batch| drop(batch.unwrap()));
+            }
+        }
+    }
 }

@@ -11,6 +11,10 @@ use tensorferry_sdk::{Error, Limits, Result};
 /// would be there as often.
 const MOST_NAME_BYTES: usize = 1024;
 
+/// How many references there may be in containers for each value that the limit allows. One takes a sixteenth of what
+/// a value takes, until it is a child of a node.
+const REFERENCES: u64 = 16;
+
 /// The newest pickle protocol.
 const NEWEST_PROTOCOL: u8 = 5;
 
@@ -71,6 +75,8 @@ struct Machine<'l> {
     /// How long the stack was at each open mark: nothing below the last one may be taken.
     marks: Vec<usize>,
     memo: Memo,
+    /// How many values containers refer to.
+    references: u64,
     /// Values without identity that are everywhere; there is one of each.
     none: ValueId,
     truth: [ValueId; 2],
@@ -90,6 +96,7 @@ impl<'l> Machine<'l> {
             stack: Vec::new(),
             marks: Vec::new(),
             memo: Memo::default(),
+            references: 0,
             none,
             truth,
             small,
@@ -128,8 +135,16 @@ impl<'l> Machine<'l> {
             Op::EmptyList => self.add(Value::List(Vec::new())),
             Op::EmptyDict => self.add(Value::Dict(Vec::new())),
             Op::EmptySet => self.add(Value::Set(Vec::new())),
-            Op::List => self.above_mark().and_then(|items| self.add(Value::List(items))),
-            Op::Dict => self.above_mark().and_then(|items| self.add(Value::Dict(pairs(&items)?))),
+            Op::List => {
+                let items = self.above_mark()?;
+                self.refer(items.len())?;
+                self.add(Value::List(items))
+            }
+            Op::Dict => {
+                let items = self.above_mark()?;
+                self.refer(items.len())?;
+                self.add(Value::Dict(pairs(&items)?))
+            }
             Op::Tuple => self.mark().and_then(|from| self.add_tuple(from)),
             Op::TupleOf(len) => self.below(len).and_then(|from| self.add_tuple(from)),
             Op::FrozenSet => {
@@ -147,8 +162,8 @@ impl<'l> Machine<'l> {
                 let value = self.memo.get(number);
                 self.push(value.ok_or_else(|| Error::malformed("the memo has no such number").found(number))?)
             }
-            Op::Put(number) => self.top().map(|value| self.memo.put(number, value)),
-            Op::Memoize => self.top().map(|value| self.memo.put(self.memo.len(), value)),
+            Op::Put(number) => self.remember(number),
+            Op::Memoize => self.remember(self.memo.len()),
             Op::Global(module, name) => self.named(module, name).and_then(|id| self.push(id)),
             Op::StackGlobal => self.stack_global(),
             Op::Instance(module, name) => {
@@ -214,12 +229,14 @@ impl<'l> Machine<'l> {
 
     /// A tuple of what is on the stack from `from` on.
     fn add_tuple(&mut self, from: usize) -> Result<()> {
+        self.refer(self.stack.len() - from)?;
         let tuple = self.graph.tuple_of(&self.stack[from..]);
         self.stack.truncate(from);
         self.add(tuple.ok_or_else(too_many_items)?)
     }
 
     fn store_tuple(&mut self, items: &[ValueId]) -> Result<ValueId> {
+        self.refer(items.len())?;
         let tuple = self.graph.tuple_of(items);
         self.store(tuple.ok_or_else(too_many_items)?)
     }
@@ -228,6 +245,25 @@ impl<'l> Machine<'l> {
         bound(self.stack.len(), self.limits)?;
         self.stack.push(id);
         Ok(())
+    }
+
+    fn remember(&mut self, number: u64) -> Result<()> {
+        bound(usize::try_from(self.memo.len()).unwrap_or(usize::MAX), self.limits)?;
+        let value = self.top()?;
+        self.memo.put(number, value);
+        Ok(())
+    }
+
+    /// Counts what a container is given.
+    fn refer(&mut self, count: usize) -> Result<()> {
+        self.references = self.references.saturating_add(count as u64);
+        let most = self.limits.nodes.saturating_mul(REFERENCES);
+        if self.references <= most {
+            return Ok(());
+        }
+        Err(Error::limit("the pickle refers to its values too often").expected(format!(
+            "at most {most} times, {REFERENCES} for each of the limit nodes; --bound nodes=N raises it"
+        )))
     }
 
     fn floor(&self) -> usize {
@@ -278,6 +314,7 @@ impl<'l> Machine<'l> {
     }
 
     fn append(&mut self, items: &[ValueId]) -> Result<()> {
+        self.refer(items.len())?;
         let target = self.top()?;
         match self.graph.value_mut(target) {
             Value::List(list) => list.extend_from_slice(items),
@@ -288,6 +325,7 @@ impl<'l> Machine<'l> {
     }
 
     fn add_items(&mut self, items: &[ValueId]) -> Result<()> {
+        self.refer(items.len())?;
         let target = self.top()?;
         match self.graph.value_mut(target) {
             Value::Set(set) => set.extend_from_slice(items),
@@ -298,6 +336,7 @@ impl<'l> Machine<'l> {
     }
 
     fn set_items(&mut self, items: &[ValueId]) -> Result<()> {
+        self.refer(items.len())?;
         let pairs = pairs(items)?;
         let target = self.top()?;
         match self.graph.value_mut(target) {

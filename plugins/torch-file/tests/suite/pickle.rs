@@ -254,6 +254,18 @@ fn budgets_hold_and_deep_nesting_is_no_recursion() {
         let error = evaluate(&unit.repeat(1000), 0, &limits(500)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     }
+    // What is remembered under many numbers, and what lists, dicts and tuples refer to again and again.
+    let numbers: Vec<u8> = (0..1000_u32).flat_map(|n| [&b"r"[..], &n.to_le_bytes()].concat()).collect();
+    let again = |before: &[u8], unit: &[u8]| [b"Nq\0", before, &unit.repeat(10_000)].concat();
+    for bad in [
+        [b"N", &numbers[..]].concat(),
+        again(b"]", b"h\0a"),
+        again(b"}", b"h\0h\0s"),
+        again(b"", b"(h\0h\0h\0t0"),
+    ] {
+        let error = evaluate(&bad, 0, &limits(500)).unwrap_err();
+        assert!(error.kind() == ErrorKind::Limit && error.to_string().contains("--bound nodes=N"), "{error}");
+    }
     let deep = [&b"]".repeat(200_000)[..], &b"a".repeat(199_999), b"."].concat();
     drop(run(&deep));
 }

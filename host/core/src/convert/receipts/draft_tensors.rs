@@ -28,7 +28,7 @@ pub(crate) fn draft_tensors(
     stage: &Stage,
     report: &Report,
 ) -> Result<Receipt> {
-    let carried = FileSource::at(context.input_folder().to_owned(), Entry::Folder);
+    let carried = FileSource::at(context.input_folder().to_owned(), Entry::Folder, &context.session.limits);
     let read = models.iter().flat_map(|PlannedModel { model, passing, .. }| {
         let source = &*model.input.source;
         let seen = passing.as_ref().map(Passing::inputs);

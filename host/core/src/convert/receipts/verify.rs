@@ -183,7 +183,7 @@ impl Checked {
             None => Entry::Folder,
         };
         let format = reader(registry, format)?;
-        let source = FileSource::at(folder.join(&model.folder), entry);
+        let source = FileSource::at(folder.join(&model.folder), entry, &session.limits);
         let found = input::read(&source, format, &[], &ReadContext::new(session, Purpose::SHOW))?;
         {
             let logical = Logical::new(Stored::new(&found, &found.catalog, session, temporary()));

@@ -9,13 +9,16 @@
 //! the new one: only who opens the folder first and the files relative to it is safe from that.
 
 use crate::context::fault;
-use crate::publish::disk::{
-    At, Disk, adopt, exists, failed, in_the_way, open_to_owner, remove_if_there, stat, sync,
-};
+use crate::publish::beneath::Top;
+use crate::publish::disk::{At, Disk, adopt, exists, failed, in_the_way, listed, metadata, open_to_owner};
 use crate::publish::stage::area::is_area;
+use rustix::fs::{AtFlags, Dir, Mode, mkdirat, unlinkat};
 use std::collections::HashSet;
-use std::fs::{self, DirEntry, Metadata};
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::Result;
@@ -35,42 +38,47 @@ pub(super) enum Carried {
 /// Usage, where the one has a folder and the other a file of the same name.
 pub(super) fn carry(old: &Path, new: &Path, stale: &HashSet<&Path>, disk: Disk) -> Result<Carried> {
     let mut conflict = None;
-    match carry_tree(old, new, stale, disk, &mut conflict) {
+    let carried = Top::open(old).and_then(|old| Ok((old, Top::open(new)?)));
+    match carried.and_then(|(old, new)| carry_tree(&old, &new, stale, disk, &mut conflict)) {
         Ok(()) => Ok(conflict.map_or(Ok(Carried::All), Err)?),
         Err(error) => Ok(Carried::Cannot(error.to_string())),
     }
 }
 
 fn carry_tree(
-    old: &Path,
-    new: &Path,
+    old: &Top,
+    new: &Top,
     stale: &HashSet<&Path>,
     disk: Disk,
     conflict: &mut Option<tensorferry_sdk::Error>,
 ) -> io::Result<()> {
-    let device = fs::symlink_metadata(old)?.dev();
+    let device = old.metadata()?.dev();
     let mut folders = vec![PathBuf::new()];
     let mut next = 0;
     while let Some(folder) = folders.get(next).cloned() {
         next += 1;
-        for (entry, meta) in entries(&old.join(&folder))? {
-            let path = folder.join(entry.file_name());
-            let (from, to) = (old.join(&path), new.join(&path));
-            let there = stat(&to)?;
+        let (from, to) = (old.below(&folder)?, new.below(&folder)?);
+        for (name, meta) in entries(&from)? {
+            let (path, [from, to]) = (folder.join(&name), [&from, &to].map(|folder| at(folder, &name)));
+            let there = to.stat()?;
             match (meta.is_dir(), there.map(|there| there.is_dir())) {
                 // Other runs': they find their stages under the same names again after the drain.
-                (true, None) if is_area(&entry.file_name()) => {}
+                (true, None) if is_area(&name) => {}
                 (true, _) if meta.dev() != device => return Err(ErrorKind::CrossesDevices.into()),
                 (true, None) => {
-                    fs::create_dir(&to)?;
+                    mkdirat(to.folder, to.name, Mode::from_raw_mode(0o777))?;
                     folders.push(path);
                 }
                 (true, Some(true)) => folders.push(path),
-                (true, Some(false)) => *conflict = Some(in_the_way(&from, "a folder", "a file")),
-                (false, Some(true)) => *conflict = Some(in_the_way(&from, "not a folder", "one")),
+                (true, Some(false)) => {
+                    *conflict = Some(in_the_way(&old.path.join(path), "a folder", "a file"));
+                }
+                (false, Some(true)) => {
+                    *conflict = Some(in_the_way(&old.path.join(path), "not a folder", "one"));
+                }
                 (false, Some(false)) => {}
                 (false, None) if stale.contains(path.as_path()) => {}
-                (false, None) => match disk.link(&from, &to) {
+                (false, None) => match disk.link(from, to) {
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     linked => linked?,
                 },
@@ -79,7 +87,7 @@ fn carry_tree(
     }
     // Last, and innermost first: a mode may forbid to make anything in the folder.
     for folder in folders.iter().rev() {
-        adopt(&new.join(folder), &fs::symlink_metadata(old.join(folder))?)?;
+        adopt(&new.below(folder)?, &metadata(&old.below(folder)?)?)?;
     }
     Ok(())
 }
@@ -89,27 +97,23 @@ fn carry_tree(
 /// What `new` does not have is moved there. What it has is removed: the same file under a second name, or one
 /// that a file of the `output` has replaced. If it is neither, it was changed between carry and exchange,
 /// and the younger one stays.
-pub(super) fn drain(
-    old: &Path,
-    new: &Path,
-    output: &HashSet<&Path>,
-    disk: Disk,
-    durable: bool,
-) -> Result<()> {
-    let failed = || failed("carry over what the old folder holds", new);
+pub(super) fn drain(old: &Top, new: &Top, output: &HashSet<&Path>, disk: Disk, durable: bool) -> Result<()> {
+    let failed = || failed("carry over what the old folder holds", &new.path);
     let mut folders = vec![PathBuf::new()];
     let mut next = 0;
     while let Some(folder) = folders.get(next).cloned() {
         next += 1;
-        open_to_owner(&old.join(&folder)).map_err(failed())?;
-        for (entry, meta) in entries(&old.join(&folder)).map_err(failed())? {
-            let path = folder.join(entry.file_name());
-            let (from, to) = (old.join(&path), new.join(&path));
-            match (meta.is_dir(), stat(&to).map_err(failed())?) {
-                (false, _) if output.contains(path.as_path()) => fs::remove_file(&from).map_err(failed())?,
-                (true, None) => fs::rename(&from, &to).map_err(failed())?,
-                (false, None) => match disk.rename_new(At::from(&*from), At::from(&*to)) {
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists(&to)),
+        let (from, into) = (old.below(&folder).map_err(failed())?, new.below(&folder).map_err(failed())?);
+        open_to_owner(&from).map_err(failed())?;
+        for (name, meta) in entries(&from).map_err(failed())? {
+            let (path, [from, to]) = (folder.join(&name), [&from, &into].map(|folder| at(folder, &name)));
+            match (meta.is_dir(), to.stat().map_err(failed())?) {
+                (false, _) if output.contains(path.as_path()) => from.remove().map_err(failed())?,
+                (true, None) => Disk::rename(from, to).map_err(failed())?,
+                (false, None) => match disk.rename_new(from, to) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                        return Err(exists(&new.path.join(path)));
+                    }
                     moved => moved.map_err(failed())?,
                 },
                 (true, Some(there)) if there.is_dir() => {
@@ -118,25 +122,38 @@ pub(super) fn drain(
                 }
                 (false, Some(there)) if !there.is_dir() => {
                     if is_younger(&meta, &there) {
-                        fs::rename(&from, &to).map_err(failed())?;
+                        Disk::rename(from, to).map_err(failed())?;
                     }
-                    remove_if_there(&from).map_err(failed())?;
+                    from.remove_if_there().map_err(failed())?;
                     continue;
                 }
                 (is_folder, Some(_)) => {
                     let found = if is_folder { "a folder" } else { "not a folder" };
-                    return Err(in_the_way(&from, found, "the other"));
+                    return Err(in_the_way(&old.path.join(path), found, "the other"));
                 }
             }
             if durable {
-                to.parent().map_or(Ok(()), sync).map_err(failed())?;
+                listed(&into).and_then(|folder| folder.sync_all()).map_err(failed())?;
             }
         }
     }
     for folder in folders.iter().rev() {
-        fs::remove_dir(old.join(folder)).map_err(failed())?;
+        remove_folder(old, folder).map_err(failed())?;
     }
     fault::reach("old-removed")
+}
+
+/// Removes an empty folder below a top, or the top itself.
+fn remove_folder(top: &Top, folder: &Path) -> io::Result<()> {
+    match (folder.parent(), folder.file_name()) {
+        (Some(outer), Some(name)) => Ok(unlinkat(top.below(outer)?, name, AtFlags::REMOVEDIR)?),
+        // A link is not removed so.
+        _ => std::fs::remove_dir(&top.path),
+    }
+}
+
+fn at<'a>(folder: &'a OwnedFd, name: &'a OsStr) -> At<'a> {
+    At { folder: folder.as_fd(), name: Path::new(name) }
 }
 
 /// Whether `meta` is another file than `there`, changed later.
@@ -145,13 +162,13 @@ fn is_younger(meta: &Metadata, there: &Metadata) -> bool {
 }
 
 /// What a folder holds, with metadata; what vanishes meanwhile is left out.
-fn entries(folder: &Path) -> io::Result<Vec<(DirEntry, Metadata)>> {
+fn entries(folder: &OwnedFd) -> io::Result<Vec<(OsString, Metadata)>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
+    for entry in Dir::read_from(listed(folder)?)? {
         let entry = entry?;
-        match entry.metadata() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            meta => found.push((entry, meta?)),
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            found.extend(at(folder, name).stat()?.map(|meta| (name.to_owned(), meta)));
         }
     }
     Ok(found)

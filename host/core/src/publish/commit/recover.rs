@@ -9,6 +9,7 @@
 use super::folder;
 use super::record::{Action, Exchange, Record, Set};
 use super::set::{self, Move};
+use crate::publish::beneath::Top;
 use crate::publish::disk::{Disk, failed, in_the_way, stat};
 use crate::publish::stage::{Destination, WithoutLocks, area, lock, new_folder, places, proof, remove};
 use std::collections::HashSet;
@@ -202,6 +203,16 @@ impl Exchange {
     /// Empties and removes the old folder once it has been exchanged; see [`folder::drain`].
     pub(super) fn drain(&self, old: &Path, new: &Path, disk: Disk, sync: bool) -> Result<()> {
         let output: HashSet<&Path> = self.files.iter().map(Path::new).collect();
-        folder::drain(old, new, &output, disk, sync)
+        let open =
+            |path: &Path, inode: u64| {
+                let failed = || failed("open the exchanged folder", path);
+                let top = Top::open(path).map_err(failed())?;
+                match top.metadata().map_err(failed())?.ino() == inode {
+                    true => Ok(top),
+                    false => Err(Error::io("another folder is there than was exchanged")
+                        .file(path.display().to_string())),
+                }
+            };
+        folder::drain(&open(old, self.old_inode)?, &open(new, self.new_inode)?, &output, disk, sync)
     }
 }

@@ -1,6 +1,7 @@
 //! Folders of the output's own: new ones, and replaced ones with what others keep in them.
 
 use super::*;
+use crate::publish::beneath::Top;
 use crate::publish::commit::folder::{Carried, carry, drain};
 use crate::publish::stage::area;
 use std::collections::HashSet;
@@ -144,7 +145,8 @@ fn what_comes_between_carry_and_exchange_is_carried_too() {
     write(&old, "late", "foreign");
     write(&old, "folder/late", "foreign");
     write(&area::in_folder(&old), "other/lock", "");
-    drain(&old, &new, &HashSet::from([Path::new("a")]), ALL, true).unwrap();
+    let tops = [&old, &new].map(|path| Top::open(path).unwrap());
+    drain(&tops[0], &tops[1], &HashSet::from([Path::new("a")]), ALL, true).unwrap();
     assert!(!old.exists());
     let stage = area::in_folder(Path::new("")).join("other/lock");
     assert_tree(
@@ -159,6 +161,30 @@ fn what_comes_between_carry_and_exchange_is_carried_too() {
             ("same", "old"),
         ],
     );
+}
+
+#[test]
+fn a_link_in_the_place_of_a_folder_leads_a_drain_nowhere() {
+    for place in ["new", "new/sub"] {
+        let home = home();
+        let at = |name: &str| home.path().join(name);
+        for name in ["old/late", "old/sub/late", "new/sub/b"] {
+            write(home.path(), name, name);
+        }
+        fs::create_dir(at("victim")).unwrap();
+        let tops = [at("old"), at("new")].map(|path| Top::open(&path).unwrap());
+        // Somebody who may write there has it moved away once it was looked at.
+        fs::rename(at(place), at("moved")).unwrap();
+        symlink(at("victim"), at(place)).unwrap();
+        let drained = drain(&tops[0], &tops[1], &HashSet::new(), ALL, false);
+        assert_eq!(fs::read_dir(at("victim")).unwrap().count(), 0, "{place}");
+        match place {
+            // The folder that was opened is filled, wherever it is now.
+            "new" => assert_eq!(fs::read_to_string(at("moved/sub/late")).unwrap(), "old/sub/late"),
+            _ => assert!(drained.is_err() && at("old/sub/late").exists()),
+        }
+        assert!(Top::open(&at(place)).is_err());
+    }
 }
 
 #[test]

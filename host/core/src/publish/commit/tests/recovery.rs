@@ -4,6 +4,7 @@ use super::folders::{REPLACED, older_folder};
 use super::*;
 use crate::publish::commit::folder::carry;
 use crate::publish::commit::record::{Exchange, Set, SetFile};
+use crate::publish::disk::At;
 use crate::publish::stage::{WithoutLocks, area, lock, proof};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -232,7 +233,7 @@ fn an_exchange_is_drained_if_it_has_happened_and_else_dropped() {
             };
             Record::new(Action::Exchange(exchange), true).write(&root).unwrap();
             if exchanged {
-                ALL.exchange(&new, &out).unwrap();
+                ALL.exchange(At::from(&*new), At::from(&*out)).unwrap();
                 write(&new, "late", "foreign");
             }
             if moved_away {
