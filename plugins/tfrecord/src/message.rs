@@ -245,9 +245,7 @@ pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), Broke
     let mut fields = Fields(list);
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
-            (1, Value::Len(run)) => {
-                take_varints(run, |some| values.extend(some.iter().map(|value| value.cast_signed())))?;
-            }
+            (1, Value::Len(run)) => take_varints(run, values)?,
             (1, Value::Varint(value)) => values.push(value.cast_signed()),
             _ => {}
         }
