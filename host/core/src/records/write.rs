@@ -1,5 +1,6 @@
 //! Writing collects a flow's batches into pieces, has the writer encode pieces on many threads, and puts
-//! them into the staged files in order.
+//! them into the staged files in order. What is encoded of a piece goes into its file at once where the pieces before
+//! it are whole, and waits in memory else.
 
 use super::digest::RowHasher;
 use super::flow::Flow;
@@ -12,7 +13,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan};
-use tensorferry_sdk::{Context, Error, Loss, LossKind, Result, arrow_array};
+use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, arrow_array};
+
+/// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is
+/// asked for seldom enough.
+const WORTH_WRITING: usize = 128 << 10;
 
 /// What was written.
 #[derive(Debug, Default)]
@@ -266,29 +271,35 @@ impl PieceWriter<'_> {
     }
 
     fn encode_all(&self, pieces: &Mutex<Receiver<RecordPiece>>) {
-        let mut buffer = Vec::new();
+        let mut waiting = Vec::new();
         loop {
             let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(piece) = piece else { return };
-            if let Err(error) = self.encode(piece, &mut buffer) {
+            waiting.clear();
+            if let Err(error) = self.encode(piece, &mut waiting) {
                 self.state().error.get_or_insert(error);
                 self.stop();
             }
         }
     }
 
-    fn encode(&self, piece: RecordPiece, buffer: &mut Vec<u8>) -> Result<()> {
-        buffer.clear();
+    fn encode(&self, piece: RecordPiece, waiting: &mut Vec<u8>) -> Result<()> {
         let RecordPiece { place, file, batches } = piece;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let mut output = PieceOutput { writer: self, place, file, begin: None, written: 0, waiting };
         let mut losses = Vec::new();
-        let note = self.plan.encode(file, &batches, buffer, &mut losses);
+        let note = self.plan.encode(file, &batches, &mut output, &mut losses);
         drop(batches);
         let encoded = note.map(|note| (note, losses));
-        let Some(at) = self.placed(place, file, rows, buffer.len() as u64, encoded)? else { return Ok(()) };
-        self.put(file, at, buffer)?;
-        self.session.count(buffer.len() as u64);
-        Ok(())
+        let Some(begin) = self.placed(place, file, rows, output.len(), encoded)? else { return Ok(()) };
+        output.begin = Some(begin);
+        output.flush().map(drop)
+    }
+
+    /// Where a piece begins in its file, if those before it are whole.
+    fn begin_of(&self, place: u64, file: usize) -> Option<u64> {
+        let state = self.state();
+        (state.next == place).then(|| state.ends[file])
     }
 
     /// Waits for the pieces before this one, and takes its place after them.
@@ -317,5 +328,54 @@ impl PieceWriter<'_> {
         state.next += 1;
         self.turn.notify_all();
         Ok(Some(offset))
+    }
+}
+
+/// What is encoded of one piece.
+struct PieceOutput<'a> {
+    writer: &'a PieceWriter<'a>,
+    place: u64,
+    file: usize,
+    /// Where the piece begins in the file, once it is known.
+    begin: Option<u64>,
+    /// How many of its bytes lie there.
+    written: u64,
+    /// Those that follow.
+    waiting: &'a mut Vec<u8>,
+}
+
+impl PieceOutput<'_> {
+    fn len(&self) -> u64 {
+        self.written + self.waiting.len() as u64
+    }
+
+    /// Counts bytes that have been written.
+    fn wrote(&mut self, len: usize) {
+        self.written += len as u64;
+        self.writer.session.count(len as u64);
+    }
+
+    /// Writes what waits, if it is known where, and says where what follows goes.
+    fn flush(&mut self) -> Result<Option<u64>> {
+        let Some(begin) = self.begin else { return Ok(None) };
+        self.writer.put(self.file, begin + self.written, self.waiting)?;
+        self.wrote(self.waiting.len());
+        self.waiting.clear();
+        Ok(Some(begin + self.written))
+    }
+}
+
+impl ByteSink for PieceOutput<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.waiting.len() + bytes.len() >= WORTH_WRITING {
+            self.begin = self.begin.or_else(|| self.writer.begin_of(self.place, self.file));
+            if let Some(at) = self.flush()? {
+                self.writer.put(self.file, at, bytes)?;
+                self.wrote(bytes.len());
+                return Ok(());
+            }
+        }
+        self.waiting.extend_from_slice(bytes);
+        Ok(())
     }
 }
