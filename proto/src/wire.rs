@@ -271,11 +271,12 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
 #[inline]
 fn ends(block: &[u8; BLOCK + 3]) -> u64 {
     let words = block.as_chunks().0.iter().enumerate();
-    words.fold(0, |ends, (index, word)| {
-        let bits = (!u64::from_le_bytes(*word) & HIGH_BITS) >> 7;
-        // The product has the lowest bit of each byte in its highest byte.
-        ends | (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * index)
-    })
+    let goes_on = words.fold(0, |bits, (index, word)| {
+        // The product has the high bits of all bytes in its highest byte.
+        let word = (u64::from_le_bytes(*word) & HIGH_BITS).wrapping_mul(0x0002_0408_1020_4081);
+        bits | word >> 56 << (8 * index)
+    });
+    !goes_on
 }
 
 /// The varint in the lower bytes of a word, which ends in it.

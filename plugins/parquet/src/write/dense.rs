@@ -42,7 +42,10 @@ use tensorferry_sdk::{ByteSink, Error, Result};
 const PAGE_BITS: u64 = 8 << 20;
 /// A chunk whose first page does not shrink to this many hundredths is not compressed: readers would spend
 /// more time on it than the bytes that it saves.
-const WORTH_COMPRESSING: usize = 95;
+const WORTH_COMPRESSING: usize = 90;
+/// So many bytes of each part of the first page are tried, and so many parts.
+const TRIED: usize = 16 << 10;
+const TRIED_PARTS: usize = 16;
 /// Minima and maxima of strings and bytes are cut to this: a kilobyte of an image in each footer helps
 /// no reader.
 pub(super) const STATISTICS_BYTES: usize = 64;
@@ -201,8 +204,14 @@ impl Chunk<'_> {
     /// Before the first data page, which is there: whether compressing is worth it, and the dictionary.
     fn begin(&mut self) -> Result<()> {
         if let Some(codec) = &mut self.codec {
-            let len = compress(codec, &self.buffers.page, &mut self.buffers.compressed)?;
-            if len * 100 > self.buffers.page.len() * WORTH_COMPRESSING {
+            let Buffers { page, compressed } = &mut *self.buffers;
+            let (mut tried, mut left) = (0, 0);
+            for part in page.chunks((page.len() / TRIED_PARTS).max(TRIED)) {
+                let part = &part[..part.len().min(TRIED)];
+                tried += part.len();
+                left += compress(codec, part, compressed)?;
+            }
+            if left * 100 > tried * WORTH_COMPRESSING {
                 self.codec = None;
             }
         }

@@ -109,7 +109,7 @@ impl Builder {
             self.rollback(row);
         }
         self.pad(row)?;
-        self.before = self.lengths();
+        self.before = self.whole;
         if self.column.part == Part::Features {
             let seen = self.feature(feature, self.before.values)?;
             return self.end_row(seen);
@@ -174,19 +174,21 @@ impl Builder {
             self.unset += 1;
             return self.pad(self.rows + 1);
         };
-        self.check(kind, self.values.len() - self.before.values)?;
+        let values = self.values.len();
+        self.check(kind, values - self.before.values)?;
         if let Shape::Ragged(_) = self.column.shape {
-            self.ends.push(length(self.values.len() / self.product));
+            // Most elements are one value, and a division takes as long as a short list.
+            self.ends.push(length(if self.product == 1 { values } else { values / self.product }));
         }
-        self.complete_row();
+        self.complete_row(Filled { values, ..self.before });
         Ok(())
     }
 
     #[inline]
-    fn complete_row(&mut self) {
+    fn complete_row(&mut self, whole: Filled) {
         self.validity.append_non_null();
         self.rows += 1;
-        self.whole = self.lengths();
+        self.whole = whole;
     }
 
     fn end_step(&mut self, seen: Option<Kind>, before: usize) -> Result<(), Misfit> {
@@ -212,7 +214,7 @@ impl Builder {
             return self.pad(self.rows + 1);
         }
         self.ends.push(length(self.step_validity.len()));
-        self.complete_row();
+        self.complete_row(self.lengths());
         Ok(())
     }
 
