@@ -379,3 +379,97 @@ impl ByteSink for PieceOutput<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::publish::stage::{Destination, DestinationKind};
+    use crate::records::flow::from_fn;
+    use arrow_array::{Int32Array, cast::AsArray, types::Int32Type};
+    use std::sync::Arc;
+    use tensorferry_sdk::LossSink;
+
+    /// Two files. A piece is its numbers, each as often as it says, written in parts of all lengths; the note counts them.
+    struct Repeated([String; 2]);
+
+    /// What is written of a number.
+    fn bytes(number: i32) -> Vec<u8> {
+        number.to_le_bytes().repeat(usize::try_from(number % 7).unwrap() * 20_000 + 3)
+    }
+
+    impl RecordPlan for Repeated {
+        fn files(&self) -> &[String] {
+            &self.0
+        }
+
+        fn group(&self) -> Group {
+            Group { rows: 5, ..Group::default() }
+        }
+
+        fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
+            output.write(b"head")
+        }
+
+        fn encode(
+            &self,
+            _file: usize,
+            batches: &[RecordBatch],
+            output: &mut dyn ByteSink,
+            _losses: &mut dyn LossSink,
+        ) -> Result<Vec<u8>> {
+            let mut count = 0;
+            for &number in
+                batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int32Type>().values())
+            {
+                // Where a piece takes longer, the next ones wait.
+                std::thread::sleep(std::time::Duration::from_millis(u64::from(number % 11 == 0)));
+                if number == 999 {
+                    return Err(Error::unsupported("999"));
+                }
+                output.write(&bytes(number))?;
+                count += 1;
+            }
+            Ok(vec![count])
+        }
+
+        fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
+            let mut end = 4;
+            for piece in pieces {
+                assert_eq!((piece.offset, piece.rows), (end, u64::from(piece.note[0])));
+                end += piece.len;
+            }
+            output.write(b"tail")
+        }
+    }
+
+    fn written(numbers: i32, threads: usize) -> Result<[Vec<u8>; 2]> {
+        let folder = tempfile::tempdir().unwrap();
+        let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
+        let stage = Stage::begin(&destination)?;
+        let plan = Repeated(["a", "b"].map(str::to_owned));
+        let column = || Arc::new((0..numbers).collect::<Int32Array>()) as _;
+        let batch = RecordBatch::try_from_iter([("number", column())]).unwrap();
+        let mut batches = Some(batch.clone());
+        let mut flow = from_fn(batch.schema(), || Ok(batches.take()));
+        let session = Session::new(threads, 1 << 30);
+        let rows = u64::try_from(numbers).ok();
+        let written = write(&mut *flow, &plan, rows, None, &stage, &session)?;
+        let files = plan.0.each_ref().map(|name| std::fs::read(stage.path(name)).unwrap());
+        assert_eq!(written.lens, files.each_ref().map(|file| file.len() as u64));
+        Ok(files)
+    }
+
+    #[test]
+    fn pieces_come_in_order_whoever_encodes_them() {
+        let expected = [0..50, 50..100].map(|numbers| {
+            let pieces = numbers.flat_map(bytes);
+            [b"head".to_vec(), pieces.collect(), b"tail".to_vec()].concat()
+        });
+        for threads in [1, 2, 5] {
+            assert!(written(100, threads).unwrap() == expected, "{threads} threads");
+        }
+        assert_eq!(written(1010, 3).unwrap_err().kind(), tensorferry_sdk::ErrorKind::Unsupported);
+    }
+}
