@@ -25,6 +25,10 @@ pub const MOST_VARINT_BYTES: usize = 10;
 /// The most bytes that a field has before its content: a tag, and a varint or a length.
 pub const MOST_HEAD_BYTES: usize = 2 * MOST_VARINT_BYTES;
 
+/// How many bytes' high bits a word holds.
+const BLOCK: usize = 64;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+
 /// What is wrong with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
@@ -199,13 +203,94 @@ pub fn take_exact_varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     Ok(value)
 }
 
-/// Takes varints one after the other, up to the end; `visit` gets some at a time.
+/// Appends varints that lie one after the other, up to the end, as whole numbers with a sign.
 ///
 /// # Errors
-/// As [`take_varint`].
+/// As [`take_varint`]; some have been appended then.
 #[inline]
-pub fn take_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), Broken> {
-    const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+pub fn take_varints(bytes: &[u8], values: &mut Vec<i64>) -> Result<(), Broken> {
+    let place = take_short_varints(bytes, values);
+    take_any_varints(&bytes[place..], |some| values.extend(some.iter().map(|value| value.cast_signed())))
+}
+
+/// Appends varints of up to four bytes, as nearly all are, from runs of at least 64 bytes; gives the place of what
+/// is left.
+///
+/// Where a varint begins depends on those before it. The high bits of 64 bytes together tell it of all varints in
+/// them, so that nothing waits for the value before: that takes two thirds of the time of [`take_any_varints`].
+#[inline]
+fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
+    let Some(last) = bytes.len().checked_sub(BLOCK) else { return 0 };
+    // A varint is read as four bytes, wherever in the block it begins.
+    let mut padded = [0; BLOCK + 3];
+    let mut words = [0; BLOCK];
+    let mut place = 0;
+    while place < bytes.len() {
+        // The last block lies over the one before.
+        let from = place.min(last);
+        let mut start = place - from;
+        let block = match bytes[from..].first_chunk() {
+            Some(block) => block,
+            None => {
+                padded[..BLOCK].copy_from_slice(&bytes[from..from + BLOCK]);
+                &padded
+            }
+        };
+        let all = ends(block);
+        let is_long = !all & (!all >> 1) & (!all >> 2) & (!all >> 3) != 0;
+        let mut ends = all & (u64::MAX << start);
+        if is_long || ends == 0 {
+            break;
+        }
+        if ends == u64::MAX {
+            values.extend(block[..BLOCK].iter().map(|&byte| i64::from(byte)));
+            place += BLOCK;
+            continue;
+        }
+        let count = ends.count_ones() as usize;
+        place = from + BLOCK - ends.leading_zeros() as usize;
+        // Eight at a time, since a loop that ends after some number of them would be foreseen less often.
+        for group in words.as_chunks_mut::<8>().0.iter_mut().take(count.div_ceil(8)) {
+            for word in group {
+                let varint = block[start % BLOCK..].first_chunk().copied().unwrap_or_default();
+                *word = u32::from_le_bytes(varint);
+                // Past the last one this is any place, and the word is dropped.
+                start = (ends | 1 << (BLOCK - 1)).trailing_zeros() as usize + 1;
+                ends &= ends.wrapping_sub(1);
+            }
+        }
+        for four in words.as_chunks_mut::<4>().0.iter_mut().take(count.div_ceil(4)) {
+            *four = four.map(short_varint);
+        }
+        values.extend(words[..count].iter().map(|&value| i64::from(value)));
+    }
+    place
+}
+
+/// For each byte of a block, the lowest bit the first, whether a varint ends there.
+#[inline]
+fn ends(block: &[u8; BLOCK + 3]) -> u64 {
+    let words = block.as_chunks().0.iter().enumerate();
+    let goes_on = words.fold(0, |bits, (index, word)| {
+        // The product has the high bits of all bytes in its highest byte.
+        let word = (u64::from_le_bytes(*word) & HIGH_BITS).wrapping_mul(0x0002_0408_1020_4081);
+        bits | word >> 56 << (8 * index)
+    });
+    !goes_on
+}
+
+/// The varint in the lower bytes of a word, which ends in it.
+#[inline]
+fn short_varint(word: u32) -> u32 {
+    let ends = !word & 0x8080_8080;
+    let word = word & (ends ^ ends.wrapping_sub(1));
+    let word = (word & 0x007f_007f) | ((word & 0x7f00_7f00) >> 1);
+    (word & 0x0000_3fff) | ((word & 0x3fff_0000) >> 2)
+}
+
+/// Takes varints one after the other, up to the end; `visit` gets some at a time.
+#[inline]
+fn take_any_varints(bytes: &[u8], mut visit: impl FnMut(&[u64])) -> Result<(), Broken> {
     // Eight bytes at once: how long each varint is cannot be foreseen, and hardly a branch asks.
     let mut place = 0;
     while let Some(eight) = bytes[place..].first_chunk::<8>() {
@@ -341,28 +426,37 @@ mod tests {
     fn many_varints_are_those_that_come_one_by_one() {
         let mut random = 1_u64;
         let mut values = Vec::new();
-        for count in 0..300 {
-            // Of all lengths, in runs of the same and mixed.
+        for count in 0..500 {
+            // Of one byte, of up to four, of all lengths, and of up to four with few that are longer.
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            values.push(random >> if count < 100 { 57 } else { random >> 58 });
+            values.push(
+                random
+                    >> match count {
+                        0..100 => 57,
+                        100..200 => 36 + random % 28,
+                        200..300 => random >> 58,
+                        _ if count % 90 == 0 => 1,
+                        _ => 36 + random % 28,
+                    },
+            );
         }
         for first in 0..values.len() {
             let mut bytes = Vec::new();
             values[first..].iter().for_each(|&value| put_varint(&mut bytes, value));
-            let mut found: Vec<u64> = Vec::new();
-            take_varints(&bytes, |values| found.extend(values)).unwrap();
-            assert_eq!(found, values[first..]);
+            let mut found = Vec::new();
+            take_varints(&bytes, &mut found).unwrap();
+            assert!(found.iter().map(|value| value.cast_unsigned()).eq(values[first..].iter().copied()));
             put_varint(&mut bytes, u64::MAX);
             for len in 1..10 {
-                assert_eq!(take_varints(&bytes[..bytes.len() - len], |_| ()), Err(Broken::Cut));
+                assert_eq!(take_varints(&bytes[..bytes.len() - len], &mut Vec::new()), Err(Broken::Cut));
             }
         }
-        assert_eq!(take_varints(&[0x80; 11], |_| ()), Err(Broken::Varint));
+        assert_eq!(take_varints(&[0x80; 11], &mut Vec::new()), Err(Broken::Varint));
         // A tenth byte loses what does not fit.
-        let mut found: Vec<u64> = Vec::new();
+        let mut found = Vec::new();
         let over: Vec<u8> = [0xff; 9].into_iter().chain([0x7f]).collect();
-        take_varints(&over, |values| found.extend(values)).unwrap();
-        assert_eq!(found, [u64::MAX]);
+        take_varints(&over, &mut found).unwrap();
+        assert_eq!(found, [-1]);
         let mut over = [0xff; 10];
         over[9] = 2;
         assert_eq!(take_exact_varint(&mut over.as_slice()), Err(Broken::Varint));

@@ -27,8 +27,8 @@ impl Keys {
     pub(crate) fn find(&mut self, part: Part, key: &[u8]) -> Option<usize> {
         if let Some(&number) = self.order.get(self.place)
             && let Some((known_part, known)) = self.names.get(number)
-            && **known == *key
             && *known_part == part
+            && is_same(known, key)
         {
             self.place += 1;
             return Some(number);
@@ -60,9 +60,38 @@ impl Keys {
     }
 }
 
+/// Whether two names are the same. Those of up to sixteen bytes are compared here: a call would take longer.
+#[inline]
+fn is_same(known: &[u8], key: &[u8]) -> bool {
+    fn ends<const N: usize>(name: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
+        name.first_chunk().zip(name.last_chunk())
+    }
+    known.len() == key.len()
+        && match key.len() {
+            9..=16 => ends::<8>(known) == ends::<8>(key),
+            5..=8 => ends::<4>(known) == ends::<4>(key),
+            2..=4 => ends::<2>(known) == ends::<2>(key),
+            _ => known == key,
+        }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_differ_in_any_byte() {
+        let name: Vec<u8> = (0..20).collect();
+        for len in 0..20 {
+            assert!(is_same(&name[..len], &name[..len].to_vec()));
+            assert!(!is_same(&name[..len], &name[..=len]));
+            for place in 0..len {
+                let mut other = name[..len].to_vec();
+                other[place] ^= 0x80;
+                assert!(!is_same(&name[..len], &other));
+            }
+        }
+    }
 
     #[test]
     fn names_are_found_in_any_order() {

@@ -106,6 +106,20 @@ impl<'a> Pieces<'a> {
         self.number == 0
     }
 
+    /// The kind and the list of a feature that is one list and nothing else, as every program writes it.
+    #[inline]
+    pub(crate) fn list(self) -> Option<(Kind, &'a [u8])> {
+        let (tag, mut rest) = self.bytes.split_first()?;
+        let kind = match tag {
+            0x0a => Kind::Bytes,
+            0x12 => Kind::Float,
+            0x1a => Kind::Int64,
+            _ => return None,
+        };
+        let list = take_len(&mut rest).ok()?;
+        (rest.is_empty() && self.is_one()).then_some((kind, list))
+    }
+
     /// Every piece, in order.
     #[inline]
     pub(crate) fn each<E: From<Broken>>(
@@ -245,9 +259,7 @@ pub(crate) fn int_values(list: &[u8], values: &mut Vec<i64>) -> Result<(), Broke
     let mut fields = Fields(list);
     while let Some((number, value)) = fields.next()? {
         match (number, value) {
-            (1, Value::Len(run)) => {
-                take_varints(run, |some| values.extend(some.iter().map(|value| value.cast_signed())))?;
-            }
+            (1, Value::Len(run)) => take_varints(run, values)?,
             (1, Value::Varint(value)) => values.push(value.cast_signed()),
             _ => {}
         }

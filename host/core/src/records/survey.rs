@@ -143,7 +143,7 @@ impl ValueRange {
 }
 
 /// Bytes of a batch, roughly: it is still in the cache when it is looked at.
-const BATCH_BYTES: u64 = 256 << 10;
+const BATCH_BYTES: u64 = 1 << 20;
 
 /// Decodes all rows, splits in parallel.
 ///

@@ -1,5 +1,6 @@
 //! Writing collects a flow's batches into pieces, has the writer encode pieces on many threads, and puts
-//! them into the staged files in order.
+//! them into the staged files in order. What is encoded of a piece goes into its file at once where the pieces before
+//! it are whole, and waits in memory else.
 
 use super::digest::RowHasher;
 use super::flow::Flow;
@@ -12,7 +13,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan};
-use tensorferry_sdk::{Context, Error, Loss, LossKind, Result, arrow_array};
+use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, arrow_array};
+
+/// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is
+/// asked for seldom enough.
+const WORTH_WRITING: usize = 128 << 10;
 
 /// What was written.
 #[derive(Debug, Default)]
@@ -266,29 +271,35 @@ impl PieceWriter<'_> {
     }
 
     fn encode_all(&self, pieces: &Mutex<Receiver<RecordPiece>>) {
-        let mut buffer = Vec::new();
+        let mut waiting = Vec::new();
         loop {
             let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(piece) = piece else { return };
-            if let Err(error) = self.encode(piece, &mut buffer) {
+            waiting.clear();
+            if let Err(error) = self.encode(piece, &mut waiting) {
                 self.state().error.get_or_insert(error);
                 self.stop();
             }
         }
     }
 
-    fn encode(&self, piece: RecordPiece, buffer: &mut Vec<u8>) -> Result<()> {
-        buffer.clear();
+    fn encode(&self, piece: RecordPiece, waiting: &mut Vec<u8>) -> Result<()> {
         let RecordPiece { place, file, batches } = piece;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let mut output = PieceOutput { writer: self, place, file, begin: None, written: 0, waiting };
         let mut losses = Vec::new();
-        let note = self.plan.encode(file, &batches, buffer, &mut losses);
+        let note = self.plan.encode(file, &batches, &mut output, &mut losses);
         drop(batches);
         let encoded = note.map(|note| (note, losses));
-        let Some(at) = self.placed(place, file, rows, buffer.len() as u64, encoded)? else { return Ok(()) };
-        self.put(file, at, buffer)?;
-        self.session.count(buffer.len() as u64);
-        Ok(())
+        let Some(begin) = self.placed(place, file, rows, output.len(), encoded)? else { return Ok(()) };
+        output.begin = Some(begin);
+        output.flush().map(drop)
+    }
+
+    /// Where a piece begins in its file, if those before it are whole.
+    fn begin_of(&self, place: u64, file: usize) -> Option<u64> {
+        let state = self.state();
+        (state.next == place).then(|| state.ends[file])
     }
 
     /// Waits for the pieces before this one, and takes its place after them.
@@ -317,5 +328,148 @@ impl PieceWriter<'_> {
         state.next += 1;
         self.turn.notify_all();
         Ok(Some(offset))
+    }
+}
+
+/// What is encoded of one piece.
+struct PieceOutput<'a> {
+    writer: &'a PieceWriter<'a>,
+    place: u64,
+    file: usize,
+    /// Where the piece begins in the file, once it is known.
+    begin: Option<u64>,
+    /// How many of its bytes lie there.
+    written: u64,
+    /// Those that follow.
+    waiting: &'a mut Vec<u8>,
+}
+
+impl PieceOutput<'_> {
+    fn len(&self) -> u64 {
+        self.written + self.waiting.len() as u64
+    }
+
+    /// Counts bytes that have been written.
+    fn wrote(&mut self, len: usize) {
+        self.written += len as u64;
+        self.writer.session.count(len as u64);
+    }
+
+    /// Writes what waits, if it is known where, and says where what follows goes.
+    fn flush(&mut self) -> Result<Option<u64>> {
+        let Some(begin) = self.begin else { return Ok(None) };
+        self.writer.put(self.file, begin + self.written, self.waiting)?;
+        self.wrote(self.waiting.len());
+        self.waiting.clear();
+        Ok(Some(begin + self.written))
+    }
+}
+
+impl ByteSink for PieceOutput<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.waiting.len() + bytes.len() >= WORTH_WRITING {
+            self.begin = self.begin.or_else(|| self.writer.begin_of(self.place, self.file));
+            if let Some(at) = self.flush()? {
+                self.writer.put(self.file, at, bytes)?;
+                self.wrote(bytes.len());
+                return Ok(());
+            }
+        }
+        self.waiting.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::publish::stage::{Destination, DestinationKind};
+    use crate::records::flow::from_fn;
+    use arrow_array::{Int32Array, cast::AsArray, types::Int32Type};
+    use std::sync::Arc;
+    use tensorferry_sdk::LossSink;
+
+    /// Two files. A piece is its numbers, each as often as it says, written in parts of all lengths; the note counts them.
+    struct Repeated([String; 2]);
+
+    /// What is written of a number.
+    fn bytes(number: i32) -> Vec<u8> {
+        number.to_le_bytes().repeat(usize::try_from(number % 7).unwrap() * 20_000 + 3)
+    }
+
+    impl RecordPlan for Repeated {
+        fn files(&self) -> &[String] {
+            &self.0
+        }
+
+        fn group(&self) -> Group {
+            Group { rows: 5, ..Group::default() }
+        }
+
+        fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
+            output.write(b"head")
+        }
+
+        fn encode(
+            &self,
+            _file: usize,
+            batches: &[RecordBatch],
+            output: &mut dyn ByteSink,
+            _losses: &mut dyn LossSink,
+        ) -> Result<Vec<u8>> {
+            let mut count = 0;
+            for &number in
+                batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int32Type>().values())
+            {
+                // Where a piece takes longer, the next ones wait.
+                std::thread::sleep(std::time::Duration::from_millis(u64::from(number % 11 == 0)));
+                if number == 999 {
+                    return Err(Error::unsupported("999"));
+                }
+                output.write(&bytes(number))?;
+                count += 1;
+            }
+            Ok(vec![count])
+        }
+
+        fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
+            let mut end = 4;
+            for piece in pieces {
+                assert_eq!((piece.offset, piece.rows), (end, u64::from(piece.note[0])));
+                end += piece.len;
+            }
+            output.write(b"tail")
+        }
+    }
+
+    fn written(numbers: i32, threads: usize) -> Result<[Vec<u8>; 2]> {
+        let folder = tempfile::tempdir().unwrap();
+        let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
+        let stage = Stage::begin(&destination)?;
+        let plan = Repeated(["a", "b"].map(str::to_owned));
+        let column = || Arc::new((0..numbers).collect::<Int32Array>()) as _;
+        let batch = RecordBatch::try_from_iter([("number", column())]).unwrap();
+        let mut batches = Some(batch.clone());
+        let mut flow = from_fn(batch.schema(), || Ok(batches.take()));
+        let session = Session::new(threads, 1 << 30);
+        let rows = u64::try_from(numbers).ok();
+        let written = write(&mut *flow, &plan, rows, None, &stage, &session)?;
+        let files = plan.0.each_ref().map(|name| std::fs::read(stage.path(name)).unwrap());
+        assert_eq!(written.lens, files.each_ref().map(|file| file.len() as u64));
+        Ok(files)
+    }
+
+    #[test]
+    fn pieces_come_in_order_whoever_encodes_them() {
+        let expected = [0..50, 50..100].map(|numbers| {
+            let pieces = numbers.flat_map(bytes);
+            [b"head".to_vec(), pieces.collect(), b"tail".to_vec()].concat()
+        });
+        for threads in [1, 2, 5] {
+            assert!(written(100, threads).unwrap() == expected, "{threads} threads");
+        }
+        assert_eq!(written(1010, 3).unwrap_err().kind(), tensorferry_sdk::ErrorKind::Unsupported);
     }
 }

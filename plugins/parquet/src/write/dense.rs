@@ -42,7 +42,10 @@ use tensorferry_sdk::{ByteSink, Error, Result};
 const PAGE_BITS: u64 = 8 << 20;
 /// A chunk whose first page does not shrink to this many hundredths is not compressed: readers would spend
 /// more time on it than the bytes that it saves.
-const WORTH_COMPRESSING: usize = 95;
+const WORTH_COMPRESSING: usize = 90;
+/// So many bytes of each part of the first page are tried, and so many parts.
+const TRIED: usize = 16 << 10;
+const TRIED_PARTS: usize = 16;
 /// Minima and maxima of strings and bytes are cut to this: a kilobyte of an image in each footer helps
 /// no reader.
 pub(super) const STATISTICS_BYTES: usize = 64;
@@ -167,10 +170,16 @@ impl Chunk<'_> {
         if self.column.max_def_level() > 0 {
             levels::put_run(&mut self.buffers.page, self.column.max_def_level(), count);
         }
+        // Where pages are not compressed, numbers go out as they lie in memory.
+        let mut numbers = Vec::new();
         let encoding = match self.dictionary {
             ChunkDictionary::None => {
                 for segment in segments {
-                    segment.leaf.values.put_plain(segment.values(), &mut self.buffers.page)?;
+                    let values = &segment.leaf.values;
+                    match values.plain(segment.values()).filter(|_| self.codec.is_none()) {
+                        Some(some) => numbers.push(some),
+                        None => values.put_plain(segment.values(), &mut self.buffers.page)?,
+                    }
                 }
                 Encoding::PLAIN
             }
@@ -186,7 +195,7 @@ impl Chunk<'_> {
         if self.pages == 0 {
             self.begin()?;
         }
-        self.put_page(PageType::DATA_PAGE, count, encoding)?;
+        self.put_page(PageType::DATA_PAGE, count, encoding, &numbers)?;
         self.values += count as u64;
         self.pages += 1;
         Ok(())
@@ -195,21 +204,34 @@ impl Chunk<'_> {
     /// Before the first data page, which is there: whether compressing is worth it, and the dictionary.
     fn begin(&mut self) -> Result<()> {
         if let Some(codec) = &mut self.codec {
-            let len = compress(codec, &self.buffers.page, &mut self.buffers.compressed)?;
-            if len * 100 > self.buffers.page.len() * WORTH_COMPRESSING {
+            let Buffers { page, compressed } = &mut *self.buffers;
+            let (mut tried, mut left) = (0, 0);
+            for part in page.chunks((page.len() / TRIED_PARTS).max(TRIED)) {
+                let part = &part[..part.len().min(TRIED)];
+                tried += part.len();
+                left += compress(codec, part, compressed)?;
+            }
+            if left * 100 > tried * WORTH_COMPRESSING {
                 self.codec = None;
             }
         }
         if let Some((count, values)) = self.dictionary.page() {
             let first = std::mem::replace(&mut self.buffers.page, values);
-            self.put_page(PageType::DICTIONARY_PAGE, count, Encoding::PLAIN)?;
+            self.put_page(PageType::DICTIONARY_PAGE, count, Encoding::PLAIN, &[])?;
             self.buffers.page = first;
         }
         self.data_begins = self.written;
         Ok(())
     }
 
-    fn put_page(&mut self, page_type: PageType, count: usize, encoding: Encoding) -> Result<()> {
+    /// Writes a page: what is in its buffer, and then `rest`, which only pages have that are not compressed.
+    fn put_page(
+        &mut self,
+        page_type: PageType,
+        count: usize,
+        encoding: Encoding,
+        rest: &[&[u8]],
+    ) -> Result<()> {
         let body = match &mut self.codec {
             Some(codec) => {
                 let len = compress(codec, &self.buffers.page, &mut self.buffers.compressed)?;
@@ -217,12 +239,14 @@ impl Chunk<'_> {
             }
             None => &self.buffers.page,
         };
-        let header = page_header(page_type, self.buffers.page.len(), body.len(), count, encoding)
-            .ok_or_else(too_long)?;
+        let rest_len: usize = rest.iter().map(|rest| rest.len()).sum();
+        let lens = [self.buffers.page.len() + rest_len, body.len() + rest_len];
+        let header = page_header(page_type, lens[0], lens[1], count, encoding).ok_or_else(too_long)?;
         self.output.write(&header)?;
         self.output.write(body)?;
-        self.written += (header.len() + body.len()) as u64;
-        self.uncompressed += (header.len() + self.buffers.page.len()) as u64;
+        rest.iter().try_for_each(|rest| self.output.write(rest))?;
+        self.written += (header.len() + lens[1]) as u64;
+        self.uncompressed += (header.len() + lens[0]) as u64;
         Ok(())
     }
 

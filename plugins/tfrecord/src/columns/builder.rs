@@ -5,7 +5,7 @@ use super::values::Values;
 use super::{Column, Missing, Shape, item};
 use crate::message::{Kind, Part, Pieces, lists};
 use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, ListArray, NullArray, new_null_array};
-use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
 use tensorferry_proto::wire::Broken;
 
@@ -17,10 +17,10 @@ pub(super) struct Builder {
     values: Values,
     /// Lists of features: where each step ends, in elements of the shape. Not used where it is fixed.
     step_ends: Vec<i32>,
-    step_validity: BooleanBufferBuilder,
+    step_validity: NullBufferBuilder,
     /// Where each row ends, in elements or in steps. Not used where the shape is fixed.
     ends: Vec<i32>,
-    validity: BooleanBufferBuilder,
+    validity: NullBufferBuilder,
     rows: usize,
     /// What there was before the last row that was begun.
     before: Filled,
@@ -71,9 +71,9 @@ impl Builder {
             values: Values::new(column.kind),
             column,
             step_ends: Vec::new(),
-            step_validity: BooleanBufferBuilder::new(0),
+            step_validity: NullBufferBuilder::new(0),
             ends: Vec::new(),
-            validity: BooleanBufferBuilder::new(capacity),
+            validity: NullBufferBuilder::new(capacity),
             rows: 0,
             before: Filled::default(),
             whole: Filled::default(),
@@ -109,7 +109,7 @@ impl Builder {
             self.rollback(row);
         }
         self.pad(row)?;
-        self.before = self.lengths();
+        self.before = self.whole;
         if self.column.part == Part::Features {
             let seen = self.feature(feature, self.before.values)?;
             return self.end_row(seen);
@@ -144,6 +144,16 @@ impl Builder {
     /// Appends a feature's values, and says of which kind they are.
     #[inline]
     fn feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, Broken> {
+        let Some((kind, list)) = feature.list() else { return self.any_feature(feature, before) };
+        if self.column.kind == Some(kind) {
+            self.values.append(list)?;
+        }
+        Ok(Some(kind))
+    }
+
+    /// As [`feature`](Self::feature), of one that is written otherwise than by programs.
+    #[cold]
+    fn any_feature(&mut self, feature: Pieces<'_>, before: usize) -> Result<Option<Kind>, Broken> {
         let mut seen = None;
         feature.each(|piece| {
             lists(piece, |kind, list| {
@@ -164,19 +174,21 @@ impl Builder {
             self.unset += 1;
             return self.pad(self.rows + 1);
         };
-        self.check(kind, self.values.len() - self.before.values)?;
+        let values = self.values.len();
+        self.check(kind, values - self.before.values)?;
         if let Shape::Ragged(_) = self.column.shape {
-            self.ends.push(length(self.values.len() / self.product));
+            // Most elements are one value, and a division takes as long as a short list.
+            self.ends.push(length(if self.product == 1 { values } else { values / self.product }));
         }
-        self.complete_row();
+        self.complete_row(Filled { values, ..self.before });
         Ok(())
     }
 
     #[inline]
-    fn complete_row(&mut self) {
-        self.validity.append(true);
+    fn complete_row(&mut self, whole: Filled) {
+        self.validity.append_non_null();
         self.rows += 1;
-        self.whole = self.lengths();
+        self.whole = whole;
     }
 
     fn end_step(&mut self, seen: Option<Kind>, before: usize) -> Result<(), Misfit> {
@@ -202,7 +214,7 @@ impl Builder {
             return self.pad(self.rows + 1);
         }
         self.ends.push(length(self.step_validity.len()));
-        self.complete_row();
+        self.complete_row(self.lengths());
         Ok(())
     }
 
@@ -264,7 +276,11 @@ impl Builder {
                 true
             }
         };
-        self.validity.append_n(count, is_valid);
+        if is_valid {
+            self.validity.append_n_non_nulls(count);
+        } else {
+            self.validity.append_n_nulls(count);
+        }
         self.rows = row;
         self.whole = self.lengths();
         Ok(())
@@ -351,8 +367,8 @@ fn ragged(elements: ArrayRef, ends: &[i32], validity: Option<NullBuffer>) -> Arr
     Arc::new(ListArray::new(field, offsets, elements, validity))
 }
 
-fn nulls(validity: &mut BooleanBufferBuilder) -> Option<NullBuffer> {
-    Some(NullBuffer::new(validity.finish())).filter(|nulls| nulls.null_count() > 0)
+fn nulls(validity: &mut NullBufferBuilder) -> Option<NullBuffer> {
+    validity.finish().filter(|nulls| nulls.null_count() > 0)
 }
 
 /// Which of some stretches an element lies in.

@@ -183,14 +183,10 @@ impl<T: Integer> NumberDictionary<T> {
             && last.distance(first) + 1 == self.values.len()
         {
             // Every number of the range is there: no table is needed, which is longer than the first cache.
-            for &value in values {
-                indices.put(u32::try_from(value.distance(first)).unwrap_or(u32::MAX));
-            }
+            indices.put_all(values, |value| value.distance(first) as u64);
             return;
         }
-        for &value in values {
-            indices.put(self.indices[value.distance(self.least)]);
-        }
+        indices.put_all(values, |value| u64::from(self.indices[value.distance(self.least)]));
     }
 }
 
@@ -236,19 +232,35 @@ impl<'a> Indices<'a> {
         page.push(bits.to_le_bytes()[0]);
         put_varint(page, (groups as u64) << 1 | 1);
         let end = page.len() + groups * bits as usize;
-        page.reserve(groups * bits as usize + 4);
+        page.reserve(groups * bits as usize + 8);
         Self { page, bits, end, waiting: 0, filled: 0 }
     }
 
+    /// Packs the indices of values: those of up to sixteen bits by four, which are together before they wait for those
+    /// in front of them.
     #[inline]
-    fn put(&mut self, index: u32) {
-        // Below 2^18, behind less than 32 bits.
-        self.waiting |= u64::from(index) << self.filled;
-        self.filled += self.bits;
-        if self.filled >= u32::BITS {
-            self.page.extend_from_slice(&self.waiting.to_le_bytes()[..4]);
-            self.waiting >>= u32::BITS;
-            self.filled -= u32::BITS;
+    fn put_all<T: Copy>(&mut self, values: &[T], index: impl Fn(T) -> u64) {
+        let (fours, rest) = if self.bits <= 16 { values.as_chunks::<4>() } else { (&[][..], values) };
+        // Products, since a shift by a number that is not known takes longer.
+        let places = [0, 1, 2, 3].map(|place| 1_u64 << (place * self.bits % u64::BITS));
+        for four in fours {
+            let indices: [u64; 4] = std::array::from_fn(|place| index(four[place]) * places[place]);
+            let [first, second, third, fourth] = indices;
+            self.put(first | second | (third | fourth), 4 * self.bits);
+        }
+        rest.iter().for_each(|&value| self.put(index(value), self.bits));
+    }
+
+    /// Appends so many bits, which are followed by none; at most 64.
+    #[inline]
+    fn put(&mut self, bits: u64, count: u32) {
+        // Behind less than 64.
+        self.waiting |= bits << self.filled;
+        self.filled += count;
+        if self.filled >= u64::BITS {
+            self.page.extend_from_slice(&self.waiting.to_le_bytes());
+            self.filled -= u64::BITS;
+            self.waiting = bits.checked_shr(count - self.filled).unwrap_or(0);
         }
     }
 

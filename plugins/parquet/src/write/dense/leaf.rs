@@ -116,24 +116,33 @@ impl Values {
         }
     }
 
-    /// Appends values one after the other: numbers little-endian, bytes behind their length.
+    /// Numbers as a page has them, little-endian; none of bytes, which do not lie so in memory.
+    pub(super) fn plain(&self, values: Range<usize>) -> Option<&[u8]> {
+        let (numbers, width) = match self {
+            Self::Int32(numbers) => (numbers.inner(), 4),
+            Self::Float(numbers) => (numbers.inner(), 4),
+            Self::Int64(numbers) => (numbers.inner(), 8),
+            Self::Double(numbers) => (numbers.inner(), 8),
+            Self::Bytes(_) => return None,
+        };
+        numbers.get(values.start * width..values.end * width)
+    }
+
+    /// Appends values one after the other: numbers as they are, bytes behind their length.
     ///
     /// # Errors
     /// A plugin error, for offsets that are none.
     pub(super) fn put_plain(&self, values: Range<usize>, page: &mut Vec<u8>) -> Result<()> {
-        let bytes = |width: usize| values.start * width..values.end * width;
-        match self {
-            Self::Int32(numbers) => page.extend_from_slice(&numbers.inner()[bytes(4)]),
-            Self::Float(numbers) => page.extend_from_slice(&numbers.inner()[bytes(4)]),
-            Self::Int64(numbers) => page.extend_from_slice(&numbers.inner()[bytes(8)]),
-            Self::Double(numbers) => page.extend_from_slice(&numbers.inner()[bytes(8)]),
-            Self::Bytes(array) => {
-                for place in values {
-                    let value = array.value(place);
-                    let len = u32::try_from(value.len());
-                    page.extend(len.map_err(|_| Error::plugin("a value of 4 GiB"))?.to_le_bytes());
-                    page.extend_from_slice(value);
-                }
+        if let Some(numbers) = self.plain(values.clone()) {
+            page.extend_from_slice(numbers);
+        }
+        if let Self::Bytes(array) = self {
+            for place in values {
+                let value = array.value(place);
+                let len = u32::try_from(value.len());
+                let len = len.map_err(|_| Error::plugin("a value of 4 GiB"))?;
+                page.extend_from_slice(&len.to_le_bytes());
+                page.extend_from_slice(value);
             }
         }
         Ok(())
