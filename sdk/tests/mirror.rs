@@ -209,7 +209,7 @@ impl TensorPlan for Doing {
 /// Lends and wraps. A library silences its own panics; these tests want to hear theirs.
 fn remote() -> RemoteFormat {
     static LOUD: Once = Once::new();
-    let formats = offered_by::<Root<Lent>>().unwrap().formats;
+    let formats = offered_by::<Root<Lent>>().unwrap();
     LOUD.call_once(|| drop(std::panic::take_hook()));
     RemoteFormat::new("lender", formats.into_iter().next().unwrap()).unwrap()
 }

@@ -43,6 +43,10 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "DIR", help_heading = GLOBAL)]
     pub(crate) plugin_dir: Vec<PathBuf>,
 
+    /// Let a plugin of another folder take the place of this built-in format
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = GLOBAL)]
+    pub(crate) allow_shadow: Vec<String>,
+
     /// Threads that copy and hash [default: one for each core]
     #[arg(long, global = true, value_name = "N", value_parser = threads, help_heading = GLOBAL)]
     pub(crate) threads: Option<usize>,
@@ -114,6 +118,12 @@ pub(crate) enum Command {
         #[arg(long)]
         runner: u32,
     },
+    /// Look what plugin libraries are, in a process of its own: not for people
+    #[command(hide = true)]
+    ScanPlugins {
+        /// The libraries
+        libraries: Vec<PathBuf>,
+    },
     /// Hold outputs against their receipts
     Verify(Verify),
     /// Finish or remove a staging folder that was not made where it stands, once you have looked at it
@@ -151,13 +161,35 @@ pub(crate) enum PluginCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Load one library, or all of a folder, and say what it has or why it is refused
+    /// Open one library, or all of a folder, anew and say what it has or why it is refused; ends a quarantine
     Check {
         /// A library, or a folder of them
         path: PathBuf,
         /// One JSON document
         #[arg(long)]
         json: bool,
+    },
+    /// Copy a library into your own plugin folder, with its SHA-256 beside it
+    Install {
+        /// The library
+        library: PathBuf,
+        /// Replace one of the same file name
+        #[arg(long)]
+        force: bool,
+    },
+    /// Remove a library from your own plugin folder
+    Remove {
+        /// The plugin, one of its formats, or its file
+        name: String,
+    },
+    /// Put libraries on the list of those that may be opened; without any, show the list. Once there is a list,
+    /// libraries that are not on it are refused, except ferry's own
+    Trust {
+        /// The libraries
+        libraries: Vec<PathBuf>,
+        /// Take them off the list
+        #[arg(long, requires = "libraries")]
+        remove: bool,
     },
 }
 

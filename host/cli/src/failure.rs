@@ -24,6 +24,10 @@ pub(super) fn is_json(command: &Command) -> bool {
         | Command::Plugin(PluginCommand::List { json } | PluginCommand::Check { json, .. }) => *json,
         Command::Cat(_)
         | Command::Job { .. }
+        | Command::ScanPlugins { .. }
+        | Command::Plugin(
+            PluginCommand::Install { .. } | PluginCommand::Remove { .. } | PluginCommand::Trust { .. },
+        )
         | Command::Recover { .. }
         | Command::Man
         | Command::Completions { .. } => false,

@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod allocator;
+mod allow_list;
 mod args;
 mod cat;
 mod check;
@@ -22,15 +23,14 @@ mod recover;
 mod run;
 mod steps;
 mod terminal;
+mod user_folders;
 mod verify;
 
-use args::{Arguments, Command, PluginCommand};
+use args::{Arguments, Command};
 use clap::{CommandFactory, Parser};
-use plugin_folders::folders;
 use std::process::ExitCode;
 use tensorferry::engine::context::fault;
 use tensorferry::engine::context::session::Session;
-use tensorferry::engine::formats::registry::Registry;
 use tensorferry_run::exit::exit_code;
 use tensorferry_sdk::Result;
 
@@ -41,6 +41,12 @@ const DIFFERENT: u8 = 1;
 fn main() -> ExitCode {
     // clap prints help to stdout, and mistakes to stderr with exit code 2.
     let arguments = Arguments::try_parse().unwrap_or_else(|mistake| failure::refuse_arguments(&mistake));
+    if let Command::ScanPlugins { libraries } = &arguments.command {
+        return match tensorferry::scan_plugins(libraries) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => ExitCode::from(exit_code(error.kind())),
+        };
+    }
     let mut session = Session::new(
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         arguments.memory(),
@@ -54,7 +60,7 @@ fn main() -> ExitCode {
     let answered = set_fault().and_then(|()| process::prepare(&session)).and_then(|()| {
         if let Command::Job { runner } = &arguments.command {
             // It starts threads for each job.
-            let registry = Registry::load(folders(&arguments.plugin_dir));
+            let registry = plugin_folders::load(&arguments)?;
             return tensorferry_run::serve(&registry, &session, *runner).map(|()| 0);
         }
         session.install(|| answer(&arguments, &session))
@@ -77,26 +83,23 @@ fn set_fault() -> Result<()> {
 }
 
 fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
-    let load = || Registry::load(folders(&arguments.plugin_dir));
+    let load = || plugin_folders::load(arguments);
     match &arguments.command {
-        Command::Convert(command) => convert::run(command, &load(), session),
-        Command::Inspect(command) => inspect::run(command, &load(), session).map(|()| 0),
-        Command::Cat(command) => cat::run(command, &load(), session).map(|()| 0),
-        Command::Index(command) => index::run(command, &load(), session).map(|()| 0),
-        Command::Diff(command) => diff::run(command, &load(), session).map(verdict),
-        Command::Check(command) => check::run(command, &load(), session).map(verdict),
+        Command::Convert(command) => convert::run(command, &load()?, session),
+        Command::Inspect(command) => inspect::run(command, &load()?, session).map(|()| 0),
+        Command::Cat(command) => cat::run(command, &load()?, session).map(|()| 0),
+        Command::Index(command) => index::run(command, &load()?, session).map(|()| 0),
+        Command::Diff(command) => diff::run(command, &load()?, session).map(verdict),
+        Command::Check(command) => check::run(command, &load()?, session).map(verdict),
         Command::Run(command) => run::run(command, arguments, &load, session),
-        Command::Job { .. } => Ok(0),
-        Command::Verify(command) => verify::run(command, &load(), session).map(|()| 0),
+        Command::Job { .. } | Command::ScanPlugins { .. } => Ok(0),
+        Command::Verify(command) => verify::run(command, &load()?, session).map(|()| 0),
         Command::Recover { stage } => recover::run(stage).map(|()| 0),
         Command::Formats { id, json } => {
-            formats::run(&load(), &session.limits, id.as_deref(), *json).map(|()| 0)
+            formats::run(&load()?, &session.limits, id.as_deref(), *json).map(|()| 0)
         }
         Command::Steps(command) => steps::run(command).map(|()| 0),
-        Command::Plugin(PluginCommand::List { json }) => {
-            plugin::list(&load(), &folders(&arguments.plugin_dir), *json).map(|()| 0)
-        }
-        Command::Plugin(PluginCommand::Check { path, json }) => plugin::check(path, *json).map(|()| 0),
+        Command::Plugin(command) => plugin::run(command, arguments).map(|()| 0),
         Command::Man => man::run().map(|()| 0),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Arguments::command(), "ferry", &mut std::io::stdout());

@@ -1,21 +1,38 @@
-//! `ferry plugin`: lists the libraries that were found, or checks some.
+//! `ferry plugin`: lists the libraries that were found, checks, installs or removes some, and says which may be opened.
 
+mod found;
+mod install;
+mod trust;
+
+use super::args::{Arguments, PluginCommand};
+use super::plugin_folders;
 use super::terminal::{self, printable};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
-use tensorferry::engine::formats::registry::{PluginLibrary, Registry};
-use tensorferry::engine::formats::search::PluginFolder;
-use tensorferry_sdk::{Error, Result};
+use tensorferry::{PluginLibrary, Refusal, Registry};
+use tensorferry_sdk::Result;
 
-pub(super) fn list(registry: &Registry, folders: &[PluginFolder], as_json: bool) -> Result<()> {
+pub(super) fn run(command: &PluginCommand, arguments: &Arguments) -> Result<()> {
+    match command {
+        PluginCommand::List { json } => list(arguments, *json),
+        PluginCommand::Check { path, json } => check(path, *json),
+        PluginCommand::Install { library, force } => install::install(library, *force),
+        PluginCommand::Remove { name } => install::remove(name),
+        PluginCommand::Trust { libraries, remove } => trust::run(libraries, *remove),
+    }
+}
+
+fn list(arguments: &Arguments, as_json: bool) -> Result<()> {
+    let (registry, folders) =
+        (plugin_folders::load(arguments)?, plugin_folders::folders(&arguments.plugin_dir));
     if as_json {
         let folders: Vec<&Path> = folders.iter().map(|folder| folder.path.as_path()).collect();
-        let mut document = document(registry);
+        let mut document = document(&registry);
         document["folders"] = json!(folders);
         return terminal::print_json(&document);
     }
-    let mut text = text(registry);
+    let mut text = text(&registry);
     let _ = writeln!(text, "looked in");
     for folder in folders {
         let absent = if folder.path.is_dir() { "" } else { " (not there)" };
@@ -24,26 +41,11 @@ pub(super) fn list(registry: &Registry, folders: &[PluginFolder], as_json: bool)
     terminal::print(&text)
 }
 
-/// Loads what is there, and fails if a library is refused.
-pub(super) fn check(path: &Path, as_json: bool) -> Result<()> {
-    let registry =
-        if path.is_dir() { Registry::load([PluginFolder::new(path)]) } else { Registry::load_file(path) };
+/// Opens what is there, and fails if a library is refused.
+fn check(path: &Path, as_json: bool) -> Result<()> {
+    let registry = plugin_folders::look_again(path);
     terminal::answer(as_json, || document(&registry), || text(&registry))?;
-    let refused =
-        registry.libraries().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
-    if let Some((found, why)) = refused {
-        return Err(Error::io(format!("plugin refused: {why}")).file(found.path.display().to_string()));
-    }
-    if registry.libraries().is_empty() {
-        let why = registry.notes().first().cloned().unwrap_or_else(|| "no library there".to_owned());
-        return Err(Error::io(why).file(path.display().to_string()));
-    }
-    Ok(())
-}
-
-fn formats_of(registry: &Registry, index: usize) -> Vec<&str> {
-    let formats = registry.formats().iter().filter(|format| format.library() == Some(index));
-    formats.map(|format| format.description.id.as_str()).collect()
+    found::all_usable(&registry, path)
 }
 
 fn document(registry: &Registry) -> Value {
@@ -55,9 +57,17 @@ fn document(registry: &Registry) -> Value {
             "version": identity.version,
             "sdk_version": identity.sdk_version,
             "abi_revision": format!("{}.{}", identity.revision.0, identity.revision.1),
-            "formats": formats_of(registry, index),
+            "formats": found::formats_of(registry, index),
+            "built_in": found.built_in,
+            "sha256": found.sha256,
         }),
-        Err(why) => json!({ "library": found.path, "loaded": false, "refused": why.to_string() }),
+        Err(why) => json!({
+            "library": found.path,
+            "loaded": false,
+            "refused": why.to_string(),
+            "quarantined": matches!(why, Refusal::Quarantined(_)),
+            "sha256": found.sha256,
+        }),
     };
     let list: Vec<Value> = registry.libraries().iter().enumerate().map(record).collect();
     json!({ "plugins": list, "notes": registry.notes() })
@@ -77,7 +87,7 @@ fn text(registry: &Registry) -> String {
                 identity.revision.0,
                 identity.revision.1,
                 printable(&identity.sdk_version),
-                formats_of(registry, index).join(", "),
+                found::formats_of(registry, index).join(", "),
             ),
             Err(why) => writeln!(text, "refused  {path}\n  {}", printable(&why.to_string())),
         };

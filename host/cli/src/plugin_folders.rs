@@ -1,7 +1,50 @@
-//! Where `ferry` looks for plugins.
+//! Where `ferry` looks for plugins, and what it keeps of them.
 
+use super::args::Arguments;
+use super::{allow_list, terminal, user_folders};
 use std::path::{Path, PathBuf};
-use tensorferry::engine::formats::search::PluginFolder;
+use tensorferry::{PluginFolder, PluginSearch, Refusal, Registry};
+use tensorferry_sdk::Result;
+
+/// The hidden command by which libraries are opened in a process of their own.
+pub(crate) const SCAN: &str = "scan-plugins";
+
+/// The plugins that are used. What was quarantined just now is told, since it took its time.
+pub(crate) fn load(arguments: &Arguments) -> Result<Registry> {
+    let mut search = prepared(PluginSearch::new(folders(&arguments.plugin_dir)));
+    if let Some(list) = allow_list::read()? {
+        search = search.allow_only(list.into_keys());
+    }
+    let registry = search.allow_shadow(&arguments.allow_shadow).load();
+    for library in registry.libraries().iter().filter(|library| library.is_new) {
+        if let Err(why @ Refusal::Quarantined(_)) = &library.outcome {
+            terminal::message("note", &format!("plugin {}: {why}", terminal::shown(&library.path)));
+        }
+    }
+    Ok(registry)
+}
+
+/// One library, or all of a folder, looked at anew; the list of libraries that may be opened does not count here.
+pub(crate) fn look_again(path: &Path) -> Registry {
+    let search = if path.is_dir() { PluginSearch::new([path]) } else { PluginSearch::default().file(path) };
+    prepared(search).look_again().load()
+}
+
+/// What is in a folder of plugins.
+pub(crate) fn look_into(folder: &Path) -> Registry {
+    prepared(PluginSearch::new([folder])).load()
+}
+
+/// With a cache, and a process of its own for each library that is opened for the first time.
+fn prepared(mut search: PluginSearch) -> PluginSearch {
+    if let Ok(program) = std::env::current_exe() {
+        search = search.scan_with(program, [SCAN]);
+    }
+    if let Some(folder) = user_folders::plugin_cache() {
+        search = search.cache(folder);
+    }
+    search
+}
 
 /// The folders of plugins in the order in which they are searched: the user's, the environment's, beside the executable, the
 /// installation's, the user's data folder.
@@ -14,14 +57,14 @@ pub(crate) fn folders(given: &[PathBuf]) -> Vec<PluginFolder> {
     }
     let beside = std::env::current_exe().ok().and_then(|exe| exe.canonicalize().ok());
     if let Some(beside) = beside.as_deref().and_then(Path::parent) {
-        folders.push(PluginFolder::new(beside.join("plugins")));
-        folders.push(PluginFolder { path: beside.to_owned(), only_named: true });
+        let own = |path: PathBuf| PluginFolder::new(path).built_in();
+        folders.push(own(beside.join("plugins")));
+        // Whoever writes beside the program can exchange it.
+        folders.push(own(beside.to_owned()).only_named().trusted());
         if let Some(prefix) = beside.parent() {
-            folders.push(PluginFolder::new(prefix.join("lib/ferry/plugins")));
+            folders.push(own(prefix.join("lib/ferry/plugins")));
         }
     }
-    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
-    folders.extend(data.or(home).map(|data| PluginFolder::new(data.join("ferry/plugins"))));
+    folders.extend(user_folders::plugins().map(PluginFolder::new));
     folders
 }

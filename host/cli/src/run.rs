@@ -23,14 +23,14 @@ const MOST_FAILURES: usize = 10;
 pub(super) fn run(
     command: &Command,
     arguments: &Arguments,
-    load: &dyn Fn() -> Registry,
+    load: &dyn Fn() -> Result<Registry>,
     session: &Session,
 ) -> Result<u8> {
     if command.schema {
         return terminal::print(&manifest::schema()).map(|()| 0);
     }
     let path = command.manifest.as_deref().unwrap_or(Path::new(""));
-    let registry = load();
+    let registry = load()?;
     registry.check_any()?;
     let variables = Variables::new(command.var.clone());
     let loaded = match manifest::load(path, &variables, &registry) {
@@ -157,7 +157,8 @@ fn worker_command(arguments: &Arguments, memory: Option<u64>) -> Result<WorkerCo
     });
     let bounds = arguments.bounds(memory);
     let bounds = bounds.flat_map(|(name, value)| ["--bound".into(), format!("{name}={value}").into()]);
-    Ok(WorkerCommand { program, arguments: folders.chain(bounds).collect() })
+    let shadows = arguments.allow_shadow.iter().flat_map(|id| ["--allow-shadow".into(), id.into()]);
+    Ok(WorkerCommand { program, arguments: folders.chain(bounds).chain(shadows).collect() })
 }
 
 /// `12 jobs: 3 done, 9 unchanged`.

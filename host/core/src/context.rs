@@ -1,10 +1,11 @@
 //! What everything else stands on: the session with its threads, memory and limits; losses; windows of bytes;
-//! files that may be read without waiting; faults for tests.
+//! files that may be read without waiting, and the stamps that tell whether they changed; faults for tests.
 
 pub mod fault;
 pub mod folder_names;
 pub mod loss;
 pub mod regular_file;
 pub mod session;
+pub mod stamp;
 pub mod suggest;
 pub mod windows;

@@ -1,12 +1,25 @@
 //! The formats that there are, where they come from, and which of them an input is.
 
 #[cfg(feature = "dynamic")]
+mod cache;
+#[cfg(feature = "dynamic")]
+mod lazy;
+#[cfg(feature = "dynamic")]
 pub mod library;
+#[cfg(feature = "dynamic")]
+pub mod load;
 pub mod options;
 pub(crate) mod placeholder;
+pub mod plugin;
 pub mod probe;
 pub mod refusal;
 pub mod registry;
 #[cfg(feature = "dynamic")]
+mod saved;
+#[cfg(feature = "dynamic")]
+pub mod scan;
+#[cfg(feature = "dynamic")]
 pub mod search;
+#[cfg(feature = "dynamic")]
+mod trust;
 pub mod used;

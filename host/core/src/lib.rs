@@ -81,8 +81,13 @@ pub use c_stream::ArrowArrayStream;
 pub use context::session::Session;
 pub use conversion::Conversion;
 pub use convert::report::Report;
+#[cfg(feature = "dynamic")]
+pub use formats::load::PluginSearch;
+pub use formats::plugin::{PluginIdentity, PluginLibrary};
 pub use formats::refusal::Refusal;
-pub use formats::registry::{PluginIdentity, PluginLibrary, RegisteredFormat, Registry};
+pub use formats::registry::{RegisteredFormat, Registry};
+#[cfg(feature = "dynamic")]
+pub use formats::scan::scan_plugins;
 #[cfg(feature = "dynamic")]
 pub use formats::search::PluginFolder;
 pub use formats::used::UsedFormat;

@@ -21,8 +21,6 @@ object! {
     shared Host: HostTable, HostTableRef, HostCalls, Host {
         /// The revision of the boundary that it has.
         revision() -> (major: u32, minor: u32);
-        /// A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown.
-        log(level: u32, message: Text);
     }
 }
 

@@ -49,8 +49,7 @@ pub use failure::{Code, DONE, Failure, Sender, class};
 pub use grows::Grows;
 pub use header::{header, layout};
 pub use manifest::{
-    DETAIL, HAS_TWIN, Init, Library, MANIFEST_SYMBOL, Manifest, Offered, PREVIEW_SYMBOL, REVISION,
-    formats_of, offered_by,
+    HAS_TWIN, Init, Library, MANIFEST_SYMBOL, Manifest, PREVIEW_SYMBOL, REVISION, formats_of, offered_by,
 };
 pub use object::{Borrowed, Given, Handle, Lend, ObjectOf, Owned, Shared, Table};
 

@@ -5,7 +5,6 @@ use crate::crossing::Argument;
 use crate::error_sink::{ErrorSink, call, guard, keep_panics_quiet};
 use crate::failure::{Failure, Sender};
 use crate::object::{Borrowed, Owned};
-use std::sync::{Mutex, PoisonError};
 
 /// The symbol under which a library exports its [`Manifest`].
 pub const MANIFEST_SYMBOL: &str = "FERRY_PLUGIN";
@@ -131,17 +130,6 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
     unsafe { guard(err, "init", run) }
 }
 
-/// A level of a line for the user that is not shown.
-pub const DETAIL: u32 = 3;
-
-/// What a library offers, and what it said when it was asked.
-pub struct Offered {
-    /// Its formats.
-    pub formats: Vec<Owned<FormatTable>>,
-    /// Lines for the user.
-    pub notes: Vec<String>,
-}
-
 /// The formats that a library offers.
 ///
 /// # Safety
@@ -149,45 +137,36 @@ pub struct Offered {
 ///
 /// # Errors
 /// What `init` failed with.
-pub unsafe fn formats_of(init: Init) -> Result<Offered, Failure> {
-    #[derive(Default)]
-    struct Program(Mutex<Vec<String>>);
+pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure> {
+    struct Program;
 
     impl HostCalls for Program {
         fn revision(&self) -> Result<(u32, u32), Failure> {
             Ok(REVISION)
         }
-
-        fn log(&self, level: u32, message: &str) -> Result<(), Failure> {
-            if level < DETAIL {
-                self.0.lock().unwrap_or_else(PoisonError::into_inner).push(message.to_owned());
-            }
-            Ok(())
-        }
     }
 
-    struct Formats(Vec<Owned<FormatTable>>);
+    struct Offered(Vec<Owned<FormatTable>>);
 
-    impl RegistrarCalls for Formats {
+    impl RegistrarCalls for Offered {
         fn format(&mut self, format: Owned<FormatTable>) -> Result<(), Failure> {
             self.0.push(format);
             Ok(())
         }
     }
 
-    let (program, mut formats) = (Program::default(), Formats(Vec::new()));
-    let (host, registrar) = (Borrowed::shared(&program).object(), Borrowed::sink(&mut formats).object());
+    let mut offered = Offered(Vec::new());
+    let (host, registrar) = (Borrowed::shared(&Program).object(), Borrowed::sink(&mut offered).object());
     // SAFETY: the caller's contract; both objects live until the call returns.
     call(Sender::Plugin, |err| unsafe { init(host, registrar, err) })?;
-    let notes = program.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Offered { formats: formats.0, notes })
+    Ok(offered.0)
 }
 
 /// What a library in this very program offers: for tests, which see it as a host would.
 ///
 /// # Errors
 /// What it failed with.
-pub fn offered_by<L: Library>() -> Result<Offered, Failure> {
+pub fn offered_by<L: Library>() -> Result<Vec<Owned<FormatTable>>, Failure> {
     // SAFETY: the function of this crate.
     unsafe { formats_of(init::<L>) }
 }

@@ -3,10 +3,11 @@
 use super::source::{LentSource, RemoteSource};
 use crate::{Context, Limits, Purpose, Result, Source};
 use std::sync::Arc;
-use tensorferry_abi::{Borrowed, ContextCalls, ContextTable, DETAIL, Failure, Owned, SourceTable, UNKNOWN};
+use tensorferry_abi::{Borrowed, ContextCalls, ContextTable, Failure, Owned, SourceTable, UNKNOWN};
 
-/// The level of a line for the user.
+/// The level of a line for the user, and that of one which is not shown.
 const NOTE: u32 = 2;
+const DETAIL: u32 = 3;
 /// The name of the attribute that says whether nothing of the output is there yet.
 const OUTPUT_IS_NEW: &str = "output_is_new";
 

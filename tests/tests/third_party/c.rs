@@ -54,10 +54,7 @@ fn a_format_in_c_converts_to_and_fro() {
     let check = run(&mut ferry.command(["plugin", "check"]).arg(nrrd("c", "")));
     assert!(check.expect(0).said().contains("ferry-plugin-nrrd"));
     let values: Vec<u8> = (0..24).collect();
-    let input = ferry.write(
-        "a.safetensors",
-        safetensors(&[("data", "F32", &[2, 3], &values)]),
-    );
+    let input = ferry.write("a.safetensors", safetensors(&[("data", "F32", &[2, 3], &values)]));
     let [nrrd, back] = ferry.paths(["a.nrrd", "b.safetensors"]);
     ferry.convert(&input, &nrrd, &["--verify", "--step", "set_metadata:unit,to=mm"]);
     let written = std::fs::read(&nrrd).unwrap();
@@ -109,7 +106,16 @@ fn what_is_thrown_in_cpp_is_an_error() {
     std::fs::create_dir_all(&folder).unwrap();
     let library = folder.join("libferry_throws.so");
     let mut compile = Command::new("c++");
-    compile.args(["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared", "-I"]);
+    compile.args([
+        "-std=c++11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-shared",
+        "-I",
+    ]);
     compile.arg(root().join("sdk/abi/include")).arg("-o").arg(&library);
     run(compile.arg(outside::folder().join("throws-cpp/throws.cc"))).expect(0);
     let ferry = ferry_with(&library);

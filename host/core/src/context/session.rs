@@ -224,8 +224,8 @@ impl Context for Session {
 
     fn note(&self, message: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        // A plugin cannot fill the memory, or the user's terminal, with notes.
-        if notes.len() < 1000 {
+        // A plugin cannot fill the memory, or the user's terminal, with notes; an input may be probed several times.
+        if notes.len() < 1000 && !notes.iter().any(|known| known == message) {
             notes.push(message.to_owned());
         }
     }

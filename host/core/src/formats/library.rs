@@ -14,7 +14,7 @@ use tensorferry_sdk::Error;
 /// A library that may be called.
 pub(super) struct Library {
     pub(super) manifest: Manifest,
-    pub(super) offered: Offered,
+    pub(super) formats: Vec<Owned<FormatTable>>,
 }
 
 /// Opens a library and asks it for its formats. It is never unloaded.
@@ -27,11 +27,11 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
     let init = manifest.init().ok_or_else(|| Refusal::OtherLayout("it has no init".to_owned()))?;
     check_twin(&library, &manifest, init)?;
     // SAFETY: the manifest is of this revision, and a library in Rust has the tables that were compared above.
-    let offered = unsafe { formats_of(init) };
-    let offered =
-        offered.map_err(|failure| Refusal::InitFailed(Error::from(failure).message().to_owned()))?;
+    let formats = unsafe { formats_of(init) };
+    let formats =
+        formats.map_err(|failure| Refusal::InitFailed(Error::from(failure).message().to_owned()))?;
     std::mem::forget(library);
-    Ok(Library { manifest, offered })
+    Ok(Library { manifest, formats })
 }
 
 /// Reads the manifest before any function of the plugin is called.

@@ -1,9 +1,10 @@
 //! The reasons for which a plugin library is refused.
 
+use serde::{Deserialize, Serialize};
 use tensorferry_abi::{MANIFEST_SYMBOL, REVISION};
 
 /// Why a library was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The system's loader could not open it.
@@ -21,6 +22,28 @@ pub enum Refusal {
     OtherLayout(String),
     /// It said no when it was asked for its formats.
     InitFailed(String),
+    /// Others than the user and root may write to it, to a folder above it, or to where a link leads.
+    Untrusted(String),
+    /// The program opens listed libraries only, and this one's SHA-256 is not on the list.
+    NotListed(String),
+    /// Its bytes are not those of the SHA-256 in the file beside it.
+    Changed,
+    /// The process that looked at it crashed or did not come back. It is not opened again until it changes.
+    Quarantined(String),
+    /// It describes other formats than it did when it was looked at.
+    OtherFormats,
+}
+
+impl Refusal {
+    /// Whether a look at the same file would end in the same way: what depends on the environment, as whether
+    /// another library is there or `init` succeeds, may not.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn is_lasting(&self) -> bool {
+        matches!(
+            self,
+            Self::NotAPlugin | Self::OtherRevision { .. } | Self::OtherLayout(_) | Self::Quarantined(_)
+        )
+    }
 }
 
 impl std::fmt::Display for Refusal {
@@ -40,6 +63,23 @@ impl std::fmt::Display for Refusal {
             ),
             Self::OtherLayout(why) => write!(f, "the layout of the boundary differs: {why}"),
             Self::InitFailed(why) => write!(f, "its init failed: {why}"),
+            Self::Untrusted(why) => write!(f, "not trusted: {why}"),
+            Self::NotListed(sha256) => write!(
+                f,
+                "its SHA-256 {sha256} is not on the list of libraries that may be opened: `ferry plugin trust` \
+                 adds it"
+            ),
+            Self::Changed => f.write_str(
+                "changed since it was installed: its SHA-256 is not that of the file .sha256 beside it; install it \
+                 again",
+            ),
+            Self::Quarantined(how) => write!(
+                f,
+                "quarantined: opening it {how}; it is left alone until it changes (`ferry plugin check` tries again)"
+            ),
+            Self::OtherFormats => f.write_str(
+                "describes other formats than when it was looked at: `ferry plugin check` looks again",
+            ),
         }
     }
 }

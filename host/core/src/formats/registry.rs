@@ -4,11 +4,9 @@
 use crate::context::session::Session;
 use crate::context::suggest::suggest;
 #[cfg(feature = "dynamic")]
-use crate::formats::library;
-use crate::formats::refusal::Refusal;
-use std::path::PathBuf;
+use crate::formats::lazy::LazyFormat;
+use crate::formats::plugin::{PluginIdentity, PluginLibrary};
 use std::sync::Arc;
-use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{Capabilities, Description, Error, Format, Result, Side};
 
 /// A format of a registry. Clones are cheap, and mean the same format.
@@ -27,7 +25,9 @@ pub struct RegisteredFormat {
 struct FromLibrary {
     /// Index of [`Registry::libraries`].
     index: usize,
-    format: Arc<RemoteFormat>,
+    built_in: bool,
+    #[cfg(feature = "dynamic")]
+    format: Arc<LazyFormat>,
 }
 
 impl RegisteredFormat {
@@ -37,10 +37,10 @@ impl RegisteredFormat {
     }
 
     #[cfg(feature = "dynamic")]
-    fn loaded(format: RemoteFormat, index: usize) -> Self {
+    fn loaded(format: LazyFormat, index: usize, built_in: bool) -> Self {
         let format = Arc::new(format);
-        let description = Arc::new(format.describe());
-        Self { format: format.clone(), description, library: Some(FromLibrary { index, format }) }
+        let description = format.description.clone();
+        Self { format: format.clone(), description, library: Some(FromLibrary { index, built_in, format }) }
     }
 
     /// The index in [`Registry::libraries`] of the library that it comes from, if it was loaded.
@@ -49,23 +49,34 @@ impl RegisteredFormat {
         self.library.as_ref().map(|library| library.index)
     }
 
+    /// Whether it is the program's own: linked, or from a folder of its own formats.
+    #[must_use]
+    pub fn is_built_in(&self) -> bool {
+        self.library.as_ref().is_none_or(|library| library.built_in)
+    }
+
     /// Reports what a destructor of the plugin has done wrong since the last call.
     ///
     /// # Errors
     /// A plugin error that names the plugin.
     #[doc(hidden)]
     pub fn check_faults(&self) -> Result<()> {
-        self.library.as_ref().map_or(Ok(()), |library| library.format.faults().check())
+        #[cfg(feature = "dynamic")]
+        if let Some(faults) = self.library.as_ref().and_then(|library| library.format.faults()) {
+            return faults.check();
+        }
+        Ok(())
     }
 
     /// Names the plugin in an error that is the plugin's fault.
     #[doc(hidden)]
     #[must_use]
     pub fn blame(&self, error: Error) -> Error {
-        match &self.library {
-            Some(library) => library.format.faults().blame(error),
-            None => error,
+        #[cfg(feature = "dynamic")]
+        if let Some(faults) = self.library.as_ref().and_then(|library| library.format.faults()) {
+            return faults.blame(error);
         }
+        error
     }
 }
 
@@ -85,30 +96,6 @@ pub fn holds_records(description: &Description) -> bool {
     (has(Capabilities::READ_RECORDS) || has(Capabilities::WRITE_RECORDS))
         && !has(Capabilities::READ)
         && !has(Capabilities::WRITE)
-}
-
-/// A plugin library that was looked at, and whether it could be used.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct PluginLibrary {
-    /// Its file.
-    pub path: PathBuf,
-    /// What its manifest says, or why it was refused.
-    pub outcome: Result<PluginIdentity, Refusal>,
-}
-
-/// What a plugin library's manifest says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PluginIdentity {
-    /// The package.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// The SDK that it was built with.
-    pub sdk_version: String,
-    /// The ABI's revision that it was built for, major and minor.
-    pub revision: (u32, u32),
 }
 
 /// The formats that a program can use, and the session that their use is part of.
@@ -158,65 +145,26 @@ impl Registry {
         &self.session
     }
 
-    /// Loads every plugin library of these folders, after what the registry has already: of two formats with
-    /// one id, the first one stays. Opening a library runs its code. A library that cannot be used does not
-    /// end the search: [`libraries`](Self::libraries) says why, [`notes`](Self::notes) which folders were
-    /// passed over.
+    /// Adds a library, and those of its formats whose ids are not taken yet.
     #[cfg(feature = "dynamic")]
-    #[must_use]
-    pub fn load<F: Into<crate::formats::search::PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {
-        let mut registry = Self::default();
-        for folder in folders {
-            match crate::formats::search::libraries(&folder.into()) {
-                Ok(paths) => paths.iter().for_each(|path| registry.add_library(path)),
-                Err(error) => registry.notes.push(error.to_string()),
-            }
-        }
-        registry
-    }
-
-    /// Loads one plugin library.
-    #[cfg(feature = "dynamic")]
-    #[must_use]
-    pub fn load_file(path: &std::path::Path) -> Self {
-        let mut registry = Self::default();
-        registry.add_library(path);
-        registry
-    }
-
-    #[cfg(feature = "dynamic")]
-    fn add_library(&mut self, path: &std::path::Path) {
-        // One library in two folders (a link, the build's own beside `plugins/`) is one plugin.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if self.libraries.iter().any(|library| library.path == path) {
-            return;
-        }
+    pub(super) fn add_library(&mut self, library: PluginLibrary, formats: Vec<LazyFormat>) {
         let index = self.libraries.len();
-        let outcome = library::open(&path).and_then(|library| {
-            let name = library.manifest.name();
-            self.notes.extend(library.offered.notes.into_iter().map(|note| format!("{name}: {note}")));
-            for object in library.offered.formats {
-                let format = RemoteFormat::new(&name, object)
-                    .map_err(|error| Refusal::InitFailed(error.message().to_owned()))?;
-                let format = RegisteredFormat::loaded(format, index);
-                if let Some(known) = self.known(&format.description.id) {
-                    let (id, known) = (&format.description.id, self.place_of(known));
-                    self.notes.push(format!("{}: format {id} is already there{known}", path.display()));
-                } else {
-                    self.formats.push(format);
-                }
+        for format in formats {
+            let format = RegisteredFormat::loaded(format, index, library.built_in);
+            if let Some(known) = self.known(&format.description.id) {
+                let (id, known) = (&format.description.id, self.place_of(known));
+                self.notes.push(format!("{}: format {id} is already there{known}", library.path.display()));
+            } else {
+                self.formats.push(format);
             }
-            Ok(PluginIdentity {
-                name,
-                version: library.manifest.version(),
-                sdk_version: library.manifest.sdk_version(),
-                revision: library.manifest.revision(),
-            })
-        });
-        if outcome.is_err() {
-            self.formats.retain(|format| format.library() != Some(index));
         }
-        self.libraries.push(PluginLibrary { path, outcome });
+        self.libraries.push(library);
+    }
+
+    /// Keeps what a person should know.
+    #[cfg(feature = "dynamic")]
+    pub(super) fn note(&mut self, note: String) {
+        self.notes.push(note);
     }
 
     fn known(&self, id: &str) -> Option<&RegisteredFormat> {

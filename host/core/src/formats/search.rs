@@ -1,25 +1,49 @@
-//! The libraries in a folder of plugins. Opening a library runs its code, so that a folder which other
-//! users may write to is passed over.
+//! The libraries in a folder of plugins.
 
-use std::os::unix::fs::MetadataExt;
+use crate::formats::trust::Trust;
 use std::path::{Path, PathBuf};
 use tensorferry_sdk::{Error, Result};
 
 /// A folder of plugins.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PluginFolder {
     /// Where it is.
     pub path: PathBuf,
     /// Whether only names that start with `libferry_` are plugins: the build's own folder also holds
     /// libraries of another kind.
     pub only_named: bool,
+    /// Whether it is used whoever may write to it: one beside the program, say, since whoever writes there can
+    /// exchange the program.
+    pub trusted: bool,
+    /// Whether it holds the program's own formats: those of other folders do not take their ids, and lose
+    /// against them where both are equally sure of an input.
+    pub built_in: bool,
 }
 
 impl PluginFolder {
     /// A folder in which every library is taken for a plugin.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), only_named: false }
+        Self { path: path.into(), only_named: false, trusted: false, built_in: false }
+    }
+
+    /// The same folder, where only libraries whose names start with `libferry_` are plugins.
+    #[must_use]
+    pub fn only_named(self) -> Self {
+        Self { only_named: true, ..self }
+    }
+
+    /// The same folder, used whoever may write to it.
+    #[must_use]
+    pub fn trusted(self) -> Self {
+        Self { trusted: true, ..self }
+    }
+
+    /// The same folder, as that of the program's own formats.
+    #[must_use]
+    pub fn built_in(self) -> Self {
+        Self { built_in: true, ..self }
     }
 }
 
@@ -30,35 +54,32 @@ impl<P: Into<PathBuf>> From<P> for PluginFolder {
 }
 
 /// The libraries in a folder, sorted; none if there is no such folder.
-pub(super) fn libraries(folder: &PluginFolder) -> Result<Vec<PathBuf>> {
-    let Ok(metadata) = std::fs::metadata(&folder.path) else { return Ok(Vec::new()) };
-    let entries = std::fs::read_dir(&folder.path);
-    let entries = entries.map_err(|e| Error::from(e).file(folder.path.display().to_string()))?;
+pub(super) fn libraries(folder: &PluginFolder, trust: &Trust) -> Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(&folder.path) {
+        Ok(entries) => entries,
+        Err(_) if !folder.path.is_dir() => return Ok(Vec::new()),
+        Err(error) => return Err(Error::from(error).file(folder.path.display().to_string())),
+    };
     let mut paths: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION))
-        .filter(|path| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            !folder.only_named || name.starts_with("libferry_")
-        })
+        .filter(|path| is_library(path) && (!folder.only_named || is_named(path)))
         .collect();
     paths.sort();
     if !paths.is_empty() {
-        check_trusted(&folder.path, &metadata)?;
+        trust.check(&folder.path).map_err(|fault| {
+            Error::io(format!("a plugin folder is passed over: {fault}"))
+                .file(folder.path.display().to_string())
+        })?;
     }
     Ok(paths)
 }
 
-/// Group and others must not be able to put a library there; root and the user may own it.
-fn check_trusted(path: &Path, metadata: &std::fs::Metadata) -> Result<()> {
-    let owner = metadata.uid();
-    let me = rustix::process::geteuid().as_raw();
-    let writable = metadata.mode() & 0o022 != 0;
-    if !writable && (owner == me || owner == 0) {
-        return Ok(());
-    }
-    Err(Error::io(
-        "a plugin folder that other users may write to is passed over: chmod go-w, or copy the plugins",
-    )
-    .file(path.display().to_string()))
+/// Whether a file's name is that of a library.
+#[must_use]
+pub fn is_library(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix == std::env::consts::DLL_EXTENSION)
+}
+
+fn is_named(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("libferry_"))
 }

@@ -2,6 +2,7 @@
 //! they are first opened, and read by position.
 
 use crate::context::regular_file;
+use crate::context::stamp::Stamp;
 use crate::context::windows::size;
 use crate::read::identity::FileIdentity;
 use globset::GlobBuilder;
@@ -51,28 +52,6 @@ struct SourceFile {
     stamp: Stamp,
     /// A file of ours that nobody else can reach, instead of one of the folder's.
     unnamed: Option<Arc<File>>,
-}
-
-/// What tells whether a file is still the one that was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    len: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            len: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
 }
 
 impl FileSource {

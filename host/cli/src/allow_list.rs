@@ -1,0 +1,102 @@
+//! The allow-list: once the user has one, no other plugin libraries are opened than those on it and ferry's own.
+//!
+//! A line for each: the SHA-256 of the file, two spaces and a path for people, as `sha256sum` writes it.
+
+use super::user_folders;
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use tensorferry_sdk::{Error, Result};
+
+/// A list: paths by their sums.
+pub(crate) type AllowList = BTreeMap<String, String>;
+
+/// The user's list; `None` if there is none, so that every library may be opened.
+///
+/// # Errors
+/// I/o, if it cannot be read, or if others may write to it: then nobody knows what may be opened.
+pub(crate) fn read() -> Result<Option<AllowList>> {
+    user_folders::allow_list().map_or(Ok(None), |path| read_from(&path))
+}
+
+fn read_from(path: &Path) -> Result<Option<AllowList>> {
+    let failed = |e: std::io::Error| Error::from(e).context("the list of allowed plugins").file(shown(path));
+    let metadata = match path.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        metadata => metadata.map_err(failed)?,
+    };
+    let is_own = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
+    if !is_own || metadata.mode() & 0o022 != 0 {
+        return Err(
+            Error::io("other users may write to the list of allowed plugins: chmod go-w").file(shown(path))
+        );
+    }
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let entry = |line: &str| {
+        let (sum, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let is_sum = sum.len() == 64 && sum.chars().all(|c| c.is_ascii_hexdigit());
+        is_sum.then(|| (sum.to_ascii_lowercase(), name.trim().to_owned()))
+    };
+    let list = lines.map(|line| {
+        entry(line).ok_or_else(|| {
+            Error::io("a line of the list of allowed plugins is no SHA-256").file(shown(path)).found(line)
+        })
+    });
+    list.collect::<Result<_>>().map(Some)
+}
+
+/// Writes the list, whole or not at all; gives its path.
+///
+/// # Errors
+/// I/o.
+pub(crate) fn write(list: &AllowList) -> Result<PathBuf> {
+    let path = user_folders::allow_list()
+        .ok_or_else(|| Error::io("no folder for the list of allowed plugins: HOME is not set"))?;
+    write_to(&path, list)?;
+    Ok(path)
+}
+
+fn write_to(path: &Path, list: &AllowList) -> Result<()> {
+    let failed = |e: std::io::Error| Error::from(e).file(shown(path));
+    let folder = path.parent().unwrap_or(path);
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    let text: String = list.iter().map(|(sum, name)| format!("{sum}  {name}\n")).collect();
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.persist(path).map_err(|e| failed(e.error)).map(drop)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_list_is_read_as_it_was_written_and_nothing_else_is_taken_for_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/list");
+        assert_eq!(read_from(&path).unwrap(), None);
+        let list: AllowList = [("ab".repeat(32), "/a path/lib.so".to_owned())].into();
+        write_to(&path, &list).unwrap();
+        assert_eq!(read_from(&path).unwrap(), Some(list.clone()));
+        std::fs::write(&path, format!("# mine\n\n{}\n", "AB".repeat(32))).unwrap();
+        assert_eq!(read_from(&path).unwrap().unwrap().into_keys().collect::<Vec<_>>(), ["ab".repeat(32)]);
+        for bad in ["abc  lib.so\n", "lib.so\n"] {
+            std::fs::write(&path, bad).unwrap();
+            assert!(read_from(&path).is_err());
+        }
+        write_to(&path, &list).unwrap();
+        set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
+        assert!(read_from(&path).unwrap_err().to_string().contains("chmod go-w"));
+    }
+}

@@ -1,0 +1,28 @@
+//! What was found of plugin libraries.
+
+use std::path::Path;
+use tensorferry::Registry;
+use tensorferry_sdk::{Error, Result};
+
+/// The ids of the formats that a library gives.
+pub(super) fn formats_of(registry: &Registry, index: usize) -> Vec<&str> {
+    let formats = registry.formats().iter().filter(|format| format.library() == Some(index));
+    formats.map(|format| format.description.id.as_str()).collect()
+}
+
+/// Whether every library that was looked for at `path` can be used, and there is one.
+///
+/// # Errors
+/// I/o, with the reason for which the first one is refused.
+pub(super) fn all_usable(registry: &Registry, path: &Path) -> Result<()> {
+    let refused =
+        registry.libraries().iter().find_map(|found| found.outcome.as_ref().err().map(|why| (found, why)));
+    if let Some((found, why)) = refused {
+        return Err(Error::io(format!("plugin refused: {why}")).file(found.path.display().to_string()));
+    }
+    if registry.libraries().is_empty() {
+        let why = registry.notes().first().cloned().unwrap_or_else(|| "no library there".to_owned());
+        return Err(Error::io(why).file(path.display().to_string()));
+    }
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! `ferry plugin trust`: the user's list of libraries that may be opened.
+
+use crate::allow_list::{self, AllowList};
+use crate::terminal;
+use std::path::{Path, PathBuf};
+use tensorferry::engine::formats::load::sha256;
+use tensorferry_sdk::{Error, Result};
+
+pub(super) fn run(libraries: &[PathBuf], remove: bool) -> Result<()> {
+    let known = allow_list::read()?;
+    let is_new = known.is_none();
+    let mut list = known.unwrap_or_default();
+    if libraries.is_empty() {
+        return show(is_new, &list);
+    }
+    for library in libraries {
+        let sum = sha256(library).map_err(|e| Error::from(e).file(library.display().to_string()))?;
+        if remove {
+            list.remove(&sum).ok_or_else(|| {
+                Error::usage("not on the list of allowed plugins").file(library.display().to_string())
+            })?;
+        } else {
+            list.insert(sum, full(library).display().to_string());
+        }
+    }
+    let path = allow_list::write(&list)?;
+    if is_new {
+        let path = terminal::shown(&path);
+        let what = "from now on only plugins on this list are opened, and ferry's own";
+        terminal::message("note", &format!("{path}: {what}; without the file, all are"));
+    }
+    show(false, &list)
+}
+
+fn show(is_absent: bool, list: &AllowList) -> Result<()> {
+    if is_absent {
+        return terminal::print("there is no list: every plugin may be opened\n");
+    }
+    let line = |(sum, name): (&String, &String)| format!("{sum}  {}\n", terminal::printable(name));
+    terminal::print(&list.iter().map(line).collect::<String>())
+}
+
+fn full(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}

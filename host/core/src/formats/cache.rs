@@ -1,0 +1,228 @@
+//! The cache of what plugin libraries say of themselves, so that a program opens only those that it uses.
+//!
+//! One small file for each library and program, named by the hash of both. It holds the library's stamp: one that
+//! differs from the file's, a file that is damaged, or one that somebody else may have written, is as good as
+//! none. The cache decides nothing of safety: a library that is opened is checked again.
+
+use crate::context::stamp::Stamp;
+use crate::formats::plugin::Look;
+use crate::formats::refusal::Refusal;
+use rustix::fs::{Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use std::fs::{DirBuilder, File, Metadata};
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Raised when entries change their meaning.
+const VERSION: u32 = 1;
+/// Entries that are kept; when there are more, the older half goes.
+const MOST_ENTRIES: usize = 1_000;
+/// An entry is some kilobytes: what is larger is none.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// A folder of entries.
+#[derive(Debug)]
+pub(super) struct Cache {
+    folder: PathBuf,
+    /// What this program is: what it says of a library, another one might not.
+    host: String,
+}
+
+/// What is known of one library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    version: u32,
+    /// For people: the entry is found by the hash of the path.
+    library: String,
+    pub(super) stamp: Stamp,
+    pub(super) sha256: String,
+    pub(super) outcome: Result<Look, Refusal>,
+}
+
+impl Entry {
+    pub(super) fn new(library: &Path, stamp: Stamp, sha256: String, outcome: Result<Look, Refusal>) -> Self {
+        Self { version: VERSION, library: library.display().to_string(), stamp, sha256, outcome }
+    }
+}
+
+impl Cache {
+    /// The cache in this folder, which need not be there yet; `None` if it cannot be trusted.
+    pub(super) fn at(folder: &Path) -> Option<Self> {
+        if let Ok(metadata) = folder.symlink_metadata()
+            && !(metadata.is_dir() && is_own(&metadata))
+        {
+            return None;
+        }
+        let program = std::env::current_exe().and_then(|path| path.metadata()).ok()?;
+        let host =
+            format!("{} {} {:?}", env!("CARGO_PKG_VERSION"), tensorferry_sdk::VERSION, Stamp::of(&program));
+        Some(Self { folder: folder.to_owned(), host })
+    }
+
+    fn path(&self, library: &Path) -> PathBuf {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.host.as_bytes()).update(b"\0").update(library.as_os_str().as_bytes());
+        self.folder.join(format!("{}.json", hasher.finalize().to_hex()))
+    }
+
+    /// What is known of a library whose file has this stamp.
+    pub(super) fn get(&self, library: &Path, stamp: &Stamp) -> Option<Entry> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::from(rustix::fs::open(self.path(library), flags, Mode::empty()).ok()?);
+        let metadata = file.metadata().ok()?;
+        if !metadata.is_file() || !is_own(&metadata) || metadata.len() > MOST_BYTES {
+            return None;
+        }
+        let mut text = Vec::new();
+        file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+        let entry: Entry = serde_json::from_slice(&text).ok()?;
+        (entry.version == VERSION && entry.stamp == *stamp).then_some(entry)
+    }
+
+    /// Keeps what was found out, if it can: without it everything works, only slower.
+    pub(super) fn put(&self, library: &Path, entry: &Entry) {
+        let _ = self.try_put(library, entry);
+    }
+
+    fn try_put(&self, library: &Path, entry: &Entry) -> std::io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(&self.folder)?;
+        file.write_all(&serde_json::to_vec(entry)?)?;
+        file.persist(self.path(library))?;
+        self.prune()
+    }
+
+    /// Libraries and programs that are no more leave entries behind.
+    fn prune(&self) -> std::io::Result<()> {
+        let entries = std::fs::read_dir(&self.folder)?.filter_map(Result::ok);
+        let age = |entry: std::fs::DirEntry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()));
+        let names: Vec<_> = entries.collect();
+        if names.len() > MOST_ENTRIES {
+            let mut aged: Vec<(SystemTime, PathBuf)> = names.into_iter().filter_map(age).collect();
+            aged.sort();
+            for (_, path) in aged.iter().take(MOST_ENTRIES / 2) {
+                std::fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file is the user's, and nobody else may write to it.
+fn is_own(metadata: &Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use std::fs::{Permissions, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A cache folder that is not there yet, and an entry for a library.
+    fn cache() -> (tempfile::TempDir, PathBuf, PathBuf, Entry) {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("plugin.so");
+        write(&library, "code").unwrap();
+        let stamp = Stamp::of(&library.metadata().unwrap());
+        let entry = Entry::new(&library, stamp, "00".to_owned(), Err(Refusal::NotAPlugin));
+        let place = folder.path().join("a/b");
+        (folder, place, library, entry)
+    }
+
+    fn only_file(folder: &Path) -> PathBuf {
+        let mut names: Vec<_> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        names.remove(0)
+    }
+
+    #[test]
+    fn what_is_put_is_got_until_the_file_changes() {
+        let (_guard, place, library, entry) = cache();
+        let cache = Cache::at(&place).unwrap();
+        assert_eq!(cache.get(&library, &entry.stamp), None);
+        cache.put(&library, &entry);
+        cache.put(&library, &entry);
+        assert_eq!(cache.get(&library, &entry.stamp), Some(entry.clone()));
+        assert_eq!(place.metadata().unwrap().mode() & 0o777, 0o700);
+        assert_eq!(only_file(&place).metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(cache.get(Path::new("/other.so"), &entry.stamp), None);
+        let changed = |change: fn(&mut Stamp)| {
+            let mut stamp = entry.stamp;
+            change(&mut stamp);
+            cache.get(&library, &stamp)
+        };
+        assert_eq!(changed(|stamp| stamp.len += 1), None);
+        assert_eq!(changed(|stamp| stamp.inode += 1), None);
+        assert_eq!(changed(|stamp| stamp.device += 1), None);
+        assert_eq!(changed(|stamp| stamp.modified.1 += 1), None);
+        assert_eq!(changed(|stamp| stamp.changed.1 += 1), None);
+        // Another program has entries of its own.
+        let other = Cache { host: "another".to_owned(), ..Cache::at(&place).unwrap() };
+        assert_eq!(other.get(&library, &entry.stamp), None);
+    }
+
+    #[test]
+    fn a_damaged_entry_is_none_and_is_written_again() {
+        let (_guard, place, library, entry) = cache();
+        let cache = Cache::at(&place).unwrap();
+        cache.put(&library, &entry);
+        let path = only_file(&place);
+        let good = std::fs::read(&path).unwrap();
+        let version = String::from_utf8(good.clone()).unwrap().replace("\"version\":1", "\"version\":2");
+        for bad in [&good[..good.len() / 2], b"", b"{}", b"\0\0\0\0", version.as_bytes()] {
+            write(&path, bad).unwrap();
+            assert_eq!(cache.get(&library, &entry.stamp), None);
+            cache.put(&library, &entry);
+            assert_eq!(cache.get(&library, &entry.stamp), Some(entry.clone()));
+        }
+    }
+
+    #[test]
+    fn what_others_may_have_written_is_not_believed() {
+        let (_guard, place, library, entry) = cache();
+        let cache = Cache::at(&place).unwrap();
+        cache.put(&library, &entry);
+        let path = only_file(&place);
+        for mode in [0o620, 0o602] {
+            set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(cache.get(&library, &entry.stamp), None);
+        }
+        set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert!(cache.get(&library, &entry.stamp).is_some());
+        // A link in its place.
+        std::fs::rename(&path, place.join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        assert_eq!(cache.get(&library, &entry.stamp), None);
+        // The folder.
+        set_permissions(&place, Permissions::from_mode(0o777)).unwrap();
+        assert!(Cache::at(&place).is_none());
+        assert!(Cache::at(&library).is_none());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_no_error() {
+        let (_guard, _, library, entry) = cache();
+        let cache = Cache::at(&library.join("below/a/file")).unwrap();
+        cache.put(&library, &entry);
+        assert_eq!(cache.get(&library, &entry.stamp), None);
+    }
+
+    #[test]
+    fn it_does_not_grow_without_end() {
+        let (_guard, place, library, entry) = cache();
+        let cache = Cache::at(&place).unwrap();
+        cache.put(&library, &entry);
+        for number in 0..MOST_ENTRIES {
+            write(place.join(format!("{number}.json")), "").unwrap();
+        }
+        cache.put(&library, &entry);
+        assert!(std::fs::read_dir(&place).unwrap().count() <= MOST_ENTRIES);
+    }
+}

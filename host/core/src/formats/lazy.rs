@@ -1,0 +1,102 @@
+//! A lazy library is one whose formats are known and which is opened when one of them is used.
+
+use crate::formats::plugin::{OpenPlugin, open};
+use crate::formats::refusal::Refusal;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use tensorferry_sdk::mirror::{Faults, RemoteFormat};
+use tensorferry_sdk::{
+    Context, Description, Error, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
+};
+
+/// A library, and what it said of its formats when it was looked at.
+pub(super) struct LazyLibrary {
+    path: PathBuf,
+    /// The package's name.
+    name: String,
+    said: Vec<Arc<Description>>,
+    formats: OnceLock<Result<Vec<RemoteFormat>, Refusal>>,
+}
+
+impl LazyLibrary {
+    pub(super) fn closed(path: PathBuf, name: String, said: Vec<Arc<Description>>) -> Self {
+        Self { path, name, said, formats: OnceLock::new() }
+    }
+
+    pub(super) fn opened(path: PathBuf, plugin: OpenPlugin) -> Self {
+        let said = plugin.formats.iter().map(|format| Arc::new(format.describe())).collect();
+        Self { path, name: plugin.identity.name, said, formats: Ok(plugin.formats).into() }
+    }
+
+    /// Its formats, each with its description.
+    pub(super) fn formats(self) -> Vec<LazyFormat> {
+        let library = Arc::new(self);
+        let formats = library.said.iter().enumerate();
+        formats
+            .map(|(place, said)| LazyFormat { library: library.clone(), place, description: said.clone() })
+            .collect()
+    }
+
+    fn open(&self) -> Result<Vec<RemoteFormat>, Refusal> {
+        let formats = open(&self.path)?.formats;
+        let is_same = |(format, said): (&RemoteFormat, &Arc<Description>)| format.describe() == **said;
+        // Options, limits and receipts go by what was said: nothing of a library that says something else is used.
+        if formats.len() != self.said.len() || !formats.iter().zip(&self.said).all(is_same) {
+            return Err(Refusal::OtherFormats);
+        }
+        Ok(formats)
+    }
+}
+
+/// A format of a lazy library.
+pub(super) struct LazyFormat {
+    library: Arc<LazyLibrary>,
+    place: usize,
+    pub(super) description: Arc<Description>,
+}
+
+impl LazyFormat {
+    fn get(&self) -> Result<&RemoteFormat> {
+        let library = &*self.library;
+        let refused = |why: &Refusal| {
+            Error::plugin(format!("plugin {}: {why}", library.name)).file(library.path.display().to_string())
+        };
+        let formats = library.formats.get_or_init(|| library.open()).as_ref().map_err(refused)?;
+        formats.get(self.place).ok_or_else(|| refused(&Refusal::OtherFormats))
+    }
+
+    /// What its destructors said; `None` as long as it was not used.
+    pub(super) fn faults(&self) -> Option<&Faults> {
+        let formats = self.library.formats.get()?.as_ref().ok()?;
+        formats.get(self.place).map(RemoteFormat::faults)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl Format for LazyFormat {
+    fn describe(&self) -> Description {
+        (*self.description).clone()
+    }
+
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        self.get()?.probe(source, context)
+    }
+
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        self.get()?.reader(options)
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        self.get()?.writer(options)
+    }
+
+    #[cfg(feature = "records")]
+    fn record_reader(&self, options: &Options) -> Result<Box<dyn tensorferry_sdk::records::RecordReader>> {
+        self.get()?.record_reader(options)
+    }
+
+    #[cfg(feature = "records")]
+    fn record_writer(&self, options: &Options) -> Result<Box<dyn tensorferry_sdk::records::RecordWriter>> {
+        self.get()?.record_writer(options)
+    }
+}

@@ -1,0 +1,372 @@
+//! Loading: which libraries there are, which of them may be opened, what each of them has, and which formats of
+//! them are used.
+
+use crate::context::stamp::Stamp;
+use crate::formats::cache::{Cache, Entry};
+use crate::formats::lazy::{LazyFormat, LazyLibrary};
+use crate::formats::plugin::{Look, OpenPlugin, PluginIdentity, PluginLibrary, look, open};
+use crate::formats::refusal::Refusal;
+use crate::formats::registry::Registry;
+use crate::formats::scan::{self, Scanner};
+use crate::formats::search::{PluginFolder, libraries};
+use crate::formats::trust::Trust;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How long after a change of a file another one may leave the same times: file systems count in ticks of some
+/// milliseconds, some in seconds.
+const TICK: Duration = Duration::from_millis(50);
+const COARSE_TICK: Duration = Duration::from_secs(2);
+/// Bytes of a library that are read at once to hash it.
+const PIECE: usize = 1 << 16;
+
+/// Which plugin libraries a program uses, and how it opens them.
+///
+/// Without more, every library is opened when it is found, in the program itself, as [`Registry::load`] does.
+/// With a [`cache`](Self::cache) only those are opened whose formats are used. With
+/// [`scan_with`](Self::scan_with) a library that nothing is known of is opened in a process of its own first: one that
+/// crashes or does not come back is [quarantined](Refusal::Quarantined).
+#[derive(Debug, Clone, Default)]
+pub struct PluginSearch {
+    folders: Vec<PluginFolder>,
+    files: Vec<PathBuf>,
+    cache: Option<PathBuf>,
+    scanner: Option<Scanner>,
+    allowed: Option<BTreeSet<String>>,
+    shadows: BTreeSet<String>,
+    looks_again: bool,
+}
+
+impl PluginSearch {
+    /// In these folders, in their order: of two formats with one id, the first one is used.
+    #[must_use]
+    pub fn new<F: Into<PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {
+        Self { folders: folders.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// Also this file, before those in the folders and wherever it lies.
+    #[must_use]
+    pub fn file(mut self, library: impl Into<PathBuf>) -> Self {
+        self.files.push(library.into());
+        self
+    }
+
+    /// Keeps what libraries say of themselves in this folder, which is made if it is not there. Without one that can be
+    /// written to, everything works as without a cache.
+    #[must_use]
+    pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
+        Self { cache: Some(folder.into()), ..self }
+    }
+
+    /// Opens libraries that nothing is known of in a process of its own: `program` is started with these arguments
+    /// and the libraries' paths, and must give those to [`scan_plugins`](crate::scan_plugins).
+    #[must_use]
+    pub fn scan_with(
+        self,
+        program: impl Into<PathBuf>,
+        arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    ) -> Self {
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        let scanner = Scanner { program: program.into(), arguments, time: scan::TIME, is_loud: false };
+        Self { scanner: Some(scanner), ..self }
+    }
+
+    /// Opens no other libraries than those with these SHA-256 sums, in hexadecimal, and those in folders of the
+    /// program's own formats.
+    #[must_use]
+    pub fn allow_only(self, sums: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        Self {
+            allowed: Some(sums.into_iter().map(|sum| sum.as_ref().to_ascii_lowercase()).collect()),
+            ..self
+        }
+    }
+
+    /// Lets formats of other folders take these ids from the program's own formats.
+    #[must_use]
+    pub fn allow_shadow(mut self, ids: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.shadows.extend(ids.into_iter().map(Into::into));
+        self
+    }
+
+    /// Looks at every library anew, whatever the cache knows, and shows what it prints meanwhile.
+    #[must_use]
+    pub fn look_again(mut self) -> Self {
+        self.looks_again = true;
+        if let Some(scanner) = &mut self.scanner {
+            scanner.is_loud = true;
+        }
+        self
+    }
+
+    /// The formats of these libraries. A library that cannot be used does not end the search:
+    /// [`Registry::libraries`] says why, [`Registry::notes`] which folders were passed over.
+    #[must_use]
+    pub fn load(&self) -> Registry {
+        let mut registry = Registry::default();
+        let mut found = self.find(&mut registry);
+        let cache = self.cache.as_deref().and_then(Cache::at);
+        for library in found.iter_mut().filter(|library| library.refused.is_none()) {
+            self.recall(library, cache.as_ref());
+        }
+        self.look_at(&mut found, cache.as_ref());
+        self.register(&mut registry, found);
+        registry
+    }
+
+    /// Every library once: it may lie in two folders, as a link or under two names.
+    fn find(&self, registry: &mut Registry) -> Vec<FoundLibrary> {
+        let trust = Trust::new(self.folders.iter().filter(|f| f.trusted).map(|f| f.path.as_path()));
+        let mut found: Vec<FoundLibrary> = Vec::new();
+        let mut add = |path: &Path, built_in: bool, refused: Option<Refusal>| {
+            let stamp = path.metadata().ok().map(|metadata| Stamp::of(&metadata));
+            let place = |stamp: &Option<Stamp>| stamp.map(|stamp| (stamp.device, stamp.inode));
+            let same = |other: &&mut FoundLibrary| stamp.is_some() && place(&other.stamp) == place(&stamp);
+            if let Some(known) = found.iter_mut().find(same) {
+                known.built_in |= built_in;
+                known.refused = known.refused.take().and(refused);
+                return;
+            }
+            let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            found.push(FoundLibrary { path, built_in, refused, stamp, sha256: None, known: None });
+        };
+        for file in &self.files {
+            add(file, false, None);
+        }
+        for folder in &self.folders {
+            match libraries(folder, &trust) {
+                Ok(paths) => {
+                    for path in paths {
+                        let refused = trust.check(&path).err().map(Refusal::Untrusted);
+                        add(&path, folder.built_in, refused);
+                    }
+                }
+                Err(error) => registry.note(error.to_string()),
+            }
+        }
+        found
+    }
+
+    /// Takes what the cache knows, and refuses what may not be opened.
+    fn recall(&self, library: &mut FoundLibrary, cache: Option<&Cache>) {
+        let Some(stamp) = library.stamp else { return };
+        let entry = cache.and_then(|cache| cache.get(&library.path, &stamp));
+        library.sha256 = entry.as_ref().map(|entry| entry.sha256.clone());
+        let installed = installed_sum(&library.path);
+        if self.allowed.is_some() && !library.built_in || installed.is_some() {
+            library.sha256 = library.sha256.take().or_else(|| sha256(&library.path).ok());
+        }
+        let sum = library.sha256.as_deref().unwrap_or_default();
+        if installed.is_some_and(|installed| installed != sum) {
+            library.refused = Some(Refusal::Changed);
+        } else if self.allowed.as_ref().is_some_and(|sums| !library.built_in && !sums.contains(sum)) {
+            library.refused = Some(Refusal::NotListed(sum.to_owned()));
+        } else if !self.looks_again {
+            library.known = entry.map(|entry| Known::Told(entry.outcome));
+        }
+    }
+
+    /// Looks at the libraries that nothing is known of, and keeps what is found.
+    fn look_at(&self, found: &mut [FoundLibrary], cache: Option<&Cache>) {
+        let is_new = |library: &&mut FoundLibrary| library.refused.is_none() && library.known.is_none();
+        let mut libraries: Vec<&mut FoundLibrary> = found.iter_mut().filter(is_new).collect();
+        if libraries.is_empty() {
+            return;
+        }
+        for library in &mut libraries {
+            library.sha256 = library.sha256.take().or_else(|| sha256(&library.path).ok());
+        }
+        let paths: Vec<&Path> = libraries.iter().map(|library| library.path.as_path()).collect();
+        let looks: Vec<Known> = match self.scanner.as_ref().and_then(|scanner| scanner.scan(&paths)) {
+            Some(looks) => looks.into_iter().map(Known::New).collect(),
+            None => paths.iter().map(|path| Known::Open(open(path))).collect(),
+        };
+        for (library, look) in libraries.into_iter().zip(looks) {
+            if let Some(cache) = cache {
+                keep(cache, library, look.outcome());
+            }
+            library.known = Some(look);
+        }
+    }
+
+    /// Adds the formats, the program's own ids to its own libraries alone.
+    fn register(&self, registry: &mut Registry, found: Vec<FoundLibrary>) {
+        let mut all = Vec::new();
+        for library in found {
+            let is_new = library.known.as_ref().is_some_and(|known| !matches!(known, Known::Told(_)));
+            let (outcome, formats) = match library.refused {
+                Some(refused) => (Err(refused), Vec::new()),
+                None => library.known.map_or((Err(gone()), Vec::new()), |known| known.formats(&library.path)),
+            };
+            let FoundLibrary { path, sha256, built_in, .. } = library;
+            all.push((PluginLibrary { path, outcome, sha256, built_in, is_new }, formats));
+        }
+        let ids = |built_in: bool| -> BTreeSet<String> {
+            let libraries = all.iter().filter(|(library, _)| library.built_in == built_in);
+            libraries.flat_map(|(_, formats)| formats).map(|format| format.description.id.clone()).collect()
+        };
+        let (own, foreign) = (ids(true), ids(false));
+        for (library, mut formats) in all {
+            formats.retain(|format| {
+                let id = &format.description.id;
+                let is_shadow = self.shadows.contains(id);
+                let loses = if library.built_in {
+                    is_shadow && foreign.contains(id)
+                } else {
+                    !is_shadow && own.contains(id)
+                };
+                if loses {
+                    let path = library.path.display();
+                    registry.note(if library.built_in {
+                        format!("{path}: format {id} is taken from another library, as --allow-shadow asks")
+                    } else {
+                        format!("{path}: format {id} is built in: --allow-shadow {id} takes this library's")
+                    });
+                }
+                !loses
+            });
+            registry.add_library(library, formats);
+        }
+    }
+}
+
+impl Registry {
+    /// Loads every plugin library of these folders: of two formats with one id, the first one stays. Opening
+    /// a library runs its code. A library that cannot be used does not end the search:
+    /// [`libraries`](Self::libraries) says why, [`notes`](Self::notes) which folders were passed over.
+    /// [`PluginSearch`] can do more.
+    #[must_use]
+    pub fn load<F: Into<PluginFolder>>(folders: impl IntoIterator<Item = F>) -> Self {
+        PluginSearch::new(folders).load()
+    }
+
+    /// Loads one plugin library, wherever it lies.
+    #[must_use]
+    pub fn load_file(path: &Path) -> Self {
+        PluginSearch::default().file(path).load()
+    }
+}
+
+/// A library on its way into the registry.
+struct FoundLibrary {
+    /// Without links.
+    path: PathBuf,
+    built_in: bool,
+    /// Why it is not opened.
+    refused: Option<Refusal>,
+    /// `None` if there is no such file.
+    stamp: Option<Stamp>,
+    sha256: Option<String>,
+    known: Option<Known>,
+}
+
+/// What is known of a library.
+enum Known {
+    /// By the cache.
+    Told(Result<Look, Refusal>),
+    /// By a process that has just opened it.
+    New(Result<Look, Refusal>),
+    /// By this program, which has opened it.
+    Open(Result<OpenPlugin, Refusal>),
+}
+
+impl Known {
+    fn outcome(&self) -> Result<Look, Refusal> {
+        match self {
+            Self::Told(look) | Self::New(look) => look.clone(),
+            Self::Open(plugin) => plugin.as_ref().map(look).map_err(Clone::clone),
+        }
+    }
+
+    /// What the manifest says, and the formats.
+    fn formats(self, path: &Path) -> (Result<PluginIdentity, Refusal>, Vec<LazyFormat>) {
+        let plugin = match self {
+            Self::Open(plugin) => plugin,
+            Self::Told(Err(why)) | Self::New(Err(why)) => Err(why),
+            Self::Told(Ok(look)) | Self::New(Ok(look)) => match look.descriptions() {
+                Some(said) => {
+                    let said = said.into_iter().map(Arc::new).collect();
+                    let library = LazyLibrary::closed(path.to_owned(), look.identity.name.clone(), said);
+                    return (Ok(look.identity), library.formats());
+                }
+                // It was opened without harm before.
+                None => open(path),
+            },
+        };
+        match plugin {
+            Ok(plugin) => {
+                (Ok(plugin.identity.clone()), LazyLibrary::opened(path.to_owned(), plugin).formats())
+            }
+            Err(why) => (Err(why), Vec::new()),
+        }
+    }
+}
+
+fn gone() -> Refusal {
+    Refusal::CannotOpen("no such file".to_owned())
+}
+
+/// Keeps what was found of a library, unless a look at the same file may find something else.
+fn keep(cache: &Cache, library: &FoundLibrary, outcome: Result<Look, Refusal>) {
+    let (Some(stamp), Some(sha256)) = (library.stamp, &library.sha256) else { return };
+    let is_quarantined = matches!(outcome, Err(Refusal::Quarantined(_)));
+    let may_differ = outcome.as_ref().is_err_and(|why| !why.is_lasting());
+    if may_differ || !(is_quarantined || is_certain(&library.path, &stamp)) {
+        return;
+    }
+    cache.put(&library.path, &Entry::new(&library.path, stamp, sha256.clone(), outcome));
+}
+
+/// Whether a file of this stamp is the one that was looked at: it has not changed meanwhile, and the next
+/// change will show.
+fn is_certain(path: &Path, stamp: &Stamp) -> bool {
+    let (seconds, nanoseconds) = stamp.changed;
+    let tick = if nanoseconds == 0 { COARSE_TICK } else { TICK };
+    let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+    let changed =
+        changed.map(|(seconds, nanoseconds)| SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds));
+    let is_old = changed.and_then(|time| time.elapsed().ok()).is_some_and(|age| age > tick);
+    is_old && path.metadata().is_ok_and(|metadata| Stamp::of(&metadata) == *stamp)
+}
+
+/// The sum in the file beside a library, as `sha256sum` writes it; `ferry plugin install` puts one there.
+fn installed_sum(library: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(sum_file(library)).ok()?;
+    Some(text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase())
+}
+
+/// The file beside a library with its SHA-256.
+#[doc(hidden)]
+#[must_use]
+pub fn sum_file(library: &Path) -> PathBuf {
+    let mut name = library.as_os_str().to_owned();
+    name.push(".sha256");
+    name.into()
+}
+
+/// The SHA-256 of a file in hexadecimal.
+///
+/// # Errors
+/// I/o.
+#[doc(hidden)]
+pub fn sha256(path: &Path) -> std::io::Result<String> {
+    let (mut file, mut hasher, mut piece) = (File::open(path)?, Sha256::new(), vec![0; PIECE]);
+    loop {
+        let count = file.read(&mut piece)?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&piece[..count]);
+    }
+    let mut text = String::new();
+    hasher.finalize().iter().for_each(|byte| {
+        let _ = write!(text, "{byte:02x}");
+    });
+    Ok(text)
+}

@@ -1,0 +1,135 @@
+//! A saved description is a format's [`Description`] as JSON, so that it is known without opening its library.
+
+use serde::{Deserialize, Serialize};
+use tensorferry_sdk::{Capabilities, Description, OptionKind, OptionSpec, Side};
+
+/// A description as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SavedDescription {
+    id: String,
+    title: String,
+    suffixes: Vec<String>,
+    magic: Vec<(u64, Vec<u8>)>,
+    members: Vec<String>,
+    capabilities: u64,
+    output_revision: u32,
+    options: Vec<SavedOption>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedOption {
+    reader: bool,
+    key: String,
+    kind: SavedKind,
+    default: Option<String>,
+    help: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum SavedKind {
+    Text,
+    Bool,
+    Integer,
+    Size,
+    Choice(Vec<String>),
+    Source,
+}
+
+impl SavedDescription {
+    /// `None` if the description says something that this does not keep: then its library has to be opened to
+    /// know it, which is slower and never wrong.
+    pub(super) fn of(description: &Description) -> Option<Self> {
+        let d = description;
+        let saved = Self {
+            id: d.id.clone(),
+            title: d.title.clone(),
+            suffixes: d.suffixes.clone(),
+            magic: d.magic.iter().map(|magic| (magic.offset, magic.bytes.clone())).collect(),
+            members: d.members.clone(),
+            capabilities: d.capabilities.0,
+            output_revision: d.output_revision,
+            options: d.options.iter().map(SavedOption::of).collect::<Option<_>>()?,
+        };
+        (saved.restore() == *d).then_some(saved)
+    }
+
+    /// The description.
+    pub(super) fn restore(&self) -> Description {
+        let options: Vec<OptionSpec> = self.options.iter().map(SavedOption::restore).collect();
+        let description = Description::new(self.id.as_str(), self.title.as_str())
+            .suffixes(self.suffixes.iter().map(String::as_str))
+            .members(self.members.iter().map(String::as_str))
+            .capabilities(Capabilities(self.capabilities))
+            .options(options)
+            .output_revision(self.output_revision);
+        self.magic.iter().fold(description, |d, (offset, bytes)| d.magic(*offset, bytes.as_slice()))
+    }
+}
+
+impl SavedOption {
+    fn of(option: &OptionSpec) -> Option<Self> {
+        let kind = match &option.kind {
+            OptionKind::Text => SavedKind::Text,
+            OptionKind::Bool => SavedKind::Bool,
+            OptionKind::Integer => SavedKind::Integer,
+            OptionKind::Size => SavedKind::Size,
+            OptionKind::Choice(words) => SavedKind::Choice(words.clone()),
+            OptionKind::Source => SavedKind::Source,
+            _ => return None,
+        };
+        Some(Self {
+            reader: option.side == Side::Reader,
+            key: option.key.clone(),
+            kind,
+            default: option.default.clone(),
+            help: option.help.clone(),
+        })
+    }
+
+    fn restore(&self) -> OptionSpec {
+        let kind = match &self.kind {
+            SavedKind::Text => OptionKind::Text,
+            SavedKind::Bool => OptionKind::Bool,
+            SavedKind::Integer => OptionKind::Integer,
+            SavedKind::Size => OptionKind::Size,
+            SavedKind::Choice(words) => OptionKind::Choice(words.clone()),
+            SavedKind::Source => OptionKind::Source,
+        };
+        let make = if self.reader { OptionSpec::reader } else { OptionSpec::writer };
+        make(&self.key, kind, self.default.as_deref(), &self.help)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn every_part_of_a_description_comes_back() {
+        let kinds = [
+            OptionKind::Text,
+            OptionKind::Bool,
+            OptionKind::Integer,
+            OptionKind::Size,
+            OptionKind::Choice(vec!["a".to_owned(), "b".to_owned()]),
+            OptionKind::Source,
+        ];
+        let options = kinds.into_iter().enumerate().map(|(number, kind)| {
+            let make = if number % 2 == 0 { OptionSpec::reader } else { OptionSpec::writer };
+            make(&format!("key{number}"), kind, (number < 3).then_some("x"), "what it is for")
+        });
+        let description = Description::new("id", "a title \u{202e}\0\"")
+            .suffixes([".a", ".b"])
+            .magic(0, [0, 255])
+            .magic(7, [1])
+            .members(["*.a"])
+            .capabilities(Capabilities(u64::MAX))
+            .options(options.collect::<Vec<_>>())
+            .output_revision(3);
+        let text = serde_json::to_string(&SavedDescription::of(&description).unwrap()).unwrap();
+        let saved: SavedDescription = serde_json::from_str(&text).unwrap();
+        assert_eq!(saved.restore(), description);
+    }
+}
