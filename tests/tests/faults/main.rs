@@ -2,6 +2,7 @@
 //! more of the machine than a place to write to.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod attacks;
 mod commit;
 mod datasets;
 mod disk;
