@@ -27,6 +27,7 @@ pub const MOST_HEAD_BYTES: usize = 2 * MOST_VARINT_BYTES;
 
 /// How many bytes' high bits a word holds.
 const BLOCK: usize = 64;
+const PADDED: usize = BLOCK + 8;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// What is wrong with a message.
@@ -221,9 +222,9 @@ pub fn take_varints(bytes: &[u8], values: &mut Vec<i64>) -> Result<(), Broken> {
 #[inline]
 fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
     let Some(last) = bytes.len().checked_sub(BLOCK) else { return 0 };
-    // A varint is read as four bytes, wherever in the block it begins.
-    let mut padded = [0; BLOCK + 3];
-    let mut words = [0; BLOCK];
+    // A varint is read as four bytes, wherever in the block it begins or right behind it.
+    let mut padded = [0; PADDED];
+    let mut short = [0; BLOCK];
     let mut place = 0;
     while place < bytes.len() {
         // The last block lies over the one before.
@@ -250,27 +251,24 @@ fn take_short_varints(bytes: &[u8], values: &mut Vec<i64>) -> usize {
         let count = ends.count_ones() as usize;
         place = from + BLOCK - ends.leading_zeros() as usize;
         // Eight at a time, since a loop that ends after some number of them would be foreseen less often.
-        for group in words.as_chunks_mut::<8>().0.iter_mut().take(count.div_ceil(8)) {
-            for word in group {
-                let varint = block[start % BLOCK..].first_chunk().copied().unwrap_or_default();
-                *word = u32::from_le_bytes(varint);
-                // Past the last one this is any place, and the word is dropped.
+        for group in short.as_chunks_mut::<8>().0.iter_mut().take(count.div_ceil(8)) {
+            start %= BLOCK;
+            for value in group {
+                *value = short_varint(block[start..].first_chunk().copied().unwrap_or_default());
+                // Past the last one this is any place, and the value is dropped.
                 start = (ends | 1 << (BLOCK - 1)).trailing_zeros() as usize + 1;
                 ends &= ends.wrapping_sub(1);
             }
         }
-        for four in words.as_chunks_mut::<4>().0.iter_mut().take(count.div_ceil(4)) {
-            *four = four.map(short_varint);
-        }
-        values.extend(words[..count].iter().map(|&value| i64::from(value)));
+        values.extend(short[..count].iter().map(|&value| i64::from(value)));
     }
     place
 }
 
 /// For each byte of a block, the lowest bit the first, whether a varint ends there.
 #[inline]
-fn ends(block: &[u8; BLOCK + 3]) -> u64 {
-    let words = block.as_chunks().0.iter().enumerate();
+fn ends(block: &[u8; PADDED]) -> u64 {
+    let words = block[..BLOCK].as_chunks().0.iter().enumerate();
     let goes_on = words.fold(0, |bits, (index, word)| {
         // The product has the high bits of all bytes in its highest byte.
         let word = (u64::from_le_bytes(*word) & HIGH_BITS).wrapping_mul(0x0002_0408_1020_4081);
@@ -279,9 +277,10 @@ fn ends(block: &[u8; BLOCK + 3]) -> u64 {
     !goes_on
 }
 
-/// The varint in the lower bytes of a word, which ends in it.
+/// The varint in front of four bytes, which ends in them.
 #[inline]
-fn short_varint(word: u32) -> u32 {
+fn short_varint(bytes: [u8; 4]) -> u32 {
+    let word = u32::from_le_bytes(bytes);
     let ends = !word & 0x8080_8080;
     let word = word & (ends ^ ends.wrapping_sub(1));
     let word = (word & 0x007f_007f) | ((word & 0x7f00_7f00) >> 1);
