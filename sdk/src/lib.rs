@@ -140,8 +140,14 @@
 //! build --release` leaves `target/release/lib*.so` (`.dylib`, `.dll`); `ferry` looks for libraries in
 //! `--plugin-dir`, in the folders of `FERRY_PLUGIN_PATH`, in `plugins/` beside its executable, in
 //! `../lib/ferry/plugins`, and in `ferry/plugins` of the user's data folder. `ferry plugin list` says
-//! what was found where, and why a library was refused. Opening a plugin runs its code, so that a
-//! folder that other users may write to is refused.
+//! what was found where, and why a library was refused; `ferry plugin install` copies one into the last of these.
+//! Opening a plugin runs its code, so that one which other users may write to, or whose folder or any above it they
+//! may, is refused.
+//!
+//! The host opens a library when one of its formats is used, and knows from a cache what it described. A description
+//! must therefore be the same each time, whatever the environment. Before that the library is opened once in a process of
+//! its own: one that crashes, ends the process or takes more than ten seconds there is not opened again until
+//! it changes. `ferry plugin check` looks anew, and shows what the library prints.
 //!
 //! A library built with an older SDK works in a newer host and the other way round, as long as the
 //! ABI's major revision is the same; neither has to be built with the other's compiler.

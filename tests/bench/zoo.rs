@@ -14,6 +14,7 @@ use tensorferry::engine::tensors::content::Algorithm;
 use tensorferry_tests::Ferry;
 use tensorferry_tests::measure::Clock;
 use tensorferry_tests::model::Model;
+use tensorferry_tests::workspace::workspace;
 
 const MODELS: u64 = 2000;
 const MODEL_BYTES: u64 = 100 << 10;
@@ -35,7 +36,7 @@ pub(crate) fn beside_cp(folder: &Path, rounds: usize, program: &Path) {
     let text = "[[zoo]]\nroot = \"in\"\noutput = \"run/{name}\"\nto = \"safetensors\"\n";
     std::fs::write(&manifest, text).unwrap();
 
-    let ferry = Ferry::new();
+    let ferry = Ferry::with_plugins(&workspace().plugins);
     let mut cp = Command::new("sh");
     let lines = "mkdir \"$2\" && for file in \"$1\"/*; do cp --reflink=never \"$file\" \"$2\"; done";
     cp.args(["-c", lines, "sh"]).args([&models, &folder.path("copies")]);

@@ -23,7 +23,7 @@ macro_rules! args {
     ($($argument:expr),* $(,)?) => { [$(std::ffi::OsStr::new(&$argument)),*] };
 }
 
-/// The program, the folder that it loads plugins from, and one for what a test reads and writes.
+/// The program, a folder that it loads more plugins from, and one for what a test reads and writes.
 #[derive(Debug)]
 pub struct Ferry {
     plugins: TempDir,
@@ -37,9 +37,9 @@ impl Default for Ferry {
 }
 
 impl Ferry {
-    /// With the workspace's plugins.
+    /// With the workspace's plugins, which lie beside the program.
     pub fn new() -> Self {
-        Self::with_plugins(&workspace().plugins)
+        Self::with_plugins(&[] as &[&Path])
     }
 
     /// With the workspace's plugins, and its working folder on a disk: `/tmp` may be in memory.
@@ -47,7 +47,7 @@ impl Ferry {
         Self { home: workspace().folder("home-"), ..Self::new() }
     }
 
-    /// With these libraries, and no others.
+    /// With these libraries in the plugin folder, beside those that the program finds anyway.
     pub fn with_plugins(libraries: &[impl AsRef<Path>]) -> Self {
         // In the target folder: hard links do not cross file systems, and nobody else writes there.
         let plugins = workspace().folder("plugins-");
@@ -117,6 +117,8 @@ impl Ferry {
         let mut command = Command::new(&workspace().program);
         command.arg("--plugin-dir").arg(self.plugins.path()).args(arguments);
         command.env_remove("FERRY_PLUGIN_PATH").env_remove("FERRY_FAULT").stdin(Stdio::null());
+        // All tests share what is known of the plugins, and the user's own is left alone.
+        command.env("XDG_CACHE_HOME", workspace().target.join("tmp/cache"));
         command
     }
 
@@ -237,6 +239,12 @@ pub fn after(script: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{script}; exec \"$@\""), "sh"]);
     shell.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
     shell
 }
 

@@ -82,6 +82,64 @@ fn an_init_that_fails_is_refused_with_its_reason() {
     refused(&library, "describe", &["init failed", "panicked in Format.describe", "asked to panic"]);
 }
 
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn an_init_that_never_returns_is_quarantined_and_the_rest_goes_on() {
+    for (request, how) in [("init-abort", "signal 6"), ("init-loop", "did not come back within 10 s")] {
+        let ferry = Ferry::new();
+        let built = outside::library("misbehave");
+        let library = ferry.plugin_folder().join(built.file_name().unwrap());
+        std::fs::copy(built, &library).unwrap();
+        let input = ferry.safetensors("in.safetensors", &[("a", "U8", &[3], b"abc")]);
+        let output = ferry.at("out.pt");
+        let convert = || ferry.command(args!["convert", "--force", input, output]);
+        run(convert().env("FERRY_MISBEHAVE", request)).expect(0).says(&[
+            "libferry_misbehave",
+            "quarantined",
+            how,
+        ]);
+        // Now it would behave: but it is not opened.
+        let again = run(&mut convert()).expect(0);
+        assert!(!again.stderr.contains("quarantined"), "{again}");
+        ferry.run(["plugin", "list"]).expect(0).prints(&["libferry_misbehave", "quarantined", how]);
+        let formats = ferry.run(["formats"]).expect(0);
+        assert!(formats.stdout.contains("torch") && !formats.stdout.contains("misbehave"), "{formats}");
+        ferry.run(args!["plugin", "check", library]).expect(0).prints(&[NAME]);
+        ferry.run(["formats"]).expect(0).prints(&["misbehave"]);
+    }
+}
+
+/// The library says one thing when it is looked at, and another when it is used.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_library_that_fails_when_it_is_used_is_an_error_with_its_name() {
+    let ferry = Ferry::new();
+    ferry.add_plugin(&outside::library("misbehave"));
+    let input = ferry.write("in.misbehave", b"MISBEHAVEsome bytes");
+    let output = ferry.at("out.safetensors");
+    ferry.convert(&input, &output, &[]);
+    let arguments = args!["convert", "--force", "--from", "misbehave", input, output];
+    run(ferry.command(arguments).env("FERRY_MISBEHAVE", "init")).expect(5).says(&[
+        NAME,
+        "init failed",
+        "asked not to start",
+        "libferry_misbehave",
+    ]);
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_probe_that_panics_is_a_note_where_another_format_fits() {
+    let ferry = Ferry::new();
+    ferry.add_plugin(&outside::library("misbehave"));
+    let input = ferry.safetensors("in.misbehave", &[("a", "U8", &[3], b"abc")]);
+    let output = ferry.at("out.pt");
+    let outcome =
+        run(ferry.command(args!["convert", input, output]).env("FERRY_MISBEHAVE", "probe")).expect(0);
+    outcome.clone().says(&["note", NAME, "panicked in Format.probe", "asked to panic"]);
+    assert_eq!(outcome.stderr.matches("panicked in Format.probe").count(), 1, "{outcome}");
+}
+
 /// An addition to the ABI: a slot at the end of a table of each side. Titles and notes tell whether the other
 /// side has it.
 const ADDITION: [(&str, &str, &str); 6] = [

@@ -8,7 +8,9 @@ use crate::formats::refusal::Refusal;
 use libloading::os::unix::{Library as Opened, RTLD_LOCAL, RTLD_NOW};
 use std::path::Path;
 use tensorferry_abi::twin::{self, AbiHeaderRef, ROOT_MODULE_LOADER_NAME_WITH_NUL};
-use tensorferry_abi::{Init, MANIFEST_SYMBOL, Manifest, Offered, PREVIEW_SYMBOL, REVISION, formats_of};
+use tensorferry_abi::{
+    FormatTable, Init, MANIFEST_SYMBOL, Manifest, Owned, PREVIEW_SYMBOL, REVISION, formats_of,
+};
 use tensorferry_sdk::Error;
 
 /// A library that may be called.

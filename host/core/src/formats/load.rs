@@ -33,6 +33,25 @@ const PIECE: usize = 1 << 16;
 /// With a [`cache`](Self::cache) only those are opened whose formats are used. With
 /// [`scan_with`](Self::scan_with) a library that nothing is known of is opened in a process of its own first: one that
 /// crashes or does not come back is [quarantined](Refusal::Quarantined).
+///
+/// ```
+/// use tensorferry::{PluginFolder, PluginSearch, scan_plugins};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut arguments = std::env::args_os().skip(1);
+/// if arguments.next().is_some_and(|first| first == "scan-plugins") {
+///     return Ok(scan_plugins(arguments)?);
+/// }
+/// # let caches = tempfile::tempdir()?;
+/// # let caches = caches.path();
+/// let registry = PluginSearch::new([PluginFolder::new("plugins").trusted()])
+///     .cache(caches.join("plugins"))
+///     .scan_with(std::env::current_exe()?, ["scan-plugins"])
+///     .load();
+/// # assert!(registry.libraries().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct PluginSearch {
     folders: Vec<PluginFolder>,

@@ -129,10 +129,129 @@ fn unknown(registry: &Registry, source: &dyn Source) -> Error {
         .map(|f| f.description.id.as_str())
         .collect();
     let error = match source.entry() {
-        Entry::Folder => Error::unsupported("no plugin knows what this folder holds"),
+        Entry::Folder => {
+            Error::unsupported(format!("no plugin knows what this folder holds{}", registry.refusals()))
+        }
         Entry::File(name) | Entry::Prefix(name) => {
-            Error::unsupported("no plugin knows this format").file(name)
+            Error::unsupported(format!("no plugin knows this format{}", registry.refusals())).file(name)
         }
     };
     error.expected(format!("one of {}", ids.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::context::session::Session;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tensorferry_sdk::{Capabilities, Format, MemorySource};
+
+    /// A format with the suffix `.a` or none, whose probe gives this.
+    struct Sure {
+        id: &'static str,
+        suffix: Option<&'static str>,
+        gives: Result<Option<Score>>,
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl Format for Sure {
+        fn describe(&self) -> Description {
+            Description::new(self.id, "")
+                .suffixes(self.suffix)
+                .magic(0, *b"magic")
+                .capabilities(Capabilities::READ)
+        }
+
+        fn probe(&self, _: &dyn Source, _: &dyn Context) -> Result<Option<Score>> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.gives.clone()
+        }
+    }
+
+    /// Formats, of which some are somebody else's, and how often they were asked.
+    #[derive(Default)]
+    struct Formats {
+        registry: Registry,
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl Formats {
+        fn format(&self, id: &'static str, suffix: &'static str, gives: Result<Option<u32>>) -> Box<Sure> {
+            let suffix = Some(suffix).filter(|suffix| !suffix.is_empty());
+            let gives = gives.map(|score| score.map(Score));
+            Box::new(Sure { id, suffix, gives, asked: self.asked.clone() })
+        }
+
+        fn own(self, id: &'static str, suffix: &'static str, score: u32) -> Self {
+            let format = self.format(id, suffix, Ok(Some(score)));
+            Self { registry: self.registry.with(format), ..self }
+        }
+
+        fn foreign(self, id: &'static str, suffix: &'static str, gives: Result<Option<u32>>) -> Self {
+            let format = self.format(id, suffix, gives);
+            Self { registry: self.registry.with_foreign(format), ..self }
+        }
+
+        /// The format of a file of this name, how many were asked, and what was noted.
+        fn probe(&self, name: &str) -> (Result<String>, usize, Vec<String>) {
+            let session = Session::new(1, 1 << 20);
+            self.asked.store(0, Ordering::Relaxed);
+            let found = probe(&self.registry, &MemorySource::file(name, *b"magic"), None, &session);
+            let id = found.map(|format| format.description.id.clone());
+            (id, self.asked.load(Ordering::Relaxed), session.take_notes())
+        }
+    }
+
+    #[test]
+    fn a_format_that_could_not_win_is_not_asked() {
+        let formats =
+            Formats::default().own("b", "", 90).own("a", ".a", 100).foreign("c", ".c", Ok(Some(100)));
+        assert_eq!(formats.probe("x.a"), (Ok("a".to_owned()), 1, Vec::new()));
+        // Without a suffix each could win: but of equals the built-in one does.
+        assert_eq!(formats.probe("x"), (Ok("a".to_owned()), 2, Vec::new()));
+        let (found, asked, _) = formats.probe("x.c");
+        assert_eq!((found.unwrap().as_str(), asked), ("c", 1));
+        // One that is not certain does not keep the others from being asked.
+        let formats = Formats::default().own("b", "", 100).own("a", ".a", 70);
+        assert_eq!(formats.probe("x.a"), (Ok("b".to_owned()), 2, Vec::new()));
+    }
+
+    #[test]
+    fn of_equals_a_built_in_one_wins_and_two_of_others_are_named() {
+        let formats = Formats::default().foreign("a", "", Ok(Some(60))).own("b", "", 60);
+        assert_eq!(formats.probe("x").0.unwrap(), "b");
+        let formats =
+            Formats::default().foreign("a", "", Ok(Some(60))).foreign("b", "", Ok(Some(60))).own("c", "", 50);
+        let (error, asked, _) = formats.probe("x");
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("a or b") && error.contains("--from"), "{error}");
+        assert_eq!(asked, 3);
+        let formats = Formats::default().own("a", "", 60).own("b", "", 60);
+        assert!(formats.probe("x").0.is_err());
+    }
+
+    #[test]
+    fn a_probe_that_fails_is_a_note_and_the_reason_where_nothing_else_fits() {
+        let broken = || Err(Error::plugin("plugin p: panicked in probe"));
+        let formats = Formats::default().foreign("a", ".x", broken()).own("b", "", 30);
+        let (found, _, notes) = formats.probe("x.x");
+        assert_eq!(found.unwrap(), "b");
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].contains("format a") && notes[0].contains("panicked in probe"), "{notes:?}");
+        let formats = Formats::default().foreign("a", "", broken()).own("b", "", 0);
+        assert_eq!(formats.probe("x").0, broken().map(|_: Option<u32>| String::new()));
+        // The user's end of the run is no plugin's fault.
+        let formats = Formats::default().foreign("a", ".x", Err(Error::cancelled("ended"))).own("b", "", 30);
+        assert_eq!(formats.probe("x.x").0.unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+
+    #[test]
+    fn a_format_without_a_probe_is_known_by_what_it_declares() {
+        let formats = Formats::default().foreign("a", ".x", Ok(None)).own("b", "", 80);
+        assert_eq!(formats.probe("x.x").0.unwrap(), "a");
+        assert_eq!(formats.probe("x.y").0.unwrap(), "b");
+    }
 }

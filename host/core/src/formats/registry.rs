@@ -17,6 +17,7 @@ pub struct RegisteredFormat {
     pub format: Arc<dyn Format>,
     /// What it says of itself.
     pub description: Arc<Description>,
+    built_in: bool,
     /// The library that it comes from; `None` for a format that is linked into the program.
     library: Option<FromLibrary>,
 }
@@ -25,7 +26,6 @@ pub struct RegisteredFormat {
 struct FromLibrary {
     /// Index of [`Registry::libraries`].
     index: usize,
-    built_in: bool,
     #[cfg(feature = "dynamic")]
     format: Arc<LazyFormat>,
 }
@@ -33,14 +33,14 @@ struct FromLibrary {
 impl RegisteredFormat {
     pub(crate) fn linked(format: Box<dyn Format>) -> Self {
         let description = Arc::new(format.describe());
-        Self { format: format.into(), description, library: None }
+        Self { format: format.into(), description, built_in: true, library: None }
     }
 
     #[cfg(feature = "dynamic")]
     fn loaded(format: LazyFormat, index: usize, built_in: bool) -> Self {
         let format = Arc::new(format);
         let description = format.description.clone();
-        Self { format: format.clone(), description, library: Some(FromLibrary { index, built_in, format }) }
+        Self { format: format.clone(), description, built_in, library: Some(FromLibrary { index, format }) }
     }
 
     /// The index in [`Registry::libraries`] of the library that it comes from, if it was loaded.
@@ -52,7 +52,7 @@ impl RegisteredFormat {
     /// Whether it is the program's own: linked, or from a folder of its own formats.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
-        self.library.as_ref().is_none_or(|library| library.built_in)
+        self.built_in
     }
 
     /// Reports what a destructor of the plugin has done wrong since the last call.
@@ -124,6 +124,13 @@ impl Registry {
         } else {
             self.formats.push(format);
         }
+        self
+    }
+
+    /// Adds a format as if it came from somebody else's library.
+    #[cfg(test)]
+    pub(super) fn with_foreign(mut self, format: Box<dyn Format>) -> Self {
+        self.formats.push(RegisteredFormat { built_in: false, ..RegisteredFormat::linked(format) });
         self
     }
 
@@ -216,11 +223,20 @@ impl Registry {
                 Some(_) => format!("format {id} cannot be {verb}"),
                 None => match suggest(id, ids.iter().copied()) {
                     Some(near) => format!("no format {id:?}; did you mean {near:?}?"),
-                    None => format!("no format {id:?}"),
+                    None => format!("no format {id:?}{}", self.refusals()),
                 },
             };
             Error::usage(problem).expected(format!("one of {}", ids.join(", ")))
         })
+    }
+
+    /// In brackets, that libraries were refused: one of them may have the format that is missing.
+    pub(super) fn refusals(&self) -> String {
+        match self.libraries.iter().filter(|library| library.outcome.is_err()).count() {
+            0 => String::new(),
+            1 => " (one plugin library was refused: see `ferry plugin list`)".to_owned(),
+            count => format!(" ({count} plugin libraries were refused: see `ferry plugin list`)"),
+        }
     }
 
     /// Whether there is any format.

@@ -1,12 +1,17 @@
-//! Plugins are found where the contract says, and a folder that cannot be trusted is refused.
+//! Plugins are found where the contract says, what cannot be trusted is refused, and a library that crashes, hangs or
+//! lies harms nothing but itself.
 
+use std::collections::BTreeSet;
+use std::env::consts::DLL_EXTENSION;
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tensorferry_tests::ferry::run;
+use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::case;
 use tensorferry_tests::workspace::workspace;
-use tensorferry_tests::{Ferry, args};
+use tensorferry_tests::{Ferry, Outcome, args};
 
 /// The program where no plugin lies beside it.
 fn alone(folder: &Path) -> Command {
@@ -14,7 +19,292 @@ fn alone(folder: &Path) -> Command {
     std::fs::copy(&workspace().program, &program).unwrap();
     let mut command = Command::new(program);
     command.env_remove("FERRY_PLUGIN_PATH").env("HOME", folder).env("XDG_DATA_HOME", folder.join("data"));
+    command.env_remove("XDG_CACHE_HOME").env_remove("XDG_CONFIG_HOME");
     command
+}
+
+/// The workspace's library of a format.
+fn library(format: &str) -> &'static Path {
+    let name = format!("libferry_{format}.{DLL_EXTENSION}");
+    workspace().plugins.iter().find(|path| path.ends_with(&name)).unwrap()
+}
+
+/// Builds a library whose constructor counts its openings in a file, and then does this.
+fn with_constructor(ferry: &Ferry, name: &str, does: &str) -> PathBuf {
+    let source = format!(
+        r#"
+        extern "C" fn open() {{
+            use std::io::Write;
+            let path = std::env::var_os("FERRY_TEST_OPENED").unwrap();
+            let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            file.unwrap().write_all(b"x").unwrap();
+            {does}
+        }}
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static OPEN: extern "C" fn() = open;
+        "#
+    );
+    let path = ferry.write(&format!("{name}.rs"), source);
+    let library = ferry.at(format!("lib{name}.{DLL_EXTENSION}"));
+    let mut rustc = Command::new("rustc");
+    run(rustc
+        .args(["--edition=2024", "--crate-type=cdylib", "-Aunconditional_panic", "-o"])
+        .args([&library, &path]))
+    .expect(0);
+    library
+}
+
+/// A plugin folder with such a library, a cache of its own, and what counts the openings.
+struct Hostile {
+    ferry: Ferry,
+    library: PathBuf,
+}
+
+impl Hostile {
+    fn new(does: &str) -> Self {
+        let ferry = Ferry::new();
+        let built = with_constructor(&ferry, "hostile", does);
+        let library = ferry.plugin_folder().join(built.file_name().unwrap());
+        // A copy, with times of its own.
+        std::fs::copy(built, &library).unwrap();
+        Self { ferry, library }
+    }
+
+    fn command(&self, arguments: &[&OsStr]) -> Command {
+        let mut command = self.ferry.command(arguments);
+        command
+            .env("FERRY_TEST_OPENED", self.ferry.at("opened"))
+            .env("XDG_CACHE_HOME", self.ferry.at("cache"));
+        command
+    }
+
+    fn run(&self, arguments: &[&OsStr]) -> Outcome {
+        run(&mut self.command(arguments))
+    }
+
+    fn opened(&self) -> usize {
+        std::fs::read(self.ferry.at("opened")).map_or(0, |marks| marks.len())
+    }
+
+    /// Converts between formats that have nothing to do with the library.
+    fn converts(&self) -> Outcome {
+        let input = self.ferry.safetensors("in.safetensors", &[("w", "U8", &[1], &[7])]);
+        let output = self.ferry.at("out.pt");
+        self.run(&args!["convert", "--force", input, output]).expect(0)
+    }
+}
+
+#[test]
+fn a_library_that_crashes_is_opened_once_and_quarantined_until_it_changes() {
+    for (does, how) in [
+        ("std::process::abort()", "signal 6"),
+        ("unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) }", "signal 11"),
+        ("std::process::exit(0)", "exit code 0"),
+    ] {
+        let hostile = Hostile::new(does);
+        hostile.converts().says(&["note", "libhostile", "quarantined", how]);
+        assert_eq!(hostile.opened(), 1, "{does}");
+        let second = hostile.converts();
+        assert!(!second.stderr.contains("quarantined"), "{second}");
+        let list =
+            hostile.run(&args!["plugin", "list"]).expect(0).prints(&["refused", "libhostile", how, "check"]);
+        assert!(list.stdout.contains("tensorferry-safetensors"), "{list}");
+        let document = hostile.run(&args!["plugin", "list", "--json"]).expect(0).json();
+        let plugins = document["plugins"].as_array().unwrap();
+        let quarantined: Vec<_> = plugins.iter().filter(|plugin| plugin["quarantined"] == true).collect();
+        assert_eq!(quarantined.len(), 1, "{document}");
+        assert_eq!(hostile.opened(), 1, "{does}: opened again");
+
+        // One that is looked at by name, and one that has changed, get another chance.
+        hostile.run(&args!["plugin", "check", hostile.library]).expect(5).says(&[how]);
+        assert_eq!(hostile.opened(), 2);
+        let bytes = std::fs::read(&hostile.library).unwrap();
+        std::fs::write(&hostile.library, bytes).unwrap();
+        hostile.converts().says(&["quarantined"]);
+        assert_eq!(hostile.opened(), 3);
+    }
+}
+
+#[test]
+fn a_library_that_never_comes_back_is_quarantined() {
+    let hostile = Hostile::new("loop { std::thread::park() }");
+    hostile.converts().says(&["note", "libhostile", "quarantined", "did not come back"]);
+    hostile.converts();
+    hostile.run(&args!["plugin", "list"]).expect(0).prints(&["libhostile", "did not come back within 10 s"]);
+    assert_eq!(hostile.opened(), 1);
+}
+
+#[test]
+fn without_a_cache_everything_works() {
+    let hostile = Hostile::new("std::process::abort()");
+    // Not a folder; one of others; none that could be made.
+    let file = hostile.ferry.write("file", "");
+    let open = hostile.ferry.at("open/ferry/plugins");
+    std::fs::create_dir_all(&open).unwrap();
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let input = hostile.ferry.safetensors("in.safetensors", &[("w", "U8", &[1], &[7])]);
+    let output = hostile.ferry.at("out.pt");
+    for (number, cache) in
+        [file.as_path(), &hostile.ferry.at("open"), Path::new("/proc/none")].into_iter().enumerate()
+    {
+        let mut command = hostile.command(&args!["convert", "--force", input, output]);
+        run(command.env("XDG_CACHE_HOME", cache)).expect(0).says(&["quarantined"]);
+        assert_eq!(hostile.opened(), number + 1);
+    }
+    assert_eq!(std::fs::read_dir(&open).unwrap().count(), 0);
+}
+
+#[test]
+fn a_damaged_cache_is_no_error() {
+    let ferry = Ferry::new();
+    let cache = ferry.at("cache");
+    let formats = || run(ferry.command(["formats"]).env("XDG_CACHE_HOME", &cache)).expect(0);
+    let first = formats();
+    let entries = cache.join("ferry/plugins");
+    // A library that was linked or written a moment ago is not kept: another test may do that.
+    while std::fs::read_dir(&entries).map_or(0, Iterator::count) < workspace().plugins.len() {
+        formats();
+    }
+    for entry in std::fs::read_dir(&entries).unwrap() {
+        std::fs::write(entry.unwrap().path(), "{\"version\":1").unwrap();
+    }
+    assert_eq!(formats().stdout, first.stdout);
+    assert_eq!(formats().stdout, first.stdout);
+}
+
+/// The dynamic loader itself says which files it opens.
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn only_the_plugins_that_a_conversion_uses_are_opened() {
+    let ferry = Ferry::new();
+    let input = ferry.safetensors("in.safetensors", &[("w", "U8", &[1], &[7])]);
+    let output = ferry.at("out.pt");
+    let opened = |arguments: &[&OsStr]| -> BTreeSet<String> {
+        let outcome = run(ferry.command(arguments).env("LD_DEBUG", "files")).expect(0);
+        let names = outcome.stderr.split(|c: char| c == '/' || c.is_whitespace());
+        names.filter(|name| name.starts_with("libferry_")).map(str::to_owned).collect()
+    };
+    let names = |formats: &[&str]| -> BTreeSet<String> {
+        formats.iter().map(|format| format!("libferry_{format}.{DLL_EXTENSION}")).collect()
+    };
+    // The first one may have to fill the cache.
+    ferry.run(["formats"]).expect(0);
+    assert_eq!(opened(&args!["formats"]), names(&[]));
+    assert_eq!(opened(&args!["convert", input, output]), names(&["safetensors", "torch"]));
+    assert_eq!(opened(&args!["inspect", output]), names(&["torch"]));
+    // Nothing in its name says what it is: all are asked.
+    let nameless = ferry.at("nameless");
+    std::fs::copy(&input, &nameless).unwrap();
+    assert_eq!(opened(&args!["inspect", nameless]).len(), workspace().plugins.len());
+}
+
+#[test]
+fn a_built_in_format_is_not_shadowed_without_being_told() {
+    let ferry = Ferry::new();
+    let copy = ferry.plugin_folder().join(format!("libother.{DLL_EXTENSION}"));
+    std::fs::copy(library("safetensors"), &copy).unwrap();
+    let used = |outcome: Outcome| {
+        let document = outcome.expect(0).json();
+        let formats = document["formats"].as_array().unwrap();
+        let format = formats.iter().find(|format| format["id"] == "safetensors").unwrap();
+        PathBuf::from(format["library"].as_str().unwrap())
+    };
+    assert_ne!(used(ferry.run(["formats", "--json"])), copy.canonicalize().unwrap());
+    ferry.run(["plugin", "list"]).expect(0).prints(&[
+        "libother",
+        "safetensors is built in",
+        "--allow-shadow",
+    ]);
+    let told = ["--allow-shadow", "safetensors", "formats", "--json"];
+    assert_eq!(used(ferry.run(told)), copy.canonicalize().unwrap());
+}
+
+#[test]
+fn a_library_that_others_may_exchange_is_refused() {
+    let ferry = Ferry::new();
+    let chmod = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    // Itself, or where a link leads.
+    let written = ferry.plugin_folder().join(format!("libwritten.{DLL_EXTENSION}"));
+    std::fs::copy(library("torch"), &written).unwrap();
+    chmod(&written, 0o666);
+    let elsewhere = ferry.write(&format!("open/libtarget.{DLL_EXTENSION}"), "");
+    std::fs::copy(library("torch"), &elsewhere).unwrap();
+    chmod(elsewhere.parent().unwrap(), 0o777);
+    std::os::unix::fs::symlink(&elsewhere, ferry.plugin_folder().join(format!("liblink.{DLL_EXTENSION}")))
+        .unwrap();
+    let list = ferry.run(["plugin", "list"]).expect(0);
+    assert_eq!(list.stdout.matches("not trusted: other users may write to").count(), 2, "{list}");
+    ferry.run(["formats"]).expect(0).prints(&["safetensors"]);
+    chmod(&written, 0o644);
+    chmod(elsewhere.parent().unwrap(), 0o755);
+    let list = ferry.run(["plugin", "list"]).expect(0);
+    assert!(!list.stdout.contains("not trusted"), "{list}");
+}
+
+#[test]
+fn a_plugin_is_installed_and_removed() {
+    let ferry = Ferry::new();
+    let run_alone = |arguments: &[&OsStr]| run(alone(ferry.home()).args(arguments));
+    let installed = ferry.at(format!("data/ferry/plugins/libferry_torch.{DLL_EXTENSION}"));
+    run_alone(&args!["plugin", "install", library("torch")])
+        .expect(0)
+        .prints(&["tensorferry-torch", "formats torch"]);
+    run_alone(&args!["formats"]).expect(0).prints(&["torch"]);
+    assert_eq!(installed.metadata().unwrap().permissions().mode() & 0o777, 0o755);
+    let sum = std::fs::read_to_string(format!("{}.sha256", installed.display())).unwrap();
+    assert!(sum.len() > 64 && sum.ends_with(&format!("libferry_torch.{DLL_EXTENSION}\n")), "{sum}");
+    run_alone(&args!["plugin", "install", library("torch")]).expect(2).says(&["--force"]);
+    run_alone(&args!["plugin", "install", library("torch"), "--force"]).expect(0);
+
+    // What was installed is what is opened.
+    let mut bytes = std::fs::read(&installed).unwrap();
+    bytes.push(0);
+    std::fs::write(&installed, bytes).unwrap();
+    run_alone(&args!["plugin", "list"]).expect(0).prints(&["changed since it was installed"]);
+    run_alone(&args!["formats"]).expect(5).says(&["changed since it was installed"]);
+    run_alone(&args!["plugin", "install", library("torch"), "--force"]).expect(0);
+    run_alone(&args!["formats"]).expect(0);
+
+    run_alone(&args!["plugin", "remove", "safetensors"])
+        .expect(2)
+        .says(&["no such plugin", "libferry_torch"]);
+    run_alone(&args!["plugin", "remove", "torch"]).expect(0).prints(&["libferry_torch"]);
+    assert!(files_below(&ferry.at("data")).is_empty());
+    let text = ferry.write(&format!("libtext.{DLL_EXTENSION}"), "not a library");
+    run_alone(&args!["plugin", "install", text]).expect(5).says(&["refused"]);
+    run_alone(&args!["plugin", "install", ferry.home()]).expect(2);
+    assert!(files_below(&ferry.at("data")).is_empty());
+}
+
+#[test]
+fn with_a_list_only_plugins_on_it_are_opened() {
+    let ferry = Ferry::new();
+    let run_alone = |arguments: &[&OsStr]| run(alone(ferry.home()).args(arguments));
+    for format in ["torch", "safetensors"] {
+        run_alone(&args!["plugin", "install", library(format)]).expect(0);
+    }
+    run_alone(&args!["plugin", "trust"]).expect(0).prints(&["no list"]);
+    run_alone(&args!["plugin", "trust", library("torch")]).expect(0).says(&["from now on only"]);
+    run_alone(&args!["plugin", "list"]).expect(0).prints(&["tensorferry-torch", "is not on the list"]);
+    let formats = run_alone(&args!["formats"]).expect(0);
+    assert!(formats.stdout.contains("torch") && !formats.stdout.contains("safetensors"), "{formats}");
+    run_alone(&args!["plugin", "trust", library("safetensors")]).expect(0);
+    run_alone(&args!["formats"]).expect(0).prints(&["torch", "safetensors"]);
+    run_alone(&args!["plugin", "trust", "--remove", library("torch")]).expect(0);
+    let formats = run_alone(&args!["formats"]).expect(0);
+    assert!(!formats.stdout.contains("torch") && formats.stdout.contains("safetensors"), "{formats}");
+    // What is installed now is meant to be used.
+    run_alone(&args!["plugin", "install", "--force", library("torch")]).expect(0);
+    run_alone(&args!["formats"]).expect(0).prints(&["torch", "safetensors"]);
+
+    let list = ferry.at(".config/ferry/plugins.sha256");
+    std::fs::set_permissions(&list, std::fs::Permissions::from_mode(0o666)).unwrap();
+    run_alone(&args!["formats"]).expect(5).says(&["list of allowed plugins", "chmod go-w"]);
+    // The program's own are not on it.
+    run(ferry.command(["formats"]).env("XDG_CONFIG_HOME", ferry.at("none"))).expect(0);
 }
 
 #[test]
@@ -26,7 +316,7 @@ fn they_are_found_beside_the_program() {
 
 #[test]
 fn they_are_found_by_the_environment() {
-    let ferry = Ferry::new();
+    let ferry = Ferry::with_plugins(&workspace().plugins);
     run(alone(ferry.home()).arg("formats").env("FERRY_PLUGIN_PATH", ferry.plugin_folder()))
         .expect(0)
         .prints(&["safetensors", "torch"]);
@@ -53,7 +343,7 @@ fn without_any_a_conversion_says_where_it_looked() {
 
 #[test]
 fn a_folder_that_others_may_write_to_is_refused() {
-    let ferry = Ferry::new();
+    let ferry = Ferry::with_plugins(&workspace().plugins);
     std::fs::set_permissions(ferry.plugin_folder(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let input = case("safetensors", "odd_names").input();
     let outcome =
@@ -65,7 +355,7 @@ fn a_folder_that_others_may_write_to_is_refused() {
 #[test]
 fn a_plugin_that_is_none_is_refused_with_the_reason() {
     let ferry = Ferry::with_plugins(&[] as &[&Path]);
-    let library = ferry.plugin_folder().join(format!("libferry_text.{}", std::env::consts::DLL_EXTENSION));
+    let library = ferry.plugin_folder().join(format!("libferry_text.{DLL_EXTENSION}"));
     std::fs::write(&library, "not a library").unwrap();
     let outcome = ferry.run(["plugin", "list"]);
     assert!(outcome.said().contains("libferry_text"), "{outcome}");

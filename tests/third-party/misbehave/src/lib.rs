@@ -3,6 +3,7 @@
 //! | request | what happens |
 //! |---|---|
 //! | `init` | making the formats fails with an error |
+//! | `init-abort`, `init-loop` | making them ends the process, never comes back |
 //! | `init-panic`, `describe`, `probe`, `reader`, `read`, `decode`, `writer`, `plan`, `stream`, `seal` | that call panics |
 //! | `drop-format`, `drop-reader`, `drop-writer`, `drop-plan` | that object's destructor panics |
 //! | `extent` | a storage reaches past the end of its file |
@@ -34,6 +35,11 @@ tensorferry_sdk::export_plugin!(try formats);
 
 fn formats() -> Result<Vec<Box<dyn Format>>> {
     panic_if_requested("init-panic");
+    for (request, what) in [("init-abort", b"!abort".as_slice()), ("init-loop", b"!loop")] {
+        if is_requested(request) {
+            ruin(what);
+        }
+    }
     if is_requested("init") {
         return Err(Error::unsupported("this library was asked not to start"));
     }
