@@ -41,7 +41,11 @@ impl Refusal {
     pub(super) fn is_lasting(&self) -> bool {
         matches!(
             self,
-            Self::NotAPlugin | Self::OtherRevision { .. } | Self::OtherLayout(_) | Self::Quarantined(_)
+            Self::NotAPlugin
+                | Self::Preview
+                | Self::OtherRevision { .. }
+                | Self::OtherLayout(_)
+                | Self::Quarantined(_)
         )
     }
 }
