@@ -1,5 +1,6 @@
 //! The memory that records take is a budget, whatever there is of them.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -135,7 +136,9 @@ fn values_of_a_pickle_fit_into_the_memory_that_is_given() {
     });
     let commands = |input: &PathBuf| {
         let out = ferry.at("out.pt");
-        [args!["inspect", input, "--json"], args!["convert", input, out, "--allow-empty", "--force"]]
+        let inspect = args!["inspect", input, "--json"].map(OsStr::to_owned).to_vec();
+        let convert = args!["convert", input, out, "--allow-empty", "--force"].map(OsStr::to_owned).to_vec();
+        [inspect, convert]
     };
     for command in commands(&few) {
         let peak = peak(ferry.command(command).args(["--memory", "256MiB"])) / MEBIBYTE;
