@@ -83,7 +83,7 @@ mod tests {
     fn names_differ_in_any_byte() {
         let name: Vec<u8> = (0..20).collect();
         for len in 0..20 {
-            assert!(is_same(&name[..len], &name[..len].to_vec()));
+            assert!(is_same(&name[..len], &name[..len]));
             assert!(!is_same(&name[..len], &name[..=len]));
             for place in 0..len {
                 let mut other = name[..len].to_vec();

@@ -4,12 +4,10 @@
 //! of these.
 //!
 //! That is worth its code: 512 MiB of Examples (an id, a name, a picture of 500 random bytes, 64 floats, 64
-//! tokens; those of the benchmark) became Parquet in 0.96 s on two cores, and in 1.76 s when the library wrote all
-//! columns with the same options: 1.8 times as long, 1.7 times the CPU. Encoding alone took 40 ms and 90 ms for
-//! 32,768 rows; by column, dense is 2 times as fast for floats, 2.5 to 3 for bytes, and 3 to 4 for integers with
-//! a dictionary. The file is 0.6 % longer, since pages that do not shrink are not compressed. To measure it
-//! again, time `ferry convert big.tfrecord out.parquet` beside the same with `-o dictionary=false`, which leaves
-//! every column to the library (1.93 s).
+//! tokens; those of the benchmark) became Parquet in 0.39 s on two cores, and in 0.84 s when the library wrote all
+//! columns (`ferry convert big.tfrecord out.parquet` beside the same with `-o dictionary=false`, which leaves every
+//! column to the library): 2.1 times as long, 2.2 times the CPU. The file is 2 % longer than what the library writes with
+//! dictionaries, since pages that shrink little are not compressed.
 //!
 //! A chunk is `[dictionary page] data page...`, each page a header and its body, compressed as a whole:
 //!
