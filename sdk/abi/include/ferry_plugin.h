@@ -375,8 +375,6 @@ struct FerryHostTable {
   FERRY_COMMON_SLOTS
   /* The revision of the boundary that it has. */
   int32_t (*revision)(void *self, uint32_t *major, uint32_t *minor, FerryErrorSink err);
-  /* A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown. */
-  int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
 };
 
 /* Takes what a library offers. */
