@@ -124,6 +124,11 @@ fn by_prefix(catalog: &Catalog, path: &str) -> Result<Catalog> {
     catalog.select(&kept, None)
 }
 
+/// Why something is not in the part that was chosen.
+const LEFT_OUT: &str = "outside the part that --part auto took; --part . takes everything";
+/// Values without tensors that are listed one by one; the rest is counted.
+const MOST_LISTED: usize = 200;
+
 /// The part that was chosen.
 struct Branch {
     node: NodeId,
@@ -268,8 +273,17 @@ impl<'a> TreeWalk<'a> {
             let [(key, model)] = &*models else {
                 return Err(several(&branch.path, &models));
             };
+            let mut more = 0;
             for (other, child) in self.children(branch.node).filter(|(_, child)| child != model) {
-                branch.left_out.push(self.left_out(&branch.path, &other, child));
+                // There may be millions of numbers.
+                if branch.left_out.len() < MOST_LISTED || self.tensors_below(child) > 0 {
+                    branch.left_out.push(self.left_out(&branch.path, &other, child));
+                } else {
+                    more += 1;
+                }
+            }
+            if more > 0 {
+                branch.left_out.push(Loss::new(LossKind::State, format!("{more} more values"), LEFT_OUT));
             }
             branch.path = join(&branch.path, key);
             branch.node = *model;
@@ -321,12 +335,11 @@ impl<'a> TreeWalk<'a> {
     }
 
     fn left_out(&self, path: &str, key: &str, id: NodeId) -> Loss {
-        let what = match self.tensors_below(id) {
-            0 => String::new(),
-            1 => " (1 tensor)".to_owned(),
-            count => format!(" ({count} tensors)"),
+        let why = match self.tensors_below(id) {
+            0 => LEFT_OUT.to_owned(),
+            1 => LEFT_OUT.replace(';', " (1 tensor);"),
+            count => LEFT_OUT.replace(';', &format!(" ({count} tensors);")),
         };
-        let why = format!("outside the part that --part auto took{what}; --part . takes everything");
         Loss::new(LossKind::State, join(path, key), why)
     }
 
@@ -448,6 +461,17 @@ mod tests {
         assert_eq!(names(&part), ["a", "b"]);
         assert_eq!(left_out.len(), 2);
         assert_eq!(names(&take(catalog(r#"{"step": "T"}"#), &Part::Auto, true).unwrap().0), ["step"]);
+    }
+
+    #[test]
+    fn many_numbers_beside_a_model_are_counted() {
+        let numbers: Vec<String> = (0..1000).map(|n| format!(r#""n{n}": 1"#)).collect();
+        let text = format!(r#"{{"model": {{"a": "TT"}}, "z": {{"t": "T"}}, {}}}"#, numbers.join(", "));
+        let (part, left_out) = take(catalog(&text), &Part::Auto, true).unwrap();
+        assert_eq!(names(&part), ["a"]);
+        assert_eq!(left_out.len(), MOST_LISTED + 2);
+        assert!(left_out.iter().any(|loss| loss.what == "800 more values"));
+        assert!(left_out.iter().any(|loss| loss.what == "z" && loss.why.contains("took (1 tensor);")));
     }
 
     #[test]
