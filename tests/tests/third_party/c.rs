@@ -93,7 +93,7 @@ fn what_c_says_of_a_file_arrives() {
     ];
     for (name, bytes, says) in refused {
         let input = ferry.write(&format!("{name}.nrrd"), bytes);
-        let outcome = ferry.try_convert(&input, &out, &["--overwrite"]);
+        let outcome = ferry.try_convert(&input, &out, &["--force"]);
         assert_eq!(outcome.code, Some(3), "{name}: {outcome}");
         outcome.says(says);
     }
@@ -145,7 +145,7 @@ fn the_sanitizers_find_nothing_in_a_format_in_c() {
         b"NRRD0004\ntype: float\ndimension: 16\nsizes: 1 2 3 4 5 6 7 8 9 1 2 3 4 5 6 7 8 9\n\n",
     );
     for (code, from, to) in [(0, &input, &nrrd), (0, &nrrd, &back), (3, &hostile, &back)] {
-        let mut command = ferry.command(["convert", "--overwrite"]);
+        let mut command = ferry.command(["convert", "--force"]);
         command.arg(from).arg(to).env("LD_PRELOAD", runtime).env("ASAN_OPTIONS", "detect_leaks=0");
         let outcome = run(&mut command);
         assert_eq!(outcome.code, Some(code), "{outcome}");
