@@ -19,24 +19,6 @@ pub struct ErrorSink {
     this: *mut c_void,
 }
 
-impl Argument for ErrorSink {
-    type Safe<'a> = Self;
-    type Stored = Self;
-    const C: &'static str = "FerryErrorSink";
-
-    fn store(safe: Self) -> Self {
-        safe
-    }
-
-    fn raw(stored: &mut Self) -> Self {
-        *stored
-    }
-
-    unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-        Ok(self)
-    }
-}
-
 /// The functions of [`ErrorSink`].
 #[repr(C)]
 #[derive(StableAbi, Clone, Copy)]
@@ -158,7 +140,7 @@ unsafe extern "C" fn told_detail(this: *mut c_void, name: Text, value: Text) -> 
 }
 
 /// # Safety
-/// As for [`Argument::raise`].
+/// As for [`Text::raise_lossy`].
 unsafe fn lossy(text: Text) -> String {
     // SAFETY: the caller's contract.
     unsafe { text.raise_lossy() }.unwrap_or_default()

@@ -60,10 +60,19 @@ impl Manifest {
         }
     }
 
-    /// Whether the symbol is a manifest at all.
+    /// Reads the manifest that a symbol is; `None`, if it is none.
+    ///
+    /// # Safety
+    /// The symbol is not null, and has at least the manifest's first 20 bytes, magic and size.
     #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.magic == MAGIC && self.size as usize >= size_of::<Self>()
+    pub unsafe fn read(symbol: *const Self) -> Option<Self> {
+        // SAFETY: the caller's contract; what follows the size is read when the size has it.
+        unsafe {
+            let is_manifest = symbol.is_aligned()
+                && (&raw const (*symbol).magic).read() == MAGIC
+                && (&raw const (*symbol).size).read() as usize >= size_of::<Self>();
+            is_manifest.then(|| symbol.read())
+        }
     }
 
     /// The revision that the library was built for.

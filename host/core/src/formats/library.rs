@@ -38,10 +38,11 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
 
 /// Reads the manifest before any function of the plugin is called.
 fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
-    // SAFETY: the symbol, where it exists, is a `Manifest`: its layout is fixed for ever, and its magic and size are
-    // checked before anything else of it is used.
-    let found = unsafe { library.get::<*const Manifest>(MANIFEST_SYMBOL.as_bytes()).map(|symbol| &**symbol) };
-    let Some(manifest) = found.ok().filter(|manifest| manifest.is_valid()) else {
+    // SAFETY: nothing is read of it yet.
+    let symbol = unsafe { library.get::<*const Manifest>(MANIFEST_SYMBOL.as_bytes()) };
+    // SAFETY: a symbol of this name is a manifest, or data of which magic and size say that it is none.
+    let found = symbol.ok().and_then(|symbol| unsafe { Manifest::read(*symbol) });
+    let Some(manifest) = found else {
         // SAFETY: nothing is read of it.
         let preview = unsafe { library.get::<*const u8>(PREVIEW_SYMBOL.as_bytes()) };
         return Err(if preview.is_ok() { Refusal::Preview } else { Refusal::NotAPlugin });
@@ -50,7 +51,7 @@ fn manifest(library: &Opened) -> Result<Manifest, Refusal> {
     if found.0 != REVISION.0 || needs > REVISION {
         return Err(Refusal::OtherRevision { found: if needs > REVISION { needs } else { found } });
     }
-    Ok(*manifest)
+    Ok(manifest)
 }
 
 /// Compares the tables of a library in Rust with this program's. One that says that it has none goes by its
