@@ -51,7 +51,7 @@ fn the_header_says_where_everything_lies() {
 #[ignore = "builds crates out of the workspace"]
 fn a_format_in_c_converts_to_and_fro() {
     let ferry = ferry_with(&nrrd("c", ""));
-    let check = run(&mut ferry.command(["plugin", "check"]).arg(nrrd("c", "")));
+    let check = run(ferry.command(["plugin", "check"]).arg(nrrd("c", "")));
     assert!(check.expect(0).said().contains("ferry-plugin-nrrd"));
     let values: Vec<u8> = (0..24).collect();
     let input = ferry.write("a.safetensors", safetensors(&[("data", "F32", &[2, 3], &values)]));

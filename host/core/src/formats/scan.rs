@@ -1,7 +1,7 @@
 //! A scan opens libraries in a process of its own, to see what they are: one that crashes, ends its process or does not
 //! come back does so there.
 //!
-//! The process is given the libraries' paths and says, a line each, [`READY`] once, then what it found.
+//! The process is given the libraries' paths and says, a line each, `ready` once, then what it found.
 
 use crate::formats::plugin::{Look, look, open};
 use crate::formats::refusal::Refusal;
