@@ -1,19 +1,16 @@
 //! The attacks of SECURITY.md as a person measures them.
 
 use std::process::Command;
-use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry;
 use tensorferry_tests::workspace::{root, workspace};
 
 #[test]
 #[ignore = "minutes; files of hundreds of megabytes"]
 fn every_attack_is_answered_in_bounds() {
-    let ferry = Ferry::new();
-    // The script is given one folder.
-    ferry.add_plugin(&workspace().program);
+    let folder = workspace().program.parent().expect("it lies in the target folder");
     let mut attacks = Command::new(root().join("tests/attacks"));
     // A build for tests takes its time.
-    attacks.arg(ferry.plugin_folder()).env("FERRY_TEST_SECONDS", "600");
+    attacks.arg(folder).env("FERRY_TEST_SECONDS", "600");
     let outcome = ferry::run(&mut attacks).expect(0);
     println!("{outcome}");
     assert!(outcome.stdout.lines().count() > 25, "{outcome}");

@@ -4,8 +4,9 @@
 use crate::copies::{self, Copy};
 use crate::outside;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use tempfile::tempdir;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::names_in;
@@ -87,9 +88,7 @@ fn an_init_that_fails_is_refused_with_its_reason() {
 fn an_init_that_never_returns_is_quarantined_and_the_rest_goes_on() {
     for (request, how) in [("init-abort", "signal 6"), ("init-loop", "did not come back within 10 s")] {
         let ferry = Ferry::new();
-        let built = outside::library("misbehave");
-        let library = ferry.plugin_folder().join(built.file_name().unwrap());
-        std::fs::copy(built, &library).unwrap();
+        let library = own_copy(&ferry, &outside::library("misbehave"));
         let input = ferry.safetensors("in.safetensors", &[("a", "U8", &[3], b"abc")]);
         let output = ferry.at("out.pt");
         let convert = || ferry.command(args!["convert", "--force", input, output]);
@@ -109,12 +108,21 @@ fn an_init_that_never_returns_is_quarantined_and_the_rest_goes_on() {
     }
 }
 
+/// A plugin that no other test links: each link changes the file's stamp, by which it is known. One that is younger
+/// than the clock can tell is looked at again.
+fn own_copy(ferry: &Ferry, built: &Path) -> PathBuf {
+    let library = ferry.plugin_folder().join(built.file_name().unwrap());
+    std::fs::copy(built, &library).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    library
+}
+
 /// The library says one thing when it is looked at, and another when it is used.
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn a_library_that_fails_when_it_is_used_is_an_error_with_its_name() {
     let ferry = Ferry::new();
-    ferry.add_plugin(&outside::library("misbehave"));
+    own_copy(&ferry, &outside::library("misbehave"));
     let input = ferry.write("in.misbehave", b"MISBEHAVEsome bytes");
     let output = ferry.at("out.safetensors");
     ferry.convert(&input, &output, &[]);
