@@ -11,7 +11,7 @@ use crate::{
 };
 use std::sync::{PoisonError, RwLock};
 use tensorferry_abi::{
-    Borrowed, CatalogViewCalls, CatalogViewTable, Failure, NameSinkTable, NodeFacts, NodeSinkCalls,
+    Borrowed, CatalogViewCalls, CatalogViewTable, Failure, Handle, NameSinkTable, NodeFacts, NodeSinkCalls,
     NodeSinkTable, NumberSinkTable, PairSinkTable,
 };
 
@@ -76,7 +76,9 @@ impl CatalogViewCalls for LentCatalogView<'_> {
 }
 
 pub(super) struct RemoteCatalogView<'a> {
-    object: Borrowed<'a, CatalogViewTable>,
+    object: &'a Handle<CatalogViewTable>,
+    /// All tensors, where they were asked for; else each is asked for when it is looked at.
+    tensors: Vec<(TensorView<'a>, TensorId)>,
     tensor_count: u32,
     storage_count: u32,
     root: Option<NodeId>,
@@ -94,10 +96,30 @@ impl NodeSinkCalls for CollectedNode {
 }
 
 impl<'a> RemoteCatalogView<'a> {
-    pub(super) fn new(object: Borrowed<'a, CatalogViewTable>) -> Result<Self> {
+    pub(super) fn new(object: &'a Handle<CatalogViewTable>) -> Result<Self> {
         let (tensor_count, storage_count, root) = object.counts()?;
         let root = Some(root).filter(|&root| root != NONE).map(NodeId);
-        Ok(Self { object, tensor_count, storage_count, root, dtypes: RwLock::default() })
+        let (tensors, dtypes) = (Vec::new(), RwLock::default());
+        Ok(Self { object, tensors, tensor_count, storage_count, root, dtypes })
+    }
+
+    /// For who looks at every tensor, and again and again.
+    pub(super) fn whole(object: &'a Handle<CatalogViewTable>) -> Result<Self> {
+        let mut view = Self::new(object)?;
+        view.tensors = (0..view.tensor_count).map(|id| view.ask(id)).collect::<Result<_>>()?;
+        Ok(view)
+    }
+
+    fn ask(&self, id: u32) -> Result<(TensorView<'a>, TensorId)> {
+        let (name, dtype, shape, bytes, tied_to) = self.object.tensor(id)?;
+        Ok((TensorView { name, dtype: self.dtype(dtype)?, shape, bytes }, TensorId(tied_to)))
+    }
+
+    fn tensor_and_tie(&self, id: TensorId) -> (TensorView<'a>, TensorId) {
+        match self.tensors.get(id.0 as usize) {
+            Some(known) => *known,
+            None => certain(self.ask(id.0).map_err(Failure::from)),
+        }
     }
 
     /// The dtype that the host gives a number.
@@ -123,9 +145,7 @@ impl CatalogView for RemoteCatalogView<'_> {
     }
 
     fn tensor(&self, id: TensorId) -> TensorView<'_> {
-        let (name, dtype, shape, bytes, _) = certain(self.object.tensor(id.0));
-        let dtype = certain(self.dtype(dtype).map_err(Failure::from));
-        TensorView { name, dtype, shape, bytes }
+        self.tensor_and_tie(id).0
     }
 
     fn dtype_info(&self, dtype: Dtype) -> Result<DtypeInfo> {
@@ -133,7 +153,7 @@ impl CatalogView for RemoteCatalogView<'_> {
     }
 
     fn tied_to(&self, id: TensorId) -> TensorId {
-        TensorId(certain(self.object.tensor(id.0)).4)
+        self.tensor_and_tie(id).1
     }
 
     fn blocks(&self, id: TensorId) -> Result<Vec<Block>> {

@@ -24,7 +24,7 @@ impl TensorPlanCalls for LentPlan {
         catalog: Borrowed<'_, CatalogViewTable>,
         output: Borrowed<'_, ByteSinkTable>,
     ) -> Result<(), Failure> {
-        let catalog = RemoteCatalogView::new(catalog)?;
+        let catalog = RemoteCatalogView::new(&catalog)?;
         Ok(self.0.stream(OutputId(file), &catalog, &mut RemoteByteSink(output))?)
     }
 

@@ -29,7 +29,7 @@ impl TensorWriterCalls for LentWriter {
         context: Borrowed<'_, ContextTable>,
     ) -> Result<Owned<TensorPlanTable>, Failure> {
         let target = target(target_kind, target_name)?;
-        let (catalog, context) = (RemoteCatalogView::new(catalog)?, RemoteContext::new(context)?);
+        let (catalog, context) = (RemoteCatalogView::whole(&catalog)?, RemoteContext::new(context)?);
         Ok(lend_plan(self.0.plan(&catalog, &target, &mut RemoteLayoutSink(layout), &context)?))
     }
 }
