@@ -47,36 +47,71 @@ pub trait Answer: Sized {
     unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure>;
 }
 
+/// A type that is handed to calls and given back by them in the same form.
+pub trait Plain: Copy {
+    /// What safe code hands over and receives.
+    type Seen<'a>;
+    /// Its name in C.
+    const NAME: &'static str;
+
+    /// What crosses.
+    fn of(seen: Self::Seen<'_>) -> Self;
+
+    /// What safe code sees of it.
+    ///
+    /// # Safety
+    /// As for [`Argument::raise`].
+    ///
+    /// # Errors
+    /// As for [`Argument::raise`].
+    unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure>;
+}
+
+impl<P: Plain> Argument for P {
+    type Safe<'a> = P::Seen<'a>;
+    type Stored = Self;
+    const C: &'static str = P::NAME;
+
+    fn store(safe: P::Seen<'_>) -> Self {
+        P::of(safe)
+    }
+
+    fn raw(stored: &mut Self) -> Self {
+        *stored
+    }
+
+    unsafe fn raise<'a>(self) -> Result<P::Seen<'a>, Failure> {
+        // SAFETY: the caller's contract.
+        unsafe { self.seen() }
+    }
+}
+
+impl<P: Plain> Answer for P {
+    type Safe<'s> = P::Seen<'s>;
+    const C: &'static str = P::NAME;
+
+    fn lower(safe: P::Seen<'_>) -> Self {
+        P::of(safe)
+    }
+
+    unsafe fn raise<'s>(self) -> Result<P::Seen<'s>, Failure> {
+        // SAFETY: the caller's contract.
+        unsafe { self.seen() }
+    }
+}
+
 /// Declares numbers, which cross as they are.
 macro_rules! numbers {
     ($($number:ident as $c:literal),+) => { $(
-        impl Argument for $number {
-            type Safe<'a> = Self;
-            type Stored = Self;
-            const C: &'static str = $c;
+        impl Plain for $number {
+            type Seen<'a> = Self;
+            const NAME: &'static str = $c;
 
-            fn store(safe: Self) -> Self {
-                safe
+            fn of(seen: Self) -> Self {
+                seen
             }
 
-            fn raw(stored: &mut Self) -> Self {
-                *stored
-            }
-
-            unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                Ok(self)
-            }
-        }
-
-        impl Answer for $number {
-            type Safe<'s> = Self;
-            const C: &'static str = $c;
-
-            fn lower(safe: Self) -> Self {
-                safe
-            }
-
-            unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
+            unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure> {
                 Ok(self)
             }
         }

@@ -1,6 +1,6 @@
 //! Texts and slices as they cross: a pointer and a length, valid until the call returns.
 
-use crate::crossing::{Answer, Argument};
+use crate::crossing::{Argument, Plain};
 use crate::failure::Failure;
 use abi_stable::StableAbi;
 use std::marker::PhantomData;
@@ -16,34 +16,15 @@ macro_rules! slice {
             len: usize,
         }
 
-        impl Argument for $Raw {
-            type Safe<'a> = &'a [$element];
-            type Stored = Self;
-            const C: &'static str = $c;
+        impl Plain for $Raw {
+            type Seen<'a> = &'a [$element];
+            const NAME: &'static str = $c;
 
-            fn store(safe: &[$element]) -> Self {
-                Self { ptr: safe.as_ptr(), len: safe.len() }
+            fn of(seen: &[$element]) -> Self {
+                Self { ptr: seen.as_ptr(), len: seen.len() }
             }
 
-            fn raw(stored: &mut Self) -> Self {
-                *stored
-            }
-
-            unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-                // SAFETY: the caller's contract.
-                unsafe { slice(self.ptr, self.len) }
-            }
-        }
-
-        impl Answer for $Raw {
-            type Safe<'s> = &'s [$element];
-            const C: &'static str = $c;
-
-            fn lower(safe: &[$element]) -> Self {
-                Self { ptr: safe.as_ptr(), len: safe.len() }
-            }
-
-            unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
+            unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure> {
                 // SAFETY: the caller's contract.
                 unsafe { slice(self.ptr, self.len) }
             }
@@ -116,61 +97,28 @@ pub struct Text {
 }
 
 impl Text {
-    fn of(text: &str) -> Self {
-        Self { bytes: <Bytes as Argument>::store(text.as_bytes()) }
-    }
-
-    /// # Safety
-    /// As for [`Argument::raise`].
-    unsafe fn get<'a>(self) -> Result<&'a str, Failure> {
-        // SAFETY: the caller's contract.
-        let bytes = unsafe { <Bytes as Argument>::raise(self.bytes) }?;
-        std::str::from_utf8(bytes).map_err(|_| Failure::contract("text that is not UTF-8"))
-    }
-}
-
-impl Text {
     /// What is not UTF-8 is replaced: for errors, which must not be lost.
     ///
     /// # Safety
     /// As for [`Argument::raise`].
-    pub(crate) unsafe fn raise_lossy(self) -> Result<String, Failure> {
+    pub(crate) unsafe fn lossy(self) -> Result<String, Failure> {
         // SAFETY: the caller's contract.
-        let bytes = unsafe { <Bytes as Argument>::raise(self.bytes) }?;
-        Ok(String::from_utf8_lossy(bytes).into_owned())
+        Ok(String::from_utf8_lossy(unsafe { self.bytes.seen() }?).into_owned())
     }
 }
 
-impl Argument for Text {
-    type Safe<'a> = &'a str;
-    type Stored = Self;
-    const C: &'static str = "FerryText";
+impl Plain for Text {
+    type Seen<'a> = &'a str;
+    const NAME: &'static str = "FerryText";
 
-    fn store(safe: &str) -> Self {
-        Self::of(safe)
+    fn of(seen: &str) -> Self {
+        Self { bytes: Bytes::of(seen.as_bytes()) }
     }
 
-    fn raw(stored: &mut Self) -> Self {
-        *stored
-    }
-
-    unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
+    unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure> {
         // SAFETY: the caller's contract.
-        unsafe { self.get() }
-    }
-}
-
-impl Answer for Text {
-    type Safe<'s> = &'s str;
-    const C: &'static str = "FerryText";
-
-    fn lower(safe: &str) -> Self {
-        Self::of(safe)
-    }
-
-    unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
-        // SAFETY: the caller's contract.
-        unsafe { self.get() }
+        let bytes = unsafe { self.bytes.seen() }?;
+        std::str::from_utf8(bytes).map_err(|_| Failure::contract("text that is not UTF-8"))
     }
 }
 
@@ -179,44 +127,20 @@ impl Answer for Text {
 #[derive(StableAbi, Debug, Clone, Copy)]
 pub struct Flag(u8);
 
-impl Flag {
-    fn get(self) -> Result<bool, Failure> {
+impl Plain for Flag {
+    type Seen<'a> = bool;
+    const NAME: &'static str = "uint8_t";
+
+    fn of(seen: bool) -> Self {
+        Self(seen.into())
+    }
+
+    unsafe fn seen<'a>(self) -> Result<Self::Seen<'a>, Failure> {
         match self.0 {
             0 => Ok(false),
             1 => Ok(true),
             _ => Err(Failure::contract("a flag that is neither 0 nor 1")),
         }
-    }
-}
-
-impl Argument for Flag {
-    type Safe<'a> = bool;
-    type Stored = Self;
-    const C: &'static str = "uint8_t";
-
-    fn store(safe: bool) -> Self {
-        Self(safe.into())
-    }
-
-    fn raw(stored: &mut Self) -> Self {
-        *stored
-    }
-
-    unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
-        self.get()
-    }
-}
-
-impl Answer for Flag {
-    type Safe<'s> = bool;
-    const C: &'static str = "uint8_t";
-
-    fn lower(safe: bool) -> Self {
-        Self(safe.into())
-    }
-
-    unsafe fn raise<'s>(self) -> Result<Self::Safe<'s>, Failure> {
-        self.get()
     }
 }
 
@@ -243,7 +167,7 @@ macro_rules! texts {
                 #[must_use]
                 pub fn $field(&self) -> &'a str {
                     // SAFETY: made of a text that lives that long, or looked at where it arrived.
-                    unsafe { self.$field.get() }.unwrap_or_default()
+                    unsafe { self.$field.seen() }.unwrap_or_default()
                 }
             )+
         }
@@ -274,7 +198,7 @@ macro_rules! texts {
                 let elements: &'a [$Element<'a>] = unsafe { slice(self.ptr.cast(), self.len) }?;
                 for element in elements {
                     // SAFETY: the caller's contract.
-                    $(unsafe { element.$field.get() }?;)+
+                    $(unsafe { element.$field.seen() }?;)+
                 }
                 Ok(elements)
             }

@@ -1,6 +1,6 @@
 //! Errors and panics on their way across the boundary.
 
-use crate::crossing::Argument;
+use crate::crossing::Plain;
 use crate::data::Text;
 use crate::failure::{Code, DONE, Failure, Sender, class};
 use crate::grows::{Grows, adopt};
@@ -99,12 +99,12 @@ unsafe fn tell(err: ErrorSink, failure: &Failure) {
     let Some(table) = (unsafe { adopt(err.table) }) else { return };
     if let Some(message) = table.message {
         // SAFETY: the text lives until the call returns.
-        unsafe { message(err.this, Text::store(&failure.message)) };
+        unsafe { message(err.this, Text::of(&failure.message)) };
     }
     if let Some(detail) = table.detail {
         for (name, value) in &failure.details {
             // SAFETY: as above.
-            unsafe { detail(err.this, Text::store(name), Text::store(value)) };
+            unsafe { detail(err.this, Text::of(name), Text::of(value)) };
         }
     }
 }
@@ -127,7 +127,7 @@ unsafe extern "C" fn told_message(this: *mut c_void, message: Text) -> Code {
     // SAFETY: `this` is the `Told` of the call that is running, on its thread.
     let told = unsafe { &mut *this.cast::<Told>() };
     // SAFETY: texts are valid until the call returns.
-    told.message = unsafe { lossy(message) };
+    told.message = unsafe { message.lossy() }.unwrap_or_default();
     DONE
 }
 
@@ -135,15 +135,9 @@ unsafe extern "C" fn told_detail(this: *mut c_void, name: Text, value: Text) -> 
     // SAFETY: as in `told_message`.
     let told = unsafe { &mut *this.cast::<Told>() };
     // SAFETY: texts are valid until the call returns.
-    told.details.push(unsafe { (lossy(name), lossy(value)) });
+    let [name, value] = [name, value].map(|text| unsafe { text.lossy() }.unwrap_or_default());
+    told.details.push((name, value));
     DONE
-}
-
-/// # Safety
-/// As for [`Text::raise_lossy`].
-unsafe fn lossy(text: Text) -> String {
-    // SAFETY: the caller's contract.
-    unsafe { text.raise_lossy() }.unwrap_or_default()
 }
 
 /// Calls the other side, whose objects are `owner`'s, and collects what it says of a failure.

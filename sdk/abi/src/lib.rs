@@ -42,7 +42,7 @@ pub mod twin;
 
 pub use arrow::{ArrowArray, ArrowArrayStream, ArrowSchema, Moved};
 pub use boundary::*;
-pub use crossing::{Answer, Answers, Argument};
+pub use crossing::{Answer, Answers, Argument, Plain};
 pub use data::{Bytes, BytesMut, Flag, Ids, Numbers, Pair, Pairs, Text, Word, Words};
 pub use error_sink::{ErrorSink, ErrorSinkTable, caught};
 pub use failure::{Code, DONE, Failure, Sender, class};
