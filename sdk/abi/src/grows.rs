@@ -24,6 +24,8 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Option<S> {
     if size < S::LEAST {
         return None;
     }
+    // A size that ends inside a pointer must not give half of one.
+    let size = size - size % align_of::<S>();
     let mut own = MaybeUninit::<S>::zeroed();
     // SAFETY: both are at least as long as what is copied, and zeros are a value of the rest.
     unsafe {
@@ -33,5 +35,36 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Option<S> {
             size.min(size_of::<S>()),
         );
         Some(own.assume_init())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of this revision, whose last slot came after the first.
+    #[repr(C)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    struct Slots {
+        size: usize,
+        first: usize,
+        later: usize,
+    }
+
+    // SAFETY: numbers after its size.
+    unsafe impl Grows for Slots {
+        const LEAST: usize = std::mem::offset_of!(Slots, later);
+    }
+
+    #[test]
+    fn a_slot_is_there_as_a_whole_or_not_at_all() {
+        for size in 0..2 * size_of::<Slots>() {
+            let theirs = Slots { size, first: usize::MAX, later: usize::MAX };
+            // SAFETY: no byte past it is read, whatever it says.
+            let adopted = unsafe { adopt(&raw const theirs) };
+            let later = if size < size_of::<Slots>() { 0 } else { usize::MAX };
+            let expected = (size >= Slots::LEAST).then_some((usize::MAX, later));
+            assert_eq!(adopted.map(|slots| (slots.first, slots.later)), expected, "{size}");
+        }
     }
 }
