@@ -38,7 +38,7 @@ pub(super) fn run(command: &Inspect, found: &FoundInput<'_>, session: &Session) 
     let wanted = globs(&command.patterns)?;
     let (rows, mut survey) = rows::read_once(Purpose::SHOW, session, |purpose| {
         let rows = open(purpose)?;
-        check_patterns(&wanted, &rows.set.schema())?;
+        check_patterns(&wanted, &rows.set.schema()).map_err(|error| rows::refusal(error, purpose))?;
         let survey = survey(&rows, session)?;
         Ok((rows, survey))
     })?;

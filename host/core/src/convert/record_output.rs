@@ -72,9 +72,12 @@ impl<'a> RecordOutput<'a> {
         let (target, asked) = (&context.target, &context.request.output);
         let options = options::check(&target.format.description, Side::Writer, &asked.options)?;
         let writer = target.format.format.record_writer(&options)?;
-        let schema = input.schema()?;
+        let refused = |error| rows::refusal(error, reading.purpose());
+        let schema = input.schema().map_err(refused)?;
         let mut planned_losses = Vec::new();
-        let plan = writer.plan(&schema, input.count(), &target.target, &mut planned_losses, reading)?;
+        let plan = writer
+            .plan(&schema, input.count(), &target.target, &mut planned_losses, reading)
+            .map_err(refused)?;
         if reading.purpose() == Purpose::ONCE && input.count().is_none() && plan.files().len() > 1 {
             return Err(Error::guess("rows that are not counted, where each file gets as many"));
         }

@@ -50,22 +50,29 @@ pub fn open<'a>(
     Ok(Rows { source, format, set, opened, reader })
 }
 
-/// Has `read` go over an input once, on a guess if its reader takes one. Where that is wrong, or may be why a step
-/// or a writer refuses the schema, it reads again for another purpose, without a guess.
+/// Has `read` go over an input once, on a guess if its reader takes one. Where that is wrong, or may be why a value
+/// is refused, it reads again for another purpose, without a guess.
 ///
 /// # Errors
 /// What `read` gives.
 pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose) -> Result<T>) -> Result<T> {
     let noted = session.noted();
     match read(Purpose::ONCE) {
-        Err(error)
-            if matches!(error.kind(), ErrorKind::Guess | ErrorKind::Unsupported | ErrorKind::Usage) =>
-        {
+        Err(error) if matches!(error.kind(), ErrorKind::Guess | ErrorKind::Unsupported) => {
             session.start_over(noted);
             read(otherwise)
         }
         read => read,
     }
+}
+
+/// Why somebody refuses a schema, which may be no more than a guess: then the guess is what is wrong.
+#[must_use]
+pub fn refusal(error: Error, purpose: Purpose) -> Error {
+    if purpose == Purpose::ONCE && error.kind() == ErrorKind::Usage {
+        return Error::guess(error.to_string());
+    }
+    error
 }
 
 /// Names the input in an error that names no file, and what lies in the place of one that cannot be read.
@@ -142,7 +149,9 @@ mod tests {
         let session = Session::new(1, 1 << 20);
         for (error, times) in [
             (Error::guess("another kind"), 2),
-            (Error::usage("no such column"), 2),
+            (refusal(Error::usage("no such column"), Purpose::ONCE), 2),
+            (refusal(Error::usage("no such column"), Purpose::FLAT), 1),
+            (Error::usage("the output is there already"), 1),
             (Error::unsupported("no place for these columns"), 2),
             (Error::malformed("a checksum is wrong"), 1),
             (Error::limit("a record is too long"), 1),
