@@ -5,7 +5,7 @@ use crate::proof::Proof;
 use crate::source::check_range;
 use crate::{
     Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, LossSink, Node, NodeId, Place, Result,
-    Source, Storage, StorageId, Tensor, TensorId,
+    Source, Storage, StorageId, Tensor, TensorId, Value,
 };
 use std::collections::BTreeMap;
 
@@ -50,11 +50,19 @@ pub trait CatalogSink: LossSink {
         blocks: Vec<Block>,
     ) -> Result<TensorId>;
 
-    /// A metadata entry.
+    /// A metadata entry. What a format says as text is [`Value::text`]; what has a type keeps it.
     ///
     /// # Errors
     /// Malformed, if the key is there already; a limit.
-    fn metadata(&mut self, key: &str, value: &str) -> Result<()>;
+    fn metadata(&mut self, key: &str, value: Value) -> Result<()>;
+
+    /// A metadata entry that is text.
+    ///
+    /// # Errors
+    /// As of [`metadata`](Self::metadata).
+    fn metadata_text(&mut self, key: &str, text: &str) -> Result<()> {
+        self.metadata(key, Value::text(text))
+    }
 
     /// A node of the tree, after its children.
     ///
@@ -81,15 +89,12 @@ pub trait CatalogSink: LossSink {
     /// A limit.
     fn global(&mut self, name: &str) -> Result<()>;
 
-    /// Something else that is known of a tensor, which `inspect` shows beside it: another name, say.
-    /// The key is a word that is none of `name`, `dtype`, `shape`, `bytes`, `tied_to`, `digest`.
+    /// Something else that the input says of a tensor: its unit, the spacing along its axes. Writers of formats with
+    /// [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES) see it; for others it is a loss.
     ///
     /// # Errors
-    /// A plugin error, if there is no such tensor, or for such a key; a limit.
-    fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
-        let _ = (tensor, key, value);
-        Ok(())
-    }
+    /// A plugin error, if there is no such tensor; malformed, if it has such a key already; a limit.
+    fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()>;
 }
 
 /// Builds a [`Catalog`], checking each thing as it is given.
@@ -98,6 +103,7 @@ pub struct CatalogBuilder<'a> {
     limits: &'a Limits,
     proof: Proof<'a>,
     inline_bytes: u64,
+    value_nodes: u64,
 }
 
 impl<'a> CatalogBuilder<'a> {
@@ -112,6 +118,7 @@ impl<'a> CatalogBuilder<'a> {
                 limits,
             ),
             inline_bytes: 0,
+            value_nodes: 0,
         }
     }
 
@@ -132,6 +139,26 @@ impl<'a> CatalogBuilder<'a> {
                 .expected(format!("at most {}, or --bound header_bytes=N", self.limits.header_bytes)));
         }
         Ok(())
+    }
+}
+
+impl CatalogBuilder<'_> {
+    /// An entry of the metadata or an attribute, which is held in memory.
+    fn hold_entry(&mut self, key: &str, value: &Value) -> Result<()> {
+        let limits = self.limits;
+        if key.len() as u64 > limits.name_bytes {
+            return Err(Error::limit("a key of metadata or of an attribute is too long").found(key.len()));
+        }
+        self.value_nodes = self.value_nodes.saturating_add(value.nodes().len() as u64);
+        if self.value_nodes > limits.nodes {
+            return Err(Error::limit("too many nodes in metadata and attributes")
+                .expected(format!("at most {}, or --bound nodes=N", limits.nodes)));
+        }
+        if value.depth() > limits.nesting {
+            return Err(Error::limit("a value is nested too deep")
+                .expected(format!("at most {} levels, or --bound nesting=N", limits.nesting)));
+        }
+        self.hold(key.len() + value.bytes())
     }
 }
 
@@ -210,12 +237,9 @@ impl CatalogSink for CatalogBuilder<'_> {
         self.proof.add(named(name, dtype, shape, Data::Blocks(blocks)))
     }
 
-    fn metadata(&mut self, key: &str, value: &str) -> Result<()> {
-        if key.len() as u64 > self.limits.name_bytes {
-            return Err(Error::limit("a metadata key is too long").found(key.len()));
-        }
-        self.hold(key.len() + value.len())?;
-        match self.proof.catalog.metadata.insert(key.to_owned(), value.to_owned()) {
+    fn metadata(&mut self, key: &str, value: Value) -> Result<()> {
+        self.hold_entry(key, &value)?;
+        match self.proof.catalog.metadata.insert(key.to_owned(), value) {
             None => Ok(()),
             Some(_) => Err(Error::malformed("two metadata entries have this key").found(format!("{key:?}"))),
         }
@@ -242,21 +266,22 @@ impl CatalogSink for CatalogBuilder<'_> {
         Ok(())
     }
 
-    fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
-        self.hold(key.len() + value.len())?;
-        if ["", "name", "dtype", "shape", "bytes", "tied_to", "digest"].contains(&key) {
-            return Err(Error::plugin(format!("no label can be called {key:?}")));
-        }
+    fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()> {
+        self.hold_entry(key, &value)?;
         let tensor = self.proof.catalog.tensors.get_mut(tensor.0 as usize);
-        let tensor = tensor.ok_or_else(|| Error::plugin("a label of a tensor that is not there"))?;
-        tensor.labels.insert(key.to_owned(), value.to_owned());
-        Ok(())
+        let tensor = tensor.ok_or_else(|| Error::plugin("an attribute of a tensor that is not there"))?;
+        match tensor.attributes.insert(key.to_owned(), value) {
+            None => Ok(()),
+            Some(_) => Err(Error::malformed("two attributes of a tensor have this key")
+                .tensor(&tensor.name)
+                .found(format!("{key:?}"))),
+        }
     }
 }
 
 fn named(name: &str, dtype: Dtype, shape: &[u64], data: Data) -> Tensor {
     let (name, shape) = (name.to_owned(), shape.to_vec());
-    Tensor { name, dtype, shape, bytes: 0, data, labels: BTreeMap::new() }
+    Tensor { name, dtype, shape, bytes: 0, data, attributes: BTreeMap::new() }
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ impl Capabilities {
     pub const WRITE: Self = Self(2);
     /// Its writer keeps the tree of non-tensor state.
     pub const TREE: Self = Self(4);
-    /// Its writer keeps key-value metadata.
+    /// Its writer keeps key-value metadata; values that are no text only with [`VALUES`](Self::VALUES).
     pub const METADATA: Self = Self(8);
     /// Its writer keeps tied tensors tied.
     pub const TIES: Self = Self(16);
@@ -126,6 +126,11 @@ impl Capabilities {
     pub const INDEX: Self = Self(128);
     /// Its writer makes several files whose names begin with the target's, whatever that ends in.
     pub const PREFIX: Self = Self(256);
+    /// Its writer keeps attributes of tensors.
+    pub const ATTRIBUTES: Self = Self(512);
+    /// Its writer keeps values of metadata as they are. For others the host makes compact JSON of what is no
+    /// text, and lists it as changed.
+    pub const VALUES: Self = Self(1024);
 
     /// All of both, as `|` gives it; this one can be called in constants.
     #[must_use]

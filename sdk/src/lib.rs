@@ -178,8 +178,8 @@
 //! An [`Error`] has a kind, which says whose fault it is and decides the exit code, and its place: file,
 //! tensor, offset, what was expected and what was found. What the output cannot hold is no error but a
 //! [`Loss`]: the user is shown all of them, and can have a conversion end at the first. A writer reports
-//! losses of what its [`Capabilities`] promise; the host itself reports the metadata, state and ties that a
-//! format does not promise to keep. Losses go into a [`LossSink`] where they are found: the catalog, the
+//! losses of what its [`Capabilities`] promise; the host itself reports the metadata, attributes, state and
+//! ties that a format does not promise to keep. Losses go into a [`LossSink`] where they are found: the catalog, the
 //! layout, and for records the sink that each call is given.
 //!
 //! # What is here
@@ -192,7 +192,7 @@
 //!
 //! The root's items by what they are for: declaring a format ([`Format`], [`Description`],
 //! [`Capabilities`], [`TypedOption`], [`Options`]); reading ([`TensorReader`], [`TensorDecoder`],
-//! [`Source`], [`CatalogSink`], [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`]);
+//! [`Source`], [`CatalogSink`], [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`], [`Value`]);
 //! writing ([`TensorWriter`], [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`],
 //! [`SealSink`]); both ([`Context`], [`Limits`], [`Error`], [`Loss`], [`LossSink`]); and what the sinks build,
 //! for tests and hosts ([`Catalog`], [`Layout`]).
@@ -216,6 +216,7 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 mod format;
+mod held;
 mod layout;
 mod layout_builder;
 mod limits;
@@ -233,6 +234,7 @@ mod storage;
 mod tensor;
 mod tree;
 mod typed_option;
+mod value;
 mod view;
 
 pub use block::{Block, row_major_strides};
@@ -265,4 +267,5 @@ pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
 pub use tensor::{Data, Tensor, TensorId};
 pub use tree::{Node, NodeId, NodeKind, Tree};
 pub use typed_option::TypedOption;
+pub use value::Value;
 pub use view::{CatalogBytes, CatalogView, StorageView, TensorView};

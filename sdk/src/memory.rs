@@ -8,7 +8,7 @@ pub mod records;
 pub use formats::{MemoryTensors, formats};
 
 use crate::{
-    Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogBytes, CatalogSink, CatalogView, Content,
+    Block, ByteOrder, ByteSink, Capabilities, Catalog, CatalogBuilder, CatalogBytes, CatalogSink, CatalogView, Content,
     Context, DeferredId, Digest, DigestId, Digests, Error, Format, Layout, LayoutBuilder, NothingEncoded,
     Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side, Source, Storage, Target,
     TensorDecoder, TensorId, TensorPart,
@@ -74,6 +74,13 @@ impl<'a> MemoryView<'a> {
         let catalog = builder.finish()?;
         let ties = catalog.ties();
         Ok(Self { source, context, decoder, catalog, ties })
+    }
+
+    /// The same view as the host shows it to the writer of a format with these capabilities; see
+    /// [`Catalog::held_by`].
+    #[must_use]
+    pub fn held_by(self, capabilities: Capabilities) -> Self {
+        Self { catalog: self.catalog.held_by(capabilities).0, ..self }
     }
 
     /// What the input holds.

@@ -1,6 +1,6 @@
 //! A tensor of a catalog: its name, dtype and shape, and where its bytes are.
 
-use crate::{Block, Dtype, StorageId};
+use crate::{Block, Dtype, StorageId, Value};
 use std::collections::BTreeMap;
 
 /// A tensor of a catalog, by its place.
@@ -36,8 +36,9 @@ pub struct Tensor {
     pub bytes: u64,
     /// Where its bytes are.
     pub data: Data,
-    /// What else is known of it, for the user to see.
-    pub labels: BTreeMap<String, String>,
+    /// What else the input says of it: units, spacings, names of its axes. Steps that give it other axes leave them
+    /// behind, and say so.
+    pub attributes: BTreeMap<String, Value>,
 }
 
 impl Tensor {

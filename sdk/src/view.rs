@@ -1,6 +1,6 @@
 //! A view is a catalog as a writer sees it: the same facts, and the tensors' bytes on request.
 
-use crate::{Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId};
+use crate::{Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId, Value};
 
 /// A tensor as a writer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +59,23 @@ pub trait CatalogView: Send + Sync {
     /// A plugin error, if there is none of this id.
     fn storage(&self, id: StorageId) -> Result<StorageView>;
 
-    /// The metadata, sorted by key.
-    fn metadata(&self) -> Vec<(String, String)>;
+    /// The metadata, sorted by key. What is no text arrives at writers with
+    /// [`Capabilities::VALUES`](crate::Capabilities::VALUES) alone; the others look at
+    /// [`metadata_texts`](Self::metadata_texts).
+    fn metadata(&self) -> Vec<(String, Value)>;
+
+    /// The metadata as texts, sorted by key: compact JSON for what is none.
+    fn metadata_texts(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_text().map_or_else(|| value.json(), str::to_owned);
+        self.metadata().into_iter().map(|(key, value)| (key, text(&value))).collect()
+    }
+
+    /// The attributes of a tensor, sorted by key; for writers with
+    /// [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES).
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such tensor.
+    fn attributes(&self, id: TensorId) -> Result<Vec<(String, Value)>>;
 
     /// The root of the tree of non-tensor state, if there is one.
     fn root(&self) -> Option<NodeId>;
@@ -137,8 +152,13 @@ impl<T: CatalogBytes> CatalogView for T {
         Ok(StorageView { len: storage.len, byte_order: storage.byte_order })
     }
 
-    fn metadata(&self) -> Vec<(String, String)> {
+    fn metadata(&self) -> Vec<(String, Value)> {
         self.catalog().metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn attributes(&self, id: TensorId) -> Result<Vec<(String, Value)>> {
+        let tensor = self.catalog().tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))?;
+        Ok(tensor.attributes.iter().map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 
     fn root(&self) -> Option<NodeId> {

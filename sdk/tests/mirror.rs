@@ -11,8 +11,8 @@ use tensorferry_sdk::{
     ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
     DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, Format, LayoutSink, Limits, Loss, LossKind,
     MemoryContext, MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, OutputId, Result,
-    Role, Score, SealSink, Severity, Source, Storage, Target, TensorDecoder, TensorPart, TensorPlan,
-    TensorReader, TensorWriter,
+    Role, Score, SealSink, Severity, Source, Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan,
+    TensorReader, TensorWriter, Value,
 };
 
 /// A format that does on request what a library may do: the entry's name says what.
@@ -140,7 +140,12 @@ impl TensorReader for Doing {
         if self.0 == "twice" {
             catalog.tensor("a", Dtype::U8, &[], storage, 0)?;
         }
-        catalog.metadata("key", "value")?;
+        catalog.metadata_text("key", "value")?;
+        let numbers = Value::numbers(Dtype::U16, *b"abcd")?;
+        let list = Value::list([Value::number(Dtype::I64, &[7; 8])?, numbers, Value::bool(true)])?;
+        catalog.metadata("typed", Value::map([(Value::text("list"), list.clone())])?)?;
+        catalog.attribute(first, "of a", list)?;
+        catalog.attribute(first, "text", Value::text("b"))?;
         let tensor = catalog.node(Node::tensor(first))?;
         let key = catalog.node(Node::text("a"))?;
         let root = catalog.node(Node::map("Class", &[(key, tensor)]))?;
@@ -173,6 +178,11 @@ impl TensorWriter for Doing {
         self.panics_in("plan");
         assert_eq!(*target, Target::File("out".to_owned()));
         let file = layout.file("out", Role::Data)?;
+        let seen = format!("{:?} {:?}", catalog.metadata(), catalog.attributes(TensorId(0))?);
+        assert_eq!(
+            seen,
+            r#"[("key", "value"), ("typed", {"list":[506381209866536711,[25185,25699],true]})] [("of a", [506381209866536711,[25185,25699],true]), ("text", "b")]"#
+        );
         for id in catalog.tensor_ids() {
             let first = catalog.tied_to(id);
             if first == id {
@@ -195,7 +205,7 @@ impl TensorPlan for Doing {
         self.panics_in("stream");
         assert_eq!(file, OutputId(2));
         let mut bytes = [0; 4];
-        catalog.read(tensorferry_sdk::TensorId(3), 0, &mut bytes)?;
+        catalog.read(TensorId(3), 0, &mut bytes)?;
         output.write(&bytes)
     }
 

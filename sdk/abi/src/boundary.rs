@@ -83,14 +83,6 @@ object! {
 }
 
 object! {
-    /// Takes keys with their values.
-    sink PairSink: PairSinkTable, PairSinkTableRef, PairSinkCalls, Host {
-        /// One of each.
-        pair(key: Text, value: Text);
-    }
-}
-
-object! {
     /// Takes numbers.
     sink NumberSink: NumberSinkTable, NumberSinkTableRef, NumberSinkCalls, Host {
         /// Some of them, in order.
@@ -270,8 +262,12 @@ object! {
         dtype(dtype: DtypeAt) -> (id: u32);
         /// A tensor.
         tensor(tensor: TensorAt) -> (id: u32);
-        /// A key with its value.
-        metadata(key: Text, value: Text);
+        /// A node of a value, after its children, which are nodes of values too; none is a tensor.
+        value(node: NodeAt) -> (id: u32);
+        /// An entry of the metadata: a key with what `value` gave.
+        metadata(key: Text, value: u32);
+        /// An attribute of a tensor: a key with what `value` gave.
+        attribute(tensor: u32, key: Text, value: u32);
         /// A node, after its children.
         node(node: NodeAt) -> (id: u32);
         /// The node that all others hang on.
@@ -282,8 +278,17 @@ object! {
         origin(format: Text);
         /// A name that the input wants to have called, and was not.
         global(name: Text);
-        /// A key with its value that belongs to a tensor.
-        label(tensor: u32, key: Text, value: Text);
+    }
+}
+
+object! {
+    /// Takes keys with their values: for each the nodes, children before their parents, then the key with the number
+    /// of the last one.
+    sink ValueSink: ValueSinkTable, ValueSinkTableRef, ValueSinkCalls, Host {
+        /// A node of a value.
+        value(node: NodeAt) -> (id: u32);
+        /// A key with what `value` gave.
+        entry(key: Text, value: u32);
     }
 }
 
@@ -308,8 +313,10 @@ object! {
         dtype(id: u32, name: NameSink) -> (block_elements: u32, block_bytes: u32, swap_unit: u32);
         /// A storage.
         storage(id: u32) -> (len: u64, byte_order: u32);
-        /// All metadata, in order.
-        metadata(pairs: PairSink);
+        /// All metadata, in order of the keys.
+        metadata(entries: ValueSink);
+        /// The attributes of a tensor, in order of the keys.
+        attributes(tensor: u32, entries: ValueSink);
         /// A node.
         node(id: u32, node: NodeSink);
         /// The format that the input was written in.

@@ -48,6 +48,8 @@ extern "C" {
 #define FERRY_WRITE_RECORDS 64
 #define FERRY_INDEX 128
 #define FERRY_PREFIX 256
+#define FERRY_KEEPS_ATTRIBUTES 512
+#define FERRY_KEEPS_VALUES 1024
 
 typedef struct { const uint8_t *ptr; size_t len; } FerryText;
 typedef struct { const uint8_t *ptr; size_t len; } FerryBytes;

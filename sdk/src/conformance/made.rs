@@ -3,7 +3,7 @@
 use crate::memory::MemoryView;
 use crate::{
     Block, ByteOrder, ByteSink, CatalogSink, Context, Dtype, DtypeInfo, Error, FileId, MemoryContext,
-    MemorySource, Node, NodeKind, Region, Result, Source, Storage, TensorDecoder, TensorId,
+    MemorySource, Node, NodeKind, Region, Result, Source, Storage, TensorDecoder, TensorId, Value,
     row_major_strides,
 };
 
@@ -246,6 +246,32 @@ fn storages(all: &mut Vec<MadeCatalog>) {
     });
 }
 
+/// The dtypes that numbers of metadata have.
+const NUMBERS: [Dtype; 10] = [
+    Dtype::U8,
+    Dtype::I8,
+    Dtype::U16,
+    Dtype::I16,
+    Dtype::U32,
+    Dtype::I32,
+    Dtype::U64,
+    Dtype::I64,
+    Dtype::F32,
+    Dtype::F64,
+];
+
+/// Values of one node, each with a key that says what it is.
+fn scalars() -> Vec<(&'static str, Value)> {
+    vec![
+        ("text", Value::text("a")),
+        ("no text", Value::text("")),
+        ("true", Value::bool(true)),
+        ("integer", Value::int(-40)),
+        ("float", Value::float(0.1)),
+        ("infinity", Value::float(f64::INFINITY)),
+    ]
+}
+
 fn beside_tensors(all: &mut Vec<MadeCatalog>) {
     add(all, "tied tensors", |catalog| {
         let storage = catalog.storage(Storage::file(FILE, 0, 96))?;
@@ -266,10 +292,10 @@ fn beside_tensors(all: &mut Vec<MadeCatalog>) {
     for dtype in [Dtype::F32, Dtype::U8, Dtype::I64] {
         let name = dtype.info().map_or("", DtypeInfo::name);
         add(all, format!("metadata beside {name}"), move |catalog| {
-            catalog.metadata("step", "3")?;
-            catalog.metadata("", "empty key")?;
-            catalog.metadata("text\n\"", "\u{1f980} value\n\0")?;
-            catalog.metadata("t", "the name of a tensor")?;
+            catalog.metadata_text("step", "3")?;
+            catalog.metadata_text("", "empty key")?;
+            catalog.metadata_text("text\n\"", "\u{1f980} value\n\0")?;
+            catalog.metadata_text("t", "the name of a tensor")?;
             plain(catalog, "t", dtype, &[2], 0).map(drop)
         });
         add(all, format!("a tree of state with {name}"), move |catalog| {
@@ -277,7 +303,36 @@ fn beside_tensors(all: &mut Vec<MadeCatalog>) {
             tree(catalog, tensor)
         });
     }
-    add(all, "metadata and no tensors", |catalog| catalog.metadata("step", "3"));
+    add(all, "metadata of every kind", |catalog| {
+        for dtype in NUMBERS {
+            let name = dtype.info().map_or("", DtypeInfo::name);
+            let width = dtype.info().and_then(DtypeInfo::element_bytes).unwrap_or(1) as usize;
+            // None of them is a NaN.
+            let bytes: Vec<u8> = (1..).map(|byte: u8| byte.wrapping_mul(0x15)).take(5 * width).collect();
+            catalog.metadata(name, Value::number(dtype, &bytes[..width])?)?;
+            catalog.metadata(&format!("{name}s"), Value::numbers(dtype, bytes)?)?;
+        }
+        for (key, value) in scalars() {
+            catalog.metadata(key, value)?;
+        }
+        let list = Value::list(scalars().into_iter().map(|(_, value)| value))?;
+        catalog.metadata("map", Value::map([(Value::text("list"), list), (Value::int(1), Value::bool(true))])?)?;
+        catalog.metadata("", Value::list([])?)
+    });
+    add(all, "attributes of tensors", |catalog| {
+        let first = plain(catalog, "first", Dtype::F32, &[2, 3], 0)?;
+        let second = plain(catalog, "second", Dtype::F32, &[2], 64)?;
+        for (key, value) in scalars() {
+            catalog.attribute(first, key, value)?;
+        }
+        catalog.attribute(first, "line\nbreak", Value::text("\u{1f980}\n"))?;
+        let spacings: Vec<u8> = [0.5_f64, 1.25].iter().flat_map(|number| number.to_le_bytes()).collect();
+        catalog.attribute(first, "spacings", Value::numbers(Dtype::F64, spacings)?)?;
+        catalog.attribute(first, "units", Value::list(["mm", ""].map(Value::text))?)?;
+        // The same key as the other's, and another value.
+        catalog.attribute(second, "text", Value::text("b"))
+    });
+    add(all, "metadata and no tensors", |catalog| catalog.metadata_text("step", "3"));
 }
 
 /// `{"w": tensor, "step": 3, "lr": 0.5, "none": None, "deep": [True, ("text", bytes, -70000)]}`

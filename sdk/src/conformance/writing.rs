@@ -16,7 +16,7 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
     for catalog in made::catalogs() {
         let MadeCatalog { title, .. } = &catalog;
         let view = rules.holds(catalog.view(&source, &context), "a made catalog is sound", title);
-        check_view(rules, title, &view, report);
+        check_view(rules, title, view, report);
     }
     rules.require(report.written > before, "a writer writes something", || format!("{:?}", report.refused));
     if !rules.description.capabilities.has(Capabilities::READ) {
@@ -25,11 +25,12 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
     for sample in samples {
         let (source, title) = (sample.source(), sample.title());
         let view = rules.holds(rules.read(&source, &context), "a sample can be read", &title);
-        check_view(rules, &title, &view, report);
+        check_view(rules, &title, view, report);
     }
 }
 
-fn check_view(rules: &Rules<'_>, title: &str, view: &MemoryView<'_>, report: &mut Report) {
+fn check_view(rules: &Rules<'_>, title: &str, view: MemoryView<'_>, report: &mut Report) {
+    let view = &view.held_by(rules.description.capabilities);
     let suffix = rules.description.suffixes.first().map_or("", String::as_str);
     for target in [Target::File(format!("sample{suffix}")), Target::Folder] {
         let input = format!("{title}, to {target:?}");

@@ -3,9 +3,11 @@
 use super::dtypes::{Dtypes, info_of};
 use super::loss::{received_loss, sent_loss};
 use super::numbers::{byte_order, byte_order_number, unknown};
+use super::values::send_value;
+use crate::value::ValueNodes;
 use crate::{
-    Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Loss, LossSink, Node,
-    NodeId, NodeKind, Place, Region, Result, Storage, StorageId, TensorId,
+    Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Limits, Loss, LossSink, Node,
+    NodeId, NodeKind, Place, Region, Result, Storage, StorageId, TensorId, Value,
 };
 use tensorferry_abi::{
     Borrowed, CatalogSinkCalls, CatalogSinkTable, DtypeFacts, Failure, LossFacts, NodeFacts, StorageFacts,
@@ -73,7 +75,17 @@ pub(super) fn sent_node<'a>(node: &'a Node, children: &'a [u32]) -> NodeFacts<'a
     NodeFacts { kind: node.kind.0, class_name: &node.class, bytes: &node.bytes, children }
 }
 
-pub(super) struct LentCatalogSink<'a>(pub(super) &'a mut dyn CatalogSink);
+pub(super) struct LentCatalogSink<'a> {
+    catalog: &'a mut dyn CatalogSink,
+    limits: &'a Limits,
+    values: ValueNodes,
+}
+
+impl<'a> LentCatalogSink<'a> {
+    pub(super) fn new(catalog: &'a mut dyn CatalogSink, limits: &'a Limits) -> Self {
+        Self { catalog, limits, values: ValueNodes::default() }
+    }
+}
 
 impl CatalogSinkCalls for LentCatalogSink<'_> {
     fn storage(&mut self, storage: StorageFacts<'_>) -> Result<u32, Failure> {
@@ -88,55 +100,59 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
             value: storage.digest.to_vec(),
         });
         let byte_order = byte_order(storage.byte_order)?;
-        Ok(self.0.storage(Storage { place, len: storage.len, byte_order, digest })?.0)
+        Ok(self.catalog.storage(Storage { place, len: storage.len, byte_order, digest })?.0)
     }
 
     fn dtype(&mut self, dtype: DtypeFacts<'_>) -> Result<u32, Failure> {
         let info = info_of(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)?;
         match Dtype::named(info.name()) {
             Some(built_in) => Ok(built_in.id()),
-            None => Ok(self.0.dtype(&info)?.id()),
+            None => Ok(self.catalog.dtype(&info)?.id()),
         }
     }
 
     fn tensor(&mut self, tensor: TensorFacts<'_>) -> Result<u32, Failure> {
         let (name, dtype, shape) = (tensor.name, Dtype::from_id(tensor.dtype), tensor.shape);
         let id = match tensor.kind {
-            WHOLE => self.0.tensor(name, dtype, shape, StorageId(tensor.storage), tensor.offset)?,
+            WHOLE => self.catalog.tensor(name, dtype, shape, StorageId(tensor.storage), tensor.offset)?,
             IN_BLOCKS => {
-                self.0.tensor_of_blocks(name, dtype, shape, decode_blocks(shape.len(), tensor.blocks)?)?
+                self.catalog.tensor_of_blocks(name, dtype, shape, decode_blocks(shape.len(), tensor.blocks)?)?
             }
             other => return Err(unknown("kind of tensor", other).into()),
         };
         Ok(id.0)
     }
 
-    fn metadata(&mut self, key: &str, value: &str) -> Result<(), Failure> {
-        Ok(self.0.metadata(key, value)?)
+    fn value(&mut self, node: NodeFacts<'_>) -> Result<u32, Failure> {
+        Ok(self.values.push(received_node(&node), self.limits)?)
+    }
+
+    fn metadata(&mut self, key: &str, value: u32) -> Result<(), Failure> {
+        Ok(self.catalog.metadata(key, self.values.value(value)?)?)
+    }
+
+    fn attribute(&mut self, tensor: u32, key: &str, value: u32) -> Result<(), Failure> {
+        Ok(self.catalog.attribute(TensorId(tensor), key, self.values.value(value)?)?)
     }
 
     fn node(&mut self, node: NodeFacts<'_>) -> Result<u32, Failure> {
-        Ok(self.0.node(received_node(&node))?.0)
+        Ok(self.catalog.node(received_node(&node))?.0)
     }
 
     fn root(&mut self, node: u32) -> Result<(), Failure> {
-        Ok(self.0.root(NodeId(node))?)
+        Ok(self.catalog.root(NodeId(node))?)
     }
 
     fn loss(&mut self, loss: LossFacts<'_>) -> Result<(), Failure> {
-        Ok(self.0.loss(received_loss(&loss))?)
+        Ok(self.catalog.loss(received_loss(&loss))?)
     }
 
     fn origin(&mut self, format: &str) -> Result<(), Failure> {
-        Ok(self.0.origin(format)?)
+        Ok(self.catalog.origin(format)?)
     }
 
     fn global(&mut self, name: &str) -> Result<(), Failure> {
-        Ok(self.0.global(name)?)
-    }
-
-    fn label(&mut self, tensor: u32, key: &str, value: &str) -> Result<(), Failure> {
-        Ok(self.0.label(TensorId(tensor), key, value)?)
+        Ok(self.catalog.global(name)?)
     }
 }
 
@@ -241,8 +257,14 @@ impl CatalogSink for RemoteCatalogSink<'_> {
         Ok(TensorId(self.object.tensor(facts)?))
     }
 
-    fn metadata(&mut self, key: &str, value: &str) -> Result<()> {
+    fn metadata(&mut self, key: &str, value: Value) -> Result<()> {
+        let value = send_value(&value, |node| self.object.value(node))?;
         Ok(self.object.metadata(key, value)?)
+    }
+
+    fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()> {
+        let value = send_value(&value, |node| self.object.value(node))?;
+        Ok(self.object.attribute(tensor.0, key, value)?)
     }
 
     fn node(&mut self, node: Node) -> Result<NodeId> {
@@ -259,9 +281,5 @@ impl CatalogSink for RemoteCatalogSink<'_> {
 
     fn global(&mut self, name: &str) -> Result<()> {
         Ok(self.object.global(name)?)
-    }
-
-    fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
-        Ok(self.object.label(tensor.0, key, value)?)
     }
 }

@@ -5,14 +5,15 @@ use super::collected::Collected;
 use super::dtypes::{Dtypes, info_of};
 use super::failure::certain;
 use super::numbers::{byte_order, byte_order_number};
+use super::values::{CollectedValues, send_value};
 use crate::{
     Block, CatalogView, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, StorageView, TensorId,
-    TensorView,
+    TensorView, Value,
 };
 use std::sync::{PoisonError, RwLock};
 use tensorferry_abi::{
     Borrowed, CatalogViewCalls, CatalogViewTable, Failure, Handle, NameSinkTable, NodeFacts, NodeSinkCalls,
-    NodeSinkTable, NumberSinkTable, PairSinkTable,
+    NodeSinkTable, NumberSinkTable, ValueSinkTable,
 };
 
 /// Stands for no root.
@@ -57,8 +58,12 @@ impl CatalogViewCalls for LentCatalogView<'_> {
         Ok((storage.len, byte_order_number(storage.byte_order)))
     }
 
-    fn metadata(&self, pairs: Borrowed<'_, PairSinkTable>) -> Result<(), Failure> {
-        self.0.metadata().iter().try_for_each(|(key, value)| pairs.pair(key, value))
+    fn metadata(&self, entries: Borrowed<'_, ValueSinkTable>) -> Result<(), Failure> {
+        send_entries(&self.0.metadata(), &entries)
+    }
+
+    fn attributes(&self, tensor: u32, entries: Borrowed<'_, ValueSinkTable>) -> Result<(), Failure> {
+        send_entries(&self.0.attributes(self.checked(tensor)?)?, &entries)
     }
 
     fn node(&self, id: u32, sink: Borrowed<'_, NodeSinkTable>) -> Result<(), Failure> {
@@ -73,6 +78,13 @@ impl CatalogViewCalls for LentCatalogView<'_> {
     fn read(&self, tensor: u32, offset: u64, buffer: &mut [u8]) -> Result<(), Failure> {
         Ok(self.0.read(self.checked(tensor)?, offset, buffer)?)
     }
+}
+
+fn send_entries(
+    entries: &[(String, Value)],
+    sink: &Handle<ValueSinkTable>,
+) -> Result<(), Failure> {
+    entries.iter().try_for_each(|(key, value)| sink.entry(key, send_value(value, |node| sink.value(node))?))
 }
 
 pub(super) struct RemoteCatalogView<'a> {
@@ -171,10 +183,16 @@ impl CatalogView for RemoteCatalogView<'_> {
         Ok(StorageView { len, byte_order: byte_order(order)? })
     }
 
-    fn metadata(&self) -> Vec<(String, String)> {
-        let mut pairs = Collected::<(String, String)>::default();
-        certain(self.object.metadata(Borrowed::sink(&mut pairs)));
-        pairs.0
+    fn metadata(&self) -> Vec<(String, Value)> {
+        let mut values = CollectedValues::default();
+        certain(self.object.metadata(Borrowed::sink(&mut values)));
+        values.entries
+    }
+
+    fn attributes(&self, id: TensorId) -> Result<Vec<(String, Value)>> {
+        let mut values = CollectedValues::default();
+        self.object.attributes(id.0, Borrowed::sink(&mut values))?;
+        Ok(values.entries)
     }
 
     fn root(&self) -> Option<NodeId> {

@@ -23,6 +23,7 @@ mod reader;
 mod records;
 mod seal;
 mod source;
+mod values;
 mod writer;
 
 pub use faults::Faults;

@@ -1,0 +1,41 @@
+//! What a format has no place for among values: the host takes it out of a catalog, or makes text of it, before
+//! the format's writer sees it, and says so.
+
+use crate::{Capabilities, Catalog, Loss, LossKind, Severity, Value};
+
+/// Losses of one kind that are listed one by one; the rest is counted.
+const MOST_LISTED: usize = 200;
+
+impl Catalog {
+    /// The same catalog as a format of these capabilities can hold it, and what that loses: without attributes of
+    /// tensors where the format has no [`ATTRIBUTES`](Capabilities::ATTRIBUTES), and with compact JSON for
+    /// metadata that is no text where it has no [`VALUES`](Capabilities::VALUES). Metadata stays, whether or not
+    /// the format has any.
+    #[must_use]
+    pub fn held_by(mut self, capabilities: Capabilities) -> (Self, Vec<Loss>) {
+        let mut losses = Vec::new();
+        if !capabilities.has(Capabilities::ATTRIBUTES) {
+            let (why, mut count) = ("the target has no place for attributes of tensors", 0_usize);
+            for tensor in &mut self.tensors {
+                for key in std::mem::take(&mut tensor.attributes).into_keys() {
+                    count += 1;
+                    if count <= MOST_LISTED {
+                        losses.push(Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why));
+                    }
+                }
+            }
+            if count > MOST_LISTED {
+                let rest = format!("{} more attributes", count - MOST_LISTED);
+                losses.push(Loss::new(LossKind::Attribute, rest, why));
+            }
+        }
+        if capabilities.has(Capabilities::METADATA) && !capabilities.has(Capabilities::VALUES) {
+            let why = "the target holds metadata as text: there it is compact JSON, and its type is not said";
+            for (key, value) in self.metadata.iter_mut().filter(|(_, value)| value.as_text().is_none()) {
+                *value = Value::text(&value.json());
+                losses.push(Loss::new(LossKind::Metadata, key, why).severity(Severity::Changed));
+            }
+        }
+        (self, losses)
+    }
+}
