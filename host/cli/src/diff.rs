@@ -16,10 +16,10 @@ use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::record_files::{self, FoundInput, InputChoice};
 use tensorferry::engine::steps::apply;
-use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, Tolerance, diff};
+use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, Tolerance, diff, diff_values};
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::Stored;
-use tensorferry_sdk::{Error, Purpose, Result};
+use tensorferry_sdk::{Capabilities, Error, Purpose, Result};
 
 /// Differences that the text tells one by one: about a screen.
 const MOST_LINES: usize = 40;
@@ -49,7 +49,12 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     );
     let tolerance = (command.atol.is_some() || command.rtol.is_some())
         .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
-    let differences = terminal::with_progress(session, false, |_| diff(&of_a, &of_b, tolerance))?;
+    let mut differences = terminal::with_progress(session, false, |_| diff(&of_a, &of_b, tolerance))?;
+    // Between other formats values are changed or lost on the way, and the conversion said so.
+    let kept = Capabilities::ATTRIBUTES | Capabilities::VALUES;
+    if [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(kept)) {
+        differences.extend(diff_values(&a.catalog, &b.catalog));
+    }
     let tensors = a.catalog.tensors().len();
     drop((of_a, of_b));
     a.input.close()?;
@@ -131,6 +136,11 @@ fn record(difference: &Difference) -> Value {
             record["a"] = json!(a);
             record["b"] = json!(b);
         }
+        DifferenceKind::Attribute(key, a, b) => {
+            record["attribute"] = json!(key);
+            (record["a"], record["b"]) = (json!(a), json!(b));
+        }
+        DifferenceKind::Metadata(a, b) => (record["a"], record["b"]) = (json!(a), json!(b)),
         DifferenceKind::Content(Some((count, distance))) => {
             record["elements"] = json!(count);
             record["largest"] = json!(distance);

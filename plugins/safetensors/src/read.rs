@@ -91,7 +91,7 @@ impl Set {
             index.check(&held, &tied)?;
         }
         for (key, value) in &metadata {
-            catalog.metadata(key, value)?;
+            catalog.metadata_text(key, value)?;
         }
         for shard in &self.shards {
             context.check_cancelled()?;

@@ -10,12 +10,12 @@ use crate::names::naming::{NamedTensor, Scheme, name};
 use crate::names::object_graph::{ObjectGraph, decode};
 use crate::options::{ReadOptions, State};
 use crate::side_entry::{self, SIDE_ENTRY_KEY};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tensorferry_proto::TrackableObjectGraph;
-use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Purpose, Result, Source};
+use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Purpose, Result, Source, Value};
 
 /// What else is known of tensors, by key: the label's key and its value.
-pub(crate) type Labels = HashMap<String, Vec<(&'static str, String)>>;
+pub(crate) type Labels = HashMap<String, Vec<(&'static str, Value)>>;
 
 /// Reads the bundle of a prefix. What it gives decodes the catalog's encoded storages, which are its
 /// tensors of strings. `labels` says what else is known of the tensors, given the object graph.
@@ -42,7 +42,7 @@ pub(crate) fn read_bundle(
     if let Some(text) = index.string_scalar(source, SIDE_ENTRY_KEY.as_bytes(), context)? {
         let record = side_entry::parse(&text)?;
         catalog.origin(&record.origin)?;
-        record.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+        record.metadata.iter().try_for_each(|(key, value)| catalog.metadata_text(key, value))?;
     }
     let mut key_map = KeyMap::default();
     key_map.object_graph = graph_bytes;
@@ -123,14 +123,14 @@ impl BundleReading<'_> {
         let Some(id) = placer.place(catalog, &tensor.name, entry)? else { return Ok(()) };
         self.key_map.add(&tensor.name, tensor.keys.iter().map(|&place| &*entries[place].key));
         if self.is_shown() {
-            let labels = [("full_name", &tensor.full_name), ("path", &tensor.path)];
-            for (key, label) in labels {
-                if let Some(label) = label.as_deref().filter(|label| *label != tensor.name) {
-                    catalog.label(id, key, label)?;
-                }
-            }
-            for (key, label) in self.labels.get(&*entry.name()).into_iter().flatten() {
-                catalog.label(id, key, label)?;
+            let names = [("full_name", &tensor.full_name), ("path", &tensor.path)];
+            let names = names.into_iter().filter_map(|(key, name)| Some((key, name.as_deref()?)));
+            let names = names.filter(|(_, name)| *name != tensor.name);
+            let labels = self.labels.get(&*entry.name()).into_iter().flatten().cloned();
+            let known: BTreeMap<&str, Value> =
+                names.map(|(key, name)| (key, Value::text(name))).chain(labels).collect();
+            for (key, value) in known {
+                catalog.attribute(id, key, value)?;
             }
         }
         Ok(())
@@ -171,7 +171,7 @@ impl BundleReading<'_> {
         }
         if !self.is_shown() {
             for (key, value) in self.key_map.to_metadata() {
-                catalog.metadata(&key, &value)?;
+                catalog.metadata_text(&key, &value)?;
             }
         }
         Ok(())

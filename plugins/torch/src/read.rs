@@ -155,7 +155,7 @@ impl Reading<'_, '_> {
     fn finish(self, root: NodeId) -> Result<()> {
         let catalog = self.to.catalog;
         self.globals.iter().try_for_each(|global| catalog.global(global))?;
-        self.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+        self.metadata.iter().try_for_each(|(key, value)| catalog.metadata_text(key, value))?;
         self.origin.iter().try_for_each(|origin| catalog.origin(origin))?;
         catalog.root(root)
     }

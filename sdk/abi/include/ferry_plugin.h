@@ -48,6 +48,25 @@ extern "C" {
 #define FERRY_WRITE_RECORDS 64
 #define FERRY_INDEX 128
 #define FERRY_PREFIX 256
+#define FERRY_KEEPS_ATTRIBUTES 512
+#define FERRY_KEEPS_VALUES 1024
+
+/* FerryNode.kind: what its bytes are, or its children. */
+#define FERRY_NONE 1       /* nothing */
+#define FERRY_BOOL 2       /* one byte, 0 or 1 */
+#define FERRY_INT 3        /* two's complement, little-endian, at least one byte */
+#define FERRY_FLOAT 4      /* a double, little-endian */
+#define FERRY_COMPLEX 5    /* two of them */
+#define FERRY_TEXT 6       /* UTF-8 */
+#define FERRY_BYTES 7      /* any bytes */
+#define FERRY_LIST 8       /* its children */
+#define FERRY_TUPLE 9      /* its children */
+#define FERRY_SET 10       /* its children */
+#define FERRY_MAP 11       /* key, value, key, value; the kinds up to here and FERRY_NUMBERS are those of values */
+#define FERRY_TENSOR 12    /* the tensor's id, a uint32_t, little-endian */
+#define FERRY_OBJECT 13    /* an object of a class that its format alone understands: its parts */
+#define FERRY_ATTRIBUTED 14 /* a value, then what was set on it */
+#define FERRY_NUMBERS 15   /* elements of the dtype that class_name names, little-endian */
 
 typedef struct { const uint8_t *ptr; size_t len; } FerryText;
 typedef struct { const uint8_t *ptr; size_t len; } FerryBytes;
@@ -89,8 +108,6 @@ typedef struct FerrySourceTable FerrySourceTable;
 typedef struct { const FerrySourceTable *table; void *self; } FerrySource;
 typedef struct FerryNameSinkTable FerryNameSinkTable;
 typedef struct { const FerryNameSinkTable *table; void *self; } FerryNameSink;
-typedef struct FerryPairSinkTable FerryPairSinkTable;
-typedef struct { const FerryPairSinkTable *table; void *self; } FerryPairSink;
 typedef struct FerryNumberSinkTable FerryNumberSinkTable;
 typedef struct { const FerryNumberSinkTable *table; void *self; } FerryNumberSink;
 typedef struct FerryByteSinkTable FerryByteSinkTable;
@@ -101,6 +118,8 @@ typedef struct FerryDescriptionTable FerryDescriptionTable;
 typedef struct { const FerryDescriptionTable *table; void *self; } FerryDescription;
 typedef struct FerryCatalogSinkTable FerryCatalogSinkTable;
 typedef struct { const FerryCatalogSinkTable *table; void *self; } FerryCatalogSink;
+typedef struct FerryValueSinkTable FerryValueSinkTable;
+typedef struct { const FerryValueSinkTable *table; void *self; } FerryValueSink;
 typedef struct FerryNodeSinkTable FerryNodeSinkTable;
 typedef struct { const FerryNodeSinkTable *table; void *self; } FerryNodeSink;
 typedef struct FerryCatalogViewTable FerryCatalogViewTable;
@@ -436,14 +455,6 @@ struct FerryNameSinkTable {
   int32_t (*name)(void *self, FerryText name, FerryErrorSink err);
 };
 
-/* Takes keys with their values. */
-struct FerryPairSinkTable {
-  size_t size;
-  FERRY_COMMON_SLOTS
-  /* One of each. */
-  int32_t (*pair)(void *self, FerryText key, FerryText value, FerryErrorSink err);
-};
-
 /* Takes numbers. */
 struct FerryNumberSinkTable {
   size_t size;
@@ -494,8 +505,13 @@ struct FerryCatalogSinkTable {
   int32_t (*dtype)(void *self, const FerryDtype *dtype, uint32_t *id, FerryErrorSink err);
   /* A tensor. */
   int32_t (*tensor)(void *self, const FerryTensor *tensor, uint32_t *id, FerryErrorSink err);
-  /* A key with its value. */
-  int32_t (*metadata)(void *self, FerryText key, FerryText value, FerryErrorSink err);
+  /* A node of a value, after its children, which are nodes of values too; none is a tensor. */
+  int32_t (*value)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
+  /* An entry of the metadata: a key with what `value` gave. */
+  int32_t (*metadata)(void *self, FerryText key, uint32_t value, FerryErrorSink err);
+  /* An attribute of a tensor: a key with what `value` gave. */
+  int32_t (*attribute)(void *self, uint32_t tensor, FerryText key, uint32_t value,
+      FerryErrorSink err);
   /* A node, after its children. */
   int32_t (*node)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
   /* The node that all others hang on. */
@@ -506,8 +522,17 @@ struct FerryCatalogSinkTable {
   int32_t (*origin)(void *self, FerryText format, FerryErrorSink err);
   /* A name that the input wants to have called, and was not. */
   int32_t (*global)(void *self, FerryText name, FerryErrorSink err);
-  /* A key with its value that belongs to a tensor. */
-  int32_t (*label)(void *self, uint32_t tensor, FerryText key, FerryText value, FerryErrorSink err);
+};
+
+/* Takes keys with their values: for each the nodes, children before their parents, then the key with the number
+ * of the last one. */
+struct FerryValueSinkTable {
+  size_t size;
+  FERRY_COMMON_SLOTS
+  /* A node of a value. */
+  int32_t (*value)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
+  /* A key with what `value` gave. */
+  int32_t (*entry)(void *self, FerryText key, uint32_t value, FerryErrorSink err);
 };
 
 /* Takes a node. */
@@ -536,8 +561,10 @@ struct FerryCatalogViewTable {
   /* A storage. */
   int32_t (*storage)(void *self, uint32_t id, uint64_t *len, uint32_t *byte_order,
       FerryErrorSink err);
-  /* All metadata, in order. */
-  int32_t (*metadata)(void *self, FerryPairSink pairs, FerryErrorSink err);
+  /* All metadata, in order of the keys. */
+  int32_t (*metadata)(void *self, FerryValueSink entries, FerryErrorSink err);
+  /* The attributes of a tensor, in order of the keys. */
+  int32_t (*attributes)(void *self, uint32_t tensor, FerryValueSink entries, FerryErrorSink err);
   /* A node. */
   int32_t (*node)(void *self, uint32_t id, FerryNodeSink node, FerryErrorSink err);
   /* The format that the input was written in. */

@@ -51,6 +51,23 @@ extern "C" {
 #define FERRY_KEEPS_ATTRIBUTES 512
 #define FERRY_KEEPS_VALUES 1024
 
+/* FerryNode.kind: what its bytes are, or its children. */
+#define FERRY_NONE 1       /* nothing */
+#define FERRY_BOOL 2       /* one byte, 0 or 1 */
+#define FERRY_INT 3        /* two's complement, little-endian, at least one byte */
+#define FERRY_FLOAT 4      /* a double, little-endian */
+#define FERRY_COMPLEX 5    /* two of them */
+#define FERRY_TEXT 6       /* UTF-8 */
+#define FERRY_BYTES 7      /* any bytes */
+#define FERRY_LIST 8       /* its children */
+#define FERRY_TUPLE 9      /* its children */
+#define FERRY_SET 10       /* its children */
+#define FERRY_MAP 11       /* key, value, key, value; the kinds up to here and FERRY_NUMBERS are those of values */
+#define FERRY_TENSOR 12    /* the tensor's id, a uint32_t, little-endian */
+#define FERRY_OBJECT 13    /* an object of a class that its format alone understands: its parts */
+#define FERRY_ATTRIBUTED 14 /* a value, then what was set on it */
+#define FERRY_NUMBERS 15   /* elements of the dtype that class_name names, little-endian */
+
 typedef struct { const uint8_t *ptr; size_t len; } FerryText;
 typedef struct { const uint8_t *ptr; size_t len; } FerryBytes;
 typedef struct { uint8_t *ptr; size_t len; } FerryBytesMut;

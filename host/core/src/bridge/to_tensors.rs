@@ -173,7 +173,7 @@ fn catalog(
         builder.tensor(&name, dtype, &shape, storage, 0)?;
     }
     for (key, value) in spooled.metadata {
-        builder.metadata(&key, &value)?;
+        builder.metadata_text(&key, &value)?;
     }
     spooled.losses.into_iter().try_for_each(|loss| builder.loss(loss))?;
     builder.finish()

@@ -42,5 +42,7 @@ pub fn select(
     if !keeps(Capabilities::METADATA) {
         lost.extend(losses::of_metadata(&catalog));
     }
+    let (catalog, unheld) = catalog.held_by(target.capabilities);
+    lost.extend(unheld);
     Ok(Selected { catalog, losses: lost, notes: effects.notes })
 }

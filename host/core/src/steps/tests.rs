@@ -239,7 +239,7 @@ fn metadata_is_set_and_dropped() {
         catalog(&[("a", &[1])]),
         &["set_metadata:x.a,to=1", "set_metadata:y,\"to=b,c\"", "drop_metadata:x.*"],
     );
-    assert_eq!(set.metadata().iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(), ["y=b,c"]);
+    assert_eq!(set.metadata().iter().map(|(k, v)| format!("{k}={v:?}")).collect::<Vec<_>>(), ["y=\"b,c\""]);
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn substitute(
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
 ) -> Result<Vec<Entry>> {
-    let metadata: BTreeMap<String, String> = catalog.metadata().into_iter().collect();
+    let metadata: BTreeMap<String, String> = catalog.metadata_texts().into_iter().collect();
     let (map, losses) = KeyMap::from_metadata(&metadata);
     losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
     let names: Vec<&str> = tensors.iter().map(|writable| catalog.tensor(writable.tensor).name).collect();

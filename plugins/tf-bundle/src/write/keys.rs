@@ -132,7 +132,7 @@ fn choose(
         GraphChoice::Names => return Ok(spelled(names)),
         GraphChoice::Auto => {}
     }
-    let (mut map, losses) = KeyMap::from_metadata(&catalog.metadata().into_iter().collect());
+    let (mut map, losses) = KeyMap::from_metadata(&catalog.metadata_texts().into_iter().collect());
     losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
     if let Some(path) = &options.like {
         return from_like(names, &map, path, options.missing, context);

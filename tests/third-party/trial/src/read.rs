@@ -34,7 +34,7 @@ impl TensorReader for Reader {
         let storages = storages.collect::<Result<Vec<StorageId>>>().map_err(|e| e.file(path))?;
         add_tensors(&index, &storages, catalog).map_err(|e| e.file(path))?;
         for (key, value) in &index.metadata {
-            catalog.metadata(key, value)?;
+            catalog.metadata_text(key, value)?;
         }
         catalog.origin(&index.origin)?;
         Ok(Box::new(encoded))

@@ -69,7 +69,7 @@ fn data_path(index_path: &str, number: u64) -> String {
 
 /// An index of this catalog's facts, with no file, storage or tensor yet.
 fn new_index(catalog: &dyn CatalogView) -> Index {
-    Index { metadata: catalog.metadata(), origin: catalog.origin(), ..Index::default() }
+    Index { metadata: catalog.metadata_texts(), origin: catalog.origin(), ..Index::default() }
 }
 
 /// Adds a tensor to the index, and its dtype if the host does not know it.
