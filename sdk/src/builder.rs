@@ -4,7 +4,7 @@
 use crate::proof::Proof;
 use crate::source::check_range;
 use crate::{
-    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, LossSink, Node, NodeId, Place, Result,
+    Block, Catalog, Data, Dtype, DtypeInfo, Error, JoinedRanges, Limits, Loss, LossSink, Node, NodeId, Place, Result,
     Source, Storage, StorageId, Tensor, TensorId, Value,
 };
 use std::collections::BTreeMap;
@@ -15,7 +15,8 @@ pub trait CatalogSink: LossSink {
     /// A place where bytes live.
     ///
     /// # Errors
-    /// Malformed, if it reaches past the end of its file; a limit.
+    /// Malformed, if it reaches past the end of its file, or of a storage that it is joined of; a plugin error, if
+    /// it is joined of what is not there, of joined ones, or of two byte orders; a limit.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
     /// A dtype that the host does not know; the same declaration gives the same dtype.
@@ -104,6 +105,8 @@ pub struct CatalogBuilder<'a> {
     proof: Proof<'a>,
     inline_bytes: u64,
     value_nodes: u64,
+    /// The ranges of all joined storages.
+    joined_ranges: u64,
 }
 
 impl<'a> CatalogBuilder<'a> {
@@ -119,6 +122,7 @@ impl<'a> CatalogBuilder<'a> {
             ),
             inline_bytes: 0,
             value_nodes: 0,
+            joined_ranges: 0,
         }
     }
 
@@ -143,6 +147,37 @@ impl<'a> CatalogBuilder<'a> {
 }
 
 impl CatalogBuilder<'_> {
+    /// Only storages that are there already, so that none is joined of itself, and none that are joined.
+    fn check_joined(&mut self, joined: &JoinedRanges, storage: &Storage) -> Result<()> {
+        self.joined_ranges = self.joined_ranges.saturating_add(joined.ranges().len() as u64);
+        if self.joined_ranges > self.limits.entries {
+            return Err(Error::limit("too many ranges of joined storages")
+                .expected(format!("at most {}, or --bound entries=N", self.limits.entries)));
+        }
+        let mut total = 0_u64;
+        for range in joined.ranges() {
+            let part = self.proof.catalog.storage(range.storage);
+            let part = part.ok_or_else(|| Error::plugin(format!("no storage {}", range.storage.0)))?;
+            if matches!(part.place, Place::Joined(_)) {
+                return Err(Error::plugin("a storage is joined of one that is joined itself"));
+            }
+            if part.byte_order != storage.byte_order {
+                let error = Error::plugin("a joined storage is of two byte orders");
+                return Err(error.expected(format!("{:?}", storage.byte_order)).found(format!("{:?}", part.byte_order)));
+            }
+            check_range("", part.len, range.offset, range.len)
+                .map_err(|error| error.context("a range lies outside the storage that it is of"))?;
+            total = total.checked_add(range.len).ok_or_else(|| {
+                Error::malformed("the length of a joined storage does not fit 64 bits")
+            })?;
+        }
+        if total == storage.len {
+            return Ok(());
+        }
+        let error = Error::plugin("a joined storage's length is not that of its ranges");
+        Err(error.expected(total).found(storage.len))
+    }
+
     /// An entry of the metadata or an attribute, which is held in memory.
     fn hold_entry(&mut self, key: &str, value: &Value) -> Result<()> {
         let limits = self.limits;
@@ -180,6 +215,7 @@ impl CatalogSink for CatalogBuilder<'_> {
             Place::Cast(_) => {
                 return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
             }
+            Place::Joined(joined) => self.check_joined(joined, &storage)?,
             Place::Inline(bytes) => {
                 if bytes.len() as u64 != storage.len {
                     return Err(Error::plugin("an inline storage's length is not that of its bytes"));
@@ -289,7 +325,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::{FileId, MemorySource, Region};
+    use crate::{ByteOrder, FileId, MemorySource, Region, StorageRange};
 
     fn build(check: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Result<Catalog> {
         let source = MemorySource::file("x", vec![0_u8; 100]);
@@ -310,6 +346,50 @@ mod tests {
         assert!(build(|b| b.storage(Storage::file(FileId(0), 1, 100)).map(drop)).is_err());
         assert!(build(|b| b.storage(Storage::file(FileId(0), u64::MAX, 2)).map(drop)).is_err());
         assert!(build(|b| b.storage(Storage::file(FileId(7), 0, 1)).map(drop)).is_err());
+    }
+
+    #[test]
+    fn ranges_end_inside_the_storages_that_they_are_of() {
+        let range = |storage, offset, len| StorageRange { storage: StorageId(storage), offset, len };
+        let joined = |ranges: &'static [(u32, u64, u64)], order| {
+            build(move |b| {
+                b.storage(Storage::file(FileId(0), 0, 7).byte_order(ByteOrder::Big))?;
+                b.storage(Storage::inline(*b"abcd").byte_order(ByteOrder::Big))?;
+                let ranges: Vec<_> = ranges.iter().map(|&(s, o, l)| range(s, o, l)).collect();
+                let joined = b.storage(Storage::joined(ranges).byte_order(order))?;
+                b.tensor("t", Dtype::U32, &[2], joined, 0)?;
+                b.storage(Storage::joined([range(2, 0, 1)]).byte_order(order)).map(drop).unwrap_err();
+                Ok(())
+            })
+        };
+        assert!(joined(&[(0, 2, 5), (1, 1, 3)], ByteOrder::Big).is_ok());
+        assert!(joined(&[(0, 2, 5), (1, 0, 0), (1, 1, 3)], ByteOrder::Big).is_ok());
+        for ranges in [&[(0, 2, 6), (1, 1, 3)][..], &[(0, 2, 5), (1, 2, 3)], &[(0, 0, 7), (9, 0, 1)]] {
+            assert!(joined(ranges, ByteOrder::Big).is_err(), "{ranges:?}");
+        }
+        // Itself, one of another byte order, a length that overflows, one that is not the ranges'.
+        assert!(joined(&[(0, 2, 5), (2, 0, 3)], ByteOrder::Big).is_err());
+        assert!(joined(&[(0, 2, 5), (1, 1, 3)], ByteOrder::Little).is_err());
+        assert!(joined(&[(0, 0, u64::MAX), (0, 0, u64::MAX)], ByteOrder::Big).is_err());
+        let short = build(|b| {
+            b.storage(Storage::inline(*b"abcd"))?;
+            b.storage(Storage { len: 5, ..Storage::joined([range(0, 0, 4)]) }).map(drop)
+        });
+        assert!(short.is_err());
+    }
+
+    #[test]
+    fn a_part_of_a_joined_storage_is_the_ranges_that_it_touches() {
+        let range = |storage, offset, len| StorageRange { storage: StorageId(storage), offset, len };
+        let Place::Joined(joined) = Storage::joined([range(0, 2, 5), range(1, 0, 0), range(2, 1, 3)]).place else {
+            unreachable!()
+        };
+        let within = |offset, len| joined.within(offset, len).filter(|part| part.len > 0).collect::<Vec<_>>();
+        assert_eq!(within(0, 8), [range(0, 2, 5), range(2, 1, 3)]);
+        assert_eq!(within(4, 2), [range(0, 6, 1), range(2, 1, 1)]);
+        assert_eq!(within(5, 1), [range(2, 1, 1)]);
+        assert_eq!(within(7, 1), [range(2, 3, 1)]);
+        assert_eq!(within(8, 0), []);
     }
 
     #[test]

@@ -263,7 +263,7 @@ pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
 pub use shard_name::ShardName;
 pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
-pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
+pub use storage::{ByteOrder, CastStorage, JoinedRanges, Place, Storage, StorageId, StorageRange};
 pub use tensor::{Data, Tensor, TensorId};
 pub use tree::{Node, NodeId, NodeKind, Tree};
 pub use typed_option::TypedOption;

@@ -107,6 +107,15 @@ impl<'a> MemoryView<'a> {
         let bytes = match &storage.place {
             Place::Inline(bytes) => bytes.to_vec(),
             Place::Cast(_) => return Err(Error::unsupported("the host in memory casts nothing")),
+            Place::Joined(joined) => {
+                let mut bytes = Vec::with_capacity(len);
+                for range in joined.ranges() {
+                    let all = self.storage_bytes(&self.catalog.storages()[range.storage.0 as usize])?;
+                    let start = usize::try_from(range.offset).unwrap_or(usize::MAX);
+                    bytes.extend_from_slice(&all[start..][..usize::try_from(range.len).unwrap_or(usize::MAX)]);
+                }
+                bytes
+            }
             Place::File { file, offset } => {
                 let mut bytes = vec![0; len];
                 self.source.read_at(*file, *offset, &mut bytes)?;

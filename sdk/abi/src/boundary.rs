@@ -183,7 +183,7 @@ object! {
 request! {
     /// Bytes of tensors, where they lie.
     StorageAt: Storage, StorageRef, StorageFacts {
-        /// 0 in a file, 1 encoded, 2 inline.
+        /// 0 in a file, 1 encoded, 2 inline, 3 joined of ranges of storages that were given before.
         kind: u32,
         /// 0 little, 1 big.
         byte_order: u32,
@@ -197,6 +197,9 @@ request! {
         handle: u64,
         /// Kind 2: the bytes.
         bytes: Bytes,
+        /// Kind 3: for each range its storage, where it begins there, and its length. None is itself joined, and
+        /// all are of this byte order.
+        ranges: Numbers,
         /// The number of the SDK's `DigestAlgorithm`; 0 where no digest is known.
         digest_algorithm: u32,
         /// The digest that the file itself has of these bytes.

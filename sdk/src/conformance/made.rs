@@ -3,7 +3,7 @@
 use crate::memory::MemoryView;
 use crate::{
     Block, ByteOrder, ByteSink, CatalogSink, Context, Dtype, DtypeInfo, Error, FileId, MemoryContext,
-    MemorySource, Node, NodeKind, Region, Result, Source, Storage, TensorDecoder, TensorId, Value,
+    MemorySource, Node, NodeKind, Region, Result, Source, Storage, StorageRange, TensorDecoder, TensorId, Value,
     row_major_strides,
 };
 
@@ -240,6 +240,20 @@ fn storages(all: &mut Vec<MadeCatalog>) {
         let block = Block { region: Region::whole(&[3, 4]), storage, offset: 0, strides: vec![1, 3] };
         catalog.tensor_of_blocks("t", Dtype::F32, &[3, 4], vec![block]).map(drop)
     });
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        add(all, format!("joined storages, {order:?}-endian"), move |catalog| {
+            let file = catalog.storage(Storage::file(FILE, 10, 50).byte_order(order))?;
+            let encoded = catalog.storage(Storage::encoded(48, 48).byte_order(order))?;
+            let inline = catalog.storage(Storage::inline(pattern(5)).byte_order(order))?;
+            let range = |storage, offset, len| StorageRange { storage, offset, len };
+            // Elements lie in two and in three ranges.
+            let ranges = [range(file, 3, 9), range(inline, 0, 5), range(encoded, 1, 2), range(file, 0, 32)];
+            let joined = catalog.storage(Storage::joined(ranges).byte_order(order))?;
+            catalog.tensor("t", Dtype::F32, &[3, 4], joined, 0)?;
+            let block = Block { region: Region::whole(&[2, 2]), storage: joined, offset: 0, strides: vec![1, 2] };
+            catalog.tensor_of_blocks("turned", Dtype::F64, &[2, 2], vec![block]).map(drop)
+        });
+    }
     add(all, "an inline storage", |catalog| {
         let storage = catalog.storage(Storage::inline(pattern(24)))?;
         catalog.tensor("t", Dtype::I16, &[3, 2], storage, 4).map(drop)

@@ -7,7 +7,7 @@ use super::values::send_value;
 use crate::value::ValueNodes;
 use crate::{
     Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Limits, Loss, LossSink, Node,
-    NodeId, NodeKind, Place, Region, Result, Storage, StorageId, TensorId, Value,
+    NodeId, NodeKind, Place, Region, Result, Storage, StorageId, StorageRange, TensorId, Value,
 };
 use tensorferry_abi::{
     Borrowed, CatalogSinkCalls, CatalogSinkTable, DtypeFacts, Failure, LossFacts, NodeFacts, StorageFacts,
@@ -18,6 +18,7 @@ use tensorferry_abi::{
 const IN_FILE: u32 = 0;
 const ENCODED: u32 = 1;
 const INLINE: u32 = 2;
+const JOINED: u32 = 3;
 
 /// The kinds of [`TensorFacts`].
 const WHOLE: u32 = 0;
@@ -53,6 +54,17 @@ pub(super) fn decode_blocks(rank: usize, numbers: &[u64]) -> Result<Vec<Block>> 
         })
     };
     numbers.chunks_exact(width).map(block).collect()
+}
+
+/// The ranges of a joined storage.
+fn decode_ranges(numbers: &[u64]) -> Result<Vec<StorageRange>> {
+    let wrong = || Error::plugin("ranges of a joined storage are three numbers each");
+    let (ranges, []) = numbers.as_chunks::<3>() else { return Err(wrong()) };
+    let range = |&[storage, offset, len]: &[u64; 3]| {
+        let storage = StorageId(u32::try_from(storage).map_err(|_| wrong())?);
+        Ok(StorageRange { storage, offset, len })
+    };
+    ranges.iter().map(range).collect()
 }
 
 /// A node as it arrives.
@@ -93,6 +105,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
             IN_FILE => Place::File { file: FileId(storage.file), offset: storage.offset },
             ENCODED => Place::Encoded { handle: storage.handle },
             INLINE => Place::Inline(storage.bytes.to_vec().into()),
+            JOINED => Storage::joined(decode_ranges(storage.ranges)?).place,
             other => return Err(unknown("kind of storage", other).into()),
         };
         let digest = (storage.digest_algorithm != 0).then(|| Digest {
@@ -203,13 +216,20 @@ impl CatalogSink for RemoteCatalogSink<'_> {
             len: storage.len,
             handle: 0,
             bytes: &[],
+            ranges: &[],
             digest_algorithm: digest.map_or(0, |digest| digest.algorithm.0),
             digest: digest.map_or(&[], |digest| &digest.value),
         };
+        let ranges: Vec<u64>;
         match &storage.place {
             Place::File { file, offset } => (facts.file, facts.offset) = (file.0, *offset),
             Place::Encoded { handle } => (facts.kind, facts.handle) = (ENCODED, *handle),
             Place::Inline(bytes) => (facts.kind, facts.bytes) = (INLINE, bytes),
+            Place::Joined(joined) => {
+                let numbers = joined.ranges().iter();
+                ranges = numbers.flat_map(|range| [range.storage.0.into(), range.offset, range.len]).collect();
+                (facts.kind, facts.ranges) = (JOINED, &ranges);
+            }
             Place::Cast(_) => {
                 return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
             }

@@ -93,10 +93,10 @@ fn said(json: Option<&String>) -> String {
     }
 }
 
-/// Differences of attributes and of metadata, sorted by name; for two inputs whose formats keep these. What
-/// is said of a tensor that one of them does not have is no difference of its own.
+/// Differences of attributes, sorted by name, for two inputs whose formats keep these. What is said of a tensor
+/// that one of them does not have is no difference of its own.
 #[must_use]
-pub fn diff_values(a: &Catalog, b: &Catalog) -> Vec<Difference> {
+pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
     let in_b: BTreeMap<&str, &Tensor> = b.tensors().iter().map(|t| (t.name.as_str(), t)).collect();
     let mut differences = Vec::new();
     for tensor in a.tensors() {
@@ -107,11 +107,16 @@ pub fn diff_values(a: &Catalog, b: &Catalog) -> Vec<Difference> {
         }
     }
     differences.sort_by(|x, y| x.name.cmp(&y.name));
-    let metadata = differing(a.metadata(), b.metadata()).into_iter();
-    let metadata =
-        metadata.map(|(name, of_a, of_b)| Difference { name, kind: DifferenceKind::Metadata(of_a, of_b) });
-    differences.extend(metadata);
     differences
+}
+
+/// Differences of metadata, sorted by key, for two inputs whose formats keep values as they are.
+#[must_use]
+pub fn diff_metadata(a: &Catalog, b: &Catalog) -> Vec<Difference> {
+    let metadata = differing(a.metadata(), b.metadata()).into_iter();
+    metadata
+        .map(|(name, of_a, of_b)| Difference { name, kind: DifferenceKind::Metadata(of_a, of_b) })
+        .collect()
 }
 
 /// The entries that are not the same, with both values as JSON. Values of two types may look the same.

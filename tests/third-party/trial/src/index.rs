@@ -1,6 +1,8 @@
 //! An index says where everything is. The crate's documentation has its bytes.
 
-use tensorferry_sdk::{Block, ByteOrder, DtypeInfo, Error, Region, Result, StorageId};
+use tensorferry_sdk::{
+    Block, ByteOrder, DtypeInfo, Error, Node, NodeKind, Region, Result, StorageId, Value,
+};
 
 /// What an index begins with.
 pub(crate) const MAGIC: &[u8; 8] = b"TRIALIDX";
@@ -13,7 +15,9 @@ pub(crate) struct Index {
     pub(crate) storages: Vec<Stored>,
     pub(crate) tensors: Vec<Entry>,
     pub(crate) aliases: Vec<(String, u32)>,
-    pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) metadata: Vec<(String, Value)>,
+    /// The tensor's name, the key, the value.
+    pub(crate) attributes: Vec<(String, String, Value)>,
     pub(crate) origin: String,
 }
 
@@ -79,7 +83,12 @@ impl Index {
         })?;
         put_list(&mut out, &self.metadata, |out, (key, value)| {
             put_text(out, key)?;
-            put_text(out, value)
+            put_value(out, value)
+        })?;
+        put_list(&mut out, &self.attributes, |out, (tensor, key, value)| {
+            put_text(out, tensor)?;
+            put_text(out, key)?;
+            put_value(out, value)
         })?;
         put_text(&mut out, &self.origin)?;
         out.extend(crc32c::crc32c(&out).to_le_bytes());
@@ -113,7 +122,8 @@ impl Index {
             storages: fields.list(Fields::stored)?,
             tensors: fields.list(Fields::tensor)?,
             aliases: fields.list(|f| Ok((f.text()?, f.u32()?)))?,
-            metadata: fields.list(|f| Ok((f.text()?, f.text()?)))?,
+            metadata: fields.list(|f| Ok((f.text()?, f.value()?)))?,
+            attributes: fields.list(|f| Ok((f.text()?, f.text()?, f.value()?)))?,
             origin: fields.text()?,
         };
         if fields.at < body.len() {
@@ -132,6 +142,16 @@ fn put_text(out: &mut Vec<u8>, text: &str) -> Result<()> {
     put_len(out, text.len())?;
     out.extend(text.as_bytes());
     Ok(())
+}
+
+fn put_value(out: &mut Vec<u8>, value: &Value) -> Result<()> {
+    put_list(out, value.nodes(), |out, node| {
+        out.extend(node.kind.0.to_le_bytes());
+        put_text(out, &node.class)?;
+        put_len(out, node.bytes.len())?;
+        out.extend(&*node.bytes);
+        put_len(out, node.children.len())
+    })
 }
 
 fn put_len(out: &mut Vec<u8>, len: usize) -> Result<()> {
@@ -217,6 +237,28 @@ impl<'a> Fields<'a> {
             items.push(item(self)?);
         }
         Ok(items)
+    }
+
+    fn value(&mut self) -> Result<Value> {
+        let (offset, count) = (self.at as u64, self.u32()?);
+        let wrong = |why: String| Error::malformed("not a value").offset(offset).found(why);
+        // Those that are nobody's child yet.
+        let mut open: Vec<Value> = Vec::new();
+        for _ in 0..count {
+            let (kind, class) = (NodeKind(self.u32()?), self.text()?);
+            let len = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
+            let bytes = self.take(len)?;
+            let children = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
+            let first = open.len().checked_sub(children);
+            let first = first.ok_or_else(|| wrong(format!("a node with {children} children")))?;
+            let node = Node { class: class.into(), ..Node::scalar(kind, bytes) };
+            let value = Value::of(node, open.drain(first..)).map_err(|error| wrong(error.to_string()))?;
+            open.push(value);
+        }
+        match open.pop() {
+            Some(value) if open.is_empty() => Ok(value),
+            _ => Err(wrong("nodes that nothing holds together".to_owned())),
+        }
     }
 
     fn stored(&mut self) -> Result<Stored> {

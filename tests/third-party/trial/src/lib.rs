@@ -23,7 +23,9 @@
 //! | list       | tensors: name (text), dtype (text), shape (list of u64), blocks            |
 //! |            | blocks are a list: origin, shape (u64 for each dimension), storage (u32), offset in it (u64), strides (i64 for each dimension, in elements) |
 //! | list       | aliases: name (text), tensor (u32)                                         |
-//! | list       | metadata: key (text), value (text)                                         |
+//! | list       | metadata: key (text), value                                                |
+//! | list       | attributes: tensor (text), key (text), value                               |
+//! |            | a value is a list of nodes, children before their parents: kind (u32), class (text), bytes (their count and they), how many of the nodes before it that are nobody's child yet are its children (u32) |
 //! | text       | the format that the tensors came from                                      |
 //! | u32        | CRC-32C of the index up to here                                            |
 #![forbid(unsafe_code)]
@@ -51,10 +53,15 @@ impl Format for Trial {
             .suffixes([".trial"])
             .magic(0, index::MAGIC)
             .capabilities(
-                Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA | Capabilities::TIES,
+                Capabilities::READ
+                    | Capabilities::WRITE
+                    | Capabilities::METADATA
+                    | Capabilities::VALUES
+                    | Capabilities::ATTRIBUTES
+                    | Capabilities::TIES,
             )
             .options(write::options())
-            .output_revision(1)
+            .output_revision(2)
     }
 
     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {

@@ -6,7 +6,7 @@ use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
 use std::collections::HashMap;
 use tensorferry_sdk::{
     ByteSink, CatalogSink, Context, Digest, Dtype, EncodedStorage, Entry, Error, FileId, Result, Source,
-    Storage, StorageId, TensorDecoder, TensorReader, check_range,
+    Storage, StorageId, TensorDecoder, TensorId, TensorReader, check_range,
 };
 
 const PIECE: u64 = 64 << 10;
@@ -32,9 +32,14 @@ impl TensorReader for Reader {
         let storages =
             index.storages.iter().map(|stored| add_storage(stored, &files, source, catalog, &mut encoded));
         let storages = storages.collect::<Result<Vec<StorageId>>>().map_err(|e| e.file(path))?;
-        add_tensors(&index, &storages, catalog).map_err(|e| e.file(path))?;
-        for (key, value) in &index.metadata {
-            catalog.metadata_text(key, value)?;
+        let tensors = add_tensors(&index, &storages, catalog).map_err(|e| e.file(path))?;
+        for (key, value) in index.metadata {
+            catalog.metadata(&key, value)?;
+        }
+        for (name, key, value) in index.attributes {
+            let tensor = tensors.get(&name).copied();
+            let missing = || Error::malformed("an attribute of no tensor").file(path).tensor(&name);
+            catalog.attribute(tensor.ok_or_else(missing)?, &key, value)?;
         }
         catalog.origin(&index.origin)?;
         Ok(Box::new(encoded))
@@ -93,7 +98,13 @@ fn add_storage(
     catalog.storage(Storage::encoded(handle, stored.len).byte_order(stored.byte_order))
 }
 
-fn add_tensors(index: &Index, storages: &[StorageId], catalog: &mut dyn CatalogSink) -> Result<()> {
+/// Adds the tensors; gives them by their names.
+fn add_tensors(
+    index: &Index,
+    storages: &[StorageId],
+    catalog: &mut dyn CatalogSink,
+) -> Result<HashMap<String, TensorId>> {
+    let mut ids = HashMap::new();
     let mut dtypes = HashMap::new();
     for info in &index.dtypes {
         dtypes.insert(info.name(), catalog.dtype(info)?);
@@ -116,17 +127,16 @@ fn add_tensors(index: &Index, storages: &[StorageId], catalog: &mut dyn CatalogS
             let missing = || Error::malformed(format!("no storage {}", block.storage.0)).tensor(name);
             block.storage = *storage.ok_or_else(missing)?;
         }
-        match &*blocks {
+        let id = match &*blocks {
             // Strings are as long as their storage, and come in one piece.
             [whole] if dtype == Dtype::STR => {
-                catalog.tensor(name, dtype, &tensor.shape, whole.storage, whole.offset)?;
+                catalog.tensor(name, dtype, &tensor.shape, whole.storage, whole.offset)?
             }
-            _ => {
-                catalog.tensor_of_blocks(name, dtype, &tensor.shape, blocks)?;
-            }
-        }
+            _ => catalog.tensor_of_blocks(name, dtype, &tensor.shape, blocks)?,
+        };
+        ids.insert(name.clone(), id);
     }
-    Ok(())
+    Ok(ids)
 }
 
 /// An encoded storage and its file.

@@ -4,7 +4,7 @@ use crate::codec::encode;
 use crate::index::{DataFile, Entry, Index, Stored};
 use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
 use std::collections::BTreeMap;
-use tensorferry_sdk::{Block, ByteOrder, DtypeInfo, Region, StorageId};
+use tensorferry_sdk::{Block, ByteOrder, Dtype, DtypeInfo, Region, Result, StorageId, Value};
 
 /// Its files by name; `sample.trial` is the index.
 ///
@@ -18,7 +18,8 @@ pub fn sample() -> BTreeMap<String, Vec<u8>> {
     sample.extension();
     sample.strings();
     sample.index.metadata =
-        vec![("made by".to_owned(), "hand".to_owned()), ("\u{fc}".to_owned(), String::new())];
+        vec![("made by".to_owned(), "hand".into()), ("\u{fc}".to_owned(), "".into())];
+    sample.values().expect("every node is what its kind requires");
     sample.index.origin = "trial".to_owned();
     sample.finish()
 }
@@ -93,6 +94,21 @@ impl Sample {
         }
         let storage = self.runs(1, ByteOrder::Little, &bytes);
         self.view("strings", "STR", &[3], storage, 0, &[1]);
+    }
+
+    /// Metadata of exact types, and attributes of a tensor.
+    fn values(&mut self) -> Result<()> {
+        let step = Value::number(Dtype::U64, &[255; 8])?;
+        let rates: Vec<u8> = [0.1_f32, 2.5].iter().flat_map(|rate| rate.to_le_bytes()).collect();
+        let rates = Value::numbers(Dtype::F32, rates)?;
+        let nested = Value::map([(Value::text("step"), step.clone()), (Value::text("rates"), rates)])?;
+        let units = Value::list(["mm", "s"].map(Value::text))?;
+        self.index.metadata.extend([("step".to_owned(), step), ("training".to_owned(), nested)]);
+        self.index.attributes = vec![
+            ("grid".to_owned(), "units".to_owned(), units),
+            ("tied".to_owned(), "trainable".to_owned(), Value::bool(false)),
+        ];
+        Ok(())
     }
 
     fn view(

@@ -68,8 +68,13 @@ fn data_path(index_path: &str, number: u64) -> String {
 }
 
 /// An index of this catalog's facts, with no file, storage or tensor yet.
-fn new_index(catalog: &dyn CatalogView) -> Index {
-    Index { metadata: catalog.metadata_texts(), origin: catalog.origin(), ..Index::default() }
+fn new_index(catalog: &dyn CatalogView) -> Result<Index> {
+    let mut attributes = Vec::new();
+    for id in catalog.tensor_ids() {
+        let name = catalog.tensor(id).name;
+        attributes.extend(catalog.attributes(id)?.into_iter().map(|(key, value)| (name.to_owned(), key, value)));
+    }
+    Ok(Index { metadata: catalog.metadata(), attributes, origin: catalog.origin(), ..Index::default() })
 }
 
 /// Adds a tensor to the index, and its dtype if the host does not know it.

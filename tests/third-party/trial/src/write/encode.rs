@@ -35,7 +35,7 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let path = index_path(target);
-        let mut index = new_index(catalog);
+        let mut index = new_index(catalog)?;
         let mut chunks: Vec<Chunk> = Vec::new();
         let mut by_file = vec![Vec::new(); usize::try_from(self.files).unwrap_or(1)];
         for id in catalog.tensor_ids() {

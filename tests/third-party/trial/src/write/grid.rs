@@ -25,7 +25,7 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let path = index_path(target);
-        let mut index = new_index(catalog);
+        let mut index = new_index(catalog)?;
         let mut files = DataFiles::plan(&mut index, layout, path, self.files)?;
         for id in catalog.tensor_ids() {
             context.check_cancelled()?;
