@@ -4,8 +4,8 @@
 use crate::proof::Proof;
 use crate::source::check_range;
 use crate::{
-    Block, Catalog, Data, Dtype, DtypeInfo, Error, JoinedRanges, Limits, Loss, LossSink, Node, NodeId, Place, Result,
-    Source, Storage, StorageId, Tensor, TensorId, Value,
+    Block, Catalog, Data, Dtype, DtypeInfo, Error, JoinedRanges, Limits, Loss, LossSink, Node, NodeId, Place,
+    Result, Source, Storage, StorageId, Tensor, TensorId, Value,
 };
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub trait CatalogSink: LossSink {
     ///
     /// # Errors
     /// Malformed, if it reaches past the end of its file, or of a storage that it is joined of; a plugin error, if
-    /// it is joined of what is not there, of joined ones, or of two byte orders; a limit.
+    /// it is joined of what is not there or of joined ones; unsupported, if it is joined of two byte orders; a limit.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
     /// A dtype that the host does not know; the same declaration gives the same dtype.
@@ -162,14 +162,16 @@ impl CatalogBuilder<'_> {
                 return Err(Error::plugin("a storage is joined of one that is joined itself"));
             }
             if part.byte_order != storage.byte_order {
-                let error = Error::plugin("a joined storage is of two byte orders");
-                return Err(error.expected(format!("{:?}", storage.byte_order)).found(format!("{:?}", part.byte_order)));
+                let error = Error::unsupported("bytes of two byte orders in one storage");
+                return Err(error
+                    .expected(format!("{:?}", storage.byte_order))
+                    .found(format!("{:?}", part.byte_order)));
             }
             check_range("", part.len, range.offset, range.len)
                 .map_err(|error| error.context("a range lies outside the storage that it is of"))?;
-            total = total.checked_add(range.len).ok_or_else(|| {
-                Error::malformed("the length of a joined storage does not fit 64 bits")
-            })?;
+            total = total
+                .checked_add(range.len)
+                .ok_or_else(|| Error::malformed("the length of a joined storage does not fit 64 bits"))?;
         }
         if total == storage.len {
             return Ok(());
@@ -381,7 +383,8 @@ mod tests {
     #[test]
     fn a_part_of_a_joined_storage_is_the_ranges_that_it_touches() {
         let range = |storage, offset, len| StorageRange { storage: StorageId(storage), offset, len };
-        let Place::Joined(joined) = Storage::joined([range(0, 2, 5), range(1, 0, 0), range(2, 1, 3)]).place else {
+        let Place::Joined(joined) = Storage::joined([range(0, 2, 5), range(1, 0, 0), range(2, 1, 3)]).place
+        else {
             unreachable!()
         };
         let within = |offset, len| joined.within(offset, len).filter(|part| part.len > 0).collect::<Vec<_>>();

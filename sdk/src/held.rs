@@ -39,3 +39,42 @@ impl Catalog {
         (self, losses)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{CatalogBuilder, CatalogSink, Dtype, Limits, MemorySource, Storage};
+
+    #[test]
+    fn what_a_format_has_no_place_for_is_said() {
+        let (source, limits) = (MemorySource::file("x", []), Limits::default());
+        let mut builder = CatalogBuilder::new("test", &source, &limits);
+        let storage = builder.storage(Storage::inline([0])).unwrap();
+        for number in 0..MOST_LISTED + 5 {
+            let tensor = builder.tensor(&format!("t{number}"), Dtype::U8, &[1], storage, 0).unwrap();
+            builder.attribute(tensor, "unit", Value::text("mm")).unwrap();
+            assert!(builder.attribute(tensor, "unit", Value::text("s")).is_err());
+        }
+        builder.metadata_text("text", "a").unwrap();
+        builder.metadata("number", Value::int(7)).unwrap();
+        assert!(builder.metadata_text("number", "8").is_err());
+        let catalog = builder.finish().unwrap();
+        let all = Capabilities::METADATA | Capabilities::VALUES | Capabilities::ATTRIBUTES;
+        let (same, losses) = catalog.clone().held_by(all);
+        assert_eq!((same.tensors(), same.metadata()), (catalog.tensors(), catalog.metadata()));
+        assert_eq!(losses, []);
+        let (less, losses) = catalog.held_by(Capabilities::METADATA);
+        assert!(less.tensors().iter().all(|tensor| tensor.attributes.is_empty()));
+        assert_eq!((less.metadata()["number"] == "7", less.metadata()["text"] == "a"), (true, true));
+        assert_eq!(losses.len(), MOST_LISTED + 2);
+        assert_eq!((losses[0].kind, losses[0].what.as_str()), (LossKind::Attribute, "t0: unit"));
+        assert_eq!(losses[MOST_LISTED].what, "5 more attributes");
+        let last = &losses[MOST_LISTED + 1];
+        assert_eq!(
+            (last.kind, last.severity, &*last.what),
+            (LossKind::Metadata, Severity::Changed, "number")
+        );
+    }
+}

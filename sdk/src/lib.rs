@@ -262,7 +262,7 @@ pub use {arrow_array, arrow_schema};
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
 pub use shard_name::ShardName;
-pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
+pub use source::{Entry, FileId, FileRange, MemorySource, Source, check_name, check_range, split_ranges};
 pub use storage::{ByteOrder, CastStorage, JoinedRanges, Place, Storage, StorageId, StorageRange};
 pub use tensor::{Data, Tensor, TensorId};
 pub use tree::{Node, NodeId, NodeKind, Tree};

@@ -8,10 +8,10 @@ pub mod records;
 pub use formats::{MemoryTensors, formats};
 
 use crate::{
-    Block, ByteOrder, ByteSink, Capabilities, Catalog, CatalogBuilder, CatalogBytes, CatalogSink, CatalogView, Content,
-    Context, DeferredId, Digest, DigestId, Digests, Error, Format, Layout, LayoutBuilder, NothingEncoded,
-    Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side, Source, Storage, Target,
-    TensorDecoder, TensorId, TensorPart,
+    Block, ByteOrder, ByteSink, Capabilities, Catalog, CatalogBuilder, CatalogBytes, CatalogSink,
+    CatalogView, Content, Context, DeferredId, Digest, DigestId, Digests, Error, Format, Layout,
+    LayoutBuilder, NothingEncoded, Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side,
+    Source, Storage, Target, TensorDecoder, TensorId, TensorPart,
 };
 use std::collections::BTreeMap;
 
@@ -112,7 +112,8 @@ impl<'a> MemoryView<'a> {
                 for range in joined.ranges() {
                     let all = self.storage_bytes(&self.catalog.storages()[range.storage.0 as usize])?;
                     let start = usize::try_from(range.offset).unwrap_or(usize::MAX);
-                    bytes.extend_from_slice(&all[start..][..usize::try_from(range.len).unwrap_or(usize::MAX)]);
+                    bytes
+                        .extend_from_slice(&all[start..][..usize::try_from(range.len).unwrap_or(usize::MAX)]);
                 }
                 bytes
             }

@@ -97,7 +97,8 @@ impl Node {
     }
 
     /// As [`int`](Self::int), for an integer of any built-in dtype.
-    pub(crate) fn wide_int(value: i128) -> Self {
+    #[must_use]
+    pub fn wide_int(value: i128) -> Self {
         let bytes = value.to_le_bytes();
         let mut len = bytes.len();
         // The last byte is redundant while it only repeats the sign of the one before it.
@@ -149,7 +150,8 @@ impl Node {
     }
 
     /// The integer, if it is one of at most 128 bits.
-    pub(crate) fn as_wide_int(&self) -> Option<i128> {
+    #[must_use]
+    pub fn as_wide_int(&self) -> Option<i128> {
         if self.kind != NodeKind::INT || self.bytes.is_empty() || self.bytes.len() > 16 {
             return None;
         }

@@ -48,7 +48,8 @@ impl Value {
     /// # Errors
     /// Unsupported, for another dtype; a plugin error, if the bytes are not one element.
     pub fn number(dtype: Dtype, bytes: &[u8]) -> Result<Self> {
-        let info = dtype.info().ok_or_else(|| Error::unsupported("a number of a dtype that is not built in"))?;
+        let info =
+            dtype.info().ok_or_else(|| Error::unsupported("a number of a dtype that is not built in"))?;
         if info.element_bytes().map(|width| width as usize) != Some(bytes.len()) {
             let error = Error::plugin("the bytes of a number are not one element of its dtype");
             return Err(error.expected(info.name()).found(format!("{} bytes", bytes.len())));
@@ -218,9 +219,33 @@ fn too_many() -> Error {
 fn check(node: &Node) -> Result<()> {
     match node.kind {
         NodeKind::TENSOR => Err(Error::plugin("a value of metadata or an attribute names no tensor")),
-        NodeKind(1..=11) | NodeKind::NUMBERS => node.check(),
+        NodeKind(1..=11) | NodeKind::NUMBERS if is_of_its_class(node) => node.check(),
+        NodeKind(1..=11) | NodeKind::NUMBERS => {
+            Err(Error::plugin("a number that is none of the dtype that its class names").found(&node.class))
+        }
         // Objects mean something to their format alone, and kinds of a later revision nothing here.
-        NodeKind(other) => Err(Error::unsupported("a value of a kind that metadata and attributes cannot have").found(other)),
+        NodeKind(other) => {
+            Err(Error::unsupported("a value of a kind that metadata and attributes cannot have").found(other))
+        }
+    }
+}
+
+/// Whether a number is one of the dtype that its class names, if it names one.
+fn is_of_its_class(node: &Node) -> bool {
+    let is_float = || matches!(&*node.class, "F16" | "BF16" | "F32" | "F64");
+    match node.kind {
+        NodeKind::INT if !node.class.is_empty() => {
+            let dtype = Dtype::named(&node.class);
+            let width =
+                dtype.and_then(Dtype::info).and_then(|info| info.element_bytes()).unwrap_or(0) as usize;
+            // What an element of the dtype can hold comes back from its bytes.
+            let value = node.as_wide_int();
+            let bytes = value.map(i128::to_le_bytes).unwrap_or_default();
+            let element = bytes.get(..width).unwrap_or_default();
+            value.is_some() && dtype.and_then(|dtype| integer(dtype, element)) == value
+        }
+        NodeKind::FLOAT => node.class.is_empty() || is_float(),
+        _ => true,
     }
 }
 
@@ -384,10 +409,17 @@ impl ValueNodes {
         while let Some((id, parent)) = open.pop() {
             let place = order.len();
             order.push((id, parent));
-            open.extend(self.nodes[id as usize].children.iter().enumerate().map(|(slot, child)| (child.0, Some((place, slot)))));
+            open.extend(
+                self.nodes[id as usize]
+                    .children
+                    .iter()
+                    .enumerate()
+                    .map(|(slot, child)| (child.0, Some((place, slot)))),
+            );
         }
         let count = order.len();
-        let mut nodes: Vec<Node> = order.iter().rev().map(|(id, _)| self.nodes[*id as usize].clone()).collect();
+        let mut nodes: Vec<Node> =
+            order.iter().rev().map(|(id, _)| self.nodes[*id as usize].clone()).collect();
         for (place, (_, parent)) in order.iter().enumerate() {
             if let Some((parent, slot)) = parent {
                 let at = u32::try_from(count - 1 - place).map_err(|_| too_many())?;
@@ -430,6 +462,21 @@ mod tests {
         }
         assert_ne!(Value::number(Dtype::U8, &[1]).unwrap(), Value::number(Dtype::I8, &[1]).unwrap());
         assert!(Value::number(Dtype::U8, &[1, 2]).is_err());
+        let of_class = |class: &str, node: Node| Value::of(Node { class: class.into(), ..node }, []);
+        for (class, node, is_one) in [
+            ("U8", Node::int(255), true),
+            ("U8", Node::int(256), false),
+            ("U8", Node::int(-1), false),
+            ("I8", Node::int(-128), true),
+            ("I8", Node::int(128), false),
+            ("U64", Node::wide_int(u64::MAX.into()), true),
+            ("F32", Node::int(1), false),
+            ("length", Node::int(1), false),
+            ("F32", Node::float(0.5), true),
+            ("U8", Node::float(0.5), false),
+        ] {
+            assert_eq!(of_class(class, node.clone()).is_ok(), is_one, "{class} {node:?}");
+        }
         assert!(Value::number(Dtype::BOOL, &[2]).is_err());
         assert!(Value::numbers(Dtype::U16, [1, 2, 3]).is_err());
         assert!(Value::numbers(Dtype::STR, []).is_err());
@@ -437,8 +484,10 @@ mod tests {
 
     #[test]
     fn json_says_all_of_a_value() {
-        let list = Value::list([Value::text("a\"\n\u{1}"), Value::int(-3), Value::list([]).unwrap()]).unwrap();
-        let map = Value::map([(Value::text("k"), list.clone()), (Value::text(""), Value::float(0.5))]).unwrap();
+        let list =
+            Value::list([Value::text("a\"\n\u{1}"), Value::int(-3), Value::list([]).unwrap()]).unwrap();
+        let map =
+            Value::map([(Value::text("k"), list.clone()), (Value::text(""), Value::float(0.5))]).unwrap();
         assert_eq!(map.json(), r#"{"k":["a\"\n\u0001",-3,[]],"":0.5}"#);
         let odd = Value::map([(Value::int(1), map)]).unwrap();
         assert_eq!(odd.json(), r#"[[1,{"k":["a\"\n\u0001",-3,[]],"":0.5}]]"#);

@@ -1,6 +1,8 @@
 //! A view is a catalog as a writer sees it: the same facts, and the tensors' bytes on request.
 
-use crate::{Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId, Value};
+use crate::{
+    Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId, Value,
+};
 
 /// A tensor as a writer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{
     ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
-    DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, Format, LayoutSink, Limits, Loss, LossKind,
-    MemoryContext, MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, OutputId, Result,
-    Role, Score, SealSink, Severity, Source, Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan,
-    TensorReader, TensorWriter, Value,
+    DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, FileRange, Format, LayoutSink, Limits, Loss,
+    LossKind, MemoryContext, MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, OutputId,
+    Result, Role, Score, SealSink, Severity, Source, Storage, StorageRange, Target, TensorDecoder, TensorId,
+    TensorPart, TensorPlan, TensorReader, TensorWriter, Value,
 };
 
 /// A format that does on request what a library may do: the entry's name says what.
@@ -129,6 +129,11 @@ impl TensorReader for Doing {
         if self.0 == "past the end" {
             source.read_at(file, 3, &mut [0; 8])?;
         }
+        let range = |offset, len| FileRange { file, offset, len };
+        let mut both = [0; 3];
+        source.advise(&[range(0, 8)]);
+        source.read_ranges(&[range(7, 1), range(0, 2)], &mut both)?;
+        assert_eq!(both, [4, 0, 1]);
         let own = catalog.dtype(&DtypeInfo::extension("LENT_2", 4, 2, 1)?)?;
         let storage = catalog.storage(Storage::file(file, 0, 8).byte_order(ByteOrder::Big))?;
         let here = catalog.storage(Storage::inline(*b"abcd").digest(Digest::crc32c(0x92c8_0a31)))?;
@@ -137,6 +142,9 @@ impl TensorReader for Doing {
         catalog.tensor("b", Dtype::I16, &[2, 2], storage, 0)?;
         catalog.tensor("c", own, &[8], here, 0)?;
         catalog.tensor("d", Dtype::U8, &[4], encoded, 0)?;
+        let part = |storage, offset, len| StorageRange { storage, offset, len };
+        let joined = catalog.storage(Storage::joined([part(here, 2, 2), part(encoded, 0, 1)]))?;
+        catalog.tensor("e", Dtype::U8, &[3], joined, 0)?;
         if self.0 == "twice" {
             catalog.tensor("a", Dtype::U8, &[], storage, 0)?;
         }
@@ -192,7 +200,7 @@ impl TensorWriter for Doing {
             }
         }
         layout.pad(file, 2)?;
-        layout.digest(file, 0..18, tensorferry_sdk::DigestAlgorithm::CRC32C)?;
+        layout.digest(file, 0..21, tensorferry_sdk::DigestAlgorithm::CRC32C)?;
         layout.deferred(file, 4)?;
         layout.late_file("late", Role::Index)?;
         layout.streamed_file("streamed", Role::Data, &[])?;
@@ -262,7 +270,8 @@ fn a_catalog_and_a_layout_are_the_same_on_both_sides() {
     assert_eq!(one.tree(), other.tree());
     assert_eq!(one.losses(), other.losses());
     assert_eq!((one.origin(), one.globals()), (other.origin(), other.globals()));
-    for name in ["a", "b", "c", "d"] {
+    assert_eq!(far.tensor_named("e").unwrap().2, b"cd\x05");
+    for name in ["a", "b", "c", "d", "e"] {
         assert_eq!(near.tensor_named(name).unwrap(), far.tensor_named(name).unwrap());
     }
     let target = Target::File("out".to_owned());
@@ -271,7 +280,7 @@ fn a_catalog_and_a_layout_are_the_same_on_both_sides() {
     assert_eq!(near.files, far.files);
     assert_eq!(near.layout.files(), far.layout.files());
     assert_eq!(far.files["streamed"], [5, 6, 7, 8]);
-    assert_eq!(far.files["late"], 22_u64.to_le_bytes());
+    assert_eq!(far.files["late"], 25_u64.to_le_bytes());
     drop(through.faults().check());
 }
 

@@ -16,7 +16,9 @@ use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::record_files::{self, FoundInput, InputChoice};
 use tensorferry::engine::steps::apply;
-use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, Tolerance, diff, diff_attributes, diff_metadata};
+use tensorferry::engine::tensors::diff::{
+    Difference, DifferenceKind, Tolerance, diff, diff_attributes, diff_metadata,
+};
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::Stored;
 use tensorferry_sdk::{Capabilities, Error, Purpose, Result};
@@ -51,9 +53,8 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
         .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
     let mut differences = terminal::with_progress(session, false, |_| diff(&of_a, &of_b, tolerance))?;
     // Between other formats values are changed or lost on the way, and the conversion said so.
-    let keep = |capability| {
-        [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability))
-    };
+    let keep =
+        |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
     if keep(Capabilities::ATTRIBUTES) {
         differences.extend(diff_attributes(&a.catalog, &b.catalog));
     }

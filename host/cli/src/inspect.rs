@@ -256,7 +256,11 @@ fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
     section(&mut text, "state", outline::lines(catalog).iter().map(outline_line));
     section(&mut text, "as a flat list of tensors", flat(catalog, all).into_iter());
     let mut rest = String::new();
-    section(&mut rest, "metadata", catalog.metadata().iter().map(|(key, value)| format!("{key} = {}", line(value))));
+    section(
+        &mut rest,
+        "metadata",
+        catalog.metadata().iter().map(|(key, value)| format!("{key} = {}", line(value))),
+    );
     let globals = catalog.globals();
     let lines = if all { globals.to_vec() } else { wrapped(globals, MOST_WRAPPED) };
     section(&mut rest, "globals (none is ever called)", lines.into_iter());
@@ -358,7 +362,12 @@ fn table(catalog: &Catalog, most: usize, hashed: Option<&Hashed>) -> String {
             let _ = write!(text, "  {}", hex(&digests[index]));
         }
         for (key, value) in &tensor.attributes {
-            let _ = write!(text, "  {}={}", printable(key), printable(&line(value).chars().take(WIDTH).collect::<String>()));
+            let _ = write!(
+                text,
+                "  {}={}",
+                printable(key),
+                printable(&line(value).chars().take(WIDTH).collect::<String>())
+            );
         }
         text.push('\n');
     }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tensorferry_sdk::{
     self as sdk, ByteOrder, Catalog, CatalogView, Data, Dtype, DtypeInfo, Error, Loss, Order, Purpose,
-    Region, Result, TensorId, TensorPart, element_count, Value,
+    Region, Result, TensorId, TensorPart, Value, element_count,
 };
 
 /// Bytes that one thread reads of a large tensor at a time.

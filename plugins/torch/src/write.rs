@@ -159,6 +159,7 @@ fn root_folder(path: &str) -> &str {
 }
 
 fn side_record(catalog: &dyn CatalogView) -> Option<SideRecord> {
-    let record = SideRecord { origin: catalog.origin(), metadata: catalog.metadata_texts().into_iter().collect() };
+    let record =
+        SideRecord { origin: catalog.origin(), metadata: catalog.metadata_texts().into_iter().collect() };
     (record.origin != OWN_ID || !record.metadata.is_empty()).then_some(record)
 }

@@ -212,7 +212,7 @@ typedef struct {
 /* Bytes of tensors, where they lie. */
 typedef struct {
   size_t size;
-  /* 0 in a file, 1 encoded, 2 inline. */
+  /* 0 in a file, 1 encoded, 2 inline, 3 joined of ranges of storages that were given before. */
   uint32_t kind;
   /* 0 little, 1 big. */
   uint32_t byte_order;
@@ -226,6 +226,9 @@ typedef struct {
   uint64_t handle;
   /* Kind 2: the bytes. */
   FerryBytes bytes;
+  /* Kind 3: for each range its storage, where it begins there, and its length. None is itself joined, and
+   * all are of this byte order. */
+  FerryNumbers ranges;
   /* The number of the SDK's `DigestAlgorithm`; 0 where no digest is known. */
   uint32_t digest_algorithm;
   /* The digest that the file itself has of these bytes. */
@@ -445,6 +448,10 @@ struct FerrySourceTable {
   /* Fills the buffer from an offset on, or fails. */
   int32_t (*read_at)(void *self, uint32_t file, uint64_t offset, FerryBytesMut buffer,
       FerryErrorSink err);
+  /* Fills the buffer with ranges one after the other, or fails; for each its file, its offset and its length. */
+  int32_t (*read_ranges)(void *self, FerryNumbers ranges, FerryBytesMut buffer, FerryErrorSink err);
+  /* Ranges that will be read soon, as of `read_ranges`. */
+  int32_t (*advise)(void *self, FerryNumbers ranges, FerryErrorSink err);
 };
 
 /* Takes names, or other texts. */

@@ -71,6 +71,10 @@ object! {
         info(file: u32) -> (len: u64, name: Text);
         /// Fills the buffer from an offset on, or fails.
         read_at(file: u32, offset: u64, buffer: BytesMut);
+        /// Fills the buffer with ranges one after the other, or fails; for each its file, its offset and its length.
+        read_ranges(ranges: Numbers, buffer: BytesMut);
+        /// Ranges that will be read soon, as of `read_ranges`.
+        advise(ranges: Numbers);
     }
 }
 

@@ -124,8 +124,7 @@ impl CatalogRoundTrip<'_> {
         let after = self.after.catalog().tensors();
         for tensor in self.before.catalog().tensors() {
             let renamed = self.lost(LossKind::Name, &tensor.name);
-            let found: Vec<_> =
-                after.iter().filter(|other| renamed || other.name == tensor.name).collect();
+            let found: Vec<_> = after.iter().filter(|other| renamed || other.name == tensor.name).collect();
             let kept = found.is_empty() || found.iter().any(|other| other.attributes == tensor.attributes);
             rules.require(kept, "attributes are kept, or their loss is said", || {
                 let found: Vec<_> = found.iter().map(|other| &other.attributes).collect();

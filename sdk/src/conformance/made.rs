@@ -3,8 +3,8 @@
 use crate::memory::MemoryView;
 use crate::{
     Block, ByteOrder, ByteSink, CatalogSink, Context, Dtype, DtypeInfo, Error, FileId, MemoryContext,
-    MemorySource, Node, NodeKind, Region, Result, Source, Storage, StorageRange, TensorDecoder, TensorId, Value,
-    row_major_strides,
+    MemorySource, Node, NodeKind, Region, Result, Source, Storage, StorageRange, TensorDecoder, TensorId,
+    Value, row_major_strides,
 };
 
 type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()>;
@@ -250,7 +250,8 @@ fn storages(all: &mut Vec<MadeCatalog>) {
             let ranges = [range(file, 3, 9), range(inline, 0, 5), range(encoded, 1, 2), range(file, 0, 32)];
             let joined = catalog.storage(Storage::joined(ranges).byte_order(order))?;
             catalog.tensor("t", Dtype::F32, &[3, 4], joined, 0)?;
-            let block = Block { region: Region::whole(&[2, 2]), storage: joined, offset: 0, strides: vec![1, 2] };
+            let block =
+                Block { region: Region::whole(&[2, 2]), storage: joined, offset: 0, strides: vec![1, 2] };
             catalog.tensor_of_blocks("turned", Dtype::F64, &[2, 2], vec![block]).map(drop)
         });
     }
@@ -330,7 +331,10 @@ fn beside_tensors(all: &mut Vec<MadeCatalog>) {
             catalog.metadata(key, value)?;
         }
         let list = Value::list(scalars().into_iter().map(|(_, value)| value))?;
-        catalog.metadata("map", Value::map([(Value::text("list"), list), (Value::int(1), Value::bool(true))])?)?;
+        catalog.metadata(
+            "map",
+            Value::map([(Value::text("list"), list), (Value::int(1), Value::bool(true))])?,
+        )?;
         catalog.metadata("", Value::list([])?)
     });
     add(all, "attributes of tensors", |catalog| {

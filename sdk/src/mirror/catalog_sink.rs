@@ -6,8 +6,8 @@ use super::numbers::{byte_order, byte_order_number, unknown};
 use super::values::send_value;
 use crate::value::ValueNodes;
 use crate::{
-    Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Limits, Loss, LossSink, Node,
-    NodeId, NodeKind, Place, Region, Result, Storage, StorageId, StorageRange, TensorId, Value,
+    Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Limits, Loss, LossSink,
+    Node, NodeId, NodeKind, Place, Region, Result, Storage, StorageId, StorageRange, TensorId, Value,
 };
 use tensorferry_abi::{
     Borrowed, CatalogSinkCalls, CatalogSinkTable, DtypeFacts, Failure, LossFacts, NodeFacts, StorageFacts,
@@ -128,9 +128,12 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
         let (name, dtype, shape) = (tensor.name, Dtype::from_id(tensor.dtype), tensor.shape);
         let id = match tensor.kind {
             WHOLE => self.catalog.tensor(name, dtype, shape, StorageId(tensor.storage), tensor.offset)?,
-            IN_BLOCKS => {
-                self.catalog.tensor_of_blocks(name, dtype, shape, decode_blocks(shape.len(), tensor.blocks)?)?
-            }
+            IN_BLOCKS => self.catalog.tensor_of_blocks(
+                name,
+                dtype,
+                shape,
+                decode_blocks(shape.len(), tensor.blocks)?,
+            )?,
             other => return Err(unknown("kind of tensor", other).into()),
         };
         Ok(id.0)
@@ -227,7 +230,8 @@ impl CatalogSink for RemoteCatalogSink<'_> {
             Place::Inline(bytes) => (facts.kind, facts.bytes) = (INLINE, bytes),
             Place::Joined(joined) => {
                 let numbers = joined.ranges().iter();
-                ranges = numbers.flat_map(|range| [range.storage.0.into(), range.offset, range.len]).collect();
+                ranges =
+                    numbers.flat_map(|range| [range.storage.0.into(), range.offset, range.len]).collect();
                 (facts.kind, facts.ranges) = (JOINED, &ranges);
             }
             Place::Cast(_) => {

@@ -80,10 +80,7 @@ impl CatalogViewCalls for LentCatalogView<'_> {
     }
 }
 
-fn send_entries(
-    entries: &[(String, Value)],
-    sink: &Handle<ValueSinkTable>,
-) -> Result<(), Failure> {
+fn send_entries(entries: &[(String, Value)], sink: &Handle<ValueSinkTable>) -> Result<(), Failure> {
     entries.iter().try_for_each(|(key, value)| sink.entry(key, send_value(value, |node| sink.value(node))?))
 }
 

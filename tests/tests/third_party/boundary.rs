@@ -158,8 +158,8 @@ const ADDITION: [(&str, &str, &str); 6] = [
     ),
     (
         "sdk/abi/src/boundary.rs",
-        "label(tensor: u32, key: Text, value: Text);\n    }",
-        "label(tensor: u32, key: Text, value: Text);\n    } then {\n        newer() -> (number: u32);\n    }",
+        "global(name: Text);\n    }",
+        "global(name: Text);\n    } then {\n        newer() -> (number: u32);\n    }",
     ),
     (
         "sdk/src/mirror/format.rs",

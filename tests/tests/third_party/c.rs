@@ -5,10 +5,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::tempdir;
-use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::model::safetensors;
 use tensorferry_tests::workspace::{root, workspace};
+use tensorferry_tests::{Ferry, args};
 
 /// Builds `third-party/nrrd-c` with these flags beside its own.
 fn nrrd(name: &str, flags: &str) -> PathBuf {
@@ -65,6 +65,30 @@ fn a_format_in_c_converts_to_and_fro() {
     assert_eq!(ferry.inspect(&back)["metadata"]["unit"], "mm");
     let last = ferry.tensors(&back);
     assert_eq!(last, ferry.tensors(&input));
+}
+
+/// Fields of a header are attributes of the tensor: numbers of axes in the order of its shape.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn attributes_go_through_c_and_come_back() {
+    let ferry = ferry_with(&nrrd("c", ""));
+    let header = "NRRD0004\ntype: uchar\ndimension: 2\nsizes: 3 2\nencoding: raw\nspacings: 0.5 nan\nunits: \"mm\" \"s\"\nspace origin: (0,1)\nunit:=mm\n\nabcdef";
+    let input = ferry.write("a.nrrd", header);
+    let seen = ferry.inspect(&input);
+    assert_eq!(seen["tensors"][0]["attributes"]["spacings"], serde_json::json!(["NaN", 0.5]));
+    assert_eq!(seen["tensors"][0]["attributes"]["units"], "\"mm\" \"s\"");
+    let [kept, turned, lost] = ferry.paths(["kept.nrrd", "turned.nrrd", "lost.safetensors"]);
+    ferry.convert(&input, &kept, &["--strict", "--step", "select:data"]);
+    assert_eq!(ferry.inspect(&kept)["tensors"][0]["attributes"], seen["tensors"][0]["attributes"]);
+    ferry.run(args!["diff", input, kept]).expect(0);
+    ferry.convert(&input, &turned, &["--step", "transpose"]).says(&["attribute", "data: spacings"]);
+    assert_eq!(ferry.inspect(&turned)["tensors"][0].get("attributes"), None);
+    let different = ferry.run(args!["diff", "--step", "transpose", turned, kept]).expect(1);
+    different.prints(&["attribute: \"data\": \"units\" is nothing in A"]);
+    ferry.convert(&input, &lost, &[]).says(&["attribute", "data: space origin", "no place for attributes"]);
+    let outcome = ferry.try_convert(&input, &lost, &["--force", "--strict"]);
+    assert_ne!(outcome.code, Some(0));
+    ferry.convert(&input, &lost, &["--force", "--strict", "--allow-loss", "attribute"]);
 }
 
 #[test]

@@ -163,8 +163,19 @@ fn the_trial_format_comes_back_bit_for_bit() {
     let ferry = ferry();
     let index = sample(&ferry);
     let expected = ferry.tensors(&index);
-    assert_eq!(expected.len(), 10);
+    assert_eq!(expected.len(), 12);
     assert_eq!(expected["quantized"].0, "Q4_0");
+    let values = |path: &Path| {
+        let seen = ferry.inspect(path);
+        let tensors = seen["tensors"].as_array().unwrap().iter();
+        let attributes: BTreeMap<String, Value> =
+            tensors.map(|tensor| (tensor["name"].to_string(), tensor["attributes"].clone())).collect();
+        (seen["metadata"].clone(), attributes)
+    };
+    let (metadata, attributes) = values(&index);
+    assert_eq!(metadata["step"], u64::MAX);
+    assert_eq!(metadata["training"]["rates"], serde_json::json!([0.1, 2.5]));
+    assert_eq!(attributes["\"grid\""], serde_json::json!({"units": ["mm", "s"]}));
     let ways: [&[&str]; 5] = [
         &["data=grid"],
         &["data=grid", "pieces=3", "files=3"],
@@ -179,6 +190,7 @@ fn the_trial_format_comes_back_bit_for_bit() {
         assert_eq!(losses(&outcome), [], "{way:?}");
         assert_eq!(ferry.tensors(&output), expected, "{way:?}");
         assert!(ferry.equal(&index, &output), "{way:?}");
+        assert_eq!(values(&output), (metadata.clone(), attributes.clone()), "{way:?}");
         // And from there on: what the host's copy wrote is what it reads.
         let again = ferry.at(format!("again{number}.trial"));
         convert(&ferry, &output, &again, &["-o", "data=carry"]);
@@ -192,6 +204,16 @@ fn the_trial_format_goes_through_the_built_in_ones() {
     let ferry = ferry();
     let index = sample(&ferry);
     let expected = ferry.tensors(&index);
+    // Typed metadata is JSON where there is nothing but text, and a format without attributes loses them.
+    let texts = ferry.at("texts.safetensors");
+    let outcome = convert(&ferry, &index, &texts, &[]);
+    let found = losses(&outcome);
+    for loss in [("metadata", "step"), ("metadata", "training"), ("attribute", "grid: units")] {
+        assert!(found.contains(&(loss.0.to_owned(), loss.1.to_owned())), "{loss:?} in {outcome}");
+    }
+    let metadata = &ferry.inspect(&texts)["metadata"];
+    assert_eq!(metadata["training"], r#"{"step":18446744073709551615,"rates":[0.1,2.5]}"#);
+    assert_eq!(metadata["made by"], "hand");
     for between in ["between.safetensors", "between.pt", "between.npz"] {
         let between = ferry.at(between);
         let outcome = convert(&ferry, &index, &between, &[]);

@@ -19,7 +19,8 @@ impl Effects {
     /// any more (a spacing for each axis, say), so that it stays behind.
     pub(super) fn leave_attributes(&mut self, tensor: &Tensor) {
         let why = "a step gave the tensor other dimensions, of which its attributes may not be true";
-        let lose = |key: &String| Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why).asked_for();
+        let lose =
+            |key: &String| Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why).asked_for();
         self.losses.extend(tensor.attributes.keys().map(lose));
     }
 }

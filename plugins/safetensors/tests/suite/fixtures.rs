@@ -92,7 +92,9 @@ fn what_the_library_wrote_is_written_again() {
 fn metadata_is_read() {
     let folder = cases("safetensors", "all_dtypes").remove(0);
     let expected = expected(&folder);
-    let metadata =
-        with_view(&source(&folder, &expected), |view, _| view.metadata_texts().into_iter().collect::<BTreeMap<_, _>>()).unwrap();
+    let metadata = with_view(&source(&folder, &expected), |view, _| {
+        view.metadata_texts().into_iter().collect::<BTreeMap<_, _>>()
+    })
+    .unwrap();
     assert_eq!(serde_json::to_value(metadata).unwrap(), expected["metadata"]);
 }

@@ -4,7 +4,8 @@ use crate::common::{bytes_file, contents, convert, folder, refusal, reopen, with
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::{MemoryOutput, MemoryView};
 use tensorferry_sdk::{
-    CatalogView, CatalogSink, Dtype, Entry, LossKind, MemoryContext, MemorySource, Result, Role, Storage, Target,
+    CatalogSink, CatalogView, Dtype, Entry, LossKind, MemoryContext, MemorySource, Result, Role, Storage,
+    Target,
 };
 
 const INDEX: &str = "model.safetensors.index.json";

@@ -232,7 +232,8 @@ fn graphs_of_tensorflow_1_have_collections() {
     let catalog = read_with(Entry::Folder, files, &[], &context).unwrap();
     assert_eq!(catalog.tensors().len(), 2);
     assert!(context.notes()[0].contains("\"gone.txt\""));
-    let trainable: Vec<_> = catalog.tensors().iter().map(|tensor| tensor.attributes.get("trainable")).collect();
+    let trainable: Vec<_> =
+        catalog.tensors().iter().map(|tensor| tensor.attributes.get("trainable")).collect();
     assert_eq!(trainable, [None, Some(&Value::bool(true))]);
 }
 
@@ -274,6 +275,12 @@ fn variables_are_joined_by_their_paths() {
     };
     let said = |json: &str| Some(json.to_owned());
     assert_eq!((label(KEYS[0], "full_name"), label(KEYS[0], "trainable")), (said("\"w\""), said("true")));
-    assert_eq!((label(KEYS[1], "full_name"), label(KEYS[1], "trainable")), (said("\"steps\""), said("false")));
-    assert_eq!((label(KEYS[2], "full_name"), label(KEYS[2], "trainable")), (said("\"Adam/w/m\""), said("false")));
+    assert_eq!(
+        (label(KEYS[1], "full_name"), label(KEYS[1], "trainable")),
+        (said("\"steps\""), said("false"))
+    );
+    assert_eq!(
+        (label(KEYS[2], "full_name"), label(KEYS[2], "trainable")),
+        (said("\"Adam/w/m\""), said("false"))
+    );
 }

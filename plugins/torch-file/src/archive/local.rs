@@ -4,11 +4,14 @@
 use super::directory::{Directory, Entry, method};
 use super::fields::{Fields, zip64};
 use crate::extent::Extent;
-use crate::window::{NEAR, Window};
-use tensorferry_sdk::{Error, Result, Source};
+use std::ops::Range;
+use tensorferry_sdk::{Error, FileId, FileRange, Result, Source};
 
 const HEADER: &[u8; 4] = b"PK\x03\x04";
 const HEADER_LEN: u64 = 30;
+
+/// Bytes of headers that are read together.
+const TOGETHER: u64 = 1 << 20;
 
 /// Sizes and CRC follow the bytes, and are zero in the local header.
 const DESCRIPTOR_FOLLOWS: u16 = 0x8;
@@ -19,7 +22,7 @@ pub(super) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Dire
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|&index| entries[index].header);
     let mut offsets = vec![0; entries.len()];
-    let mut window = Window::new(source, extent.file, directory.offset);
+    let mut headers = Headers::new(source, extent.file, directory.offset);
     let mut free_from = extent.offset;
     for (place, &index) in order.iter().enumerate() {
         let entry = &entries[index];
@@ -29,13 +32,8 @@ pub(super) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Dire
                 Error::malformed("overlaps the entry before it").expected(format!("at {free_from} or later")),
             ));
         }
-        let near =
-            order[place..].iter().map(|&i| entries[i].header).take_while(|&at| at - entry.header < NEAR);
-        // At most as many as fit the window, and counted only when the window has to move.
-        let offset = data_offset(&mut window, entry, directory.root(), || {
-            near.last().map(|at| at.saturating_add(HEADER_LEN + 256))
-        })
-        .map_err(named)?;
+        let next = order[place..].iter().map(|&index| &entries[index]);
+        let offset = data_offset(&mut headers, entry, directory.root(), next).map_err(named)?;
         free_from =
             offset.checked_add(entry.stored_len).filter(|&end| end <= directory.offset).ok_or_else(|| {
                 named(
@@ -49,15 +47,83 @@ pub(super) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Dire
     Ok(offsets)
 }
 
-fn data_offset(
-    window: &mut Window<'_>,
+/// Local headers with their names, read ahead many at once: one read for each of thousands would take longer than
+/// everything else.
+struct Headers<'a> {
+    source: &'a dyn Source,
+    file: FileId,
+    /// Where what may be read ends.
+    end: u64,
+    bytes: Vec<u8>,
+    /// Those that were read and not yet asked for, the last one first: where in `bytes` each lies.
+    ahead: Vec<Range<usize>>,
+}
+
+impl<'a> Headers<'a> {
+    fn new(source: &'a dyn Source, file: FileId, end: u64) -> Self {
+        Self { source, file, end, bytes: Vec::new(), ahead: Vec::new() }
+    }
+
+    /// The header of the first of `entries`, whose headers will be asked for in this order.
+    fn next<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>) -> Result<&[u8]> {
+        if self.ahead.is_empty() {
+            self.read(entries)?;
+        }
+        Ok(self.ahead.pop().map_or(&[], |range| &self.bytes[range]))
+    }
+
+    fn read<'e>(&mut self, entries: impl Iterator<Item = &'e Entry>) -> Result<()> {
+        let (mut ranges, mut total) = (Vec::new(), 0_usize);
+        for entry in entries {
+            let len = HEADER_LEN + entry.raw_name_len as u64;
+            match self.checked(entry.header, len) {
+                Ok(range) => ranges.push(range),
+                // It is told when it is its turn.
+                Err(_) if !ranges.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+            self.ahead.push(total..total + len_of(len)?);
+            total += len_of(len)?;
+            if total as u64 >= TOGETHER {
+                break;
+            }
+        }
+        self.ahead.reverse();
+        self.bytes.resize(total, 0);
+        self.source.read_ranges(&ranges, &mut self.bytes)
+    }
+
+    /// Bytes of a header's extra field.
+    fn extra(&self, at: u64, len: u64) -> Result<Vec<u8>> {
+        let FileRange { file, offset, .. } = self.checked(at, len)?;
+        let mut bytes = vec![0; len_of(len)?];
+        self.source.read_at(file, offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn checked(&self, offset: u64, len: u64) -> Result<FileRange> {
+        if offset.checked_add(len).is_some_and(|end| end <= self.end) {
+            return Ok(FileRange { file: self.file, offset, len });
+        }
+        Err(Error::malformed("a header reaches past the end of where headers are")
+            .offset(offset)
+            .expected(format!("{len} bytes"))
+            .found(format!("{} bytes", self.end.saturating_sub(offset))))
+    }
+}
+
+fn len_of(len: u64) -> Result<usize> {
+    usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))
+}
+
+fn data_offset<'e>(
+    headers: &mut Headers<'_>,
     entry: &Entry,
     root: &str,
-    ahead: impl FnOnce() -> Option<u64>,
+    next: impl Iterator<Item = &'e Entry>,
 ) -> Result<u64> {
     let name_len = entry.raw_name_len as u64;
-    let fixed = window.get(entry.header, HEADER_LEN + name_len, ahead)?;
-    let mut fields = Fields(fixed);
+    let mut fields = Fields(headers.next(next)?);
     if fields.array()? != *HEADER {
         return Err(Error::malformed("no local header where the directory points"));
     }
@@ -86,8 +152,8 @@ fn data_offset(
     let extra_at = entry.header + HEADER_LEN + name_len;
     let (mut sizes, later) = ([len, stored_len], flags & DESCRIPTOR_FOLLOWS != 0);
     if sizes.contains(&0xffff_ffff) {
-        let extra = window.get(extra_at, extra_len, || None)?;
-        if let Some(mut wide) = zip64(extra) {
+        let extra = headers.extra(extra_at, extra_len)?;
+        if let Some(mut wide) = zip64(&extra) {
             for size in sizes.iter_mut().filter(|size| **size == 0xffff_ffff) {
                 *size = wide.u64()?;
             }

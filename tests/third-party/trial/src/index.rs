@@ -1,7 +1,7 @@
 //! An index says where everything is. The crate's documentation has its bytes.
 
 use tensorferry_sdk::{
-    Block, ByteOrder, DtypeInfo, Error, Node, NodeKind, Region, Result, StorageId, Value,
+    Block, ByteOrder, DtypeInfo, Error, Node, NodeKind, Region, Result, StorageId, StorageRange, Value,
 };
 
 /// What an index begins with.
@@ -13,6 +13,8 @@ pub(crate) struct Index {
     pub(crate) files: Vec<DataFile>,
     pub(crate) dtypes: Vec<DtypeInfo>,
     pub(crate) storages: Vec<Stored>,
+    /// They are numbered after the others.
+    pub(crate) joined: Vec<Joined>,
     pub(crate) tensors: Vec<Entry>,
     pub(crate) aliases: Vec<(String, u32)>,
     pub(crate) metadata: Vec<(String, Value)>,
@@ -40,6 +42,13 @@ pub(crate) struct Stored {
     pub(crate) byte_order: ByteOrder,
     /// CRC-32C of the bytes in the data file.
     pub(crate) crc: u32,
+}
+
+/// A storage that is made of ranges of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Joined {
+    pub(crate) byte_order: ByteOrder,
+    pub(crate) ranges: Vec<StorageRange>,
 }
 
 /// A tensor; its storages count from 0 in this index.
@@ -74,6 +83,14 @@ impl Index {
             out.extend([u8::from(stored.is_encoded), u8::from(stored.byte_order == ByteOrder::Big)]);
             out.extend(stored.crc.to_le_bytes());
             Ok(())
+        })?;
+        put_list(&mut out, &self.joined, |out, joined| {
+            out.push(u8::from(joined.byte_order == ByteOrder::Big));
+            put_list(out, &joined.ranges, |out, range| {
+                out.extend(range.storage.0.to_le_bytes());
+                out.extend([range.offset, range.len].map(u64::to_le_bytes).concat());
+                Ok(())
+            })
         })?;
         put_list(&mut out, &self.tensors, put_tensor)?;
         put_list(&mut out, &self.aliases, |out, (name, tensor)| {
@@ -120,6 +137,14 @@ impl Index {
                     .map_err(|e| Error::malformed(e.message()).offset(f.at as u64))
             })?,
             storages: fields.list(Fields::stored)?,
+            joined: fields.list(|f| {
+                let byte_order = f.byte_order()?;
+                let range = |f: &mut Fields<'_>| {
+                    let storage = StorageId(f.u32()?);
+                    Ok(StorageRange { storage, offset: f.u64()?, len: f.u64()? })
+                };
+                Ok(Joined { byte_order, ranges: f.list(range)? })
+            })?,
             tensors: fields.list(Fields::tensor)?,
             aliases: fields.list(|f| Ok((f.text()?, f.u32()?)))?,
             metadata: fields.list(|f| Ok((f.text()?, f.value()?)))?,
@@ -222,6 +247,10 @@ impl<'a> Fields<'a> {
         }
     }
 
+    fn byte_order(&mut self) -> Result<ByteOrder> {
+        Ok(if self.flag()? { ByteOrder::Big } else { ByteOrder::Little })
+    }
+
     fn text(&mut self) -> Result<String> {
         let len = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
         let offset = self.at as u64;
@@ -268,7 +297,7 @@ impl<'a> Fields<'a> {
             stored_len: self.u64()?,
             len: self.u64()?,
             is_encoded: self.flag()?,
-            byte_order: if self.flag()? { ByteOrder::Big } else { ByteOrder::Little },
+            byte_order: self.byte_order()?,
             crc: self.u32()?,
         })
     }

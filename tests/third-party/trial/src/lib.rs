@@ -20,6 +20,7 @@
 //! | list       | data files: name (text), length (u64)                                      |
 //! | list       | dtypes: name (text), elements, bytes, swap unit (u32 each)                 |
 //! | list       | storages: data file (u32), offset, bytes there, bytes decoded (u64 each), codec (u8: 0 none, 1 runs), byte order (u8: 0 little, 1 big), CRC-32C of the bytes there (u32) |
+//! | list       | joined storages, numbered on: byte order (u8), ranges: a list of storage (u32), offset, bytes (u64 each) |
 //! | list       | tensors: name (text), dtype (text), shape (list of u64), blocks            |
 //! |            | blocks are a list: origin, shape (u64 for each dimension), storage (u32), offset in it (u64), strides (i64 for each dimension, in elements) |
 //! | list       | aliases: name (text), tensor (u32)                                         |
@@ -52,6 +53,7 @@ impl Format for Trial {
         Description::new("trial", "trial of the plugin interface")
             .suffixes([".trial"])
             .magic(0, index::MAGIC)
+            .members([write::FOLDER_INDEX])
             .capabilities(
                 Capabilities::READ
                     | Capabilities::WRITE

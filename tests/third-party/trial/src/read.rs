@@ -1,8 +1,8 @@
 //! Describes what an index says: raw storages lie in their files, encoded ones are decoded here.
 
 use crate::codec::{Decoder, MOST_OF_PAIR};
-use crate::index::{Index, Stored};
-use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
+use crate::index::{Index, Joined, Stored};
+use crate::write::{DATA_HEADER_LEN, DATA_MAGIC, FOLDER_INDEX};
 use std::collections::HashMap;
 use tensorferry_sdk::{
     ByteSink, CatalogSink, Context, Digest, Dtype, EncodedStorage, Entry, Error, FileId, Result, Source,
@@ -20,8 +20,12 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        let Entry::File(path) = source.entry() else {
-            return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
+        let path = match source.entry() {
+            Entry::File(path) => path,
+            Entry::Folder => FOLDER_INDEX,
+            Entry::Prefix(_) => {
+                return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
+            }
         };
         let file = source.open(path)?;
         let bytes = source.read_vec(file, 0, source.len(file), context.limits())?;
@@ -31,7 +35,11 @@ impl TensorReader for Reader {
         let mut encoded = Vec::new();
         let storages =
             index.storages.iter().map(|stored| add_storage(stored, &files, source, catalog, &mut encoded));
-        let storages = storages.collect::<Result<Vec<StorageId>>>().map_err(|e| e.file(path))?;
+        let mut storages = storages.collect::<Result<Vec<StorageId>>>().map_err(|e| e.file(path))?;
+        for joined in &index.joined {
+            let id = add_joined(joined, &storages, catalog).map_err(|e| e.file(path))?;
+            storages.push(id);
+        }
         let tensors = add_tensors(&index, &storages, catalog).map_err(|e| e.file(path))?;
         for (key, value) in index.metadata {
             catalog.metadata(&key, value)?;
@@ -96,6 +104,16 @@ fn add_storage(
     let handle = encoded.len() as u64;
     encoded.push(Encoded { file, stored: *stored });
     catalog.storage(Storage::encoded(handle, stored.len).byte_order(stored.byte_order))
+}
+
+fn add_joined(joined: &Joined, storages: &[StorageId], catalog: &mut dyn CatalogSink) -> Result<StorageId> {
+    let mut ranges = joined.ranges.clone();
+    for range in &mut ranges {
+        let storage = storages.get(range.storage.0 as usize);
+        range.storage =
+            *storage.ok_or_else(|| Error::malformed(format!("no storage {}", range.storage.0)))?;
+    }
+    catalog.storage(Storage::joined(ranges).byte_order(joined.byte_order))
 }
 
 /// Adds the tensors; gives them by their names.

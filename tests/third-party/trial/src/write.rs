@@ -14,6 +14,8 @@ use tensorferry_sdk::{
 pub(crate) const DATA_MAGIC: &[u8; 8] = b"TRIALDAT";
 /// The magic, the CRC, and whether it is known.
 pub(crate) const DATA_HEADER_LEN: u64 = 16;
+/// The index of a folder that is a checkpoint.
+pub(crate) const FOLDER_INDEX: &str = "index.trial";
 /// Storages begin at multiples of this.
 const ALIGNMENT: u64 = 8;
 
@@ -58,7 +60,7 @@ pub(crate) fn writer(options: &Options) -> Result<Box<dyn TensorWriter>> {
 fn index_path(target: &Target) -> &str {
     match target {
         Target::File(path) => path,
-        Target::Folder => "index.trial",
+        Target::Folder => FOLDER_INDEX,
     }
 }
 
@@ -72,7 +74,8 @@ fn new_index(catalog: &dyn CatalogView) -> Result<Index> {
     let mut attributes = Vec::new();
     for id in catalog.tensor_ids() {
         let name = catalog.tensor(id).name;
-        attributes.extend(catalog.attributes(id)?.into_iter().map(|(key, value)| (name.to_owned(), key, value)));
+        attributes
+            .extend(catalog.attributes(id)?.into_iter().map(|(key, value)| (name.to_owned(), key, value)));
     }
     Ok(Index { metadata: catalog.metadata(), attributes, origin: catalog.origin(), ..Index::default() })
 }
