@@ -8,6 +8,7 @@ use crate::{
     Result, Source, Storage, StorageId, Tensor, TensorId, Value,
 };
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Takes what a reader finds; a [loss](LossSink::loss) is something of the input that the catalog cannot
 /// hold. Each call is checked before it returns.
@@ -277,10 +278,13 @@ impl CatalogSink for CatalogBuilder<'_> {
 
     fn metadata(&mut self, key: &str, value: Value) -> Result<()> {
         self.hold_entry(key, &value)?;
-        match self.proof.catalog.metadata.insert(key.to_owned(), value) {
-            None => Ok(()),
-            Some(_) => Err(Error::malformed("two metadata entries have this key").found(format!("{key:?}"))),
+        match self.proof.catalog.metadata.entry(key.to_owned()) {
+            Entry::Vacant(entry) => drop(entry.insert(value)),
+            Entry::Occupied(_) => {
+                return Err(Error::malformed("two metadata entries have this key").found(format!("{key:?}")));
+            }
         }
+        Ok(())
     }
 
     fn node(&mut self, node: Node) -> Result<NodeId> {
@@ -308,12 +312,15 @@ impl CatalogSink for CatalogBuilder<'_> {
         self.hold_entry(key, &value)?;
         let tensor = self.proof.catalog.tensors.get_mut(tensor.0 as usize);
         let tensor = tensor.ok_or_else(|| Error::plugin("an attribute of a tensor that is not there"))?;
-        match tensor.attributes.insert(key.to_owned(), value) {
-            None => Ok(()),
-            Some(_) => Err(Error::malformed("two attributes of a tensor have this key")
-                .tensor(&tensor.name)
-                .found(format!("{key:?}"))),
+        match tensor.attributes.entry(key.to_owned()) {
+            Entry::Vacant(entry) => drop(entry.insert(value)),
+            Entry::Occupied(_) => {
+                return Err(Error::malformed("two attributes of a tensor have this key")
+                    .tensor(&tensor.name)
+                    .found(format!("{key:?}")));
+            }
         }
+        Ok(())
     }
 }
 
