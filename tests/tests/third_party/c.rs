@@ -113,7 +113,7 @@ fn what_c_says_of_a_file_arrives() {
         ("long", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 9\nencoding: raw\n\nabcd", &["data"]),
         ("rank", b"NRRD0004\ntype: float\ndimension: 2\nsizes: 9\nencoding: raw\n\nabcd", &["not whole"]),
         ("endless", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 1\nencoding: raw", &["empty line"]),
-        ("text", b"NRRD0004\ntype: \xff\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd", &["no dtype"]),
+        ("text", b"NRRD0004\ntype: \xff\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd", &["not UTF-8"]),
     ];
     for (name, bytes, says) in refused {
         let input = ferry.write(&format!("{name}.nrrd"), bytes);

@@ -223,6 +223,21 @@ static int32_t decode(void *self, FerrySource source, uint64_t handle, FerryByte
 
 static const FerryTensorDecoderTable DECODER = {sizeof DECODER, NULL, NULL, decode};
 
+/* Text that crosses the boundary is UTF-8. */
+static int is_utf8(const uint8_t *at, const uint8_t *end) {
+  while (at < end) {
+    size_t more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : (*at & 0xf0) == 0xe0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : 4;
+    if (more > 3 || (size_t)(end - at) <= more) return 0;
+    /* No longer form than is needed, no surrogates, nothing past U+10FFFF. */
+    if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] >= 0xa0) || (*at == 0xf0 && at[1] < 0x90) ||
+        (*at == 0xf4 && at[1] >= 0x90))
+      return 0;
+    for (at++; more; more--, at++)
+      if ((*at & 0xc0) != 0x80) return 0;
+  }
+  return 1;
+}
+
 static int32_t read_header(FerrySource source, uint32_t file, uint64_t len, FerryText name, char *text, uint64_t *end,
                            FerryErrorSink err) {
   uint64_t most = len < MAX_HEADER ? len : MAX_HEADER;
@@ -234,6 +249,8 @@ static int32_t read_header(FerrySource source, uint32_t file, uint64_t len, Ferr
     if (!is_end) continue;
     *end = i + (text[i + 1] == '\n' ? 2 : 3);
     text[i] = 0;
+    if (!is_utf8((const uint8_t *)text, (const uint8_t *)text + i))
+      return fail_found(err, FERRY_MALFORMED, "a header that is not UTF-8", name, "other bytes");
     if (strlen(text) == i) return FERRY_DONE;
     break;
   }
