@@ -3,10 +3,6 @@
 use crate::{Block, Dtype, StorageId, Value};
 use std::collections::BTreeMap;
 
-/// A tensor of a catalog, by its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TensorId(pub u32);
-
 /// Where a tensor's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Data {

@@ -2,12 +2,13 @@
 
 use super::dtypes::{Dtypes, info_of};
 use super::loss::{received_loss, sent_loss};
+use super::nodes::{children, received_node, sent_node};
 use super::numbers::{byte_order, byte_order_number, unknown};
 use super::values::send_value;
 use crate::value::ValueNodes;
 use crate::{
     Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Limits, Loss, LossSink,
-    Node, NodeId, NodeKind, Place, Region, Result, Storage, StorageId, StorageRange, TensorId, Value,
+    Node, NodeId, Place, Region, Result, Storage, StorageId, StorageRange, TensorId, Value,
 };
 use tensorferry_abi::{
     Borrowed, CatalogSinkCalls, CatalogSinkTable, DtypeFacts, Failure, LossFacts, NodeFacts, StorageFacts,
@@ -65,26 +66,6 @@ fn decode_ranges(numbers: &[u64]) -> Result<Vec<StorageRange>> {
         Ok(StorageRange { storage, offset, len })
     };
     ranges.iter().map(range).collect()
-}
-
-/// A node as it arrives.
-pub(super) fn received_node(node: &NodeFacts<'_>) -> Node {
-    Node {
-        kind: NodeKind(node.kind),
-        class: node.class_name.into(),
-        bytes: node.bytes.into(),
-        children: node.children.iter().copied().map(NodeId).collect(),
-    }
-}
-
-/// The children of a node as they cross.
-pub(super) fn children(node: &Node) -> Vec<u32> {
-    node.children.iter().map(|child| child.0).collect()
-}
-
-/// A node as it crosses.
-pub(super) fn sent_node<'a>(node: &'a Node, children: &'a [u32]) -> NodeFacts<'a> {
-    NodeFacts { kind: node.kind.0, class_name: &node.class, bytes: &node.bytes, children }
 }
 
 pub(super) struct LentCatalogSink<'a> {

@@ -1,9 +1,10 @@
 //! [`CatalogView`] across the boundary.
 
-use super::catalog_sink::{children, decode_blocks, encode_blocks, received_node, sent_node};
+use super::catalog_sink::{decode_blocks, encode_blocks};
 use super::collected::Collected;
 use super::dtypes::{Dtypes, info_of};
 use super::failure::certain;
+use super::nodes::{children, received_node, sent_node};
 use super::numbers::{byte_order, byte_order_number};
 use super::values::{CollectedValues, send_value};
 use crate::{

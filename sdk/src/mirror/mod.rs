@@ -16,6 +16,7 @@ mod faults;
 mod format;
 mod layout_sink;
 mod loss;
+mod nodes;
 mod numbers;
 mod plan;
 mod reader;

@@ -1,6 +1,6 @@
 //! [`Value`]s across the boundary: their nodes one by one, then the key.
 
-use super::catalog_sink::{children, received_node, sent_node};
+use super::nodes::{children, received_node, sent_node};
 use crate::value::ValueNodes;
 use crate::{Limits, Node, NodeId, Value};
 use tensorferry_abi::{Failure, NodeFacts, ValueSinkCalls};
