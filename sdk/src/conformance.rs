@@ -12,7 +12,8 @@
 //!   panic, and a cut one does not lose tensors in silence;
 //! - **writing**: catalogs of every dtype, of scalars and empty tensors, odd names, views, blocks, both
 //!   byte orders, encoded storages, ties, metadata and a tree are refused as usage or unsupported, or
-//!   written; the same files each time; read back, they hold the same names, dtypes, shapes and bytes,
+//!   written; the same files each time, and in them the same encoded segments, whoever asks for them, when and how
+//!   many at once; read back, they hold the same names, dtypes, shapes and bytes,
 //!   and the ties, metadata and tree that the capabilities promise, or there is a loss that says
 //!   otherwise.
 //!
@@ -71,6 +72,7 @@
 mod compare;
 mod damage;
 mod declared;
+mod encoding;
 mod made;
 mod preset;
 mod reading;

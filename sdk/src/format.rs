@@ -2,8 +2,8 @@
 //! describes a layout. Neither opens a file or moves tensor data: the host does.
 
 use crate::{
-    ByteSink, CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, Error, LayoutSink, OptionSpec,
-    Options, OutputId, Result, Source, Target,
+    ByteSink, CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, EncodedId, Error, LayoutSink,
+    OptionSpec, Options, OutputId, Result, Source, Target,
 };
 
 /// Declares what a format is called, how its files are recognised, and what it can do.
@@ -301,8 +301,8 @@ pub trait TensorWriter: Send + Sync {
     ) -> Result<Box<dyn TensorPlan>>;
 }
 
-/// What a writer still has to do once it has planned: to write streamed files, and to fill in what
-/// depends on checksums.
+/// What a writer still has to do once it has planned: to write streamed files and encoded segments, and to fill in
+/// what depends on checksums and lengths.
 pub trait TensorPlan: Send + Sync {
     /// Pushes a streamed file's bytes, in order. Files are streamed at the same time.
     ///
@@ -311,6 +311,22 @@ pub trait TensorPlan: Send + Sync {
     fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
         let _ = (file, catalog, output);
         Err(Error::plugin("this writer streams no file"))
+    }
+
+    /// Pushes an encoded segment's bytes, in order; gives what [`seal`](Self::seal) is to know of it. Segments are
+    /// encoded at the same time, in any order. A call gives the same bytes each time.
+    ///
+    /// # Errors
+    /// Whatever reading the tensors gives.
+    fn encode(
+        &self,
+        id: EncodedId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<Vec<u8>> {
+        let _ = (id, catalog, output, context);
+        Err(Error::plugin("this writer encodes no segment"))
     }
 
     /// Gives the deferred bytes and the late files.
@@ -329,7 +345,18 @@ pub struct NothingToSeal;
 
 impl TensorPlan for NothingToSeal {}
 
-/// The digests that the layout requested.
+/// Where an encoded segment came to lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodedPlace {
+    /// Its first byte in the file.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// What [`TensorPlan::encode`] gave.
+    pub note: Vec<u8>,
+}
+
+/// What is known of the bytes once they have moved: the digests that the layout requested, and lengths.
 pub trait Digests {
     /// One of them.
     ///
@@ -346,6 +373,12 @@ pub trait Digests {
         let bytes = value.try_into().map_err(|_| Error::plugin("the digest is not a CRC of 32 bits"))?;
         Ok(u32::from_le_bytes(bytes))
     }
+
+    /// Where an encoded segment lies in its file, and what was said of it.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such segment.
+    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace>;
 
     /// The length of a file, also of a streamed one.
     ///

@@ -4,8 +4,11 @@
 //! [`Pad`](Segment::Pad). [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) proves that every tensor is written once, or
 //! named as an alias of one that is, or given up with a loss.
 
-use crate::{ByteOrder, DigestAlgorithm, Error, Loss, LossSink, Region, Result, StorageId, TensorId};
-use std::collections::BTreeMap;
+use crate::{
+    ByteOrder, CatalogView, DigestAlgorithm, Error, Loss, LossSink, Region, Result, StorageId, TensorId,
+    element_count,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 /// A file of a layout that is copied: its segments are known before any byte moves.
@@ -15,6 +18,11 @@ pub struct OutputId(pub u32);
 /// Bytes of a file that are known when the digests are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeferredId(pub u32);
+
+/// Bytes of a file that [`TensorPlan::encode`](crate::TensorPlan::encode) gives: they are counted from 0 in the order
+/// in which they are appended, over all files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EncodedId(pub u32);
 
 /// A digest that a writer requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,6 +75,65 @@ impl TensorPart {
     pub fn whole(tensor: TensorId) -> Self {
         Self { tensor, region: None, order: Order::C, byte_order: ByteOrder::Little }
     }
+
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such tensor, or no such part of it; unsupported, for elements that share bytes,
+    /// which cannot be picked out or put in another order.
+    pub(crate) fn checked_len(&self, catalog: &dyn CatalogView) -> Result<u64> {
+        if self.tensor.0 >= catalog.tensor_count() {
+            return Err(Error::plugin(format!("no tensor {}", self.tensor.0)));
+        }
+        let view = catalog.tensor(self.tensor);
+        let info = catalog.dtype_info(view.dtype)?;
+        let named = |e: Error| Error::plugin(e.message()).tensor(view.name);
+        let (is_whole, len) = match &self.region {
+            None => (true, view.bytes),
+            Some(region) => {
+                region.check_inside(view.shape).map_err(|e| named(e).expected(format!("inside {:?}", view.shape)))?;
+                let len = element_count(&region.shape).and_then(|count| info.bytes_of(count));
+                (region.is_whole(view.shape), len.map_err(named)?)
+            }
+        };
+        let as_it_lies = is_whole && (self.order == Order::C || view.shape.len() < 2);
+        if info.element_bytes().is_none() && !as_it_lies {
+            let why = format!("{} is written whole and row-major", info.name());
+            return Err(Error::unsupported(why).tensor(view.name));
+        }
+        Ok(len)
+    }
+}
+
+/// What an encoded segment holds, and how long it will be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Encoded {
+    /// The tensors; none for a segment that holds none.
+    pub tensors: Vec<TensorId>,
+    /// The part of the one tensor that it holds; `None` for all of each.
+    pub region: Option<Region>,
+    /// Its length in bytes; `None` where nobody knows before it is encoded.
+    pub len: Option<u64>,
+}
+
+impl Encoded {
+    /// All of these tensors, in a length that is known afterwards.
+    #[must_use]
+    pub fn tensors(tensors: impl Into<Vec<TensorId>>) -> Self {
+        Self { tensors: tensors.into(), ..Self::default() }
+    }
+
+    /// A region of a tensor, in a length that is known afterwards.
+    #[must_use]
+    pub fn region(tensor: TensorId, region: Region) -> Self {
+        Self { tensors: vec![tensor], region: Some(region), len: None }
+    }
+
+    /// The same, of which it is known that it will have so many bytes.
+    #[must_use]
+    pub fn of_len(self, len: u64) -> Self {
+        Self { len: Some(len), ..self }
+    }
 }
 
 /// What lies in a stretch of a file.
@@ -87,6 +154,8 @@ pub enum Segment {
     },
     /// Zeros.
     Pad,
+    /// Bytes that the plan encodes.
+    Encoded(EncodedId),
     /// Bytes that need digests first.
     Deferred(DeferredId),
 }
@@ -124,6 +193,17 @@ pub struct OutputFile {
     pub content: Content,
     /// Bytes so far; 0 for files that are streamed or late.
     pub len: u64,
+}
+
+/// An encoded segment and its place in its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacedEncoded {
+    /// The file.
+    pub file: OutputId,
+    /// Its bytes in the file.
+    pub range: Range<u64>,
+    /// What it holds.
+    pub encoded: Encoded,
 }
 
 /// A digest over a range of a copied file.
@@ -190,14 +270,25 @@ pub trait LayoutSink: LossSink {
     /// As [`bytes`](Self::bytes).
     fn pad(&mut self, file: OutputId, len: u64) -> Result<u64>;
 
+    /// Appends bytes that [`TensorPlan::encode`](crate::TensorPlan::encode) gives, which the host calls for
+    /// many segments at once; gives their offset too.
+    ///
+    /// A segment of unknown length counts as one byte here: in the offset of what follows it in the
+    /// file, and in the range of a [`digest`](Self::digest). Where bytes lie at last,
+    /// [`Digests::encoded`](crate::Digests::encoded) says when the file is sealed.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor), or if a region is given of other than one tensor.
+    fn encoded(&mut self, file: OutputId, encoded: Encoded) -> Result<(EncodedId, u64)>;
+
     /// Appends `len` bytes that are given when the digests are known.
     ///
     /// # Errors
     /// As [`bytes`](Self::bytes).
     fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId>;
 
-    /// Asks for a digest over a range of a copied file: bytes, pads, tensors and storages, but
-    /// nothing deferred.
+    /// Asks for a digest over a range of a copied file: bytes, pads, tensors, storages and what is encoded,
+    /// but nothing deferred.
     ///
     /// # Errors
     /// A plugin error, if the file has no such range.
@@ -231,12 +322,8 @@ pub trait LayoutSink: LossSink {
     /// say, which the writer has read while it planned.
     ///
     /// # Errors
-    /// A plugin error, if the tensor is written otherwise too; unsupported, where the host is older:
-    /// then a streamed file holds it.
-    fn encoded(&mut self, tensor: TensorId) -> Result<()> {
-        let _ = tensor;
-        Err(Error::unsupported("this host takes no tensor in bytes of the writer's own"))
-    }
+    /// A plugin error, if the tensor is written otherwise too.
+    fn held_in_bytes(&mut self, tensor: TensorId) -> Result<()>;
 
     /// Says that files of these names, where they are no part of this output, belong to an older one
     /// that it replaces, such as shards of another number: with `--force` they go when it comes.
@@ -254,6 +341,7 @@ pub trait LayoutSink: LossSink {
 #[derive(Debug, Clone, Default)]
 pub struct Layout {
     pub(crate) files: Vec<OutputFile>,
+    pub(crate) encoded: Vec<PlacedEncoded>,
     pub(crate) deferred: Vec<(OutputId, Range<u64>)>,
     pub(crate) digests: Vec<DigestRequest>,
     pub(crate) losses: Vec<Loss>,
@@ -267,6 +355,49 @@ impl Layout {
     #[must_use]
     pub fn files(&self) -> &[OutputFile] {
         &self.files
+    }
+
+    /// The encoded segments, by [`EncodedId`]; those of one file are in order.
+    #[must_use]
+    pub fn encoded(&self) -> &[PlacedEncoded] {
+        &self.encoded
+    }
+
+    /// The files whose lengths are known when their segments of unknown length are encoded.
+    #[must_use]
+    pub fn unsettled(&self) -> BTreeSet<OutputId> {
+        let unsettled = self.encoded.iter().filter(|placed| placed.encoded.len.is_none());
+        unsettled.map(|placed| placed.file).collect()
+    }
+
+    /// Puts in how long each encoded segment has become, so that all offsets are those in the files.
+    ///
+    /// # Panics
+    /// If there are not as many lengths as segments.
+    pub fn settle(&mut self, lens: &[u64]) {
+        assert_eq!(lens.len(), self.encoded.len(), "a length for each encoded segment");
+        let shifts = Shifts::new(&self.encoded, lens);
+        for (index, file) in (0..).zip(&mut self.files) {
+            let Some(shift) = shifts.of(OutputId(index)) else { continue };
+            file.len = shift.settled(file.len);
+            let Content::Copied(segments) = &mut file.content else { continue };
+            for placed in segments {
+                let end = shift.settled(placed.offset + placed.len);
+                placed.offset = shift.settled(placed.offset);
+                placed.len = end - placed.offset;
+            }
+        }
+        let deferred = self.deferred.iter_mut().map(|(file, range)| (*file, range));
+        let digests = self.digests.iter_mut().map(|request| (request.file, &mut request.range));
+        let encoded = self.encoded.iter_mut().map(|placed| (placed.file, &mut placed.range));
+        for (file, range) in deferred.chain(digests).chain(encoded) {
+            if let Some(shift) = shifts.of(file) {
+                *range = shift.settled(range.start)..shift.settled(range.end);
+            }
+        }
+        for (placed, &len) in self.encoded.iter_mut().zip(lens) {
+            placed.encoded.len = Some(len);
+        }
     }
 
     /// Where the deferred bytes lie, by [`DeferredId`].
@@ -319,5 +450,41 @@ impl Layout {
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.len).sum()
+    }
+}
+
+/// How far the bytes of files move when their encoded segments get their lengths.
+struct Shifts(HashMap<OutputId, Shift>);
+
+/// The segments of one file whose lengths were not known.
+#[derive(Default)]
+struct Shift {
+    /// Where they begin, as if each had one byte; in order.
+    starts: Vec<u64>,
+    /// The bytes of each and of those before it.
+    sums: Vec<u64>,
+}
+
+impl Shifts {
+    fn new(encoded: &[PlacedEncoded], lens: &[u64]) -> Self {
+        let mut shifts: HashMap<OutputId, Shift> = HashMap::new();
+        for (placed, len) in encoded.iter().zip(lens).filter(|(placed, _)| placed.encoded.len.is_none()) {
+            let shift = shifts.entry(placed.file).or_default();
+            shift.starts.push(placed.range.start);
+            shift.sums.push(shift.sums.last().unwrap_or(&0) + len);
+        }
+        Self(shifts)
+    }
+
+    fn of(&self, file: OutputId) -> Option<&Shift> {
+        self.0.get(&file)
+    }
+}
+
+impl Shift {
+    fn settled(&self, offset: u64) -> u64 {
+        let before = self.starts.partition_point(|&start| start < offset);
+        let sum = before.checked_sub(1).map_or(0, |last| self.sums[last]);
+        offset - before as u64 + sum
     }
 }

@@ -160,8 +160,10 @@
 //!   are compressed, it also returns what decodes them ([`TensorDecoder`]).
 //! - A **writer** plans: it looks at a [`CatalogView`] and calls a [`LayoutSink`] with what is to lie
 //!   where. Every tensor is written once, named as the alias of one that is, or left out with a loss.
-//!   What depends on checksums comes last ([`TensorPlan::seal`]); a format whose lengths are not known
-//!   before (compression, rows) writes its own bytes ([`TensorPlan::stream`]).
+//!   Bytes of the format's own, such as compressed ones, are encoded segment by segment, many at once, of a
+//!   length that need not be known before ([`TensorPlan::encode`]); only a format that has to write in order
+//!   streams a whole file ([`TensorPlan::stream`]). What depends on checksums and lengths comes last
+//!   ([`TensorPlan::seal`]).
 //! - The **host** does the rest: it opens and maps files, copies and transposes tensors, changes byte
 //!   orders, computes checksums, on many threads; it reserves space, renames finished files into place,
 //!   resumes, verifies, and reports progress. A plugin opens no file.
@@ -244,12 +246,12 @@ pub use digest::{Checksum, Digest, DigestAlgorithm, crc32c, crc32c_append};
 pub use dtype::{Dtype, DtypeInfo, element_count};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
-    Capabilities, Description, Digests, EncodedStorage, Format, Magic, NothingEncoded, NothingToSeal, Score,
-    SealSink, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
+    Capabilities, Description, Digests, EncodedPlace, EncodedStorage, Format, Magic, NothingEncoded,
+    NothingToSeal, Score, SealSink, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
 };
 pub use layout::{
-    Content, DeferredId, DigestId, DigestRequest, Layout, LayoutSink, Order, OutputFile, OutputId, Placed,
-    Role, Segment, Target, TensorPart,
+    Content, DeferredId, DigestId, DigestRequest, Encoded, EncodedId, Layout, LayoutSink, Order, OutputFile,
+    OutputId, Placed, PlacedEncoded, Role, Segment, Target, TensorPart,
 };
 pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;

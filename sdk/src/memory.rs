@@ -9,9 +9,9 @@ pub use formats::{MemoryTensors, formats};
 
 use crate::{
     Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogBytes, CatalogSink, CatalogView, Content,
-    Context, DeferredId, Digest, DigestId, Digests, Error, Format, Layout, LayoutBuilder, NothingEncoded,
-    Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side, Source, Storage, Target,
-    TensorDecoder, TensorId, TensorPart,
+    Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedPlace, Error, Format, Layout,
+    LayoutBuilder, NothingEncoded, Options, Order, OutputId, Place, PlacedEncoded, Region, Result, SealSink,
+    Segment, Side, Source, Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan,
 };
 use std::collections::BTreeMap;
 
@@ -238,6 +238,11 @@ impl CatalogBytes for MemoryView<'_> {
         buffer.copy_from_slice(part.ok_or_else(|| Error::plugin("a read past the tensor's end"))?);
         Ok(())
     }
+
+    fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        buffer.copy_from_slice(&self.part_bytes(part)?);
+        Ok(())
+    }
 }
 
 /// The files that a writer wrote.
@@ -264,7 +269,9 @@ pub fn write(
     let writer = format.writer(&options)?;
     let mut builder = LayoutBuilder::new(view);
     let plan = writer.plan(view, target, &mut builder, context)?;
-    let layout = builder.finish()?;
+    let mut layout = builder.finish()?;
+    let encoded = encode(&layout, &*plan, view, context)?;
+    layout.settle(&encoded.iter().map(|(bytes, _)| bytes.len() as u64).collect::<Vec<_>>());
     let mut outputs = Vec::new();
     for (index, file) in layout.files().iter().enumerate() {
         let mut bytes = Vec::new();
@@ -288,6 +295,7 @@ pub fn write(
                             swap(&mut bytes, *swap_unit);
                             bytes
                         }
+                        Segment::Encoded(id) => encoded[id.0 as usize].0.clone(),
                         Segment::Pad | Segment::Deferred(_) => {
                             vec![0; usize::try_from(placed.len).unwrap_or(usize::MAX)]
                         }
@@ -298,16 +306,42 @@ pub fn write(
         }
         outputs.push(bytes);
     }
-    let mut sealed = Sealed { layout: &layout, outputs };
-    let before = Sealed { layout: &layout, outputs: sealed.outputs.clone() };
+    let notes: Vec<Vec<u8>> = encoded.into_iter().map(|(_, note)| note).collect();
+    let mut sealed = Sealed { layout: &layout, notes: &notes, outputs };
+    let before = Sealed { layout: &layout, notes: &notes, outputs: sealed.outputs.clone() };
     plan.seal(&before, &mut sealed)?;
     let paths = layout.files().iter().map(|file| file.path.clone());
     let files = paths.zip(sealed.outputs).collect();
     Ok(MemoryOutput { files, layout })
 }
 
+/// The bytes of each encoded segment, and what was said of them.
+fn encode(
+    layout: &Layout,
+    plan: &dyn TensorPlan,
+    view: &MemoryView<'_>,
+    context: &dyn Context,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let encode = |(index, placed): (u32, &PlacedEncoded)| {
+        let mut bytes = Vec::new();
+        let note = plan.encode(EncodedId(index), view, &mut bytes, context)?;
+        match placed.encoded.len {
+            Some(len) if len != bytes.len() as u64 => {
+                Err(Error::plugin("an encoded segment has another length than was promised")
+                    .file(layout.files()[placed.file.0 as usize].path.clone())
+                    .offset(placed.range.start)
+                    .expected(len)
+                    .found(bytes.len()))
+            }
+            _ => Ok((bytes, note)),
+        }
+    };
+    (0..).zip(layout.encoded()).map(encode).collect()
+}
+
 struct Sealed<'a> {
     layout: &'a Layout,
+    notes: &'a [Vec<u8>],
     outputs: Vec<Vec<u8>>,
 }
 
@@ -320,6 +354,13 @@ impl Digests for Sealed<'_> {
             ..usize::try_from(request.range.end).unwrap_or(usize::MAX);
         sum.update(&self.outputs[request.file.0 as usize][range]);
         Ok(sum.digest())
+    }
+
+    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace> {
+        let placed = self.layout.encoded().get(id.0 as usize);
+        let placed = placed.ok_or_else(|| Error::plugin(format!("no encoded segment {}", id.0)))?;
+        let (offset, len) = (placed.range.start, placed.range.end - placed.range.start);
+        Ok(EncodedPlace { offset, len, note: self.notes[id.0 as usize].clone() })
     }
 
     fn file_len(&self, file: OutputId) -> Result<u64> {

@@ -1,6 +1,8 @@
 //! A view is a catalog as a writer sees it: the same facts, and the tensors' bytes on request.
 
-use crate::{Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId};
+use crate::{
+    Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId, TensorPart,
+};
 
 /// A tensor as a writer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +83,14 @@ pub trait CatalogView: Send + Sync {
     /// A plugin error past the tensor's end; else whatever reading it gives.
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
+    /// Fills `buffer` with all bytes of a part of a tensor, in the order of elements and of bytes that the part
+    /// asks for: what a writer of tiles encodes.
+    ///
+    /// # Errors
+    /// A plugin error, if the tensor has no such part, or the buffer another length; unsupported, for elements that
+    /// share bytes, unless all of them are asked for row-major; else whatever reading it gives.
+    fn read_region(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()>;
+
     /// All tensors' ids.
     fn tensor_ids(&self) -> Box<dyn Iterator<Item = TensorId>> {
         Box::new((0..self.tensor_count()).map(TensorId))
@@ -100,6 +110,12 @@ pub trait CatalogBytes: Send + Sync {
     /// # Errors
     /// As there.
     fn read_tensor(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// As [`CatalogView::read_region`], of a part that the tensor has, into a buffer of its length.
+    ///
+    /// # Errors
+    /// Whatever reading gives.
+    fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()>;
 }
 
 impl<T: CatalogBytes> CatalogView for T {
@@ -156,5 +172,17 @@ impl<T: CatalogBytes> CatalogView for T {
 
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_tensor(id, offset, buffer)
+    }
+
+    fn read_region(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        let len = part.checked_len(self)?;
+        if len != buffer.len() as u64 {
+            let name = self.tensor(part.tensor).name;
+            return Err(Error::plugin("a buffer of another length than the region")
+                .tensor(name)
+                .expected(len)
+                .found(buffer.len()));
+        }
+        self.read_part(part, buffer)
     }
 }

@@ -295,6 +295,22 @@ object! {
     }
 }
 
+request! {
+    /// A region of a tensor, and how its elements are wanted.
+    RegionAt: TensorRegion, TensorRegionRef, RegionFacts {
+        /// The tensor.
+        tensor: u32,
+        /// Whether a region of it is meant, and not all.
+        is_region: Flag,
+        /// The region's origin, then its shape.
+        region: Numbers,
+        /// 0 C, 1 Fortran.
+        order: u32,
+        /// 0 little, 1 big.
+        byte_order: u32,
+    }
+}
+
 object! {
     /// The catalog that a writer lays out.
     shared CatalogView: CatalogViewTable, CatalogViewTableRef, CatalogViewCalls, Host {
@@ -316,6 +332,8 @@ object! {
         origin(name: NameSink);
         /// Fills the buffer with a tensor's logical bytes (row-major, little-endian) from an offset on.
         read(tensor: u32, offset: u64, buffer: BytesMut);
+        /// Fills the buffer with all bytes of a region.
+        read_region(region: RegionAt, buffer: BytesMut);
     }
 }
 
@@ -368,6 +386,22 @@ request! {
 }
 
 request! {
+    /// Bytes of a file that the plan encodes.
+    EncodedAt: EncodedSegment, EncodedSegmentRef, EncodedFacts {
+        /// The file.
+        file: u32,
+        /// How many bytes it will have; all bits are set where that is known afterwards.
+        len: u64,
+        /// The tensors that it holds.
+        tensors: Ids,
+        /// Whether it holds a region of the one tensor, and not all.
+        is_region: Flag,
+        /// The region's origin, then its shape.
+        region: Numbers,
+    }
+}
+
+request! {
     /// A digest of a file's bytes.
     DigestAt: DigestRequest, DigestRequestRef, DigestFacts {
         /// The file.
@@ -394,6 +428,9 @@ object! {
         storage(part: StoragePartAt) -> (offset: u64);
         /// Zeros.
         pad(file: u32, len: u64) -> (offset: u64);
+        /// Bytes that `encode` gives. One of a length that is not known counts as one byte in the offsets of what
+        /// follows it and in the ranges of digests.
+        encoded(segment: EncodedAt) -> (id: u32, offset: u64);
         /// Bytes that `seal` gives.
         deferred(file: u32, len: u64) -> (id: u32);
         /// A digest that `seal` needs.
@@ -407,7 +444,7 @@ object! {
         /// The name that a tensor has in the output, where it is another one.
         written_as(tensor: u32, name: Text);
         /// A tensor that stands in the writer's own bytes.
-        encoded(tensor: u32);
+        held_in_bytes(tensor: u32);
         /// Files of an earlier output that this one replaces.
         supersedes(pattern: Text, role: u32);
     }
@@ -418,6 +455,8 @@ object! {
     sink Digests: DigestsTable, DigestsTableRef, DigestsCalls, Host {
         /// One of them.
         get(id: u32, value: ByteSink) -> (algorithm: u32);
+        /// Where an encoded segment came to lie, and what `encode` said of it.
+        encoded(id: u32, note: ByteSink) -> (offset: u64, len: u64);
         /// The length of a file.
         file_len(file: u32) -> (len: u64);
     }
@@ -481,6 +520,8 @@ object! {
     shared TensorPlan: TensorPlanTable, TensorPlanTableRef, TensorPlanCalls, Plugin {
         /// Pushes a streamed file's bytes, in order.
         stream(file: u32, catalog: CatalogView, output: ByteSink);
+        /// Pushes an encoded segment's bytes, in order; many at once. `note` is for `seal`.
+        encode(id: u32, catalog: CatalogView, output: ByteSink, note: ByteSink, context: Context);
         /// Gives the deferred bytes and the late files.
         seal(digests: Digests, output: SealSink);
     }

@@ -2,6 +2,7 @@
 
 use super::compare::CatalogRoundTrip;
 use super::made::{self, MadeCatalog};
+use super::encoding;
 use super::rules::Rules;
 use super::{Report, Sample};
 use crate::memory::{self, MemoryOutput, MemoryView};
@@ -40,6 +41,7 @@ fn check_view(rules: &Rules<'_>, title: &str, view: &MemoryView<'_>, report: &mu
                 let same = one.files == other.files && one.layout.losses() == other.layout.losses();
                 rules.require(same, "the same catalog gives the same files and losses", || input.clone());
                 check_omitted(rules, &input, view, &one);
+                encoding::check(rules, &input, view, &target, &one);
                 if rules.description.capabilities.has(Capabilities::READ) {
                     read_back(rules, &input, view, &one, &target);
                 }

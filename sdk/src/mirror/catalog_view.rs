@@ -4,15 +4,16 @@ use super::catalog_sink::{children, decode_blocks, encode_blocks, received_node,
 use super::collected::Collected;
 use super::dtypes::{Dtypes, info_of};
 use super::failure::certain;
-use super::numbers::{byte_order, byte_order_number};
+use super::numbers::{byte_order, byte_order_number, order, order_number};
+use super::region::{received_region, sent_region};
 use crate::{
     Block, CatalogView, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, StorageView, TensorId,
-    TensorView,
+    TensorPart, TensorView,
 };
 use std::sync::{PoisonError, RwLock};
 use tensorferry_abi::{
     Borrowed, CatalogViewCalls, CatalogViewTable, Failure, Handle, NameSinkTable, NodeFacts, NodeSinkCalls,
-    NodeSinkTable, NumberSinkTable, PairSinkTable,
+    NodeSinkTable, NumberSinkTable, PairSinkTable, RegionFacts,
 };
 
 /// Stands for no root.
@@ -72,6 +73,12 @@ impl CatalogViewCalls for LentCatalogView<'_> {
 
     fn read(&self, tensor: u32, offset: u64, buffer: &mut [u8]) -> Result<(), Failure> {
         Ok(self.0.read(self.checked(tensor)?, offset, buffer)?)
+    }
+
+    fn read_region(&self, part: RegionFacts<'_>, buffer: &mut [u8]) -> Result<(), Failure> {
+        let (tensor, region) = (TensorId(part.tensor), received_region(part.is_region, part.region)?);
+        let (order, byte_order) = (order(part.order)?, byte_order(part.byte_order)?);
+        Ok(self.0.read_region(&TensorPart { tensor, region, order, byte_order }, buffer)?)
     }
 }
 
@@ -195,5 +202,16 @@ impl CatalogView for RemoteCatalogView<'_> {
 
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         Ok(self.object.read(id.0, offset, buffer)?)
+    }
+
+    fn read_region(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        let facts = RegionFacts {
+            tensor: part.tensor.0,
+            is_region: part.region.is_some(),
+            region: &sent_region(part.region.as_ref()),
+            order: order_number(part.order),
+            byte_order: byte_order_number(part.byte_order),
+        };
+        Ok(self.object.read_region(facts, buffer)?)
     }
 }

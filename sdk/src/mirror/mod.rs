@@ -21,6 +21,7 @@ mod plan;
 mod reader;
 #[cfg(feature = "records")]
 mod records;
+mod region;
 mod seal;
 mod source;
 mod writer;

@@ -181,6 +181,10 @@ impl<'a> Logical<'a> {
 }
 
 impl CatalogBytes for Logical<'_> {
+    fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        self.read_part(part, buffer)
+    }
+
     fn catalog(&self) -> &Catalog {
         self.catalog()
     }

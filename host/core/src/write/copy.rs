@@ -1,6 +1,8 @@
 //! The copy moves bytes from storages to staged files: windows of all files in parallel, each filled,
 //! digested and written once.
 //!
+//! Encoded segments are there already ([`encode`](super::encode)).
+//!
 //! A window is [`WINDOW_BYTES`] of one output file. What is contiguous is read straight into its
 //! place in the window, so that many small tensors cost one write. What needs a gather is left out
 //! of the windows and written by tiles; digests that cover it are taken from the file afterwards.
@@ -265,6 +267,7 @@ impl<'a> FilePlacements<'a> {
         for placed in segments {
             let base = placed.offset;
             let fill = match &placed.segment {
+                Segment::Encoded(_) => continue,
                 Segment::Bytes(bytes) => Fill::Bytes(bytes),
                 Segment::Pad | Segment::Deferred(_) => Fill::Zeros,
                 Segment::Storage { storage, offset, swap_unit } => {

@@ -214,10 +214,10 @@ impl<'a> Stretches<'a> {
     fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<Stretch> {
         let view = self.catalog.tensor(tensor);
         self.text_bytes = self.text_bytes.saturating_add(view.bytes);
-        // A host that does not know of such tensors has them streamed.
-        if self.text_bytes > MOST_TEXT_BYTES || layout.encoded(tensor).is_err() {
+        if self.text_bytes > MOST_TEXT_BYTES {
             return Ok(Stretch::Strings(tensor));
         }
+        layout.held_in_bytes(tensor)?;
         let mut bytes = Vec::new();
         let read = |offset: u64, buffer: &mut [u8]| self.catalog.read(tensor, offset, buffer);
         let crc = strings::write(element_count(view.shape)?, view.bytes, &read, &mut bytes)?.crc;

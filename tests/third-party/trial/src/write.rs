@@ -1,8 +1,9 @@
-//! Plans an index and its data files, in one of three ways.
+//! Plans an index and its data files, in one of four ways.
 
 mod carry;
 mod encode;
 mod grid;
+mod tiles;
 
 use crate::index::{DataFile, Index, Stored};
 use tensorferry_sdk::{
@@ -23,18 +24,20 @@ enum Way {
     Grid,
     Carry,
     Encode,
+    Tiles,
 }
 
 const DATA: TypedOption<Way> = TypedOption::choice(
     Side::Writer,
     "data",
-    &[("grid", Way::Grid), ("carry", Way::Carry), ("encode", Way::Encode)],
-    "tensors cut into a grid of blocks, storages carried as they lie, or chunks encoded",
+    &[("grid", Way::Grid), ("carry", Way::Carry), ("encode", Way::Encode), ("tiles", Way::Tiles)],
+    "tensors cut into a grid of blocks, storages carried as they lie, chunks encoded one after the other, or a grid \
+     of blocks encoded at the same time",
 );
 const FILES: TypedOption<u64> =
     TypedOption::integer(Side::Writer, "files", 1..=1 << 30, "how many data files").or("2");
 const PIECES: TypedOption<u64> =
-    TypedOption::integer(Side::Writer, "pieces", 1..=1 << 30, "grid: blocks along each dimension").or("2");
+    TypedOption::integer(Side::Writer, "pieces", 1..=1 << 30, "grid, tiles: blocks along each dimension").or("2");
 const CHUNK: TypedOption<u64> =
     TypedOption::size(Side::Writer, "chunk", 1, "encode: bytes of a chunk, at least a row").or("64KiB");
 
@@ -51,6 +54,7 @@ pub(crate) fn writer(options: &Options) -> Result<Box<dyn TensorWriter>> {
     Ok(match DATA.get(options)? {
         Way::Carry => Box::new(carry::Writer { files }),
         Way::Encode => Box::new(encode::Writer { files, chunk: CHUNK.get(options)? }),
+        Way::Tiles => Box::new(tiles::Writer { files, pieces: PIECES.get(options)? }),
         Way::Grid => Box::new(grid::Writer { files, pieces: PIECES.get(options)? }),
     })
 }

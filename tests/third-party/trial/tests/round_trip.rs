@@ -39,6 +39,8 @@ fn ways() -> Vec<Vec<(String, String)>> {
         way("carry", "pieces", "2"),
         way("encode", "chunk", "1"),
         way("encode", "chunk", "64KiB"),
+        way("tiles", "pieces", "1"),
+        way("tiles", "pieces", "3"),
     ]
 }
 
@@ -126,6 +128,7 @@ fn every_kind_of_segment_is_used() {
                 Segment::Storage { swap_unit: 1, .. } => "storage",
                 Segment::Storage { .. } => "storage turned around",
                 Segment::Pad => "pad",
+                Segment::Encoded(_) => "encoded",
                 Segment::Deferred(_) => "deferred",
                 Segment::Bytes(_) => "bytes",
             }));
@@ -133,6 +136,7 @@ fn every_kind_of_segment_is_used() {
     }
     let expected = [
         "deferred",
+        "encoded",
         "late",
         "pad",
         "part of a tensor",
