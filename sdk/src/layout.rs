@@ -91,7 +91,9 @@ impl TensorPart {
         let (is_whole, len) = match &self.region {
             None => (true, view.bytes),
             Some(region) => {
-                region.check_inside(view.shape).map_err(|e| named(e).expected(format!("inside {:?}", view.shape)))?;
+                region
+                    .check_inside(view.shape)
+                    .map_err(|e| named(e).expected(format!("inside {:?}", view.shape)))?;
                 let len = element_count(&region.shape).and_then(|count| info.bytes_of(count));
                 (region.is_whole(view.shape), len.map_err(named)?)
             }
@@ -103,6 +105,17 @@ impl TensorPart {
         }
         Ok(len)
     }
+}
+
+/// Bytes of a file of another input, which an option of the writer names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceRange {
+    /// What the option says, as [`Context::open`](crate::Context::open) was asked for it.
+    pub source: String,
+    /// The name of the file in that input.
+    pub file: String,
+    /// Its bytes.
+    pub range: Range<u64>,
 }
 
 /// What an encoded segment holds, and how long it will be.
@@ -152,6 +165,8 @@ pub enum Segment {
         /// How many bytes are reversed together.
         swap_unit: u32,
     },
+    /// Bytes of another input, as they lie.
+    Source(SourceRange),
     /// Zeros.
     Pad,
     /// Bytes that the plan encodes.
@@ -264,6 +279,13 @@ pub trait LayoutSink: LossSink {
         swap_unit: u32,
     ) -> Result<u64>;
 
+    /// Appends bytes of another input, as they lie: the host copies them, and checks that the file is the same one
+    /// to the end.
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes), or if the file is shorter; as [`Context::open`](crate::Context::open).
+    fn copy(&mut self, file: OutputId, from: SourceRange) -> Result<u64>;
+
     /// Appends zeros.
     ///
     /// # Errors
@@ -287,8 +309,7 @@ pub trait LayoutSink: LossSink {
     /// As [`bytes`](Self::bytes).
     fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId>;
 
-    /// Asks for a digest over a range of a copied file: bytes, pads, tensors, storages and what is encoded,
-    /// but nothing deferred.
+    /// Asks for a digest over a range of a copied file, in which nothing is deferred.
     ///
     /// # Errors
     /// A plugin error, if the file has no such range.

@@ -3,9 +3,9 @@
 use crate::region::check_tiling;
 use crate::source::check_name;
 use crate::{
-    CatalogView, Content, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Encoded, EncodedId, Error,
-    Layout, LayoutSink, Loss, LossKind, LossSink, OutputFile, OutputId, Placed, PlacedEncoded, Region,
-    Result, Role, Segment, StorageId, TensorId, TensorPart,
+    CatalogView, Content, Context, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Encoded, EncodedId,
+    Error, Layout, LayoutSink, Loss, LossKind, LossSink, OutputFile, OutputId, Placed, PlacedEncoded, Region,
+    Result, Role, Segment, SourceRange, StorageId, TensorId, TensorPart,
 };
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -17,6 +17,7 @@ const UNKNOWN_LEN: u64 = 1;
 /// Builds a [`Layout`] for a catalog, checking each segment as it is appended.
 pub struct LayoutBuilder<'a> {
     catalog: &'a dyn CatalogView,
+    context: &'a dyn Context,
     layout: Layout,
     paths: HashSet<String>,
     regions: HashMap<TensorId, Vec<Region>>,
@@ -26,11 +27,12 @@ pub struct LayoutBuilder<'a> {
 }
 
 impl<'a> LayoutBuilder<'a> {
-    /// An empty layout for this catalog.
+    /// An empty layout for this catalog. What is copied from other inputs, `context` opens.
     #[must_use]
-    pub fn new(catalog: &'a dyn CatalogView) -> Self {
+    pub fn new(catalog: &'a dyn CatalogView, context: &'a dyn Context) -> Self {
         Self {
             catalog,
+            context,
             layout: Layout::default(),
             paths: HashSet::new(),
             regions: HashMap::new(),
@@ -228,6 +230,19 @@ impl LayoutSink for LayoutBuilder<'_> {
         };
         self.stored.entry(storage).or_default().push(offset..end);
         self.append(file, len, Segment::Storage { storage, offset, swap_unit: swap_unit.max(1) })
+    }
+
+    fn copy(&mut self, file: OutputId, from: SourceRange) -> Result<u64> {
+        let SourceRange { source, file: name, range } = &from;
+        let source = self.context.open(source)?;
+        let there = source.len(source.open(name)?);
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= there).ok_or_else(|| {
+            Error::plugin("a segment is not a part of the file that it is copied from")
+                .file(name)
+                .expected(format!("bytes of 0..{there}"))
+                .found(format!("{range:?}"))
+        })?;
+        self.append(file, len, Segment::Source(from))
     }
 
     fn pad(&mut self, file: OutputId, len: u64) -> Result<u64> {

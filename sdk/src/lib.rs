@@ -251,7 +251,7 @@ pub use format::{
 };
 pub use layout::{
     Content, DeferredId, DigestId, DigestRequest, Encoded, EncodedId, Layout, LayoutSink, Order, OutputFile,
-    OutputId, Placed, PlacedEncoded, Role, Segment, Target, TensorPart,
+    OutputId, Placed, PlacedEncoded, Role, Segment, SourceRange, Target, TensorPart,
 };
 pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;

@@ -267,7 +267,7 @@ pub fn write(
 ) -> Result<MemoryOutput> {
     let options = Options::check(&format.describe().options, Side::Writer, given)?;
     let writer = format.writer(&options)?;
-    let mut builder = LayoutBuilder::new(view);
+    let mut builder = LayoutBuilder::new(view, context);
     let plan = writer.plan(view, target, &mut builder, context)?;
     let mut layout = builder.finish()?;
     let encoded = encode(&layout, &*plan, view, context)?;
@@ -293,6 +293,14 @@ pub fn write(
                                 [start..start + usize::try_from(placed.len).unwrap_or(usize::MAX)]
                                 .to_vec();
                             swap(&mut bytes, *swap_unit);
+                            bytes
+                        }
+                        Segment::Source(from) => {
+                            let source = context.open(&from.source)?;
+                            let file = source.open(&from.file)?;
+                            let len = from.range.end - from.range.start;
+                            let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+                            source.read_at(file, from.range.start, &mut bytes)?;
                             bytes
                         }
                         Segment::Encoded(id) => encoded[id.0 as usize].0.clone(),
@@ -327,9 +335,8 @@ fn encode(
         let note = plan.encode(EncodedId(index), view, &mut bytes, context)?;
         match placed.encoded.len {
             Some(len) if len != bytes.len() as u64 => {
-                Err(Error::plugin("an encoded segment has another length than was promised")
+                Err(Error::plugin(format!("encoded segment {index} has another length than was promised"))
                     .file(layout.files()[placed.file.0 as usize].path.clone())
-                    .offset(placed.range.start)
                     .expected(len)
                     .found(bytes.len()))
             }

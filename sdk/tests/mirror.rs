@@ -9,10 +9,10 @@ use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{
     ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
-    DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, Format, LayoutSink, Limits, Loss, LossKind,
-    MemoryContext, MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, OutputId, Result,
-    Role, Score, SealSink, Severity, Source, Storage, Target, TensorDecoder, TensorPart, TensorPlan,
-    TensorReader, TensorWriter,
+    DigestId, Digests, Dtype, DtypeInfo, Encoded, EncodedId, EncodedPlace, Error, ErrorKind, Format,
+    LayoutSink, Limits, Loss, LossKind, MemoryContext, MemorySource, Node, NothingToSeal, OptionKind,
+    OptionSpec, Options, OutputId, Region, Result, Role, Score, SealSink, Severity, Source, Storage, Target,
+    TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
 /// A format that does on request what a library may do: the entry's name says what.
@@ -175,14 +175,19 @@ impl TensorWriter for Doing {
         let file = layout.file("out", Role::Data)?;
         for id in catalog.tensor_ids() {
             let first = catalog.tied_to(id);
-            if first == id {
+            if catalog.tensor(id).name == "d" {
+                // How long the first becomes is known afterwards.
+                let (one, start) = layout.encoded(file, Encoded::region(id, region(0, 1)))?;
+                let (other, end) = layout.encoded(file, Encoded::region(id, region(1, 3)).of_len(5))?;
+                assert_eq!((one, start, other, end), (EncodedId(0), 12, EncodedId(1), 13));
+            } else if first == id {
                 layout.tensor(file, TensorPart { byte_order: ByteOrder::Big, ..TensorPart::whole(id) })?;
             } else {
                 layout.alias(id, first)?;
             }
         }
         layout.pad(file, 2)?;
-        layout.digest(file, 0..18, tensorferry_sdk::DigestAlgorithm::CRC32C)?;
+        layout.digest(file, 0..20, tensorferry_sdk::DigestAlgorithm::CRC32C)?;
         layout.deferred(file, 4)?;
         layout.late_file("late", Role::Index)?;
         layout.streamed_file("streamed", Role::Data, &[])?;
@@ -199,11 +204,46 @@ impl TensorPlan for Doing {
         output.write(&bytes)
     }
 
+    fn encode(
+        &self,
+        id: EncodedId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<Vec<u8>> {
+        self.panics_in("encode");
+        context.check_cancelled()?;
+        let d = TensorId(3);
+        let read = |start, len: u64| {
+            let part = TensorPart { region: Some(region(start, len)), ..TensorPart::whole(d) };
+            let mut bytes = vec![0; usize::try_from(len).unwrap()];
+            catalog.read_region(&part, &mut bytes).map(|()| bytes)
+        };
+        if self.0 == "past the region" {
+            read(2, 3)?;
+        }
+        if id == EncodedId(0) {
+            output.write(&read(0, 1)?.repeat(3))?;
+            return Ok(b"note".to_vec());
+        }
+        output.write(&read(1, 3)?)?;
+        output.write(if self.0 == "too short" { b"." } else { b".." })?;
+        Ok(Vec::new())
+    }
+
     fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
         self.panics_in("seal");
+        let place = EncodedPlace { offset: 12, len: 3, note: b"note".to_vec() };
+        assert_eq!(digests.encoded(EncodedId(0))?, place);
+        assert_eq!(digests.encoded(EncodedId(1))?, EncodedPlace { offset: 15, len: 5, note: Vec::new() });
         output.deferred(DeferredId(0), &digests.crc(DigestId(0))?.to_le_bytes())?;
         output.late(OutputId(1), &digests.file_len(OutputId(0))?.to_le_bytes())
     }
+}
+
+/// Elements of a tensor of one dimension.
+fn region(start: u64, len: u64) -> Region {
+    Region { origin: vec![start], shape: vec![len] }
 }
 
 /// Lends and wraps. A library silences its own panics; these tests want to hear theirs.
@@ -261,7 +301,9 @@ fn a_catalog_and_a_layout_are_the_same_on_both_sides() {
     assert_eq!(near.files, far.files);
     assert_eq!(near.layout.files(), far.layout.files());
     assert_eq!(far.files["streamed"], [5, 6, 7, 8]);
-    assert_eq!(far.files["late"], 22_u64.to_le_bytes());
+    assert_eq!(far.files["late"], 26_u64.to_le_bytes());
+    assert_eq!(far.files["out"][12..22], *b"\x05\x05\x05\x06\x07\x08..\0\0");
+    assert_eq!(near.layout.encoded(), far.layout.encoded());
     drop(through.faults().check());
 }
 
@@ -292,6 +334,23 @@ fn what_the_host_refuses_comes_back_as_it_was_said() {
 }
 
 #[test]
+fn an_encoded_segment_that_lies_or_looks_past_its_tensor_is_refused() {
+    let (source, context) = (source(), MemoryContext::default());
+    let format = remote();
+    let view = MemoryView::read(&format, &[], &source, &context).unwrap();
+    let target = Target::File("out".to_owned());
+    let refused = |doing| memory::write(&format, &mode(doing), &view, &target, &context).unwrap_err();
+    let short = refused("too short");
+    assert_eq!(short.kind(), ErrorKind::Plugin);
+    assert!(short.message().contains("encoded segment 1 has another length"), "{short}");
+    let details = [("file", "out"), ("expected", "5"), ("found", "4")];
+    assert!(short.details().eq(details.map(|(key, value)| (key, value.to_owned()))), "{short}");
+    let past = refused("past the region");
+    assert_eq!(past.kind(), ErrorKind::Plugin);
+    assert!(past.message().contains("outside its tensor"), "{past}");
+}
+
+#[test]
 fn a_panic_is_a_plugin_error_that_names_its_entry_point() {
     let (source, context) = (source(), MemoryContext::default());
     let named = |error: &Error, entry: &str| {
@@ -305,9 +364,12 @@ fn a_panic_is_a_plugin_error_that_names_its_entry_point() {
     named(&view.tensor_named("d").unwrap_err(), "TensorDecoder.decode");
 
     let view = MemoryView::read(&format, &[], &source, &context).unwrap();
-    for (doing, entry) in
-        [("plan", "TensorWriter.plan"), ("stream", "TensorPlan.stream"), ("seal", "TensorPlan.seal")]
-    {
+    for (doing, entry) in [
+        ("plan", "TensorWriter.plan"),
+        ("stream", "TensorPlan.stream"),
+        ("encode", "TensorPlan.encode"),
+        ("seal", "TensorPlan.seal"),
+    ] {
         let given = mode(&format!("panic in {doing}"));
         let target = Target::File("out".to_owned());
         named(&memory::write(&format, &given, &view, &target, &context).unwrap_err(), entry);

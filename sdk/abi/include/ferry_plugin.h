@@ -259,6 +259,21 @@ typedef struct {
   FerryIds children;
 } FerryNode;
 
+/* A region of a tensor, and how its elements are wanted. */
+typedef struct {
+  size_t size;
+  /* The tensor. */
+  uint32_t tensor;
+  /* Whether a region of it is meant, and not all. */
+  uint8_t is_region;
+  /* The region's origin, then its shape. */
+  FerryNumbers region;
+  /* 0 C, 1 Fortran. */
+  uint32_t order;
+  /* 0 little, 1 big. */
+  uint32_t byte_order;
+} FerryTensorRegion;
+
 /* A file of the output. */
 typedef struct {
   size_t size;
@@ -303,6 +318,36 @@ typedef struct {
   /* How many are reversed together if they are big-endian. */
   uint32_t swap_unit;
 } FerryStoragePart;
+
+/* Bytes of a file of another input, which an option of kind 5 names. */
+typedef struct {
+  size_t size;
+  /* The file of the output. */
+  uint32_t file;
+  /* What `Context.open` was asked for. */
+  FerryText source;
+  /* The file's name there. */
+  FerryText name;
+  /* Where in that file. */
+  uint64_t offset;
+  /* How many. */
+  uint64_t len;
+} FerrySourceCopy;
+
+/* Bytes of a file that the plan encodes. */
+typedef struct {
+  size_t size;
+  /* The file. */
+  uint32_t file;
+  /* How many bytes it will have; all bits are set where that is known afterwards. */
+  uint64_t len;
+  /* The tensors that it holds. */
+  FerryIds tensors;
+  /* Whether it holds a region of the one tensor, and not all. */
+  uint8_t is_region;
+  /* The region's origin, then its shape. */
+  FerryNumbers region;
+} FerryEncodedSegment;
 
 /* A digest of a file's bytes. */
 typedef struct {
@@ -545,6 +590,9 @@ struct FerryCatalogViewTable {
   /* Fills the buffer with a tensor's logical bytes (row-major, little-endian) from an offset on. */
   int32_t (*read)(void *self, uint32_t tensor, uint64_t offset, FerryBytesMut buffer,
       FerryErrorSink err);
+  /* Fills the buffer with all bytes of a region. */
+  int32_t (*read_region)(void *self, const FerryTensorRegion *region, FerryBytesMut buffer,
+      FerryErrorSink err);
 };
 
 /* Takes what a writer plans. */
@@ -561,8 +609,14 @@ struct FerryLayoutSinkTable {
   /* A storage or a part of it. */
   int32_t (*storage)(void *self, const FerryStoragePart *part, uint64_t *offset,
       FerryErrorSink err);
+  /* Bytes of another input. */
+  int32_t (*copy)(void *self, const FerrySourceCopy *copy, uint64_t *offset, FerryErrorSink err);
   /* Zeros. */
   int32_t (*pad)(void *self, uint32_t file, uint64_t len, uint64_t *offset, FerryErrorSink err);
+  /* Bytes that `encode` gives. One of a length that is not known counts as one byte in the offsets of what
+   * follows it and in the ranges of digests. */
+  int32_t (*encoded)(void *self, const FerryEncodedSegment *segment, uint32_t *id,
+      uint64_t *offset, FerryErrorSink err);
   /* Bytes that `seal` gives. */
   int32_t (*deferred)(void *self, uint32_t file, uint64_t len, uint32_t *id, FerryErrorSink err);
   /* A digest that `seal` needs. */
@@ -576,7 +630,7 @@ struct FerryLayoutSinkTable {
   /* The name that a tensor has in the output, where it is another one. */
   int32_t (*written_as)(void *self, uint32_t tensor, FerryText name, FerryErrorSink err);
   /* A tensor that stands in the writer's own bytes. */
-  int32_t (*encoded)(void *self, uint32_t tensor, FerryErrorSink err);
+  int32_t (*held_in_bytes)(void *self, uint32_t tensor, FerryErrorSink err);
   /* Files of an earlier output that this one replaces. */
   int32_t (*supersedes)(void *self, FerryText pattern, uint32_t role, FerryErrorSink err);
 };
@@ -587,6 +641,9 @@ struct FerryDigestsTable {
   FERRY_COMMON_SLOTS
   /* One of them. */
   int32_t (*get)(void *self, uint32_t id, FerryByteSink value, uint32_t *algorithm,
+      FerryErrorSink err);
+  /* Where an encoded segment came to lie, and what `encode` said of it. */
+  int32_t (*encoded)(void *self, uint32_t id, FerryByteSink note, uint64_t *offset, uint64_t *len,
       FerryErrorSink err);
   /* The length of a file. */
   int32_t (*file_len)(void *self, uint32_t file, uint64_t *len, FerryErrorSink err);
@@ -660,6 +717,9 @@ struct FerryTensorPlanTable {
   /* Pushes a streamed file's bytes, in order. */
   int32_t (*stream)(void *self, uint32_t file, FerryCatalogView catalog, FerryByteSink output,
       FerryErrorSink err);
+  /* Pushes an encoded segment's bytes, in order; many at once. `note` is for `seal`. */
+  int32_t (*encode)(void *self, uint32_t id, FerryCatalogView catalog, FerryByteSink output,
+      FerryByteSink note, FerryContext context, FerryErrorSink err);
   /* Gives the deferred bytes and the late files. */
   int32_t (*seal)(void *self, FerryDigests digests, FerrySealSink output, FerryErrorSink err);
 };

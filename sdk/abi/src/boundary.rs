@@ -386,6 +386,22 @@ request! {
 }
 
 request! {
+    /// Bytes of a file of another input, which an option of kind 5 names.
+    CopyAt: SourceCopy, SourceCopyRef, CopyFacts {
+        /// The file of the output.
+        file: u32,
+        /// What `Context.open` was asked for.
+        source: Text,
+        /// The file's name there.
+        name: Text,
+        /// Where in that file.
+        offset: u64,
+        /// How many.
+        len: u64,
+    }
+}
+
+request! {
     /// Bytes of a file that the plan encodes.
     EncodedAt: EncodedSegment, EncodedSegmentRef, EncodedFacts {
         /// The file.
@@ -426,6 +442,8 @@ object! {
         tensor(part: PartAt) -> (offset: u64);
         /// A storage or a part of it.
         storage(part: StoragePartAt) -> (offset: u64);
+        /// Bytes of another input.
+        copy(copy: CopyAt) -> (offset: u64);
         /// Zeros.
         pad(file: u32, len: u64) -> (offset: u64);
         /// Bytes that `encode` gives. One of a length that is not known counts as one byte in the offsets of what

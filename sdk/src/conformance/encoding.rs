@@ -55,7 +55,7 @@ fn plan(
     context: &MemoryContext,
 ) -> Result<Box<dyn TensorPlan>> {
     let options = Options::check(&rules.description.options, Side::Writer, &[])?;
-    let mut layout = LayoutBuilder::new(view);
+    let mut layout = LayoutBuilder::new(view, context);
     rules.format.writer(&options)?.plan(view, target, &mut layout, context)
 }
 

@@ -1,8 +1,8 @@
 //! Checks a writer: the same files each time, and in them everything, or a loss.
 
 use super::compare::CatalogRoundTrip;
-use super::made::{self, MadeCatalog};
 use super::encoding;
+use super::made::{self, MadeCatalog};
 use super::rules::Rules;
 use super::{Report, Sample};
 use crate::memory::{self, MemoryOutput, MemoryView};

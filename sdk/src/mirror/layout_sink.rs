@@ -1,16 +1,16 @@
 //! [`LayoutSink`] across the boundary.
 
 use super::loss::{received_loss, sent_loss};
-use super::region::{received_region, sent_region};
 use super::numbers::{byte_order, byte_order_number, order, order_number, role, role_number, unknown};
+use super::region::{received_region, sent_region};
 use crate::{
-    DeferredId, DigestAlgorithm, DigestId, Encoded, EncodedId, LayoutSink, Loss, LossSink, OutputId, Result,
-    Role, StorageId, TensorId, TensorPart,
+    DeferredId, DigestAlgorithm, DigestId, Encoded, EncodedId, Error, LayoutSink, Loss, LossSink, OutputId,
+    Result, Role, SourceRange, StorageId, TensorId, TensorPart,
 };
 use std::ops::Range;
 use tensorferry_abi::{
-    Borrowed, DigestFacts, EncodedFacts, Failure, FileFacts, LayoutSinkCalls, LayoutSinkTable, LossFacts,
-    PartFacts, StoragePartFacts, UNKNOWN,
+    Borrowed, CopyFacts, DigestFacts, EncodedFacts, Failure, FileFacts, LayoutSinkCalls, LayoutSinkTable,
+    LossFacts, PartFacts, StoragePartFacts, UNKNOWN,
 };
 
 /// The kinds of [`FileFacts`].
@@ -49,6 +49,14 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
     fn storage(&mut self, part: StoragePartFacts<'_>) -> Result<u64, Failure> {
         let (file, storage) = (OutputId(part.file), StorageId(part.storage));
         Ok(self.0.storage(file, storage, part.offset, part.len, part.swap_unit)?)
+    }
+
+    fn copy(&mut self, copy: CopyFacts<'_>) -> Result<u64, Failure> {
+        let CopyFacts { file, source, name, offset, len } = copy;
+        let range =
+            offset..offset.checked_add(len).ok_or_else(|| Error::plugin("a copy of more than 64 bits"))?;
+        let from = SourceRange { source: source.to_owned(), file: name.to_owned(), range };
+        Ok(self.0.copy(OutputId(file), from)?)
     }
 
     fn pad(&mut self, file: u32, len: u64) -> Result<u64, Failure> {
@@ -149,6 +157,15 @@ impl LayoutSink for RemoteLayoutSink<'_> {
         swap_unit: u32,
     ) -> Result<u64> {
         Ok(self.0.storage(StoragePartFacts { file: file.0, storage: storage.0, offset, len, swap_unit })?)
+    }
+
+    fn copy(&mut self, file: OutputId, from: SourceRange) -> Result<u64> {
+        let SourceRange { source, file: name, range } = &from;
+        let len = range
+            .end
+            .checked_sub(range.start)
+            .ok_or_else(|| Error::plugin("a range that ends before it begins"))?;
+        Ok(self.0.copy(CopyFacts { file: file.0, source, name, offset: range.start, len })?)
     }
 
     fn pad(&mut self, file: OutputId, len: u64) -> Result<u64> {

@@ -2,7 +2,8 @@
 
 use super::collected::Collected;
 use crate::{
-    DeferredId, Digest, DigestAlgorithm, DigestId, Digests, EncodedId, EncodedPlace, OutputId, Result, SealSink,
+    DeferredId, Digest, DigestAlgorithm, DigestId, Digests, EncodedId, EncodedPlace, OutputId, Result,
+    SealSink,
 };
 use tensorferry_abi::{
     Borrowed, ByteSinkTable, DigestsCalls, DigestsTable, Failure, SealSinkCalls, SealSinkTable,

@@ -105,7 +105,9 @@ impl PlannedModel<'_> {
         let files = create_files(stage, layout)?;
         let notes = encode(layout, &**plan, &self.logical, &self.model.context, &files)?;
         let asked = &context.request.output;
-        let mut copied = copy(layout, &**plan, &self.logical, &files, asked.receipt, asked.commit.sync)?;
+        let reading = &self.model.context;
+        let (receipt, sync) = (asked.receipt, asked.commit.sync);
+        let mut copied = copy(layout, &**plan, &self.logical, reading, &files, receipt, sync)?;
         self.passing = copied.passing.take();
         fault::reach("copied")?;
         report.losses.extend(copied.losses.iter().map(|loss| self.model.place(loss)));

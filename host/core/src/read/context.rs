@@ -12,7 +12,8 @@ pub struct ReadContext<'a> {
     session: &'a Session,
     purpose: Purpose,
     output_is_new: bool,
-    additional_inputs: Mutex<Vec<Arc<FileSource>>>,
+    /// Each with the path that it was opened by.
+    additional_inputs: Mutex<Vec<(String, Arc<FileSource>)>>,
 }
 
 impl<'a> ReadContext<'a> {
@@ -31,7 +32,8 @@ impl<'a> ReadContext<'a> {
     /// The other inputs that plugins have opened, as options told them: a schema, say.
     #[must_use]
     pub fn additional_inputs(&self) -> Vec<Arc<FileSource>> {
-        self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        inputs.iter().map(|(_, source)| source.clone()).collect()
     }
 
     /// The files of those inputs, as [`FileSource::stamped`].
@@ -136,8 +138,13 @@ impl Context for ReadContext<'_> {
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
+        let mut inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is planned and what is copied is of the same files.
+        if let Some((_, source)) = inputs.iter().find(|(known, _)| known == path) {
+            return Ok(source.clone());
+        }
         let source = Arc::new(FileSource::open(Path::new(path), self.limits())?);
-        self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner).push(source.clone());
+        inputs.push((path.to_owned(), source.clone()));
         Ok(source)
     }
 

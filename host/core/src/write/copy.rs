@@ -29,10 +29,10 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteSink, Content, Context, Digest, Error, Layout, Loss, OutputFile, OutputId, Result, Segment,
-    StorageId, TensorId, TensorPlan,
+    ByteSink, Content, Context, Digest, Error, FileId, Layout, Loss, OutputFile, OutputId, Result, Segment,
+    Source, SourceRange, StorageId, TensorId, TensorPlan,
 };
 
 /// What is known once the bytes have moved.
@@ -57,6 +57,7 @@ pub fn copy(
     layout: &Layout,
     plan: &dyn TensorPlan,
     logical: &Logical<'_>,
+    context: &dyn Context,
     files: &[File],
     receipt: Option<Algorithm>,
     sync: bool,
@@ -68,7 +69,7 @@ pub fn copy(
     let seen = receipt.map(|algorithm| Passing::new(layout, logical, algorithm)).transpose()?;
     let passing = seen.as_ref();
     let tally = CastTally::of(logical)?;
-    let mut filled = FilePlacements::plan(layout, logical, &tally)?;
+    let mut filled = FilePlacements::plan(layout, logical, context, &tally)?;
     let mut extents = Vec::new();
     for (index, placements) in filled.files.iter_mut().enumerate() {
         extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
@@ -118,6 +119,12 @@ enum Fill<'a> {
     Bytes(&'a [u8]),
     Zeros,
     Read(StorageRead),
+    /// Bytes of another input.
+    Source {
+        source: Arc<dyn Source>,
+        file: FileId,
+        from: u64,
+    },
 }
 
 /// Bytes of a storage.
@@ -246,10 +253,15 @@ struct FilePlacements<'a> {
 }
 
 impl<'a> FilePlacements<'a> {
-    fn plan(layout: &'a Layout, logical: &Logical<'_>, tally: &CastTally) -> Result<Self> {
+    fn plan(
+        layout: &'a Layout,
+        logical: &Logical<'_>,
+        context: &dyn Context,
+        tally: &CastTally,
+    ) -> Result<Self> {
         let mut filled = Self { files: Vec::new(), gathers: Vec::new() };
         for (index, file) in layout.files().iter().enumerate() {
-            let placements = filled.file(index, file, logical, tally)?;
+            let placements = filled.file((index, file), logical, context, tally)?;
             filled.files.push(placements);
         }
         Ok(filled)
@@ -257,9 +269,9 @@ impl<'a> FilePlacements<'a> {
 
     fn file(
         &mut self,
-        index: usize,
-        file: &'a OutputFile,
+        (index, file): (usize, &'a OutputFile),
         logical: &Logical<'_>,
+        context: &dyn Context,
         tally: &CastTally,
     ) -> Result<Vec<Placement<'a>>> {
         let Content::Copied(segments) = &file.content else { return Ok(Vec::new()) };
@@ -269,6 +281,11 @@ impl<'a> FilePlacements<'a> {
             let fill = match &placed.segment {
                 Segment::Encoded(_) => continue,
                 Segment::Bytes(bytes) => Fill::Bytes(bytes),
+                Segment::Source(SourceRange { source, file, range }) => {
+                    let source = context.open(source)?;
+                    let file = source.open(file)?;
+                    Fill::Source { source, file, from: range.start }
+                }
                 Segment::Pad | Segment::Deferred(_) => Fill::Zeros,
                 Segment::Storage { storage, offset, swap_unit } => {
                     let (storage, from, swap_unit) = (*storage, *offset, *swap_unit);
@@ -342,6 +359,9 @@ impl WindowCopy<'_> {
                     buffer[range].copy_from_slice(&bytes[size(skipped)..size(skipped + (to - from))]);
                 }
                 Fill::Zeros => buffer[range].fill(0),
+                Fill::Source { source, file, from } => {
+                    source.read_at(*file, from + skipped, &mut buffer[range])?;
+                }
                 Fill::Read(read) if read.swap_unit == 1 => {
                     let read =
                         PendingRead { read: StorageRead { from: read.from + skipped, ..*read }, range };

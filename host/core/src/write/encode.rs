@@ -25,7 +25,7 @@ pub type Notes = Vec<Vec<u8>>;
 /// layout's, and puts their lengths into the layout.
 ///
 /// # Errors
-/// A plugin error, naming the file and the offset, where a segment has another length than was promised; whatever the
+/// A plugin error, naming the file and the tensor, where a segment has another length than was promised; whatever the
 /// plan or the disk gives.
 pub fn encode(
     layout: &mut Layout,
@@ -100,7 +100,8 @@ enum Waiting {
 
 impl<'a> Encoding<'a> {
     fn new(layout: &'a Layout, logical: &'a Logical<'a>, files: &'a [File]) -> Result<Self> {
-        let mut segments: Vec<SegmentState> = layout.encoded().iter().map(|_| SegmentState::default()).collect();
+        let mut segments: Vec<SegmentState> =
+            layout.encoded().iter().map(|_| SegmentState::default()).collect();
         let mut last_of: Vec<Option<usize>> = vec![None; files.len()];
         let mut firsts = Vec::new();
         for (index, placed) in layout.encoded().iter().enumerate() {
@@ -162,8 +163,15 @@ impl Encoding<'_> {
     ) -> Result<()> {
         let id = EncodedId(u32::try_from(index).map_err(|_| Error::plugin("segments beyond 32 bits"))?);
         let promised = placed.encoded.len;
-        let mut output =
-            SegmentOutput { encoding: self, index, promised, begin: None, len: 0, waiting: Vec::new(), buffer: Vec::new() };
+        let mut output = SegmentOutput {
+            encoding: self,
+            index,
+            promised,
+            begin: None,
+            len: 0,
+            waiting: Vec::new(),
+            buffer: Vec::new(),
+        };
         let note = plan.encode(id, self.logical, &mut output, context)?;
         if promised.is_some_and(|promised| promised != output.len) {
             return Err(self.another_length(index, output.len));
@@ -173,8 +181,7 @@ impl Encoding<'_> {
 
     fn another_length(&self, index: usize, found: u64) -> Error {
         let placed = self.placed(index);
-        Error::plugin("an encoded segment has another length than was promised")
-            .offset(placed.range.start)
+        Error::plugin(format!("encoded segment {index} has another length than was promised"))
             .expected(placed.range.end - placed.range.start)
             .found(found)
     }
@@ -339,6 +346,133 @@ impl Waiting {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
             Self::Spilled(range) => range.end - range.start,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::context::session::Session;
+    use crate::read::input::Input;
+    use crate::read::source::FileSource;
+    use crate::tensors::stored::Stored;
+    use std::path::PathBuf;
+    use std::time::Duration;
+    use tensorferry_sdk::{
+        CatalogBuilder, CatalogSink, Dtype, Encoded, ErrorKind, LayoutBuilder, LayoutSink, Limits,
+        MemorySource, Role, Storage, TensorId,
+    };
+
+    const SEGMENTS: u64 = 40;
+
+    /// The bytes of a segment: some have none, some more than are written at a time.
+    fn bytes(index: u64) -> Vec<u8> {
+        (0..index % 5 * 70_000).map(|at| (at + index).to_le_bytes()[0]).collect()
+    }
+
+    /// Segments that take different times, so that they are whole in another order than they lie.
+    struct Slow {
+        fails_at: Option<u64>,
+    }
+
+    impl TensorPlan for Slow {
+        fn encode(
+            &self,
+            id: EncodedId,
+            _: &dyn CatalogView,
+            output: &mut dyn ByteSink,
+            _: &dyn Context,
+        ) -> Result<Vec<u8>> {
+            let index = u64::from(id.0);
+            std::thread::sleep(Duration::from_millis((SEGMENTS - index) % 7));
+            if self.fails_at == Some(index) {
+                return Err(Error::unsupported("this one"));
+            }
+            bytes(index).chunks(50_000).try_for_each(|part| output.write(part))?;
+            Ok(vec![id.0.to_le_bytes()[0]])
+        }
+    }
+
+    struct Outcome {
+        layout: Layout,
+        notes: Notes,
+        files: [Vec<u8>; 2],
+    }
+
+    /// Two files of segments by turns, each behind four bytes; every third is of a known length. `lie`: one that
+    /// promises a byte too many.
+    fn encoded(plan: &Slow, threads: usize, memory: u64, lie: Option<u64>) -> Result<Outcome> {
+        let (memory_source, limits) = (MemorySource::file("x", []), Limits::default());
+        let mut builder = CatalogBuilder::new("made", &memory_source, &limits);
+        let storage = builder.storage(Storage::inline(vec![7; 1]))?;
+        for index in 0..SEGMENTS {
+            builder.tensor(&format!("t{index}"), Dtype::U8, &[1], storage, 0)?;
+        }
+        let catalog = builder.finish()?;
+        let input = Input::in_memory(FileSource::of_files(PathBuf::new(), vec![String::new()]), catalog);
+        let session = Session::new(threads, memory);
+        let spill = Box::new(|| tempfile::tempfile().map_err(Error::from));
+        let logical = Logical::new(Stored::new(&input, &input.catalog, &session, spill));
+
+        let mut layout = LayoutBuilder::new(&logical, &session);
+        let outputs = [layout.file("a", Role::Data)?, layout.file("b", Role::Data)?];
+        for (index, tensor) in (0..SEGMENTS).zip((0..).map(TensorId)) {
+            let file = outputs[size(index % 2)];
+            layout.bytes(file, b"head")?;
+            let holds = Encoded::tensors([tensor]);
+            let len = bytes(index).len() as u64 + u64::from(lie == Some(index));
+            let is_known = index % 3 == 0 || lie == Some(index);
+            layout.encoded(file, if is_known { holds.of_len(len) } else { holds })?;
+        }
+        let mut layout = layout.finish()?;
+        let files = [tempfile::tempfile()?, tempfile::tempfile()?];
+        let notes = session.install(|| encode(&mut layout, plan, &logical, &session, &files))?;
+        let read = |file: &File| {
+            let mut all = vec![0; size(file.metadata().unwrap().len())];
+            file.read_exact_at(&mut all, 0).unwrap();
+            all
+        };
+        Ok(Outcome { layout, notes, files: files.each_ref().map(read) })
+    }
+
+    #[test]
+    fn segments_lie_in_order_whoever_encodes_them_in_however_little_memory() {
+        // What waits goes to memory, or to a file.
+        for (threads, memory) in [(1, 1 << 30), (2, 1 << 30), (5, 1 << 30), (2, 0), (5, 0)] {
+            let Outcome { layout, notes, files } =
+                encoded(&Slow { fails_at: None }, threads, memory, None).unwrap();
+            for (index, placed) in (0..).zip(layout.encoded()) {
+                let file = &files[placed.file.0 as usize];
+                let (start, end) = (size(placed.range.start), size(placed.range.end));
+                assert!(file[start..end] == bytes(index), "segment {index} of {threads} threads");
+                // The copy writes what lies between them.
+                assert_eq!(file[start - 4..start], [0; 4]);
+                assert_eq!(notes[size(index)], index.to_le_bytes()[..1]);
+            }
+            let lens = files.each_ref().map(|file| file.len() as u64);
+            assert_eq!(lens.to_vec(), layout.files().iter().map(|file| file.len).collect::<Vec<_>>());
+            let of_file = |file: u64| (0..SEGMENTS).filter(move |index| index % 2 == file);
+            let len = |file: u64| of_file(file).map(|index| 4 + bytes(index).len() as u64).sum::<u64>();
+            assert_eq!(lens, [len(0), len(1)]);
+        }
+    }
+
+    #[test]
+    fn a_segment_that_fails_or_lies_is_named() {
+        let error = encoded(&Slow { fails_at: Some(11) }, 3, 1 << 20, None).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.details().eq([("file", "b".to_owned()), ("tensor", "t11".to_owned())]), "{error}");
+        for segment in [4, 5, 39] {
+            let error = encoded(&Slow { fails_at: None }, 2, 1 << 20, Some(segment)).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Plugin);
+            let text = error.to_string();
+            let found = bytes(segment).len();
+            let says = format!("expected {}, found {found}", found + 1);
+            assert!(error.message().starts_with(&format!("encoded segment {segment} has")), "{error}");
+            assert!(text.contains(&says) && text.contains(&format!("t{segment}")), "{text}");
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | 8 bytes    | `TRIALDAT`                                                                 |
 //! | u32        | CRC-32C of everything behind this header; 0 where the next field is 0      |
 //! | u32        | 1 if that is known: a file that was streamed had to begin before it ended  |
-//! | the rest   | storages, each aligned to 8 bytes, zeros between them                      |
+//! | the rest   | storages, perhaps with zeros between them                                  |
 //!
 //! | index      | what                                                                       |
 //! |------------|----------------------------------------------------------------------------|

@@ -2,7 +2,7 @@
 
 use crate::codec::{Decoder, MOST_OF_PAIR};
 use crate::index::{Index, Stored};
-use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
+use crate::write::{DATA_HEADER_LEN, DATA_MAGIC, INDEX_IN_FOLDER};
 use std::collections::HashMap;
 use tensorferry_sdk::{
     ByteSink, CatalogSink, Context, Digest, Dtype, EncodedStorage, Entry, Error, FileId, Result, Source,
@@ -20,8 +20,12 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        let Entry::File(path) = source.entry() else {
-            return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
+        let path = match source.entry() {
+            Entry::File(path) => path,
+            Entry::Folder => INDEX_IN_FOLDER,
+            Entry::Prefix(_) => {
+                return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
+            }
         };
         let file = source.open(path)?;
         let bytes = source.read_vec(file, 0, source.len(file), context.limits())?;

@@ -15,6 +15,8 @@ use tensorferry_sdk::{
 pub(crate) const DATA_MAGIC: &[u8; 8] = b"TRIALDAT";
 /// The magic, the CRC, and whether it is known.
 pub(crate) const DATA_HEADER_LEN: u64 = 16;
+/// The index of an output whose name is a folder's.
+pub(crate) const INDEX_IN_FOLDER: &str = "index.trial";
 /// Storages begin at multiples of this.
 const ALIGNMENT: u64 = 8;
 
@@ -62,7 +64,7 @@ pub(crate) fn writer(options: &Options) -> Result<Box<dyn TensorWriter>> {
 fn index_path(target: &Target) -> &str {
     match target {
         Target::File(path) => path,
-        Target::Folder => "index.trial",
+        Target::Folder => INDEX_IN_FOLDER,
     }
 }
 

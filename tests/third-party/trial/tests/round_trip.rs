@@ -129,6 +129,7 @@ fn every_kind_of_segment_is_used() {
                 Segment::Storage { .. } => "storage turned around",
                 Segment::Pad => "pad",
                 Segment::Encoded(_) => "encoded",
+                Segment::Source(_) => "another input's",
                 Segment::Deferred(_) => "deferred",
                 Segment::Bytes(_) => "bytes",
             }));
