@@ -308,8 +308,14 @@ pub trait TensorPlan: Send + Sync {
     ///
     /// # Errors
     /// Whatever reading the tensors gives.
-    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
-        let _ = (file, catalog, output);
+    fn stream(
+        &self,
+        file: OutputId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let _ = (file, catalog, output, context);
         Err(Error::plugin("this writer streams no file"))
     }
 
@@ -333,8 +339,8 @@ pub trait TensorPlan: Send + Sync {
     ///
     /// # Errors
     /// A plugin error, for a digest that was not requested.
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
-        let _ = (digests, output);
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, context: &dyn Context) -> Result<()> {
+        let _ = (digests, output, context);
         Ok(())
     }
 }

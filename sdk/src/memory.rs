@@ -278,7 +278,7 @@ pub fn write(
         match &file.content {
             Content::Streamed => {
                 let id = OutputId(u32::try_from(index).unwrap_or(u32::MAX));
-                plan.stream(id, view, &mut bytes)?;
+                plan.stream(id, view, &mut bytes, context)?;
             }
             Content::Late => {}
             Content::Copied(segments) => {
@@ -317,7 +317,7 @@ pub fn write(
     let notes: Vec<Vec<u8>> = encoded.into_iter().map(|(_, note)| note).collect();
     let mut sealed = Sealed { layout: &layout, notes: &notes, outputs };
     let before = Sealed { layout: &layout, notes: &notes, outputs: sealed.outputs.clone() };
-    plan.seal(&before, &mut sealed)?;
+    plan.seal(&before, &mut sealed, context)?;
     let paths = layout.files().iter().map(|file| file.path.clone());
     let files = paths.zip(sealed.outputs).collect();
     Ok(MemoryOutput { files, layout })

@@ -10,7 +10,7 @@ use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{
     ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
     DigestId, Digests, Dtype, DtypeInfo, Encoded, EncodedId, EncodedPlace, Error, ErrorKind, Format,
-    LayoutSink, Limits, Loss, LossKind, MemoryContext, MemorySource, Node, NothingToSeal, OptionKind,
+    LayoutSink, Level, Limits, Loss, LossKind, MemoryContext, MemorySource, Node, NothingToSeal, OptionKind,
     OptionSpec, Options, OutputId, Region, Result, Role, Score, SealSink, Severity, Source, Storage, Target,
     TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
@@ -125,6 +125,10 @@ impl TensorReader for Doing {
             return Err(detailed(kind));
         }
         context.note("reading");
+        for level in [Level::Error, Level::Warning, Level::Detail] {
+            context.log(level, "by level");
+        }
+        context.progress(3, 8);
         let file = source.open(source.entry().name())?;
         if self.0 == "past the end" {
             source.read_at(file, 3, &mut [0; 8])?;
@@ -196,7 +200,13 @@ impl TensorWriter for Doing {
 }
 
 impl TensorPlan for Doing {
-    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+    fn stream(
+        &self,
+        file: OutputId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        _context: &dyn Context,
+    ) -> Result<()> {
         self.panics_in("stream");
         assert_eq!(file, OutputId(2));
         let mut bytes = [0; 4];
@@ -231,7 +241,7 @@ impl TensorPlan for Doing {
         Ok(Vec::new())
     }
 
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         self.panics_in("seal");
         let place = EncodedPlace { offset: 12, len: 3, note: b"note".to_vec() };
         assert_eq!(digests.encoded(EncodedId(0))?, place);
@@ -285,6 +295,11 @@ fn a_catalog_and_a_layout_are_the_same_on_both_sides() {
     let near = MemoryView::read(&Lent, &[], &source, &context).unwrap();
     let far = MemoryView::read(&through, &[], &source, &context).unwrap();
     assert_eq!(context.notes(), ["reading", "reading"]);
+    let said = |level, text: &str| (level, text.to_owned());
+    let [error, warning, detail] = [Level::Error, Level::Warning, Level::Detail].map(|l| said(l, "by level"));
+    let once = [said(Level::Note, "reading"), error, warning, detail];
+    assert_eq!(context.logged(), [once.clone(), once].concat());
+    assert_eq!(context.last_progress(), Some((3, 8)));
     let (one, other) = (near.catalog(), far.catalog());
     assert_eq!(one.tensors(), other.tensors());
     assert_eq!(one.storages(), other.storages());

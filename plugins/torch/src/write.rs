@@ -122,7 +122,7 @@ impl Plan {
 }
 
 impl TensorPlan for Plan {
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         self.0.iter().try_for_each(|archive| archive.seal(digests, output))
     }
 }

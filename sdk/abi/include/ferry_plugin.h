@@ -420,6 +420,8 @@ struct FerryHostTable {
   FERRY_COMMON_SLOTS
   /* The revision of the boundary that it has. */
   int32_t (*revision)(void *self, uint32_t *major, uint32_t *minor, FerryErrorSink err);
+  /* A line for the user, as of `Context.log`. */
+  int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
 };
 
 /* Takes what a library offers. */
@@ -441,6 +443,8 @@ struct FerryContextTable {
   int32_t (*cancelled)(void *self, uint8_t *cancelled, FerryErrorSink err);
   /* A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown. */
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
+  /* How many bytes of the input a long call has gone through, of how many. */
+  int32_t (*progress)(void *self, uint64_t done, uint64_t total, FerryErrorSink err);
   /* What the result is for: the numbers of the SDK's `Purpose`. */
   int32_t (*purpose)(void *self, uint32_t *purpose, FerryErrorSink err);
   /* How many threads a call may use. */
@@ -716,12 +720,13 @@ struct FerryTensorPlanTable {
   FERRY_COMMON_SLOTS
   /* Pushes a streamed file's bytes, in order. */
   int32_t (*stream)(void *self, uint32_t file, FerryCatalogView catalog, FerryByteSink output,
-      FerryErrorSink err);
+      FerryContext context, FerryErrorSink err);
   /* Pushes an encoded segment's bytes, in order; many at once. `note` is for `seal`. */
   int32_t (*encode)(void *self, uint32_t id, FerryCatalogView catalog, FerryByteSink output,
       FerryByteSink note, FerryContext context, FerryErrorSink err);
   /* Gives the deferred bytes and the late files. */
-  int32_t (*seal)(void *self, FerryDigests digests, FerrySealSink output, FerryErrorSink err);
+  int32_t (*seal)(void *self, FerryDigests digests, FerrySealSink output, FerryContext context,
+      FerryErrorSink err);
 };
 
 /* Opens inputs of rows. */

@@ -21,6 +21,8 @@ object! {
     shared Host: HostTable, HostTableRef, HostCalls, Host {
         /// The revision of the boundary that it has.
         revision() -> (major: u32, minor: u32);
+        /// A line for the user, as of `Context.log`.
+        log(level: u32, message: Text);
     }
 }
 
@@ -42,6 +44,8 @@ object! {
         cancelled() -> (cancelled: Flag);
         /// A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown.
         log(level: u32, message: Text);
+        /// How many bytes of the input a long call has gone through, of how many.
+        progress(done: u64, total: u64);
         /// What the result is for: the numbers of the SDK's `Purpose`.
         purpose() -> (purpose: u32);
         /// How many threads a call may use.
@@ -537,11 +541,11 @@ object! {
     /// A plan of tensors in hand.
     shared TensorPlan: TensorPlanTable, TensorPlanTableRef, TensorPlanCalls, Plugin {
         /// Pushes a streamed file's bytes, in order.
-        stream(file: u32, catalog: CatalogView, output: ByteSink);
+        stream(file: u32, catalog: CatalogView, output: ByteSink, context: Context);
         /// Pushes an encoded segment's bytes, in order; many at once. `note` is for `seal`.
         encode(id: u32, catalog: CatalogView, output: ByteSink, note: ByteSink, context: Context);
         /// Gives the deferred bytes and the late files.
-        seal(digests: Digests, output: SealSink);
+        seal(digests: Digests, output: SealSink, context: Context);
     }
 }
 

@@ -5,6 +5,7 @@ use crate::crossing::Argument;
 use crate::error_sink::{ErrorSink, call, guard, keep_panics_quiet};
 use crate::failure::{Failure, Sender};
 use crate::object::{Borrowed, Owned};
+use std::sync::{Mutex, PoisonError};
 
 /// The symbol under which a library exports its [`Manifest`].
 pub const MANIFEST_SYMBOL: &str = "FERRY_PLUGIN";
@@ -118,6 +119,9 @@ impl Manifest {
     }
 }
 
+/// More lines of a library that starts are not kept.
+const MOST_LINES: usize = 100;
+
 /// What a library in Rust is.
 pub trait Library: 'static {
     /// Makes its formats.
@@ -139,17 +143,27 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
     unsafe { guard(err, "init", run) }
 }
 
-/// The formats that a library offers.
+/// The formats that a library offers, and the lines that it has for the user: each with its level, as of
+/// `Context.log`.
 ///
 /// # Safety
 /// `init` keeps the crate's rules.
 ///
 /// # Errors
 /// What `init` failed with.
-pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure> {
-    struct Program;
+pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u32, String)>), Failure> {
+    #[derive(Default)]
+    struct Program(Mutex<Vec<(u32, String)>>);
 
     impl HostCalls for Program {
+        fn log(&self, level: u32, message: &str) -> Result<(), Failure> {
+            let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if lines.len() < MOST_LINES {
+                lines.push((level, message.to_owned()));
+            }
+            Ok(())
+        }
+
         fn revision(&self) -> Result<(u32, u32), Failure> {
             Ok(REVISION)
         }
@@ -165,10 +179,11 @@ pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure>
     }
 
     let mut offered = Offered(Vec::new());
-    let (host, registrar) = (Borrowed::shared(&Program).object(), Borrowed::sink(&mut offered).object());
+    let program = Program::default();
+    let (host, registrar) = (Borrowed::shared(&program).object(), Borrowed::sink(&mut offered).object());
     // SAFETY: the caller's contract; both objects live until the call returns.
     call(Sender::Plugin, |err| unsafe { init(host, registrar, err) })?;
-    Ok(offered.0)
+    Ok((offered.0, program.0.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// What a library in this very program offers: for tests, which see it as a host would.
@@ -177,7 +192,7 @@ pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure>
 /// What it failed with.
 pub fn offered_by<L: Library>() -> Result<Vec<Owned<FormatTable>>, Failure> {
     // SAFETY: the function of this crate.
-    unsafe { formats_of(init::<L>) }
+    Ok(unsafe { formats_of(init::<L>) }?.0)
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -29,3 +29,4 @@ mod writer;
 pub use faults::Faults;
 pub use format::RemoteFormat;
 pub(crate) use format::lend_formats;
+pub use numbers::level;

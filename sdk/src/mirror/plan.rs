@@ -25,9 +25,10 @@ impl TensorPlanCalls for LentPlan {
         file: u32,
         catalog: Borrowed<'_, CatalogViewTable>,
         output: Borrowed<'_, ByteSinkTable>,
+        context: Borrowed<'_, ContextTable>,
     ) -> Result<(), Failure> {
-        let catalog = RemoteCatalogView::new(&catalog)?;
-        Ok(self.0.stream(OutputId(file), &catalog, &mut RemoteByteSink(output))?)
+        let (catalog, context) = (RemoteCatalogView::new(&catalog)?, RemoteContext::new(context)?);
+        Ok(self.0.stream(OutputId(file), &catalog, &mut RemoteByteSink(output), &context)?)
     }
 
     fn encode(
@@ -46,17 +47,27 @@ impl TensorPlanCalls for LentPlan {
         &self,
         digests: Borrowed<'_, DigestsTable>,
         output: Borrowed<'_, SealSinkTable>,
+        context: Borrowed<'_, ContextTable>,
     ) -> Result<(), Failure> {
-        Ok(self.0.seal(&RemoteDigests(digests), &mut RemoteSealSink(output))?)
+        let context = RemoteContext::new(context)?;
+        Ok(self.0.seal(&RemoteDigests(digests), &mut RemoteSealSink(output), &context)?)
     }
 }
 
 pub(super) struct RemotePlan(pub(super) Arc<Plugged<TensorPlanTable>>);
 
 impl TensorPlan for RemotePlan {
-    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
-        let (catalog, mut output) = (LentCatalogView(catalog), LentByteSink(output));
-        self.0.answer(self.0.stream(file.0, Borrowed::shared(&catalog), Borrowed::sink(&mut output)))
+    fn stream(
+        &self,
+        file: OutputId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let (catalog, mut output, context) =
+            (LentCatalogView(catalog), LentByteSink(output), LentContext(context));
+        let (catalog, context) = (Borrowed::shared(&catalog), Borrowed::shared(&context));
+        self.0.answer(self.0.stream(file.0, catalog, Borrowed::sink(&mut output), context))
     }
 
     fn encode(
@@ -78,8 +89,10 @@ impl TensorPlan for RemotePlan {
         Ok(note.0)
     }
 
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
-        let (mut digests, mut output) = (LentDigests(digests), LentSealSink(output));
-        self.0.answer(self.0.seal(Borrowed::sink(&mut digests), Borrowed::sink(&mut output)))
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, context: &dyn Context) -> Result<()> {
+        let (mut digests, mut output, context) =
+            (LentDigests(digests), LentSealSink(output), LentContext(context));
+        let (digests, output) = (Borrowed::sink(&mut digests), Borrowed::sink(&mut output));
+        self.0.answer(self.0.seal(digests, output, Borrowed::shared(&context)))
     }
 }

@@ -266,17 +266,18 @@ static int32_t put_pair(void *self, FerryText key, FerryText value, FerryErrorSi
 static const FerryPairSinkTable PAIRS = {sizeof PAIRS, NULL, NULL, put_pair};
 
 /* Nothing is left to do when the bytes have moved. */
-static int32_t stream(void *self, uint32_t file, FerryCatalogView view, FerryByteSink output, FerryErrorSink err) {
+static int32_t stream(void *self, uint32_t file, FerryCatalogView view, FerryByteSink output, FerryContext context,
+                      FerryErrorSink err) {
   (void)self, (void)file, (void)view, (void)output;
   return fail(err, FERRY_PLUGIN_FAULT, "no file is streamed");
 }
 
-static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryErrorSink err) {
+static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryContext context, FerryErrorSink err) {
   (void)self, (void)digests, (void)output, (void)err;
   return FERRY_DONE;
 }
 
-static const FerryTensorPlanTable PLAN = {sizeof PLAN, NULL, NULL, stream, seal};
+static const FerryTensorPlanTable PLAN = {.size = sizeof PLAN, .stream = stream, .seal = seal};
 
 static int32_t plan(void *self, FerryCatalogView view, uint32_t target_kind, FerryText target_name,
                     FerryLayoutSink layout, FerryContext context, FerryTensorPlan *out, FerryErrorSink err) {

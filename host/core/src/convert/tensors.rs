@@ -112,7 +112,7 @@ impl PlannedModel<'_> {
         fault::reach("copied")?;
         report.losses.extend(copied.losses.iter().map(|loss| self.model.place(loss)));
         context.request.losses.check(&report.losses)?;
-        seal(layout, &**plan, &copied, &notes, &files)
+        seal(layout, &**plan, &copied, &notes, reading, &files)
     }
 
     /// Whether columns of strings were made tensors that the target has not taken.

@@ -5,7 +5,7 @@ use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{Capabilities, Context, Description, Limits, Purpose, Result, Source};
+use tensorferry_sdk::{Capabilities, Context, Description, Level, Limits, Purpose, Result, Source};
 
 /// The context in which plugins read one input: what it is read for, and the session's limits.
 pub struct ReadContext<'a> {
@@ -94,8 +94,16 @@ impl Context for SourceContext<'_> {
         self.context.is_cancelled()
     }
 
+    fn log(&self, level: Level, message: &str) {
+        self.context.log(level, message);
+    }
+
     fn note(&self, message: &str) {
         self.context.note(message);
+    }
+
+    fn progress(&self, done: u64, total: u64) {
+        self.context.progress(done, total);
     }
 
     fn purpose(&self) -> Purpose {
@@ -129,8 +137,16 @@ impl Context for ReadContext<'_> {
         self.session.is_cancelled()
     }
 
+    fn log(&self, level: Level, message: &str) {
+        self.session.log(level, message);
+    }
+
     fn note(&self, message: &str) {
         self.session.note(message);
+    }
+
+    fn progress(&self, done: u64, total: u64) {
+        self.session.progress_of_call(done, total);
     }
 
     fn purpose(&self) -> Purpose {

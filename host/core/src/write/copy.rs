@@ -89,7 +89,7 @@ pub fn copy(
             CopyTask::Kernel(extent) => extent.copy(stored, files, session, &mut buffers.window),
             CopyTask::Gather(gather) => gather.copy(stored, files, &tally, buffers),
             CopyTask::Stream { file } => {
-                let len = stream(*file, plan, logical, &files[*file])?;
+                let len = stream(*file, plan, logical, context, &files[*file])?;
                 *lens[*file].lock().unwrap_or_else(PoisonError::into_inner) = len;
                 Ok(())
             }
@@ -477,13 +477,19 @@ impl TileTask<'_> {
     }
 }
 
-fn stream(file: usize, plan: &dyn TensorPlan, logical: &Logical<'_>, output: &File) -> Result<u64> {
+fn stream(
+    file: usize,
+    plan: &dyn TensorPlan,
+    logical: &Logical<'_>,
+    context: &dyn Context,
+    output: &File,
+) -> Result<u64> {
     let mut sink = StreamSink {
         output: BufWriter::with_capacity(WINDOW_BYTES, output),
         len: 0,
         session: logical.stored().session(),
     };
-    plan.stream(OutputId(u32::try_from(file).unwrap_or(u32::MAX)), logical, &mut sink)?;
+    plan.stream(OutputId(u32::try_from(file).unwrap_or(u32::MAX)), logical, &mut sink, context)?;
     sink.output.flush()?;
     Ok(sink.len)
 }

@@ -6,8 +6,8 @@ use crate::write::encode::Notes;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use tensorferry_sdk::{
-    Content, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedPlace, Error, Layout, OutputId, Result,
-    SealSink, TensorPlan,
+    Content, Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedPlace, Error, Layout,
+    OutputId, Result, SealSink, TensorPlan,
 };
 
 /// Has the plan give its deferred bytes and late files; gives the final length of each file.
@@ -19,11 +19,12 @@ pub fn seal(
     plan: &dyn TensorPlan,
     copied: &Copied,
     notes: &Notes,
+    context: &dyn Context,
     files: &[File],
 ) -> Result<Vec<u64>> {
     let mut sealing =
         Sealing { layout, files, lens: copied.lens.clone(), given: vec![false; layout.deferred().len()] };
-    plan.seal(&Known { layout, copied, notes }, &mut sealing)?;
+    plan.seal(&Known { layout, copied, notes }, &mut sealing, context)?;
     if let Some(missing) = sealing.given.iter().position(|given| !given) {
         let (file, range) = &layout.deferred()[missing];
         return Err(Error::plugin("the writer left deferred bytes out")

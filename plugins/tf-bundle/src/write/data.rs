@@ -153,9 +153,10 @@ impl Stretch {
                 let offset = layout.tensor(file, TensorPart::whole(*tensor))?;
                 (offset, Crc::Asked(digest(layout, offset)?))
             }
-            Self::Carried(Carried { from, crc }) => {
+            &Self::Carried(Carried { ref from, crc, is_of_bytes }) => {
                 let offset = layout.copy(file, from.clone())?;
-                (offset, Crc::Expected { crc: *crc, digest: digest(layout, offset)? })
+                let digest = is_of_bytes.then(|| digest(layout, offset)).transpose()?;
+                (offset, digest.map_or(Crc::Known(crc), |digest| Crc::Expected { crc, digest }))
             }
             Self::Encoded { bytes, crc } => (layout.bytes(file, bytes)?, Crc::Known(*crc)),
             Self::Strings(_) => return Ok(Place::Nowhere),

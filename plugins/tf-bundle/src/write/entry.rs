@@ -33,8 +33,10 @@ pub(crate) enum EntryData {
 #[derive(Debug, Clone)]
 pub(crate) struct Carried {
     pub(crate) from: SourceRange,
-    /// The checksum that they should have, unmasked.
+    /// Their entry's checksum, unmasked.
     pub(crate) crc: u32,
+    /// Whether that is one of the bytes as they lie, which can be compared; that of strings and variants is not.
+    pub(crate) is_of_bytes: bool,
 }
 
 impl Entry {

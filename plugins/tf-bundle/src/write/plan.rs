@@ -53,7 +53,7 @@ impl TensorPlan for BundlePlan {
         self.data.strings.encode(id, catalog, output)
     }
 
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         index::write(&self.data, self.index, digests, output)
     }
 }

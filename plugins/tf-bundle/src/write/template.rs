@@ -15,6 +15,7 @@ use crate::options::MissingValues;
 use crate::side_entry::SIDE_ENTRY_KEY;
 use std::collections::HashSet;
 use std::sync::Arc;
+use tensorferry_proto::DataType;
 use tensorferry_sdk::{ByteOrder, Context, Dtype, Error, Result, Source, SourceRange};
 
 /// A string of at most so many bytes is held in memory.
@@ -125,7 +126,9 @@ impl Template {
                 file: self.source.name(data.file).to_owned(),
                 range: data.offset..data.offset + data.len,
             };
-            EntryData::Carried(Carried { from, crc: data.crc })
+            let dtype = entry.proto.dtype;
+            let is_of_bytes = ![DataType::DtString, DataType::DtVariant].map(i32::from).contains(&dtype);
+            EntryData::Carried(Carried { from, crc: data.crc, is_of_bytes })
         };
         let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
         Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })

@@ -165,13 +165,19 @@ struct Plan {
 }
 
 impl TensorPlan for Plan {
-    fn stream(&self, _file: OutputId, _catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+    fn stream(
+        &self,
+        _file: OutputId,
+        _catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        _context: &dyn Context,
+    ) -> Result<()> {
         output.write(MAGIC)?;
         panic_if_requested("stream");
         Ok(())
     }
 
-    fn seal(&self, _digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, _digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         panic_if_requested("seal");
         let Some(magic) = self.magic else { return Ok(()) };
         let mut bytes = MAGIC.to_vec();

@@ -39,7 +39,8 @@ const DATA: TypedOption<Way> = TypedOption::choice(
 const FILES: TypedOption<u64> =
     TypedOption::integer(Side::Writer, "files", 1..=1 << 30, "how many data files").or("2");
 const PIECES: TypedOption<u64> =
-    TypedOption::integer(Side::Writer, "pieces", 1..=1 << 30, "grid, tiles: blocks along each dimension").or("2");
+    TypedOption::integer(Side::Writer, "pieces", 1..=1 << 30, "grid, tiles: blocks along each dimension")
+        .or("2");
 const CHUNK: TypedOption<u64> =
     TypedOption::size(Side::Writer, "chunk", 1, "encode: bytes of a chunk, at least a row").or("64KiB");
 
@@ -190,7 +191,7 @@ struct CopiedPlan {
 }
 
 impl TensorPlan for CopiedPlan {
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         for &(header, body) in &self.headers {
             output.deferred(header, &data_header(Some(digests.crc(body)?)))?;
         }

@@ -83,7 +83,7 @@ impl TensorPlan for Plan {
         Ok(deflate(array, catalog, output, context)?.to_le_bytes().to_vec())
     }
 
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         let mut records = self.records.clone();
         let mut offset = 0;
         for (record, waiting) in records.iter_mut().zip(&self.members) {

@@ -58,7 +58,7 @@ struct Plan {
 }
 
 impl TensorPlan for Plan {
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         let mut members = self.members.clone();
         for (member, &(header, crc)) in members.iter_mut().zip(&self.waiting) {
             member.crc = digests.crc(crc)?;

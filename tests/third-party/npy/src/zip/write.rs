@@ -1,9 +1,7 @@
 //! Writes an archive's records. Their lengths do not depend on the CRCs, so a writer that knows
 //! everything else can leave room for them.
 
-use super::{
-    DIRECTORY_RECORD, END, LOCAL_HEADER, Member, UTF8, ZIP64_END, ZIP64_EXTRA, ZIP64_LOCATOR,
-};
+use super::{DIRECTORY_RECORD, END, LOCAL_HEADER, Member, UTF8, ZIP64_END, ZIP64_EXTRA, ZIP64_LOCATOR};
 
 /// From here on lengths and offsets are written in 64 bits. A little below 4 GiB, because the room for a member's
 /// header is left before it is known how much deflate makes of it.

@@ -3,13 +3,15 @@
 
 use super::grid::{Tile, tiles};
 use super::{
-    DATA_HEADER_LEN, add_tensor, data_header, data_path, file_name, index_path, new_index, place_in, seal_index,
+    DATA_HEADER_LEN, add_tensor, data_header, data_path, file_name, index_path, new_index, place_in,
+    seal_index,
 };
 use crate::codec;
 use crate::index::{DataFile, Index, Stored};
 use tensorferry_sdk::{
-    ByteSink, CatalogView, Context, DeferredId, DigestAlgorithm, DigestId, Digests, Encoded, EncodedId, Error,
-    LayoutSink, OutputId, Region, Result, Role, SealSink, Target, TensorPart, TensorPlan, TensorWriter,
+    ByteSink, CatalogView, Context, DeferredId, DigestAlgorithm, DigestId, Digests, Encoded, EncodedId,
+    Error, LayoutSink, OutputId, Region, Result, Role, SealSink, Target, TensorPart, TensorPlan,
+    TensorWriter,
 };
 
 pub(super) struct Writer {
@@ -65,7 +67,8 @@ impl TensorWriter for Writer {
                 let number = all.len() % files.len();
                 let file = &mut files[number];
                 let is_plain = all.len() % 4 == 3;
-                let region = tile.part.region.clone().unwrap_or_else(|| Region::whole(catalog.tensor(id).shape));
+                let region =
+                    tile.part.region.clone().unwrap_or_else(|| Region::whole(catalog.tensor(id).shape));
                 let mut holds = Encoded::region(id, region);
                 if is_plain {
                     holds = holds.of_len(tile.len);
@@ -120,7 +123,7 @@ impl TensorPlan for Plan {
         Ok(Vec::new())
     }
 
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         let mut index = self.index.clone();
         for ((data, file), &body) in index.files.iter_mut().zip(&self.files).zip(&self.bodies) {
             data.len = digests.file_len(file.id)?;
