@@ -509,3 +509,81 @@ impl Shift {
         offset - before as u64 + sum
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::memory::MemoryView;
+    use crate::{Dtype, LayoutBuilder, MemoryContext, MemorySource, Storage};
+    use std::sync::Arc;
+
+    #[test]
+    fn what_follows_a_segment_moves_when_its_length_is_known() {
+        let (source, context) = (MemorySource::file("x", [0]), MemoryContext::default());
+        let view = MemoryView::made("made", &source, &context, |_| Ok(())).unwrap();
+        let mut builder = LayoutBuilder::new(&view, &context);
+        let file = builder.file("a", Role::Data).unwrap();
+        builder.bytes(file, b"head").unwrap();
+        for len in [None, None, Some(3)] {
+            builder.encoded(file, Encoded { len, ..Encoded::default() }).unwrap();
+        }
+        assert_eq!(builder.bytes(file, b"tail").unwrap(), 9);
+        builder.deferred(file, 2).unwrap();
+        for range in [0..4, 4..5, 5..6, 4..9, 9..13] {
+            builder.digest(file, range, DigestAlgorithm::CRC32C).unwrap();
+        }
+        let mut layout = builder.finish().unwrap();
+        assert_eq!(layout.unsettled().len(), 1);
+        layout.settle(&[1000, 0, 3]);
+        assert!(layout.unsettled().is_empty());
+        let Content::Copied(segments) = &layout.files()[0].content else { panic!("a copied file") };
+        let places: Vec<_> = segments.iter().map(|placed| (placed.offset, placed.len)).collect();
+        assert_eq!(places, [(0, 4), (4, 1000), (1004, 0), (1004, 3), (1007, 4), (1011, 2)]);
+        assert_eq!(layout.files()[0].len, 1013);
+        assert_eq!(layout.deferred()[0].1, 1011..1013);
+        let digests: Vec<_> = layout.digests().iter().map(|request| request.range.clone()).collect();
+        assert_eq!(digests, [0..4, 4..1004, 1004..1004, 4..1007, 1007..1011]);
+    }
+
+    #[test]
+    fn parts_that_are_not_there_are_refused() {
+        let source = MemorySource::file("x", [1, 2, 3, 4]);
+        let like: Arc<dyn crate::Source> = Arc::new(MemorySource::file("y", [0; 10]));
+        let mut context = MemoryContext::default();
+        context.sources.insert("like".to_owned(), like);
+        let fill = |catalog: &mut dyn crate::CatalogSink| {
+            let storage = catalog.storage(Storage::inline([1, 2, 3, 4]))?;
+            catalog.tensor("t", Dtype::U8, &[2, 2], storage, 0).map(drop)
+        };
+        let view = MemoryView::made("made", &source, &context, fill).unwrap();
+        let mut builder = LayoutBuilder::new(&view, &context);
+        let file = builder.file("a", Role::Data).unwrap();
+        let mut copy = |source: &str, name: &str, range| {
+            let from = SourceRange { source: source.to_owned(), file: name.to_owned(), range };
+            builder.copy(file, from)
+        };
+        assert_eq!(copy("like", "y", 3..10).unwrap(), 0);
+        assert_eq!(copy("like", "y", 0..10).unwrap(), 7);
+        assert!(copy("like", "y", 3..11).unwrap_err().message().contains("not a part of the file"));
+        assert!(copy("like", "z", 0..0).is_err() && copy("other", "y", 0..0).is_err());
+
+        let region = |start, len| Some(Region { origin: vec![start, 0], shape: vec![len, 2] });
+        let part = |start, len| TensorPart { region: region(start, len), ..TensorPart::whole(TensorId(0)) };
+        let column_major = TensorPart { order: Order::Fortran, ..TensorPart::whole(TensorId(0)) };
+        let mut bytes = [0; 4];
+        view.read_region(&column_major, &mut bytes).unwrap();
+        assert_eq!(bytes, [1, 3, 2, 4]);
+        view.read_region(&part(1, 1), &mut bytes[..2]).unwrap();
+        assert_eq!(bytes[..2], [3, 4]);
+        for (part, len) in [(part(1, 2), 4), (part(u64::MAX, 2), 4), (part(0, 1), 3), (part(0, 1), 1)] {
+            assert!(view.read_region(&part, &mut vec![0; len]).is_err(), "{part:?}");
+        }
+        let two = Encoded { region: region(0, 1), ..Encoded::tensors([TensorId(0), TensorId(0)]) };
+        assert!(builder.encoded(file, two).is_err());
+        // Half of the tensor is missing.
+        builder.encoded(file, Encoded { region: region(0, 1), ..Encoded::tensors([TensorId(0)]) }).unwrap();
+        assert!(builder.finish().is_err());
+    }
+}

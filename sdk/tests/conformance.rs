@@ -2,11 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU8, Ordering};
 use tensorferry_sdk::conformance::{Report, Sample, check};
 use tensorferry_sdk::{
-    Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Error, Format, LayoutSink, Loss,
-    LossKind, NothingEncoded, NothingToSeal, Options, Result, Role, Score, Source, Storage, Target,
-    TensorDecoder, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    ByteSink, Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Encoded, EncodedId, Error,
+    Format, LayoutSink, Loss, LossKind, NothingEncoded, NothingToSeal, Options, Result, Role, Score, Source,
+    Storage, Target, TensorDecoder, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
 /// How a format is bad.
@@ -28,6 +29,7 @@ enum Fault {
     WritesTheTime,
     OffByOne,
     ForgetsState,
+    EncodesOtherwise,
 }
 
 /// `n: u8, n bytes`: one tensor of U8, called `bytes`.
@@ -125,12 +127,37 @@ impl TensorWriter for Counted {
         };
         let file = layout.file(path, Role::Data)?;
         layout.bytes(file, &[u8::try_from(tensor.bytes).unwrap()])?;
+        if self.0 == Fault::EncodesOtherwise {
+            layout.encoded(file, Encoded::tensors([id]))?;
+            return Ok(Box::new(Fickle(AtomicU8::new(0))));
+        }
         layout.tensor(file, TensorPart::whole(id))?;
         if self.0 == Fault::WritesTheTime {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
             layout.bytes(file, &now.as_nanos().to_le_bytes())?;
         }
         Ok(Box::new(NothingToSeal))
+    }
+}
+
+/// Encodes the tensor right once, and otherwise when it is asked again.
+struct Fickle(AtomicU8);
+
+impl TensorPlan for Fickle {
+    fn encode(
+        &self,
+        _: EncodedId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        _: &dyn Context,
+    ) -> Result<Vec<u8>> {
+        let id = catalog.tensor_ids().find(|&id| catalog.tensor(id).dtype == Dtype::U8).unwrap();
+        let mut bytes = vec![0; usize::try_from(catalog.tensor(id).bytes).unwrap()];
+        catalog.read(id, 0, &mut bytes)?;
+        let asked = self.0.fetch_add(1, Ordering::Relaxed);
+        bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(asked));
+        output.write(&bytes)?;
+        Ok(Vec::new())
     }
 }
 
@@ -164,6 +191,7 @@ fn each_fault_is_caught_under_its_rule() {
         (Fault::ForgetsMetadata, "metadata is kept, or its loss is said"),
         (Fault::ForgetsState, "the tree is kept, or its loss is said"),
         (Fault::WritesTheTime, "the same catalog gives the same files"),
+        (Fault::EncodesOtherwise, "a segment is encoded to the same bytes each time"),
         (Fault::OffByOne, "a tensor keeps its dtype, shape and bytes"),
     ];
     for (fault, rule) in rules {

@@ -300,6 +300,7 @@ fn a_panicking_writer_is_an_error_with_its_name_and_the_place() {
         panics("writer", &[NAME, "panicked in Format.tensor_writer", "asked to panic"]),
         panics("plan", &[NAME, "panicked in TensorWriter.plan", "asked to panic"]),
         panics("stream", &[NAME, "panicked in TensorPlan.stream", "asked to panic"]),
+        panics("encode", &[NAME, "panicked in TensorPlan.encode", "asked to panic", "out.misbehave"]),
         panics("seal", &[NAME, "panicked in TensorPlan.seal", "asked to panic"]),
         panics("drop-writer", &[NAME, "panicked in drop", "drop-writer"]),
         panics("drop-plan", &[NAME, "panicked in drop", "drop-plan"]),
@@ -327,6 +328,16 @@ fn a_reader_that_lies_is_found_out() {
 fn a_writer_that_lies_is_found_out() {
     let faults = [
         Fault { request: "left-out", code: 5, says: &[NAME, "leaves a tensor out", "\"a\""] },
+        Fault {
+            request: "encode-short",
+            code: 5,
+            says: &[NAME, "encoded segment 1 has another length", "\"b\"", "expected 2", "found 1"],
+        },
+        Fault {
+            request: "encode-long",
+            code: 5,
+            says: &[NAME, "encoded segment 1 has another length", "\"b\"", "expected 2", "found 3"],
+        },
         Fault { request: "deferred", code: 5, says: &[NAME, "deferred bytes", "expected 9", "found 10"] },
     ];
     for fault in &faults {

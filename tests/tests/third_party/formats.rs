@@ -165,12 +165,14 @@ fn the_trial_format_comes_back_bit_for_bit() {
     let expected = ferry.tensors(&index);
     assert_eq!(expected.len(), 10);
     assert_eq!(expected["quantized"].0, "Q4_0");
-    let ways: [&[&str]; 5] = [
+    let ways: [&[&str]; 7] = [
         &["data=grid"],
         &["data=grid", "pieces=3", "files=3"],
         &["data=carry", "files=4"],
         &["data=encode"],
         &["data=encode", "chunk=1", "files=5"],
+        &["data=tiles", "files=1"],
+        &["data=tiles", "pieces=3", "files=3"],
     ];
     for (number, way) in ways.iter().enumerate() {
         let output = ferry.at(format!("out{number}.trial"));
@@ -205,7 +207,7 @@ fn the_trial_format_goes_through_the_built_in_ones() {
             .collect();
         assert!(kept.len() >= 8, "{outcome}");
         assert_eq!(ferry.tensors(&between), kept);
-        for data in ["data=grid", "data=carry", "data=encode"] {
+        for data in ["data=grid", "data=carry", "data=encode", "data=tiles"] {
             let back = ferry.at("back.trial");
             convert(&ferry, &between, &back, &["--force", "-o", data]);
             assert_eq!(ferry.tensors(&back), kept, "{data}");

@@ -103,7 +103,8 @@ impl PlannedModel<'_> {
     ) -> Result<Vec<u64>> {
         let Planned { layout, plan, .. } = &mut self.planned;
         let files = create_files(stage, layout)?;
-        let notes = encode(layout, &**plan, &self.logical, &self.model.context, &files)?;
+        let notes =
+            encode(layout, &**plan, &self.logical, &self.model.context, context.target.format, &files)?;
         let asked = &context.request.output;
         let reading = &self.model.context;
         let (receipt, sync) = (asked.receipt, asked.commit.sync);

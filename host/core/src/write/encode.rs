@@ -4,6 +4,7 @@
 //! goes into the file at once then. Until then it waits: in memory, or beyond the budget in a temporary file.
 
 use crate::context::windows::{WINDOW_BYTES, size, windows};
+use crate::formats::registry::RegisteredFormat;
 use crate::tensors::logical::Logical;
 use std::fs::File;
 use std::ops::Range;
@@ -32,6 +33,7 @@ pub fn encode(
     plan: &dyn TensorPlan,
     logical: &Logical<'_>,
     context: &dyn Context,
+    writer: &RegisteredFormat,
     files: &[File],
 ) -> Result<Notes> {
     if layout.encoded().is_empty() {
@@ -46,7 +48,7 @@ pub fn encode(
         while !encoding.has_failed() {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(placed) = layout.encoded().get(index) else { return };
-            if let Err(error) = encoding.segment(index, placed, plan, context) {
+            if let Err(error) = encoding.segment(index, placed, plan, context, writer) {
                 encoding.failed.get_or_init(|| encoding.named(index, error));
             }
         }
@@ -160,6 +162,7 @@ impl Encoding<'_> {
         placed: &PlacedEncoded,
         plan: &dyn TensorPlan,
         context: &dyn Context,
+        writer: &RegisteredFormat,
     ) -> Result<()> {
         let id = EncodedId(u32::try_from(index).map_err(|_| Error::plugin("segments beyond 32 bits"))?);
         let promised = placed.encoded.len;
@@ -174,7 +177,7 @@ impl Encoding<'_> {
         };
         let note = plan.encode(id, self.logical, &mut output, context)?;
         if promised.is_some_and(|promised| promised != output.len) {
-            return Err(self.another_length(index, output.len));
+            return Err(writer.blame(self.another_length(index, output.len)));
         }
         output.finish(note)
     }
@@ -429,7 +432,8 @@ mod tests {
         }
         let mut layout = layout.finish()?;
         let files = [tempfile::tempfile()?, tempfile::tempfile()?];
-        let notes = session.install(|| encode(&mut layout, plan, &logical, &session, &files))?;
+        let notes =
+            session.install(|| encode(&mut layout, plan, &logical, &session, &input.format, &files))?;
         let read = |file: &File| {
             let mut all = vec![0; size(file.metadata().unwrap().len())];
             file.read_exact_at(&mut all, 0).unwrap();
