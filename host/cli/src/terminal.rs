@@ -165,7 +165,8 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
                     shown = stage;
                 }
                 if of > 0 {
-                    bar.set_length(of);
+                    // What is encoded has a length that is known afterwards.
+                    bar.set_length(of.max(at));
                     bar.set_position(at);
                 }
                 std::thread::park_timeout(Duration::from_millis(100));

@@ -268,12 +268,12 @@ static const FerryPairSinkTable PAIRS = {sizeof PAIRS, NULL, NULL, put_pair};
 /* Nothing is left to do when the bytes have moved. */
 static int32_t stream(void *self, uint32_t file, FerryCatalogView view, FerryByteSink output, FerryContext context,
                       FerryErrorSink err) {
-  (void)self, (void)file, (void)view, (void)output;
+  (void)self, (void)file, (void)view, (void)output, (void)context;
   return fail(err, FERRY_PLUGIN_FAULT, "no file is streamed");
 }
 
 static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryContext context, FerryErrorSink err) {
-  (void)self, (void)digests, (void)output, (void)err;
+  (void)self, (void)digests, (void)output, (void)context, (void)err;
   return FERRY_DONE;
 }
 
