@@ -7,9 +7,9 @@ mod tiles;
 
 use crate::index::{DataFile, Index, Stored};
 use tensorferry_sdk::{
-    Block, ByteOrder, CatalogView, DeferredId, DigestAlgorithm, DigestId, Digests, Error, LayoutSink,
-    OptionSpec, Options, OutputId, Region, Result, Role, SealSink, Side, StorageId, Target, TensorId,
-    TensorPlan, TensorWriter, TypedOption,
+    Block, ByteOrder, CatalogView, Context, DeferredId, DigestAlgorithm, DigestId, Digests, Error,
+    LayoutSink, OptionSpec, Options, OutputId, Region, Result, Role, SealSink, Side, StorageId, Target,
+    TensorId, TensorPlan, TensorWriter, TypedOption,
 };
 
 pub(crate) const DATA_MAGIC: &[u8; 8] = b"TRIALDAT";
