@@ -4,8 +4,8 @@
 use crate::proof::Proof;
 use crate::source::check_range;
 use crate::{
-    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, LossSink, Node, NodeId, Place, Result,
-    Source, Storage, StorageId, Tensor, TensorId,
+    Block, Catalog, Data, DigestAlgorithm, Dtype, DtypeInfo, Error, Limits, Loss, LossKind, LossSink, Node,
+    NodeId, Place, Result, Severity, Source, Storage, StorageId, Tensor, TensorId,
 };
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub trait CatalogSink: LossSink {
     /// Malformed, if it reaches past the end of its file; a limit.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
-    /// A dtype that the host does not know; the same declaration gives the same dtype.
+    /// A dtype that the SDK has not built in; the same declaration gives the same dtype.
     ///
     /// # Errors
     /// A plugin error, if the name is declared otherwise already.
@@ -123,6 +123,17 @@ impl<'a> CatalogBuilder<'a> {
         self.proof.finish()
     }
 
+    /// Bytes whose digest is of an algorithm that is not known here are as good as bytes without one: the user is told
+    /// of it, once for each algorithm.
+    fn leave_unchecked(&mut self, algorithm: DigestAlgorithm) -> Result<()> {
+        let what = format!("digest algorithm {}", algorithm.0);
+        if self.proof.catalog.losses.iter().any(|loss| loss.what == what) {
+            return Ok(());
+        }
+        let why = "this ferry does not know it: what has such a digest was not checked";
+        self.loss(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
+    }
+
     /// Names, metadata, losses and inline bytes are held in memory: together they are bounded like a
     /// header.
     fn hold(&mut self, bytes: usize) -> Result<()> {
@@ -144,7 +155,10 @@ impl LossSink for CatalogBuilder<'_> {
 }
 
 impl CatalogSink for CatalogBuilder<'_> {
-    fn storage(&mut self, storage: Storage) -> Result<StorageId> {
+    fn storage(&mut self, mut storage: Storage) -> Result<StorageId> {
+        if let Some(digest) = storage.digest.take_if(|digest| digest.algorithm.start().is_err()) {
+            self.leave_unchecked(digest.algorithm)?;
+        }
         match &storage.place {
             Place::File { file, offset } => {
                 check_range(self.source.name(*file), self.source.len(*file), *offset, storage.len)?;
@@ -172,6 +186,9 @@ impl CatalogSink for CatalogBuilder<'_> {
     }
 
     fn dtype(&mut self, info: &DtypeInfo) -> Result<Dtype> {
+        if let Some(built_in) = Dtype::named(info.name()).filter(|dtype| dtype.info() == Some(info)) {
+            return Ok(built_in);
+        }
         let known = &mut self.proof.catalog.extensions;
         let index = known.iter().position(|k| k.name() == info.name()).unwrap_or(known.len());
         if index == known.len() {

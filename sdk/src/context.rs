@@ -5,30 +5,43 @@ use crate::{Error, Limits, Result, Source};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What an input is read for: an open set of numbers. Where names or what is left out by default
-/// depend on it, a reader's options let the user choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// What an input is read for: an open set of bits. A plugin asks for those that it knows ([`has`](Self::has)); a later
+/// host may set others beside them. Where names or what is left out by default depend on it, a reader's
+/// options let the user choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Purpose(pub u32);
 
 impl Purpose {
     /// To be shown: everything, under the names that the input itself uses.
-    pub const SHOW: Self = Self(0);
+    pub const SHOW: Self = Self(1);
     /// To be compared with an input of any format: everything, under the names of a conversion.
-    pub const COMPARE: Self = Self(1);
+    pub const COMPARE: Self = Self(2);
     /// To be written in its own format again: everything, under its own names.
-    pub const COPY: Self = Self(2);
+    pub const COPY: Self = Self(4);
     /// To be written in another format that keeps a tree of non-tensor state.
-    pub const NESTED: Self = Self(3);
+    pub const NESTED: Self = Self(8);
     /// To be written in another format that holds a flat list of tensors.
-    pub const FLAT: Self = Self(4);
+    pub const FLAT: Self = Self(16);
     /// To be shown record by record, from the first on, perhaps only a few: a reader of records need not
     /// look at all of them for a schema, where it has lines of its own.
-    pub const LINES: Self = Self(5);
+    pub const LINES: Self = Self(32);
     /// To be read once, every split to its end. A reader of records may guess their schema and where splits
     /// begin, as long as its streams prove the guess or fail with
     /// [`ErrorKind::Guess`](crate::ErrorKind::Guess): the host drops what it made of them then, and opens the input
     /// again for another purpose. Any other error of a stream is the input's, and final.
-    pub const ONCE: Self = Self(6);
+    pub const ONCE: Self = Self(64);
+
+    /// Whether it is this one, or this one among others.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl Default for Purpose {
+    fn default() -> Self {
+        Self::SHOW
+    }
 }
 
 /// The limits, notes for the user, and whether the user has cancelled.

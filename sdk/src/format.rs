@@ -2,8 +2,8 @@
 //! describes a layout. Neither opens a file or moves tensor data: the host does.
 
 use crate::{
-    ByteSink, CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, Error, LayoutSink, OptionSpec,
-    Options, OutputId, Result, Source, Target,
+    ByteSink, CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, Error, FileId, LayoutSink,
+    OptionSpec, Options, OutputId, Result, Source, Target,
 };
 
 /// Declares what a format is called, how its files are recognised, and what it can do.
@@ -26,6 +26,8 @@ pub struct Description {
     pub options: Vec<OptionSpec>,
     /// Raised whenever the same input and options would give other bytes.
     pub output_revision: u32,
+    /// Facts about it by their names.
+    pub attributes: Vec<(String, String)>,
 }
 
 impl Description {
@@ -43,8 +45,22 @@ impl Description {
 
     /// With these bytes at an offset of its files, beside those that were given before.
     #[must_use]
-    pub fn magic(mut self, offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
-        self.magic.push(Magic { offset, bytes: bytes.into() });
+    pub fn magic(self, offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
+        self.magic_at(Magic::new(offset, bytes))
+    }
+
+    /// With this magic, beside what was given before: for one that is masked, or counted from a file's end.
+    #[must_use]
+    pub fn magic_at(mut self, magic: Magic) -> Self {
+        self.magic.push(magic);
+        self
+    }
+
+    /// With a fact about the format that a host may show; one that it does not know it passes over.
+    /// `specification` is where the format is written down.
+    #[must_use]
+    pub fn attribute(mut self, name: &str, value: &str) -> Self {
+        self.attributes.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -94,13 +110,55 @@ impl Description {
     }
 }
 
-/// Bytes at an offset.
+/// Bytes that each file of a format has at a place. Strong ones are four bytes or more, of which one is no text: they
+/// are found in no file of another format.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Magic {
-    /// Where in the file.
+    /// Where: from the file's start, or how far before its end.
     pub offset: u64,
     /// What stands there.
     pub bytes: Vec<u8>,
+    /// Which bits of each byte count, as many bytes; empty where all do.
+    pub mask: Vec<u8>,
+    /// Whether the offset is counted from the file's end.
+    pub from_end: bool,
+}
+
+impl Magic {
+    /// These bytes at an offset from the file's start.
+    #[must_use]
+    pub fn new(offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { offset, bytes: bytes.into(), mask: Vec::new(), from_end: false }
+    }
+
+    /// The same, of whose bytes only these bits count.
+    #[must_use]
+    pub fn masked(self, mask: impl Into<Vec<u8>>) -> Self {
+        Self { mask: mask.into(), ..self }
+    }
+
+    /// The same, so far before the file's end.
+    #[must_use]
+    pub fn from_end(self) -> Self {
+        Self { from_end: true, ..self }
+    }
+
+    /// Whether a file has it.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn is_in(&self, source: &dyn Source, file: FileId) -> Result<bool> {
+        let (len, count) = (source.len(file), self.bytes.len() as u64);
+        let start = if self.from_end { len.checked_sub(self.offset) } else { Some(self.offset) };
+        let fits = |start: &u64| start.checked_add(count).is_some_and(|end| end <= len);
+        let Some(start) = start.filter(fits) else { return Ok(false) };
+        let mut found = vec![0; self.bytes.len()];
+        source.read_at(file, start, &mut found)?;
+        let mask = self.mask.iter().copied().chain(std::iter::repeat(0xff));
+        let same = |((found, wanted), mask): ((&u8, &u8), u8)| (found ^ wanted) & mask == 0;
+        Ok(found.iter().zip(&self.bytes).zip(mask).all(same))
+    }
 }
 
 /// What a format can do: an open set of bits.

@@ -52,7 +52,7 @@ pub(crate) fn read_bundle(
         options,
         index: &index,
         graph: graph.as_ref(),
-        labels: if context.purpose() == Purpose::SHOW { labels(message.as_ref()) } else { Labels::new() },
+        labels: if context.purpose().has(Purpose::SHOW) { labels(message.as_ref()) } else { Labels::new() },
         left_out: vec![0; graph.as_ref().map_or(0, |graph| graph.optimizers().len())],
         key_map,
     };
@@ -80,7 +80,7 @@ struct BundleReading<'a> {
 
 impl BundleReading<'_> {
     fn is_shown(&self) -> bool {
-        self.context.purpose() == Purpose::SHOW
+        self.context.purpose().has(Purpose::SHOW)
     }
 
     /// Whether an entry is a tensor to the target. The object graph goes along as metadata, unless it
@@ -93,7 +93,7 @@ impl BundleReading<'_> {
     }
 
     fn name(&self, entries: &[&BundleEntry]) -> Result<Vec<NamedTensor>> {
-        let keeps_keys = [Purpose::SHOW, Purpose::COPY].contains(&self.context.purpose());
+        let keeps_keys = self.is_shown() || self.context.purpose().has(Purpose::COPY);
         let scheme = match self.options.names {
             Scheme::Auto if keeps_keys => Scheme::Key,
             scheme => scheme,
@@ -139,16 +139,16 @@ impl BundleReading<'_> {
     fn leaves_out_optimizers(&self) -> bool {
         match self.options.state {
             Some(state) => state == State::Model,
-            None => self.context.purpose() == Purpose::FLAT,
+            None => self.context.purpose().has(Purpose::FLAT),
         }
     }
 
     /// A text that describes an object, such as its configuration, is no tensor to other formats.
     fn goes_into_metadata(&mut self, entry: &BundleEntry) -> Result<bool> {
-        let purpose = self.context.purpose();
+        let keeps_keys = self.is_shown() || self.context.purpose().has(Purpose::COPY);
         let describes =
             self.graph.and_then(|graph| graph.find(&entry.key)).is_some_and(|v| v.describes_object());
-        if !describes || !entry.is_string_scalar() || purpose == Purpose::SHOW || purpose == Purpose::COPY {
+        if !describes || !entry.is_string_scalar() || keeps_keys {
             return Ok(false);
         }
         let text = self.index.string_scalar(self.source, &entry.key, self.context)?;

@@ -7,7 +7,7 @@
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
  *   Results are written where pointers say, on success alone.
  * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
- *   and those that FerryRegistrar.format and FerryRecordReader.open are given, belong to the receiver, who calls
+ *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
  *   their drop once.
  * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
  *   thread that was given them. Libraries are never unloaded.
@@ -49,6 +49,15 @@ extern "C" {
 #define FERRY_INDEX 128
 #define FERRY_PREFIX 256
 
+/* The bits of FerryContext.purpose. */
+#define FERRY_TO_SHOW 1
+#define FERRY_TO_COMPARE 2
+#define FERRY_TO_COPY 4
+#define FERRY_TO_NEST 8
+#define FERRY_TO_FLATTEN 16
+#define FERRY_TO_LIST 32
+#define FERRY_TO_READ_ONCE 64
+
 typedef struct { const uint8_t *ptr; size_t len; } FerryText;
 typedef struct { const uint8_t *ptr; size_t len; } FerryBytes;
 typedef struct { uint8_t *ptr; size_t len; } FerryBytesMut;
@@ -81,6 +90,8 @@ struct FerryErrorSinkTable {
 
 typedef struct FerryHostTable FerryHostTable;
 typedef struct { const FerryHostTable *table; void *self; } FerryHost;
+typedef struct FerryObjectTable FerryObjectTable;
+typedef struct { const FerryObjectTable *table; void *self; } FerryObject;
 typedef struct FerryRegistrarTable FerryRegistrarTable;
 typedef struct { const FerryRegistrarTable *table; void *self; } FerryRegistrar;
 typedef struct FerryContextTable FerryContextTable;
@@ -184,10 +195,14 @@ typedef struct {
 /* Bytes that each file of a format has. */
 typedef struct {
   size_t size;
-  /* Where. */
+  /* Where: from the file's start, or how far before its end. */
   uint64_t offset;
   /* What stands there. */
   FerryBytes bytes;
+  /* Which bits of each byte count, as many bytes; none where all do. */
+  FerryBytes mask;
+  /* Whether `offset` is counted from the file's end. */
+  uint8_t from_end;
 } FerryMagic;
 
 /* Bytes of tensors, where they lie. */
@@ -377,12 +392,19 @@ struct FerryHostTable {
   int32_t (*revision)(void *self, uint32_t *major, uint32_t *minor, FerryErrorSink err);
 };
 
+/* An object of a kind that a text beside it names: what every table begins with. */
+struct FerryObjectTable {
+  size_t size;
+  FERRY_COMMON_SLOTS
+};
+
 /* Takes what a library offers. */
 struct FerryRegistrarTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* A format. */
-  int32_t (*format)(void *self, FerryFormat format, FerryErrorSink err);
+  /* An object of a kind: `format`. One that the host does not know is unsupported, which a library that can do
+   * without may pass over. */
+  int32_t (*add)(void *self, FerryText kind, FerryObject object, FerryErrorSink err);
 };
 
 /* What a plugin may know of the run. */
@@ -396,7 +418,7 @@ struct FerryContextTable {
   int32_t (*cancelled)(void *self, uint8_t *cancelled, FerryErrorSink err);
   /* A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown. */
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
-  /* What the result is for: the numbers of the SDK's `Purpose`. */
+  /* What the result is for: the bits of the SDK's `Purpose`. Bits that are not known say nothing. */
   int32_t (*purpose)(void *self, uint32_t *purpose, FerryErrorSink err);
   /* How many threads a call may use. */
   int32_t (*threads)(void *self, uint32_t *threads, FerryErrorSink err);
@@ -482,6 +504,9 @@ struct FerryDescriptionTable {
   int32_t (*member)(void *self, FerryText pattern, FerryErrorSink err);
   /* An option of its reader or its writer. */
   int32_t (*option)(void *self, const FerryFormatOption *option, FerryErrorSink err);
+  /* A fact about the format by its name: `specification`, where the format is written down. Names that the host
+   * does not know are passed over. */
+  int32_t (*attribute)(void *self, FerryText name, FerryText value, FerryErrorSink err);
 };
 
 /* Takes what a reader finds. */

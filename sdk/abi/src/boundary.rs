@@ -25,10 +25,16 @@ object! {
 }
 
 object! {
+    /// An object of a kind that a text beside it names: what every table begins with.
+    shared Object: ObjectTable, ObjectTableRef, ObjectCalls, Plugin {}
+}
+
+object! {
     /// Takes what a library offers.
     sink Registrar: RegistrarTable, RegistrarTableRef, RegistrarCalls, Host {
-        /// A format.
-        format(format: Given<Format>);
+        /// An object of a kind: `format`. One that the host does not know is unsupported, which a library that can do
+        /// without may pass over.
+        add(kind: Text, object: Given<Object>);
     }
 }
 
@@ -42,7 +48,7 @@ object! {
         cancelled() -> (cancelled: Flag);
         /// A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown.
         log(level: u32, message: Text);
-        /// What the result is for: the numbers of the SDK's `Purpose`.
+        /// What the result is for: the bits of the SDK's `Purpose`. Bits that are not known say nothing.
         purpose() -> (purpose: u32);
         /// How many threads a call may use.
         threads() -> (threads: u32);
@@ -165,10 +171,14 @@ request! {
 request! {
     /// Bytes that each file of a format has.
     MagicAt: Magic, MagicRef, MagicFacts {
-        /// Where.
+        /// Where: from the file's start, or how far before its end.
         offset: u64,
         /// What stands there.
         bytes: Bytes,
+        /// Which bits of each byte count, as many bytes; none where all do.
+        mask: Bytes,
+        /// Whether `offset` is counted from the file's end.
+        from_end: Flag,
     }
 }
 
@@ -185,6 +195,9 @@ object! {
         member(pattern: Text);
         /// An option of its reader or its writer.
         option(option: OptionAt);
+        /// A fact about the format by its name: `specification`, where the format is written down. Names that the host
+        /// does not know are passed over.
+        attribute(name: Text, value: Text);
     }
 }
 

@@ -25,6 +25,7 @@ const REQUESTS: &[ObjectFacts] = &[
 
 const OBJECTS: &[ObjectFacts] = &[
     HostTable::FACTS,
+    ObjectTable::FACTS,
     RegistrarTable::FACTS,
     ContextTable::FACTS,
     SourceTable::FACTS,

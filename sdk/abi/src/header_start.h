@@ -7,7 +7,7 @@
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
  *   Results are written where pointers say, on success alone.
  * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
- *   and those that FerryRegistrar.format and FerryRecordReader.open are given, belong to the receiver, who calls
+ *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
  *   their drop once.
  * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
  *   thread that was given them. Libraries are never unloaded.
@@ -48,6 +48,15 @@ extern "C" {
 #define FERRY_WRITE_RECORDS 64
 #define FERRY_INDEX 128
 #define FERRY_PREFIX 256
+
+/* The bits of FerryContext.purpose. */
+#define FERRY_TO_SHOW 1
+#define FERRY_TO_COMPARE 2
+#define FERRY_TO_COPY 4
+#define FERRY_TO_NEST 8
+#define FERRY_TO_FLATTEN 16
+#define FERRY_TO_LIST 32
+#define FERRY_TO_READ_ONCE 64
 
 typedef struct { const uint8_t *ptr; size_t len; } FerryText;
 typedef struct { const uint8_t *ptr; size_t len; } FerryBytes;

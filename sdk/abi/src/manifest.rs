@@ -1,9 +1,11 @@
 //! A manifest is what a library says of itself before any of its functions is called: one symbol of plain data.
 
-use crate::boundary::{FormatTable, Host, HostCalls, Registrar, RegistrarCalls, RegistrarTable};
+use crate::boundary::{
+    FormatTable, Host, HostCalls, ObjectTable, Registrar, RegistrarCalls, RegistrarTable,
+};
 use crate::crossing::Argument;
 use crate::error_sink::{ErrorSink, call, guard, keep_panics_quiet};
-use crate::failure::{Failure, Sender};
+use crate::failure::{Failure, Sender, class};
 use crate::object::{Borrowed, Owned};
 
 /// The symbol under which a library exports its [`Manifest`].
@@ -18,6 +20,9 @@ pub const REVISION: (u32, u32) =
 
 /// The flag of a library that exports a twin ([`crate::twin`]).
 pub const HAS_TWIN: u32 = 1;
+
+/// The kind of object that a format is, as a library offers it.
+const FORMAT: &str = "format";
 
 /// Offers what a library has.
 pub type Init = unsafe extern "C" fn(host: Host, registrar: Registrar, err: ErrorSink) -> i32;
@@ -133,7 +138,7 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
     let run = || {
         // SAFETY: the host keeps the crate's rules.
         let registrar: Borrowed<'_, RegistrarTable> = unsafe { Argument::raise(registrar) }?;
-        L::formats()?.into_iter().try_for_each(|format| registrar.format(format))
+        L::formats()?.into_iter().try_for_each(|format| registrar.add(FORMAT, format.untyped()?))
     };
     // SAFETY: as above.
     unsafe { guard(err, "init", run) }
@@ -158,8 +163,13 @@ pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure>
     struct Offered(Vec<Owned<FormatTable>>);
 
     impl RegistrarCalls for Offered {
-        fn format(&mut self, format: Owned<FormatTable>) -> Result<(), Failure> {
-            self.0.push(format);
+        fn add(&mut self, kind: &str, object: Owned<ObjectTable>) -> Result<(), Failure> {
+            if kind != FORMAT {
+                let message = format!("this ferry takes no {kind:?} from a plugin, formats alone");
+                return Err(Failure::new(class::UNSUPPORTED, message));
+            }
+            // SAFETY: a library that keeps the rules offers an object of the kind that it names.
+            self.0.push(unsafe { object.typed() }?);
             Ok(())
         }
     }

@@ -1,6 +1,6 @@
 //! [`CatalogSink`] across the boundary.
 
-use super::dtypes::{Dtypes, info_of};
+use super::dtypes::Dtypes;
 use super::loss::{received_loss, sent_loss};
 use super::numbers::{byte_order, byte_order_number, unknown};
 use crate::{
@@ -92,11 +92,8 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
     }
 
     fn dtype(&mut self, dtype: DtypeFacts<'_>) -> Result<u32, Failure> {
-        let info = info_of(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)?;
-        match Dtype::named(info.name()) {
-            Some(built_in) => Ok(built_in.id()),
-            None => Ok(self.0.dtype(&info)?.id()),
-        }
+        let info = DtypeInfo::extension(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)?;
+        Ok(self.0.dtype(&info)?.id())
     }
 
     fn tensor(&mut self, tensor: TensorFacts<'_>) -> Result<u32, Failure> {

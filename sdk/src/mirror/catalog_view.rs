@@ -2,7 +2,7 @@
 
 use super::catalog_sink::{children, decode_blocks, encode_blocks, received_node, sent_node};
 use super::collected::Collected;
-use super::dtypes::{Dtypes, info_of};
+use super::dtypes::Dtypes;
 use super::failure::certain;
 use super::numbers::{byte_order, byte_order_number};
 use crate::{
@@ -129,7 +129,7 @@ impl<'a> RemoteCatalogView<'a> {
         }
         let mut name = Collected::<String>::default();
         let (elements, bytes, swap_unit) = self.object.dtype(number, Borrowed::sink(&mut name))?;
-        let info = info_of(&name.0.concat(), elements, bytes, swap_unit)?;
+        let info = DtypeInfo::extension(&name.0.concat(), elements, bytes, swap_unit)?;
         let mut dtypes = self.dtypes.write().unwrap_or_else(PoisonError::into_inner);
         match dtypes.dtype(number) {
             // Another thread was asking too.

@@ -332,13 +332,19 @@ static const FerryTensorWriterTable WRITER = {sizeof WRITER, NULL, NULL, plan};
 
 static int32_t describe(void *self, FerryDescription description, FerryErrorSink err) {
   (void)self;
-  static const uint8_t NRRD[] = {'N', 'R', 'R', 'D', '0', '0', '0'};
+  /* The version is a digit of 1 to 5: the mask lets the digits through that begin as '0' does. */
+  static const uint8_t NRRD[] = {'N', 'R', 'R', 'D', '0', '0', '0', '0'};
+  static const uint8_t MASK[] = {255, 255, 255, 255, 255, 255, 255, 0xf8};
   FerryIdentity identity = {sizeof identity, text_of("nrrd"), text_of("NRRD, nearly raw raster data"),
                             FERRY_READ | FERRY_WRITE | FERRY_KEEPS_METADATA, 0};
-  FerryMagic magic = {sizeof magic, 0, {NRRD, sizeof NRRD}};
+  FerryMagic magic = {.size = sizeof magic, .bytes = {NRRD, sizeof NRRD}, .mask = {MASK, sizeof MASK}};
   int32_t status = description.table->identity(description.self, &identity, err);
   if (!status) status = description.table->suffix(description.self, text_of(".nrrd"), err);
-  return status ? status : description.table->magic(description.self, &magic, err);
+  if (!status) status = description.table->magic(description.self, &magic, err);
+  if (!status && FERRY_HAS(description, attribute))
+    status = description.table->attribute(description.self, text_of("specification"),
+                                          text_of("https://teem.sourceforge.net/nrrd/format.html"), err);
+  return status;
 }
 
 static int32_t tensor_reader(void *self, FerryPairs options, FerryTensorReader *reader, FerryErrorSink err) {
@@ -361,8 +367,8 @@ static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = descr
 
 static int32_t init(FerryHost host, FerryRegistrar registrar, FerryErrorSink err) {
   (void)host;
-  FerryFormat format = {&FORMAT, NULL};
-  return registrar.table->format(registrar.self, format, err);
+  FerryObject format = {(const FerryObjectTable *)&FORMAT, NULL};
+  return registrar.table->add(registrar.self, text_of("format"), format, err);
 }
 
 __attribute__((visibility("default"))) const FerryManifest FERRY_PLUGIN = {

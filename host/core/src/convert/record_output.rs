@@ -75,7 +75,7 @@ impl<'a> RecordOutput<'a> {
         let schema = input.schema()?;
         let mut planned_losses = Vec::new();
         let plan = writer.plan(&schema, input.count(), &target.target, &mut planned_losses, reading)?;
-        if reading.purpose() == Purpose::ONCE && input.count().is_none() && plan.files().len() > 1 {
+        if reading.purpose().has(Purpose::ONCE) && input.count().is_none() && plan.files().len() > 1 {
             return Err(Error::guess("rows that are not counted, where each file gets as many"));
         }
         let columns = hashed(&schema).into_iter().flatten().collect();
