@@ -1,7 +1,8 @@
 //! Write a format plugin for `ferry`: a library that teaches it to read or write one more format.
 //!
 //! A whole plugin, for IDX, the format of the MNIST data sets (their file endings vary; `.idx` is
-//! ours). One file is one tensor:
+//! ours). `ferry plugin new NAME` writes one for a format of several tensors, with its tests, to begin with. One file is one
+//! tensor:
 //!
 //! ```text
 //! 0        2 bytes    0, 0
@@ -24,8 +25,14 @@
 //!     fn describe(&self) -> Description {
 //!         Description::new("idx", "IDX, as of MNIST")
 //!             .suffixes([".idx"])
-//!             .magic(0, [0, 0])
 //!             .capabilities(Capabilities::READ | Capabilities::WRITE)
+//!     }
+//!
+//!     /// Two zeros at the beginning are too weak a magic: what is as long as its header says is an IDX file.
+//!     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+//!         let fits = |header: &Header| header.end() == Some(source.len(header.file));
+//!         let is_idx = Header::read(source, context).is_ok_and(|header| fits(&header));
+//!         Ok(Some(if is_idx { Score::LIKELY } else { Score::NO }))
 //!     }
 //!
 //!     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
@@ -37,13 +44,14 @@
 //!     }
 //! }
 //!
-//! impl TensorReader for Idx {
-//!     fn read(
-//!         &self,
-//!         source: &dyn Source,
-//!         catalog: &mut dyn CatalogSink,
-//!         context: &dyn Context,
-//!     ) -> Result<Box<dyn TensorDecoder>> {
+//! struct Header {
+//!     file: FileId,
+//!     dtype: Dtype,
+//!     shape: Vec<u64>,
+//! }
+//!
+//! impl Header {
+//!     fn read(source: &dyn Source, context: &dyn Context) -> Result<Self> {
 //!         let path = source.entry().name();
 //!         let file = source.open(path)?;
 //!         let start = source.read_vec(file, 0, 4, context.limits())?;
@@ -56,12 +64,34 @@
 //!         })?;
 //!         let dims = source.read_vec(file, 4, 4 * u64::from(rank), context.limits())?;
 //!         let dims = dims.chunks_exact(4).map(|d| u32::from_be_bytes([d[0], d[1], d[2], d[3]]));
-//!         let shape: Vec<u64> = dims.map(u64::from).collect();
+//!         Ok(Self { file, dtype, shape: dims.map(u64::from).collect() })
+//!     }
+//!
+//!     /// Where the elements begin.
+//!     fn begin(&self) -> u64 {
+//!         4 + 4 * self.shape.len() as u64
+//!     }
+//!
+//!     /// Where they end, if that can be said.
+//!     fn end(&self) -> Option<u64> {
+//!         let bytes = self.dtype.info()?.bytes_of(element_count(&self.shape).ok()?).ok()?;
+//!         self.begin().checked_add(bytes)
+//!     }
+//! }
+//!
+//! impl TensorReader for Idx {
+//!     fn read(
+//!         &self,
+//!         source: &dyn Source,
+//!         catalog: &mut dyn CatalogSink,
+//!         context: &dyn Context,
+//!     ) -> Result<Box<dyn TensorDecoder>> {
+//!         let header = Header::read(source, context)?;
 //!         // All of the rest: the host sees whether the shape fits into it, and never allocates by it.
-//!         let begin = 4 + 4 * u64::from(rank);
+//!         let (file, begin) = (header.file, header.begin());
 //!         let data = Storage::file(file, begin, source.len(file) - begin).byte_order(ByteOrder::Big);
 //!         let storage = catalog.storage(data)?;
-//!         catalog.tensor("data", dtype, &shape, storage, 0)?;
+//!         catalog.tensor("data", header.dtype, &header.shape, storage, 0)?;
 //!         Ok(Box::new(NothingEncoded))
 //!     }
 //! }
@@ -134,6 +164,9 @@
 //! [dependencies]
 //! tensorferry-sdk = "0.1"
 //! ```
+//!
+//! `ferry plugin test LIBRARY SAMPLE...` holds the built library to the rules of [`conformance`], as its own `cargo test` holds
+//! the format.
 //!
 //! [`export_plugin!`] gives it the symbols that the host looks for, so it needs no `unsafe` code and
 //! may `#![forbid(unsafe_code)]`. It has to be built with `panic = "unwind"`, the default. `cargo

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tensorferry_sdk::conformance::{Report, Sample, check};
+use tensorferry_sdk::conformance::{Observer, Report, Sample, check, examine};
 use tensorferry_sdk::{
     Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Error, Format, LayoutSink, Loss,
     LossKind, NothingEncoded, NothingToSeal, Options, Result, Role, Score, Source, Storage, Target,
@@ -134,8 +134,12 @@ impl TensorWriter for Counted {
     }
 }
 
+fn sample() -> Sample {
+    Sample::file("a.counted", [3, 1, 2, 3]).holding(&["bytes"])
+}
+
 fn run(fault: Fault) -> Report {
-    check(&Counted(fault), &[Sample::file("a.counted", [3, 1, 2, 3]).holding(&["bytes"])])
+    check(&Counted(fault), &[sample()])
 }
 
 #[test]
@@ -171,5 +175,31 @@ fn each_fault_is_caught_under_its_rule() {
         let message = payload.as_ref().and_then(|p| p.downcast_ref::<String>());
         let message = message.unwrap_or_else(|| panic!("{fault:?} passes"));
         assert!(message.contains(rule), "{fault:?}: {message}");
+        let examination = examine(&Counted(fault), &[sample()], &Silent);
+        let broken = examination.verdicts.iter().find(|verdict| verdict.rule.contains(rule)).unwrap();
+        assert!(!broken.violations.is_empty() && broken.checks > 0, "{fault:?}: {broken:?}");
+        assert!(!examination.is_conformant());
     }
+}
+
+struct Silent;
+
+impl Observer for Silent {}
+
+#[test]
+fn a_rule_that_is_broken_does_not_hide_the_others() {
+    let good = examine(&Counted(Fault::None), &[sample()], &Silent);
+    assert!(good.is_conformant(), "{:?}", good.verdicts);
+    assert_eq!(good.report, run(Fault::None));
+    assert!(good.verdicts.len() > 30, "{}", good.verdicts.len());
+    let numbered = good.verdicts.iter().all(|verdict| verdict.number != "-");
+    assert!(numbered, "a rule stands in no line of conformance/rules.md: {:?}", good.verdicts);
+    let damaged = examine(&Counted(Fault::PanicsWhenCut), &[sample()], &Silent);
+    let broken: Vec<_> = damaged.verdicts.iter().filter(|verdict| !verdict.violations.is_empty()).collect();
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert_eq!((broken[0].number, broken[0].rule), ("B3", "a format never panics"));
+    // The file that shows it is there, cut as it was.
+    let shown = broken[0].violations[0].input.as_ref().unwrap();
+    assert_ne!(shown.files(), sample().files());
+    assert_eq!(damaged.report.written, good.report.written);
 }

@@ -6,7 +6,7 @@ use crate::boundary::{
 use crate::crossing::Argument;
 use crate::error_sink::{ErrorSink, call, guard, keep_panics_quiet};
 use crate::failure::{Failure, Sender, class};
-use crate::object::{Borrowed, Owned};
+use crate::object::{Borrowed, Owned, Table};
 
 /// The symbol under which a library exports its [`Manifest`].
 pub const MANIFEST_SYMBOL: &str = "FERRY_PLUGIN";
@@ -138,7 +138,7 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
     let run = || {
         // SAFETY: the host keeps the crate's rules.
         let registrar: Borrowed<'_, RegistrarTable> = unsafe { Argument::raise(registrar) }?;
-        L::formats()?.into_iter().try_for_each(|format| registrar.add(FORMAT, format.untyped()?))
+        L::formats()?.into_iter().try_for_each(|format| registrar.add(FORMAT, untyped(format)?))
     };
     // SAFETY: as above.
     unsafe { guard(err, "init", run) }
@@ -169,7 +169,7 @@ pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure>
                 return Err(Failure::new(class::UNSUPPORTED, message));
             }
             // SAFETY: a library that keeps the rules offers an object of the kind that it names.
-            self.0.push(unsafe { object.typed() }?);
+            self.0.push(unsafe { typed(object) }?);
             Ok(())
         }
     }
@@ -188,6 +188,23 @@ pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure>
 pub fn offered_by<L: Library>() -> Result<Vec<Owned<FormatTable>>, Failure> {
     // SAFETY: the function of this crate.
     unsafe { formats_of(init::<L>) }
+}
+
+/// The same object, as one whose kind is said beside it.
+fn untyped<T: Table>(object: Owned<T>) -> Result<Owned<ObjectTable>, Failure> {
+    let (table, this) = T::halves(object.into_object());
+    // SAFETY: every table begins as that one does, and the object changes its owner.
+    unsafe { Owned::raise(ObjectTable::object(table.cast(), this)) }
+}
+
+/// The same object, as one of a kind.
+///
+/// # Safety
+/// It is of that kind.
+unsafe fn typed<T: Table>(object: Owned<ObjectTable>) -> Result<Owned<T>, Failure> {
+    let (table, this) = ObjectTable::halves(object.into_object());
+    // SAFETY: the caller's contract, and the object changes its owner.
+    unsafe { Owned::raise(T::object(table.cast(), this)) }
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -1,6 +1,5 @@
 //! Objects: a table of functions and what they work on, borrowed or owned.
 
-use crate::boundary::ObjectTable;
 use crate::crossing::{Answer, Argument};
 use crate::error_sink::{ErrorSink, call};
 use crate::failure::{Failure, Sender};
@@ -149,13 +148,6 @@ impl<T: Table> Owned<T> {
         Ok(Self { handle: unsafe { Handle::new(object) }?, object, is_open: true })
     }
 
-    /// The same object, as one whose kind is said beside it.
-    pub(crate) fn untyped(self) -> Result<Owned<ObjectTable>, Failure> {
-        let (table, this) = T::halves(self.into_object());
-        // SAFETY: every table begins as that one does, and this object changes its owner.
-        unsafe { Owned::raise(ObjectTable::object(table.cast(), this)) }
-    }
-
     /// Gives the object away.
     pub(crate) fn into_object(mut self) -> T::Object {
         self.is_open = false;
@@ -188,18 +180,6 @@ impl<T: Table> std::ops::Deref for Owned<T> {
 
     fn deref(&self) -> &Handle<T> {
         &self.handle
-    }
-}
-
-impl Owned<ObjectTable> {
-    /// The same object, as one of a kind.
-    ///
-    /// # Safety
-    /// It is of that kind.
-    pub(crate) unsafe fn typed<T: Table>(self) -> Result<Owned<T>, Failure> {
-        let (table, this) = ObjectTable::halves(self.into_object());
-        // SAFETY: the caller's contract; this object changes its owner.
-        unsafe { Owned::raise(T::object(table.cast(), this)) }
     }
 }
 

@@ -55,6 +55,7 @@ fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
 
 /// Probes and reads an input and what it holds; the names of its tensors, and of those it gave up.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
+    rules.look_at(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MOST_BYTES, ..Limits::default() };
     let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits));
     let score = rules.calm(input, || rules.format.probe(&watched, &context));

@@ -3,29 +3,35 @@
 use super::compare::CatalogRoundTrip;
 use super::made::{self, MadeCatalog};
 use super::rules::Rules;
-use super::{Report, Sample};
+use super::{Part, Report, Sample};
 use crate::memory::{self, MemoryOutput, MemoryView};
 use crate::{
-    Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, MemorySource, Result, Role, Target,
-    TensorId,
+    Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, Result, Role, Target, TensorId,
 };
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
     let (context, source) = (MemoryContext::default(), made::source());
     let before = report.written;
     for catalog in made::catalogs() {
         let MadeCatalog { title, .. } = &catalog;
-        let view = rules.holds(catalog.view(&source, &context), "a made catalog is sound", title);
-        check_view(rules, title, &view, report);
+        part(&mut || {
+            let view = rules.holds(catalog.view(&source, &context), "a made catalog is sound", title);
+            check_view(rules, title, &view, report);
+        });
     }
-    rules.require(report.written > before, "a writer writes something", || format!("{:?}", report.refused));
+    part(&mut || {
+        let has_written = report.written > before;
+        rules.require(has_written, "a writer writes something", || format!("{:?}", report.refused));
+    });
     if !rules.description.capabilities.has(Capabilities::READ) {
         return;
     }
     for sample in samples {
         let (source, title) = (sample.source(), sample.title());
-        let view = rules.holds(rules.read(&source, &context), "a sample can be read", &title);
-        check_view(rules, &title, &view, report);
+        part(&mut || {
+            let view = rules.holds(rules.read(&source, &context), "a sample can be read", &title);
+            check_view(rules, &title, &view, report);
+        });
     }
 }
 
@@ -47,7 +53,8 @@ fn check_view(rules: &Rules<'_>, title: &str, view: &MemoryView<'_>, report: &mu
             }
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
-                rules.require(fair, "a catalog is refused as usage or unsupported", || {
+                let rule = rules.rule_of(&error, "a catalog is refused as usage or unsupported");
+                rules.require(fair, rule, || {
                     format!("{input}: {error}")
                 });
                 report.refused.push(format!("{input}: {error}"));
@@ -78,7 +85,9 @@ fn read_back(
     output: &MemoryOutput,
     target: &Target,
 ) {
-    let source = MemorySource::new(entry(output, target), output.files.clone());
+    let written = Sample::set(entry(output, target), output.files.clone());
+    rules.look_at(&written);
+    let source = written.source();
     let context = MemoryContext::default();
     let after = rules.calm(|| input.to_owned(), || rules.read(&source, &context));
     let after = rules.holds(after, "a format reads what it writes", input);

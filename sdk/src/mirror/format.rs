@@ -96,9 +96,9 @@ impl RemoteFormat {
         Ok(Self { object, description })
     }
 
-    /// What its destructors said.
+    /// What its destructors said, its own among them.
     #[must_use]
-    pub fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &Arc<Faults> {
         &self.object.faults
     }
 }

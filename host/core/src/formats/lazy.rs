@@ -66,7 +66,7 @@ impl LazyFormat {
     }
 
     /// What its destructors said; `None` as long as it was not used.
-    pub(super) fn faults(&self) -> Option<&Faults> {
+    pub(super) fn faults(&self) -> Option<&Arc<Faults>> {
         let formats = self.library.formats.get()?.as_ref().ok()?;
         formats.get(self.place).map(RemoteFormat::faults)
     }

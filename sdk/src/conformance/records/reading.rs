@@ -3,11 +3,12 @@
 use super::same::difference;
 use super::{Rows, count, open, pull};
 use crate::conformance::Sample;
+use crate::conformance::reading::knows;
 use crate::conformance::rules::Rules;
 use crate::conformance::watched::Watched;
 use crate::records::{Batches, RecordSet};
 use crate::{
-    ByteSink, Capabilities, Entry, Error, ErrorKind, Limits, MemoryContext, Purpose, Result, Score, Source,
+    ByteSink, Capabilities, Entry, Error, ErrorKind, Limits, MemoryContext, Purpose, Result, Source,
 };
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
@@ -15,11 +16,12 @@ use std::sync::Arc;
 
 /// Checks a sample; how many rows it has.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
+    rules.look_at(sample);
     let title = sample.title();
     let score =
         rules.calm(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
     let score = rules.holds(score, "probing fails by i/o alone", &title);
-    rules.require(score != Some(Score::NO), "a format knows its own files", || title.clone());
+    rules.require(knows(rules, &sample.source(), score), "a format knows its own files", || title.clone());
 
     let rows = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read", &title);
     for name in &sample.holds {
@@ -231,9 +233,10 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Rows) {
                     format!("{}: {difference:?}", input())
                 });
             }
-            Err(error) => rules.require(over(&error), "an input over a limit is over a limit", || {
-                format!("{}: {error}", input())
-            }),
+            Err(error) => {
+                let rule = rules.rule_of(&error, "an input over a limit is over a limit");
+                rules.require(over(&error), rule, || format!("{}: {error}", input()));
+            }
         }
     }
 }

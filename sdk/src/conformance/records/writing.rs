@@ -4,11 +4,11 @@ use super::made::{self, MadeTable};
 use super::same::TableRoundTrip;
 use super::{count, open, reading};
 use crate::conformance::rules::Rules;
-use crate::conformance::{Report, Sample};
+use crate::conformance::{Part, Report, Sample};
 use crate::memory::records::{self, RecordOutput};
 use crate::records::RecordPlan;
 use crate::{
-    Capabilities, Entry, ErrorKind, Loss, MemoryContext, MemorySource, Options, Result, Side, Source, Target,
+    Capabilities, Entry, ErrorKind, Loss, MemoryContext, Options, Result, Side, Source, Target,
     check_name,
 };
 use arrow_array::RecordBatch;
@@ -16,12 +16,15 @@ use arrow_schema::SchemaRef;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
     let before = report.written;
     for made in made::tables() {
-        check_table(rules, &made, report);
+        part(&mut || check_table(rules, &made, report));
     }
-    rules.require(report.written > before, "a writer writes something", || format!("{:?}", report.refused));
+    part(&mut || {
+        let has_written = report.written > before;
+        rules.require(has_written, "a writer writes something", || format!("{:?}", report.refused));
+    });
     if !rules.description.capabilities.has(Capabilities::READ_RECORDS) {
         return;
     }
@@ -29,10 +32,12 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
         let title = sample.title();
         let context = MemoryContext::default();
         let source: Arc<dyn Source> = Arc::new(sample.source());
-        let rows = reading::read_source(rules, &source, &context, &|| title.clone());
-        let rows = rules.holds(rows, "a sample can be read", &title);
-        let made = MadeTable { title, schema: rows.schema, pieces: vec![rows.batches] };
-        check_table(rules, &made, report);
+        part(&mut || {
+            let rows = reading::read_source(rules, &source, &context, &|| title.clone());
+            let rows = rules.holds(rows, "a sample can be read", &title);
+            let made = MadeTable { title: title.clone(), schema: rows.schema, pieces: vec![rows.batches] };
+            check_table(rules, &made, report);
+        });
     }
 }
 
@@ -58,7 +63,8 @@ fn check_table(rules: &Rules<'_>, made: &MadeTable, report: &mut Report) {
             }
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
-                rules.require(fair, "rows are refused as usage or unsupported", || {
+                let rule = rules.rule_of(&error, "rows are refused as usage or unsupported");
+                rules.require(fair, rule, || {
                     format!("{input}: {error}")
                 });
                 report.refused.push(format!("{input}: {error}"));
@@ -125,7 +131,9 @@ fn read_back(rules: &Rules<'_>, made: &MadeTable, output: &RecordOutput, target:
         (_, Some(only)) if output.files.len() == 1 => Entry::File(only.clone()),
         _ => Entry::Folder,
     };
-    let source: Arc<dyn Source> = Arc::new(MemorySource::new(entry, output.files.clone()));
+    let written = Sample::set(entry, output.files.clone());
+    rules.look_at(&written);
+    let source: Arc<dyn Source> = Arc::new(written.source());
     let context = MemoryContext::default();
     let rows = reading::read_source(rules, &source, &context, &title);
     let rows = rules.holds(rows, "a format reads what it writes", input);
