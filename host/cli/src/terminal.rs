@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tensorferry::engine::context::session::Session;
-pub(super) use tensorferry_run::human::{bytes, counted};
+pub(super) use tensorferry_run::human::{bytes, counted, quoted};
 use tensorferry_sdk::{Error, Result};
 
 /// Whether messages have colours; those of clap follow the same choice.
