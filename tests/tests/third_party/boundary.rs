@@ -74,6 +74,71 @@ fn a_changed_layout_is_refused_with_the_place() {
     refused(&library, "", &["layout", "probe", "i64", "u64"]);
 }
 
+/// A library whose tables differ in another way than by their ends: what was changed, and what its refusal names.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn each_mutant_is_refused_with_the_fields_path() {
+    let boundary = "sdk/abi/src/boundary.rs";
+    let mutants: [(&str, &[(&str, &str, &str)], &[&str]); 4] = [
+        (
+            "reordered",
+            &[(
+                boundary,
+                "        open(name: Text) -> (file: u32);\n        /// Whether there is such a file.\n        exists(name: Text) -> (exists: Flag);\n",
+                "        exists(name: Text) -> (exists: Flag);\n        open(name: Text) -> (file: u32);\n",
+            )],
+            &["layout", "open"],
+        ),
+        (
+            "renamed",
+            &[(boundary, "list(prefix: Text, names: NameSink);", "list(begins: Text, names: NameSink);")],
+            &["layout", "list"],
+        ),
+        (
+            "grown",
+            &[
+                (
+                    "sdk/abi/src/data.rs",
+                    "            len: usize,\n        }\n\n        impl Plain",
+                    "            len: usize,\n            more: usize,\n        }\n\n        impl Plain",
+                ),
+                (
+                    "sdk/abi/src/data.rs",
+                    "Self { ptr: seen.as_ptr(), len: seen.len() }",
+                    "Self { ptr: seen.as_ptr(), len: seen.len(), more: 0 }",
+                ),
+            ],
+            &["layout"],
+        ),
+        (
+            "last_moved",
+            &[(
+                boundary,
+                "        record_reader(options: Pairs) -> (reader: Given<RecordReader>);\n        /// A writer of rows.\n        record_writer(options: Pairs) -> (writer: Given<RecordWriter>);\n",
+                "        record_writer(options: Pairs) -> (writer: Given<RecordWriter>);\n        record_reader(options: Pairs) -> (reader: Given<RecordReader>);\n",
+            )],
+            &["layout", "record_"],
+        ),
+    ];
+    for (name, changes, parts) in mutants {
+        refused(&Copy::of_sdk(name).patched(changes).plugin(), "", parts);
+    }
+}
+
+/// A twin is compared with the host's tables: it must be that of the functions which are called then.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_manifest_and_a_twin_that_do_not_go_together_are_refused() {
+    let lie = "unsafe extern \"C\" fn lie(_: Host, _: Registrar, _: ErrorSink) -> i32 {\n    0\n}\n\nstruct Make<L>";
+    let lies = Copy::of_sdk("lying_twin").patched(&[
+        ("sdk/abi/src/twin.rs", "struct Make<L>", lie),
+        ("sdk/abi/src/twin.rs", "Twin { init: init::<L>,", "Twin { init: lie,"),
+    ]);
+    refused(&lies.plugin(), "", &["layout", "another init"]);
+    let silent = Copy::of_sdk("silent_twin").patched(&[("sdk/abi/src/manifest.rs", "flags: HAS_TWIN,", "flags: 0,")]);
+    refused(&silent.plugin(), "", &["layout", "does not speak"]);
+}
+
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn an_init_that_fails_is_refused_with_its_reason() {
