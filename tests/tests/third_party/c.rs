@@ -11,7 +11,7 @@ use tensorferry_tests::model::safetensors;
 use tensorferry_tests::workspace::{root, workspace};
 
 /// Builds `third-party/nrrd-c` with these flags beside its own.
-fn nrrd(name: &str, flags: &str) -> PathBuf {
+pub(crate) fn nrrd(name: &str, flags: &str) -> PathBuf {
     let out = workspace().target.join("third-party").join(name);
     let mut make = Command::new("make");
     make.arg("-C").arg(outside::folder().join("nrrd-c")).arg(format!("OUT={}", out.display()));
@@ -69,6 +69,44 @@ fn a_format_in_c_converts_to_and_fro() {
 
 #[test]
 #[ignore = "builds crates out of the workspace"]
+fn a_manifest_that_speaks_of_a_twin_which_is_not_there_is_refused() {
+    let ferry = Ferry::new();
+    let source = ferry.write(
+        "flagged.c",
+        "#include \"ferry_plugin.h\"\n\
+         static int32_t init(FerryHost h, FerryRegistrar r, FerryErrorSink e) { (void)h, (void)r, (void)e; return 0; }\n\
+         const FerryManifest FERRY_PLUGIN = {.magic = FERRY_MAGIC, .size = sizeof FERRY_PLUGIN, .major = FERRY_MAJOR,\n\
+         .flags = 1, .name = \"flagged\", .version = \"1\", .sdk = \"1\", .init = init};\n",
+    );
+    let library = ferry.at("libferry_flagged.so");
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-fPIC", "-shared", "-I"]).arg(root().join("sdk/abi/include"));
+    run(compile.arg("-o").arg(&library).arg(source)).expect(0);
+    run(ferry.command(["plugin", "check"]).arg(library)).expect(5).says(&["speaks of a twin"]);
+}
+
+/// A C plugin that many threads call at once, a format in each: conversions of a whole folder, and a scan.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn the_thread_sanitizer_finds_nothing_in_a_format_in_c() {
+    let sanitized = nrrd("c-threads", "-g -fsanitize=thread");
+    let runtime = run(Command::new("cc").arg("-print-file-name=libtsan.so")).expect(0).stdout;
+    let runtime = runtime.trim();
+    assert!(Path::new(runtime).is_absolute(), "the compiler has no ThreadSanitizer: {runtime}");
+    let folder = tempdir().unwrap();
+    let header = root().join("sdk/abi/include");
+    let program = folder.path().join("threads");
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-g", "-O1", "-fsanitize=thread", "-Wall", "-Wextra", "-Werror", "-I"]).arg(header);
+    compile.arg("-o").arg(&program).arg(outside::folder().join("nrrd-c/threads.c")).args(["-ldl", "-lpthread"]);
+    run(&mut compile).expect(0);
+    let outcome = run(Command::new(&program).arg(&sanitized).env("TSAN_OPTIONS", "halt_on_error=1")).expect(0);
+    assert!(outcome.stdout.contains("read 8000 times by 8 threads"), "{outcome}");
+    assert!(!outcome.stderr.contains("ThreadSanitizer"), "{outcome}");
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
 fn what_c_says_of_a_file_arrives() {
     let ferry = ferry_with(&nrrd("c", ""));
     let big = b"NRRD0001\n# a comment\ntype: short\ndimension: 1\nsizes: 2\nspacings: 1.5\nencoding: raw\nendian: big\n\n\x01\x02\x03\x04";
@@ -89,7 +127,7 @@ fn what_c_says_of_a_file_arrives() {
         ("long", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 9\nencoding: raw\n\nabcd", &["data"]),
         ("rank", b"NRRD0004\ntype: float\ndimension: 2\nsizes: 9\nencoding: raw\n\nabcd", &["not whole"]),
         ("endless", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 1\nencoding: raw", &["empty line"]),
-        ("text", b"NRRD0004\ntype: \xff\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd", &["no dtype"]),
+        ("text", b"NRRD0004\ntype: \xff\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd", &["not UTF-8"]),
     ];
     for (name, bytes, says) in refused {
         let input = ferry.write(&format!("{name}.nrrd"), bytes);
