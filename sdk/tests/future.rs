@@ -3,16 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use tensorferry_abi::{
-    Borrowed, CatalogSinkTable, ContextTable, DescriptionTable, DtypeFacts, Failure, FormatCalls, FormatTable,
-    IdentityFacts, LossFacts, NodeFacts, OptionFacts, Owned, Pair, RecordReaderTable, RecordWriterTable,
-    SourceTable, StorageFacts, TensorDecoderCalls, TensorDecoderTable, TensorFacts, TensorReaderCalls,
-    TensorReaderTable, TensorWriterTable, class,
+    Borrowed, CatalogSinkTable, ContextTable, DescriptionTable, DtypeFacts, Failure, FormatCalls,
+    FormatTable, IdentityFacts, LossFacts, NodeFacts, OptionFacts, Owned, Pair, RecordReaderTable,
+    RecordWriterTable, SourceTable, StorageFacts, TensorDecoderCalls, TensorDecoderTable, TensorFacts,
+    TensorReaderCalls, TensorReaderTable, TensorWriterTable, class,
 };
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{
-    Capabilities, DtypeInfo, ErrorKind, Format, LossKind, MemoryContext, MemorySource, OptionKind, Purpose, Result,
-    Severity,
+    Capabilities, DtypeInfo, ErrorKind, Format, LossKind, MemoryContext, MemorySource, OptionKind, Purpose,
+    Result, Severity,
 };
 
 /// A number that is in no list of this revision.
@@ -42,14 +42,23 @@ fn refused<T>(what: &str) -> std::result::Result<T, Failure> {
 
 impl FormatCalls for Later {
     fn describe(&self, description: Borrowed<'_, DescriptionTable>) -> std::result::Result<(), Failure> {
-        description.identity(IdentityFacts { id: "later", title: "", capabilities: 1 | 1 << 63, output_revision: 0 })?;
+        description.identity(IdentityFacts {
+            id: "later",
+            title: "",
+            capabilities: 1 | 1 << 63,
+            output_revision: 0,
+        })?;
         description.attribute("from-the-future", "something")?;
         let side = if self.0 == Says::OptionSide { LATER } else { 0 };
         let option = OptionFacts { side, key: "k", kind: LATER, choices: &[], defaults: &[], help: "h" };
         description.option(option)
     }
 
-    fn probe(&self, _: Borrowed<'_, SourceTable>, _: Borrowed<'_, ContextTable>) -> std::result::Result<i64, Failure> {
+    fn probe(
+        &self,
+        _: Borrowed<'_, SourceTable>,
+        _: Borrowed<'_, ContextTable>,
+    ) -> std::result::Result<i64, Failure> {
         Ok(i64::MIN)
     }
 
@@ -136,7 +145,10 @@ fn read(says: Says) -> Result<tensorferry_sdk::Catalog> {
 #[test]
 fn what_a_later_plugin_describes_is_kept_or_passed_over() {
     let description = format(Says::Nothing).unwrap().describe();
-    assert!(description.capabilities.has(Capabilities::READ) && !description.capabilities.has(Capabilities::WRITE));
+    assert!(
+        description.capabilities.has(Capabilities::READ)
+            && !description.capabilities.has(Capabilities::WRITE)
+    );
     assert_eq!(description.options[0].kind, OptionKind::Text);
     assert_eq!(description.attributes, [("from-the-future".to_owned(), "something".to_owned())]);
     // A score below every other is none.

@@ -215,7 +215,13 @@ pub(crate) struct NewPlugin {
     #[arg(long, value_enum, value_name = "rust|c", default_value = "rust", hide_possible_values = true)]
     pub(crate) lang: PluginLanguage,
     /// What the format holds
-    #[arg(long, value_enum, value_name = "tensors|records", default_value = "tensors", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "tensors|records",
+        default_value = "tensors",
+        hide_possible_values = true
+    )]
     pub(crate) kind: PluginKind,
     /// Build with the SDK in this folder, and not with the published one
     #[arg(long, value_name = "DIR")]

@@ -1,8 +1,6 @@
 //! A manifest is what a library says of itself before any of its functions is called: one symbol of plain data.
 
-use crate::boundary::{
-    FormatTable, Host, HostCalls, ObjectTable, Registrar, RegistrarCalls, RegistrarTable,
-};
+use crate::boundary::{FormatTable, Host, HostCalls, ObjectTable, Registrar, RegistrarCalls, RegistrarTable};
 use crate::crossing::Argument;
 use crate::error_sink::{ErrorSink, call, guard, keep_panics_quiet};
 use crate::failure::{Failure, Sender, class};

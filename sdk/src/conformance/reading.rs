@@ -34,9 +34,9 @@ pub(super) fn knows(rules: &Rules<'_>, source: &MemorySource, score: Option<Scor
     let magic = &rules.description.magic;
     match (score, source.entry()) {
         (Some(score), _) => score != Score::NO,
-        (None, Entry::File(name)) if !magic.is_empty() => {
-            source.open(name).is_ok_and(|file| magic.iter().any(|magic| magic.is_in(source, file) == Ok(true)))
-        }
+        (None, Entry::File(name)) if !magic.is_empty() => source
+            .open(name)
+            .is_ok_and(|file| magic.iter().any(|magic| magic.is_in(source, file) == Ok(true))),
         (None, _) => true,
     }
 }
@@ -80,9 +80,7 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
             }
             Err(error) => {
                 let rule = rules.rule_of(&error, "an input over a limit is over a limit");
-                rules.require(over(&error), rule, || {
-                    format!("{}: {error}", input())
-                });
+                rules.require(over(&error), rule, || format!("{}: {error}", input()));
             }
         }
     }

@@ -5,9 +5,7 @@ use super::made::{self, MadeCatalog};
 use super::rules::Rules;
 use super::{Part, Report, Sample};
 use crate::memory::{self, MemoryOutput, MemoryView};
-use crate::{
-    Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, Result, Role, Target, TensorId,
-};
+use crate::{Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, Result, Role, Target, TensorId};
 
 pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
     let (context, source) = (MemoryContext::default(), made::source());
@@ -54,9 +52,7 @@ fn check_view(rules: &Rules<'_>, title: &str, view: &MemoryView<'_>, report: &mu
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
                 let rule = rules.rule_of(&error, "a catalog is refused as usage or unsupported");
-                rules.require(fair, rule, || {
-                    format!("{input}: {error}")
-                });
+                rules.require(fair, rule, || format!("{input}: {error}"));
                 report.refused.push(format!("{input}: {error}"));
             }
             _ => rules.broken("the same catalog gives the same files and losses", &input),

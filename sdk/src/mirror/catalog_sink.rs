@@ -92,7 +92,8 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
     }
 
     fn dtype(&mut self, dtype: DtypeFacts<'_>) -> Result<u32, Failure> {
-        let info = DtypeInfo::extension(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)?;
+        let info =
+            DtypeInfo::extension(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)?;
         Ok(self.0.dtype(&info)?.id())
     }
 

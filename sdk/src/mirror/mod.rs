@@ -26,7 +26,7 @@ mod source;
 mod writer;
 
 pub use faults::Faults;
-/// The text of `ferry_plugin.h`, for plugins in C.
-pub use tensorferry_abi::header as c_header;
 pub use format::RemoteFormat;
 pub(crate) use format::lend_formats;
+/// The text of `ferry_plugin.h`, for plugins in C.
+pub use tensorferry_abi::header as c_header;

@@ -135,7 +135,8 @@ fn a_manifest_and_a_twin_that_do_not_go_together_are_refused() {
         ("sdk/abi/src/twin.rs", "Twin { init: init::<L>,", "Twin { init: lie,"),
     ]);
     refused(&lies.plugin(), "", &["layout", "another init"]);
-    let silent = Copy::of_sdk("silent_twin").patched(&[("sdk/abi/src/manifest.rs", "flags: HAS_TWIN,", "flags: 0,")]);
+    let silent =
+        Copy::of_sdk("silent_twin").patched(&[("sdk/abi/src/manifest.rs", "flags: HAS_TWIN,", "flags: 0,")]);
     refused(&silent.plugin(), "", &["layout", "does not speak"]);
 }
 

@@ -97,10 +97,17 @@ fn the_thread_sanitizer_finds_nothing_in_a_format_in_c() {
     let header = root().join("sdk/abi/include");
     let program = folder.path().join("threads");
     let mut compile = Command::new("cc");
-    compile.args(["-std=c11", "-g", "-O1", "-fsanitize=thread", "-Wall", "-Wextra", "-Werror", "-I"]).arg(header);
-    compile.arg("-o").arg(&program).arg(outside::folder().join("nrrd-c/threads.c")).args(["-ldl", "-lpthread"]);
+    compile
+        .args(["-std=c11", "-g", "-O1", "-fsanitize=thread", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(header);
+    compile
+        .arg("-o")
+        .arg(&program)
+        .arg(outside::folder().join("nrrd-c/threads.c"))
+        .args(["-ldl", "-lpthread"]);
     run(&mut compile).expect(0);
-    let outcome = run(Command::new(&program).arg(&sanitized).env("TSAN_OPTIONS", "halt_on_error=1")).expect(0);
+    let outcome =
+        run(Command::new(&program).arg(&sanitized).env("TSAN_OPTIONS", "halt_on_error=1")).expect(0);
     assert!(outcome.stdout.contains("read 8000 times by 8 threads"), "{outcome}");
     assert!(!outcome.stderr.contains("ThreadSanitizer"), "{outcome}");
 }

@@ -22,8 +22,9 @@ fn sha256(path: &Path) -> String {
 /// The libraries, each as it was built.
 fn libraries() -> Vec<PathBuf> {
     let sums = folder().join("SHA256SUMS");
-    let text = std::fs::read_to_string(&sums)
-        .unwrap_or_else(|error| panic!("{}: {error}: tests/golden/build makes the libraries", sums.display()));
+    let text = std::fs::read_to_string(&sums).unwrap_or_else(|error| {
+        panic!("{}: {error}: tests/golden/build makes the libraries", sums.display())
+    });
     let library = |line: &str| {
         let (sum, name) = line.split_once("  ").unwrap();
         let library = folder().join(name);

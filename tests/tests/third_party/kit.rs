@@ -108,7 +108,9 @@ fn the_guides_commands_do_what_it_says() {
 #[ignore = "builds crates out of the workspace"]
 fn each_templates_readme_says_what_works() {
     let author = Author::new();
-    for (arguments, name) in [("my-rows2 --kind records", "my-rows2"), ("my-tensors", "my-tensors"), ("my-c --lang c", "my-c")] {
+    for (arguments, name) in
+        [("my-rows2 --kind records", "my-rows2"), ("my-tensors", "my-tensors"), ("my-c --lang c", "my-c")]
+    {
         author.runs("work", &format!("ferry plugin new {arguments}")).expect(0);
         if !arguments.contains("--lang c") {
             author.shares_target(name);
@@ -117,7 +119,10 @@ fn each_templates_readme_says_what_works() {
         let outcome = author.runs(&format!("work/{name}"), &commands(&readme).concat()).expect(0);
         outcome.prints(&["conformant: all", "installed ferry-plugin-"]);
         // Nothing of the template's own name is left.
-        let left = author.runs(&format!("work/{name}"), "! grep -riE 'tray|@sdk@' --exclude-dir=target --exclude-dir=build .");
+        let left = author.runs(
+            &format!("work/{name}"),
+            "! grep -riE 'tray|@sdk@' --exclude-dir=target --exclude-dir=build .",
+        );
         left.expect(0);
     }
 }
@@ -164,10 +169,14 @@ fn plugins_in_every_language_conform() {
         assert_eq!(outcome.code, Some(0), "{outcome}");
         let document = outcome.json();
         assert_eq!(document["conformant"], true);
-        let tested: Vec<_> = document["formats"].as_array().unwrap().iter().map(|f| f["id"].as_str().unwrap()).collect();
+        let tested: Vec<_> =
+            document["formats"].as_array().unwrap().iter().map(|f| f["id"].as_str().unwrap()).collect();
         assert_eq!(tested, formats);
         for format in document["formats"].as_array().unwrap() {
-            assert!(format["damaged"].as_u64() > Some(100) && format["written"].as_u64() > Some(10), "{format}");
+            assert!(
+                format["damaged"].as_u64() > Some(100) && format["written"].as_u64() > Some(10),
+                "{format}"
+            );
             let rules = format["rules"].as_array().unwrap();
             assert!(rules.len() > 30 && rules.iter().all(|rule| rule["number"] != "-"), "{format}");
         }
@@ -206,14 +215,17 @@ fn each_misbehaviour_is_caught_by_its_rule() {
         assert_eq!(outcome.code, Some(1), "{request}: {outcome}");
         let document = outcome.json();
         let rules = document["formats"][0]["rules"].as_array().unwrap();
-        let found = rules.iter().filter(|rule| rule["number"] == number).any(|rule| rule.to_string().contains(says));
+        let found =
+            rules.iter().filter(|rule| rule["number"] == number).any(|rule| rule.to_string().contains(says));
         assert!(found, "{request}: no {number} with {says:?} in {document}");
     }
     for request in ["init", "init-panic", "describe", "init-abort", "init-loop"] {
         let mut command = ferry.command(["plugin", "test"]);
         run(command.arg(&library).arg(&sample).env("FERRY_MISBEHAVE", request)).expect(5).says(&["refused"]);
     }
-    for (name, says) in [("abort", "signal 6"), ("loop", "did not come back within 10 s"), ("eat", "GiB of memory")] {
+    for (name, says) in
+        [("abort", "signal 6"), ("loop", "did not come back within 10 s"), ("eat", "GiB of memory")]
+    {
         let sample = ferry.write(&format!("{name}.misbehave"), format!("MISBEHAVE!{name}"));
         let kept = ferry.at(format!("kept-{name}"));
         let mut command = ferry.command(["plugin", "test", "--keep"]);

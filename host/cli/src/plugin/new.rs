@@ -69,7 +69,8 @@ pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
     })?;
     let write = |path: &str, bytes: &[u8]| {
         let path = folder.join(path);
-        let written = path.parent().map_or(Ok(()), create_dir_all).and_then(|()| std::fs::write(&path, bytes));
+        let written =
+            path.parent().map_or(Ok(()), create_dir_all).and_then(|()| std::fs::write(&path, bytes));
         written.map_err(|error| failed(&path, error))
     };
     for (path, bytes) in files {
@@ -84,7 +85,9 @@ pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
         PluginLanguage::Rust => "cargo test",
     };
     let folder = terminal::shown(folder);
-    terminal::print(&format!("wrote a plugin into {folder}: begin with `cd {folder} && {next}`, and its README.md\n"))
+    terminal::print(&format!(
+        "wrote a plugin into {folder}: begin with `cd {folder} && {next}`, and its README.md\n"
+    ))
 }
 
 /// The forms of a format's name.
@@ -110,7 +113,9 @@ impl Name {
             return Err(error.expected("lowercase letters, then also digits, and dashes between them"));
         }
         if registry.formats().iter().any(|known| known.is_built_in() && known.description.id == id) {
-            return Err(Error::usage(format!("{id} is a format that ferry has built in: choose another name")));
+            return Err(Error::usage(format!(
+                "{id} is a format that ferry has built in: choose another name"
+            )));
         }
         let camel = |word: &str| {
             let (first, rest) = word.split_at(1);
@@ -126,7 +131,8 @@ impl Name {
 
     /// A template's text with this name, and with this where its manifest names the SDK.
     fn replaced(&self, text: &[u8], sdk: &Dependency) -> Vec<u8> {
-        let (library, plain, records) = (format!("ferry_{}", self.snake), sdk.text(&[]), sdk.text(&["records"]));
+        let (library, plain, records) =
+            (format!("ferry_{}", self.snake), sdk.text(&[]), sdk.text(&["records"]));
         let forms: [(&[u8], &str); 6] = [
             (b"ferry_tray", &library),
             (b"tray", &self.id),
@@ -171,7 +177,10 @@ fn sdk_folder(folder: &Path) -> Result<String> {
     if !folder.join("Cargo.toml").is_file() {
         return Err(Error::usage("not the folder of the SDK's crate: it has no Cargo.toml").file(shown()));
     }
-    folder.into_os_string().into_string().map_err(|_| Error::usage("the SDK's folder is not UTF-8").file(shown()))
+    folder
+        .into_os_string()
+        .into_string()
+        .map_err(|_| Error::usage("the SDK's folder is not UTF-8").file(shown()))
 }
 
 #[cfg(test)]

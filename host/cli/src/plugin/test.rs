@@ -20,7 +20,8 @@ pub(super) fn run(command: &TestPlugin) -> Result<u8> {
     command.samples.iter().try_for_each(|path| sample::load(path).map(drop))?;
     let registry = plugin_folders::look_again(&command.library);
     found::all_usable(&registry, &command.library)?;
-    let Some(identity) = registry.libraries().first().and_then(|library| library.outcome.as_ref().ok()) else {
+    let Some(identity) = registry.libraries().first().and_then(|library| library.outcome.as_ref().ok())
+    else {
         return Err(Error::io("no library there").file(command.library.display().to_string()));
     };
     let formats = process::examine(command)?;

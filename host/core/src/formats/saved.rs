@@ -72,7 +72,8 @@ impl SavedDescription {
             .capabilities(Capabilities(self.capabilities))
             .options(options)
             .output_revision(self.output_revision);
-        let description = self.attributes.iter().fold(description, |d, (name, value)| d.attribute(name, value));
+        let description =
+            self.attributes.iter().fold(description, |d, (name, value)| d.attribute(name, value));
         self.magic.iter().fold(description, |d, magic| d.magic_at(magic.restore()))
     }
 }

@@ -8,8 +8,7 @@ use crate::conformance::{Part, Report, Sample};
 use crate::memory::records::{self, RecordOutput};
 use crate::records::RecordPlan;
 use crate::{
-    Capabilities, Entry, ErrorKind, Loss, MemoryContext, Options, Result, Side, Source, Target,
-    check_name,
+    Capabilities, Entry, ErrorKind, Loss, MemoryContext, Options, Result, Side, Source, Target, check_name,
 };
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -64,9 +63,7 @@ fn check_table(rules: &Rules<'_>, made: &MadeTable, report: &mut Report) {
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
                 let rule = rules.rule_of(&error, "rows are refused as usage or unsupported");
-                rules.require(fair, rule, || {
-                    format!("{input}: {error}")
-                });
+                rules.require(fair, rule, || format!("{input}: {error}"));
                 report.refused.push(format!("{input}: {error}"));
             }
             _ => rules.broken("the same rows give the same files and losses", &input),

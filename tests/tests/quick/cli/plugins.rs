@@ -377,12 +377,13 @@ fn a_good_plugin_passes_the_check() {
 #[test]
 fn a_new_plugin_is_written_whole_and_over_nothing() {
     let ferry = Ferry::new();
-    let new = |arguments: &[&str]| {
-        run(ferry.command(["plugin", "new"]).args(arguments).current_dir(ferry.home()))
-    };
+    let new =
+        |arguments: &[&str]| run(ferry.command(["plugin", "new"]).args(arguments).current_dir(ferry.home()));
     new(&["my-format"]).expect(0).prints(&["my-format", "cargo test"]);
     let manifest = std::fs::read_to_string(ferry.at("my-format/Cargo.toml")).unwrap();
-    for part in ["name = \"ferry-plugin-my-format\"", "name = \"ferry_my_format\"", "tensorferry-sdk = \"0.1\""] {
+    for part in
+        ["name = \"ferry-plugin-my-format\"", "name = \"ferry_my_format\"", "tensorferry-sdk = \"0.1\""]
+    {
         assert!(manifest.contains(part), "no {part:?} in {manifest}");
     }
     let sample = std::fs::read(ferry.at("my-format/sample/sample.my-format")).unwrap();
@@ -424,7 +425,10 @@ fn a_test_of_a_plugin_says_what_is_missing() {
     let without = ferry.run(args!["plugin", "test", library("safetensors")]).expect(1);
     without.prints(&["BROKEN  D16", "not conformant: 1 rule"]);
     let long = ferry.write("long.safetensors", vec![0; 2 << 20]);
-    ferry.run(args!["plugin", "test", library("safetensors"), long]).expect(2).says(&["1 MiB", "long.safetensors"]);
+    ferry
+        .run(args!["plugin", "test", library("safetensors"), long])
+        .expect(2)
+        .says(&["1 MiB", "long.safetensors"]);
     let absent = ferry.at("absent");
     ferry.run(args!["plugin", "test", library("safetensors"), absent]).expect(5).says(&["absent"]);
     let other = ferry.write("other.safetensors", "no such file");

@@ -101,7 +101,9 @@ impl Process {
         let start = Instant::now();
         loop {
             match self.lines.recv_timeout(TICK) {
-                Ok(line) => return serde_json::from_str(&line).map_err(|_| "wrote into the host's pipe".into()),
+                Ok(line) => {
+                    return serde_json::from_str(&line).map_err(|_| "wrote into the host's pipe".into());
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(self.end()),
                 Err(RecvTimeoutError::Timeout) if start.elapsed() > CALL_TIME => {
                     return Err(format!("did not come back within {} s", CALL_TIME.as_secs()));

@@ -123,7 +123,8 @@ fn see(command: &TestPlugin, format: &str, kept: Option<&Path>) -> String {
     let quoted = |path: &Path| terminal::quoted(&path.display().to_string());
     let library = &command.library;
     if let Some(kept) = kept {
-        let folder = library.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder =
+            library.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         return format!("ferry --plugin-dir {} inspect --from {format} {}", quoted(folder), quoted(kept));
     }
     let samples: String = command.samples.iter().map(|sample| format!(" {}", quoted(sample))).collect();
