@@ -50,6 +50,7 @@ impl Format for Trial {
         Description::new("trial", "trial of the plugin interface")
             .suffixes([".trial"])
             .magic(0, index::MAGIC)
+            .members(["*.trial"])
             .capabilities(
                 Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA | Capabilities::TIES,
             )

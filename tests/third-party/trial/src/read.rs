@@ -20,9 +20,7 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        let Entry::File(path) = source.entry() else {
-            return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
-        };
+        let path = &*index_path(source)?;
         let file = source.open(path)?;
         let bytes = source.read_vec(file, 0, source.len(file), context.limits())?;
         let index = Index::parse(&bytes).map_err(|e| e.file(path))?;
@@ -38,6 +36,18 @@ impl TensorReader for Reader {
         }
         catalog.origin(&index.origin)?;
         Ok(Box::new(encoded))
+    }
+}
+
+/// The index that is named, or the only one of a folder.
+fn index_path(source: &dyn Source) -> Result<String> {
+    if let Entry::File(path) = source.entry() {
+        return Ok(path.clone());
+    }
+    let mut indexes: Vec<String> = source.list("")?.into_iter().filter(|name| name.ends_with(".trial")).collect();
+    match (indexes.pop(), indexes.is_empty()) {
+        (Some(only), true) => Ok(only),
+        _ => Err(Error::usage("a trial checkpoint is read from its index, a .trial file")),
     }
 }
 
