@@ -10,9 +10,12 @@ pub(crate) use examine::run as examine;
 
 use super::found;
 use crate::args::TestPlugin;
-use crate::{DIFFERENT, plugin_folders, terminal};
+use crate::{plugin_folders, terminal};
 use report::Document;
 use tensorferry_sdk::{Error, Result};
+
+/// The exit code of a library that breaks a rule.
+const NOT_CONFORMANT: u8 = 1;
 
 /// Tests a library; the exit code.
 pub(super) fn run(command: &TestPlugin) -> Result<u8> {
@@ -33,5 +36,5 @@ pub(super) fn run(command: &TestPlugin) -> Result<u8> {
         formats,
     };
     terminal::answer(command.json, || &document, || document.text(command))?;
-    Ok(if document.is_conformant { 0 } else { DIFFERENT })
+    Ok(if document.is_conformant { 0 } else { NOT_CONFORMANT })
 }
