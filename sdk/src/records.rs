@@ -17,8 +17,14 @@
 //! A whole plugin, reader and writer, is in `tests/third-party/rows`; [`memory::records`](crate::memory::records)
 //! reads and writes rows in unit tests. With the feature `records`; the versions of Arrow's crates that this one uses are re-exported.
 
+mod predicate;
+mod projection;
+mod scan;
 mod types;
 
+pub use predicate::{Bounds, Comparator, Comparison, Value};
+pub use projection::Projection;
+pub use scan::{FieldPath, Scan, narrowed, sliced};
 pub use types::{type_named, type_text, type_word};
 
 use crate::{ByteSink, Context, LossSink, Result, Source, Target};
@@ -82,6 +88,15 @@ pub trait RecordSet: Send + Sync {
     /// # Errors
     /// A plugin error, if there is no such split; whatever is wrong with the input, here or in the stream.
     fn stream(&self, split: usize, batches: &Batches) -> Result<Batched>;
+
+    /// The rows of a split that a [`Scan`] wants, in order. The host asks for rows by this alone; a reader that says
+    /// nothing of it streams all rows in whole columns, and what is not wanted is dropped behind it.
+    ///
+    /// # Errors
+    /// As of [`stream`](Self::stream); a plugin error, for a field that is not there.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        narrowed(self.stream(split, &scan.batches())?, &self.schema(), scan)
+    }
 
     /// At most `most` rows of a split as lines of JSON in the format's own mapping, each line (without a
     /// newline) one write; and how many they were. `None`: the host writes rows as plain objects.

@@ -547,12 +547,30 @@ request! {
         split: u32,
         /// Whether `columns` says which, and not all are wanted.
         is_projected: Flag,
-        /// The columns, in order.
+        /// The fields, in ascending order: for each the length of its path, and the path: the place of a column, then
+        /// places within structs.
         columns: Ids,
+        /// The first row of the split that is wanted, before any comparison.
+        first_row: u64,
+        /// At most so many rows from there on; all bits are set where all are wanted.
+        limit: u64,
         /// At most so many rows a batch.
         rows: u64,
         /// About so many bytes a batch.
         bytes: u64,
+    }
+}
+
+object! {
+    /// Comparisons that are all true of every row that the host goes on with. A plugin may leave out rows for which
+    /// one is not; the host looks again.
+    shared Predicate: PredicateTable, PredicateTableRef, PredicateCalls, Host {
+        /// How many there are.
+        count() -> (count: u32);
+        /// A comparison: a path as in `FerryScan`, what it is compared with, and how: 0 equal, 1 unequal, 2 less, 3 less or
+        /// equal, 4 greater, 5 greater or equal, 6 missing, 7 not missing, 8 equal to one of the values. A plugin ignores
+        /// a comparison whose number or values it does not know.
+        comparison(index: u32, values: NodeSink) -> (column: Ids, comparator: u32);
     }
 }
 
@@ -564,7 +582,7 @@ object! {
         /// Its splits, in order.
         splits(splits: SplitSink);
         /// A stream of rows. When it reports an error, `fault` gives what is behind its ticket.
-        scan(scan: ScanAt) -> (stream: ArrowArrayStream, ticket: u64);
+        scan(scan: ScanAt, predicate: Predicate) -> (stream: ArrowArrayStream, ticket: u64);
         /// Fails with the error of the stream of this ticket, once.
         fault(ticket: u64);
         /// Writes a split's records as JSON lines, at most so many; all bits of `written` are set where the format has

@@ -48,6 +48,7 @@ const OBJECTS: &[ObjectFacts] = &[
     RecordReaderTable::FACTS,
     SplitSinkTable::FACTS,
     SkippedSinkTable::FACTS,
+    PredicateTable::FACTS,
     RecordSetTable::FACTS,
     RecordWriterTable::FACTS,
     PiecesTable::FACTS,
