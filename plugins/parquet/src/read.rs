@@ -9,9 +9,11 @@ mod expansion;
 mod file;
 mod footer;
 mod header;
+mod leaves;
 mod pages;
 pub(crate) mod partitions;
 mod schema;
+mod statistics;
 mod stream;
 mod thrift;
 
@@ -23,7 +25,7 @@ use partitions::{DataFile, Partitions};
 use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Entry, Error, LossSink, Result, Source};
 
 /// Values for each byte of a file: they take time even where a few bytes stand for many, such as nulls. A row group
@@ -116,16 +118,25 @@ impl RecordSet for ParquetSet {
     }
 
     fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
+        self.scan(split, &request.clone().into())
+    }
+
+    /// Row groups that cannot match are left out by their statistics, pages of rows that are not wanted passed over.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let missing = || Error::plugin(format!("no split {split}"));
         let (file, group) = self.groups.get(split).ok_or_else(missing)?;
-        let (request, keys) = self.partitions.divide(request);
-        let stream = match group {
+        let (own, keys) = self.partitions.divide(scan);
+        let is_excluded = |comparison| match self.partitions.key(comparison) {
+            Some(key) => self.partitions.excludes(*file, key, comparison),
+            None => group.as_ref().is_some_and(|group| group.excludes(&self.own, comparison)),
+        };
+        let stream = match group.as_ref().filter(|_| !scan.predicate.iter().any(is_excluded)) {
             Some(group) => {
                 let expansion = self.expansion.clone();
                 let count = move |bytes| expansion.count(split, bytes);
-                stream::open(group, &self.own, &request, self.most, Box::new(count))
+                stream::open(group, &self.own, &own, self.most, Box::new(count))
             }
-            None => stream::empty(&self.own, &request),
+            None => stream::empty(&self.own, &own),
         };
         self.partitions.beside(stream?, *file, &keys)
     }
