@@ -127,6 +127,8 @@ typedef struct FerrySplitSinkTable FerrySplitSinkTable;
 typedef struct { const FerrySplitSinkTable *table; void *self; } FerrySplitSink;
 typedef struct FerrySkippedSinkTable FerrySkippedSinkTable;
 typedef struct { const FerrySkippedSinkTable *table; void *self; } FerrySkippedSink;
+typedef struct FerryPredicateTable FerryPredicateTable;
+typedef struct { const FerryPredicateTable *table; void *self; } FerryPredicate;
 typedef struct FerryRecordSetTable FerryRecordSetTable;
 typedef struct { const FerryRecordSetTable *table; void *self; } FerryRecordSet;
 typedef struct FerryRecordWriterTable FerryRecordWriterTable;
@@ -350,8 +352,13 @@ typedef struct {
   uint32_t split;
   /* Whether `columns` says which, and not all are wanted. */
   uint8_t is_projected;
-  /* The columns, in order. */
+  /* The fields, in ascending order: for each the length of its path, and the path: the place of a column, then
+   * places within structs. */
   FerryIds columns;
+  /* The first row of the split that is wanted, before any comparison. */
+  uint64_t first_row;
+  /* At most so many rows from there on; all bits are set where all are wanted. */
+  uint64_t limit;
   /* At most so many rows a batch. */
   uint64_t rows;
   /* About so many bytes a batch. */
@@ -692,6 +699,20 @@ struct FerrySkippedSinkTable {
   int32_t (*skipped)(void *self, const FerrySkipped *skipped, FerryErrorSink err);
 };
 
+/* Comparisons that are all true of every row that the host goes on with. A plugin may leave out rows for which
+ * one is not; the host looks again. */
+struct FerryPredicateTable {
+  size_t size;
+  FERRY_COMMON_SLOTS
+  /* How many there are. */
+  int32_t (*count)(void *self, uint32_t *count, FerryErrorSink err);
+  /* A comparison: a path as in `FerryScan`, what it is compared with, and how: 0 equal, 1 unequal, 2 less, 3 less or
+   * equal, 4 greater, 5 greater or equal, 6 missing, 7 not missing, 8 equal to one of the values. A plugin ignores
+   * a comparison whose number or values it does not know. */
+  int32_t (*comparison)(void *self, uint32_t index, FerryNodeSink values, FerryIds *column,
+      uint32_t *comparator, FerryErrorSink err);
+};
+
 /* An opened input of rows. */
 struct FerryRecordSetTable {
   size_t size;
@@ -701,8 +722,8 @@ struct FerryRecordSetTable {
   /* Its splits, in order. */
   int32_t (*splits)(void *self, FerrySplitSink splits, FerryErrorSink err);
   /* A stream of rows. When it reports an error, `fault` gives what is behind its ticket. */
-  int32_t (*scan)(void *self, const FerryScan *scan, struct ArrowArrayStream *stream,
-      uint64_t *ticket, FerryErrorSink err);
+  int32_t (*scan)(void *self, const FerryScan *scan, FerryPredicate predicate,
+      struct ArrowArrayStream *stream, uint64_t *ticket, FerryErrorSink err);
   /* Fails with the error of the stream of this ticket, once. */
   int32_t (*fault)(void *self, uint64_t ticket, FerryErrorSink err);
   /* Writes a split's records as JSON lines, at most so many; all bits of `written` are set where the format has

@@ -5,6 +5,7 @@ mod damage;
 mod made;
 mod reading;
 mod same;
+mod scanning;
 mod writing;
 
 use super::rules::Rules;

@@ -1,7 +1,7 @@
 //! Checks a reader of rows with sound inputs.
 
 use super::same::difference;
-use super::{Rows, count, open, pull};
+use super::{Rows, count, open, pull, scanning};
 use crate::conformance::Sample;
 use crate::conformance::rules::Rules;
 use crate::conformance::watched::Watched;
@@ -49,6 +49,7 @@ pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &Rows, tit
     check_again(rules, set, rows, title);
     check_columns(rules, set, rows, title);
     check_batches(rules, set, rows, title);
+    scanning::check(rules, set, rows, title);
     let none = set.splits().len();
     let stream = rules.calm(|| format!("{title}, split {none}"), || set.stream(none, &Batches::default()));
     rules.require(stream.is_err(), "a split that is not there is an error", || title.to_owned());
