@@ -20,11 +20,13 @@
 mod predicate;
 mod projection;
 mod scan;
+mod sharding;
 mod types;
 
 pub use predicate::{Bounds, Comparator, Comparison, Value};
 pub use projection::Projection;
 pub use scan::{FieldPath, Scan, narrowed, sliced};
+pub use sharding::{ShardFiles, Sharding};
 pub use types::{type_named, type_text, type_word};
 
 use crate::{ByteSink, Context, LossSink, Result, Source, Target};
@@ -183,10 +185,31 @@ pub trait RecordWriter: Send + Sync {
     ) -> Result<Box<dyn RecordPlan>>;
 }
 
-/// The files of an output: each a head, pieces in order, and a tail.
+/// The files of an output: each a head, pieces in order, and a tail. Either all are [named](Self::files) in advance, or
+/// they [roll](Self::roll): one follows the other, and they are named when the last one is written.
 pub trait RecordPlan: Send + Sync {
-    /// The files, by relative name; at least one. The host deals rows over them.
+    /// The files, by relative name, over which the host deals rows; none for a plan that rolls.
     fn files(&self) -> &[String];
+
+    /// When a file is full and the next one begins, where their number is not known in advance. The host counts.
+    fn roll(&self) -> Option<Roll> {
+        None
+    }
+
+    /// The name of a file of a plan that rolls: asked once there are `count` files, at least one.
+    ///
+    /// # Errors
+    /// Unsupported, if there are too many; a plugin error, for a plan that does not roll.
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        let _ = (file, count);
+        Err(crate::Error::plugin("a plan that does not roll"))
+    }
+
+    /// Patterns of the names that files of an older output may have, such as shards of another number: with `--force`
+    /// they go when these come.
+    fn supersedes(&self) -> &[String] {
+        &[]
+    }
 
     /// How many rows make a piece.
     fn group(&self) -> Group {
@@ -202,14 +225,14 @@ pub trait RecordPlan: Send + Sync {
         Ok(())
     }
 
-    /// Encodes rows as a piece that depends on no other: many are encoded at once. The same rows give
-    /// the same bytes and losses. Returns what [`finish`](Self::finish) has to know of the piece.
+    /// Encodes rows as a piece that depends on no other and on no file: many are encoded at once, and where a piece
+    /// comes to lie is decided afterwards. The same rows give the same bytes and losses. Returns what
+    /// [`finish`](Self::finish) has to know of the piece.
     ///
     /// # Errors
     /// Unsupported, for a value that the format cannot hold; whatever `output` gives.
     fn encode(
         &self,
-        file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,
@@ -227,6 +250,48 @@ pub trait RecordPlan: Send + Sync {
     fn finish(&self, file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         let _ = (file, pieces, output);
         Ok(())
+    }
+
+    /// The names of files over all others, such as a list of shards: they become visible last.
+    fn sealed(&self) -> &[String] {
+        &[]
+    }
+
+    /// All bytes of one of [`sealed`](Self::sealed), once all files are finished.
+    ///
+    /// # Errors
+    /// Whatever `output` gives.
+    fn seal(&self, sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
+        let _ = (sealed, files, output);
+        Err(crate::Error::plugin("a plan that seals nothing"))
+    }
+}
+
+/// When a file of a plan that rolls is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Roll {
+    /// It has so many rows, at least one.
+    Rows(u64),
+    /// With the next piece it would have more than so many bytes. It has one piece at least.
+    Bytes(u64),
+}
+
+/// A file that is finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its pieces, in order.
+    pub pieces: Vec<PlacedPiece>,
+}
+
+impl WrittenFile {
+    /// Its rows.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.rows).sum()
     }
 }
 

@@ -408,7 +408,6 @@ impl RecordPlan for Plan {
 
     fn encode(
         &self,
-        _file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         _losses: &mut dyn LossSink,

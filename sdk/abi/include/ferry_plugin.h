@@ -135,6 +135,8 @@ typedef struct FerryRecordWriterTable FerryRecordWriterTable;
 typedef struct { const FerryRecordWriterTable *table; void *self; } FerryRecordWriter;
 typedef struct FerryPiecesTable FerryPiecesTable;
 typedef struct { const FerryPiecesTable *table; void *self; } FerryPieces;
+typedef struct FerryWrittenFilesTable FerryWrittenFilesTable;
+typedef struct { const FerryWrittenFilesTable *table; void *self; } FerryWrittenFiles;
 typedef struct FerryRecordPlanTable FerryRecordPlanTable;
 typedef struct { const FerryRecordPlanTable *table; void *self; } FerryRecordPlan;
 
@@ -756,21 +758,48 @@ struct FerryPiecesTable {
       FerryBytes *note, FerryErrorSink err);
 };
 
+/* The files of an output of rows that are finished, in order. */
+struct FerryWrittenFilesTable {
+  size_t size;
+  FERRY_COMMON_SLOTS
+  /* How many there are. */
+  int32_t (*count)(void *self, uint64_t *count, FerryErrorSink err);
+  /* A file: its name, its bytes, and how many pieces it has. */
+  int32_t (*file)(void *self, uint64_t index, FerryText *name, uint64_t *bytes, uint64_t *pieces,
+      FerryErrorSink err);
+  /* A piece of a file, as in `FerryPieces`. */
+  int32_t (*piece)(void *self, uint64_t file, uint64_t index, uint64_t *offset, uint64_t *len,
+      uint64_t *rows, FerryBytes *note, FerryErrorSink err);
+};
+
 /* A plan of rows in hand. */
 struct FerryRecordPlanTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* The names of its files. */
+  /* The names of its files; none for a plan that rolls. */
   int32_t (*files)(void *self, FerryNameSink names, FerryErrorSink err);
+  /* When a file is full and the next one begins. `kind`: 0 the plan does not roll, 1 at so many rows, 2 before a piece
+   * with which it would have more than so many bytes. */
+  int32_t (*roll)(void *self, uint32_t *kind, uint64_t *size, FerryErrorSink err);
+  /* The name of a file of a plan that rolls, once it is known how many there are. */
+  int32_t (*name)(void *self, uint32_t file, uint32_t count, FerryNameSink name,
+      FerryErrorSink err);
+  /* Patterns of the names of files of an earlier output that this one replaces. */
+  int32_t (*supersedes)(void *self, FerryNameSink patterns, FerryErrorSink err);
   /* How many rows and bytes are encoded together. */
   int32_t (*group)(void *self, uint64_t *rows, uint64_t *bytes, FerryErrorSink err);
   /* What a file begins with. */
   int32_t (*begin)(void *self, uint32_t file, FerryByteSink output, FerryErrorSink err);
-  /* Encodes rows; many pieces at once. `note` is for `finish`. */
-  int32_t (*encode)(void *self, uint32_t file, struct ArrowArrayStream *batches,
-      FerryByteSink output, FerryLossSink losses, FerryByteSink note, FerryErrorSink err);
+  /* Encodes rows; many pieces at once, before it is known which file they go to. `note` is for `finish`. */
+  int32_t (*encode)(void *self, struct ArrowArrayStream *batches, FerryByteSink output,
+      FerryLossSink losses, FerryByteSink note, FerryErrorSink err);
   /* What a file ends with. */
   int32_t (*finish)(void *self, uint32_t file, FerryPieces pieces, FerryByteSink output,
+      FerryErrorSink err);
+  /* The names of files over all others. */
+  int32_t (*sealed)(void *self, FerryNameSink names, FerryErrorSink err);
+  /* All bytes of one of those, once all others are finished. */
+  int32_t (*seal)(void *self, uint32_t sealed, FerryWrittenFiles files, FerryByteSink output,
       FerryErrorSink err);
   /* What the user should know. */
   int32_t (*notes)(void *self, FerryNameSink notes, FerryErrorSink err);

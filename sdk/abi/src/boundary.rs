@@ -627,18 +627,41 @@ object! {
 }
 
 object! {
+    /// The files of an output of rows that are finished, in order.
+    shared WrittenFiles: WrittenFilesTable, WrittenFilesTableRef, WrittenFilesCalls, Host {
+        /// How many there are.
+        count() -> (count: u64);
+        /// A file: its name, its bytes, and how many pieces it has.
+        file(index: u64) -> (name: Text, bytes: u64, pieces: u64);
+        /// A piece of a file, as in `FerryPieces`.
+        piece(file: u64, index: u64) -> (offset: u64, len: u64, rows: u64, note: Bytes);
+    }
+}
+
+object! {
     /// A plan of rows in hand.
     shared RecordPlan: RecordPlanTable, RecordPlanTableRef, RecordPlanCalls, Plugin {
-        /// The names of its files.
+        /// The names of its files; none for a plan that rolls.
         files(names: NameSink);
+        /// When a file is full and the next one begins. `kind`: 0 the plan does not roll, 1 at so many rows, 2 before a piece
+        /// with which it would have more than so many bytes.
+        roll() -> (kind: u32, size: u64);
+        /// The name of a file of a plan that rolls, once it is known how many there are.
+        name(file: u32, count: u32, name: NameSink);
+        /// Patterns of the names of files of an earlier output that this one replaces.
+        supersedes(patterns: NameSink);
         /// How many rows and bytes are encoded together.
         group() -> (rows: u64, bytes: u64);
         /// What a file begins with.
         begin(file: u32, output: ByteSink);
-        /// Encodes rows; many pieces at once. `note` is for `finish`.
-        encode(file: u32, batches: Moved<ArrowArrayStream>, output: ByteSink, losses: LossSink, note: ByteSink);
+        /// Encodes rows; many pieces at once, before it is known which file they go to. `note` is for `finish`.
+        encode(batches: Moved<ArrowArrayStream>, output: ByteSink, losses: LossSink, note: ByteSink);
         /// What a file ends with.
         finish(file: u32, pieces: Pieces, output: ByteSink);
+        /// The names of files over all others.
+        sealed(names: NameSink);
+        /// All bytes of one of those, once all others are finished.
+        seal(sealed: u32, files: WrittenFiles, output: ByteSink);
         /// What the user should know.
         notes(notes: NameSink);
     }

@@ -52,6 +52,7 @@ const OBJECTS: &[ObjectFacts] = &[
     RecordSetTable::FACTS,
     RecordWriterTable::FACTS,
     PiecesTable::FACTS,
+    WrittenFilesTable::FACTS,
     RecordPlanTable::FACTS,
 ];
 

@@ -29,8 +29,10 @@ mod fixtures {
     mod torch;
 }
 mod library;
+mod narrowing;
 mod receipts;
 mod records;
+mod rolling;
 mod run {
     mod datasets;
     mod faults;

@@ -13,7 +13,7 @@ use crate::{
 };
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
@@ -102,14 +102,21 @@ fn check_pieces(rules: &Rules<'_>, made: &MadeTable, target: &Target, input: &st
 
 fn encode(plan: &dyn RecordPlan, batches: &[RecordBatch]) -> Result<Piece> {
     let (mut bytes, mut losses) = (Vec::new(), Vec::new());
-    let note = plan.encode(0, batches, &mut bytes, &mut losses)?;
+    let note = plan.encode(batches, &mut bytes, &mut losses)?;
     Ok((bytes, note, losses))
 }
 
 fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
-    let files = plan.files();
+    // Those that roll are named once they are there.
+    let rolled = (0..3).map(|file| plan.name(file, 3)).collect::<Result<Vec<String>>>();
+    let files = match plan.roll() {
+        Some(_) => rules.holds(rolled, "a file that rolled has a name", input),
+        None => plan.files().to_vec(),
+    };
+    let is_one = plan.roll().is_none() || plan.files().is_empty();
+    rules.require(is_one, "a plan that rolls names no file in advance", || format!("{input}: {files:?}"));
     let mut seen = HashSet::new();
-    let sane = files.iter().all(|file| check_name(file).is_ok() && seen.insert(file));
+    let sane = files.iter().chain(plan.sealed()).all(|file| check_name(file).is_ok() && seen.insert(file));
     rules.require(sane && !files.is_empty(), "a plan has files, each of its own name in the folder", || {
         format!("{input}: {files:?}")
     });
@@ -125,7 +132,8 @@ fn read_back(rules: &Rules<'_>, made: &MadeTable, output: &RecordOutput, target:
         (_, Some(only)) if output.files.len() == 1 => Entry::File(only.clone()),
         _ => Entry::Folder,
     };
-    let source: Arc<dyn Source> = Arc::new(MemorySource::new(entry, output.files.clone()));
+    let all: BTreeMap<_, _> = output.files.clone().into_iter().chain(output.sealed.clone()).collect();
+    let source: Arc<dyn Source> = Arc::new(MemorySource::new(entry, all));
     let context = MemoryContext::default();
     let rows = reading::read_source(rules, &source, &context, &title);
     let rows = rules.holds(rows, "a format reads what it writes", input);

@@ -78,7 +78,6 @@ impl RecordPlan for Plan {
 
     fn encode(
         &self,
-        _file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,
