@@ -74,7 +74,7 @@ mod declared;
 mod made;
 mod preset;
 mod reading;
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 mod records;
 mod rules;
 mod watched;
@@ -92,7 +92,7 @@ pub struct Sample {
     entry: Entry,
     files: BTreeMap<String, Vec<u8>>,
     holds: Vec<String>,
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     rows: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ impl Sample {
             entry,
             files,
             holds: Vec::new(),
-            #[cfg(feature = "records")]
+            #[cfg(feature = "arrow-60")]
             rows: None,
         }
     }
@@ -123,7 +123,7 @@ impl Sample {
     }
 
     /// The same input, of which it is known that it holds so many rows.
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn of_rows(mut self, rows: u64) -> Self {
         self.rows = Some(rows);
@@ -181,7 +181,7 @@ pub fn check(format: &dyn Format, samples: &[Sample]) -> Report {
     if can(Capabilities::WRITE) {
         writing::check(&rules, samples, &mut report);
     }
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     records::check(&rules, samples, &mut report);
     report
 }

@@ -200,7 +200,7 @@ pub trait Format: Send + Sync {
     ///
     /// # Errors
     /// Unsupported, if it has none; usage, if the options contradict each other.
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_reader(&self, options: &Options) -> Result<Box<dyn crate::records::RecordReader>> {
         let _ = options;
         Err(Error::unsupported("this format reads no records"))
@@ -210,7 +210,7 @@ pub trait Format: Send + Sync {
     ///
     /// # Errors
     /// Unsupported, if it has none; usage, if the options contradict each other.
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_writer(&self, options: &Options) -> Result<Box<dyn crate::records::RecordWriter>> {
         let _ = options;
         Err(Error::unsupported("this format writes no records"))

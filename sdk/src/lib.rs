@@ -197,7 +197,7 @@
 //! [`SealSink`]); both ([`Context`], [`Limits`], [`Error`], [`Loss`], [`LossSink`]); and what the sinks build,
 //! for tests and hosts ([`Catalog`], [`Layout`]).
 // Arrow's C structures are the one place that needs unsafe code: `mirror/records/arrow.rs`.
-#![cfg_attr(not(feature = "records"), forbid(unsafe_code))]
+#![cfg_attr(not(feature = "arrow-60"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
 
 /// The version of this SDK, which a plugin's manifest carries.
@@ -224,7 +224,7 @@ pub mod memory;
 pub mod mirror;
 mod options;
 mod proof;
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 pub mod records;
 mod region;
 mod shard_name;
@@ -254,7 +254,7 @@ pub use layout::{
 pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;
 pub use loss::{Loss, LossKind, LossSink, Severity};
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 pub use {arrow_array, arrow_schema};
 
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};

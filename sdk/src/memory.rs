@@ -2,7 +2,7 @@
 //! plans, one element at a time. The real host's copy is tested against it.
 
 mod formats;
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 pub mod records;
 
 pub use formats::{MemoryTensors, formats};

@@ -1,5 +1,5 @@
 //! The conformance suite catches formats of records that break its rules, and passes one that does not.
-#![cfg(feature = "records")]
+#![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,6 @@
 //! Rows across the boundary in one process: what a scan and a plan say comes over as it was said, and what a plugin does
 //! wrong is an error that names it.
-#![cfg(feature = "records")]
+#![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::{Arc, Mutex, Once, PoisonError};

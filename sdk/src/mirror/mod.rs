@@ -19,7 +19,7 @@ mod loss;
 mod numbers;
 mod plan;
 mod reader;
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 mod records;
 mod seal;
 mod source;

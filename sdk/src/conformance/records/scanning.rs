@@ -5,7 +5,7 @@ use super::same::difference;
 use super::{Rows, count, pull};
 use crate::conformance::rules::Rules;
 use crate::records::{Comparator, Comparison, FieldPath, Projection, RecordSet, Scan, Value};
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Fields, SchemaRef};
 
 /// Columns, and fields of structs, that are looked at: a sample may have thousands.
@@ -184,7 +184,7 @@ fn value(column: &ArrayRef, row: usize) -> Option<Value> {
         Cell::Single(number) => Value::Float(number.into()),
         Cell::Real(number) => Value::Float(number),
         Cell::Bytes(bytes) => Value::Bytes(bytes),
-        _ if column.is_null(row) => return None,
+        Cell::Null => return None,
         // It equals nothing.
         _ => Value::Float(f64::NAN),
     })

@@ -127,15 +127,15 @@ impl RemoteRecordPlan {
     pub(super) fn new(object: Arc<Plugged<RecordPlanTable>>) -> Result<Self> {
         let mut files = Collected::<String>::default();
         object.answer(object.files(Borrowed::sink(&mut files)))?;
-        let roll = match object.answer(object.roll())? {
+        let roll = match object.answer_if_offered(object.roll())? {
             (NO_ROLL, _) => None,
             (ROLL_ROWS, rows) => Some(Roll::Rows(rows.max(1))),
             (ROLL_BYTES, bytes) => Some(Roll::Bytes(bytes)),
             (other, _) => return Err(object.blame(unknown("way to roll", other))),
         };
         let (mut supersedes, mut sealed) = (Collected::<String>::default(), Collected::<String>::default());
-        object.answer(object.supersedes(Borrowed::sink(&mut supersedes)))?;
-        object.answer(object.sealed(Borrowed::sink(&mut sealed)))?;
+        object.answer_if_offered(object.supersedes(Borrowed::sink(&mut supersedes)))?;
+        object.answer_if_offered(object.sealed(Borrowed::sink(&mut sealed)))?;
         let (rows, bytes) = object.answer(object.group())?;
         let group = Group { rows: usize::try_from(rows).unwrap_or(usize::MAX).max(1), bytes: bytes.max(1) };
         let (files, supersedes, sealed) = (files.0, supersedes.0, sealed.0);
