@@ -14,7 +14,7 @@ use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, Schema, SchemaR
 use tensorferry_sdk::conformance::{Report, Sample, check};
 use tensorferry_sdk::records::{
     Batched, Batches, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, Scan, Split,
-    stream_error, narrowed,
+    narrowed, stream_error,
 };
 use tensorferry_sdk::{
     ByteSink, Capabilities, Context, Description, Error, Format, Loss, LossKind, LossSink, Options, Purpose,

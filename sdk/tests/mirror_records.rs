@@ -226,7 +226,8 @@ fn a_scan_crosses_as_it_was_asked_and_a_stream_outlives_its_set() {
     let stream = set.scan(0, &scan).unwrap();
     assert_eq!(ASKED.lock().unwrap_or_else(PoisonError::into_inner).take(), Some(scan));
     drop(set);
-    let found: Vec<RecordBatch> = stream.map(|batch| batch.map_err(from_stream)).collect::<Result<_>>().unwrap();
+    let found: Vec<RecordBatch> =
+        stream.map(|batch| batch.map_err(from_stream)).collect::<Result<_>>().unwrap();
     assert_eq!(found, [rows().slice(3, 4)]);
 }
 
@@ -259,9 +260,9 @@ fn a_panic_in_any_entry_of_rows_names_it() {
 fn a_path_that_leads_nowhere_is_the_plugins_error() {
     for path in [vec![2], vec![0, 0], vec![1, 1], vec![usize::from(u16::MAX)]] {
         let scan = Scan { columns: Some(vec![path.clone()]), ..Scan::default() };
-        let read = open("").scan(0, &scan).and_then(|stream| {
-            stream.map(|batch| batch.map_err(from_stream)).collect::<Result<Vec<_>>>()
-        });
+        let read = open("")
+            .scan(0, &scan)
+            .and_then(|stream| stream.map(|batch| batch.map_err(from_stream)).collect::<Result<Vec<_>>>());
         assert_eq!(read.unwrap_err().kind(), ErrorKind::Plugin, "{path:?}");
     }
 }

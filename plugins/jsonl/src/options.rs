@@ -1,8 +1,8 @@
 //! Options: what a user may tell the reader and the writer.
 
 use crate::codec::Codec;
-use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::Side::{Reader, Writer};
+use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
 const SCHEMA: TypedOption<Option<String>> = TypedOption::source(

@@ -124,6 +124,9 @@ mod tests {
         assert_eq!(names("a.json", Sharding::Count(2))[1], "a-00001-of-00002.json");
         assert_eq!(names("a", Sharding::Count(1)), ["a-00000-of-00001.jsonl"]);
         let rolling = files("a.jsonl.gz", Sharding::Roll(Roll::Rows(2)));
-        assert_eq!((rolling.files(), rolling.name(1, 12).ok()), (&[][..], Some("a-00001-of-00012.jsonl.gz".to_owned())));
+        assert_eq!(
+            (rolling.files(), rolling.name(1, 12).ok()),
+            (&[][..], Some("a-00001-of-00012.jsonl.gz".to_owned()))
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Options: what a user may tell the writer. The reader has none.
 
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
-use tensorferry_sdk::records::{Group, Roll, Sharding};
 use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::records::{Group, Roll, Sharding};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
 
 const COMPRESSION: TypedOption<&str> = TypedOption::choice(

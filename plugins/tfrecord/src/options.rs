@@ -2,8 +2,8 @@
 
 use crate::codec::Codec;
 use crate::message::MessageKind;
-use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::Side::{Reader, Writer};
+use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
 /// The words for codecs; auto finds one out.

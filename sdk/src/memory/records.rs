@@ -105,7 +105,10 @@ pub fn write(
     let all: Vec<&Vec<RecordBatch>> = pieces.iter().collect();
     if plan.roll().is_some() {
         // A piece a file, whatever it asks for: files roll over more of them than that.
-        all.chunks(1).chain(all.is_empty().then_some(&all[..])).enumerate().try_for_each(|(n, of)| file(n, of))?;
+        all.chunks(1)
+            .chain(all.is_empty().then_some(&all[..]))
+            .enumerate()
+            .try_for_each(|(n, of)| file(n, of))?;
     } else {
         for number in 0..plan.files().len() {
             let of: Vec<_> = all.iter().copied().skip(number).step_by(plan.files().len()).collect();
@@ -116,7 +119,8 @@ pub fn write(
     let mut files = BTreeMap::new();
     let mut finished = Vec::new();
     for (number, (pieces, bytes)) in written.into_iter().enumerate() {
-        let name = if plan.roll().is_some() { plan.name(number, count)? } else { plan.files()[number].clone() };
+        let name =
+            if plan.roll().is_some() { plan.name(number, count)? } else { plan.files()[number].clone() };
         finished.push(WrittenFile { name: name.clone(), bytes: bytes.len() as u64, pieces });
         files.insert(name, bytes);
     }

@@ -75,6 +75,7 @@ impl RowBuilder {
     /// # Errors
     /// A plugin error, if the row has no other column or the value is none of its type; malformed, if it has no room for
     /// the number.
+    #[expect(clippy::needless_pass_by_value, reason = "who pushes a value has no other use for it")]
     pub fn push(&mut self, cell: Cell<'_>) -> Result<()> {
         let column = self.columns.get_mut(self.next);
         let (name, data_type, builder) = column.ok_or_else(|| Error::plugin("more values than columns"))?;

@@ -94,23 +94,23 @@ impl Iterator for Sliced {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.left > 0 {
-            let batch = match self.stream.next()? {
-                Ok(batch) => batch,
-                Err(error) => {
-                    self.left = 0;
-                    return Some(Err(error));
-                }
-            };
-            let rows = batch.num_rows();
-            let from = usize::try_from(self.skip).unwrap_or(usize::MAX).min(rows);
-            self.skip -= from as u64;
-            let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(rows - from);
-            self.left -= taken as u64;
-            // One without rows lets whoever pulls look whether the user ended the run.
-            return Some(Ok(if taken == rows { batch } else { batch.slice(from, taken) }));
+        if self.left == 0 {
+            return None;
         }
-        None
+        let batch = match self.stream.next()? {
+            Ok(batch) => batch,
+            Err(error) => {
+                self.left = 0;
+                return Some(Err(error));
+            }
+        };
+        let rows = batch.num_rows();
+        let from = usize::try_from(self.skip).unwrap_or(usize::MAX).min(rows);
+        self.skip -= from as u64;
+        let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(rows - from);
+        self.left -= taken as u64;
+        // One without rows lets whoever pulls look whether the user ended the run.
+        Some(Ok(if taken == rows { batch } else { batch.slice(from, taken) }))
     }
 }
 

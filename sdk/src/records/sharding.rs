@@ -103,7 +103,9 @@ impl ShardFiles {
         if u32::try_from(count).is_ok_and(|count| count <= MOST) {
             return Ok(ShardName::format(&self.stem, file as u64, count as u64, &self.ending));
         }
-        Err(Error::unsupported("too many files: let each hold more").expected(format!("at most {MOST}")).found(count))
+        Err(Error::unsupported("too many files: let each hold more")
+            .expected(format!("at most {MOST}"))
+            .found(count))
     }
 
     /// For [`RecordPlan::group`](super::RecordPlan::group): pieces that are short enough for files of a size to come out

@@ -38,9 +38,13 @@ fn files_roll_by_size_whatever_the_number_of_threads() {
         let mut seen = Vec::new();
         for threads in ["1", "3"] {
             let output = ferry.at(format!("{format}-{threads}/"));
-            let size = ["--to", format, "-o", "max_shard_size=200kB", "--threads", threads, "--memory", "64MiB"];
+            let size =
+                ["--to", format, "-o", "max_shard_size=200kB", "--threads", threads, "--memory", "64MiB"];
             ferry.convert(&input, &output, &size);
-            let files: Vec<_> = names_in(&output).iter().map(|name| (name.clone(), std::fs::read(output.join(name)).unwrap())).collect();
+            let files: Vec<_> = names_in(&output)
+                .iter()
+                .map(|name| (name.clone(), std::fs::read(output.join(name)).unwrap()))
+                .collect();
             assert!(files.len() > 1, "{format}: {:?}", names_in(&output));
             seen.push(files);
         }
@@ -72,8 +76,23 @@ fn older_shards_go_by_force_alone() {
     convert("60", &["--force"]).expect(0);
     assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 2, ".jsonl")));
     // Only one of the ways to divide rows is given.
-    ferry.on("convert", &input, &[output.to_str().unwrap(), "-o", "shards=2", "-o", "shard_rows=1"]).expect(2);
+    ferry
+        .on("convert", &input, &[output.to_str().unwrap(), "-o", "shards=2", "-o", "shard_rows=1"])
+        .expect(2);
     let empty = ferry.write("empty.jsonl", "");
-    ferry.on("convert", &empty, &[ferry.at("none/").to_str().unwrap(), "--to", "parquet", "--allow-empty", "-o", "max_shard_size=1MB"]).expect(0);
+    ferry
+        .on(
+            "convert",
+            &empty,
+            &[
+                ferry.at("none/").to_str().unwrap(),
+                "--to",
+                "parquet",
+                "--allow-empty",
+                "-o",
+                "max_shard_size=1MB",
+            ],
+        )
+        .expect(0);
     assert_eq!(names_in(&ferry.at("none")), shards("data", 1, ".parquet"));
 }

@@ -83,7 +83,18 @@ impl<'a> RecordOutput<'a> {
         let columns = hashed(&schema).into_iter().flatten().collect();
         let hasher = asked.receipt.map(|_| RowHasher::new(columns, plan.files().len()));
         let names = plan.files().to_vec();
-        Ok(Self { context, reading, input, bytes, schema, plan, names, planned_losses, _writer: writer, hasher })
+        Ok(Self {
+            context,
+            reading,
+            input,
+            bytes,
+            schema,
+            plan,
+            names,
+            planned_losses,
+            _writer: writer,
+            hasher,
+        })
     }
 
     /// What is known before anything is written.

@@ -44,7 +44,8 @@ pub(crate) fn values(batch: &RecordBatch, path: &[usize]) -> Result<ArrayRef> {
         let child = parent.columns().get(place).ok_or_else(nowhere)?.clone();
         values = match parent.nulls().filter(|nulls| nulls.null_count() > 0) {
             Some(nulls) => {
-                let is_missing = BooleanArray::new(BooleanBuffer::from_iter(nulls.iter().map(|is| !is)), None);
+                let is_missing =
+                    BooleanArray::new(BooleanBuffer::from_iter(nulls.iter().map(|is| !is)), None);
                 arrow_select::nullif::nullif(&child, &is_missing)
                     .map_err(|error| Error::unsupported(error.to_string()))?
             }

@@ -49,8 +49,15 @@ pub fn write(
     if paths.is_empty() == roll.is_none() {
         return Err(Error::plugin("a plan of no files, or one that rolls and names them"));
     }
-    let output =
-        PieceWriter { plan, session, stage, roll, hasher: Mutex::new(hasher), state: Mutex::default(), turn: Condvar::new() };
+    let output = PieceWriter {
+        plan,
+        session,
+        stage,
+        roll,
+        hasher: Mutex::new(hasher),
+        state: Mutex::default(),
+        turn: Condvar::new(),
+    };
     {
         let mut state = output.state();
         for path in paths {
@@ -680,7 +687,8 @@ mod tests {
             files_of(&Rolling(roll, ["list".to_owned()]), numbers, threads, None).unwrap()
         };
         // Twelve rows a file: pieces of five, five and two.
-        let expected: Vec<u8> = [&b"head 1"[..], &(12..24).flat_map(bytes).collect::<Vec<_>>(), &[3]].concat();
+        let expected: Vec<u8> =
+            [&b"head 1"[..], &(12..24).flat_map(bytes).collect::<Vec<_>>(), &[3]].concat();
         for threads in [1, 2, 5] {
             let files = of(Roll::Rows(12), 100, threads);
             assert_eq!(files.len(), 9 + 1, "{:?}", files.keys());
@@ -693,7 +701,10 @@ mod tests {
         assert!(by_size == of(Roll::Bytes(most), 100, 5));
         let data: Vec<_> = by_size.iter().filter(|(name, _)| *name != "list").collect();
         // A piece that is too long for a file has one for itself.
-        assert!(data.len() > 5 && data.iter().all(|(_, bytes)| bytes.len() as u64 <= most + 1 || bytes.last() == Some(&1)));
+        assert!(
+            data.len() > 5
+                && data.iter().all(|(_, bytes)| bytes.len() as u64 <= most + 1 || bytes.last() == Some(&1))
+        );
         assert!(data.iter().any(|(_, bytes)| bytes.last() > Some(&1)));
         let empty = of(Roll::Rows(12), 0, 2);
         assert_eq!(empty["0-of-1"], b"head 0\0");

@@ -14,8 +14,8 @@ use parquet::file::statistics::Statistics;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::arrow_schema::{DataType, Schema};
 use tensorferry_sdk::Limits;
+use tensorferry_sdk::arrow_schema::{DataType, Schema};
 use tensorferry_sdk::records::{Bounds, Comparison, Value};
 
 /// The bounds of leaf columns in each row group, as far as they were asked for.
@@ -55,7 +55,8 @@ impl OpenFile {
             let read = footer::with_statistics(&self.file, leaf, limits);
             // A file that has another footer by now is found out when it is closed.
             let same = read.ok().filter(|read| read.num_row_groups() == self.metadata.num_row_groups());
-            let groups = same.iter().flat_map(|read| read.row_groups().iter().map(move |group| (read, group)));
+            let groups =
+                same.iter().flat_map(|read| read.row_groups().iter().map(move |group| (read, group)));
             Arc::new(groups.map(|(read, group)| bounds(read, group, leaf, data_type)).collect())
         });
         bounds.clone()
@@ -89,7 +90,11 @@ fn bounds(
 /// The least and the greatest value, where a comparison has the same order.
 fn values(statistics: &Statistics, data_type: &DataType) -> (Option<Value>, Option<Value>) {
     use DataType as Arrow;
-    fn both<T>(least: Option<&T>, greatest: Option<&T>, value: impl Fn(&T) -> Option<Value>) -> (Option<Value>, Option<Value>) {
+    fn both<T>(
+        least: Option<&T>,
+        greatest: Option<&T>,
+        value: impl Fn(&T) -> Option<Value>,
+    ) -> (Option<Value>, Option<Value>) {
         (least.and_then(&value), greatest.and_then(&value))
     }
     let float = |value: f64| Some(Value::Float(value)).filter(|_| !value.is_nan());

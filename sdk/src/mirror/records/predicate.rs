@@ -33,11 +33,7 @@ impl PredicateCalls for LentPredicate<'_> {
         Ok(u32::try_from(self.0.len()).map_err(|_| Error::plugin("too many comparisons"))?)
     }
 
-    fn comparison(
-        &self,
-        index: u32,
-        values: Borrowed<'_, NodeSinkTable>,
-    ) -> Result<(&[u32], u32), Failure> {
+    fn comparison(&self, index: u32, values: Borrowed<'_, NodeSinkTable>) -> Result<(&[u32], u32), Failure> {
         let place = index as usize;
         let both = self.0.get(place).zip(self.1.get(place));
         let (comparison, path) = both.ok_or_else(|| Error::plugin(format!("no comparison {index}")))?;
@@ -121,7 +117,8 @@ pub(super) fn sent_paths(paths: &[FieldPath]) -> Result<Vec<u32>> {
 pub(super) fn received_paths(mut sent: &[u32]) -> Result<Vec<FieldPath>> {
     let mut paths = Vec::new();
     while let Some((&len, rest)) = sent.split_first() {
-        let path = usize::try_from(len).ok().filter(|&len| len > 0).and_then(|len| rest.split_at_checked(len));
+        let path =
+            usize::try_from(len).ok().filter(|&len| len > 0).and_then(|len| rest.split_at_checked(len));
         let (path, rest) = path.ok_or_else(|| Error::plugin("paths that end in their middle"))?;
         paths.push(path.iter().map(|&place| place as usize).collect());
         sent = rest;
@@ -167,7 +164,8 @@ mod tests {
             }
         }
         let known = received_predicate(&Borrowed::shared(&Future)).unwrap();
-        let equal = |value| Comparison { column: vec![1], comparator: Comparator::Equal, values: vec![value] };
+        let equal =
+            |value| Comparison { column: vec![1], comparator: Comparator::Equal, values: vec![value] };
         assert_eq!(known, [equal(Value::Int(-2))]);
     }
 

@@ -12,9 +12,9 @@ use crate::{ByteSink, Error, LossSink, Result};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use tensorferry_abi::{
-    ArrowArrayStream, ArrowSchema, Borrowed, ByteSinkTable, Failure, LossSinkTable, Owned, PredicateTable, RecordSetCalls,
-    RecordSetTable, ScanFacts, SkippedFacts, SkippedSinkCalls, SkippedSinkTable, SplitFacts, SplitSinkCalls,
-    SplitSinkTable, UNKNOWN,
+    ArrowArrayStream, ArrowSchema, Borrowed, ByteSinkTable, Failure, LossSinkTable, Owned, PredicateTable,
+    RecordSetCalls, RecordSetTable, ScanFacts, SkippedFacts, SkippedSinkCalls, SkippedSinkTable, SplitFacts,
+    SplitSinkCalls, SplitSinkTable, UNKNOWN,
 };
 
 pub(super) fn lend_record_set(set: Box<dyn RecordSet>) -> Owned<RecordSetTable> {

@@ -41,8 +41,12 @@ const PIECE: TypedOption<usize> = TypedOption::integer(
     "rows of one piece: how finely writing is divided over threads",
 )
 .or("4096");
-const INDEX: TypedOption<bool> =
-    TypedOption::flag(Side::Writer, "index", false, "write NAME.index.json, which lists all files with their rows");
+const INDEX: TypedOption<bool> = TypedOption::flag(
+    Side::Writer,
+    "index",
+    false,
+    "write NAME.index.json, which lists all files with their rows",
+);
 
 /// The format.
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,7 +58,12 @@ impl Format for Rows {
             .suffixes([".rows"])
             .magic(0, MAGIC)
             .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS)
-            .options([SPLIT.spec(), PIECE.spec(), INDEX.spec()].into_iter().chain(Sharding::options()).collect::<Vec<_>>())
+            .options(
+                [SPLIT.spec(), PIECE.spec(), INDEX.spec()]
+                    .into_iter()
+                    .chain(Sharding::options())
+                    .collect::<Vec<_>>(),
+            )
             .output_revision(1)
     }
 

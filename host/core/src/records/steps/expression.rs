@@ -108,7 +108,8 @@ impl Expression {
             },
             Self::Compare(Operand::Column(name), operator, value)
             | Self::Compare(value, operator, Operand::Column(name)) => {
-                let is_turned = matches!(self, Self::Compare(other, ..) if !matches!(other, Operand::Column(_)));
+                let is_turned =
+                    matches!(self, Self::Compare(other, ..) if !matches!(other, Operand::Column(_)));
                 let comparator = if is_turned { operator.turned() } else { *operator }.comparator();
                 value.value().map_or_else(Vec::new, |value| one(name, comparator, vec![value]))
             }

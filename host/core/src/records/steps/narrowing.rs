@@ -125,7 +125,11 @@ fn shortest(paths: BTreeSet<FieldPath>) -> Vec<FieldPath> {
 
 /// What is read of each split for a window of all rows; and what of the window is left to do, where it is not known how
 /// many rows a split has.
-fn ranges(splits: &[Split], mut skip: u64, take: Option<u64>) -> (Vec<SplitRows>, Option<(u64, Option<u64>)>) {
+fn ranges(
+    splits: &[Split],
+    mut skip: u64,
+    take: Option<u64>,
+) -> (Vec<SplitRows>, Option<(u64, Option<u64>)>) {
     let mut left = take;
     let mut ranges = Vec::new();
     let mut splits = splits.iter().enumerate();
@@ -170,7 +174,10 @@ mod tests {
             (ranges, rest)
         };
         let known = [Some(10), Some(0), Some(5), Some(10)];
-        assert_eq!(of(&known, 0, None), (vec![(0, 0, Some(10)), (1, 0, Some(0)), (2, 0, Some(5)), (3, 0, Some(10))], None));
+        assert_eq!(
+            of(&known, 0, None),
+            (vec![(0, 0, Some(10)), (1, 0, Some(0)), (2, 0, Some(5)), (3, 0, Some(10))], None)
+        );
         assert_eq!(of(&known, 12, None).0.last(), Some(&(3, 0, Some(10))));
         assert_eq!(of(&known, 12, Some(4)), (vec![(2, 2, Some(3)), (3, 0, Some(1))], None));
         assert_eq!(of(&known, 3, Some(7)), (vec![(0, 3, Some(7))], None));
