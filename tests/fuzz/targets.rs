@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 use tensorferry_deepspeed::DeepSpeed;
+use tensorferry_gguf::Gguf;
 use tensorferry_jsonl::JsonLines;
 use tensorferry_parquet::Parquet;
 use tensorferry_safetensors::Safetensors;
@@ -17,7 +18,7 @@ use tensorferry_torch_dcp::TorchDcp;
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 26] = [
+pub(crate) const TARGETS: [(&str, Target); 27] = [
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
     ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
     ("deepspeed_pickle", |bytes| {
@@ -29,6 +30,7 @@ pub(crate) const TARGETS: [(&str, Target); 26] = [
     }),
     ("deepspeed_zero2_bf16", |bytes| one_of(&DeepSpeed, &ZERO2, bytes)),
     ("deepspeed_zero3_fp32", |bytes| one_of(&DeepSpeed, &ZERO3, bytes)),
+    ("gguf", |bytes| fuzz::read(&Gguf, "model.gguf", bytes)),
     ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
     ("parquet", |bytes| fuzz::read_records(&Parquet, "in.parquet", bytes)),
     ("safetensors", |bytes| fuzz::read(&Safetensors, "model.safetensors", bytes)),

@@ -23,6 +23,7 @@ mod cli {
 }
 mod fixtures {
     mod deepspeed;
+    mod gguf;
     mod safetensors;
     mod tf;
     mod tfrecord;

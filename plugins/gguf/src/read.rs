@@ -1,0 +1,103 @@
+//! The reader: the headers of a model's files become a catalog. Each file's data is one storage.
+
+use crate::ORIGINAL_SHAPE;
+use crate::header::Entry;
+use crate::set::{Member, Set};
+use crate::types::GgmlType;
+use std::collections::BTreeMap;
+use tensorferry_sdk::{
+    ByteOrder, CatalogSink, Context, Dtype, Error, Loss, LossKind, NothingEncoded, Purpose, Result, Source,
+    Storage, TensorDecoder, TensorReader, Value, element_count,
+};
+
+/// Reads files and splits.
+pub(crate) struct Reader {
+    /// Whether a member of a split that is named is read without the others.
+    pub(crate) member_is_alone: bool,
+}
+
+impl TensorReader for Reader {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let mut set = Set::open(source, self.member_is_alone, context)?;
+        let (mut metadata, differing) = set.metadata();
+        for (key, file) in differing {
+            let why = format!("{file:?} says otherwise than a member before it, whose value is kept");
+            catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
+        }
+        // In a file of its own format a tensor stays as flat as it is.
+        let mut restore = |tensor: &Entry| match context.purpose() {
+            Purpose::COPY => Ok(None),
+            _ => original_shape(tensor, &mut metadata),
+        };
+        for member in &set.files {
+            context.check_cancelled()?;
+            describe(member, source, &mut restore, catalog).map_err(|error| error.file(&*member.name))?;
+        }
+        metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value.clone()))?;
+        Ok(Box::new(NothingEncoded))
+    }
+}
+
+fn describe(
+    member: &Member,
+    source: &dyn Source,
+    restore: &mut dyn FnMut(&Entry) -> Result<Option<Vec<u64>>>,
+    catalog: &mut dyn CatalogSink,
+) -> Result<()> {
+    let header = &member.header;
+    let len = source.len(member.file) - header.data_offset;
+    let data = Storage::file(member.file, header.data_offset, len).byte_order(header.byte_order);
+    let data = catalog.storage(data)?;
+    for tensor in &header.tensors {
+        if header.byte_order == ByteOrder::Big && has_wide_fields(tensor.ggml_type) {
+            return Err(Error::unsupported("big-endian blocks of this type are not read")
+                .tensor(&*tensor.name)
+                .expected("little-endian, or types whose fields are all bytes or all one number")
+                .found(tensor.ggml_type.name()));
+        }
+        let restored = restore(tensor).map_err(|error| error.tensor(&*tensor.name))?;
+        let dtype = tensor.ggml_type.declare(catalog)?;
+        let offset = if tensor.bytes == 0 { 0 } else { tensor.offset };
+        catalog.tensor(&tensor.name, dtype, restored.as_ref().unwrap_or(&tensor.shape), data, offset)?;
+    }
+    Ok(())
+}
+
+/// Whether a block has numbers of more than a byte, among others: no swap of units turns it round.
+fn has_wide_fields(ggml_type: GgmlType) -> bool {
+    matches!(ggml_type, GgmlType::Blocks(blocks) if !matches!(blocks.name, "MXFP4" | "NVFP4"))
+}
+
+/// The shape that ComfyUI-GGUF noted of a tensor that it made flat, which is then done with. One whose rows would
+/// be no whole blocks stays flat, and so does the note.
+fn original_shape(tensor: &Entry, metadata: &mut BTreeMap<String, Value>) -> Result<Option<Vec<u64>>> {
+    let key = format!("{ORIGINAL_SHAPE}{}", tensor.name);
+    let Some(value) = metadata.get(&key) else { return Ok(None) };
+    let refuse = || {
+        Error::malformed(format!("{key} is no shape of its tensor"))
+            .expected(format!("I32 numbers, whose product is that of {:?}", tensor.shape))
+            .found(format!("{value:?}"))
+    };
+    let node = value.root();
+    if Dtype::named(&node.class) != Some(Dtype::I32) {
+        return Err(refuse());
+    }
+    let dims = node.bytes.chunks_exact(4).map(|dim| {
+        let dim = i32::from_le_bytes([dim[0], dim[1], dim[2], dim[3]]);
+        u64::try_from(dim).map_err(|_| refuse())
+    });
+    let shape = dims.collect::<Result<Vec<u64>>>()?;
+    if element_count(&shape).ok() != element_count(&tensor.shape).ok() {
+        return Err(refuse());
+    }
+    let restored = tensor.ggml_type.bytes_of(&shape).is_ok().then_some(shape);
+    if restored.is_some() {
+        metadata.remove(&key);
+    }
+    Ok(restored)
+}

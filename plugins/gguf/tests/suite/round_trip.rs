@@ -1,0 +1,110 @@
+//! What is written again: the same tensors and metadata, in a file that ggml itself would take.
+
+use crate::common::facts::{cases, expected};
+use crate::common::{file, key, reopen, source, tensor, with_view, write};
+use std::collections::BTreeMap;
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::{Entry, LossKind, MemorySource, Purpose, Severity, Value};
+
+type Contents = (BTreeMap<String, (String, Vec<u64>, Vec<u8>)>, BTreeMap<String, Value>);
+
+fn contents(view: &MemoryView<'_>) -> Contents {
+    let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
+    let tensors = names.map(|name| (name.clone(), view.tensor_named(&name).unwrap())).collect();
+    (tensors, view.catalog().metadata().clone())
+}
+
+#[test]
+fn every_case_is_written_again_bit_for_bit() {
+    let mut same = 0;
+    for folder in cases("gguf", "") {
+        let expected = expected(&folder);
+        let may_refuse = expected.get("may_refuse").is_some();
+        if expected["expect"] != "ok" || may_refuse || folder.ends_with("long_names") {
+            continue;
+        }
+        with_view(&source(&folder, &expected), &[], Purpose::COPY, |view| {
+            let output = write(view, &[]).unwrap();
+            let losses = output.layout.losses();
+            assert!(losses.iter().all(|loss| loss.severity == Severity::Note), "{losses:?}");
+            let (tensors, mut metadata) = with_view(&reopen(&output), &[], Purpose::COPY, contents).unwrap();
+            let before = contents(view);
+            metadata.retain(|key, _| key != "general.quantization_version" || before.1.contains_key(key));
+            assert_eq!((tensors, metadata), before, "{}", folder.display());
+            same += 1;
+        })
+        .unwrap();
+    }
+    assert_eq!(same, 18);
+}
+
+/// With one key its order is no question, and all bytes are those that gguf-py wrote.
+#[test]
+fn the_bytes_are_those_of_gguf_py() {
+    let mut same = 0;
+    for folder in cases("gguf", "") {
+        let (expected, library) = (expected(&folder), folder.join("model.gguf"));
+        let is_plain = ["odd_names", "quantize_reference"].iter().any(|name| folder.ends_with(name));
+        if !is_plain {
+            continue;
+        }
+        with_view(&source(&folder, &expected), &[], Purpose::COPY, |view| {
+            let library = std::fs::read(&library).unwrap();
+            assert!(view.catalog().metadata().len() == 1, "{}", folder.display());
+            assert!(write(view, &[]).unwrap().files["out.gguf"] == library, "{}", folder.display());
+            same += 1;
+        })
+        .unwrap();
+    }
+    assert_eq!(same, 2);
+}
+
+#[test]
+fn what_ggml_would_not_take_is_left_out_and_said() {
+    let folder = cases("gguf", "long_names").remove(0);
+    with_view(&source(&folder, &expected(&folder)), &[], Purpose::COPY, |view| {
+        let output = write(view, &[]).unwrap();
+        let losses = output.layout.losses();
+        assert_eq!(losses.iter().filter(|loss| loss.kind == LossKind::Tensor).count(), 2, "{losses:?}");
+        assert_eq!(with_view(&reopen(&output), &[], Purpose::COPY, contents).unwrap().0.len(), 1);
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_entry_that_is_set_replaces_the_inputs() {
+    let bytes = file(&[key("a", 4, &[1, 0, 0, 0])], &[tensor("t", &[2], 0, 0)], &[0; 8]);
+    with_view(&MemorySource::file("m.gguf", bytes), &[], Purpose::COPY, |view| {
+        let set = |text| reopen(&write(view, &[("set", text)]).unwrap());
+        let (_, metadata) = with_view(&set("a=string:x"), &[], Purpose::COPY, contents).unwrap();
+        assert_eq!(metadata["a"], "x");
+        let aligned = write(view, &[("set", "general.alignment=u32:4096")]).unwrap();
+        assert_eq!(aligned.files["out.gguf"].len(), 2 * 4096);
+        assert!(with_view(&reopen(&aligned), &[], Purpose::COPY, contents).is_ok());
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_flat_tensor_of_comfyui_gets_its_shape_back() {
+    let shape = |dims: &[i32]| {
+        let dims: Vec<u8> = dims.iter().flat_map(|dim| dim.to_le_bytes()).collect();
+        let count = (dims.len() / 4) as u64;
+        key("comfy.gguf.orig_shape.w", 9, &[&5_u32.to_le_bytes()[..], &count.to_le_bytes(), &dims].concat())
+    };
+    let found = |dims: &[i32], kind: u32, purpose| {
+        let bytes = file(&[shape(dims)], &[tensor("w", &[32, 3], kind, 0)], &[0; 384]);
+        let source = MemorySource::new(Entry::File("m".into()), BTreeMap::from([("m".to_owned(), bytes)]));
+        with_view(&source, &[], purpose, |view| {
+            let (tensors, metadata) = contents(view);
+            (tensors["w"].1.clone(), metadata.len())
+        })
+    };
+    assert_eq!(found(&[2, 3, 16], 0, Purpose::FLAT).unwrap(), (vec![2, 3, 16], 0));
+    assert_eq!(found(&[2, 3, 16], 0, Purpose::COPY).unwrap(), (vec![3, 32], 1));
+    // Rows of 16 are no whole blocks.
+    assert_eq!(found(&[2, 3, 16], 2, Purpose::FLAT).unwrap(), (vec![3, 32], 1));
+    for wrong in [&[2, 3, 15][..], &[-96], &[]] {
+        assert!(found(wrong, 0, Purpose::FLAT).unwrap_err().to_string().contains("no shape of its tensor"));
+    }
+}
