@@ -22,7 +22,10 @@
 //! | `cursor.rs` | numbers and texts of a header, bounded by the file |
 //! | `metadata.rs` | values, read and written |
 //! | `header.rs` | what a file holds |
+//! | `big_endian.rs` | blocks whose scales are turned round |
 //! | `set.rs` | the files of a model |
+//! | `quantize.rs` | which tensors become blocks; in its folder, how |
+//! | `stream.rs` | a file of which parts are quantised while it is written |
 //!
 //! Sources: `docs/gguf.md` and `src/gguf.cpp` of `ggml-org/ggml`, whose limits the writer keeps to, and
 //! `gguf-py` 0.19 (`ggml-org/llama.cpp`), which takes more than ggml and is followed where they differ in reading.
@@ -32,11 +35,14 @@ mod probe;
 mod read;
 mod write;
 
+mod big_endian;
 mod cursor;
 mod header;
 mod metadata;
 mod options;
+mod quantize;
 mod set;
+mod stream;
 mod types;
 
 use tensorferry_sdk::{

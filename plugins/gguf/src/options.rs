@@ -1,6 +1,7 @@
 //! Options: what a user may tell the reader and the writer.
 
 use crate::header::valid_alignment;
+use crate::quantize::Rules;
 use crate::set::SPLIT_KEYS;
 use crate::{ALIGNMENT_KEY, metadata};
 use tensorferry_sdk::Side::{Reader, Writer};
@@ -20,9 +21,16 @@ const SET: TypedOption<Option<String>> = TypedOption::text(
      one that the input has is replaced",
 );
 
+const QUANTIZE: TypedOption<Option<String>> = TypedOption::text(
+    Writer,
+    "quantize",
+    "make blocks of floats: q8_0, q4_0, q4_1, q5_0, q5_1, tq1_0, tq2_0 or mxfp4, with F32 for tensors of one dimension \
+     and F16 where rows are no whole blocks, as llama.cpp has it; or a list of GLOB=TYPE, the first that matches counts",
+);
+
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![MEMBER_IS_ALONE.spec(), SET.spec()]
+    vec![MEMBER_IS_ALONE.spec(), SET.spec(), QUANTIZE.spec()]
 }
 
 /// What the writer was told.
@@ -30,15 +38,23 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
 pub(crate) struct WriteOptions {
     /// An entry of the metadata.
     pub(crate) set: Option<(String, Value)>,
+    /// Which tensors are quantised.
+    pub(crate) quantize: Rules,
 }
 
 impl WriteOptions {
     /// Reads the checked options.
     ///
     /// # Errors
-    /// Usage: an entry that the format cannot have.
+    /// Usage: an entry that the format cannot have, or rules that are none.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { set: SET.get(options)?.map(|text| entry(&text)).transpose()? })
+        let rules = |text: String| {
+            Rules::parse(&text).map_err(|expected| QUANTIZE.refuse(expected, format!("{text:?}")))
+        };
+        Ok(Self {
+            set: SET.get(options)?.map(|text| entry(&text)).transpose()?,
+            quantize: QUANTIZE.get(options)?.map(rules).transpose()?.unwrap_or_default(),
+        })
     }
 }
 

@@ -1,12 +1,13 @@
 //! The reader: the headers of a model's files become a catalog. Each file's data is one storage.
 
 use crate::ORIGINAL_SHAPE;
+use crate::big_endian::{self, BigEndianBlocks};
 use crate::header::Entry;
 use crate::set::{Member, Set};
 use crate::types::GgmlType;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
-    ByteOrder, CatalogSink, Context, Dtype, Error, Loss, LossKind, NothingEncoded, Purpose, Result, Source,
+    ByteOrder, CatalogSink, Context, Dtype, Error, Loss, LossKind, NodeKind, Purpose, Result, Source,
     Storage, TensorDecoder, TensorReader, Value, element_count,
 };
 
@@ -29,17 +30,19 @@ impl TensorReader for Reader {
             let why = format!("{file:?} says otherwise than a member before it, whose value is kept");
             catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
         }
-        // In a file of its own format a tensor stays as flat as it is.
+        // Shown, or in a file of its own format, a tensor stays as flat as it is.
         let mut restore = |tensor: &Entry| match context.purpose() {
-            Purpose::COPY => Ok(None),
+            Purpose::SHOW | Purpose::COPY => Ok(None),
             _ => original_shape(tensor, &mut metadata),
         };
+        let mut turned = Vec::new();
         for member in &set.files {
             context.check_cancelled()?;
-            describe(member, source, &mut restore, catalog).map_err(|error| error.file(&*member.name))?;
+            describe(member, source, &mut restore, catalog, &mut turned)
+                .map_err(|error| error.file(&*member.name))?;
         }
         metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value.clone()))?;
-        Ok(Box::new(NothingEncoded))
+        Ok(Box::new(turned))
     }
 }
 
@@ -48,29 +51,40 @@ fn describe(
     source: &dyn Source,
     restore: &mut dyn FnMut(&Entry) -> Result<Option<Vec<u64>>>,
     catalog: &mut dyn CatalogSink,
+    turned: &mut Vec<BigEndianBlocks>,
 ) -> Result<()> {
     let header = &member.header;
     let len = source.len(member.file) - header.data_offset;
     let data = Storage::file(member.file, header.data_offset, len).byte_order(header.byte_order);
     let data = catalog.storage(data)?;
     for tensor in &header.tensors {
-        if header.byte_order == ByteOrder::Big && has_wide_fields(tensor.ggml_type) {
-            return Err(Error::unsupported("big-endian blocks of this type are not read")
-                .tensor(&*tensor.name)
-                .expected("little-endian, or types whose fields are all bytes or all one number")
-                .found(tensor.ggml_type.name()));
-        }
         let restored = restore(tensor).map_err(|error| error.tensor(&*tensor.name))?;
         let dtype = tensor.ggml_type.declare(catalog)?;
-        let offset = if tensor.bytes == 0 { 0 } else { tensor.offset };
-        catalog.tensor(&tensor.name, dtype, restored.as_ref().unwrap_or(&tensor.shape), data, offset)?;
+        let (storage, offset) = match tensor.ggml_type {
+            _ if tensor.bytes == 0 => (data, 0),
+            GgmlType::Blocks(blocks) if header.byte_order == ByteOrder::Big => {
+                let scales = big_endian::scales(blocks.name).ok_or_else(|| {
+                    Error::unsupported("big-endian blocks of this type are not read")
+                        .tensor(&*tensor.name)
+                        .expected("Q4_0, Q8_0, Q4_K, Q6_K, MXFP4 or NVFP4, or a little-endian file")
+                        .found(blocks.name)
+                })?;
+                let storage = catalog.storage(Storage::encoded(turned.len() as u64, tensor.bytes))?;
+                let (file, offset) = (member.file, header.data_offset + tensor.offset);
+                turned.push(BigEndianBlocks {
+                    file,
+                    offset,
+                    bytes: tensor.bytes,
+                    block: blocks.bytes,
+                    scales,
+                });
+                (storage, 0)
+            }
+            _ => (data, tensor.offset),
+        };
+        catalog.tensor(&tensor.name, dtype, restored.as_ref().unwrap_or(&tensor.shape), storage, offset)?;
     }
     Ok(())
-}
-
-/// Whether a block has numbers of more than a byte, among others: no swap of units turns it round.
-fn has_wide_fields(ggml_type: GgmlType) -> bool {
-    matches!(ggml_type, GgmlType::Blocks(blocks) if !matches!(blocks.name, "MXFP4" | "NVFP4"))
 }
 
 /// The shape that ComfyUI-GGUF noted of a tensor that it made flat, which is then done with. One whose rows would
@@ -84,7 +98,7 @@ fn original_shape(tensor: &Entry, metadata: &mut BTreeMap<String, Value>) -> Res
             .found(format!("{value:?}"))
     };
     let node = value.root();
-    if Dtype::named(&node.class) != Some(Dtype::I32) {
+    if node.kind != NodeKind::NUMBERS || Dtype::named(&node.class) != Some(Dtype::I32) {
         return Err(refuse());
     }
     let dims = node.bytes.chunks_exact(4).map(|dim| {

@@ -90,6 +90,11 @@ impl GgmlType {
         })
     }
 
+    /// The quantised type of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        BLOCKS.iter().find(|blocks| blocks.name == name).map(Self::Blocks)
+    }
+
     /// The type that holds this dtype as it is.
     pub(crate) fn of_dtype(dtype: Dtype, info: &DtypeInfo) -> Option<Self> {
         if dtype.info().is_some() {

@@ -6,13 +6,15 @@
 use crate::header::valid_alignment;
 use crate::metadata::{self, Encoded};
 use crate::options::WriteOptions;
+use crate::quantize::{Encode, Rules};
 use crate::set::SPLIT_KEYS;
+use crate::stream::{Stream, Streamed};
 use crate::types::GgmlType;
 use crate::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MOST_DIMS, SUFFIX};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
-    CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, NothingToSeal, Options, OutputId, Result, Role,
-    Severity, Target, TensorId, TensorPart, TensorPlan, TensorView, TensorWriter, Value,
+    CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, NothingToSeal, Options, Result, Role, Severity,
+    Target, TensorId, TensorPart, TensorPlan, TensorView, TensorWriter, Value,
 };
 
 const VERSION: u32 = 3;
@@ -20,6 +22,8 @@ const VERSION: u32 = 3;
 const MOST_NAME: usize = 63;
 /// The longest key of the format's description.
 const MOST_KEY: usize = 65_535;
+/// The key for which type most of a model is of.
+const FILE_TYPE_KEY: &str = "general.file_type";
 const ARCHITECTURE_KEY: &str = "general.architecture";
 /// The key for the version of the blocks' layout, and that version.
 const BLOCKS_VERSION: (&str, u32) = ("general.quantization_version", 2);
@@ -47,7 +51,7 @@ impl TensorWriter for Writer {
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
-        let tensors = representable(catalog, layout)?;
+        let tensors = representable(catalog, &self.options.quantize, layout)?;
         let mut metadata = Metadata::of(catalog, &self.options, layout)?;
         if tensors.iter().any(|tensor| matches!(tensor.ggml_type, GgmlType::Blocks(_))) {
             let (key, version) = BLOCKS_VERSION;
@@ -62,11 +66,26 @@ impl TensorWriter for Writer {
             Target::File(name) => name.clone(),
             Target::Folder => format!("model{SUFFIX}"),
         };
+        let header = header(&tensors, &metadata);
+        let padding = |bytes: u64| bytes.next_multiple_of(metadata.alignment) - bytes;
+        let header_padding = if tensors.is_empty() { 0 } else { padding(header.len() as u64) };
+        if tensors.iter().any(|tensor| tensor.encode.is_some()) {
+            let ids: Vec<TensorId> = tensors.iter().map(|tensor| tensor.id).collect();
+            layout.streamed_file(&path, Role::Data, &ids)?;
+            let streamed = |tensor: &Written<'_>| Streamed {
+                id: tensor.id,
+                padding: padding(tensor.bytes),
+                encode: tensor.encode,
+            };
+            let tensors = tensors.iter().map(streamed).collect();
+            return Ok(Box::new(Stream { header, header_padding, tensors, threads: context.threads() }));
+        }
         let file = layout.file(&path, Role::Data)?;
-        layout.bytes(file, &header(&tensors, &metadata)).map_err(|error| error.file(&*path))?;
+        layout.bytes(file, &header)?;
+        layout.pad(file, header_padding)?;
         for tensor in &tensors {
             layout.tensor(file, TensorPart::whole(tensor.id))?;
-            pad(layout, file, tensor.bytes, metadata.alignment)?;
+            layout.pad(file, padding(tensor.bytes))?;
         }
         Ok(Box::new(NothingToSeal))
     }
@@ -79,19 +98,45 @@ struct Written<'a> {
     shape: &'a [u64],
     ggml_type: GgmlType,
     bytes: u64,
+    /// From the numbers of this dtype to its bytes; `None`, if they are those that it has.
+    encode: Option<(Dtype, Encode)>,
 }
 
 /// The tensors that GGUF can hold; the others are omitted, each with the reason.
-fn representable<'a>(catalog: &'a dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<Written<'a>>> {
+fn representable<'a>(
+    catalog: &'a dyn CatalogView,
+    rules: &Rules,
+    layout: &mut dyn LayoutSink,
+) -> Result<Vec<Written<'a>>> {
     let mut tensors = Vec::new();
     for id in catalog.tensor_ids() {
         let tensor = catalog.tensor(id);
         match as_written(catalog, id, tensor)? {
-            Ok(written) => tensors.push(written),
+            Ok(mut written) => {
+                written.quantise(rules, tensor.dtype, layout)?;
+                tensors.push(written);
+            }
             Err(why) => layout.omit(id, &why)?,
         }
     }
     Ok(tensors)
+}
+
+impl Written<'_> {
+    /// Gives it the type that the rules say, which is a loss that was asked for.
+    fn quantise(&mut self, rules: &Rules, dtype: Dtype, layout: &mut dyn LayoutSink) -> Result<()> {
+        let Some(quantised) = rules.of(self.name, dtype, self.shape)? else { return Ok(()) };
+        if quantised.ggml_type == self.ggml_type {
+            return Ok(());
+        }
+        self.bytes = quantised.ggml_type.bytes_of(self.shape).map_err(|error| error.tensor(self.name))?;
+        self.ggml_type = quantised.ggml_type;
+        self.encode = Some((dtype, quantised.encode));
+        let why = quantised
+            .instead
+            .map_or_else(|| format!("quantised to {}", self.ggml_type.name()), str::to_owned);
+        layout.loss(Loss::new(LossKind::Precision, self.name, why).asked_for())
+    }
 }
 
 /// A tensor as it is to be written, or why it cannot be.
@@ -114,7 +159,7 @@ fn as_written<'a>(
         return Ok(Err(format!("ggml takes at most {MOST_DIMS} dimensions: reshape the tensor")));
     }
     Ok(match ggml_type.bytes_of(shape) {
-        Ok(bytes) => Ok(Written { id, name, shape, ggml_type, bytes }),
+        Ok(bytes) => Ok(Written { id, name, shape, ggml_type, bytes, encode: None }),
         Err(error) => Err(error.to_string()),
     })
 }
@@ -155,10 +200,26 @@ impl Metadata {
                 })?;
             }
         }
+        metadata.name_mix(&options.quantize, layout)?;
         if let Some((key, value)) = &options.set {
             metadata.insert(key, value);
         }
         Ok(metadata)
+    }
+
+    /// Says what the model is made of, where the user has said so; what the input was made of is no longer so.
+    fn name_mix(&mut self, rules: &Rules, layout: &mut dyn LayoutSink) -> Result<()> {
+        match rules.rest {
+            Some(method) => {
+                drop(self.entries.insert(FILE_TYPE_KEY.to_owned(), Encoded::u32(method.file_type)))
+            }
+            None if !rules.is_empty() && self.entries.remove(FILE_TYPE_KEY).is_some() => {
+                let why = "it named the types of the input, and tensors have others now";
+                layout.loss(Loss::new(LossKind::Metadata, FILE_TYPE_KEY, why).severity(Severity::Note))?;
+            }
+            None => {}
+        }
+        Ok(())
     }
 
     /// Adds an entry; gives why it is not there, or not as it was.
@@ -191,7 +252,7 @@ impl Metadata {
     }
 }
 
-/// The bytes before the data, with the padding.
+/// The bytes before the data, without the padding.
 fn header(tensors: &[Written<'_>], metadata: &Metadata) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
@@ -211,22 +272,10 @@ fn header(tensors: &[Written<'_>], metadata: &Metadata) -> Vec<u8> {
         bytes.extend(offset.to_le_bytes());
         offset = offset.saturating_add(tensor.bytes.next_multiple_of(metadata.alignment));
     }
-    if !tensors.is_empty() {
-        let padded = (bytes.len() as u64).next_multiple_of(metadata.alignment);
-        bytes.resize(usize::try_from(padded).unwrap_or(bytes.len()), 0);
-    }
     bytes
 }
 
 fn write_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend((text.len() as u64).to_le_bytes());
     bytes.extend(text.as_bytes());
-}
-
-/// Zeros after a tensor, up to where the next may begin.
-fn pad(layout: &mut dyn LayoutSink, file: OutputId, bytes: u64, alignment: u64) -> Result<()> {
-    match bytes.next_multiple_of(alignment) - bytes {
-        0 => Ok(()),
-        zeros => layout.pad(file, zeros).map(drop),
-    }
 }

@@ -31,6 +31,24 @@ fn what_ggml_has_no_room_for_is_refused() {
 }
 
 #[test]
+fn big_endian_blocks_that_nobody_writes_are_refused_by_name() {
+    let swapped = |kind: u32| {
+        let name = [&1_u64.to_be_bytes()[..], b"a", &1_u32.to_be_bytes(), &256_u64.to_be_bytes()].concat();
+        let head = [b"GGUF\0\0\0\x03", &[1_u64, 0].map(u64::to_be_bytes).concat()[..]].concat();
+        let mut bytes = [&head[..], &name, &kind.to_be_bytes(), &[0; 8]].concat();
+        bytes.resize(bytes.len().next_multiple_of(32) + 1024, 7);
+        bytes
+    };
+    let error = refusal(&swapped(6));
+    assert!(
+        error.contains("big-endian") && error.contains("tensor \"a\"") && error.contains("Q5_0"),
+        "{error}"
+    );
+    let q6 = MemorySource::file("m.gguf", swapped(14));
+    assert!(with_view(&q6, &[], Purpose::SHOW, |_| ()).is_ok());
+}
+
+#[test]
 fn a_split_is_whole_or_refused() {
     let (one, other) = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf");
     let member = |number: u16, count: u16, name: &str| {
