@@ -131,6 +131,9 @@ impl Capabilities {
     /// Its writer keeps values of metadata as they are. For others the host makes compact JSON of what is no
     /// text, and lists it as changed.
     pub const VALUES: Self = Self(1024);
+    /// Its writer knows dtypes that are not built in, by name. For others that keep metadata the host makes U8 of
+    /// such tensors, says in the metadata what they are, and lists it as changed.
+    pub const DTYPES: Self = Self(2048);
 
     /// All of both, as `|` gives it; this one can be called in constants.
     #[must_use]

@@ -10,7 +10,8 @@ impl Catalog {
     /// The same catalog as a format of these capabilities can hold it, and what that loses: without attributes of
     /// tensors where the format has no [`ATTRIBUTES`](Capabilities::ATTRIBUTES), and with compact JSON for
     /// metadata that is no text where it has no [`VALUES`](Capabilities::VALUES). Metadata stays, whether or not
-    /// the format has any.
+    /// the format has any. Where it has [`METADATA`](Capabilities::METADATA) and no [`DTYPES`](Capabilities::DTYPES),
+    /// tensors of dtypes that are not built in become U8, for [`unpacked`](Self::unpacked) to restore.
     #[must_use]
     pub fn held_by(mut self, capabilities: Capabilities) -> (Self, Vec<Loss>) {
         let mut losses = Vec::new();
@@ -35,6 +36,9 @@ impl Catalog {
                 *value = Value::text(&value.json());
                 losses.push(Loss::new(LossKind::Metadata, key, why).severity(Severity::Changed));
             }
+        }
+        if capabilities.has(Capabilities::METADATA) && !capabilities.has(Capabilities::DTYPES) {
+            losses.extend(self.packed());
         }
         (self, losses)
     }

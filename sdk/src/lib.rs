@@ -224,6 +224,7 @@ mod loss;
 pub mod memory;
 pub mod mirror;
 mod options;
+mod packed;
 mod proof;
 #[cfg(feature = "records")]
 pub mod records;

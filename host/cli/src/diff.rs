@@ -38,8 +38,10 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     let steps = steps::on_tensors(steps::parse(&command.step)?)?;
     let [a, b] =
         [&command.a, &command.b].map(|path| open(path, &command.part, &command.options, registry, session));
-    let (mut a, b) = (a?, b?);
-    let (catalog, effects) = apply(a.catalog, &steps)?;
+    let (mut a, mut b) = (a?, b?);
+    // A format without a dtype has it packed, which is no difference.
+    b.catalog = b.catalog.unpacked().0;
+    let (catalog, effects) = apply(a.catalog.unpacked().0, &steps)?;
     a.catalog = catalog;
     losses::report(&effects.losses, &effects.notes, false);
     check_options(&command.options, &[&a, &b])?;

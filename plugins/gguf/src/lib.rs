@@ -66,7 +66,7 @@ pub struct Gguf;
 
 impl Format for Gguf {
     fn describe(&self) -> Description {
-        let holds = Capabilities::METADATA | Capabilities::VALUES;
+        let holds = Capabilities::METADATA | Capabilities::VALUES | Capabilities::DTYPES;
         Description::new("gguf", "GGUF, of llama.cpp")
             .suffixes([SUFFIX])
             .magic(0, *MAGIC)
