@@ -15,11 +15,11 @@
 //! Counts and elements are little-endian in every file: `THPStorage_writeFileRaw` turns them around on
 //! machines that are not, and `_legacy_load` does not look at `little_endian`.
 
-use crate::extent::Extent;
+use crate::Extent;
 use crate::object_file::{ObjectFile, SidePickles};
 use crate::persistent_id::PersistentId;
 use crate::pickle::{self, Evaluated, Graph, ValueId};
-use crate::window::{NEAR, Window};
+use tensorferry_zip::{NEAR, Window};
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{Context, Error, Result, Source};
 

@@ -4,7 +4,7 @@
 use crate::archive::{Archive, Record};
 use crate::calls;
 use crate::described::{self, DescribedTensor};
-use crate::extent::Extent;
+use crate::Extent;
 use crate::pickle::{self, Evaluated, Global, Graph, Value, ValueId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 use crate::archive::Record;
 use crate::dtype::TorchDtype;
-use crate::extent::Extent;
+use crate::Extent;
 use crate::pickle::{Graph, Value, ValueId};
 use tensorferry_sdk::{Error, Result};
 

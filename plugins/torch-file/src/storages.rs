@@ -5,7 +5,7 @@
 use crate::archive::Record;
 use crate::decoding::Decoding;
 use crate::dtype::TorchDtype;
-use crate::extent::Extent;
+use crate::Extent;
 use crate::lazy::{LazyView, Recipe, Signs, StoredView};
 use crate::object_file::ObjectFile;
 use crate::persistent_id::{PersistentId, StorageRange};

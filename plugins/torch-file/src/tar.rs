@@ -18,7 +18,7 @@ pub(crate) use members::is_checkpoint;
 
 use crate::described::{DescribedStorage, DescribedTensor};
 use crate::dtype::TorchDtype;
-use crate::extent::Extent;
+use crate::Extent;
 use crate::object_file::{ObjectFile, SidePickles};
 use crate::pickle::{self, Evaluated, Graph, ValueId};
 use members::Members;

@@ -29,7 +29,6 @@ mod tree;
 mod unpacked;
 
 use crate::SIDE_RECORD;
-use crate::zip_layout::{ZipLayout, ZipPlan};
 pub(crate) use options::declared as options;
 use options::{FileFormat, WriteOptions};
 use storages::Storages;
@@ -38,6 +37,7 @@ use tensorferry_sdk::{
     CatalogView, Context, Digests, LayoutSink, Options, Result, Role, SealSink, Target, TensorPlan,
     TensorWriter,
 };
+use tensorferry_zip::{ZipLayout, ZipPlan};
 
 /// The root folder of an archive whose file name gives none; torch's own choice for streams.
 const DEFAULT_ROOT: &str = "archive";
@@ -135,7 +135,7 @@ fn write_archive(
     layout: &mut dyn LayoutSink,
 ) -> Result<ZipPlan> {
     let file = layout.file(path, Role::Data)?;
-    let mut archive = ZipLayout::new(layout, file, root_folder(path));
+    let mut archive = ZipLayout::new(layout, file, Some(root_folder(path)));
     archive.bytes("data.pkl", pickle)?;
     archive.bytes("byteorder", b"little")?;
     if let Some(side) = side {

@@ -2,7 +2,7 @@
 
 use super::{CHUNK, as_usize};
 use crate::archive::Record;
-use crate::extent::Extent;
+use crate::Extent;
 use tensorferry_sdk::{
     ByteOrder, Context, DigestAlgorithm, Dtype, DtypeInfo, Error, Limits, Result, Source, element_count,
 };

@@ -1,9 +1,9 @@
 //! A local header stands before an entry's bytes. It must say what the directory says, and the
 //! entries must lie apart from each other and before the directory.
 
-use super::directory::{Directory, Entry, method};
-use super::fields::{Fields, zip64};
+use crate::directory::{Directory, Entry, method};
 use crate::extent::Extent;
+use crate::fields::{Fields, zip64};
 use crate::window::{NEAR, Window};
 use tensorferry_sdk::{Error, Result, Source};
 
@@ -14,7 +14,7 @@ const HEADER_LEN: u64 = 30;
 const DESCRIPTOR_FOLLOWS: u16 = 0x8;
 
 /// For each entry, where its bytes begin.
-pub(super) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Directory) -> Result<Vec<u64>> {
+pub(crate) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Directory) -> Result<Vec<u64>> {
     let entries = directory.entries();
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|&index| entries[index].header);
@@ -32,7 +32,7 @@ pub(super) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Dire
         let near =
             order[place..].iter().map(|&i| entries[i].header).take_while(|&at| at - entry.header < NEAR);
         // At most as many as fit the window, and counted only when the window has to move.
-        let offset = data_offset(&mut window, entry, directory.root(), || {
+        let offset = data_offset(&mut window, entry, directory, || {
             near.last().map(|at| at.saturating_add(HEADER_LEN + 256))
         })
         .map_err(named)?;
@@ -52,7 +52,7 @@ pub(super) fn data_offsets(source: &dyn Source, extent: Extent, directory: &Dire
 fn data_offset(
     window: &mut Window<'_>,
     entry: &Entry,
-    root: &str,
+    directory: &Directory,
     ahead: impl FnOnce() -> Option<u64>,
 ) -> Result<u64> {
     let name_len = entry.raw_name_len as u64;
@@ -72,7 +72,7 @@ fn data_offset(
     let extra_len = u64::from(fields.u16()?);
     let differs =
         |what: &str| Error::malformed(format!("the local header has another {what} than the directory"));
-    if local_name_len != name_len || !is_name(fields.0, root, &entry.name) {
+    if local_name_len != name_len || !directory.is_name_of(entry, fields.0) {
         return Err(differs("name"));
     }
     if local_method != entry.method {
@@ -101,14 +101,4 @@ fn data_offset(
         return Err(differs("CRC").expected(format!("{:08x}", entry.crc)).found(format!("{crc:08x}")));
     }
     extra_at.checked_add(extra_len).ok_or_else(|| Error::malformed("a length that does not fit 64 bits"))
-}
-
-/// Whether the local header's name is the directory's: the root, `/`, and the name below it.
-fn is_name(raw: &[u8], root: &str, below: &str) -> bool {
-    let rest = raw.strip_prefix(root.as_bytes()).and_then(|rest| rest.strip_prefix(b"/"));
-    rest.is_some_and(|rest| {
-        rest == below.as_bytes()
-            || rest.strip_suffix(b"/") == Some(below.as_bytes())
-            || (rest.is_empty() && below.is_empty())
-    })
 }

@@ -4,10 +4,10 @@
 use tensorferry_sdk::{Error, FileId, Result, Source};
 
 /// How far ahead it is worth reading for the next header.
-pub(crate) const NEAR: u64 = 64 << 10;
+pub const NEAR: u64 = 64 << 10;
 
 /// The part of a file that was read last.
-pub(crate) struct Window<'a> {
+pub struct Window<'a> {
     source: &'a dyn Source,
     file: FileId,
     /// Where what may be read ends.
@@ -18,7 +18,7 @@ pub(crate) struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// A window that never reads past `end`.
-    pub(crate) fn new(source: &'a dyn Source, file: FileId, end: u64) -> Self {
+    pub fn new(source: &'a dyn Source, file: FileId, end: u64) -> Self {
         Self { source, file, end, start: 0, bytes: Vec::new() }
     }
 
@@ -27,7 +27,7 @@ impl<'a> Window<'a> {
     ///
     /// # Errors
     /// Malformed past the end; i/o.
-    pub(crate) fn get(&mut self, at: u64, len: u64, ahead: impl FnOnce() -> Option<u64>) -> Result<&[u8]> {
+    pub fn get(&mut self, at: u64, len: u64, ahead: impl FnOnce() -> Option<u64>) -> Result<&[u8]> {
         let end = at.checked_add(len).filter(|&end| end <= self.end);
         let end = end.ok_or_else(|| {
             Error::malformed("a header reaches past the end of where headers are")

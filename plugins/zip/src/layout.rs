@@ -36,17 +36,18 @@ const FLAG_UTF8: u16 = 0x800;
 const DOS_DATE: u16 = (1 << 5) | 1;
 
 /// An archive as far as it is laid out.
-pub(crate) struct ZipLayout<'a> {
+pub struct ZipLayout<'a> {
     layout: &'a mut dyn LayoutSink,
     file: OutputId,
-    root: String,
+    /// What every name begins with: nothing, or a folder.
+    prefix: String,
     end: u64,
     records: Vec<Record>,
 }
 
-/// What has to be said once the checksums are known.
+/// What has to be said of an archive once the checksums are known.
 #[derive(Debug)]
-pub(crate) struct ZipPlan {
+pub struct ZipPlan {
     records: Vec<Record>,
     directory: DeferredId,
     directory_offset: u64,
@@ -67,13 +68,18 @@ enum Crc {
 }
 
 impl<'a> ZipLayout<'a> {
-    /// An empty archive in `file`, whose records all lie in the folder `root`.
-    pub(crate) fn new(layout: &'a mut dyn LayoutSink, file: OutputId, root: &str) -> Self {
-        Self { layout, file, root: root.to_owned(), end: 0, records: Vec::new() }
+    /// An empty archive in `file`, whose records all lie in the folder `root`, if there is to be one.
+    #[must_use]
+    pub fn new(layout: &'a mut dyn LayoutSink, file: OutputId, root: Option<&str>) -> Self {
+        let prefix = root.map(|root| format!("{root}/")).unwrap_or_default();
+        Self { layout, file, prefix, end: 0, records: Vec::new() }
     }
 
     /// A record whose bytes are known.
-    pub(crate) fn bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// Unsupported, if its name is longer than 65,535 bytes or the archive than 64 bits say; what the layout says.
+    pub fn bytes(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let mut sum = DigestAlgorithm::CRC32.start()?;
         sum.update(bytes);
         let crc = sum.digest().value.try_into().map_err(|_| Error::plugin("a CRC-32 has four bytes"))?;
@@ -90,8 +96,11 @@ impl<'a> ZipLayout<'a> {
         self.push(record, header.len())
     }
 
-    /// A record of `size` bytes, which `payload` appends to the file.
-    pub(crate) fn data(
+    /// A record of `size` bytes, which `payload` appends to the file; it gives the offset of the first.
+    ///
+    /// # Errors
+    /// As of [`bytes`](Self::bytes).
+    pub fn data(
         &mut self,
         name: &str,
         size: u64,
@@ -107,7 +116,10 @@ impl<'a> ZipLayout<'a> {
     }
 
     /// The directory and the end record.
-    pub(crate) fn finish(self) -> Result<ZipPlan> {
+    ///
+    /// # Errors
+    /// What the layout says.
+    pub fn finish(self) -> Result<ZipPlan> {
         let directory: u64 = self.records.iter().map(Record::central_len).sum();
         let tail = tail(self.records.len() as u64, directory, self.end);
         let id = self.layout.deferred(self.file, directory + tail.len() as u64)?;
@@ -115,7 +127,7 @@ impl<'a> ZipLayout<'a> {
     }
 
     fn full_name(&self, name: &str) -> Box<str> {
-        format!("{}/{name}", self.root).into()
+        format!("{}{name}", self.prefix).into()
     }
 
     fn push(&mut self, record: Record, header_len: usize) -> Result<()> {
@@ -131,7 +143,10 @@ impl<'a> ZipLayout<'a> {
 
 impl ZipPlan {
     /// Says the checksums.
-    pub(crate) fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    ///
+    /// # Errors
+    /// A plugin error, if the host has none of them.
+    pub fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
         let mut directory = Vec::new();
         for record in &self.records {
             let crc = match record.crc {

@@ -1,41 +1,16 @@
-//! An archive is a zip file as torch writes it: records side by side, each under one root folder,
-//! found through the directory at the end.
-//!
-//! ```text
-//! PK\3\4 header, name, extra, bytes [, PK\7\8 descriptor]      one for each record
-//! PK\1\2 header, name, extra, comment                          the directory: one for each record
-//! PK\6\6 zip64 end record, PK\6\7 its locator                  torch always writes them
-//! PK\5\6 end record
-//! ```
-//! Source of the facts: PKWARE's APPNOTE.TXT 6.3.10, `caffe2/serialize/inline_container.cc` and
-//! `third_party/miniz-3.0.2/miniz.c` of PyTorch.
-//!
-//! The `zip` crate is not used for reading: it keeps only the last of two entries with one name,
-//! and believes the directory where a local header says something else. torch looks names up
-//! without regard to case, and finds a record's bytes behind its local header; so both are ways to
-//! show one content to a checker and another one to torch. Here every local header is read, and
-//! where two places of the file disagree, the file is refused.
-//!
-//! | File | What it yields |
-//! |---|---|
-//! | `end.rs` | where the directory is |
-//! | `directory.rs` | the entries, their names checked |
-//! | `local.rs` | where each entry's bytes are, and that none overlap |
-//! | `fields.rs` | numbers from bytes |
+//! An archive is a zip file: entries side by side, found through the directory at the end, each of them
+//! held against its local header.
 
-mod directory;
-mod end;
-mod fields;
-mod local;
-
-pub use directory::{Directory, Entry, Method};
-
+use crate::directory::{Directory, Entry, Method, Names};
 use crate::extent::Extent;
+use crate::local;
 use std::collections::HashMap;
 use tensorferry_sdk::{DigestAlgorithm, Error, Limits, Result, Source};
 
 /// The signature that a file begins with if it is an archive.
 pub const MAGIC: &[u8; 4] = b"PK\x03\x04";
+/// The signature that an archive without entries begins with.
+pub const EMPTY_MAGIC: &[u8; 4] = b"PK\x05\x06";
 
 /// One record: its bytes are stored as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,11 +36,10 @@ impl Archive {
     ///
     /// # Errors
     /// Malformed or unsupported, with the offset and the entry; a limit on entries.
-    pub fn open(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Self> {
-        let directory = Directory::read(source, extent, limits)?;
+    pub fn open(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> Result<Self> {
+        let directory = Directory::read(source, extent, names, limits)?;
         let file_name = source.name(extent.file).to_owned();
         let named = |error: Error| error.file(&file_name);
-        directory.check_storable().map_err(named)?;
         let offsets = local::data_offsets(source, extent, &directory).map_err(named)?;
         let names = directory.entries().iter().enumerate();
         let by_name = names.map(|(index, entry)| (entry.name.clone(), index)).collect();
@@ -114,6 +88,12 @@ impl Archive {
         record.ok_or_else(|| {
             Error::malformed(format!("the archive has no record {name:?}")).file(&self.file_name)
         })
+    }
+
+    /// Where the bytes of an entry are kept.
+    pub(crate) fn stored(&self, index: usize) -> Extent {
+        let len = self.directory.entries()[index].stored_len;
+        Extent { file: self.extent.file, offset: self.offsets[index], len }
     }
 
     /// All bytes of a small record, checked against its CRC.

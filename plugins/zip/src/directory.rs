@@ -1,9 +1,9 @@
-//! The directory lists an archive's entries. Its names are checked here: each once, whatever its
-//! case, all under one root, none that leaves it.
+//! The directory lists an archive's entries. Its names are checked here: each once, and by the rules of
+//! the format whose archive it is.
 
-use super::end;
-use super::fields::{Fields, zip64};
+use crate::end;
 use crate::extent::Extent;
+use crate::fields::{Fields, zip64};
 use std::collections::HashSet;
 use tensorferry_sdk::{Error, Limits, Result, Source, check_name};
 
@@ -18,36 +18,56 @@ const REFUSED_FLAGS: u16 = 0x1 | 0x20 | 0x40;
 pub enum Method {
     /// As they are.
     Stored,
-    /// Compressed; TorchScript keeps its source code so.
+    /// Compressed; TorchScript keeps its source code so, and `numpy.savez_compressed` its arrays.
     Deflated,
+}
+
+/// Which names the entries of an archive may have. None is there twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// All lie in one folder, the root, and are called by what follows it; none leaves it, and no two differ in
+    /// case alone. An archive has at least one.
+    UnderOneRoot,
+    /// Any text without a NUL. There may be none.
+    Any,
 }
 
 /// One entry, as the directory has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The name below the root; empty for the root folder itself.
+    /// The name, below the root where there is one; empty for the root folder itself.
     pub name: Box<str>,
     /// How long the whole name is, in the headers.
-    pub(super) raw_name_len: usize,
+    pub(crate) raw_name_len: usize,
     /// How its bytes are kept.
     pub method: Method,
-    pub(super) flags: u16,
-    pub(super) crc: u32,
+    pub(crate) flags: u16,
+    /// The CRC-32 of its content.
+    pub crc: u32,
     /// Bytes in the archive.
-    pub(super) stored_len: u64,
+    pub stored_len: u64,
     /// Bytes of its content.
-    pub(super) len: u64,
+    pub len: u64,
     /// Where its local header is.
-    pub(super) header: u64,
+    pub(crate) header: u64,
+}
+
+impl Entry {
+    /// Where its local header is in the file.
+    #[must_use]
+    pub fn header_offset(&self) -> u64 {
+        self.header
+    }
 }
 
 /// The entries of an archive.
 #[derive(Debug)]
 pub struct Directory {
-    root: Box<str>,
+    /// The folder that all entries lie in, where they have to lie in one.
+    root: Option<Box<str>>,
     entries: Vec<Entry>,
     /// Where the directory begins: every entry's bytes lie before it.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
 }
 
 impl Directory {
@@ -55,13 +75,18 @@ impl Directory {
     ///
     /// # Errors
     /// Malformed or unsupported, with offset and name; a limit on entries or on the directory's length.
-    pub fn read(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Self> {
-        read(source, extent, limits).map_err(|error| error.file(source.name(extent.file)))
+    pub fn read(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> Result<Self> {
+        read(source, extent, names, limits).map_err(|error| error.file(source.name(extent.file)))
     }
 
-    /// The folder that all entries lie in.
-    pub(super) fn root(&self) -> &str {
-        &self.root
+    /// Whether `raw` is the whole name of an entry of this directory.
+    pub(crate) fn is_name_of(&self, entry: &Entry, raw: &[u8]) -> bool {
+        let below = entry.name.as_bytes();
+        let Some(root) = &self.root else { return raw == below };
+        let rest = raw.strip_prefix(root.as_bytes()).and_then(|rest| rest.strip_prefix(b"/"));
+        rest.is_some_and(|rest| {
+            rest == below || rest.strip_suffix(b"/") == Some(below) || (rest.is_empty() && below.is_empty())
+        })
     }
 
     /// The entries, in the directory's order.
@@ -75,20 +100,9 @@ impl Directory {
     pub fn contains(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| &*entry.name == name)
     }
-
-    /// Whether tensors' bytes are stored as they are.
-    pub(super) fn check_storable(&self) -> Result<()> {
-        let compressed = |e: &&Entry| e.method != Method::Stored && e.name.starts_with("data/");
-        match self.entries.iter().find(compressed) {
-            None => Ok(()),
-            Some(entry) => {
-                Err(Error::unsupported(format!("record {:?} is compressed", entry.name)).offset(entry.header))
-            }
-        }
-    }
 }
 
-fn read(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Directory> {
+fn read(source: &dyn Source, extent: Extent, names: Names, limits: &Limits) -> Result<Directory> {
     let end = end::find(source, extent, limits)?;
     if end.entries > limits.entries {
         return Err(Error::limit("too many zip entries")
@@ -116,7 +130,13 @@ fn read(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Director
             .offset(end.offset + end.len - fields.0.len() as u64)
             .expected(format!("{} entries", end.entries)));
     }
-    let root = check_names(&raw_names, &mut entries)?;
+    let root = match names {
+        Names::UnderOneRoot => Some(check_names_under_root(&raw_names, &mut entries)?),
+        Names::Any => {
+            check_any_names(&raw_names, &mut entries)?;
+            None
+        }
+    };
     Ok(Directory { root, entries, offset: end.offset })
 }
 
@@ -177,7 +197,7 @@ fn entry<'a>(fields: &mut Fields<'a>, extent: Extent) -> Result<(&'a str, Entry)
     Ok((name, Entry { name: "".into(), raw_name_len, method, flags, crc, stored_len, len, header }))
 }
 
-pub(super) fn method(number: u16) -> Result<Method> {
+pub(crate) fn method(number: u16) -> Result<Method> {
     match number {
         0 => Ok(Method::Stored),
         8 => Ok(Method::Deflated),
@@ -185,8 +205,24 @@ pub(super) fn method(number: u16) -> Result<Method> {
     }
 }
 
+/// Names that need only be told apart.
+fn check_any_names(raw: &[&str], entries: &mut [Entry]) -> Result<()> {
+    let mut seen = HashSet::with_capacity(raw.len());
+    for (&name, entry) in raw.iter().zip(entries) {
+        let wrong = |why: &str| Error::malformed(why).offset(entry.header).found(format!("{name:?}"));
+        if name.contains('\0') {
+            return Err(wrong("the name of a zip entry has a NUL, where other readers end it"));
+        }
+        if !seen.insert(name) {
+            return Err(wrong("two zip entries have one name"));
+        }
+        entry.name = name.into();
+    }
+    Ok(())
+}
+
 /// The root, once all names are known to be sane.
-fn check_names(raw: &[&str], entries: &mut [Entry]) -> Result<Box<str>> {
+fn check_names_under_root(raw: &[&str], entries: &mut [Entry]) -> Result<Box<str>> {
     let Some(first) = raw.first() else {
         return Err(Error::malformed("the zip archive is empty"));
     };

@@ -1,8 +1,8 @@
 //! The end record says where the directory is. Numbers that do not fit its fields are in the zip64
 //! end record before it; where both have a number, both must say the same.
 
-use super::fields::Fields;
 use crate::extent::Extent;
+use crate::fields::Fields;
 use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
 
 const END: &[u8; 4] = b"PK\x05\x06";
@@ -18,14 +18,14 @@ const REACH: u64 = 0xffff + END_LEN;
 
 /// Where the directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
-    pub(super) entries: u64,
-    pub(super) offset: u64,
-    pub(super) len: u64,
+pub(crate) struct End {
+    pub(crate) entries: u64,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
 }
 
 /// Finds the directory, which must end where the end records begin.
-pub(super) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<End> {
+pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<End> {
     let (file, extent_end) = (extent.file, extent.end());
     let from = extent_end.saturating_sub(REACH).max(extent.offset);
     let tail = source.read_vec(file, from, extent_end - from, limits)?;

@@ -4,10 +4,10 @@ use tensorferry_sdk::{Error, Result};
 
 /// What is left of a header.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or_else(|| {
             Error::malformed("a zip header is cut off")
                 .expected(format!("{len} bytes more"))
@@ -17,21 +17,21 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16> {
+    pub(crate) fn u16(&mut self) -> Result<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32> {
+    pub(crate) fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64> {
+    pub(crate) fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 }
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
 ///
 /// Extra fields after the first that does not parse are no concern of a reader: torch's padding is one
 /// long field, other writers leave stray bytes.
-pub(super) fn zip64(extra: &[u8]) -> Option<Fields<'_>> {
+pub(crate) fn zip64(extra: &[u8]) -> Option<Fields<'_>> {
     const ZIP64: u16 = 1;
     let mut rest = Fields(extra);
     loop {
