@@ -33,7 +33,6 @@ mod tensor_proto;
 mod testing;
 mod text;
 mod v1;
-mod wire;
 
 use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,

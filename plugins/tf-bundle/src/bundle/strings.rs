@@ -1,7 +1,7 @@
 //! The strings of one entry: their lengths, the lengths' checksum, the strings.
 
 use super::entry::DataRange;
-use crate::wire::Wire;
+use tensorferry_proto_file::Wire;
 use std::ops::Range;
 use tensorferry_proto::masked_crc;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source, crc32c_append};

@@ -1,7 +1,7 @@
 //! A meta graph is one graph of a SavedModel with its signatures, assets and objects. These are read into
 //! memory; of the graph, nodes and functions are counted.
 
-use crate::wire::{Value, Wire};
+use tensorferry_proto_file::{Value, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tensorferry_proto::collection_def::Kind;

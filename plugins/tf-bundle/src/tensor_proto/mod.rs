@@ -32,7 +32,7 @@ mod values;
 
 pub(crate) use values::Values;
 
-use crate::wire::{Value, Wire};
+use tensorferry_proto_file::{Value, Wire};
 use std::ops::Range;
 use tensorferry_sdk::Result;
 

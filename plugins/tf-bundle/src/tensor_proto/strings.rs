@@ -5,7 +5,7 @@
 //! `tensorflow/core/framework/tensor.cc`.
 
 use super::emit::Emitter;
-use crate::wire::Wire;
+use tensorferry_proto_file::Wire;
 use std::ops::Range;
 use tensorferry_sdk::{ByteSink, Result};
 

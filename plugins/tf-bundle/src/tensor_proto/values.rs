@@ -3,7 +3,7 @@
 use super::emit::Emitter;
 use super::list::{Item, List};
 use super::strings;
-use crate::wire::{Value, Wire};
+use tensorferry_proto_file::{Value, Wire};
 use std::ops::Range;
 use tensorferry_sdk::{ByteSink, Dtype, Error, Limits, Result};
 
@@ -229,6 +229,8 @@ fn push(wire: &mut Wire<'_>, item: Item, value: Value, emitter: &mut Emitter<'_>
         Value::Fixed32(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Fixed64(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Varint(value) => emitter.push_low(item.element(value)),
+        // Refused when the values were counted.
+        Value::Group => Ok(()),
         Value::Bytes(range) => match item {
             Item::Varint { .. } | Item::Bool => {
                 wire.each_varint(&range, &mut |value| emitter.push_low(item.element(value)))

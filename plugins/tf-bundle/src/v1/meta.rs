@@ -1,7 +1,7 @@
 //! The list of tensors under the empty key: what each is, and which slices of it the file has.
 
 use crate::tensor_proto::read_shape;
-use crate::wire::{Value, Wire};
+use tensorferry_proto_file::{Value, Wire};
 use std::ops::Range;
 use tensorferry_proto::{Message as _, TensorSliceProto};
 use tensorferry_sdk::{Limits, Result};

@@ -6,7 +6,7 @@ use crate::bundle::slice_region;
 use crate::names::key_text::key_text;
 use crate::table::{EntryPlace, Table};
 use crate::tensor_proto::Values;
-use crate::wire::Wire;
+use tensorferry_proto_file::Wire;
 use crate::{dtype, slice_key};
 use std::collections::{BTreeMap, HashMap};
 use tensorferry_sdk::{

@@ -1,9 +1,9 @@
 //! Walks protobuf messages that may be as long as their file: a message is a range of a file or of
 //! memory, and a field that has a length is given as the range of its content.
 //!
-//! Types 3 and 4 (groups) are in none of TensorFlow's messages and are refused. A length is checked
-//! against the enclosing range before anything is read by it. How deep to go is the caller's: walking a
-//! sub-message is walking its range. The format is that of [`tensorferry_proto::wire`].
+//! A length is checked against the enclosing range before anything is read by it. How deep to go is the
+//! caller's: walking a sub-message is walking its range. Groups (types 3 and 4) are skipped, as all
+//! readers do. The format is that of [`tensorferry_proto::wire`].
 
 use std::ops::Range;
 use tensorferry_proto::wire::{
@@ -16,9 +16,11 @@ use tensorferry_sdk::{Error, FileId, Result, Source};
 const WINDOW: u64 = 16 << 10;
 /// Bytes that are read and given at once where a range is gone through as a whole.
 const CHUNK: u64 = 64 << 10;
+/// How deep groups may lie in each other, as in protobuf's own readers.
+const MOST_GROUPS: usize = 100;
 
 /// Walks messages in one file, or in one piece of memory.
-pub(crate) struct Wire<'a> {
+pub struct Wire<'a> {
     input: Input<'a>,
     window: Vec<u8>,
     window_start: u64,
@@ -32,18 +34,18 @@ enum Input<'a> {
 
 /// One field of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Field {
+pub struct Field {
     /// Its number.
-    pub(crate) number: u32,
+    pub number: u32,
     /// Where its tag begins.
-    pub(crate) at: u64,
+    pub at: u64,
     /// What it holds.
-    pub(crate) value: Value,
+    pub value: Value,
 }
 
 /// What a field holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
+pub enum Value {
     /// An integer, a boolean, an enumeration.
     Varint(u64),
     /// Eight bytes.
@@ -52,24 +54,28 @@ pub(crate) enum Value {
     Fixed32(u32),
     /// Where a string, a message or packed scalars lie.
     Bytes(Range<u64>),
+    /// A group, which is skipped.
+    Group,
 }
 
 /// What stands at the beginning of a field: its value, or the length of its content.
 enum Head {
     Whole(Value),
     Len(u64),
+    GroupBegins,
+    GroupEnds,
     Unknown(u32),
 }
 
 impl<'a> Wire<'a> {
     /// A walker of a file's messages.
-    pub(crate) fn of_file(source: &'a dyn Source, file: FileId) -> Self {
+    pub fn of_file(source: &'a dyn Source, file: FileId) -> Self {
         Self::new(Input::File { source, file })
     }
 
     /// A walker of messages in memory; `name` is the file that errors name. Offsets are those in
     /// `bytes`, which errors do not show: they are no offsets of the file.
-    pub(crate) fn of_memory(bytes: &'a [u8], name: &'a str) -> Self {
+    pub fn of_memory(bytes: &'a [u8], name: &'a str) -> Self {
         Self::new(Input::Memory { bytes, name })
     }
 
@@ -78,12 +84,12 @@ impl<'a> Wire<'a> {
     }
 
     /// Another walker of the same bytes, with a window of its own: for two places that are read in turn.
-    pub(crate) fn again(&self) -> Self {
+    pub fn again(&self) -> Self {
         Self::new(self.input)
     }
 
     /// All bytes that there are.
-    pub(crate) fn whole(&self) -> Range<u64> {
+    pub fn whole(&self) -> Range<u64> {
         0..match self.input {
             Input::File { source, file } => source.len(file),
             Input::Memory { bytes, .. } => bytes.len() as u64,
@@ -94,44 +100,78 @@ impl<'a> Wire<'a> {
     ///
     /// # Errors
     /// Malformed, if a field reaches past the message's end, or is of no known type; i/o.
-    pub(crate) fn next(&mut self, rest: &mut Range<u64>) -> Result<Option<Field>> {
+    pub fn next(&mut self, rest: &mut Range<u64>) -> Result<Option<Field>> {
         if rest.is_empty() {
             return Ok(None);
         }
         let at = rest.start;
-        let (number, head) = self.take(rest, MOST_HEAD_BYTES, |bytes| {
-            let (number, wire_type) = take_tag(bytes, take_exact_varint)?;
-            let head = match wire_type {
-                0 => Head::Whole(Value::Varint(take_exact_varint(bytes)?)),
-                1 => Head::Whole(Value::Fixed64(u64::from_le_bytes(take_array(bytes)?))),
-                2 => Head::Len(take_exact_varint(bytes)?),
-                5 => Head::Whole(Value::Fixed32(u32::from_le_bytes(take_array(bytes)?))),
-                other => Head::Unknown(other),
-            };
-            Ok((number, head))
-        })?;
+        let (number, head) = self.head(rest)?;
         let value = match head {
             Head::Whole(value) => value,
-            Head::Len(len) => {
-                let left = rest.end - rest.start;
-                if len > left {
-                    return Err(self.too_short(rest.start, left).expected(format!("{len} bytes")));
-                }
-                let start = rest.start;
-                rest.start += len;
-                Value::Bytes(start..rest.start)
+            Head::Len(len) => Value::Bytes(self.content(rest, len)?),
+            Head::GroupBegins => {
+                self.skip_group(rest, number)?;
+                Value::Group
             }
+            Head::GroupEnds => return Err(self.malformed(at, "a protobuf group ends that has not begun")),
             Head::Unknown(other) => {
-                let error = self.malformed(at, "no TensorFlow message has a protobuf field of this type");
-                return Err(error.expected("0, 1, 2 or 5").found(other));
+                let error = self.malformed(at, "no protobuf field is of this type");
+                return Err(error.expected("0 to 5").found(other));
             }
         };
         Ok(Some(Field { number, at, value }))
     }
 
+    /// The number of the field at the beginning of `rest`, and what stands before its content.
+    fn head(&mut self, rest: &mut Range<u64>) -> Result<(u32, Head)> {
+        self.take(rest, MOST_HEAD_BYTES, |bytes| {
+            let (number, wire_type) = take_tag(bytes, take_exact_varint)?;
+            let head = match wire_type {
+                0 => Head::Whole(Value::Varint(take_exact_varint(bytes)?)),
+                1 => Head::Whole(Value::Fixed64(u64::from_le_bytes(take_array(bytes)?))),
+                2 => Head::Len(take_exact_varint(bytes)?),
+                3 => Head::GroupBegins,
+                4 => Head::GroupEnds,
+                5 => Head::Whole(Value::Fixed32(u32::from_le_bytes(take_array(bytes)?))),
+                other => Head::Unknown(other),
+            };
+            Ok((number, head))
+        })
+    }
+
+    /// The `len` bytes at the beginning of `rest`, which begins behind them then.
+    fn content(&self, rest: &mut Range<u64>, len: u64) -> Result<Range<u64>> {
+        let left = rest.end - rest.start;
+        if len > left {
+            return Err(self.too_short(rest.start, left).expected(format!("{len} bytes")));
+        }
+        let start = rest.start;
+        rest.start += len;
+        Ok(start..rest.start)
+    }
+
+    /// Steps over what is left of a group of this number, without recursion.
+    fn skip_group(&mut self, rest: &mut Range<u64>, number: u32) -> Result<()> {
+        let mut open = vec![number];
+        while let Some(&innermost) = open.last() {
+            let at = rest.start;
+            match self.head(rest)? {
+                (_, Head::Whole(_)) => {}
+                (_, Head::Len(len)) => drop(self.content(rest, len)?),
+                (number, Head::GroupBegins) if open.len() < MOST_GROUPS => open.push(number),
+                (number, Head::GroupEnds) if number == innermost => drop(open.pop()),
+                _ => return Err(self.malformed(at, "protobuf groups that do not match, or lie too deep")),
+            }
+        }
+        Ok(())
+    }
+
     /// The content of the first field of this number in what is `rest` of a message, if it is one that has
     /// a length; `rest` begins behind it then.
-    pub(crate) fn next_of(&mut self, rest: &mut Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_of(&mut self, rest: &mut Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         while let Some(field) = self.next(rest)? {
             match field.value {
                 Value::Bytes(range) if field.number == number => return Ok(Some(range)),
@@ -146,7 +186,7 @@ impl<'a> Wire<'a> {
     ///
     /// # Errors
     /// As [`next`](Self::next); malformed, if a field of this number has no length.
-    pub(crate) fn last(&mut self, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
+    pub fn last(&mut self, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
         let mut found = None;
         let mut rest = message.clone();
         while let Some(field) = self.next(&mut rest)? {
@@ -162,17 +202,23 @@ impl<'a> Wire<'a> {
     ///
     /// # Errors
     /// Malformed, if it does not end there, or has more than 64 bits; i/o.
-    pub(crate) fn varint(&mut self, rest: &mut Range<u64>) -> Result<u64> {
+    pub fn varint(&mut self, rest: &mut Range<u64>) -> Result<u64> {
         self.take(rest, MOST_VARINT_BYTES, take_exact_varint)
     }
 
     /// The `N` bytes at the beginning of `rest`.
-    pub(crate) fn fixed<const N: usize>(&mut self, rest: &mut Range<u64>) -> Result<[u8; N]> {
+    ///
+    /// # Errors
+    /// Malformed, if there are fewer; i/o.
+    pub fn fixed<const N: usize>(&mut self, rest: &mut Range<u64>) -> Result<[u8; N]> {
         self.take(rest, N, take_array)
     }
 
     /// Gives each of the varints that are packed in a range.
-    pub(crate) fn each_varint(
+    ///
+    /// # Errors
+    /// As [`varint`](Self::varint); whatever `visit` gives.
+    pub fn each_varint(
         &mut self,
         range: &Range<u64>,
         visit: &mut dyn FnMut(u64) -> Result<()>,
@@ -185,7 +231,10 @@ impl<'a> Wire<'a> {
     }
 
     /// A copy of the bytes of a field, once it is known that there are at most `most`.
-    pub(crate) fn bytes(&mut self, range: &Range<u64>, most: u64) -> Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// A limit, if there are more; i/o.
+    pub fn bytes(&mut self, range: &Range<u64>, most: u64) -> Result<Vec<u8>> {
         let len = range.end.saturating_sub(range.start);
         if len > most {
             return Err(self
@@ -206,7 +255,7 @@ impl<'a> Wire<'a> {
     ///
     /// # Errors
     /// As [`bytes`](Self::bytes); malformed, if it is not UTF-8.
-    pub(crate) fn text(&mut self, range: &Range<u64>, most: u64) -> Result<String> {
+    pub fn text(&mut self, range: &Range<u64>, most: u64) -> Result<String> {
         let bytes = self.bytes(range, most)?;
         String::from_utf8(bytes).map_err(|error| {
             let found = String::from_utf8_lossy(error.as_bytes()).into_owned();
@@ -215,7 +264,10 @@ impl<'a> Wire<'a> {
     }
 
     /// Gives the bytes of a range piece by piece, in order, however long it is.
-    pub(crate) fn each_chunk(
+    ///
+    /// # Errors
+    /// I/o; whatever `visit` gives.
+    pub fn each_chunk(
         &mut self,
         range: &Range<u64>,
         visit: &mut dyn FnMut(&[u8]) -> Result<()>,
@@ -298,17 +350,17 @@ impl<'a> Wire<'a> {
     }
 
     /// An error of the input, with its place.
-    pub(crate) fn malformed(&self, offset: u64, message: &str) -> Error {
+    pub fn malformed(&self, offset: u64, message: &str) -> Error {
         self.located(Error::malformed(message), offset)
     }
 
     /// The error of a field that has another type than its number says.
-    pub(crate) fn wrong_type(&self, at: u64) -> Error {
-        self.malformed(at, "a protobuf field has another type than TensorFlow gives it")
+    pub fn wrong_type(&self, at: u64) -> Error {
+        self.malformed(at, "a protobuf field has another type than its message gives it")
     }
 
     /// An error with its place.
-    pub(crate) fn located(&self, error: Error, offset: u64) -> Error {
+    pub fn located(&self, error: Error, offset: u64) -> Error {
         match self.input {
             Input::File { source, file } => error.file(source.name(file)).offset(offset),
             Input::Memory { name, .. } => error.file(name),
@@ -342,6 +394,7 @@ mod tests {
             0x1a, 2, b'a', b'b', // 3: two bytes
             0x25, 4, 0, 0, 0, // 4: four bytes
             0x80, 0x01, 0, // 16: varint 0
+            0x2b, 0x0a, 1, 7, 0x33, 0x34, 0x2c, // 5: a group of a field and another group
         ];
         let expected = vec![
             (1, Value::Varint(150)),
@@ -349,6 +402,7 @@ mod tests {
             (3, Value::Bytes(14..16)),
             (4, Value::Fixed32(4)),
             (16, Value::Varint(0)),
+            (5, Value::Group),
         ];
         assert_eq!(fields(&bytes).unwrap(), expected);
     }
@@ -361,7 +415,10 @@ mod tests {
             (&[0x08], "past the end"),
             (&[0x08, 0x80], "past the end"),
             (&[0x0d, 1, 2, 3], "past the end"),
-            (&[0x0b, 0x0c], "of this type"),
+            (&[0x0b, 0x08, 1], "past the end"),
+            (&[0x0b, 0x14], "groups"),
+            (&[0x0c], "has not begun"),
+            (&[0x0f], "of this type"),
             (&[0x00, 0x00], "this number"),
             (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2], "64 bits"),
         ] {

@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 /// The names that are taken, and how many others wanted each.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub struct Names {
     taken: HashSet<String>,
     wanted: HashMap<String, u64>,
 }
 
 impl Names {
     /// The name itself, or with the first number that makes it unique: `x_1`.
-    pub(crate) fn unique(&mut self, name: &str) -> String {
+    pub fn unique(&mut self, name: &str) -> String {
         let mut unique = name.to_owned();
         while self.taken.contains(&unique) {
             let count = self.wanted.entry(name.to_owned()).or_insert(0);
