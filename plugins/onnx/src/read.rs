@@ -1,0 +1,237 @@
+//! The reader: the tensors of a model, wherever they are in it. Elements that lie in a file as a tensor's do are
+//! for the host to copy; lists of values are decoded on request.
+
+use crate::external::Location;
+use crate::tensor_proto::{Elements, TensorProto};
+use crate::values::{Values, count_texts};
+use crate::walk::{Found, Item, each_tensor, parts};
+use crate::message::{Message, varint};
+use crate::SUFFIX;
+use std::collections::HashMap;
+use tensorferry_proto_file::{Names, Value, Wire};
+use tensorferry_sdk::{
+    CatalogSink, Context, Dtype, Entry, Error, FileId, Loss, LossKind, Result, Source, Storage, StorageId,
+    TensorDecoder, TensorReader, element_count,
+};
+
+/// The most files that a message lists.
+const MOST_LISTED: usize = 8;
+
+/// Reads models.
+pub(crate) struct Reader;
+
+impl TensorReader for Reader {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let name = &file_name(source)?;
+        let file = source.open(name)?;
+        let mut reading = Reading {
+            source,
+            catalog,
+            context,
+            name,
+            file,
+            names: Names::default(),
+            values: Vec::new(),
+            storages: HashMap::new(),
+        };
+        reading.model().map_err(|error| error.file(name))?;
+        Ok(Box::new(reading.values))
+    }
+}
+
+/// The model that the source's entry means: a folder stands for the only one in it.
+pub(crate) fn file_name(source: &dyn Source) -> Result<String> {
+    match source.entry() {
+        Entry::File(name) => Ok(name.clone()),
+        Entry::Prefix(prefix) => Err(Error::malformed("no such file").file(prefix)),
+        Entry::Folder => {
+            let names = source.list("")?.into_iter().filter(|name| name.ends_with(SUFFIX));
+            let names: Vec<String> = names.collect();
+            match &*names {
+                [] => Err(Error::malformed("the folder holds no .onnx file")),
+                [only] => Ok(only.clone()),
+                several => {
+                    let listed: Vec<String> =
+                        several.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
+                    let rest = if several.len() > MOST_LISTED { " and more" } else { "" };
+                    Err(Error::usage("the folder holds several .onnx files: name one of them")
+                        .found(format!("{}{rest}", listed.join(", "))))
+                }
+            }
+        }
+    }
+}
+
+/// A model on its way into a catalog.
+struct Reading<'a> {
+    source: &'a dyn Source,
+    catalog: &'a mut dyn CatalogSink,
+    context: &'a dyn Context,
+    name: &'a str,
+    file: FileId,
+    names: Names,
+    /// Lists of values, by handle.
+    values: Vec<Values>,
+    /// Tensors may share bytes: those are one storage, so that they stay tied.
+    storages: HashMap<(FileId, u64, u64), StorageId>,
+}
+
+impl Reading<'_> {
+    fn model(&mut self) -> Result<()> {
+        let mut wire = Wire::of_file(self.source, self.file);
+        let context = self.context;
+        let mut tensors = 0_u64;
+        let counts = each_tensor(&mut wire, context, &mut |wire, item| {
+            tensors += 1;
+            match item {
+                Item::Dense(found) => self.add(wire, &found).map(drop),
+                Item::Sparse { name, message } => self.add_sparse(wire, &name, &message),
+            }
+        })?;
+        self.metadata(&mut wire)?;
+        let why = format!(
+            "{} nodes, {} functions: the graph itself; its {tensors} constants are tensors",
+            counts.nodes, counts.functions
+        );
+        self.catalog.loss(Loss::new(LossKind::Graph, self.name, why))
+    }
+
+    /// What the model's author noted in it.
+    fn metadata(&mut self, wire: &mut Wire<'_>) -> Result<()> {
+        let limits = self.context.limits();
+        let mut keys = HashMap::new();
+        Message::at(wire.whole()).each(wire, 14, &mut |wire, entry| {
+            let entry = Message::at(entry);
+            let key = entry.text(wire, 1, limits.name_bytes)?;
+            let value = entry.text(wire, 2, limits.header_bytes)?;
+            if let Some(first) = keys.get(&key) {
+                let why = format!("the model says it twice: {first:?} is kept, {value:?} is not");
+                return self.catalog.loss(Loss::new(LossKind::Metadata, key, why));
+            }
+            self.catalog.metadata_text(&key, &value)?;
+            keys.insert(key, value);
+            Ok(())
+        })
+    }
+
+    /// Adds a tensor; what it is.
+    fn add(&mut self, wire: &mut Wire<'_>, found: &Found) -> Result<TensorProto> {
+        let name = self.names.unique(&found.name);
+        if name != found.name {
+            let why = format!("another tensor has this name: this one is read as {name:?}");
+            self.catalog.loss(Loss::new(LossKind::Name, &found.name, why))?;
+        }
+        let placed = TensorProto::read(wire, &found.message, self.context.limits())
+            .and_then(|tensor| self.place(wire, &name, &found.message, &tensor).map(|()| tensor));
+        placed.map_err(|error| error.tensor(&name))
+    }
+
+    fn place(&mut self, wire: &mut Wire<'_>, name: &str, message: &Message, tensor: &TensorProto) -> Result<()> {
+        let TensorProto { row, dims, len, elements } = tensor;
+        let len = *len;
+        let storage = match elements {
+            Elements::Empty => None,
+            Elements::Raw(range) => self.extent(self.file, range.start, len)?,
+            Elements::External(location) => self.external(location, len)?,
+            Elements::Listed => Some(self.listed(wire, message, tensor)?),
+        };
+        match storage {
+            Some(storage) => self.catalog.tensor(name, row.dtype, dims, storage, 0).map(drop),
+            None => self.catalog.tensor_of_blocks(name, row.dtype, dims, Vec::new()).map(drop),
+        }
+    }
+
+    fn extent(&mut self, file: FileId, offset: u64, len: u64) -> Result<Option<StorageId>> {
+        if len == 0 {
+            return Ok(None);
+        }
+        if let Some(&known) = self.storages.get(&(file, offset, len)) {
+            return Ok(Some(known));
+        }
+        let storage = self.catalog.storage(Storage::file(file, offset, len))?;
+        self.storages.insert((file, offset, len), storage);
+        Ok(Some(storage))
+    }
+
+    fn external(&mut self, location: &Location, len: u64) -> Result<Option<StorageId>> {
+        let (file, offset) = location.find(self.source, self.name, len)?;
+        self.extent(file, offset, len)
+    }
+
+    fn listed(&mut self, wire: &mut Wire<'_>, message: &Message, tensor: &TensorProto) -> Result<StorageId> {
+        let values = Values::find(wire, self.file, message, tensor.row)?;
+        let len = values.len();
+        let (found, expected) = if tensor.row.dtype == Dtype::STR {
+            (count_texts(wire, message, tensor.row)?, element_count(&tensor.dims)?)
+        } else {
+            (len / tensor.row.item.width(), tensor.len / tensor.row.item.width())
+        };
+        if found != expected || (tensor.row.dtype != Dtype::STR && len != tensor.len) {
+            return Err(wire
+                .malformed(message.start(), "a tensor has not as many values as its shape says")
+                .expected(expected)
+                .found(found));
+        }
+        let storage = match values.plain() {
+            Some(range) => Storage::file(self.file, range.start, range.end - range.start),
+            None => {
+                self.values.push(values);
+                Storage::encoded(self.values.len() as u64 - 1, len)
+            }
+        };
+        self.catalog.storage(storage)
+    }
+
+    /// Adds the two parts of a sparse tensor.
+    fn add_sparse(&mut self, wire: &mut Wire<'_>, name: &str, sparse: &Message) -> Result<()> {
+        let dims = sparse_dims(wire, sparse).map_err(|error| error.tensor(name))?;
+        let [values, indices] = parts(wire, name, sparse)?;
+        let (values, indices) = (self.add(wire, &values)?, self.add(wire, &indices)?);
+        let rank = dims.len() as u64;
+        let fits = match (&*values.dims, &*indices.dims) {
+            ([count], [places]) => count == places,
+            ([count], [places, axes]) => count == places && *axes == rank,
+            _ => false,
+        };
+        if !fits || indices.row.dtype != Dtype::I64 {
+            return Err(wire
+                .malformed(sparse.start(), "a sparse tensor's values and indices do not fit each other")
+                .expected(format!("[n] values, I64 indices [n] or [n, {rank}]"))
+                .found(format!("{:?} and {:?}", values.dims, indices.dims))
+                .tensor(name));
+        }
+        let why = format!("a sparse tensor of shape {dims:?}: its values and indices are read, the shape is not kept");
+        self.catalog.loss(Loss::new(LossKind::Sparse, name, why))
+    }
+}
+
+/// The shape that a sparse tensor has as a dense one.
+fn sparse_dims(wire: &mut Wire<'_>, sparse: &Message) -> Result<Vec<u64>> {
+    /// More dimensions than any framework's tensors have.
+    const MOST: usize = 254;
+    let mut dims = Vec::new();
+    let mut rest = sparse.clone();
+    while let Some(field) = rest.next(wire)? {
+        if field.number != 3 {
+            continue;
+        }
+        match &field.value {
+            Value::Bytes(range) => {
+                let mut rest = range.clone();
+                while !rest.is_empty() && dims.len() <= MOST {
+                    dims.push(wire.varint(&mut rest)?);
+                }
+            }
+            _ => dims.push(varint(wire, &field)?),
+        }
+        if dims.len() > MOST || dims.iter().any(|&dim| dim.cast_signed() < 0) {
+            return Err(wire.malformed(field.at, "a sparse tensor's shape is none"));
+        }
+    }
+    Ok(dims)
+}
