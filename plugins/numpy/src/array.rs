@@ -51,6 +51,7 @@ impl Arrays<'_> {
                 .expected(format!("{data_len} bytes"))
                 .found(format!("{there} bytes"))
         })?;
+        self.count_expanded(array)?;
         match &header.descr {
             Descr::Element(element) => self.add_elements(name, array, &header, element)?,
             Descr::Structure(structure) if self.options.fields => {
@@ -59,23 +60,33 @@ impl Arrays<'_> {
             Descr::Structure(structure) => {
                 let count = structure.fields.len();
                 let why = format!("an array of structures, which is a table of {count} fields");
-                return Err(Error::unsupported(format!("{why}: -i structured=fields makes a tensor of each")));
+                return Err(Error::unsupported(format!(
+                    "{why}: -i structured=fields makes a tensor of each"
+                )));
             }
         }
         if after > 0 {
             let why = format!("{after} bytes follow the array; numpy.load does not read them either");
-            self.catalog.loss(Loss::new(LossKind::State, name, why))?;
+            self.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
         }
         Ok(())
     }
 
-    fn add_elements(&mut self, name: &str, array: &ArrayBytes, header: &Header, element: &Element) -> Result<()> {
-        let lie = Lie { order: header.order, byte_order: element.byte_order(), shape: &header.shape, inner: &[] };
+    fn add_elements(
+        &mut self,
+        name: &str,
+        array: &ArrayBytes,
+        header: &Header,
+        element: &Element,
+    ) -> Result<()> {
+        let lie =
+            Lie { order: header.order, byte_order: element.byte_order(), shape: &header.shape, inner: &[] };
         if let Element::Unicode(..) | Element::Text(_) = element {
             let elements = collect(array.len(), self.context.limits(), |output| {
                 array.write(self.source, output, self.context)
             })?;
-            let elements = elements.get(usize::try_from(header.len).unwrap_or(usize::MAX)..).unwrap_or_default();
+            let elements =
+                elements.get(usize::try_from(header.len).unwrap_or(usize::MAX)..).unwrap_or_default();
             return self.add_strings(name, elements, element, header.order, &header.shape);
         }
         let (dtype, inner) = self.number(name, element)?;
@@ -84,7 +95,12 @@ impl Arrays<'_> {
     }
 
     /// The storage that holds an array, and where its elements begin there.
-    fn storage(&mut self, array: &ArrayBytes, header: &Header, byte_order: ByteOrder) -> Result<(StorageId, u64)> {
+    fn storage(
+        &mut self,
+        array: &ArrayBytes,
+        header: &Header,
+        byte_order: ByteOrder,
+    ) -> Result<(StorageId, u64)> {
         let (storage, offset) = match array {
             ArrayBytes::File(file) => {
                 let data = file.after(header.len);
@@ -94,13 +110,6 @@ impl Arrays<'_> {
                 (self.stored(member, header.len)?, 0)
             }
             ArrayBytes::Member(member) => {
-                self.expanded = self.expanded.saturating_add(member.len.saturating_sub(member.stored.len));
-                let most = self.context.limits().expanded_bytes;
-                if self.expanded > most {
-                    return Err(Error::limit("deflated arrays are far longer than what is stored of them")
-                        .expected(format!("at most {most} bytes more, or --bound expanded_bytes=N"))
-                        .found(self.expanded));
-                }
                 (self.encode(Encoded::Whole(array.clone()), member.len), header.len)
             }
         };
@@ -112,10 +121,26 @@ impl Arrays<'_> {
         let header = member.front(self.source, header_len, self.context.limits())?;
         let (crc, data) = (member.crc_after(&header), member.stored.after(header_len));
         if data.len == 0 && crc != 0 {
-            return Err(Error::malformed(format!("zip entry {:?} does not have the CRC-32 of the directory", member.name))
-                .offset(member.stored.offset));
+            return Err(Error::malformed(format!(
+                "zip entry {:?} does not have the CRC-32 of the directory",
+                member.name
+            ))
+            .offset(member.stored.offset));
         }
         Ok(Storage::file(data.file, data.offset, data.len).digest(Digest::crc32(crc)))
+    }
+
+    /// Bounds what all deflated members together are longer than what is stored of them.
+    fn count_expanded(&mut self, array: &ArrayBytes) -> Result<()> {
+        let ArrayBytes::Member(member) = array else { return Ok(()) };
+        self.expanded = self.expanded.saturating_add(member.len.saturating_sub(member.stored.len));
+        let most = self.context.limits().expanded_bytes;
+        if self.expanded <= most {
+            return Ok(());
+        }
+        Err(Error::limit("deflated arrays are far longer than what is stored of them")
+            .expected(format!("at most {most} bytes more, or --bound expanded_bytes=N"))
+            .found(self.expanded))
     }
 
     fn encode(&mut self, encoded: Encoded, len: u64) -> Storage {
@@ -190,7 +215,9 @@ impl Arrays<'_> {
         match element {
             Element::Number(dtype, _) => Ok((*dtype, Vec::new())),
             Element::Date(unit, _) => {
-                let why = format!("{unit}: read as the integers that it is counted in, the smallest for no time (NaT)");
+                let why = format!(
+                    "{unit}: read as the integers that it is counted in, the smallest for no time (NaT)"
+                );
                 self.catalog.loss(Loss::new(LossKind::Precision, name, why).severity(Severity::Changed))?;
                 Ok((Dtype::I64, Vec::new()))
             }
@@ -210,7 +237,14 @@ impl Arrays<'_> {
         }
     }
 
-    fn tensor(&mut self, name: &str, dtype: Dtype, lie: Lie<'_>, storage: StorageId, offset: u64) -> Result<()> {
+    fn tensor(
+        &mut self,
+        name: &str,
+        dtype: Dtype,
+        lie: Lie<'_>,
+        storage: StorageId,
+        offset: u64,
+    ) -> Result<()> {
         let shape = [lie.shape, lie.inner].concat();
         if lie.order == Order::C || lie.shape.len() < 2 || shape.contains(&0) {
             return self.catalog.tensor(name, dtype, &shape, storage, offset).map(drop);

@@ -108,9 +108,15 @@ pub(crate) fn parse(descr: &str) -> Result<Element> {
         'S' | 'a' => Ok(Element::Text(width()?)),
         'V' => Ok(Element::Void(width()?)),
         'M' | 'm' => date(kind, rest).map(|name| Element::Date(name, order)).ok_or_else(malformed),
-        'O' => Err(Error::unsupported("an array of Python objects: its data is a pickle, which is never run")),
-        'f' | 'c' | 'g' | 'G' if matches!((kind, rest), ('f', "12" | "16") | ('c', "24" | "32") | ('g' | 'G', "")) => {
-            Err(Error::unsupported("an array of long doubles, whose layout is that of the machine that wrote it"))
+        'O' => {
+            Err(Error::unsupported("an array of Python objects: its data is a pickle, which is never run"))
+        }
+        'f' | 'c' | 'g' | 'G'
+            if matches!((kind, rest), ('f', "12" | "16") | ('c', "24" | "32") | ('g' | 'G', "")) =>
+        {
+            Err(Error::unsupported(
+                "an array of long doubles, whose layout is that of the machine that wrote it",
+            ))
         }
         _ => Err(malformed()),
     }
@@ -187,7 +193,20 @@ mod tests {
         for descr in ["|O", "O", "|O8", "<f16", ">c32", "g"] {
             assert_eq!(parse(descr).unwrap_err().kind(), ErrorKind::Unsupported, "{descr}");
         }
-        for descr in ["", "<", "<q7", "<x4", "<i3", "<f1", "<U-1", "<U+1", "<M8[q]", "<M4[s]", "S99999999999999999999", "\u{e9}"] {
+        for descr in [
+            "",
+            "<",
+            "<q7",
+            "<x4",
+            "<i3",
+            "<f1",
+            "<U-1",
+            "<U+1",
+            "<M8[q]",
+            "<M4[s]",
+            "S99999999999999999999",
+            "\u{e9}",
+        ] {
             assert_eq!(parse(descr).unwrap_err().kind(), ErrorKind::Malformed, "{descr}");
         }
         assert_eq!(parse("<U4611686018427387904").unwrap().width(), None);

@@ -34,7 +34,12 @@ impl ArrayBytes {
     }
 
     /// Pushes all of them.
-    pub(crate) fn write(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+    pub(crate) fn write(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
         let file = match self {
             Self::File(file) => file,
             Self::Member(member) => return member.write(source, output, context),
@@ -92,7 +97,12 @@ impl FieldBytes {
     }
 
     /// Pushes them, row after row.
-    pub(crate) fn write(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+    pub(crate) fn write(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
         let mut picker = Picker { field: self, at: 0, picked: Vec::with_capacity(PIECE), output };
         self.array.write(source, &mut picker, context)?;
         let Picker { picked, output, .. } = picker;
@@ -116,7 +126,8 @@ impl ByteSink for Picker<'_> {
         let mut rest = bytes;
         while !rest.is_empty() && self.at < end && field.width > 0 {
             // To the next place where the field begins or ends.
-            let in_row = if self.at < field.header_len { 0 } else { (self.at - field.header_len) % field.row_len };
+            let in_row =
+                if self.at < field.header_len { 0 } else { (self.at - field.header_len) % field.row_len };
             let (until, is_field) = match in_row {
                 _ if self.at < field.header_len => (field.header_len - self.at, false),
                 at if at < field.offset => (field.offset - at, false),

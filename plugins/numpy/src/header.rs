@@ -84,8 +84,14 @@ impl Header {
                 (Literal::Text(key), Literal::Bool(fortran)) if key == "fortran_order" => {
                     order = Some(if *fortran { Order::Fortran } else { Order::C });
                 }
-                (Literal::Text(key), Literal::Tuple(items)) if key == "shape" => shape = Some(dimensions(items)?),
-                _ => return Err(malformed("descr, a bool for fortran_order, a tuple for shape, no other key")),
+                (Literal::Text(key), Literal::Tuple(items)) if key == "shape" => {
+                    shape = Some(dimensions(items)?)
+                }
+                _ => {
+                    return Err(malformed(
+                        "descr, a bool for fortran_order, a tuple for shape, no other key",
+                    ));
+                }
             }
         }
         let (Some(descr), Some(order), Some(shape)) = (descr, order, shape) else {
@@ -111,10 +117,15 @@ impl Header {
             Descr::Element(element) => element.width(),
             Descr::Structure(structure) => Some(structure.width),
         };
-        let elements = self.shape.iter().filter(|&&dim| dim > 0).try_fold(1_u64, |product, &dim| product.checked_mul(dim));
+        let elements = self
+            .shape
+            .iter()
+            .filter(|&&dim| dim > 0)
+            .try_fold(1_u64, |product, &dim| product.checked_mul(dim));
         let len = elements.zip(width).and_then(|(elements, width)| elements.checked_mul(width));
         let len = len.ok_or_else(|| {
-            Error::malformed("the array's length does not fit 64 bits").found(format!("shape {:?}", self.shape))
+            Error::malformed("the array's length does not fit 64 bits")
+                .found(format!("shape {:?}", self.shape))
         })?;
         Ok(if self.shape.contains(&0) { 0 } else { len })
     }
@@ -223,7 +234,11 @@ mod tests {
             "{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3), 'descr': '=f4'}",
         ] {
             let header = of_text(1, text).unwrap();
-            assert_eq!(header.descr, Descr::Element(Element::Number(Dtype::F32, ByteOrder::Little)), "{text}");
+            assert_eq!(
+                header.descr,
+                Descr::Element(Element::Number(Dtype::F32, ByteOrder::Little)),
+                "{text}"
+            );
             assert_eq!(header.shape, [2, 3]);
         }
         let fields = "{'descr': [('\u{3bb}', '<i4'), ('', '|V4'), (('title', 'w'), [('x', '<f8', (2,))])], \
@@ -253,7 +268,8 @@ mod tests {
         assert!(of_text(3, "{'descr': '<f4', 'fortran_order': False, 'shape': (2L,)}").is_err());
         let nested = "{'descr': ('<f4', (2,)), 'fortran_order': True, 'shape': ()}";
         assert_eq!(of_text(1, nested).unwrap_err().kind(), ErrorKind::Unsupported);
-        let wraps = of_text(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 8, 0)}");
+        let wraps =
+            of_text(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 8, 0)}");
         assert_eq!(wraps.unwrap().data_len().unwrap_err().kind(), ErrorKind::Malformed);
     }
 

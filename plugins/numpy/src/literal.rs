@@ -199,9 +199,8 @@ impl<'a> Scanner<'a> {
         let value = match (word, sign) {
             (b"True", 0) => Some(Literal::Bool(true)),
             (b"False", 0) => Some(Literal::Bool(false)),
-            _ => integer(word, self.python).map(|value| {
-                Literal::Int(if sign == 1 && rest[0] == b'-' { -value } else { value })
-            }),
+            _ => integer(word, self.python)
+                .map(|value| Literal::Int(if sign == 1 && rest[0] == b'-' { -value } else { value })),
         };
         let value = value.ok_or_else(|| self.error("a string, an integer, True or False"))?;
         self.at += sign + word.len();
@@ -268,9 +267,13 @@ fn integer(word: &[u8], python: Python) -> Option<i128> {
         _ => (&*lower, 10),
     };
     let in_prefix = radix != 10;
-    let sane = digits.split('_').enumerate().all(|(part, digits)| !digits.is_empty() || (part == 0 && in_prefix));
+    let sane =
+        digits.split('_').enumerate().all(|(part, digits)| !digits.is_empty() || (part == 0 && in_prefix));
     // `010` was octal once, and is no number now.
-    let leading = radix == 10 && digits.len() > 1 && digits.starts_with('0') && digits.contains(|c| !matches!(c, '0' | '_'));
+    let leading = radix == 10
+        && digits.len() > 1
+        && digits.starts_with('0')
+        && digits.contains(|c| !matches!(c, '0' | '_'));
     if !sane || leading {
         return None;
     }
@@ -313,8 +316,28 @@ mod tests {
     fn anything_else_is_refused_where_it_stands() {
         let deep = "(".repeat(4000);
         for text in [
-            "", "{", "(,)", "(1,,)", "[1)", "{'a'}", "{'a': }", "'a", "'a\n'", "'\\q'", "1.5", "None", "010", "1__0", "_1",
-            "f(1)", "1 + 1", "b'a'", "0x", "1 2", "340282366920938463463374607431768211456", &deep,
+            "",
+            "{",
+            "(,)",
+            "(1,,)",
+            "[1)",
+            "{'a'}",
+            "{'a': }",
+            "'a",
+            "'a\n'",
+            "'\\q'",
+            "1.5",
+            "None",
+            "010",
+            "1__0",
+            "_1",
+            "f(1)",
+            "1 + 1",
+            "b'a'",
+            "0x",
+            "1 2",
+            "340282366920938463463374607431768211456",
+            &deep,
         ] {
             let error = read(text).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Malformed, "{text}");

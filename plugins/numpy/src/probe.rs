@@ -30,10 +30,13 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         return Ok(by_name);
     }
     match Directory::read(source, extent, Names::Any, context.limits()) {
-        Ok(directory) if directory.entries().is_empty() && name.ends_with(ARCHIVE_SUFFIX) => Ok(Score::LIKELY),
+        Ok(directory) if directory.entries().is_empty() && name.ends_with(ARCHIVE_SUFFIX) => {
+            Ok(Score::LIKELY)
+        }
         Ok(directory) => {
             let files = directory.entries().iter().filter(|entry| !entry.name.ends_with('/'));
-            let (arrays, others): (Vec<_>, Vec<_>) = files.partition(|entry| entry.name.ends_with(ARRAY_SUFFIX));
+            let (arrays, others): (Vec<_>, Vec<_>) =
+                files.partition(|entry| entry.name.ends_with(ARRAY_SUFFIX));
             Ok(match (arrays.len(), others.len()) {
                 (0, _) => by_name,
                 (_, 0) => Score::CERTAIN,

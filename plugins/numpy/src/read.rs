@@ -5,13 +5,11 @@ use crate::array::Arrays;
 use crate::encoded::ArrayBytes;
 use crate::options::ReadOptions;
 use crate::{ARCHIVE_SUFFIX, ARRAY_SUFFIX};
+use tensorferry_hub::only_file;
 use tensorferry_sdk::{
-    CatalogSink, Context, Entry, Error, ErrorKind, Loss, LossKind, Result, Source, TensorDecoder, TensorReader,
+    CatalogSink, Context, ErrorKind, Loss, LossKind, Result, Source, TensorDecoder, TensorReader,
 };
 use tensorferry_zip::{Archive, EMPTY_MAGIC, Extent, MAGIC, Names};
-
-/// The most files that a message lists.
-const MOST_LISTED: usize = 8;
 
 /// Reads arrays and archives.
 pub(crate) struct Reader {
@@ -25,7 +23,7 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        let name = &file_name(source)?;
+        let name = &only_file(source, &[ARRAY_SUFFIX, ARCHIVE_SUFFIX])?;
         let mut arrays =
             Arrays { source, catalog, context, options: self.options, encoded: Vec::new(), expanded: 0 };
         let extent = Extent::whole(source, source.open(name)?);
@@ -36,28 +34,6 @@ impl TensorReader for Reader {
         };
         read.map_err(|error| error.file(name))?;
         Ok(Box::new(arrays.encoded))
-    }
-}
-
-/// The file that the source's entry means: a folder stands for the only one in it.
-fn file_name(source: &dyn Source) -> Result<String> {
-    match source.entry() {
-        Entry::File(name) => Ok(name.clone()),
-        Entry::Prefix(prefix) => Err(Error::malformed("no such file").file(prefix)),
-        Entry::Folder => {
-            let mut names: Vec<String> = source.list("")?.into_iter().filter(|name| is_ours(name)).collect();
-            match (names.pop(), names.len()) {
-                (None, _) => Err(Error::malformed("the folder holds no .npy or .npz file")),
-                (Some(only), 0) => Ok(only),
-                (Some(last), more) => {
-                    names.push(last);
-                    let listed: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
-                    let rest = if more < MOST_LISTED { "" } else { " and more" };
-                    Err(Error::usage("the folder holds several .npy or .npz files: name one of them")
-                        .found(format!("{}{rest}", listed.join(", "))))
-                }
-            }
-        }
     }
 }
 
@@ -99,8 +75,7 @@ fn read_archive(arrays: &mut Arrays<'_>, extent: Extent) -> Result<()> {
                 arrays.catalog.loss(Loss::new(LossKind::Tensor, name, error.message()))?;
             }
             added => added.map_err(|error| {
-                let error = if entry.method == tensorferry_zip::Method::Stored { error } else { error.offset(offset) };
-                error.context(format!("zip entry {:?}", entry.name)).tensor(name)
+                error.offset(offset).context(format!("zip entry {:?}", entry.name)).tensor(name)
             })?,
         }
     }

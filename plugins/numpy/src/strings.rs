@@ -20,7 +20,9 @@ pub(crate) fn logical(
     let held = count.and_then(|count| count.checked_mul(8)).filter(|&len| len <= limits.header_bytes);
     let Some((count, _)) = count.zip(held) else {
         let most = format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes);
-        return Err(Error::limit("too many strings to hold in memory").expected(most).found(format!("shape {shape:?}")));
+        return Err(Error::limit("too many strings to hold in memory")
+            .expected(most)
+            .found(format!("shape {shape:?}")));
     };
     let width = element.width().and_then(|width| usize::try_from(width).ok()).unwrap_or(usize::MAX);
     let mut logical = Vec::new();
@@ -85,7 +87,8 @@ mod tests {
     fn padding_goes_and_inner_nuls_stay() {
         let (element, limits) = (Element::Text(3), Limits::default());
         let logical = logical(b"a\0\0a\0b\0\0\0", &element, Order::C, &[3], &limits).unwrap();
-        let expected = [&1_u64.to_le_bytes()[..], b"a", &3_u64.to_le_bytes(), b"a\0b", &0_u64.to_le_bytes()].concat();
+        let expected =
+            [&1_u64.to_le_bytes()[..], b"a", &3_u64.to_le_bytes(), b"a\0b", &0_u64.to_le_bytes()].concat();
         assert_eq!(logical, expected);
     }
 
@@ -105,7 +108,8 @@ mod tests {
     fn units_that_are_no_characters_are_refused() {
         for unit in [0xd800_u32, 0x11_0000] {
             let element = Element::Unicode(1, ByteOrder::Big);
-            let error = logical(&unit.to_be_bytes(), &element, Order::C, &[], &Limits::default()).unwrap_err();
+            let error =
+                logical(&unit.to_be_bytes(), &element, Order::C, &[], &Limits::default()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Malformed);
         }
     }

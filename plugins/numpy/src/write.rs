@@ -5,8 +5,8 @@ use crate::options::{MlDtypes, WriteOptions};
 use crate::read::stem;
 use crate::{ARRAY_SUFFIX, dtype, header};
 use tensorferry_sdk::{
-    CatalogView, Context, Digests, Dtype, Error, LayoutSink, Loss, LossKind, NothingToSeal, Order, Result, Role,
-    SealSink, Target, TensorId, TensorPart, TensorPlan, TensorWriter,
+    CatalogView, Context, Digests, Dtype, Error, LayoutSink, Loss, LossKind, NothingToSeal, Order, Result,
+    Role, SealSink, Target, TensorId, TensorPart, TensorPlan, TensorWriter,
 };
 use tensorferry_zip::{ZipLayout, ZipPlan};
 
@@ -44,10 +44,12 @@ impl Writer {
         layout: &mut dyn LayoutSink,
     ) -> Result<Box<dyn TensorPlan>> {
         if catalog.tensor_count() != 1 {
-            return Err(Error::usage("a .npy file holds one tensor: write a .npz, or take one with --step select")
-                .file(path)
-                .expected("1 tensor")
-                .found(catalog.tensor_count()));
+            return Err(Error::usage(
+                "a .npy file holds one tensor: write a .npz, or take one with --step select",
+            )
+            .file(path)
+            .expected("1 tensor")
+            .found(catalog.tensor_count()));
         }
         let tensor = TensorId(0);
         let name = catalog.tensor(tensor).name;
@@ -114,7 +116,8 @@ impl Writer {
             (None, Some(name), MlDtypes::Name) => name.to_owned(),
             (None, Some(name), MlDtypes::Void) => {
                 let descr = if view.dtype == Dtype::BF16 { "<V2" } else { "|V1" };
-                let why = format!("numpy says no more than {descr}: .view(ml_dtypes.{name}) makes it what it was");
+                let why =
+                    format!("numpy says no more than {descr}: .view(ml_dtypes.{name}) makes it what it was");
                 layout.loss(Loss::new(LossKind::Precision, view.name, why).asked_for())?;
                 descr.to_owned()
             }

@@ -130,7 +130,9 @@ mod tests {
         let minus = u64::MAX;
         assert_eq!(item(3).of_varint(minus), Some([0xff; 8]));
         assert_eq!(item(6).of_varint(0xffff_ffff).map(|bytes| bytes[..4] == [0xff; 4]), Some(true));
-        for (number, value) in [(2, 256), (2, minus), (3, 128), (6, 1 << 32), (9, 2), (10, 0x1_0000), (12, 1 << 32), (21, 256)] {
+        for (number, value) in
+            [(2, 256), (2, minus), (3, 128), (6, 1 << 32), (9, 2), (10, 0x1_0000), (12, 1 << 32), (21, 256)]
+        {
             assert_eq!(item(number).of_varint(value), None, "{number}: {value}");
         }
     }

@@ -57,11 +57,13 @@ impl Location {
         let there = self.length.unwrap_or(source.len(file).saturating_sub(self.offset));
         check_range(&path, source.len(file), self.offset, there)?;
         if there != len {
-            return Err(Error::malformed("elements in another file have not the length that dtype and shape say")
-                .file(path)
-                .offset(self.offset)
-                .expected(format!("{len} bytes"))
-                .found(format!("{there} bytes")));
+            return Err(Error::malformed(
+                "elements in another file have not the length that dtype and shape say",
+            )
+            .file(path)
+            .offset(self.offset)
+            .expected(format!("{len} bytes"))
+            .found(format!("{there} bytes")));
         }
         Ok((file, self.offset))
     }

@@ -52,7 +52,12 @@ fn is_model(wire: &mut Wire<'_>) -> Result<bool> {
 impl Shape {
     /// The contents of the fields of one number; `None`, if a field has another type than it should. What is
     /// longer than any real graph is not gone through: a probe is short.
-    fn fields_of(&self, wire: &mut Wire<'_>, mut rest: Range<u64>, number: u32) -> Result<Option<Vec<Range<u64>>>> {
+    fn fields_of(
+        &self,
+        wire: &mut Wire<'_>,
+        mut rest: Range<u64>,
+        number: u32,
+    ) -> Result<Option<Vec<Range<u64>>>> {
         const MOST_FIELDS: usize = 4096;
         let mut found = Vec::new();
         for _ in 0..MOST_FIELDS {

@@ -1,21 +1,19 @@
 //! The reader: the tensors of a model, wherever they are in it. Elements that lie in a file as a tensor's do are
 //! for the host to copy; lists of values are decoded on request.
 
+use crate::SUFFIX;
 use crate::external::Location;
+use crate::message::{Message, varint};
 use crate::tensor_proto::{Elements, TensorProto};
 use crate::values::{Values, count_texts};
 use crate::walk::{Found, Item, each_tensor, parts};
-use crate::message::{Message, varint};
-use crate::SUFFIX;
 use std::collections::HashMap;
+use tensorferry_hub::only_file;
 use tensorferry_proto_file::{Names, Value, Wire};
 use tensorferry_sdk::{
-    CatalogSink, Context, Dtype, Entry, Error, FileId, Loss, LossKind, Result, Source, Storage, StorageId,
-    TensorDecoder, TensorReader, element_count,
+    CatalogSink, Context, Dtype, FileId, Loss, LossKind, Result, Source, Storage, StorageId, TensorDecoder,
+    TensorReader, element_count,
 };
-
-/// The most files that a message lists.
-const MOST_LISTED: usize = 8;
 
 /// Reads models.
 pub(crate) struct Reader;
@@ -27,7 +25,7 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        let name = &file_name(source)?;
+        let name = &only_file(source, &[SUFFIX])?;
         let file = source.open(name)?;
         let mut reading = Reading {
             source,
@@ -41,29 +39,6 @@ impl TensorReader for Reader {
         };
         reading.model().map_err(|error| error.file(name))?;
         Ok(Box::new(reading.values))
-    }
-}
-
-/// The model that the source's entry means: a folder stands for the only one in it.
-pub(crate) fn file_name(source: &dyn Source) -> Result<String> {
-    match source.entry() {
-        Entry::File(name) => Ok(name.clone()),
-        Entry::Prefix(prefix) => Err(Error::malformed("no such file").file(prefix)),
-        Entry::Folder => {
-            let names = source.list("")?.into_iter().filter(|name| name.ends_with(SUFFIX));
-            let names: Vec<String> = names.collect();
-            match &*names {
-                [] => Err(Error::malformed("the folder holds no .onnx file")),
-                [only] => Ok(only.clone()),
-                several => {
-                    let listed: Vec<String> =
-                        several.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
-                    let rest = if several.len() > MOST_LISTED { " and more" } else { "" };
-                    Err(Error::usage("the folder holds several .onnx files: name one of them")
-                        .found(format!("{}{rest}", listed.join(", "))))
-                }
-            }
-        }
     }
 }
 
@@ -131,7 +106,13 @@ impl Reading<'_> {
         placed.map_err(|error| error.tensor(&name))
     }
 
-    fn place(&mut self, wire: &mut Wire<'_>, name: &str, message: &Message, tensor: &TensorProto) -> Result<()> {
+    fn place(
+        &mut self,
+        wire: &mut Wire<'_>,
+        name: &str,
+        message: &Message,
+        tensor: &TensorProto,
+    ) -> Result<()> {
         let TensorProto { row, dims, len, elements } = tensor;
         let len = *len;
         let storage = match elements {
@@ -205,7 +186,9 @@ impl Reading<'_> {
                 .found(format!("{:?} and {:?}", values.dims, indices.dims))
                 .tensor(name));
         }
-        let why = format!("a sparse tensor of shape {dims:?}: its values and indices are read, the shape is not kept");
+        let why = format!(
+            "a sparse tensor of shape {dims:?}: its values and indices are read, the shape is not kept"
+        );
         self.catalog.loss(Loss::new(LossKind::Sparse, name, why))
     }
 }

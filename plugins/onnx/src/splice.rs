@@ -71,7 +71,12 @@ pub(crate) struct Edit {
 ///
 /// # Errors
 /// I/o; malformed, where the file is not what it was when the places were found.
-pub(crate) fn splice(wire: &mut Wire<'_>, file: FileId, range: &Range<u64>, edits: &[Edit]) -> Result<Pieces> {
+pub(crate) fn splice(
+    wire: &mut Wire<'_>,
+    file: FileId,
+    range: &Range<u64>,
+    edits: &[Edit],
+) -> Result<Pieces> {
     let mut spliced = Pieces::default();
     let mut rest = range.clone();
     let mut edits = edits;
@@ -112,7 +117,8 @@ mod tests {
     use tensorferry_sdk::{MemorySource, Source};
 
     /// A model of bytes: 1: 5, 2 { 1 { "ab" }, 3: 7, 1 { "cd" } }, 9 { "x" }.
-    const BYTES: [u8; 17] = [0x08, 5, 0x12, 10, 0x0a, 2, b'a', b'b', 0x18, 7, 0x0a, 2, b'c', b'd', 0x4a, 1, b'x'];
+    const BYTES: [u8; 17] =
+        [0x08, 5, 0x12, 10, 0x0a, 2, b'a', b'b', 0x18, 7, 0x0a, 2, b'c', b'd', 0x4a, 1, b'x'];
 
     fn spliced(edits: &[(Range<u64>, &[u8])]) -> Vec<u8> {
         let source = MemorySource::file("m", BYTES);

@@ -75,9 +75,14 @@ impl TensorProto {
             _ => info.bytes_of(count).map_err(|error| match info.block_elements() {
                 1 => wire.located(error, at),
                 _ if !count.is_multiple_of(info.block_elements().into()) => {
-                    let why = "packed elements that do not fill whole bytes, which ferry's packed dtypes have to";
+                    let why =
+                        "packed elements that do not fill whole bytes, which ferry's packed dtypes have to";
                     wire.located(Error::unsupported(why), at)
-                        .expected(format!("a multiple of {} elements of {}", info.block_elements(), info.name()))
+                        .expected(format!(
+                            "a multiple of {} elements of {}",
+                            info.block_elements(),
+                            info.name()
+                        ))
                         .found(format!("shape {:?}", fields.dims))
                 }
                 _ => wire.located(error, at),
@@ -109,7 +114,8 @@ impl Fields {
                 1 => fields.add_dims(wire, &field)?,
                 2 => fields.data_type = varint(wire, &field)?,
                 3 => {
-                    let error = Error::unsupported("a part of a tensor (segment), which no reader puts together");
+                    let error =
+                        Error::unsupported("a part of a tensor (segment), which no reader puts together");
                     return Err(wire.located(error, field.at));
                 }
                 RAW_DATA => fields.raw = Some(content(wire, &field)?),
@@ -132,7 +138,8 @@ impl Fields {
                 }
                 number if LISTS.contains(&number) => {
                     // A string is an element even where it is empty.
-                    let is_empty = number != 6 && matches!(&field.value, Value::Bytes(range) if range.is_empty());
+                    let is_empty =
+                        number != 6 && matches!(&field.value, Value::Bytes(range) if range.is_empty());
                     if !is_empty && !fields.lists.contains(&number) {
                         fields.lists.push(number);
                     }
@@ -173,12 +180,16 @@ impl Fields {
         let raw = self.raw.clone().filter(|raw| !raw.is_empty());
         let places = self.lists.len() + usize::from(raw.is_some()) + usize::from(self.is_external);
         if places > 1 {
-            return Err(wire.malformed(at, "a tensor has its elements at several places").found(format!("{places} fields")));
+            return Err(wire
+                .malformed(at, "a tensor has its elements at several places")
+                .found(format!("{places} fields")));
         }
         if self.is_external {
             let file = self.location.file.as_deref().unwrap_or_default();
             if file.is_empty() {
-                return Err(wire.malformed(at, "a tensor whose elements are in another file does not name it"));
+                return Err(
+                    wire.malformed(at, "a tensor whose elements are in another file does not name it")
+                );
             }
             if row.dtype == Dtype::STR {
                 return Err(wire.malformed(at, "strings cannot lie in another file"));
@@ -191,7 +202,9 @@ impl Fields {
                 .found(format!("{found} bytes"))
         };
         match (raw, self.lists.first()) {
-            (Some(_), _) if row.dtype == Dtype::STR => Err(wire.malformed(at, "strings cannot lie in raw_data")),
+            (Some(_), _) if row.dtype == Dtype::STR => {
+                Err(wire.malformed(at, "strings cannot lie in raw_data"))
+            }
             (Some(raw), _) if raw.end - raw.start == len => Ok(Elements::Raw(raw)),
             (Some(raw), _) => Err(wrong(raw.end - raw.start)),
             (None, Some(&field)) if field != row.field => Err(wire

@@ -34,10 +34,19 @@ impl Values {
                 continue;
             }
             fields += 1;
-            plain = match &field.value {
-                Value::Bytes(range) if matches!(row.item, Item::Fixed4 | Item::Fixed8) => Some(range.clone()),
-                _ => None,
-            };
+            plain = None;
+            if let (Item::Fixed4 | Item::Fixed8, Value::Bytes(range)) = (row.item, &field.value) {
+                // Whole models may lie in such a list: it need not be read to be counted.
+                let bytes = range.end - range.start;
+                if !bytes.is_multiple_of(row.item.width()) {
+                    return Err(wire
+                        .malformed(field.at, "packed values end inside one of them")
+                        .found(bytes));
+                }
+                len += bytes;
+                plain = Some(range.clone());
+                continue;
+            }
             each_item(wire, field, row.item, &mut |bytes| {
                 len += bytes.len() as u64;
                 Ok(())

@@ -113,7 +113,11 @@ impl Walk<'_> {
             let message = Message::at(content(wire, &field)?);
             let name = self.initializer_name(wire, &message, is_sparse)?;
             if name.is_empty() || !seen.insert(name.clone()) {
-                let fault = if name.is_empty() { "an initializer without a name" } else { "two initializers of one name" };
+                let fault = if name.is_empty() {
+                    "an initializer without a name"
+                } else {
+                    "two initializers of one name"
+                };
                 return Err(wire.malformed(field.at, fault).tensor(name));
             }
             self.give(wire, format!("{prefix}{name}"), message, is_sparse)?;
@@ -245,7 +249,9 @@ pub(crate) fn parts(wire: &mut Wire<'_>, name: &str, sparse: &Message) -> Result
         if message.is_there() {
             return Ok(Found { name: format!("{name}.{word}"), message });
         }
-        Err(wire.located(Error::malformed(format!("a sparse tensor without {word}")), sparse.start()).tensor(name))
+        Err(wire
+            .located(Error::malformed(format!("a sparse tensor without {word}")), sparse.start())
+            .tensor(name))
     };
     Ok([part(1, "values")?, part(2, "indices")?])
 }

@@ -7,17 +7,17 @@
 use crate::SUFFIX;
 use crate::message::Message;
 use crate::options::{External, WriteOptions};
-use crate::read::file_name;
 use crate::splice::{Edit, Piece, Pieces, splice};
 use crate::tensor_proto::{DATA_LOCATION, ELEMENT_FIELDS, EXTERNAL_DATA, Elements, RAW_DATA, TensorProto};
 use crate::walk::{Found, Item, each_tensor, parts};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tensorferry_hub::only_file;
 use tensorferry_proto::wire::put_varint;
 use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{
-    CatalogView, Context, Dtype, Error, FileId, LayoutSink, NothingToSeal, OutputId, Result, Role, Source, Target,
-    TensorId, TensorPart, TensorPlan, TensorWriter,
+    CatalogView, Context, Dtype, Error, FileId, LayoutSink, NothingToSeal, OutputId, Result, Role, Source,
+    Target, TensorId, TensorPart, TensorPlan, TensorWriter,
 };
 
 /// What a model in a folder is called.
@@ -91,7 +91,7 @@ struct Written {
 
 impl Template {
     fn open(source: Arc<dyn Source>, context: &dyn Context) -> Result<Self> {
-        let name = file_name(&*source)?;
+        let name = only_file(&*source, &[SUFFIX])?;
         let file = source.open(&name)?;
         let mut slots = Vec::new();
         let mut names = Names::default();
@@ -99,7 +99,9 @@ impl Template {
             let named = |error: Error| error.tensor(&found.name);
             let tensor = TensorProto::read(wire, &found.message, context.limits()).map_err(named)?;
             let outside = match &tensor.elements {
-                Elements::External(location) => Some(location.find(&*source, &name, tensor.len).map_err(named)?),
+                Elements::External(location) => {
+                    Some(location.find(&*source, &name, tensor.len).map_err(named)?)
+                }
                 _ => None,
             };
             let name = names.unique(&found.name);
@@ -108,14 +110,21 @@ impl Template {
         };
         each_tensor(&mut Wire::of_file(&*source, file), context, &mut |wire, item| match item {
             Item::Dense(found) => add(wire, found),
-            Item::Sparse { name, message } => parts(wire, &name, &message)?.into_iter().try_for_each(|part| add(wire, part)),
+            Item::Sparse { name, message } => {
+                parts(wire, &name, &message)?.into_iter().try_for_each(|part| add(wire, part))
+            }
         })?;
         Ok(Self { source, name, file, slots })
     }
 
     /// Which tensor takes the place of each of the model's; those that none has a place for are left out.
-    fn choose(&self, catalog: &dyn CatalogView, layout: &mut dyn LayoutSink) -> Result<Vec<Option<TensorId>>> {
-        let by_name: HashMap<&str, usize> = self.slots.iter().enumerate().map(|(at, slot)| (&*slot.name, at)).collect();
+    fn choose(
+        &self,
+        catalog: &dyn CatalogView,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<Vec<Option<TensorId>>> {
+        let by_name: HashMap<&str, usize> =
+            self.slots.iter().enumerate().map(|(at, slot)| (&*slot.name, at)).collect();
         let mut chosen = vec![None; self.slots.len()];
         for tensor in catalog.tensor_ids() {
             let view = catalog.tensor(tensor);
@@ -130,7 +139,8 @@ impl Template {
                 continue;
             }
             let why = if fits {
-                "strings, and tensors that lie in several parts, stay as the model of -o like= has them".to_owned()
+                "strings, and tensors that lie in several parts, stay as the model of -o like= has them"
+                    .to_owned()
             } else {
                 let dtype = own.tensor.row.dtype.info().map_or("", |info| info.name());
                 format!("the model of -o like= has {dtype} {:?} of this name", own.tensor.dims)
@@ -158,14 +168,17 @@ impl Template {
             return Ok(written);
         }
         if external == External::Auto {
-            let written = self.rewrite_with(catalog, chosen, &|slot| slot.tensor.len >= LEAST_OUTSIDE, path)?;
+            let written =
+                self.rewrite_with(catalog, chosen, &|slot| slot.tensor.len >= LEAST_OUTSIDE, path)?;
             if written.model.len <= MOST_MODEL_BYTES {
                 return Ok(written);
             }
         }
-        Err(Error::unsupported("a model over protobuf's longest message: -o external=all puts elements beside it")
-            .expected(format!("at most {MOST_MODEL_BYTES} bytes"))
-            .found(written.model.len))
+        Err(Error::unsupported(
+            "a model over protobuf's longest message: -o external=all puts elements beside it",
+        )
+        .expected(format!("at most {MOST_MODEL_BYTES} bytes"))
+        .found(written.model.len))
     }
 
     fn rewrite_with(
@@ -180,7 +193,9 @@ impl Template {
         let mut wire = Wire::of_file(&*self.source, self.file);
         let (mut edits, mut data, mut end) = (Vec::new(), Vec::new(), 0_u64);
         for (slot, tensor) in self.slots.iter().zip(chosen) {
-            let (Some(place), Some(elements)) = (slot.message.only_part(), self.elements(catalog, slot, *tensor)) else {
+            let (Some(place), Some(elements)) =
+                (slot.message.only_part(), self.elements(catalog, slot, *tensor))
+            else {
                 continue;
             };
             let content = if goes_out(slot) {
@@ -255,7 +270,12 @@ impl Template {
         context: &dyn Context,
     ) -> Result<()> {
         let mut held = Held { template: self, context, bytes: 0 };
-        if !written.data.is_empty() {
+        if written.data.is_empty() {
+            // That of an older model of this name; a name with signs of patterns would be one.
+            if !path.contains(['*', '?', '[']) {
+                layout.supersedes(&data_name(path), Role::Data)?;
+            }
+        } else {
             let file = layout.file(&data_name(path), Role::Data)?;
             let mut end = 0_u64;
             for (alignment, piece) in written.data {
@@ -299,7 +319,8 @@ impl Held<'_> {
                 let len = range.end - range.start;
                 self.bytes = self.bytes.saturating_add(len);
                 if self.bytes > limits.header_bytes {
-                    let error = Error::limit("what stays of the model of -o like= is too long to hold in memory");
+                    let error =
+                        Error::limit("what stays of the model of -o like= is too long to hold in memory");
                     let most = format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes);
                     return Err(error.file(&self.template.name).expected(most));
                 }
@@ -319,7 +340,9 @@ fn data_name(path: &str) -> String {
 
 /// Appends where elements lie outside of the model.
 fn push_location(pieces: &mut Pieces, location: &str, offset: u64, len: u64) {
-    for (key, value) in [("location", location), ("offset", &offset.to_string()), ("length", &len.to_string())] {
+    for (key, value) in
+        [("location", location), ("offset", &offset.to_string()), ("length", &len.to_string())]
+    {
         let mut entry = Pieces::default();
         for (number, text) in [(1, key), (2, value)] {
             entry.push_head(number, text.len() as u64);

@@ -19,9 +19,9 @@ use crate::Extent;
 use crate::object_file::{ObjectFile, SidePickles};
 use crate::persistent_id::PersistentId;
 use crate::pickle::{self, Evaluated, Graph, ValueId};
-use tensorferry_zip::{NEAR, Window};
 use std::collections::{HashMap, HashSet};
 use tensorferry_sdk::{Context, Error, Result, Source};
+use tensorferry_zip::{NEAR, Window};
 
 const PROTOCOL_VERSION: i64 = 1001;
 const COUNT_LEN: u64 = 8;

@@ -1,8 +1,8 @@
 //! Opens a file of `torch.save`, whatever its container.
 
+use crate::Extent;
 use crate::archive;
 use crate::container::Container;
-use crate::Extent;
 use crate::object_file::ObjectFile;
 use crate::{legacy, tar};
 use std::sync::Arc;

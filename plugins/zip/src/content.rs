@@ -84,7 +84,8 @@ impl Member {
             context.check_cancelled()?;
             len += piece.len() as u64;
             if len > self.len {
-                let error = Error::malformed(format!("zip entry {:?} is longer than the directory says", self.name));
+                let error =
+                    Error::malformed(format!("zip entry {:?} is longer than the directory says", self.name));
                 return Err(error.expected(format!("{} bytes", self.len)));
             }
             crc.update(piece);
@@ -98,8 +99,12 @@ impl Member {
         if found == self.crc {
             return Ok(());
         }
-        let error = Error::malformed(format!("zip entry {:?} does not have the CRC-32 of the directory", self.name));
-        Err(error.file(source.name(self.stored.file)).expected(format!("{:08x}", self.crc)).found(format!("{found:08x}")))
+        let error =
+            Error::malformed(format!("zip entry {:?} does not have the CRC-32 of the directory", self.name));
+        Err(error
+            .file(source.name(self.stored.file))
+            .expected(format!("{:08x}", self.crc))
+            .found(format!("{found:08x}")))
     }
 
     /// The CRC-32 of what follows the first bytes of its content: so that a storage begins behind a header,
@@ -158,7 +163,10 @@ impl Member {
                 match status {
                     Status::StreamEnd if inflater.total_in() == self.stored.len => return Ok(()),
                     Status::StreamEnd => {
-                        return Err(at(Error::malformed("bytes follow the deflated ones"), inflater.total_in()));
+                        return Err(at(
+                            Error::malformed("bytes follow the deflated ones"),
+                            inflater.total_in(),
+                        ));
                     }
                     // A full buffer may hide more; an empty one means that input is needed.
                     Status::Ok | Status::BufError if made == 0 => break,

@@ -4,6 +4,8 @@
 
 mod deepspeed;
 mod jsonl;
+mod numpy;
+mod onnx;
 mod parquet;
 mod safetensors;
 /// Which reader is given what: as libFuzzer gives it.

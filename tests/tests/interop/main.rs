@@ -9,6 +9,8 @@ mod distributed;
 mod hub;
 mod jsonl;
 mod keras;
+mod numpy;
+mod onnx;
 mod parquet;
 mod receipts;
 mod steps;

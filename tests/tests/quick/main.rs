@@ -23,6 +23,8 @@ mod cli {
 }
 mod fixtures {
     mod deepspeed;
+    mod numpy;
+    mod onnx;
     mod safetensors;
     mod tf;
     mod tfrecord;

@@ -217,8 +217,8 @@ fn older_and_newer_plugins_work_in_newer_and_older_hosts() {
         let [input, archive, back] =
             ["a.safetensors", "a.npz", "b.safetensors"].map(|name| folder.path().join(name));
         std::fs::write(&input, safetensors(&[("x", "F32", &[2, 3], &[7; 24])])).unwrap();
-        start(&args!["convert", input, archive, "-o", "compress=deflate"]);
-        let last = start(&args!["convert", archive, back, "--verify"]);
+        start(&args!["convert", input, archive, "--to", "npz", "-o", "compress=deflate"]);
+        let last = start(&args!["convert", archive, back, "--from", "npz", "--verify"]);
         if let Some(note) = note {
             assert!(last.said().contains(note), "no {note:?} in {last}");
         }

@@ -32,8 +32,15 @@ fn arrays(ferry: &Ferry) -> Tensors {
     tensors
 }
 
+/// The plugin's formats are named where their endings are those of the built-in `numpy` too.
+fn plugins_formats<'a>(input: &'a Path, output: &'a Path) -> Vec<&'a str> {
+    let flags = [("--from", input), ("--to", output)].into_iter();
+    let ending = |path: &'a Path| path.extension()?.to_str().filter(|ending| ["npy", "npz"].contains(ending));
+    flags.filter_map(|(flag, path)| Some([flag, ending(path)?])).flatten().collect()
+}
+
 fn convert(ferry: &Ferry, input: &Path, output: &Path, options: &[&str]) -> Outcome {
-    let mut all = vec!["--verify", "--json"];
+    let mut all = [&["--verify", "--json"][..], &plugins_formats(input, output)].concat();
     all.extend(options);
     ferry.convert(input, output, &all)
 }
@@ -61,8 +68,9 @@ fn outside_formats_are_listed_with_their_options() {
     );
     let index = sample(&ferry);
     let [archive, output] = ferry.paths(["a.npz", "b.npz"]);
-    ferry.convert(&index, &archive, &[]);
-    ferry.run(args!["convert", archive, output, "-i", "compress=stored"]).expect(2).says(&["-o compress"]);
+    ferry.convert(&index, &archive, &["--to", "npz"]);
+    let options = [&["-i", "compress=stored"][..], &plugins_formats(&archive, &output)].concat();
+    ferry.try_convert(&archive, &output, &options).expect(2).says(&["-o compress"]);
 }
 
 #[test]
@@ -105,16 +113,15 @@ fn an_array_is_written_as_numpy_writes_it() {
         }
     }
     // The file's name is the tensor's: another file is another name.
-    let renamed = ferry.convert(&ferry.at("plain.npy"), &written.join("renamed.npy"), &["--json"]);
+    let renamed = convert(&ferry, &ferry.at("plain.npy"), &written.join("renamed.npy"), &[]);
     assert_eq!(losses(&renamed), [("name".to_owned(), "plain".to_owned())]);
     for (input, why) in [("objects.npy", "Python objects"), ("strings.npy", "strings")] {
         let output = ferry.at("none.safetensors");
-        let arguments = ["convert".into(), ferry.at(input), output.clone()];
-        ferry.run(arguments).expect(3).says(&[why, input]);
+        ferry.try_convert(&ferry.at(input), &output, &["--from", "npy"]).expect(3).says(&[why, input]);
         assert!(!output.exists());
     }
-    let several = ["convert".into(), ferry.at("all.npz"), ferry.at("none.npy")];
-    ferry.run(several).expect(2).says(&[".npz"]);
+    let (several, one) = (ferry.at("all.npz"), ferry.at("none.npy"));
+    ferry.try_convert(&several, &one, &plugins_formats(&several, &one)).expect(2).says(&[".npz"]);
 }
 
 /// There and back through each built-in format: what it holds is the same, the rest is a loss.

@@ -24,7 +24,8 @@ fn unnamed_bytes_are_what_the_user_says() {
     let turned = ("F8_E5M2".to_owned(), vec![2, 3], vec![1, 3, 5, 2, 4, 6]);
     assert_eq!(read(one, &[("v1", "f8_e5m2")], "a").unwrap(), turned);
     // Bytes of an element stay together where the order of the elements changes.
-    let three = array(&dict("'|V3'", "(2, 2)").replace("False", "True"), &[1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]);
+    let three =
+        array(&dict("'|V3'", "(2, 2)").replace("False", "True"), &[1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]);
     let bytes = read(three, &[("void", "bytes")], "a").unwrap();
     assert_eq!(bytes, ("U8".to_owned(), vec![2, 2, 3], vec![1, 1, 1, 3, 3, 3, 2, 2, 2, 4, 4, 4]));
 }

@@ -35,16 +35,17 @@ pub(crate) fn tensor(name: &str, data_type: u64, dims: &[u64], rest: &[u8]) -> V
 
 /// Where elements lie in another file.
 pub(crate) fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
-    let entries = entries.iter().flat_map(|(key, value)| {
-        field(13, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat())
-    });
+    let entries = entries
+        .iter()
+        .flat_map(|(key, value)| field(13, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat()));
     entries.chain(number(14, 1)).collect()
 }
 
 /// A model of a graph of these initializers and of what more is given.
 pub(crate) fn model(initializers: &[Vec<u8>], graph: &[u8]) -> Vec<u8> {
     let initializers = initializers.iter().flat_map(|tensor| field(5, tensor));
-    let graph: Vec<u8> = field(2, b"g").into_iter().chain(initializers).chain(graph.iter().copied()).collect();
+    let graph: Vec<u8> =
+        field(2, b"g").into_iter().chain(initializers).chain(graph.iter().copied()).collect();
     [number(1, 10), field(2, b"by hand"), field(7, &graph)].concat()
 }
 

@@ -5,7 +5,9 @@ use crate::common::{field, model, number, outside, tensor};
 use std::collections::BTreeMap;
 use tensorferry_onnx::Onnx;
 use tensorferry_sdk::conformance::{Sample, check};
-use tensorferry_sdk::{Capabilities, Context, Description, Entry, Format, Options, Result, Score, Source, TensorReader};
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Entry, Format, Options, Result, Score, Source, TensorReader,
+};
 
 /// The format without its writer.
 struct ReaderAlone;
@@ -34,7 +36,8 @@ fn onnx_conforms() {
     let value = [field(1, b"value"), field(5, &tensor("", 7, &[], &field(9, &[1; 8])))].concat();
     let node = field(1, &[constant, field(5, &value)].concat());
     let inside = model(&[raw, listed, strings], &node);
-    let beside = tensor("w", 16, &[2], &outside(&[("location", "m.onnx.data"), ("offset", "2"), ("length", "4")]));
+    let beside =
+        tensor("w", 16, &[2], &outside(&[("location", "m.onnx.data"), ("offset", "2"), ("length", "4")]));
     let files = BTreeMap::from([
         ("m.onnx".to_owned(), model(&[beside, tensor("e", 1, &[0], &number(14, 0))], &[])),
         ("m.onnx.data".to_owned(), vec![1, 2, 3, 4, 5, 6]),

@@ -5,7 +5,8 @@ use tensorferry_sdk::{Error, ErrorKind};
 
 fn refusal(initializer: &[u8], others: &[(&str, &[u8])]) -> Error {
     let source = source(&model(&[initializer.to_vec()], &[]), others);
-    let error = with_view(&source, |view| format!("it was read: {:?}", view.catalog().tensors())).unwrap_err();
+    let error =
+        with_view(&source, |view| format!("it was read: {:?}", view.catalog().tensors())).unwrap_err();
     assert!(error.details().any(|(name, _)| name == "file"), "{error}");
     error
 }
@@ -13,7 +14,8 @@ fn refusal(initializer: &[u8], others: &[(&str, &[u8])]) -> Error {
 #[test]
 fn elements_outside_stay_below_the_models_folder() {
     let at = |location: &str, more: &[(&str, &str)]| {
-        let entries: Vec<(&str, &str)> = [("location", location)].into_iter().chain(more.iter().copied()).collect();
+        let entries: Vec<(&str, &str)> =
+            [("location", location)].into_iter().chain(more.iter().copied()).collect();
         tensor("w", 2, &[4], &outside(&entries))
     };
     let files: [(&str, &[u8]); 2] = [("data", &[7; 4]), ("sub/data", &[8; 4])];
@@ -21,7 +23,9 @@ fn elements_outside_stay_below_the_models_folder() {
         let source = source(&model(&[at(good, &[])], &[]), &files);
         assert!(with_view(&source, |view| view.tensor_named("w").unwrap()).is_ok(), "{good}");
     }
-    for bad in ["/data", "../data", "sub/../data", "sub", "sub/", "data\0", "sub\\data", "", "missing", "C:/data"] {
+    for bad in
+        ["/data", "../data", "sub/../data", "sub", "sub/", "data\0", "sub\\data", "", "missing", "C:/data"]
+    {
         let error = refusal(&at(bad, &[]), &files);
         assert_eq!(error.kind(), ErrorKind::Malformed, "{bad}: {error}");
         assert!(error.details().any(|(name, value)| name == "tensor" && value == "w"), "{error}");
@@ -38,7 +42,11 @@ fn elements_outside_stay_below_the_models_folder() {
     ] {
         assert_eq!(refusal(&at("data", &more), &files).kind(), ErrorKind::Malformed, "{more:?}");
     }
-    assert!(refusal(&at("data", &[("offset", "2"), ("length", "18446744073709551614")]), &files).to_string().contains("ends too early"));
+    assert!(
+        refusal(&at("data", &[("offset", "2"), ("length", "18446744073709551614")]), &files)
+            .to_string()
+            .contains("ends too early")
+    );
 }
 
 #[test]
@@ -52,7 +60,8 @@ fn elements_are_at_one_place_in_the_right_form() {
         (2, &[4], field(5, &[1, 2, 3]), "as many values"),
         (2, &[4], field(5, &[1, 2, 3, 4, 5]), "as many values"),
         (2, &[4], Vec::new(), "not the length"),
-        (1, &[1], field(4, &[1, 2, 3]), "as many values"),
+        (1, &[1], field(4, &[1, 2, 3]), "end inside one"),
+        (1, &[1], [field(4, &[1]), field(4, &[1, 2, 3])].concat(), "end inside one"),
         (14, &[1], field(4, &[1; 4]), "as many values"),
         (2, &[0], raw.clone(), "not the length"),
         (8, &[2], field(6, b"one"), "as many values"),
@@ -79,7 +88,8 @@ fn shapes_ask_for_nothing() {
 fn graphs_end_somewhere() {
     // Each graph lies in an attribute of a node of the one around it.
     let mut graph = field(5, &tensor("w", 2, &[1], &field(9, &[1])));
-    let read = |graph: &[u8]| with_view(&source(&model(&[], graph), &[]), |view| view.catalog().tensors().len());
+    let read =
+        |graph: &[u8]| with_view(&source(&model(&[], graph), &[]), |view| view.catalog().tensors().len());
     for depth in 0..2000 {
         assert_eq!(read(&graph).is_ok(), depth <= 32, "{depth}");
         if depth == 40 {

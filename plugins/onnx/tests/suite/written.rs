@@ -42,7 +42,8 @@ fn a_model_like_itself_is_itself() {
         source.read_at(file, 0, &mut bytes).unwrap();
         let output = rewrite(&source, &source, &[]).unwrap();
         // Where elements lay in raw_data, not a byte changes.
-        if ["raw_all_dtypes", "subgraph_initializers", "odd_names"].iter().any(|name| folder.ends_with(name)) {
+        if ["raw_all_dtypes", "subgraph_initializers", "odd_names"].iter().any(|name| folder.ends_with(name))
+        {
             assert!(output.files["out.onnx"] == bytes, "{}", folder.display());
             same += 1;
         }

@@ -3,8 +3,8 @@
 use super::emit::Emitter;
 use super::list::{Item, List};
 use super::strings;
-use tensorferry_proto_file::{Value, Wire};
 use std::ops::Range;
+use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{ByteSink, Dtype, Error, Limits, Result};
 
 /// A tensor's values, which are as many as it has elements, or fewer where the last is repeated.
