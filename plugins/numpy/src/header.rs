@@ -85,7 +85,7 @@ impl Header {
                     order = Some(if *fortran { Order::Fortran } else { Order::C });
                 }
                 (Literal::Text(key), Literal::Tuple(items)) if key == "shape" => {
-                    shape = Some(dimensions(items)?)
+                    shape = Some(dimensions(items)?);
                 }
                 _ => {
                     return Err(malformed(

@@ -157,7 +157,9 @@ impl<'a> Wire<'a> {
             let at = rest.start;
             match self.head(rest)? {
                 (_, Head::Whole(_)) => {}
-                (_, Head::Len(len)) => drop(self.content(rest, len)?),
+                (_, Head::Len(len)) => {
+                    self.content(rest, len)?;
+                }
                 (number, Head::GroupBegins) if open.len() < MOST_GROUPS => open.push(number),
                 (number, Head::GroupEnds) if number == innermost => drop(open.pop()),
                 _ => return Err(self.malformed(at, "protobuf groups that do not match, or lie too deep")),
