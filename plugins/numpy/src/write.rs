@@ -127,7 +127,9 @@ impl Writer {
             }
             (None, None, _) => {
                 let name = catalog.dtype_info(view.dtype)?.name().to_owned();
-                return Ok(Err(format!("numpy has no dtype {name}{}", remedy(view.dtype))));
+                let strings =
+                    if view.dtype == Dtype::STR { ": its own strings have one width for all" } else { "" };
+                return Ok(Err(format!("numpy has no dtype {name}{strings}")));
             }
         };
         header::encode(&descr, self.order(catalog, tensor), view.shape).map(Ok)
@@ -140,17 +142,6 @@ impl Writer {
 
     fn part(&self, catalog: &dyn CatalogView, tensor: TensorId) -> TensorPart {
         TensorPart { order: self.order(catalog, tensor), ..TensorPart::whole(tensor) }
-    }
-}
-
-/// What would carry a dtype that numpy does not have.
-fn remedy(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::STR => ": its own strings have one width for all",
-        Dtype::C32 | Dtype::BC32 => ": --step cast:c64 widens it",
-        Dtype::I4 | Dtype::I2 | Dtype::I4_UNPACKED | Dtype::I2_UNPACKED => ": --step cast:i8 widens it",
-        Dtype::U4 | Dtype::U2 | Dtype::U4_UNPACKED | Dtype::U2_UNPACKED => ": --step cast:u8 widens it",
-        _ => "",
     }
 }
 

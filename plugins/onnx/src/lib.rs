@@ -27,6 +27,7 @@ mod dtype;
 mod external;
 mod message;
 mod options;
+mod sparse;
 mod splice;
 mod tensor_proto;
 mod values;

@@ -3,13 +3,14 @@
 
 use crate::SUFFIX;
 use crate::external::Location;
-use crate::message::{Message, varint};
+use crate::message::Message;
+use crate::sparse::Sparse;
 use crate::tensor_proto::{Elements, TensorProto};
 use crate::values::{Values, count_texts};
-use crate::walk::{Found, Item, each_tensor, parts};
+use crate::walk::{Found, Item, each_tensor};
 use std::collections::HashMap;
 use tensorferry_hub::only_file;
-use tensorferry_proto_file::{Names, Value, Wire};
+use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{
     CatalogSink, Context, Dtype, FileId, Loss, LossKind, Result, Source, Storage, StorageId, TensorDecoder,
     TensorReader, element_count,
@@ -96,11 +97,7 @@ impl Reading<'_> {
 
     /// Adds a tensor; what it is.
     fn add(&mut self, wire: &mut Wire<'_>, found: &Found) -> Result<TensorProto> {
-        let name = self.names.unique(&found.name);
-        if name != found.name {
-            let why = format!("another tensor has this name: this one is read as {name:?}");
-            self.catalog.loss(Loss::new(LossKind::Name, &found.name, why))?;
-        }
+        let name = self.own_name(&found.name)?;
         let placed = TensorProto::read(wire, &found.message, self.context.limits())
             .and_then(|tensor| self.place(wire, &name, &found.message, &tensor).map(|()| tensor));
         placed.map_err(|error| error.tensor(&name))
@@ -168,53 +165,29 @@ impl Reading<'_> {
         self.catalog.storage(storage)
     }
 
-    /// Adds the two parts of a sparse tensor.
-    fn add_sparse(&mut self, wire: &mut Wire<'_>, name: &str, sparse: &Message) -> Result<()> {
-        let dims = sparse_dims(wire, sparse).map_err(|error| error.tensor(name))?;
-        let [values, indices] = parts(wire, name, sparse)?;
-        let (values, indices) = (self.add(wire, &values)?, self.add(wire, &indices)?);
-        let rank = dims.len() as u64;
-        let fits = match (&*values.dims, &*indices.dims) {
-            ([count], [places]) => count == places,
-            ([count], [places, axes]) => count == places && *axes == rank,
-            _ => false,
-        };
-        if !fits || indices.row.dtype != Dtype::I64 {
+    /// Adds the parts of a sparse tensor.
+    fn add_sparse(&mut self, wire: &mut Wire<'_>, name: &str, message: &Message) -> Result<()> {
+        let sparse = Sparse::read(wire, name, message)?;
+        let (values, indices) = (self.add(wire, &sparse.values)?, self.add(wire, &sparse.indices)?);
+        if !sparse.fits(&values.dims, &indices.dims, indices.row.dtype) {
             return Err(wire
-                .malformed(sparse.start(), "a sparse tensor's values and indices do not fit each other")
-                .expected(format!("[n] values, I64 indices [n] or [n, {rank}]"))
+                .malformed(message.start(), "a sparse tensor's values and indices do not fit each other")
+                .expected(format!("[n] values, I64 indices [n] or [n, {}]", sparse.shape.len()))
                 .found(format!("{:?} and {:?}", values.dims, indices.dims))
                 .tensor(name));
         }
-        let why = format!(
-            "a sparse tensor of shape {dims:?}: its values and indices are read, the shape is not kept"
-        );
-        self.catalog.loss(Loss::new(LossKind::Sparse, name, why))
+        let name = self.own_name(&sparse.shape_name)?;
+        let storage = self.catalog.storage(Storage::inline(sparse.shape_bytes()))?;
+        self.catalog.tensor(&name, Dtype::I64, &[sparse.shape.len() as u64], storage, 0).map(drop)
     }
-}
 
-/// The shape that a sparse tensor has as a dense one.
-fn sparse_dims(wire: &mut Wire<'_>, sparse: &Message) -> Result<Vec<u64>> {
-    /// More dimensions than any framework's tensors have.
-    const MOST: usize = 254;
-    let mut dims = Vec::new();
-    let mut rest = sparse.clone();
-    while let Some(field) = rest.next(wire)? {
-        if field.number != 3 {
-            continue;
+    /// The name that a tensor is read by: its own, or with a number where another has that.
+    fn own_name(&mut self, found: &str) -> Result<String> {
+        let name = self.names.unique(found);
+        if name != found {
+            let why = format!("another tensor has this name: this one is read as {name:?}");
+            self.catalog.loss(Loss::new(LossKind::Name, found, why))?;
         }
-        match &field.value {
-            Value::Bytes(range) => {
-                let mut rest = range.clone();
-                while !rest.is_empty() && dims.len() <= MOST {
-                    dims.push(wire.varint(&mut rest)?);
-                }
-            }
-            _ => dims.push(varint(wire, &field)?),
-        }
-        if dims.len() > MOST || dims.iter().any(|&dim| dim.cast_signed() < 0) {
-            return Err(wire.malformed(field.at, "a sparse tensor's shape is none"));
-        }
+        Ok(name)
     }
-    Ok(dims)
 }

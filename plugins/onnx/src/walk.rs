@@ -7,7 +7,7 @@
 //! AttributeProto      name = 1, t = 5, g = 6, tensors = 10, graphs = 11, sparse_tensor = 22, sparse_tensors = 23
 //! FunctionProto       name = 1, node = 7, attribute_proto = 11
 //! TrainingInfoProto   initialization = 1, algorithm = 2
-//! SparseTensorProto   values = 1, indices = 2, dims = 3
+//! SparseTensorProto   values = 1
 //! ```
 //!
 //! | Place | Name |
@@ -17,14 +17,14 @@
 //! | attribute of another node | `node/attribute`, of several `node/attribute/0` |
 //! | initializer of a graph in an attribute | `node/attribute/name` |
 //! | `training_info` | `training_info.0.initialization/name`, `training_info.0.algorithm/name` |
-//! | sparse | `name.values`, `name.indices` |
+//! | sparse | `name.values`, `name.indices`, `name.shape` (`sparse.rs`) |
 //!
 //! Nodes without a name are called by their operation; what has a name that was given before gets a number.
 
 use crate::message::{Message, content};
 use std::collections::HashSet;
 use tensorferry_proto_file::{Names, Wire};
-use tensorferry_sdk::{Context, Error, Result};
+use tensorferry_sdk::{Context, Result};
 
 /// How deep graphs may lie in each other: each is three messages below the one that it is in, and protobuf's own
 /// readers take a hundred.
@@ -44,7 +44,7 @@ pub(crate) struct Found {
 pub(crate) enum Item {
     /// A tensor.
     Dense(Found),
-    /// A sparse one: the path that it is called by, its values, its indices.
+    /// A sparse one: the path that it is called by, and its `SparseTensorProto`.
     Sparse { name: String, message: Message },
 }
 
@@ -237,21 +237,4 @@ impl Walk<'_> {
         };
         (self.visit)(wire, item)
     }
-}
-
-/// The two tensors of a sparse one: its values, its indices.
-///
-/// # Errors
-/// Malformed, if one is not there.
-pub(crate) fn parts(wire: &mut Wire<'_>, name: &str, sparse: &Message) -> Result<[Found; 2]> {
-    let mut part = |number: u32, word: &str| -> Result<Found> {
-        let message = sparse.message(wire, number)?;
-        if message.is_there() {
-            return Ok(Found { name: format!("{name}.{word}"), message });
-        }
-        Err(wire
-            .located(Error::malformed(format!("a sparse tensor without {word}")), sparse.start())
-            .tensor(name))
-    };
-    Ok([part(1, "values")?, part(2, "indices")?])
 }

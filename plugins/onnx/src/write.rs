@@ -7,9 +7,10 @@
 use crate::SUFFIX;
 use crate::message::Message;
 use crate::options::{External, WriteOptions};
+use crate::sparse::Sparse;
 use crate::splice::{Edit, Piece, Pieces, splice};
 use crate::tensor_proto::{DATA_LOCATION, ELEMENT_FIELDS, EXTERNAL_DATA, Elements, RAW_DATA, TensorProto};
-use crate::walk::{Found, Item, each_tensor, parts};
+use crate::walk::{Found, Item, each_tensor};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tensorferry_hub::only_file;
@@ -71,6 +72,8 @@ struct Template {
     name: String,
     file: FileId,
     slots: Vec<Slot>,
+    /// The shapes of its sparse tensors, as the bytes of the tensors that they are read as.
+    shapes: HashMap<String, Vec<u8>>,
 }
 
 /// A tensor of it.
@@ -93,7 +96,7 @@ impl Template {
     fn open(source: Arc<dyn Source>, context: &dyn Context) -> Result<Self> {
         let name = only_file(&*source, &[SUFFIX])?;
         let file = source.open(&name)?;
-        let mut slots = Vec::new();
+        let (mut slots, mut shapes) = (Vec::new(), HashMap::new());
         let mut names = Names::default();
         let mut add = |wire: &mut Wire<'_>, found: Found| -> Result<()> {
             let named = |error: Error| error.tensor(&found.name);
@@ -111,10 +114,13 @@ impl Template {
         each_tensor(&mut Wire::of_file(&*source, file), context, &mut |wire, item| match item {
             Item::Dense(found) => add(wire, found),
             Item::Sparse { name, message } => {
-                parts(wire, &name, &message)?.into_iter().try_for_each(|part| add(wire, part))
+                let sparse = Sparse::read(wire, &name, &message)?;
+                shapes.insert(sparse.shape_name.clone(), sparse.shape_bytes());
+                add(wire, sparse.values)?;
+                add(wire, sparse.indices)
             }
         })?;
-        Ok(Self { source, name, file, slots })
+        Ok(Self { source, name, file, slots, shapes })
     }
 
     /// Which tensor takes the place of each of the model's; those that none has a place for are left out.
@@ -128,6 +134,10 @@ impl Template {
         let mut chosen = vec![None; self.slots.len()];
         for tensor in catalog.tensor_ids() {
             let view = catalog.tensor(tensor);
+            if let Some(shape) = self.shapes.get(view.name) {
+                self.settle_shape(catalog, tensor, shape, layout)?;
+                continue;
+            }
             let Some(&at) = by_name.get(view.name) else {
                 layout.omit(tensor, "the model of -o like= has no tensor of this name")?;
                 continue;
@@ -148,6 +158,25 @@ impl Template {
             layout.omit(tensor, &why)?;
         }
         Ok(chosen)
+    }
+
+    /// The shape of a sparse tensor stands in the model already, or cannot be put there.
+    fn settle_shape(
+        &self,
+        catalog: &dyn CatalogView,
+        tensor: TensorId,
+        shape: &[u8],
+        layout: &mut dyn LayoutSink,
+    ) -> Result<()> {
+        let view = catalog.tensor(tensor);
+        let mut bytes = vec![0; shape.len()];
+        if view.dtype == Dtype::I64 && view.bytes == shape.len() as u64 {
+            catalog.read(tensor, 0, &mut bytes)?;
+            if bytes == shape {
+                return layout.encoded(tensor);
+            }
+        }
+        layout.omit(tensor, "the sparse tensor of the model of -o like= has another shape")
     }
 
     /// The model with other tensors.

@@ -12,7 +12,6 @@ pub(crate) fn array(dict: &str, elements: &[u8]) -> Vec<u8> {
     let width = (10 + dict.len() + 1).next_multiple_of(64) - 11;
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend(u16::try_from(width + 1).unwrap().to_le_bytes());
-    // numpy leaves room for the first dimension to grow, which makes no difference to these lengths.
     bytes.extend(format!("{dict:width$}\n").into_bytes());
     bytes.extend(elements);
     bytes
