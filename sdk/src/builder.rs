@@ -4,10 +4,11 @@
 use crate::proof::Proof;
 use crate::source::check_range;
 use crate::{
-    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Loss, LossSink, Node, NodeId, Place, Result,
-    Source, Storage, StorageId, Tensor, TensorId,
+    Block, Catalog, Data, DigestAlgorithm, Dtype, DtypeInfo, Error, JoinedRanges, Limits, Loss, LossKind,
+    LossSink, Node, NodeId, Place, Result, Severity, Source, Storage, StorageId, Tensor, TensorId, Value,
 };
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Takes what a reader finds; a [loss](LossSink::loss) is something of the input that the catalog cannot
 /// hold. Each call is checked before it returns.
@@ -15,10 +16,11 @@ pub trait CatalogSink: LossSink {
     /// A place where bytes live.
     ///
     /// # Errors
-    /// Malformed, if it reaches past the end of its file; a limit.
+    /// Malformed, if it reaches past the end of its file, or of a storage that it is joined of; a plugin error, if
+    /// it is joined of what is not there or of joined ones; unsupported, if it is joined of two byte orders; a limit.
     fn storage(&mut self, storage: Storage) -> Result<StorageId>;
 
-    /// A dtype that the host does not know; the same declaration gives the same dtype.
+    /// A dtype that the SDK has not built in; the same declaration gives the same dtype.
     ///
     /// # Errors
     /// A plugin error, if the name is declared otherwise already.
@@ -50,11 +52,19 @@ pub trait CatalogSink: LossSink {
         blocks: Vec<Block>,
     ) -> Result<TensorId>;
 
-    /// A metadata entry.
+    /// A metadata entry. What a format says as text is [`Value::text`]; what has a type keeps it.
     ///
     /// # Errors
     /// Malformed, if the key is there already; a limit.
-    fn metadata(&mut self, key: &str, value: &str) -> Result<()>;
+    fn metadata(&mut self, key: &str, value: Value) -> Result<()>;
+
+    /// A metadata entry that is text.
+    ///
+    /// # Errors
+    /// As of [`metadata`](Self::metadata).
+    fn metadata_text(&mut self, key: &str, text: &str) -> Result<()> {
+        self.metadata(key, Value::text(text))
+    }
 
     /// A node of the tree, after its children.
     ///
@@ -81,15 +91,12 @@ pub trait CatalogSink: LossSink {
     /// A limit.
     fn global(&mut self, name: &str) -> Result<()>;
 
-    /// Something else that is known of a tensor, which `inspect` shows beside it: another name, say.
-    /// The key is a word that is none of `name`, `dtype`, `shape`, `bytes`, `tied_to`, `digest`.
+    /// Something else that the input says of a tensor: its unit, the spacing along its axes. Writers of formats with
+    /// [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES) see it; for others it is a loss.
     ///
     /// # Errors
-    /// A plugin error, if there is no such tensor, or for such a key; a limit.
-    fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
-        let _ = (tensor, key, value);
-        Ok(())
-    }
+    /// A plugin error, if there is no such tensor; malformed, if it has such a key already; a limit.
+    fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()>;
 }
 
 /// Builds a [`Catalog`], checking each thing as it is given.
@@ -98,6 +105,9 @@ pub struct CatalogBuilder<'a> {
     limits: &'a Limits,
     proof: Proof<'a>,
     inline_bytes: u64,
+    value_nodes: u64,
+    /// The ranges of all joined storages.
+    joined_ranges: u64,
 }
 
 impl<'a> CatalogBuilder<'a> {
@@ -112,6 +122,8 @@ impl<'a> CatalogBuilder<'a> {
                 limits,
             ),
             inline_bytes: 0,
+            value_nodes: 0,
+            joined_ranges: 0,
         }
     }
 
@@ -121,6 +133,17 @@ impl<'a> CatalogBuilder<'a> {
     /// A plugin error, if the tree names a tensor that is not there.
     pub fn finish(self) -> Result<Catalog> {
         self.proof.finish()
+    }
+
+    /// Bytes whose digest is of an algorithm that is not known here are as good as bytes without one: the user is told
+    /// of it, once for each algorithm.
+    fn leave_unchecked(&mut self, algorithm: DigestAlgorithm) -> Result<()> {
+        let what = format!("digest algorithm {}", algorithm.0);
+        if self.proof.catalog.losses.iter().any(|loss| loss.what == what) {
+            return Ok(());
+        }
+        let why = "this ferry does not know it: what has such a digest was not checked";
+        self.loss(Loss::new(LossKind::Metadata, what, why).severity(Severity::Note))
     }
 
     /// Names, metadata, losses and inline bytes are held in memory: together they are bounded like a
@@ -135,6 +158,59 @@ impl<'a> CatalogBuilder<'a> {
     }
 }
 
+impl CatalogBuilder<'_> {
+    /// Only storages that are there already, so that none is joined of itself, and none that are joined.
+    fn check_joined(&mut self, joined: &JoinedRanges, storage: &Storage) -> Result<()> {
+        self.joined_ranges = self.joined_ranges.saturating_add(joined.ranges().len() as u64);
+        if self.joined_ranges > self.limits.entries {
+            return Err(Error::limit("too many ranges of joined storages")
+                .expected(format!("at most {}, or --bound entries=N", self.limits.entries)));
+        }
+        let mut total = 0_u64;
+        for range in joined.ranges() {
+            let part = self.proof.catalog.storage(range.storage);
+            let part = part.ok_or_else(|| Error::plugin(format!("no storage {}", range.storage.0)))?;
+            if matches!(part.place, Place::Joined(_)) {
+                return Err(Error::plugin("a storage is joined of one that is joined itself"));
+            }
+            if part.byte_order != storage.byte_order {
+                let error = Error::unsupported("bytes of two byte orders in one storage");
+                return Err(error
+                    .expected(format!("{:?}", storage.byte_order))
+                    .found(format!("{:?}", part.byte_order)));
+            }
+            check_range("", part.len, range.offset, range.len)
+                .map_err(|error| error.context("a range lies outside the storage that it is of"))?;
+            total = total
+                .checked_add(range.len)
+                .ok_or_else(|| Error::malformed("the length of a joined storage does not fit 64 bits"))?;
+        }
+        if total == storage.len {
+            return Ok(());
+        }
+        let error = Error::plugin("a joined storage's length is not that of its ranges");
+        Err(error.expected(total).found(storage.len))
+    }
+
+    /// An entry of the metadata or an attribute, which is held in memory.
+    fn hold_entry(&mut self, key: &str, value: &Value) -> Result<()> {
+        let limits = self.limits;
+        if key.len() as u64 > limits.name_bytes {
+            return Err(Error::limit("a key of metadata or of an attribute is too long").found(key.len()));
+        }
+        self.value_nodes = self.value_nodes.saturating_add(value.nodes().len() as u64);
+        if self.value_nodes > limits.nodes {
+            return Err(Error::limit("too many nodes in metadata and attributes")
+                .expected(format!("at most {}, or --bound nodes=N", limits.nodes)));
+        }
+        if value.depth() > limits.nesting {
+            return Err(Error::limit("a value is nested too deep")
+                .expected(format!("at most {} levels, or --bound nesting=N", limits.nesting)));
+        }
+        self.hold(key.len() + value.bytes())
+    }
+}
+
 impl LossSink for CatalogBuilder<'_> {
     fn loss(&mut self, loss: Loss) -> Result<()> {
         self.hold(loss.what.len() + loss.why.len())?;
@@ -144,7 +220,10 @@ impl LossSink for CatalogBuilder<'_> {
 }
 
 impl CatalogSink for CatalogBuilder<'_> {
-    fn storage(&mut self, storage: Storage) -> Result<StorageId> {
+    fn storage(&mut self, mut storage: Storage) -> Result<StorageId> {
+        if let Some(digest) = storage.digest.take_if(|digest| digest.algorithm.start().is_err()) {
+            self.leave_unchecked(digest.algorithm)?;
+        }
         match &storage.place {
             Place::File { file, offset } => {
                 check_range(self.source.name(*file), self.source.len(*file), *offset, storage.len)?;
@@ -153,6 +232,7 @@ impl CatalogSink for CatalogBuilder<'_> {
             Place::Cast(_) => {
                 return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
             }
+            Place::Joined(joined) => self.check_joined(joined, &storage)?,
             Place::Inline(bytes) => {
                 if bytes.len() as u64 != storage.len {
                     return Err(Error::plugin("an inline storage's length is not that of its bytes"));
@@ -172,6 +252,9 @@ impl CatalogSink for CatalogBuilder<'_> {
     }
 
     fn dtype(&mut self, info: &DtypeInfo) -> Result<Dtype> {
+        if let Some(built_in) = Dtype::named(info.name()).filter(|dtype| dtype.info() == Some(info)) {
+            return Ok(built_in);
+        }
         let known = &mut self.proof.catalog.extensions;
         let index = known.iter().position(|k| k.name() == info.name()).unwrap_or(known.len());
         if index == known.len() {
@@ -210,15 +293,15 @@ impl CatalogSink for CatalogBuilder<'_> {
         self.proof.add(named(name, dtype, shape, Data::Blocks(blocks)))
     }
 
-    fn metadata(&mut self, key: &str, value: &str) -> Result<()> {
-        if key.len() as u64 > self.limits.name_bytes {
-            return Err(Error::limit("a metadata key is too long").found(key.len()));
+    fn metadata(&mut self, key: &str, value: Value) -> Result<()> {
+        self.hold_entry(key, &value)?;
+        match self.proof.catalog.metadata.entry(key.to_owned()) {
+            Entry::Vacant(entry) => drop(entry.insert(value)),
+            Entry::Occupied(_) => {
+                return Err(Error::malformed("two metadata entries have this key").found(format!("{key:?}")));
+            }
         }
-        self.hold(key.len() + value.len())?;
-        match self.proof.catalog.metadata.insert(key.to_owned(), value.to_owned()) {
-            None => Ok(()),
-            Some(_) => Err(Error::malformed("two metadata entries have this key").found(format!("{key:?}"))),
-        }
+        Ok(())
     }
 
     fn node(&mut self, node: Node) -> Result<NodeId> {
@@ -242,21 +325,25 @@ impl CatalogSink for CatalogBuilder<'_> {
         Ok(())
     }
 
-    fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
-        self.hold(key.len() + value.len())?;
-        if ["", "name", "dtype", "shape", "bytes", "tied_to", "digest"].contains(&key) {
-            return Err(Error::plugin(format!("no label can be called {key:?}")));
-        }
+    fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()> {
+        self.hold_entry(key, &value)?;
         let tensor = self.proof.catalog.tensors.get_mut(tensor.0 as usize);
-        let tensor = tensor.ok_or_else(|| Error::plugin("a label of a tensor that is not there"))?;
-        tensor.labels.insert(key.to_owned(), value.to_owned());
+        let tensor = tensor.ok_or_else(|| Error::plugin("an attribute of a tensor that is not there"))?;
+        match tensor.attributes.entry(key.to_owned()) {
+            Entry::Vacant(entry) => drop(entry.insert(value)),
+            Entry::Occupied(_) => {
+                return Err(Error::malformed("two attributes of a tensor have this key")
+                    .tensor(&tensor.name)
+                    .found(format!("{key:?}")));
+            }
+        }
         Ok(())
     }
 }
 
 fn named(name: &str, dtype: Dtype, shape: &[u64], data: Data) -> Tensor {
     let (name, shape) = (name.to_owned(), shape.to_vec());
-    Tensor { name, dtype, shape, bytes: 0, data, labels: BTreeMap::new() }
+    Tensor { name, dtype, shape, bytes: 0, data, attributes: BTreeMap::new() }
 }
 
 #[cfg(test)]
@@ -264,7 +351,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::{FileId, MemorySource, Region};
+    use crate::{ByteOrder, FileId, MemorySource, Region, StorageRange};
 
     fn build(check: impl FnOnce(&mut CatalogBuilder<'_>) -> Result<()>) -> Result<Catalog> {
         let source = MemorySource::file("x", vec![0_u8; 100]);
@@ -285,6 +372,51 @@ mod tests {
         assert!(build(|b| b.storage(Storage::file(FileId(0), 1, 100)).map(drop)).is_err());
         assert!(build(|b| b.storage(Storage::file(FileId(0), u64::MAX, 2)).map(drop)).is_err());
         assert!(build(|b| b.storage(Storage::file(FileId(7), 0, 1)).map(drop)).is_err());
+    }
+
+    #[test]
+    fn ranges_end_inside_the_storages_that_they_are_of() {
+        let range = |storage, offset, len| StorageRange { storage: StorageId(storage), offset, len };
+        let joined = |ranges: &'static [(u32, u64, u64)], order| {
+            build(move |b| {
+                b.storage(Storage::file(FileId(0), 0, 7).byte_order(ByteOrder::Big))?;
+                b.storage(Storage::inline(*b"abcd").byte_order(ByteOrder::Big))?;
+                let ranges: Vec<_> = ranges.iter().map(|&(s, o, l)| range(s, o, l)).collect();
+                let joined = b.storage(Storage::joined(ranges).byte_order(order))?;
+                b.tensor("t", Dtype::U32, &[2], joined, 0)?;
+                b.storage(Storage::joined([range(2, 0, 1)]).byte_order(order)).map(drop).unwrap_err();
+                Ok(())
+            })
+        };
+        assert!(joined(&[(0, 2, 5), (1, 1, 3)], ByteOrder::Big).is_ok());
+        assert!(joined(&[(0, 2, 5), (1, 0, 0), (1, 1, 3)], ByteOrder::Big).is_ok());
+        for ranges in [&[(0, 2, 6), (1, 1, 3)][..], &[(0, 2, 5), (1, 2, 3)], &[(0, 0, 7), (9, 0, 1)]] {
+            assert!(joined(ranges, ByteOrder::Big).is_err(), "{ranges:?}");
+        }
+        // Itself, one of another byte order, a length that overflows, one that is not the ranges'.
+        assert!(joined(&[(0, 2, 5), (2, 0, 3)], ByteOrder::Big).is_err());
+        assert!(joined(&[(0, 2, 5), (1, 1, 3)], ByteOrder::Little).is_err());
+        assert!(joined(&[(0, 0, u64::MAX), (0, 0, u64::MAX)], ByteOrder::Big).is_err());
+        let short = build(|b| {
+            b.storage(Storage::inline(*b"abcd"))?;
+            b.storage(Storage { len: 5, ..Storage::joined([range(0, 0, 4)]) }).map(drop)
+        });
+        assert!(short.is_err());
+    }
+
+    #[test]
+    fn a_part_of_a_joined_storage_is_the_ranges_that_it_touches() {
+        let range = |storage, offset, len| StorageRange { storage: StorageId(storage), offset, len };
+        let Place::Joined(joined) = Storage::joined([range(0, 2, 5), range(1, 0, 0), range(2, 1, 3)]).place
+        else {
+            unreachable!()
+        };
+        let within = |offset, len| joined.within(offset, len).filter(|part| part.len > 0).collect::<Vec<_>>();
+        assert_eq!(within(0, 8), [range(0, 2, 5), range(2, 1, 3)]);
+        assert_eq!(within(4, 2), [range(0, 6, 1), range(2, 1, 1)]);
+        assert_eq!(within(5, 1), [range(2, 1, 1)]);
+        assert_eq!(within(7, 1), [range(2, 3, 1)]);
+        assert_eq!(within(8, 0), []);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::{
     Block, Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Region, Result, Storage,
-    StorageId, Tensor, TensorId, Tree, row_major_strides,
+    StorageId, Tensor, TensorId, Tree, Value, row_major_strides,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ pub struct Catalog {
     pub(crate) storages: Vec<Storage>,
     pub(crate) tensors: Vec<Tensor>,
     pub(crate) extensions: Vec<DtypeInfo>,
-    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) metadata: BTreeMap<String, Value>,
     pub(crate) tree: Tree,
     pub(crate) losses: Vec<Loss>,
     pub(crate) origin: String,
@@ -65,7 +65,7 @@ impl Catalog {
 
     /// The key-value metadata.
     #[must_use]
-    pub fn metadata(&self) -> &BTreeMap<String, String> {
+    pub fn metadata(&self) -> &BTreeMap<String, Value> {
         &self.metadata
     }
 
@@ -192,7 +192,7 @@ impl Catalog {
 
     /// The same catalog with other metadata.
     #[must_use]
-    pub fn with_metadata(self, metadata: BTreeMap<String, String>) -> Self {
+    pub fn with_metadata(self, metadata: BTreeMap<String, Value>) -> Self {
         Self { metadata, ..self }
     }
 

@@ -2,7 +2,8 @@
 //! [`TensorReader`](crate::TensorReader) and [`TensorWriter`](crate::TensorWriter) beyond their types.
 //!
 //! A plugin's author calls [`check`] from a test, with a few small files of the format. It panics at
-//! the first rule that does not hold, and names the rule and the input. What it holds a format to:
+//! the first rule that does not hold, and names the rule and the input. [`examine`] goes on and says of each rule whether it
+//! held; `ferry plugin test` runs it over a built library, in whatever language that is. What a format is held to:
 //!
 //! - **description**: ids, suffixes and options are well formed, and capabilities are what
 //!   [`Format::reader`] and [`Format::writer`] do;
@@ -12,7 +13,8 @@
 //!   panic, and a cut one does not lose tensors in silence;
 //! - **writing**: catalogs of every dtype, of scalars and empty tensors, odd names, views, blocks, both
 //!   byte orders, encoded storages, ties, metadata and a tree are refused as usage or unsupported, or
-//!   written; the same files each time; read back, they hold the same names, dtypes, shapes and bytes,
+//!   written; the same files each time, and in them the same encoded segments, whoever asks for them, when and how
+//!   many at once; read back, they hold the same names, dtypes, shapes and bytes,
 //!   and the ties, metadata and tree that the capabilities promise, or there is a loss that says
 //!   otherwise.
 //!
@@ -29,6 +31,14 @@
 //!
 //! A format that only reads is held to the first three, one that only writes to the first and to
 //! what can be told of the last.
+//!
+//! # The rules
+//! B is the boundary, D the description, R reading and W writing of tensors, S reading and T writing of rows. Numbers stay what
+//! they are. B1 and B2 are what `ferry plugin test` adds.
+//!
+#![doc = include_str!("conformance/rules.md")]
+//!
+//! # An example
 //!
 //! ```
 //! use tensorferry_sdk::*;
@@ -71,19 +81,21 @@
 mod compare;
 mod damage;
 mod declared;
+mod encoding;
 mod made;
 mod preset;
 mod reading;
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 mod records;
 mod rules;
 mod watched;
 mod writing;
 
 pub use preset::Preset;
+pub use rules::Observer;
 
 use crate::{Capabilities, Entry, Format, MemorySource};
-use rules::Rules;
+use rules::{Broken, Rules, numbered};
 use std::collections::BTreeMap;
 
 /// A small input of a format: a few kilobytes, so that every byte of it can be damaged.
@@ -92,7 +104,7 @@ pub struct Sample {
     entry: Entry,
     files: BTreeMap<String, Vec<u8>>,
     holds: Vec<String>,
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     rows: Option<u64>,
 }
 
@@ -110,7 +122,7 @@ impl Sample {
             entry,
             files,
             holds: Vec::new(),
-            #[cfg(feature = "records")]
+            #[cfg(feature = "arrow-60")]
             rows: None,
         }
     }
@@ -123,11 +135,23 @@ impl Sample {
     }
 
     /// The same input, of which it is known that it holds so many rows.
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     #[must_use]
     pub fn of_rows(mut self, rows: u64) -> Self {
         self.rows = Some(rows);
         self
+    }
+
+    /// What a user would point at.
+    #[must_use]
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// The files by their names.
+    #[must_use]
+    pub fn files(&self) -> &BTreeMap<String, Vec<u8>> {
+        &self.files
     }
 
     fn source(&self) -> MemorySource {
@@ -164,24 +188,107 @@ pub struct Report {
 /// reads is given no sample.
 #[must_use]
 pub fn check(format: &dyn Format, samples: &[Sample]) -> Report {
-    let rules = Rules::new(format);
+    let rules = Rules::new(format, None);
+    run(&rules, samples, &mut |broken| {
+        let Broken { rule, found, .. } = broken;
+        panic!("format {:?} breaks the rule \"{rule}\": {found}", rules.description.id)
+    })
+}
+
+/// What became of each rule.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Examination {
+    /// How much was checked.
+    pub report: Report,
+    /// Every rule that was asked for, in the order of its number.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Examination {
+    /// Whether every rule held.
+    #[must_use]
+    pub fn is_conformant(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.violations.is_empty())
+    }
+}
+
+/// What became of a rule.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// Its number in the table of this module.
+    pub number: &'static str,
+    /// The rule, as a sentence.
+    pub rule: &'static str,
+    /// How often it was asked for.
+    pub checks: u64,
+    /// Where it was broken: the first of each part of the suite.
+    pub violations: Vec<Violation>,
+}
+
+/// What broke a rule.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Violation {
+    /// The input, and what was found.
+    pub found: String,
+    /// The files that show it, damaged as they were; `None` where it shows without any.
+    pub input: Option<Sample>,
+}
+
+/// Looks at everything that [`check`] looks at, and goes on where a rule is broken: one part of the suite ends there (a
+/// sample, a catalog that is written), the others do not.
+#[must_use]
+pub fn examine(format: &dyn Format, samples: &[Sample], observer: &dyn Observer) -> Examination {
+    let rules = Rules::new(format, Some(observer));
+    let mut violations: BTreeMap<&str, Vec<Violation>> = BTreeMap::new();
+    let report = run(&rules, samples, &mut |Broken { rule, found, input }| {
+        violations.entry(rule).or_default().push(Violation { found, input });
+    });
+    let mut asked = rules.asked();
+    let mut verdict = |number, rule| {
+        let checks = asked.remove(rule)?;
+        Some(Verdict { number, rule, checks, violations: violations.remove(rule).unwrap_or_default() })
+    };
+    let mut verdicts: Vec<Verdict> = numbered().filter_map(|(number, rule)| verdict(number, rule)).collect();
+    for rule in rules.asked().into_keys() {
+        verdicts.extend(verdict("-", rule));
+    }
+    Examination { report, verdicts }
+}
+
+/// Runs the parts of the suite, one after the other.
+fn run(rules: &Rules<'_>, samples: &[Sample], broken: &mut dyn FnMut(Broken)) -> Report {
     let mut report = Report::default();
-    declared::check(&rules);
     let can = |capability| rules.description.capabilities.has(capability);
-    let reads = rules.description.reads();
-    rules.require(!reads || !samples.is_empty(), "a format that reads is checked with samples", || {
-        "none".into()
+    let mut part = |run: &mut dyn FnMut()| match rules.part(run) {
+        Ok(()) => true,
+        Err(found) => {
+            broken(*found);
+            false
+        }
+    };
+    part(&mut || {
+        declared::check(rules);
+        let has_samples = !rules.description.reads() || !samples.is_empty();
+        rules.require(has_samples, "a format that reads is checked with samples", || "none".into());
     });
     if can(Capabilities::READ) {
         for sample in samples {
-            reading::check(&rules, sample);
-            report.damaged += damage::check(&rules, sample);
+            // What is wrong with a sound sample is wrong with all damaged ones.
+            if part(&mut || reading::check(rules, sample)) {
+                part(&mut || report.damaged += damage::check(rules, sample));
+            }
         }
     }
     if can(Capabilities::WRITE) {
-        writing::check(&rules, samples, &mut report);
+        writing::check(rules, samples, &mut report, &mut part);
     }
-    #[cfg(feature = "records")]
-    records::check(&rules, samples, &mut report);
+    #[cfg(feature = "arrow-60")]
+    records::check(rules, samples, &mut report, &mut part);
     report
 }
+
+/// Runs a part of the suite; whether it kept every rule.
+type Part<'a> = &'a mut dyn FnMut(&mut dyn FnMut()) -> bool;

@@ -3,35 +3,61 @@
 
 use crate::{Error, Limits, Result, Source};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// What an input is read for: an open set of numbers. Where names or what is left out by default
-/// depend on it, a reader's options let the user choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// What an input is read for: an open set of bits. A plugin asks for those that it knows ([`has`](Self::has)); a later
+/// host may set others beside them. Where names or what is left out by default depend on it, a reader's
+/// options let the user choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Purpose(pub u32);
 
 impl Purpose {
     /// To be shown: everything, under the names that the input itself uses.
-    pub const SHOW: Self = Self(0);
+    pub const SHOW: Self = Self(1);
     /// To be compared with an input of any format: everything, under the names of a conversion.
-    pub const COMPARE: Self = Self(1);
+    pub const COMPARE: Self = Self(2);
     /// To be written in its own format again: everything, under its own names.
-    pub const COPY: Self = Self(2);
+    pub const COPY: Self = Self(4);
     /// To be written in another format that keeps a tree of non-tensor state.
-    pub const NESTED: Self = Self(3);
+    pub const NESTED: Self = Self(8);
     /// To be written in another format that holds a flat list of tensors.
-    pub const FLAT: Self = Self(4);
+    pub const FLAT: Self = Self(16);
     /// To be shown record by record, from the first on, perhaps only a few: a reader of records need not
     /// look at all of them for a schema, where it has lines of its own.
-    pub const LINES: Self = Self(5);
+    pub const LINES: Self = Self(32);
     /// To be read once, every split to its end. A reader of records may guess their schema and where splits
     /// begin, as long as its streams prove the guess or fail with
     /// [`ErrorKind::Guess`](crate::ErrorKind::Guess): the host drops what it made of them then, and opens the input
     /// again for another purpose. Any other error of a stream is the input's, and final.
-    pub const ONCE: Self = Self(6);
+    pub const ONCE: Self = Self(64);
+
+    /// Whether it is this one, or this one among others.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
 }
 
-/// The limits, notes for the user, and whether the user has cancelled.
+impl Default for Purpose {
+    fn default() -> Self {
+        Self::SHOW
+    }
+}
+
+/// How much a line says to the user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// Something failed, though the call goes on.
+    Error,
+    /// Something is probably not as the user wants it.
+    Warning,
+    /// Something that the user may want to know.
+    Note,
+    /// Something for the plugin's author: users are not shown it.
+    Detail,
+}
+
+/// The limits, lines for the user, and whether the user has cancelled.
 pub trait Context: Send + Sync {
     /// The bounds for this run.
     fn limits(&self) -> &Limits;
@@ -39,8 +65,19 @@ pub trait Context: Send + Sync {
     /// Whether the user has ended the run; long loops ask now and then.
     fn is_cancelled(&self) -> bool;
 
+    /// Tells the user something that is no loss, and no error that ends the call; one line.
+    fn log(&self, level: Level, message: &str);
+
     /// Tells the user something that is neither an error nor a loss; one line.
-    fn note(&self, message: &str);
+    fn note(&self, message: &str) {
+        self.log(Level::Note, message);
+    }
+
+    /// Says how many bytes of the input a long call has gone through, of how many that it will go through: an index,
+    /// a scan for a schema. As often as the call likes.
+    fn progress(&self, done: u64, total: u64) {
+        let _ = (done, total);
+    }
 
     /// What the input is read for.
     fn purpose(&self) -> Purpose {
@@ -86,7 +123,8 @@ pub struct MemoryContext {
     pub sources: BTreeMap<String, Arc<dyn Source>>,
     /// Whether outputs are new folders.
     pub output_is_new: bool,
-    notes: std::sync::Mutex<Vec<String>>,
+    logged: Mutex<Vec<(Level, String)>>,
+    progress: Mutex<Option<(u64, u64)>>,
 }
 
 impl MemoryContext {
@@ -99,7 +137,20 @@ impl MemoryContext {
     /// What was noted so far.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
-        self.notes.lock().map(|notes| notes.clone()).unwrap_or_default()
+        let notes = self.logged().into_iter().filter(|(level, _)| *level == Level::Note);
+        notes.map(|(_, message)| message).collect()
+    }
+
+    /// What was logged so far, notes included.
+    #[must_use]
+    pub fn logged(&self) -> Vec<(Level, String)> {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What the last call of [`progress`](Context::progress) said.
+    #[must_use]
+    pub fn last_progress(&self) -> Option<(u64, u64)> {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -112,10 +163,12 @@ impl Context for MemoryContext {
         false
     }
 
-    fn note(&self, message: &str) {
-        if let Ok(mut notes) = self.notes.lock() {
-            notes.push(message.to_owned());
-        }
+    fn log(&self, level: Level, message: &str) {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner).push((level, message.to_owned()));
+    }
+
+    fn progress(&self, done: u64, total: u64) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some((done, total));
     }
 
     fn purpose(&self) -> Purpose {

@@ -68,12 +68,18 @@ pub struct DtypeInfo {
 impl DtypeInfo {
     /// A dtype that the host does not know: `block_elements` elements lie in `block_bytes` bytes
     /// (GGUF's Q4_0: 32 in 18), and `swap_unit` bytes are reversed together where byte orders
-    /// differ (1: nothing is).
+    /// differ (1: nothing is). One that says what a built-in dtype says is that dtype: what a plugin declares
+    /// goes on working once the SDK has it built in.
     ///
     /// # Errors
     /// A usage error if a number is zero, if a unit does not divide the block, or if the name is
-    /// empty, longer than 64 bytes, or a built-in dtype's.
+    /// empty, longer than 64 bytes, or that of a built-in dtype of other facts.
     pub fn extension(name: &str, block_elements: u32, block_bytes: u32, swap_unit: u32) -> Result<Self> {
+        if let Some(built_in) = Dtype::named(name).and_then(Dtype::info)
+            && built_in.says(block_elements, block_bytes, swap_unit)
+        {
+            return Ok(built_in.clone());
+        }
         let sane = !name.is_empty()
             && name.len() <= 64
             && Dtype::named(name).is_none()
@@ -87,6 +93,10 @@ impl DtypeInfo {
             )));
         }
         Ok(Self { name: Cow::Owned(name.to_owned()), block_elements, block_bytes, swap_unit })
+    }
+
+    fn says(&self, block_elements: u32, block_bytes: u32, swap_unit: u32) -> bool {
+        (self.block_elements, self.block_bytes, self.swap_unit) == (block_elements, block_bytes, swap_unit)
     }
 
     /// The name: unique, upper case for the built-in ones.

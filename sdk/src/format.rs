@@ -2,8 +2,8 @@
 //! describes a layout. Neither opens a file or moves tensor data: the host does.
 
 use crate::{
-    ByteSink, CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, Error, LayoutSink, OptionSpec,
-    Options, OutputId, Result, Source, Target,
+    ByteSink, CatalogSink, CatalogView, Context, DeferredId, Digest, DigestId, EncodedId, Error, FileId,
+    LayoutSink, OptionSpec, Options, OutputId, Result, Source, Target,
 };
 
 /// Declares what a format is called, how its files are recognised, and what it can do.
@@ -26,6 +26,8 @@ pub struct Description {
     pub options: Vec<OptionSpec>,
     /// Raised whenever the same input and options would give other bytes.
     pub output_revision: u32,
+    /// Facts about it by their names.
+    pub attributes: Vec<(String, String)>,
 }
 
 impl Description {
@@ -43,8 +45,22 @@ impl Description {
 
     /// With these bytes at an offset of its files, beside those that were given before.
     #[must_use]
-    pub fn magic(mut self, offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
-        self.magic.push(Magic { offset, bytes: bytes.into() });
+    pub fn magic(self, offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
+        self.magic_at(Magic::new(offset, bytes))
+    }
+
+    /// With this magic, beside what was given before: for one that is masked, or counted from a file's end.
+    #[must_use]
+    pub fn magic_at(mut self, magic: Magic) -> Self {
+        self.magic.push(magic);
+        self
+    }
+
+    /// With a fact about the format that a host may show; one that it does not know it passes over.
+    /// `specification` is where the format is written down.
+    #[must_use]
+    pub fn attribute(mut self, name: &str, value: &str) -> Self {
+        self.attributes.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -94,13 +110,55 @@ impl Description {
     }
 }
 
-/// Bytes at an offset.
+/// Bytes that each file of a format has at a place. Strong ones are four bytes or more, of which one is no text: they
+/// are found in no file of another format.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Magic {
-    /// Where in the file.
+    /// Where: from the file's start, or how far before its end.
     pub offset: u64,
     /// What stands there.
     pub bytes: Vec<u8>,
+    /// Which bits of each byte count, as many bytes; empty where all do.
+    pub mask: Vec<u8>,
+    /// Whether the offset is counted from the file's end.
+    pub from_end: bool,
+}
+
+impl Magic {
+    /// These bytes at an offset from the file's start.
+    #[must_use]
+    pub fn new(offset: u64, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { offset, bytes: bytes.into(), mask: Vec::new(), from_end: false }
+    }
+
+    /// The same, of whose bytes only these bits count.
+    #[must_use]
+    pub fn masked(self, mask: impl Into<Vec<u8>>) -> Self {
+        Self { mask: mask.into(), ..self }
+    }
+
+    /// The same, so far before the file's end.
+    #[must_use]
+    pub fn from_end(self) -> Self {
+        Self { from_end: true, ..self }
+    }
+
+    /// Whether a file has it.
+    ///
+    /// # Errors
+    /// I/o.
+    pub fn is_in(&self, source: &dyn Source, file: FileId) -> Result<bool> {
+        let (len, count) = (source.len(file), self.bytes.len() as u64);
+        let start = if self.from_end { len.checked_sub(self.offset) } else { Some(self.offset) };
+        let fits = |start: &u64| start.checked_add(count).is_some_and(|end| end <= len);
+        let Some(start) = start.filter(fits) else { return Ok(false) };
+        let mut found = vec![0; self.bytes.len()];
+        source.read_at(file, start, &mut found)?;
+        let mask = self.mask.iter().copied().chain(std::iter::repeat(0xff));
+        let same = |((found, wanted), mask): ((&u8, &u8), u8)| (found ^ wanted) & mask == 0;
+        Ok(found.iter().zip(&self.bytes).zip(mask).all(same))
+    }
 }
 
 /// What a format can do: an open set of bits.
@@ -114,7 +172,7 @@ impl Capabilities {
     pub const WRITE: Self = Self(2);
     /// Its writer keeps the tree of non-tensor state.
     pub const TREE: Self = Self(4);
-    /// Its writer keeps key-value metadata.
+    /// Its writer keeps key-value metadata; values that are no text only with [`VALUES`](Self::VALUES).
     pub const METADATA: Self = Self(8);
     /// Its writer keeps tied tensors tied.
     pub const TIES: Self = Self(16);
@@ -126,6 +184,14 @@ impl Capabilities {
     pub const INDEX: Self = Self(128);
     /// Its writer makes several files whose names begin with the target's, whatever that ends in.
     pub const PREFIX: Self = Self(256);
+    /// Its writer keeps attributes of tensors.
+    pub const ATTRIBUTES: Self = Self(512);
+    /// Its writer keeps values of metadata as they are. For others the host makes compact JSON of what is no
+    /// text, and lists it as changed.
+    pub const VALUES: Self = Self(1024);
+    /// Its writer knows dtypes that are not built in, by name. For others that keep metadata the host makes U8 of
+    /// such tensors, says in the metadata what they are, and lists it as changed.
+    pub const DTYPES: Self = Self(2048);
 
     /// All of both, as `|` gives it; this one can be called in constants.
     #[must_use]
@@ -200,7 +266,7 @@ pub trait Format: Send + Sync {
     ///
     /// # Errors
     /// Unsupported, if it has none; usage, if the options contradict each other.
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_reader(&self, options: &Options) -> Result<Box<dyn crate::records::RecordReader>> {
         let _ = options;
         Err(Error::unsupported("this format reads no records"))
@@ -210,7 +276,7 @@ pub trait Format: Send + Sync {
     ///
     /// # Errors
     /// Unsupported, if it has none; usage, if the options contradict each other.
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_writer(&self, options: &Options) -> Result<Box<dyn crate::records::RecordWriter>> {
         let _ = options;
         Err(Error::unsupported("this format writes no records"))
@@ -301,24 +367,46 @@ pub trait TensorWriter: Send + Sync {
     ) -> Result<Box<dyn TensorPlan>>;
 }
 
-/// What a writer still has to do once it has planned: to write streamed files, and to fill in what
-/// depends on checksums.
+/// What a writer still has to do once it has planned: to write streamed files and encoded segments, and to fill in
+/// what depends on checksums and lengths.
 pub trait TensorPlan: Send + Sync {
     /// Pushes a streamed file's bytes, in order. Files are streamed at the same time.
     ///
     /// # Errors
     /// Whatever reading the tensors gives.
-    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
-        let _ = (file, catalog, output);
+    fn stream(
+        &self,
+        file: OutputId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let _ = (file, catalog, output, context);
         Err(Error::plugin("this writer streams no file"))
+    }
+
+    /// Pushes an encoded segment's bytes, in order; gives what [`seal`](Self::seal) is to know of it. Segments are
+    /// encoded at the same time, in any order. A call gives the same bytes each time.
+    ///
+    /// # Errors
+    /// Whatever reading the tensors gives.
+    fn encode(
+        &self,
+        id: EncodedId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<Vec<u8>> {
+        let _ = (id, catalog, output, context);
+        Err(Error::plugin("this writer encodes no segment"))
     }
 
     /// Gives the deferred bytes and the late files.
     ///
     /// # Errors
     /// A plugin error, for a digest that was not requested.
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
-        let _ = (digests, output);
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, context: &dyn Context) -> Result<()> {
+        let _ = (digests, output, context);
         Ok(())
     }
 }
@@ -329,7 +417,18 @@ pub struct NothingToSeal;
 
 impl TensorPlan for NothingToSeal {}
 
-/// The digests that the layout requested.
+/// Where an encoded segment came to lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodedPlace {
+    /// Its first byte in the file.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// What [`TensorPlan::encode`] gave.
+    pub note: Vec<u8>,
+}
+
+/// What is known of the bytes once they have moved: the digests that the layout requested, and lengths.
 pub trait Digests {
     /// One of them.
     ///
@@ -346,6 +445,12 @@ pub trait Digests {
         let bytes = value.try_into().map_err(|_| Error::plugin("the digest is not a CRC of 32 bits"))?;
         Ok(u32::from_le_bytes(bytes))
     }
+
+    /// Where an encoded segment lies in its file, and what was said of it.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such segment.
+    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace>;
 
     /// The length of a file, also of a streamed one.
     ///

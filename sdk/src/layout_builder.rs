@@ -3,16 +3,21 @@
 use crate::region::check_tiling;
 use crate::source::check_name;
 use crate::{
-    CatalogView, Content, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Error, Layout, LayoutSink,
-    Loss, LossKind, LossSink, Order, OutputFile, OutputId, Placed, Region, Result, Role, Segment, StorageId,
-    TensorId, TensorPart, element_count,
+    CatalogView, Content, Context, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Encoded, EncodedId,
+    Error, Layout, LayoutSink, Loss, LossKind, LossSink, OutputFile, OutputId, Placed, PlacedEncoded, Region,
+    Result, Role, Segment, SourceRange, StorageId, TensorId, TensorPart,
 };
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+/// What an encoded segment of unknown length counts until it is there: one byte, so that no two ends of segments
+/// have the same offset.
+const UNKNOWN_LEN: u64 = 1;
+
 /// Builds a [`Layout`] for a catalog, checking each segment as it is appended.
 pub struct LayoutBuilder<'a> {
     catalog: &'a dyn CatalogView,
+    context: &'a dyn Context,
     layout: Layout,
     paths: HashSet<String>,
     regions: HashMap<TensorId, Vec<Region>>,
@@ -22,11 +27,12 @@ pub struct LayoutBuilder<'a> {
 }
 
 impl<'a> LayoutBuilder<'a> {
-    /// An empty layout for this catalog.
+    /// An empty layout for this catalog. What is copied from other inputs, `context` opens.
     #[must_use]
-    pub fn new(catalog: &'a dyn CatalogView) -> Self {
+    pub fn new(catalog: &'a dyn CatalogView, context: &'a dyn Context) -> Self {
         Self {
             catalog,
+            context,
             layout: Layout::default(),
             paths: HashSet::new(),
             regions: HashMap::new(),
@@ -200,24 +206,9 @@ impl LayoutSink for LayoutBuilder<'_> {
     }
 
     fn tensor(&mut self, file: OutputId, part: TensorPart) -> Result<u64> {
-        self.check_tensor(part.tensor)?;
-        let view = self.catalog.tensor(part.tensor);
-        let info = self.catalog.dtype_info(view.dtype)?;
-        let named = |e: Error| Error::plugin(e.message()).tensor(view.name);
-        let region = part.region.clone().unwrap_or_else(|| Region::whole(view.shape));
-        let len = if part.region.is_none() {
-            view.bytes
-        } else {
-            info.bytes_of(element_count(&region.shape)?).map_err(named)?
-        };
-        // Elements that share bytes cannot be picked out or put in another order.
-        let as_it_lies = region.is_whole(view.shape) && (part.order == Order::C || view.shape.len() < 2);
-        if info.element_bytes().is_none() && !as_it_lies {
-            return Err(
-                Error::plugin(format!("{} is written whole and row-major", info.name())).tensor(view.name)
-            );
-        }
-        self.regions.entry(part.tensor).or_default().push(region);
+        let len = part.checked_len(self.catalog)?;
+        let whole = || Region::whole(self.catalog.tensor(part.tensor).shape);
+        self.regions.entry(part.tensor).or_default().push(part.region.clone().unwrap_or_else(whole));
         self.append(file, len, Segment::Tensor(part))
     }
 
@@ -241,8 +232,40 @@ impl LayoutSink for LayoutBuilder<'_> {
         self.append(file, len, Segment::Storage { storage, offset, swap_unit: swap_unit.max(1) })
     }
 
+    fn copy(&mut self, file: OutputId, from: SourceRange) -> Result<u64> {
+        let SourceRange { source, file: name, range } = &from;
+        let source = self.context.open(source)?;
+        let there = source.len(source.open(name)?);
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= there).ok_or_else(|| {
+            Error::plugin("a segment is not a part of the file that it is copied from")
+                .file(name)
+                .expected(format!("bytes of 0..{there}"))
+                .found(format!("{range:?}"))
+        })?;
+        self.append(file, len, Segment::Source(from))
+    }
+
     fn pad(&mut self, file: OutputId, len: u64) -> Result<u64> {
         self.append(file, len, Segment::Pad)
+    }
+
+    fn encoded(&mut self, file: OutputId, encoded: Encoded) -> Result<(EncodedId, u64)> {
+        if encoded.region.is_some() && encoded.tensors.len() != 1 {
+            return Err(Error::plugin("an encoded region is of one tensor")
+                .expected("1 tensor")
+                .found(encoded.tensors.len()));
+        }
+        for &tensor in &encoded.tensors {
+            self.check_tensor(tensor)?;
+            let whole = || Region::whole(self.catalog.tensor(tensor).shape);
+            let region = encoded.region.clone().unwrap_or_else(whole);
+            self.regions.entry(tensor).or_default().push(region);
+        }
+        let id = EncodedId(id(self.layout.encoded.len())?);
+        let len = encoded.len.unwrap_or(UNKNOWN_LEN);
+        let offset = self.append(file, len, Segment::Encoded(id))?;
+        self.layout.encoded.push(PlacedEncoded { file, range: offset..offset + len, encoded });
+        Ok((id, offset))
     }
 
     fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId> {
@@ -290,7 +313,7 @@ impl LayoutSink for LayoutBuilder<'_> {
         Ok(())
     }
 
-    fn encoded(&mut self, tensor: TensorId) -> Result<()> {
+    fn held_in_bytes(&mut self, tensor: TensorId) -> Result<()> {
         self.settle(tensor)
     }
 

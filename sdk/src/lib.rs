@@ -1,7 +1,8 @@
 //! Write a format plugin for `ferry`: a library that teaches it to read or write one more format.
 //!
 //! A whole plugin, for IDX, the format of the MNIST data sets (their file endings vary; `.idx` is
-//! ours). One file is one tensor:
+//! ours). `ferry plugin new NAME` writes one for a format of several tensors, with its tests, to begin with. One file is one
+//! tensor:
 //!
 //! ```text
 //! 0        2 bytes    0, 0
@@ -24,8 +25,14 @@
 //!     fn describe(&self) -> Description {
 //!         Description::new("idx", "IDX, as of MNIST")
 //!             .suffixes([".idx"])
-//!             .magic(0, [0, 0])
 //!             .capabilities(Capabilities::READ | Capabilities::WRITE)
+//!     }
+//!
+//!     /// Two zeros at the beginning are too weak a magic: what is as long as its header says is an IDX file.
+//!     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+//!         let fits = |header: &Header| header.end() == Some(source.len(header.file));
+//!         let is_idx = Header::read(source, context).is_ok_and(|header| fits(&header));
+//!         Ok(Some(if is_idx { Score::LIKELY } else { Score::NO }))
 //!     }
 //!
 //!     fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
@@ -37,13 +44,14 @@
 //!     }
 //! }
 //!
-//! impl TensorReader for Idx {
-//!     fn read(
-//!         &self,
-//!         source: &dyn Source,
-//!         catalog: &mut dyn CatalogSink,
-//!         context: &dyn Context,
-//!     ) -> Result<Box<dyn TensorDecoder>> {
+//! struct Header {
+//!     file: FileId,
+//!     dtype: Dtype,
+//!     shape: Vec<u64>,
+//! }
+//!
+//! impl Header {
+//!     fn read(source: &dyn Source, context: &dyn Context) -> Result<Self> {
 //!         let path = source.entry().name();
 //!         let file = source.open(path)?;
 //!         let start = source.read_vec(file, 0, 4, context.limits())?;
@@ -56,12 +64,34 @@
 //!         })?;
 //!         let dims = source.read_vec(file, 4, 4 * u64::from(rank), context.limits())?;
 //!         let dims = dims.chunks_exact(4).map(|d| u32::from_be_bytes([d[0], d[1], d[2], d[3]]));
-//!         let shape: Vec<u64> = dims.map(u64::from).collect();
+//!         Ok(Self { file, dtype, shape: dims.map(u64::from).collect() })
+//!     }
+//!
+//!     /// Where the elements begin.
+//!     fn begin(&self) -> u64 {
+//!         4 + 4 * self.shape.len() as u64
+//!     }
+//!
+//!     /// Where they end, if that can be said.
+//!     fn end(&self) -> Option<u64> {
+//!         let bytes = self.dtype.info()?.bytes_of(element_count(&self.shape).ok()?).ok()?;
+//!         self.begin().checked_add(bytes)
+//!     }
+//! }
+//!
+//! impl TensorReader for Idx {
+//!     fn read(
+//!         &self,
+//!         source: &dyn Source,
+//!         catalog: &mut dyn CatalogSink,
+//!         context: &dyn Context,
+//!     ) -> Result<Box<dyn TensorDecoder>> {
+//!         let header = Header::read(source, context)?;
 //!         // All of the rest: the host sees whether the shape fits into it, and never allocates by it.
-//!         let begin = 4 + 4 * u64::from(rank);
+//!         let (file, begin) = (header.file, header.begin());
 //!         let data = Storage::file(file, begin, source.len(file) - begin).byte_order(ByteOrder::Big);
 //!         let storage = catalog.storage(data)?;
-//!         catalog.tensor("data", dtype, &shape, storage, 0)?;
+//!         catalog.tensor("data", header.dtype, &header.shape, storage, 0)?;
 //!         Ok(Box::new(NothingEncoded))
 //!     }
 //! }
@@ -135,6 +165,9 @@
 //! tensorferry-sdk = "0.1"
 //! ```
 //!
+//! `ferry plugin test LIBRARY SAMPLE...` holds the built library to the rules of [`conformance`], as its own `cargo test` holds
+//! the format.
+//!
 //! [`export_plugin!`] gives it the symbols that the host looks for, so it needs no `unsafe` code and
 //! may `#![forbid(unsafe_code)]`. It has to be built with `panic = "unwind"`, the default. `cargo
 //! build --release` leaves `target/release/lib*.so` (`.dylib`, `.dll`); `ferry` looks for libraries in
@@ -160,8 +193,10 @@
 //!   are compressed, it also returns what decodes them ([`TensorDecoder`]).
 //! - A **writer** plans: it looks at a [`CatalogView`] and calls a [`LayoutSink`] with what is to lie
 //!   where. Every tensor is written once, named as the alias of one that is, or left out with a loss.
-//!   What depends on checksums comes last ([`TensorPlan::seal`]); a format whose lengths are not known
-//!   before (compression, rows) writes its own bytes ([`TensorPlan::stream`]).
+//!   Bytes of the format's own, such as compressed ones, are encoded segment by segment, many at once, of a
+//!   length that need not be known before ([`TensorPlan::encode`]); only a format that has to write in order
+//!   streams a whole file ([`TensorPlan::stream`]). What depends on checksums and lengths comes last
+//!   ([`TensorPlan::seal`]).
 //! - The **host** does the rest: it opens and maps files, copies and transposes tensors, changes byte
 //!   orders, computes checksums, on many threads; it reserves space, renames finished files into place,
 //!   resumes, verifies, and reports progress. A plugin opens no file.
@@ -178,8 +213,8 @@
 //! An [`Error`] has a kind, which says whose fault it is and decides the exit code, and its place: file,
 //! tensor, offset, what was expected and what was found. What the output cannot hold is no error but a
 //! [`Loss`]: the user is shown all of them, and can have a conversion end at the first. A writer reports
-//! losses of what its [`Capabilities`] promise; the host itself reports the metadata, state and ties that a
-//! format does not promise to keep. Losses go into a [`LossSink`] where they are found: the catalog, the
+//! losses of what its [`Capabilities`] promise; the host itself reports the metadata, attributes, state and
+//! ties that a format does not promise to keep. Losses go into a [`LossSink`] where they are found: the catalog, the
 //! layout, and for records the sink that each call is given.
 //!
 //! # What is here
@@ -192,12 +227,12 @@
 //!
 //! The root's items by what they are for: declaring a format ([`Format`], [`Description`],
 //! [`Capabilities`], [`TypedOption`], [`Options`]); reading ([`TensorReader`], [`TensorDecoder`],
-//! [`Source`], [`CatalogSink`], [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`]);
+//! [`Source`], [`CatalogSink`], [`Storage`], [`Block`], [`Dtype`], [`DtypeInfo`], [`Node`], [`Tree`], [`Value`]);
 //! writing ([`TensorWriter`], [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`],
 //! [`SealSink`]); both ([`Context`], [`Limits`], [`Error`], [`Loss`], [`LossSink`]); and what the sinks build,
 //! for tests and hosts ([`Catalog`], [`Layout`]).
 // Arrow's C structures are the one place that needs unsafe code: `mirror/records/arrow.rs`.
-#![cfg_attr(not(feature = "records"), forbid(unsafe_code))]
+#![cfg_attr(not(feature = "arrow-60"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
 
 /// The version of this SDK, which a plugin's manifest carries.
@@ -216,6 +251,7 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 mod format;
+mod held;
 mod layout;
 mod layout_builder;
 mod limits;
@@ -223,46 +259,51 @@ mod loss;
 pub mod memory;
 pub mod mirror;
 mod options;
+mod packed;
 mod proof;
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 pub mod records;
 mod region;
 mod shard_name;
 mod source;
 mod storage;
 mod tensor;
+mod tensor_id;
 mod tree;
 mod typed_option;
+mod value;
 mod view;
 
 pub use block::{Block, row_major_strides};
 pub use builder::{CatalogBuilder, CatalogSink};
 pub use byte_sink::ByteSink;
 pub use catalog::Catalog;
-pub use context::{Context, MemoryContext, Purpose};
+pub use context::{Context, Level, MemoryContext, Purpose};
 pub use digest::{Checksum, Digest, DigestAlgorithm, crc32c, crc32c_append};
 pub use dtype::{Dtype, DtypeInfo, element_count};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{
-    Capabilities, Description, Digests, EncodedStorage, Format, Magic, NothingEncoded, NothingToSeal, Score,
-    SealSink, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
+    Capabilities, Description, Digests, EncodedPlace, EncodedStorage, Format, Magic, NothingEncoded,
+    NothingToSeal, Score, SealSink, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
 };
 pub use layout::{
-    Content, DeferredId, DigestId, DigestRequest, Layout, LayoutSink, Order, OutputFile, OutputId, Placed,
-    Role, Segment, Target, TensorPart,
+    Content, DeferredId, DigestId, DigestRequest, Encoded, EncodedId, Layout, LayoutSink, Order, OutputFile,
+    OutputId, Placed, PlacedEncoded, Role, Segment, SourceRange, Target, TensorPart,
 };
 pub use layout_builder::LayoutBuilder;
 pub use limits::Limits;
 pub use loss::{Loss, LossKind, LossSink, Severity};
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 pub use {arrow_array, arrow_schema};
 
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
 pub use shard_name::ShardName;
-pub use source::{Entry, FileId, MemorySource, Source, check_name, check_range};
-pub use storage::{ByteOrder, CastStorage, Place, Storage, StorageId};
-pub use tensor::{Data, Tensor, TensorId};
+pub use source::{Entry, FileId, FileRange, MemorySource, Source, check_name, check_range, split_ranges};
+pub use storage::{ByteOrder, CastStorage, JoinedRanges, Place, Storage, StorageId, StorageRange};
+pub use tensor::{Data, Tensor};
+pub use tensor_id::TensorId;
 pub use tree::{Node, NodeId, NodeKind, Tree};
 pub use typed_option::TypedOption;
+pub use value::Value;
 pub use view::{CatalogBytes, CatalogView, StorageView, TensorView};

@@ -28,11 +28,13 @@ pub enum LossKind {
     Sparse,
     /// A record, or a part of one.
     Record,
+    /// An attribute of a tensor.
+    Attribute,
 }
 
 impl LossKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Tensor,
         Self::Precision,
         Self::State,
@@ -43,6 +45,7 @@ impl LossKind {
         Self::Metadata,
         Self::Sparse,
         Self::Record,
+        Self::Attribute,
     ];
 
     /// The kind's word.
@@ -59,6 +62,7 @@ impl LossKind {
             Self::Metadata => "metadata",
             Self::Sparse => "sparse",
             Self::Record => "record",
+            Self::Attribute => "attribute",
         }
     }
 

@@ -2,16 +2,17 @@
 //! plans, one element at a time. The real host's copy is tested against it.
 
 mod formats;
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 pub mod records;
 
 pub use formats::{MemoryTensors, formats};
 
 use crate::{
-    Block, ByteOrder, ByteSink, Catalog, CatalogBuilder, CatalogBytes, CatalogSink, CatalogView, Content,
-    Context, DeferredId, Digest, DigestId, Digests, Error, Format, Layout, LayoutBuilder, NothingEncoded,
-    Options, Order, OutputId, Place, Region, Result, SealSink, Segment, Side, Source, Storage, Target,
-    TensorDecoder, TensorId, TensorPart,
+    Block, ByteOrder, ByteSink, Capabilities, Catalog, CatalogBuilder, CatalogBytes, CatalogSink,
+    CatalogView, Content, Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedPlace, Error,
+    Format, Layout, LayoutBuilder, NothingEncoded, Options, Order, OutputId, Place, PlacedEncoded, Region,
+    Result, SealSink, Segment, Side, Source, Storage, Target, TensorDecoder, TensorId, TensorPart,
+    TensorPlan,
 };
 use std::collections::BTreeMap;
 
@@ -76,6 +77,13 @@ impl<'a> MemoryView<'a> {
         Ok(Self { source, context, decoder, catalog, ties })
     }
 
+    /// The same view as the host shows it to the writer of a format with these capabilities; see
+    /// [`Catalog::held_by`].
+    #[must_use]
+    pub fn held_by(self, capabilities: Capabilities) -> Self {
+        Self { catalog: self.catalog.held_by(capabilities).0, ..self }
+    }
+
     /// What the input holds.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
@@ -100,6 +108,16 @@ impl<'a> MemoryView<'a> {
         let bytes = match &storage.place {
             Place::Inline(bytes) => bytes.to_vec(),
             Place::Cast(_) => return Err(Error::unsupported("the host in memory casts nothing")),
+            Place::Joined(joined) => {
+                let mut bytes = Vec::with_capacity(len);
+                for range in joined.ranges() {
+                    let all = self.storage_bytes(&self.catalog.storages()[range.storage.0 as usize])?;
+                    let start = usize::try_from(range.offset).unwrap_or(usize::MAX);
+                    bytes
+                        .extend_from_slice(&all[start..][..usize::try_from(range.len).unwrap_or(usize::MAX)]);
+                }
+                bytes
+            }
             Place::File { file, offset } => {
                 let mut bytes = vec![0; len];
                 self.source.read_at(*file, *offset, &mut bytes)?;
@@ -238,6 +256,11 @@ impl CatalogBytes for MemoryView<'_> {
         buffer.copy_from_slice(part.ok_or_else(|| Error::plugin("a read past the tensor's end"))?);
         Ok(())
     }
+
+    fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        buffer.copy_from_slice(&self.part_bytes(part)?);
+        Ok(())
+    }
 }
 
 /// The files that a writer wrote.
@@ -262,16 +285,18 @@ pub fn write(
 ) -> Result<MemoryOutput> {
     let options = Options::check(&format.describe().options, Side::Writer, given)?;
     let writer = format.writer(&options)?;
-    let mut builder = LayoutBuilder::new(view);
+    let mut builder = LayoutBuilder::new(view, context);
     let plan = writer.plan(view, target, &mut builder, context)?;
-    let layout = builder.finish()?;
+    let mut layout = builder.finish()?;
+    let encoded = encode(&layout, &*plan, view, context)?;
+    layout.settle(&encoded.iter().map(|(bytes, _)| bytes.len() as u64).collect::<Vec<_>>());
     let mut outputs = Vec::new();
     for (index, file) in layout.files().iter().enumerate() {
         let mut bytes = Vec::new();
         match &file.content {
             Content::Streamed => {
                 let id = OutputId(u32::try_from(index).unwrap_or(u32::MAX));
-                plan.stream(id, view, &mut bytes)?;
+                plan.stream(id, view, &mut bytes, context)?;
             }
             Content::Late => {}
             Content::Copied(segments) => {
@@ -288,6 +313,15 @@ pub fn write(
                             swap(&mut bytes, *swap_unit);
                             bytes
                         }
+                        Segment::Source(from) => {
+                            let source = context.open(&from.source)?;
+                            let file = source.open(&from.file)?;
+                            let len = from.range.end - from.range.start;
+                            let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+                            source.read_at(file, from.range.start, &mut bytes)?;
+                            bytes
+                        }
+                        Segment::Encoded(id) => encoded[id.0 as usize].0.clone(),
                         Segment::Pad | Segment::Deferred(_) => {
                             vec![0; usize::try_from(placed.len).unwrap_or(usize::MAX)]
                         }
@@ -298,16 +332,41 @@ pub fn write(
         }
         outputs.push(bytes);
     }
-    let mut sealed = Sealed { layout: &layout, outputs };
-    let before = Sealed { layout: &layout, outputs: sealed.outputs.clone() };
-    plan.seal(&before, &mut sealed)?;
+    let notes: Vec<Vec<u8>> = encoded.into_iter().map(|(_, note)| note).collect();
+    let mut sealed = Sealed { layout: &layout, notes: &notes, outputs };
+    let before = Sealed { layout: &layout, notes: &notes, outputs: sealed.outputs.clone() };
+    plan.seal(&before, &mut sealed, context)?;
     let paths = layout.files().iter().map(|file| file.path.clone());
     let files = paths.zip(sealed.outputs).collect();
     Ok(MemoryOutput { files, layout })
 }
 
+/// The bytes of each encoded segment, and what was said of them.
+fn encode(
+    layout: &Layout,
+    plan: &dyn TensorPlan,
+    view: &MemoryView<'_>,
+    context: &dyn Context,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let encode = |(index, placed): (u32, &PlacedEncoded)| {
+        let mut bytes = Vec::new();
+        let note = plan.encode(EncodedId(index), view, &mut bytes, context)?;
+        match placed.encoded.len {
+            Some(len) if len != bytes.len() as u64 => {
+                Err(Error::plugin(format!("encoded segment {index} has another length than was promised"))
+                    .file(layout.files()[placed.file.0 as usize].path.clone())
+                    .expected(len)
+                    .found(bytes.len()))
+            }
+            _ => Ok((bytes, note)),
+        }
+    };
+    (0..).zip(layout.encoded()).map(encode).collect()
+}
+
 struct Sealed<'a> {
     layout: &'a Layout,
+    notes: &'a [Vec<u8>],
     outputs: Vec<Vec<u8>>,
 }
 
@@ -320,6 +379,13 @@ impl Digests for Sealed<'_> {
             ..usize::try_from(request.range.end).unwrap_or(usize::MAX);
         sum.update(&self.outputs[request.file.0 as usize][range]);
         Ok(sum.digest())
+    }
+
+    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace> {
+        let placed = self.layout.encoded().get(id.0 as usize);
+        let placed = placed.ok_or_else(|| Error::plugin(format!("no encoded segment {}", id.0)))?;
+        let (offset, len) = (placed.range.start, placed.range.end - placed.range.start);
+        Ok(EncodedPlace { offset, len, note: self.notes[id.0 as usize].clone() })
     }
 
     fn file_len(&self, file: OutputId) -> Result<u64> {

@@ -14,11 +14,31 @@
 //! # }
 //! ```
 //!
-//! A whole plugin, reader and writer, is in `tests/third-party/rows`; [`memory::records`](crate::memory::records)
-//! reads and writes rows in unit tests. With the feature `records`; the versions of Arrow's crates that this one uses are re-exported.
+//! A format whose rows lie one after the other says how one row is decoded ([`DecodeRow`]), and has splits, batches,
+//! projection and ranges of rows done for it by [`RowSet`]: the reader of `tests/third-party/rows`, a whole plugin with a
+//! schema, lists, sets of files and faults with their places, has 73 lines of code. [`memory::records`](crate::memory::records) reads
+//! and writes rows in unit tests.
+//!
+//! Rows cross the boundary as the Arrow C stream interface has them, and that alone is promised for good. Here they are
+//! batches of arrow-rs, behind a feature that is named for its major version, `arrow-60`; its crates are re-exported. A
+//! later SDK may offer another version beside it. `records` is the newest one.
 
+mod cursor;
+mod predicate;
+mod projection;
+mod row_builder;
+mod row_set;
+mod scan;
+mod sharding;
 mod types;
 
+pub use cursor::{FileCursor, RowBytes};
+pub use predicate::{Bounds, Comparator, Comparison, Value};
+pub use projection::Projection;
+pub use row_builder::{Cell, RowBuilder};
+pub use row_set::{DecodeRow, RowSet};
+pub use scan::{FieldPath, Scan, narrowed, sliced};
+pub use sharding::{ShardFiles, Sharding};
 pub use types::{type_named, type_text, type_word};
 
 use crate::{ByteSink, Context, LossSink, Result, Source, Target};
@@ -82,6 +102,15 @@ pub trait RecordSet: Send + Sync {
     /// # Errors
     /// A plugin error, if there is no such split; whatever is wrong with the input, here or in the stream.
     fn stream(&self, split: usize, batches: &Batches) -> Result<Batched>;
+
+    /// The rows of a split that a [`Scan`] wants, in order. The host asks for rows by this alone; a reader that says
+    /// nothing of it streams all rows in whole columns, and what is not wanted is dropped behind it.
+    ///
+    /// # Errors
+    /// As of [`stream`](Self::stream); a plugin error, for a field that is not there.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        narrowed(self.stream(split, &scan.batches())?, &self.schema(), scan)
+    }
 
     /// At most `most` rows of a split as lines of JSON in the format's own mapping, each line (without a
     /// newline) one write; and how many they were. `None`: the host writes rows as plain objects.
@@ -168,10 +197,31 @@ pub trait RecordWriter: Send + Sync {
     ) -> Result<Box<dyn RecordPlan>>;
 }
 
-/// The files of an output: each a head, pieces in order, and a tail.
+/// The files of an output: each a head, pieces in order, and a tail. Either all are [named](Self::files) in advance, or
+/// they [roll](Self::roll): one follows the other, and they are named when the last one is written.
 pub trait RecordPlan: Send + Sync {
-    /// The files, by relative name; at least one. The host deals rows over them.
+    /// The files, by relative name, over which the host deals rows; none for a plan that rolls.
     fn files(&self) -> &[String];
+
+    /// When a file is full and the next one begins, where their number is not known in advance. The host counts.
+    fn roll(&self) -> Option<Roll> {
+        None
+    }
+
+    /// The name of a file of a plan that rolls: asked once there are `count` files, at least one.
+    ///
+    /// # Errors
+    /// Unsupported, if there are too many; a plugin error, for a plan that does not roll.
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        let _ = (file, count);
+        Err(crate::Error::plugin("a plan that does not roll"))
+    }
+
+    /// Patterns of the names that files of an older output may have, such as shards of another number: with `--force`
+    /// they go when these come.
+    fn supersedes(&self) -> &[String] {
+        &[]
+    }
 
     /// How many rows make a piece.
     fn group(&self) -> Group {
@@ -187,14 +237,14 @@ pub trait RecordPlan: Send + Sync {
         Ok(())
     }
 
-    /// Encodes rows as a piece that depends on no other: many are encoded at once. The same rows give
-    /// the same bytes and losses. Returns what [`finish`](Self::finish) has to know of the piece.
+    /// Encodes rows as a piece that depends on no other and on no file: many are encoded at once, and where a piece
+    /// comes to lie is decided afterwards. The same rows give the same bytes and losses. Returns what
+    /// [`finish`](Self::finish) has to know of the piece.
     ///
     /// # Errors
     /// Unsupported, for a value that the format cannot hold; whatever `output` gives.
     fn encode(
         &self,
-        file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,
@@ -212,6 +262,48 @@ pub trait RecordPlan: Send + Sync {
     fn finish(&self, file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         let _ = (file, pieces, output);
         Ok(())
+    }
+
+    /// The names of files over all others, such as a list of shards: they become visible last.
+    fn sealed(&self) -> &[String] {
+        &[]
+    }
+
+    /// All bytes of one of [`sealed`](Self::sealed), once all files are finished.
+    ///
+    /// # Errors
+    /// Whatever `output` gives.
+    fn seal(&self, sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
+        let _ = (sealed, files, output);
+        Err(crate::Error::plugin("a plan that seals nothing"))
+    }
+}
+
+/// When a file of a plan that rolls is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Roll {
+    /// It has so many rows, at least one.
+    Rows(u64),
+    /// With the next piece it would have more than so many bytes. It has one piece at least.
+    Bytes(u64),
+}
+
+/// A file that is finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Its name.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its pieces, in order.
+    pub pieces: Vec<PlacedPiece>,
+}
+
+impl WrittenFile {
+    /// Its rows.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.rows).sum()
     }
 }
 

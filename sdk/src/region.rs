@@ -40,7 +40,7 @@ impl Region {
         Some((start, self.shape.iter().product()))
     }
 
-    fn check_inside(&self, shape: &[u64]) -> Result<()> {
+    pub(crate) fn check_inside(&self, shape: &[u64]) -> Result<()> {
         let inside = self.origin.len() == shape.len()
             && self.shape.len() == shape.len()
             && self

@@ -8,6 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
+/// Bytes of an opened file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileRange {
+    /// The file.
+    pub file: FileId,
+    /// The first byte.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+}
+
 /// What the user pointed at. Names are relative to the source's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
@@ -76,6 +87,22 @@ pub trait Source: Send + Sync {
     /// Malformed past the end of the file; transient if the file has changed; else i/o.
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
+    /// Fills `buffer` with ranges, one after the other, in the order that is given: many short reads (headers of an
+    /// archive's entries) as one, which a host does at once where they lie close together.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at), for any of them; a plugin error, if the buffer is not as long as all of them.
+    fn read_ranges(&self, ranges: &[FileRange], buffer: &mut [u8]) -> Result<()> {
+        let mut rest = split_ranges(ranges, buffer)?.into_iter();
+        rest.try_for_each(|(range, part)| self.read_at(range.file, range.offset, part))
+    }
+
+    /// Says which bytes will be read soon, so that a disk or a server can begin. Ranges that are not there are
+    /// passed over.
+    fn advise(&self, ranges: &[FileRange]) {
+        let _ = ranges;
+    }
+
     /// The `len` bytes at `offset`, once it is known that they are there and at most
     /// [`Limits::header_bytes`].
     ///
@@ -95,6 +122,26 @@ pub trait Source: Send + Sync {
         self.read_at(file, offset, &mut buffer)?;
         Ok(buffer)
     }
+}
+
+/// The part of a buffer that each range fills.
+///
+/// # Errors
+/// A plugin error, if the buffer is not as long as all ranges.
+pub fn split_ranges<'b>(
+    ranges: &[FileRange],
+    mut buffer: &'b mut [u8],
+) -> Result<Vec<(FileRange, &'b mut [u8])>> {
+    let found = buffer.len();
+    let wrong = || Error::plugin("a buffer is not as long as the ranges that are to fill it").found(found);
+    let mut parts = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let len = usize::try_from(range.len).map_err(|_| wrong())?;
+        let (part, rest) = buffer.split_at_mut_checked(len).ok_or_else(wrong)?;
+        parts.push((*range, part));
+        buffer = rest;
+    }
+    if buffer.is_empty() { Ok(parts) } else { Err(wrong()) }
 }
 
 impl dyn Source + '_ {

@@ -1,4 +1,4 @@
-//! A storage is where bytes live: in a file, behind a codec, or in the catalog itself.
+//! A storage is where bytes live: in a file, behind a codec, in the catalog itself, or in ranges of other storages.
 
 use crate::{Digest, Dtype, FileId};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub enum ByteOrder {
 /// Where bytes live.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
-    /// In a file, behind a codec, or here.
+    /// In a file, behind a codec, here, or in other storages.
     pub place: Place,
     /// Bytes, exactly.
     pub len: u64,
@@ -30,7 +30,7 @@ pub struct Storage {
     pub digest: Option<Digest>,
 }
 
-/// In a file, behind a codec, or here.
+/// In a file, behind a codec, here, or in other storages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// Bytes of a file of the source, as they are.
@@ -47,9 +47,75 @@ pub enum Place {
     },
     /// These bytes; clones of a catalog share them.
     Inline(Arc<Vec<u8>>),
+    /// Ranges of other storages, one after the other; an element may lie in two of them.
+    Joined(Arc<JoinedRanges>),
     /// The numbers of another storage in another dtype ([`Catalog::cast`](crate::Catalog::cast)). The
     /// host alone makes these, of what a reader has described; no reader can, and none crosses the ABI.
     Cast(CastStorage),
+}
+
+/// Bytes of a storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StorageRange {
+    /// The storage.
+    pub storage: StorageId,
+    /// The first byte.
+    pub offset: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// Ranges that are one storage, and where each of them ends in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JoinedRanges {
+    ranges: Vec<StorageRange>,
+    ends: Vec<u64>,
+}
+
+impl JoinedRanges {
+    fn new(ranges: Vec<StorageRange>) -> Self {
+        let mut end = 0_u64;
+        let ends = ranges.iter().map(|range| {
+            end = end.saturating_add(range.len);
+            end
+        });
+        Self { ends: ends.collect(), ranges }
+    }
+
+    /// The ranges, in order.
+    #[must_use]
+    pub fn ranges(&self) -> &[StorageRange] {
+        &self.ranges
+    }
+
+    /// What all ranges have together.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The ranges of other storages that `len` bytes from `offset` on lie in, in order. They are there.
+    pub fn within(&self, offset: u64, len: u64) -> impl Iterator<Item = StorageRange> + '_ {
+        let end = offset + len;
+        let first = self.ends.partition_point(|&range_end| range_end <= offset);
+        let places = self.ranges.iter().zip(&self.ends).skip(first);
+        places.map_while(move |(range, &range_end)| {
+            let start = range_end - range.len;
+            let (from, to) = (offset.max(start), end.min(range_end));
+            let part = StorageRange {
+                offset: range.offset + (from - start),
+                len: to.saturating_sub(from),
+                storage: range.storage,
+            };
+            (start < end).then_some(part)
+        })
+    }
 }
 
 /// Numbers that are cast whenever they are read.
@@ -95,6 +161,16 @@ impl Storage {
         let bytes = bytes.into();
         let len = bytes.len() as u64;
         Self::at(Place::Inline(Arc::new(bytes)), len)
+    }
+
+    /// Ranges of storages that are there already, one after the other: a file's part that goes on in the next
+    /// file, a vector that is cut wherever it falls. Their bytes are taken as they lie, so that all of them have
+    /// the byte order that is [said here](Self::byte_order); none is itself joined.
+    #[must_use]
+    pub fn joined(ranges: impl Into<Vec<StorageRange>>) -> Self {
+        let ranges = JoinedRanges::new(ranges.into());
+        let len = ranges.len();
+        Self::at(Place::Joined(Arc::new(ranges)), len)
     }
 
     fn at(place: Place, len: u64) -> Self {

@@ -1,11 +1,7 @@
 //! A tensor of a catalog: its name, dtype and shape, and where its bytes are.
 
-use crate::{Block, Dtype, StorageId};
+use crate::{Block, Dtype, StorageId, Value};
 use std::collections::BTreeMap;
-
-/// A tensor of a catalog, by its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TensorId(pub u32);
 
 /// Where a tensor's bytes are.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,8 +32,9 @@ pub struct Tensor {
     pub bytes: u64,
     /// Where its bytes are.
     pub data: Data,
-    /// What else is known of it, for the user to see.
-    pub labels: BTreeMap<String, String>,
+    /// What else the input says of it: units, spacings, names of its axes. Steps that give it other axes leave them
+    /// behind, and say so.
+    pub attributes: BTreeMap<String, Value>,
 }
 
 impl Tensor {

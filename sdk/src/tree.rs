@@ -3,7 +3,7 @@
 //! A node may name only nodes that exist already, so a tree has no cycles, and neither building
 //! nor dropping it recurses. A node may be shared by several parents.
 
-use crate::{Error, Limits, Result, TensorId};
+use crate::{Dtype, DtypeInfo, Error, Limits, Result, TensorId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -22,9 +22,10 @@ impl NodeKind {
     pub const NONE: Self = Self(1);
     /// One byte, 0 or 1.
     pub const BOOL: Self = Self(2);
-    /// A signed integer of any length: two's complement, little-endian, at least one byte.
+    /// A signed integer of any length: two's complement, little-endian, at least one byte. Its class is the name
+    /// of the dtype that it has where it lies, if it has one.
     pub const INT: Self = Self(3);
-    /// An f64, little-endian.
+    /// An f64, little-endian. Its class is as that of an [`INT`](Self::INT).
     pub const FLOAT: Self = Self(4);
     /// Two f64, little-endian.
     pub const COMPLEX: Self = Self(5);
@@ -46,10 +47,13 @@ impl NodeKind {
     pub const OBJECT: Self = Self(13);
     /// A value, then the attributes that were set on it (a map).
     pub const ATTRIBUTED: Self = Self(14);
+    /// A run of numbers of one built-in dtype: its class is the dtype's name, its bytes are the elements side by
+    /// side, little-endian.
+    pub const NUMBERS: Self = Self(15);
 }
 
 /// One node: its kind, its class where it has one, its own bytes, its children.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
     /// What it is.
     pub kind: NodeKind,
@@ -89,6 +93,12 @@ impl Node {
     /// An integer, in as few bytes as it needs.
     #[must_use]
     pub fn int(value: i64) -> Self {
+        Self::wide_int(value.into())
+    }
+
+    /// As [`int`](Self::int), for an integer of any built-in dtype.
+    #[must_use]
+    pub fn wide_int(value: i128) -> Self {
         let bytes = value.to_le_bytes();
         let mut len = bytes.len();
         // The last byte is redundant while it only repeats the sign of the one before it.
@@ -136,13 +146,23 @@ impl Node {
     /// The integer, if it is one of at most 64 bits.
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
-        if self.kind != NodeKind::INT || self.bytes.is_empty() || self.bytes.len() > 8 {
+        self.as_wide_int().and_then(|value| i64::try_from(value).ok())
+    }
+
+    /// The integer, if it is one of at most 128 bits.
+    #[must_use]
+    pub fn as_wide_int(&self) -> Option<i128> {
+        if self.kind != NodeKind::INT || self.bytes.is_empty() || self.bytes.len() > 16 {
             return None;
         }
         let negative = self.bytes.last().is_some_and(|byte| byte & 0x80 != 0);
-        let mut wide = [if negative { 0xff } else { 0 }; 8];
+        let mut wide = [if negative { 0xff } else { 0 }; 16];
         wide[..self.bytes.len()].copy_from_slice(&self.bytes);
-        Some(i64::from_le_bytes(wide))
+        Some(i128::from_le_bytes(wide))
+    }
+
+    pub(crate) fn with_bytes(self, bytes: impl Into<Box<[u8]>>) -> Self {
+        Self { bytes: bytes.into(), ..self }
     }
 
     /// The number, if it is one.
@@ -171,7 +191,7 @@ impl Node {
         children.chunks_exact(2).map(|pair| (pair[0], pair[1]))
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let bytes = self.bytes.len();
         let children = self.children.len();
         let sane = match self.kind {
@@ -186,6 +206,7 @@ impl Node {
             NodeKind::LIST | NodeKind::TUPLE | NodeKind::SET => bytes == 0,
             NodeKind::MAP => bytes == 0 && children.is_multiple_of(2),
             NodeKind::ATTRIBUTED => bytes == 0 && children == 2,
+            NodeKind::NUMBERS => self.is_whole_numbers() && children == 0,
             _ => true,
         };
         if sane {
@@ -195,6 +216,14 @@ impl Node {
             "a tree's node of kind {} has {bytes} bytes and {children} children",
             self.kind.0
         )))
+    }
+}
+
+impl Node {
+    /// Whether the bytes are whole elements of the built-in dtype that the class names.
+    fn is_whole_numbers(&self) -> bool {
+        let width = Dtype::named(&self.class).and_then(Dtype::info).and_then(DtypeInfo::element_bytes);
+        width.is_some_and(|width| self.bytes.len().is_multiple_of(width as usize))
     }
 }
 

@@ -1,6 +1,9 @@
 //! A view is a catalog as a writer sees it: the same facts, and the tensors' bytes on request.
 
-use crate::{Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId};
+use crate::{
+    Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId,
+    TensorPart, Value,
+};
 
 /// A tensor as a writer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +62,23 @@ pub trait CatalogView: Send + Sync {
     /// A plugin error, if there is none of this id.
     fn storage(&self, id: StorageId) -> Result<StorageView>;
 
-    /// The metadata, sorted by key.
-    fn metadata(&self) -> Vec<(String, String)>;
+    /// The metadata, sorted by key. What is no text arrives at writers with
+    /// [`Capabilities::VALUES`](crate::Capabilities::VALUES) alone; the others look at
+    /// [`metadata_texts`](Self::metadata_texts).
+    fn metadata(&self) -> Vec<(String, Value)>;
+
+    /// The metadata as texts, sorted by key: compact JSON for what is none.
+    fn metadata_texts(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_text().map_or_else(|| value.json(), str::to_owned);
+        self.metadata().into_iter().map(|(key, value)| (key, text(&value))).collect()
+    }
+
+    /// The attributes of a tensor, sorted by key; for writers with
+    /// [`Capabilities::ATTRIBUTES`](crate::Capabilities::ATTRIBUTES).
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such tensor.
+    fn attributes(&self, id: TensorId) -> Result<Vec<(String, Value)>>;
 
     /// The root of the tree of non-tensor state, if there is one.
     fn root(&self) -> Option<NodeId>;
@@ -81,6 +99,14 @@ pub trait CatalogView: Send + Sync {
     /// A plugin error past the tensor's end; else whatever reading it gives.
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
+    /// Fills `buffer` with all bytes of a part of a tensor, in the order of elements and of bytes that the part
+    /// asks for: what a writer of tiles encodes.
+    ///
+    /// # Errors
+    /// A plugin error, if the tensor has no such part, or the buffer another length; unsupported, for elements that
+    /// share bytes, unless all of them are asked for row-major; else whatever reading it gives.
+    fn read_region(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()>;
+
     /// All tensors' ids.
     fn tensor_ids(&self) -> Box<dyn Iterator<Item = TensorId>> {
         Box::new((0..self.tensor_count()).map(TensorId))
@@ -100,6 +126,12 @@ pub trait CatalogBytes: Send + Sync {
     /// # Errors
     /// As there.
     fn read_tensor(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()>;
+
+    /// As [`CatalogView::read_region`], of a part that the tensor has, into a buffer of its length.
+    ///
+    /// # Errors
+    /// Whatever reading gives.
+    fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()>;
 }
 
 impl<T: CatalogBytes> CatalogView for T {
@@ -137,8 +169,13 @@ impl<T: CatalogBytes> CatalogView for T {
         Ok(StorageView { len: storage.len, byte_order: storage.byte_order })
     }
 
-    fn metadata(&self) -> Vec<(String, String)> {
+    fn metadata(&self) -> Vec<(String, Value)> {
         self.catalog().metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    fn attributes(&self, id: TensorId) -> Result<Vec<(String, Value)>> {
+        let tensor = self.catalog().tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))?;
+        Ok(tensor.attributes.iter().map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 
     fn root(&self) -> Option<NodeId> {
@@ -156,5 +193,17 @@ impl<T: CatalogBytes> CatalogView for T {
 
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_tensor(id, offset, buffer)
+    }
+
+    fn read_region(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        let len = part.checked_len(self)?;
+        if len != buffer.len() as u64 {
+            let name = self.tensor(part.tensor).name;
+            return Err(Error::plugin("a buffer of another length than the region")
+                .tensor(name)
+                .expected(len)
+                .found(buffer.len()));
+        }
+        self.read_part(part, buffer)
     }
 }

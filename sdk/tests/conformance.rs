@@ -2,11 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tensorferry_sdk::conformance::{Report, Sample, check};
+use std::sync::atomic::{AtomicU8, Ordering};
+use tensorferry_sdk::conformance::{Observer, Report, Sample, check, examine};
 use tensorferry_sdk::{
-    Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Error, Format, LayoutSink, Loss,
-    LossKind, NothingEncoded, NothingToSeal, Options, Result, Role, Score, Source, Storage, Target,
-    TensorDecoder, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    ByteSink, Capabilities, CatalogSink, CatalogView, Context, Description, Dtype, Encoded, EncodedId, Error,
+    Format, LayoutSink, Loss, LossKind, NothingEncoded, NothingToSeal, Options, Result, Role, Score, Source,
+    Storage, Target, TensorDecoder, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
 /// How a format is bad.
@@ -28,6 +29,7 @@ enum Fault {
     WritesTheTime,
     OffByOne,
     ForgetsState,
+    EncodesOtherwise,
 }
 
 /// `n: u8, n bytes`: one tensor of U8, called `bytes`.
@@ -125,6 +127,10 @@ impl TensorWriter for Counted {
         };
         let file = layout.file(path, Role::Data)?;
         layout.bytes(file, &[u8::try_from(tensor.bytes).unwrap()])?;
+        if self.0 == Fault::EncodesOtherwise {
+            layout.encoded(file, Encoded::tensors([id]))?;
+            return Ok(Box::new(Fickle(AtomicU8::new(0))));
+        }
         layout.tensor(file, TensorPart::whole(id))?;
         if self.0 == Fault::WritesTheTime {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -134,8 +140,33 @@ impl TensorWriter for Counted {
     }
 }
 
+/// Encodes the tensor right once, and otherwise when it is asked again.
+struct Fickle(AtomicU8);
+
+impl TensorPlan for Fickle {
+    fn encode(
+        &self,
+        _: EncodedId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        _: &dyn Context,
+    ) -> Result<Vec<u8>> {
+        let id = catalog.tensor_ids().find(|&id| catalog.tensor(id).dtype == Dtype::U8).unwrap();
+        let mut bytes = vec![0; usize::try_from(catalog.tensor(id).bytes).unwrap()];
+        catalog.read(id, 0, &mut bytes)?;
+        let asked = self.0.fetch_add(1, Ordering::Relaxed);
+        bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(asked));
+        output.write(&bytes)?;
+        Ok(Vec::new())
+    }
+}
+
+fn sample() -> Sample {
+    Sample::file("a.counted", [3, 1, 2, 3]).holding(&["bytes"])
+}
+
 fn run(fault: Fault) -> Report {
-    check(&Counted(fault), &[Sample::file("a.counted", [3, 1, 2, 3]).holding(&["bytes"])])
+    check(&Counted(fault), &[sample()])
 }
 
 #[test]
@@ -164,6 +195,7 @@ fn each_fault_is_caught_under_its_rule() {
         (Fault::ForgetsMetadata, "metadata is kept, or its loss is said"),
         (Fault::ForgetsState, "the tree is kept, or its loss is said"),
         (Fault::WritesTheTime, "the same catalog gives the same files"),
+        (Fault::EncodesOtherwise, "a segment is encoded to the same bytes each time"),
         (Fault::OffByOne, "a tensor keeps its dtype, shape and bytes"),
     ];
     for (fault, rule) in rules {
@@ -171,5 +203,31 @@ fn each_fault_is_caught_under_its_rule() {
         let message = payload.as_ref().and_then(|p| p.downcast_ref::<String>());
         let message = message.unwrap_or_else(|| panic!("{fault:?} passes"));
         assert!(message.contains(rule), "{fault:?}: {message}");
+        let examination = examine(&Counted(fault), &[sample()], &Silent);
+        let broken = examination.verdicts.iter().find(|verdict| verdict.rule.contains(rule)).unwrap();
+        assert!(!broken.violations.is_empty() && broken.checks > 0, "{fault:?}: {broken:?}");
+        assert!(!examination.is_conformant());
     }
+}
+
+struct Silent;
+
+impl Observer for Silent {}
+
+#[test]
+fn a_rule_that_is_broken_does_not_hide_the_others() {
+    let good = examine(&Counted(Fault::None), &[sample()], &Silent);
+    assert!(good.is_conformant(), "{:?}", good.verdicts);
+    assert_eq!(good.report, run(Fault::None));
+    assert!(good.verdicts.len() > 30, "{}", good.verdicts.len());
+    let numbered = good.verdicts.iter().all(|verdict| verdict.number != "-");
+    assert!(numbered, "a rule stands in no line of conformance/rules.md: {:?}", good.verdicts);
+    let damaged = examine(&Counted(Fault::PanicsWhenCut), &[sample()], &Silent);
+    let broken: Vec<_> = damaged.verdicts.iter().filter(|verdict| !verdict.violations.is_empty()).collect();
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert_eq!((broken[0].number, broken[0].rule), ("B3", "a format never panics"));
+    // The file that shows it is there, cut as it was.
+    let shown = broken[0].violations[0].input.as_ref().unwrap();
+    assert_ne!(shown.files(), sample().files());
+    assert_eq!(damaged.report.written, good.report.written);
 }

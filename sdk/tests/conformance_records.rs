@@ -1,5 +1,5 @@
 //! The conformance suite catches formats of records that break its rules, and passes one that does not.
-#![cfg(feature = "records")]
+#![cfg(feature = "arrow-60")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,8 +13,8 @@ use tensorferry_sdk::arrow_array::{
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use tensorferry_sdk::conformance::{Report, Sample, check};
 use tensorferry_sdk::records::{
-    Batched, Batches, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, Split,
-    stream_error,
+    Batched, Batches, Indexed, PlacedPiece, RecordPlan, RecordReader, RecordSet, RecordWriter, Scan, Split,
+    narrowed, stream_error,
 };
 use tensorferry_sdk::{
     ByteSink, Capabilities, Context, Description, Error, Format, Loss, LossKind, LossSink, Options, Purpose,
@@ -39,6 +39,8 @@ enum Fault {
     IgnoresRows,
     IgnoresBytes,
     DropsWithSmallBatches,
+    IgnoresFirstRow,
+    LeavesOutTooMuch,
     OtherSchema,
     NeverEnds,
     GoesOnAfterErrors,
@@ -169,7 +171,7 @@ impl RecordReader for Ints {
         if self.0 == Fault::NeedsRows && rows.is_empty() {
             return Err(Error::malformed("no rows"));
         }
-        let guesses = self.0 == Fault::TrustsItsGuess && context.purpose() == Purpose::ONCE;
+        let guesses = self.0 == Fault::TrustsItsGuess && context.purpose().has(Purpose::ONCE);
         if self.0 == Fault::LosesRows || guesses {
             rows.pop();
         }
@@ -281,6 +283,17 @@ impl RecordSet for Set {
             )));
         }
         Ok(Box::new(Given { schema, batches: given.into_iter() }))
+    }
+
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        let mut scan = scan.clone();
+        if self.fault == Fault::IgnoresFirstRow {
+            scan.first_row = 0;
+        }
+        if self.fault == Fault::LeavesOutTooMuch && !scan.predicate.is_empty() {
+            scan.first_row += 1;
+        }
+        narrowed(self.stream(split, &scan.batches())?, &self.schema, &scan)
     }
 
     fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
@@ -395,7 +408,6 @@ impl RecordPlan for Plan {
 
     fn encode(
         &self,
-        _file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         _losses: &mut dyn LossSink,
@@ -463,6 +475,8 @@ fn each_fault_is_caught_under_its_rule() {
         (Fault::IgnoresRows, "a batch has at most as many rows as were asked for"),
         (Fault::IgnoresBytes, "a batch is about as long as was asked for"),
         (Fault::DropsWithSmallBatches, "the same rows come in batches of any length"),
+        (Fault::IgnoresFirstRow, "a scan has the rows of its range"),
+        (Fault::LeavesOutTooMuch, "a predicate leaves out no row that it is true of"),
         (Fault::OtherSchema, "every batch has the schema of its set"),
         (Fault::NeverEnds, "a stream of a small input ends"),
         (Fault::GoesOnAfterErrors, "a stream that fails has ended"),

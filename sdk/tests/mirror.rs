@@ -9,10 +9,11 @@ use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{
     ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
-    DigestId, Digests, Dtype, DtypeInfo, Error, ErrorKind, Format, LayoutSink, Limits, Loss, LossKind,
-    MemoryContext, MemorySource, Node, NothingToSeal, OptionKind, OptionSpec, Options, OutputId, Result,
-    Role, Score, SealSink, Severity, Source, Storage, Target, TensorDecoder, TensorPart, TensorPlan,
-    TensorReader, TensorWriter,
+    DigestId, Digests, Dtype, DtypeInfo, Encoded, EncodedId, EncodedPlace, Error, ErrorKind, FileRange,
+    Format, LayoutSink, Level, Limits, Loss, LossKind, MemoryContext, MemorySource, Node, NothingToSeal,
+    OptionKind, OptionSpec, Options, OutputId, Region, Result, Role, Score, SealSink, Severity, Source,
+    Storage, StorageRange, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader,
+    TensorWriter, Value,
 };
 
 /// A format that does on request what a library may do: the entry's name says what.
@@ -125,10 +126,19 @@ impl TensorReader for Doing {
             return Err(detailed(kind));
         }
         context.note("reading");
+        for level in [Level::Error, Level::Warning, Level::Detail] {
+            context.log(level, "by level");
+        }
+        context.progress(3, 8);
         let file = source.open(source.entry().name())?;
         if self.0 == "past the end" {
             source.read_at(file, 3, &mut [0; 8])?;
         }
+        let range = |offset, len| FileRange { file, offset, len };
+        let mut both = [0; 3];
+        source.advise(&[range(0, 8)]);
+        source.read_ranges(&[range(7, 1), range(0, 2)], &mut both)?;
+        assert_eq!(both, [4, 0, 1]);
         let own = catalog.dtype(&DtypeInfo::extension("LENT_2", 4, 2, 1)?)?;
         let storage = catalog.storage(Storage::file(file, 0, 8).byte_order(ByteOrder::Big))?;
         let here = catalog.storage(Storage::inline(*b"abcd").digest(Digest::crc32c(0x92c8_0a31)))?;
@@ -137,10 +147,18 @@ impl TensorReader for Doing {
         catalog.tensor("b", Dtype::I16, &[2, 2], storage, 0)?;
         catalog.tensor("c", own, &[8], here, 0)?;
         catalog.tensor("d", Dtype::U8, &[4], encoded, 0)?;
+        let part = |storage, offset, len| StorageRange { storage, offset, len };
+        let joined = catalog.storage(Storage::joined([part(here, 2, 2), part(encoded, 0, 1)]))?;
+        catalog.tensor("e", Dtype::U8, &[3], joined, 0)?;
         if self.0 == "twice" {
             catalog.tensor("a", Dtype::U8, &[], storage, 0)?;
         }
-        catalog.metadata("key", "value")?;
+        catalog.metadata_text("key", "value")?;
+        let numbers = Value::numbers(Dtype::U16, *b"abcd")?;
+        let list = Value::list([Value::number(Dtype::I64, &[7; 8])?, numbers, Value::bool(true)])?;
+        catalog.metadata("typed", Value::map([(Value::text("list"), list.clone())])?)?;
+        catalog.attribute(first, "of a", list)?;
+        catalog.attribute(first, "text", Value::text("b"))?;
         let tensor = catalog.node(Node::tensor(first))?;
         let key = catalog.node(Node::text("a"))?;
         let root = catalog.node(Node::map("Class", &[(key, tensor)]))?;
@@ -173,16 +191,26 @@ impl TensorWriter for Doing {
         self.panics_in("plan");
         assert_eq!(*target, Target::File("out".to_owned()));
         let file = layout.file("out", Role::Data)?;
+        let seen = format!("{:?} {:?}", catalog.metadata(), catalog.attributes(TensorId(0))?);
+        assert_eq!(
+            seen,
+            r#"[("key", "value"), ("typed", {"list":[506381209866536711,[25185,25699],true]})] [("of a", [506381209866536711,[25185,25699],true]), ("text", "b")]"#
+        );
         for id in catalog.tensor_ids() {
             let first = catalog.tied_to(id);
-            if first == id {
+            if catalog.tensor(id).name == "d" {
+                // How long the first becomes is known afterwards.
+                let (one, start) = layout.encoded(file, Encoded::region(id, region(0, 1)))?;
+                let (other, end) = layout.encoded(file, Encoded::region(id, region(1, 3)).of_len(5))?;
+                assert_eq!((one, start, other, end), (EncodedId(0), 12, EncodedId(1), 13));
+            } else if first == id {
                 layout.tensor(file, TensorPart { byte_order: ByteOrder::Big, ..TensorPart::whole(id) })?;
             } else {
                 layout.alias(id, first)?;
             }
         }
         layout.pad(file, 2)?;
-        layout.digest(file, 0..18, tensorferry_sdk::DigestAlgorithm::CRC32C)?;
+        layout.digest(file, 0..23, tensorferry_sdk::DigestAlgorithm::CRC32C)?;
         layout.deferred(file, 4)?;
         layout.late_file("late", Role::Index)?;
         layout.streamed_file("streamed", Role::Data, &[])?;
@@ -191,19 +219,60 @@ impl TensorWriter for Doing {
 }
 
 impl TensorPlan for Doing {
-    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+    fn stream(
+        &self,
+        file: OutputId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        _context: &dyn Context,
+    ) -> Result<()> {
         self.panics_in("stream");
         assert_eq!(file, OutputId(2));
         let mut bytes = [0; 4];
-        catalog.read(tensorferry_sdk::TensorId(3), 0, &mut bytes)?;
+        catalog.read(TensorId(3), 0, &mut bytes)?;
         output.write(&bytes)
     }
 
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn encode(
+        &self,
+        id: EncodedId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<Vec<u8>> {
+        self.panics_in("encode");
+        context.check_cancelled()?;
+        let d = TensorId(3);
+        let read = |start, len: u64| {
+            let part = TensorPart { region: Some(region(start, len)), ..TensorPart::whole(d) };
+            let mut bytes = vec![0; usize::try_from(len).unwrap()];
+            catalog.read_region(&part, &mut bytes).map(|()| bytes)
+        };
+        if self.0 == "past the region" {
+            read(2, 3)?;
+        }
+        if id == EncodedId(0) {
+            output.write(&read(0, 1)?.repeat(3))?;
+            return Ok(b"note".to_vec());
+        }
+        output.write(&read(1, 3)?)?;
+        output.write(if self.0 == "too short" { b"." } else { b".." })?;
+        Ok(Vec::new())
+    }
+
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         self.panics_in("seal");
+        let place = EncodedPlace { offset: 12, len: 3, note: b"note".to_vec() };
+        assert_eq!(digests.encoded(EncodedId(0))?, place);
+        assert_eq!(digests.encoded(EncodedId(1))?, EncodedPlace { offset: 15, len: 5, note: Vec::new() });
         output.deferred(DeferredId(0), &digests.crc(DigestId(0))?.to_le_bytes())?;
         output.late(OutputId(1), &digests.file_len(OutputId(0))?.to_le_bytes())
     }
+}
+
+/// Elements of a tensor of one dimension.
+fn region(start: u64, len: u64) -> Region {
+    Region { origin: vec![start], shape: vec![len] }
 }
 
 /// Lends and wraps. A library silences its own panics; these tests want to hear theirs.
@@ -245,6 +314,11 @@ fn a_catalog_and_a_layout_are_the_same_on_both_sides() {
     let near = MemoryView::read(&Lent, &[], &source, &context).unwrap();
     let far = MemoryView::read(&through, &[], &source, &context).unwrap();
     assert_eq!(context.notes(), ["reading", "reading"]);
+    let said = |level, text: &str| (level, text.to_owned());
+    let [error, warning, detail] = [Level::Error, Level::Warning, Level::Detail].map(|l| said(l, "by level"));
+    let once = [said(Level::Note, "reading"), error, warning, detail];
+    assert_eq!(context.logged(), [once.clone(), once].concat());
+    assert_eq!(context.last_progress(), Some((3, 8)));
     let (one, other) = (near.catalog(), far.catalog());
     assert_eq!(one.tensors(), other.tensors());
     assert_eq!(one.storages(), other.storages());
@@ -252,7 +326,8 @@ fn a_catalog_and_a_layout_are_the_same_on_both_sides() {
     assert_eq!(one.tree(), other.tree());
     assert_eq!(one.losses(), other.losses());
     assert_eq!((one.origin(), one.globals()), (other.origin(), other.globals()));
-    for name in ["a", "b", "c", "d"] {
+    assert_eq!(far.tensor_named("e").unwrap().2, b"cd\x05");
+    for name in ["a", "b", "c", "d", "e"] {
         assert_eq!(near.tensor_named(name).unwrap(), far.tensor_named(name).unwrap());
     }
     let target = Target::File("out".to_owned());
@@ -261,7 +336,9 @@ fn a_catalog_and_a_layout_are_the_same_on_both_sides() {
     assert_eq!(near.files, far.files);
     assert_eq!(near.layout.files(), far.layout.files());
     assert_eq!(far.files["streamed"], [5, 6, 7, 8]);
-    assert_eq!(far.files["late"], 22_u64.to_le_bytes());
+    assert_eq!(far.files["late"], 29_u64.to_le_bytes());
+    assert_eq!(far.files["out"][12..25], *b"\x05\x05\x05\x06\x07\x08..cd\x05\0\0");
+    assert_eq!(near.layout.encoded(), far.layout.encoded());
     drop(through.faults().check());
 }
 
@@ -292,6 +369,23 @@ fn what_the_host_refuses_comes_back_as_it_was_said() {
 }
 
 #[test]
+fn an_encoded_segment_that_lies_or_looks_past_its_tensor_is_refused() {
+    let (source, context) = (source(), MemoryContext::default());
+    let format = remote();
+    let view = MemoryView::read(&format, &[], &source, &context).unwrap();
+    let target = Target::File("out".to_owned());
+    let refused = |doing| memory::write(&format, &mode(doing), &view, &target, &context).unwrap_err();
+    let short = refused("too short");
+    assert_eq!(short.kind(), ErrorKind::Plugin);
+    assert!(short.message().contains("encoded segment 1 has another length"), "{short}");
+    let details = [("file", "out"), ("expected", "5"), ("found", "4")];
+    assert!(short.details().eq(details.map(|(key, value)| (key, value.to_owned()))), "{short}");
+    let past = refused("past the region");
+    assert_eq!(past.kind(), ErrorKind::Plugin);
+    assert!(past.message().contains("outside its tensor"), "{past}");
+}
+
+#[test]
 fn a_panic_is_a_plugin_error_that_names_its_entry_point() {
     let (source, context) = (source(), MemoryContext::default());
     let named = |error: &Error, entry: &str| {
@@ -305,9 +399,12 @@ fn a_panic_is_a_plugin_error_that_names_its_entry_point() {
     named(&view.tensor_named("d").unwrap_err(), "TensorDecoder.decode");
 
     let view = MemoryView::read(&format, &[], &source, &context).unwrap();
-    for (doing, entry) in
-        [("plan", "TensorWriter.plan"), ("stream", "TensorPlan.stream"), ("seal", "TensorPlan.seal")]
-    {
+    for (doing, entry) in [
+        ("plan", "TensorWriter.plan"),
+        ("stream", "TensorPlan.stream"),
+        ("encode", "TensorPlan.encode"),
+        ("seal", "TensorPlan.seal"),
+    ] {
         let given = mode(&format!("panic in {doing}"));
         let target = Target::File("out".to_owned());
         named(&memory::write(&format, &given, &view, &target, &context).unwrap_err(), entry);

@@ -3,10 +3,14 @@
 
 use std::sync::LazyLock;
 use tensorferry_deepspeed::DeepSpeed;
+use tensorferry_gguf::Gguf;
 use tensorferry_jsonl::JsonLines;
+use tensorferry_numpy::Numpy;
+use tensorferry_onnx::Onnx;
 use tensorferry_parquet::Parquet;
 use tensorferry_safetensors::Safetensors;
-use tensorferry_sdk::Format;
+use tensorferry_sdk::conformance::Preset;
+use tensorferry_sdk::{Format, Side};
 use tensorferry_tests::{fuzz, fuzz_records, zip};
 use tensorferry_tf_bundle::{SavedModel, TfBundle, TfGraph};
 use tensorferry_tfrecord::TfRecord;
@@ -17,7 +21,7 @@ use tensorferry_torch_dcp::TorchDcp;
 pub(crate) type Target = fn(&[u8]) -> bool;
 
 /// All targets, by their names.
-pub(crate) const TARGETS: [(&str, Target); 26] = [
+pub(crate) const TARGETS: [(&str, Target); 31] = [
     ("dcp_chunks", |bytes| in_folder(&TorchDcp, &DCP, "__0_0.distcp", bytes)),
     ("dcp_table", |bytes| in_folder(&TorchDcp, &DCP, ".metadata", bytes)),
     ("deepspeed_pickle", |bytes| {
@@ -29,7 +33,12 @@ pub(crate) const TARGETS: [(&str, Target); 26] = [
     }),
     ("deepspeed_zero2_bf16", |bytes| one_of(&DeepSpeed, &ZERO2, bytes)),
     ("deepspeed_zero3_fp32", |bytes| one_of(&DeepSpeed, &ZERO3, bytes)),
+    ("gguf", |bytes| fuzz::read(&Gguf, "model.gguf", bytes)),
     ("jsonl", |bytes| fuzz::read_records(&JsonLines, "in.jsonl", bytes)),
+    ("numpy_array", |bytes| fuzz::read(&numpy_with_all(), "array.npy", bytes)),
+    ("numpy_archive", |bytes| fuzz::read(&numpy_with_all(), "arrays.npz", bytes)),
+    ("onnx", |bytes| fuzz::read(&Onnx, "model.onnx", bytes)),
+    ("onnx_external", |bytes| in_folder(&Onnx, &ONNX, "model.onnx", bytes)),
     ("parquet", |bytes| fuzz::read_records(&Parquet, "in.parquet", bytes)),
     ("safetensors", |bytes| fuzz::read(&Safetensors, "model.safetensors", bytes)),
     ("tf_bundle", |bytes| fuzz::read_bundle(&TfBundle, bytes)),
@@ -68,6 +77,7 @@ pub(crate) const TARGETS: [(&str, Target); 26] = [
 type Files = Vec<(String, Vec<u8>)>;
 
 static DCP: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("torch/dcp_single/dcp"));
+static ONNX: LazyLock<Files> = LazyLock::new(|| fuzz::files_of("onnx/external_many_files"));
 static ZERO2: LazyLock<Files> = LazyLock::new(|| ranks("zero2_bf16"));
 static ZERO3: LazyLock<Files> = LazyLock::new(|| ranks("zero3_fp32"));
 
@@ -78,6 +88,11 @@ static ZERO3: LazyLock<Files> = LazyLock::new(|| ranks("zero3_fp32"));
 pub(crate) fn named(name: &str) -> Target {
     let found = TARGETS.into_iter().find(|(known, _)| *known == name);
     found.unwrap_or_else(|| panic!("no fuzz target {name:?}: {:?}", TARGETS.map(|(name, _)| name))).1
+}
+
+/// The reader that refuses the least: fields of rows are tensors, and so are bytes without a dtype.
+fn numpy_with_all() -> impl Format {
+    Preset::new(Numpy).with(Side::Reader, "structured", "fields").with(Side::Reader, "void", "bytes")
 }
 
 /// A ZeRO checkpoint whose archives have no checksums that a mutation would break, nor padding.

@@ -124,6 +124,16 @@ pub(crate) enum Command {
         /// The libraries
         libraries: Vec<PathBuf>,
     },
+    /// Hold a plugin to the rules, in a process of its own: not for people
+    #[command(hide = true)]
+    ExaminePlugin {
+        /// What is tested
+        #[command(flatten)]
+        test: TestPlugin,
+        /// Keep the files of this input, and end there
+        #[arg(long)]
+        stop_at: Option<String>,
+    },
     /// Hold outputs against their receipts
     Verify(Verify),
     /// Finish or remove a staging folder that was not made where it stands, once you have looked at it
@@ -182,6 +192,10 @@ pub(crate) enum PluginCommand {
         /// The plugin, one of its formats, or its file
         name: String,
     },
+    /// Write a small complete plugin into a new folder, to begin with: it builds, has tests, and converts a sample
+    New(NewPlugin),
+    /// Hold a library to every rule of the boundary, whatever language it is written in
+    Test(TestPlugin),
     /// Put libraries on the list of those that may be opened; without any, show the list. Once there is a list,
     /// libraries that are not on it are refused, except ferry's own
     Trust {
@@ -191,6 +205,57 @@ pub(crate) enum PluginCommand {
         #[arg(long, requires = "libraries")]
         remove: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewPlugin {
+    /// The format's id, which is the folder's name: lowercase letters, digits, dashes
+    pub(crate) name: String,
+    /// The language
+    #[arg(long, value_enum, value_name = "rust|c", default_value = "rust", hide_possible_values = true)]
+    pub(crate) lang: PluginLanguage,
+    /// What the format holds
+    #[arg(
+        long,
+        value_enum,
+        value_name = "tensors|records",
+        default_value = "tensors",
+        hide_possible_values = true
+    )]
+    pub(crate) kind: PluginKind,
+    /// Build with the SDK in this folder, and not with the published one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) sdk: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PluginLanguage {
+    Rust,
+    C,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PluginKind {
+    Tensors,
+    Records,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TestPlugin {
+    /// The library
+    pub(crate) library: PathBuf,
+    /// Small inputs of its formats, of some kilobytes: files, each with those beside it whose names begin with its
+    /// own, or folders. Every byte of them is damaged once
+    pub(crate) samples: Vec<PathBuf>,
+    /// The format of the samples [default: the one of the library that knows them]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<String>,
+    /// Keep the inputs that break a rule in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+    /// One JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 // The commonest first; the rest under headings.

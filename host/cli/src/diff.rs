@@ -16,10 +16,12 @@ use tensorferry::engine::formats::registry::holds_records;
 use tensorferry::engine::read::part::Part;
 use tensorferry::engine::read::record_files::{self, FoundInput, InputChoice};
 use tensorferry::engine::steps::apply;
-use tensorferry::engine::tensors::diff::{Difference, DifferenceKind, Tolerance, diff};
+use tensorferry::engine::tensors::diff::{
+    Difference, DifferenceKind, Tolerance, diff, diff_attributes, diff_metadata,
+};
 use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::Stored;
-use tensorferry_sdk::{Error, Purpose, Result};
+use tensorferry_sdk::{Capabilities, Error, Purpose, Result};
 
 /// Differences that the text tells one by one: about a screen.
 const MOST_LINES: usize = 40;
@@ -38,8 +40,10 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     let steps = steps::on_tensors(steps::parse(&command.step)?)?;
     let [a, b] =
         [&command.a, &command.b].map(|path| open(path, &command.part, &command.options, registry, session));
-    let (mut a, b) = (a?, b?);
-    let (catalog, effects) = apply(a.catalog, &steps)?;
+    let (mut a, mut b) = (a?, b?);
+    // A format without a dtype has it packed, which is no difference.
+    b.catalog = b.catalog.unpacked().0;
+    let (catalog, effects) = apply(a.catalog.unpacked().0, &steps)?;
     a.catalog = catalog;
     losses::report(&effects.losses, &effects.notes, false);
     check_options(&command.options, &[&a, &b])?;
@@ -49,7 +53,16 @@ pub(super) fn run(command: &Diff, registry: &Registry, session: &Session) -> Res
     );
     let tolerance = (command.atol.is_some() || command.rtol.is_some())
         .then(|| Tolerance { atol: command.atol.unwrap_or(0.0), rtol: command.rtol.unwrap_or(0.0) });
-    let differences = terminal::with_progress(session, false, |_| diff(&of_a, &of_b, tolerance))?;
+    let mut differences = terminal::with_progress(session, false, |_| diff(&of_a, &of_b, tolerance))?;
+    // Between other formats values are changed or lost on the way, and the conversion said so.
+    let keep =
+        |capability| [&a, &b].iter().all(|seen| seen.input.format.description.capabilities.has(capability));
+    if keep(Capabilities::ATTRIBUTES) {
+        differences.extend(diff_attributes(&a.catalog, &b.catalog));
+    }
+    if keep(Capabilities::METADATA | Capabilities::VALUES) {
+        differences.extend(diff_metadata(&a.catalog, &b.catalog));
+    }
     let tensors = a.catalog.tensors().len();
     drop((of_a, of_b));
     a.input.close()?;
@@ -131,6 +144,11 @@ fn record(difference: &Difference) -> Value {
             record["a"] = json!(a);
             record["b"] = json!(b);
         }
+        DifferenceKind::Attribute(key, a, b) => {
+            record["attribute"] = json!(key);
+            (record["a"], record["b"]) = (json!(a), json!(b));
+        }
+        DifferenceKind::Metadata(a, b) => (record["a"], record["b"]) = (json!(a), json!(b)),
         DifferenceKind::Content(Some((count, distance))) => {
             record["elements"] = json!(count);
             record["largest"] = json!(distance);

@@ -22,11 +22,16 @@ pub(super) fn is_json(command: &Command) -> bool {
         Command::Steps(command) => command.json,
         Command::Formats { json, .. }
         | Command::Plugin(PluginCommand::List { json } | PluginCommand::Check { json, .. }) => *json,
+        Command::Plugin(PluginCommand::Test(command)) => command.json,
         Command::Cat(_)
         | Command::Job { .. }
         | Command::ScanPlugins { .. }
+        | Command::ExaminePlugin { .. }
         | Command::Plugin(
-            PluginCommand::Install { .. } | PluginCommand::Remove { .. } | PluginCommand::Trust { .. },
+            PluginCommand::New(_)
+            | PluginCommand::Install { .. }
+            | PluginCommand::Remove { .. }
+            | PluginCommand::Trust { .. },
         )
         | Command::Recover { .. }
         | Command::Man

@@ -112,6 +112,7 @@ fn record(registry: &Registry, format: &RegisteredFormat) -> Value {
         "suffixes": d.suffixes,
         "members": d.members,
         "output_revision": d.output_revision,
+        "attributes": d.attributes.iter().cloned().collect::<BTreeMap<_, _>>(),
         "options": d.options.iter().map(option).collect::<Vec<_>>(),
         "plugin": registry.plugin_of(format).map(|i| json!({ "name": i.name, "version": i.version })),
         "library": format.library().map(|index| &registry.libraries()[index].path),
@@ -135,6 +136,9 @@ fn text(registry: &Registry, format: &RegisteredFormat) -> String {
         let _ = writeln!(text, "  {}", printable(&d.suffixes.join(" ")));
     }
     let _ = writeln!(text, "  from {}", printable(&plugin));
+    for (name, value) in &d.attributes {
+        let _ = writeln!(text, "  {}: {}", printable(name), printable(value));
+    }
     for (side, flag, title) in [(Side::Reader, "-i", "to read"), (Side::Writer, "-o", "to write")] {
         let options: Vec<&OptionSpec> = d.options.iter().filter(|option| option.side == side).collect();
         if !options.is_empty() {

@@ -26,7 +26,7 @@ use tensorferry::engine::tensors::logical::Logical;
 use tensorferry::engine::tensors::stored::{Stored, hex};
 use tensorferry_run::human::short;
 use tensorferry_sdk::{
-    Catalog, Dtype, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId, element_count,
+    Catalog, Dtype, Error, ErrorKind, Loss, Purpose, Result, Tensor, TensorId, Value, element_count,
 };
 
 /// Lines of a terminal: what the text shows without `--all`, with the losses that stand before it.
@@ -125,7 +125,7 @@ struct Document<'a> {
     /// Numbers in the tensors of the model, those of tied ones once.
     parameters: u64,
     tensors: Vec<TensorRecord<'a>>,
-    metadata: &'a BTreeMap<String, String>,
+    metadata: BTreeMap<&'a str, serde_json::Value>,
     /// The tree of what is no tensor: a checkpoint's step, a model's signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<serde_json::Value>,
@@ -153,9 +153,9 @@ struct TensorRecord<'a> {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tied_to: Option<&'a str>,
-    /// What else is known of it: another name, say.
-    #[serde(flatten)]
-    labels: &'a BTreeMap<String, String>,
+    /// What else the input says of it: a unit, another name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: BTreeMap<&'a str, serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<Digest>,
 }
@@ -186,7 +186,7 @@ fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
         shape: &tensor.shape,
         bytes: tensor.bytes,
         tied_to: catalog.tensor(tie).filter(|_| tie.0 as usize != index).map(|first| first.name.as_str()),
-        labels: &tensor.labels,
+        attributes: values(&tensor.attributes),
         digest: hashed.map(|(algorithm, digests)| Digest::new(*algorithm, &digests[index])),
     };
     Document {
@@ -194,7 +194,7 @@ fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
         origin: catalog.origin(),
         parameters: parameters(catalog),
         tensors: tensors.map(record).collect(),
-        metadata: catalog.metadata(),
+        metadata: values(catalog.metadata()),
         state: outline::json(catalog),
         losses: seen.losses.iter().map(LossRecord::of).collect(),
         // DeepSpeed's files are pickles, but their catalog has no tree.
@@ -207,6 +207,21 @@ fn document<'a>(seen: &'a Inspected, hashed: Option<&Hashed>) -> Document<'a> {
             _ => None,
         },
     }
+}
+
+/// Values as JSON has them.
+fn values(values: &BTreeMap<String, Value>) -> BTreeMap<&str, serde_json::Value> {
+    let as_json = |value: &Value| {
+        let json = value.json();
+        // JSON's reader goes less deep than a value may.
+        serde_json::from_str(&json).unwrap_or(serde_json::Value::String(json))
+    };
+    values.iter().map(|(key, value)| (key.as_str(), as_json(value))).collect()
+}
+
+/// A value in a line: a text as it is, anything else as JSON.
+fn line(value: &Value) -> String {
+    value.as_text().map_or_else(|| value.json(), str::to_owned)
 }
 
 fn content_digest(catalog: &Catalog, digests: &[ContentDigest]) -> ContentDigest {
@@ -241,7 +256,11 @@ fn text(seen: &Inspected, all: bool, hashed: Option<&Hashed>) -> String {
     section(&mut text, "state", outline::lines(catalog).iter().map(outline_line));
     section(&mut text, "as a flat list of tensors", flat(catalog, all).into_iter());
     let mut rest = String::new();
-    section(&mut rest, "metadata", catalog.metadata().iter().map(|(key, value)| format!("{key} = {value}")));
+    section(
+        &mut rest,
+        "metadata",
+        catalog.metadata().iter().map(|(key, value)| format!("{key} = {}", line(value))),
+    );
     let globals = catalog.globals();
     let lines = if all { globals.to_vec() } else { wrapped(globals, MOST_WRAPPED) };
     section(&mut rest, "globals (none is ever called)", lines.into_iter());
@@ -342,8 +361,13 @@ fn table(catalog: &Catalog, most: usize, hashed: Option<&Hashed>) -> String {
         if let Some((_, digests)) = hashed {
             let _ = write!(text, "  {}", hex(&digests[index]));
         }
-        for (key, value) in &tensor.labels {
-            let _ = write!(text, "  {}={}", printable(key), printable(value));
+        for (key, value) in &tensor.attributes {
+            let _ = write!(
+                text,
+                "  {}={}",
+                printable(key),
+                printable(&line(value).chars().take(WIDTH).collect::<String>())
+            );
         }
         text.push('\n');
     }

@@ -47,6 +47,9 @@ fn main() -> ExitCode {
             Err(error) => ExitCode::from(exit_code(error.kind())),
         };
     }
+    if let Command::ExaminePlugin { test, stop_at } = &arguments.command {
+        return plugin::examine(test, stop_at.as_deref());
+    }
     let mut session = Session::new(
         arguments.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())),
         arguments.memory(),
@@ -92,14 +95,14 @@ fn answer(arguments: &Arguments, session: &Session) -> Result<u8> {
         Command::Diff(command) => diff::run(command, &load()?, session).map(verdict),
         Command::Check(command) => check::run(command, &load()?, session).map(verdict),
         Command::Run(command) => run::run(command, arguments, &load, session),
-        Command::Job { .. } | Command::ScanPlugins { .. } => Ok(0),
+        Command::Job { .. } | Command::ScanPlugins { .. } | Command::ExaminePlugin { .. } => Ok(0),
         Command::Verify(command) => verify::run(command, &load()?, session).map(|()| 0),
         Command::Recover { stage } => recover::run(stage).map(|()| 0),
         Command::Formats { id, json } => {
             formats::run(&load()?, &session.limits, id.as_deref(), *json).map(|()| 0)
         }
         Command::Steps(command) => steps::run(command).map(|()| 0),
-        Command::Plugin(command) => plugin::run(command, arguments).map(|()| 0),
+        Command::Plugin(command) => plugin::run(command, arguments),
         Command::Man => man::run().map(|()| 0),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Arguments::command(), "ferry", &mut std::io::stdout());

@@ -1,8 +1,13 @@
-//! `ferry plugin`: lists the libraries that were found, checks, installs or removes some, and says which may be opened.
+//! `ferry plugin`: lists the libraries that were found, checks, tests, installs or removes some, says which may be opened,
+//! and begins new ones.
 
 mod found;
 mod install;
+mod new;
+mod test;
 mod trust;
+
+pub(super) use test::examine;
 
 use super::args::{Arguments, PluginCommand};
 use super::plugin_folders;
@@ -13,14 +18,18 @@ use std::path::Path;
 use tensorferry::{PluginLibrary, Refusal, Registry};
 use tensorferry_sdk::Result;
 
-pub(super) fn run(command: &PluginCommand, arguments: &Arguments) -> Result<()> {
-    match command {
+/// Does what is asked; the exit code.
+pub(super) fn run(command: &PluginCommand, arguments: &Arguments) -> Result<u8> {
+    let done = match command {
+        PluginCommand::Test(command) => return test::run(command),
+        PluginCommand::New(command) => new::run(command, &plugin_folders::load(arguments)?),
         PluginCommand::List { json } => list(arguments, *json),
         PluginCommand::Check { path, json } => check(path, *json),
         PluginCommand::Install { library, force } => install::install(library, *force),
         PluginCommand::Remove { name } => install::remove(name),
         PluginCommand::Trust { libraries, remove } => trust::run(libraries, *remove),
-    }
+    };
+    done.map(|()| 0)
 }
 
 fn list(arguments: &Arguments, as_json: bool) -> Result<()> {

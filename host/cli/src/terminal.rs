@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tensorferry::engine::context::session::Session;
-pub(super) use tensorferry_run::human::{bytes, counted};
+pub(super) use tensorferry_run::human::{bytes, counted, quoted};
 use tensorferry_sdk::{Error, Result};
 
 /// Whether messages have colours; those of clap follow the same choice.
@@ -134,8 +134,8 @@ pub(super) fn width(texts: &[String]) -> usize {
 }
 
 /// Shows bytes, rate and time left while `work` runs, on a terminal only. `work` gets a function that
-/// takes the number of bytes there will be to copy; what is hashed or compared, before that or after, has a bar of
-/// its own.
+/// takes the number of bytes there will be to copy; what a plugin reads before that in a long call, and what is hashed
+/// or compared, before that or after, has a bar of its own.
 pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce(&dyn Fn(u64)) -> T) -> T {
     if quiet || !std::io::stderr().is_terminal() {
         return work(&|_| ());
@@ -147,20 +147,26 @@ pub(super) fn with_progress<T>(session: &Session, quiet: bool, work: impl FnOnce
     let (done, to_copy) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut was_copying = true;
+            let mut shown = "";
             while !done.load(Ordering::Relaxed) {
                 let (moved, to_move) =
                     (session.moved.load(Ordering::Relaxed), to_copy.load(Ordering::Relaxed));
                 let (checked, to_check) = session.checks();
-                let copies = moved < to_move || to_check == 0;
-                if copies != was_copying {
+                let (stage, (at, of)) = if to_move == 0 && to_check == 0 {
+                    ("reading ", session.call())
+                } else if moved < to_move || to_check == 0 {
+                    ("", (moved, to_move))
+                } else {
+                    ("checking ", (checked, to_check))
+                };
+                if stage != shown {
                     bar.reset();
-                    bar.set_prefix(if copies { "" } else { "checking " });
-                    was_copying = copies;
+                    bar.set_prefix(stage);
+                    shown = stage;
                 }
-                let (at, of) = if copies { (moved, to_move) } else { (checked, to_check) };
                 if of > 0 {
-                    bar.set_length(of);
+                    // What is encoded has a length that is known afterwards.
+                    bar.set_length(of.max(at));
                     bar.set_position(at);
                 }
                 std::thread::park_timeout(Duration::from_millis(100));

@@ -98,7 +98,7 @@ pub use save::{NewTensor, SaveOptions};
 #[cfg(feature = "records")]
 pub use scan::Scan;
 pub use tensorferry_sdk::{
-    Description, Dtype, Error, ErrorKind, Format, Limits, Loss, LossKind, Result, Severity, Side,
+    Description, Dtype, Error, ErrorKind, Format, Limits, Loss, LossKind, Result, Severity, Side, Value,
 };
 
 /// What a program holds on to can go to any thread, and outlive whatever it was made of.

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tensorferry_sdk::{
     self as sdk, ByteOrder, Catalog, CatalogView, Data, Dtype, DtypeInfo, Error, Loss, Order, Purpose,
-    Region, Result, TensorId, TensorPart, element_count,
+    Region, Result, TensorId, TensorPart, Value, element_count,
 };
 
 /// Bytes that one thread reads of a large tensor at a time.
@@ -136,9 +136,9 @@ impl Model {
         Ok(Tensor { model: self.clone(), id })
     }
 
-    /// The key-value metadata.
+    /// The key-value metadata, each value with the type that it has in the input.
     #[must_use]
-    pub fn metadata(&self) -> &BTreeMap<String, String> {
+    pub fn metadata(&self) -> &BTreeMap<String, Value> {
         self.0.catalog.metadata()
     }
 
@@ -208,6 +208,12 @@ impl Tensor {
     #[must_use]
     pub fn dtype_name(&self) -> &str {
         self.dtype_info().map_or("?", DtypeInfo::name)
+    }
+
+    /// What else the input says of it: units, names of its axes.
+    #[must_use]
+    pub fn attributes(&self) -> &BTreeMap<String, Value> {
+        &self.facts().attributes
     }
 
     /// Its dimensions, in elements; a scalar has none.

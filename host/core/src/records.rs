@@ -16,6 +16,7 @@ pub mod encoding;
 pub mod flow;
 pub mod index;
 pub mod lines;
+mod nested;
 pub mod rows;
 pub mod schema_file;
 pub mod shown;

@@ -124,7 +124,7 @@ impl Registry {
             catalog.tensor(&name, dtype, &shape, storage, 0)?;
         }
         for (key, value) in &options.metadata {
-            catalog.metadata(key, value)?;
+            catalog.metadata_text(key, value)?;
         }
         let output = OutputRequest {
             path: path.as_ref().to_owned(),

@@ -2,6 +2,7 @@
 
 pub mod config_dtype;
 pub mod copy;
+pub mod encode;
 pub mod naming;
 pub mod plan;
 pub mod seal;

@@ -17,6 +17,8 @@ pub enum Event<'a> {
     Decided { name: &'a str, runs: bool, reason: &'a str },
     /// A job begins, or is tried again; attempts count from 1.
     JobBegan { name: &'a str, attempt: u32 },
+    /// How many bytes of its input a job has gone through before it can copy, of how many: an index, a schema.
+    JobReads { name: &'a str, bytes: u64, of: u64 },
     /// How many bytes a job will copy.
     JobBytes { name: &'a str, bytes: u64 },
     /// How many bytes it has copied.

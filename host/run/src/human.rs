@@ -75,6 +75,16 @@ pub fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// As a shell takes it.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +98,11 @@ mod tests {
         assert_eq!([-1.0, f64::NAN].map(seconds), ["0.00 s", "–"]);
         assert_eq!([999, 1000, 999_960, 124_439_808].map(short), ["999", "1.0 k", "1.0 M", "124.4 M"]);
         assert_eq!([7, 1234, 1_234_567].map(count), ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]);
+    }
+
+    #[test]
+    fn a_shell_reads_what_was_meant() {
+        assert_eq!(quoted("zoo/a.pt"), "zoo/a.pt");
+        assert_eq!(quoted("it's *"), "'it'\\''s *'");
     }
 }

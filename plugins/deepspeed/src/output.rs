@@ -1,12 +1,12 @@
-//! Puts the selected tensors into the catalog: the storages that they need, and each as a view of one or as blocks.
+//! Puts the selected tensors into the catalog: the storages that they need, and each as a view of one.
 
 use crate::selected::{Elements, SelectedTensors};
-use crate::split_vector::{Run, regions};
+use crate::split_vector::Run;
 use crate::widened::{Widened, is_widened};
 use std::collections::HashMap;
 use tensorferry_sdk::{
-    Block, Catalog, CatalogSink, Context, Dtype, Error, Loss, LossKind, Result, Storage, StorageId, TensorId,
-    row_major_strides,
+    Catalog, CatalogSink, Context, Dtype, Error, Loss, LossKind, Result, Storage, StorageId, StorageRange,
+    TensorId,
 };
 use tensorferry_torch_file::Location;
 
@@ -27,6 +27,7 @@ pub(crate) fn write(
         as_f32,
         catalog,
         declared: HashMap::new(),
+        joined: HashMap::new(),
         by_start: HashMap::new(),
         widened: Vec::new(),
     };
@@ -44,6 +45,8 @@ struct Output<'o> {
     catalog: &'o mut dyn CatalogSink,
     /// The storages that are read as they lie.
     declared: HashMap<StorageId, StorageId>,
+    /// Those that are joined, by the ranges: tied tensors stay tied.
+    joined: HashMap<Vec<StorageRange>, StorageId>,
     /// Those that are widened, by where they begin and how long they are: tied tensors stay tied.
     by_start: HashMap<(StorageId, u64, u64), StorageId>,
     widened: Vec<Widened>,
@@ -79,19 +82,30 @@ impl Output<'_> {
     fn split(&mut self, name: &str, dtype: Dtype, shape: &[u64], runs: &[Run]) -> Result<TensorId> {
         let widened = self.dtype(name, dtype)?;
         let width = widened.info().and_then(|info| info.element_bytes()).map_or(1, u64::from);
-        let mut blocks = Vec::with_capacity(runs.len());
-        let mut at = 0;
+        let mut ranges = Vec::with_capacity(runs.len());
         for run in runs {
-            let (storage, mut offset) = self.start(run.storage, run.offset, run.len, dtype)?;
-            for region in regions(shape, at, run.len) {
-                let strides = row_major_strides(&region.shape);
-                let elements: u64 = region.shape.iter().product();
-                blocks.push(Block { region, storage, offset, strides });
-                offset += elements * width;
-            }
-            at += run.len;
+            let (storage, offset) = self.start(run.storage, run.offset, run.len, dtype)?;
+            ranges.push(StorageRange { storage, offset, len: run.len.saturating_mul(width) });
         }
-        self.catalog.tensor_of_blocks(name, widened, shape, blocks)
+        let (storage, offset) = match &*ranges {
+            [one] => (one.storage, one.offset),
+            _ => (self.join(ranges, runs, dtype)?, 0),
+        };
+        self.catalog.tensor(name, widened, shape, storage, offset)
+    }
+
+    /// The storage of a tensor that goes on from one rank's piece to the next.
+    fn join(&mut self, ranges: Vec<StorageRange>, runs: &[Run], dtype: Dtype) -> Result<StorageId> {
+        if let Some(&known) = self.joined.get(&ranges) {
+            return Ok(known);
+        }
+        let first = runs.first().and_then(|run| self.collected.storage(run.storage));
+        // What is widened is decoded, to little-endian.
+        let lies_so = first.filter(|_| !(self.as_f32 && is_widened(dtype)));
+        let byte_order = lies_so.map(|storage| storage.byte_order).unwrap_or_default();
+        let id = self.catalog.storage(Storage::joined(ranges.clone()).byte_order(byte_order))?;
+        self.joined.insert(ranges, id);
+        Ok(id)
     }
 
     /// The dtype that the tensor will have.

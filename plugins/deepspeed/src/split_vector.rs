@@ -1,8 +1,8 @@
 //! A flat vector whose elements lie in several runs, each side by side in one storage. A tensor that is a range
-//! of it is made of blocks, a few for each run.
+//! of it lies in a storage that is joined of these.
 
 use std::cmp::min;
-use tensorferry_sdk::{Error, Region, Result, StorageId};
+use tensorferry_sdk::{Error, Result, StorageId};
 use tensorferry_torch_file::Location;
 
 /// Elements side by side.
@@ -76,34 +76,6 @@ impl SplitVector {
     }
 }
 
-/// The `len` elements from `start` on of a row-major tensor, as regions of it, in order. They are there.
-pub(crate) fn regions(shape: &[u64], start: u64, len: u64) -> Vec<Region> {
-    let mut regions = Vec::new();
-    let (mut at, end) = (start, start + len);
-    while at < end {
-        // The widest slice that begins here: one index in the outer dimensions, some in one, all
-        // in the inner ones.
-        let mut origin = vec![0; shape.len()];
-        let mut extent = vec![1; shape.len()];
-        let mut taken = 1;
-        let (mut inside, mut rest, mut is_whole) = (1, at, true);
-        for dim in (0..shape.len()).rev() {
-            let index = rest % shape[dim];
-            rest /= shape[dim];
-            origin[dim] = index;
-            if is_whole {
-                extent[dim] = min(shape[dim] - index, (end - at) / inside);
-                taken = inside * extent[dim];
-                inside *= shape[dim];
-                is_whole = extent[dim] == shape[dim];
-            }
-        }
-        regions.push(Region { origin, shape: extent });
-        at += taken;
-    }
-    regions
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
@@ -130,41 +102,5 @@ mod tests {
         assert!(spread.range(8, 1).is_none() && spread.range(u64::MAX, 2).is_none());
         assert!(spread.push(&vector(3, 2), 3).is_err());
         assert_eq!(SplitVector::new(4).range(0, 0).unwrap(), []);
-    }
-
-    #[test]
-    fn regions_are_the_range_in_its_order() {
-        let shapes: [&[u64]; 7] = [&[], &[7], &[3, 4], &[1, 5, 1], &[2, 3, 4], &[3, 1, 2, 2], &[1, 1]];
-        for shape in shapes {
-            let count: u64 = shape.iter().product();
-            for start in 0..=count {
-                for end in start..=count {
-                    let regions = regions(shape, start, end - start);
-                    assert!(
-                        regions.len() < (2 * shape.len()).max(2),
-                        "{shape:?} {start}..{end}: {regions:?}"
-                    );
-                    let mut at = start;
-                    for region in &regions {
-                        for local in 0..region.shape.iter().product::<u64>() {
-                            assert_eq!(linear(region, shape, local), at, "{shape:?} {start}..{end}");
-                            at += 1;
-                        }
-                    }
-                    assert_eq!(at, end, "{shape:?} {start}..{end}");
-                }
-            }
-        }
-    }
-
-    /// The place in the tensor of a region's element.
-    fn linear(region: &Region, shape: &[u64], mut local: u64) -> u64 {
-        let (mut place, mut stride) = (0, 1);
-        for dim in (0..shape.len()).rev() {
-            place += (region.origin[dim] + local % region.shape[dim]) * stride;
-            local /= region.shape[dim];
-            stride *= shape[dim];
-        }
-        place
     }
 }

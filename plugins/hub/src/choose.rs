@@ -69,7 +69,7 @@ fn refuse_shard(
     let indexes = naming.indexes(shard.stem).into_iter().map(|index| format!("{folder}{index}"));
     let index = source.first_of(indexes)?;
     let whole = index.map_or("the folder".to_owned(), |index| format!("{index:?} or the folder"));
-    if context.purpose() == Purpose::SHOW {
+    if context.purpose().has(Purpose::SHOW) {
         context.note(&format!("{name:?} is one of {} shards: {whole} is the whole model", shard.count));
         return Ok(());
     }

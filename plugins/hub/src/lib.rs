@@ -1,5 +1,6 @@
 //! A model in several files, as the Hugging Face Hub names and splits it: shards, and an index that
-//! names the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use it.
+//! names the file of each tensor. The plugins `safetensors`, `torch` and `tf-bundle` use it;
+//! `numpy` and `onnx`, whose models are one file, take what is left.
 //!
 //! ```text
 //! model.safetensors                        pytorch_model.bin                        not split
@@ -17,6 +18,7 @@
 //! | `json.rs` | JSON whose keys are unique and whose lists are bounded |
 //! | `side_record.rs` | what `ferry` notes of tensors where a format has no place for it |
 //! | `listing.rs` | what an error says of several things |
+//! | `only_file.rs` | the file that is meant, for formats (`numpy`, `onnx`) whose models are one file |
 //!
 //! Source of the facts: `huggingface_hub/serialization/_base.py`; for variants `_add_variant` in
 //! `transformers/modeling_utils.py`.
@@ -26,12 +28,14 @@ mod choose;
 mod index;
 pub mod json;
 mod listing;
+mod only_file;
 mod shard;
 mod side_record;
 
 pub use choose::{Choice, SHARD_IS_ALONE, choose, is_member};
 pub use index::Index;
 pub use listing::list;
+pub use only_file::only_file;
 pub use shard::{Names, split};
 pub use side_record::SideRecord;
 

@@ -2,6 +2,7 @@
 
 use crate::codec::Codec;
 use tensorferry_sdk::Side::{Reader, Writer};
+use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
 const SCHEMA: TypedOption<Option<String>> = TypedOption::source(
@@ -26,16 +27,11 @@ const LEVEL: TypedOption<Option<u32>> =
     TypedOption::integer(Writer, "level", 0..=u64::MAX, "with gzip (0-9) or zstd (1-22): how hard");
 const NULLS: TypedOption<bool> =
     TypedOption::flag(Writer, "nulls", true, "write nulls; false leaves the key out");
-const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
-    Writer,
-    "shards",
-    1..=100_000,
-    "write this many files, named NAME-00000-of-0000N.jsonl",
-);
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![SCHEMA.spec(), INFER.spec(), CODEC.spec(), LEVEL.spec(), NULLS.spec(), SHARDS.spec()]
+    let own = [SCHEMA.spec(), INFER.spec(), CODEC.spec(), LEVEL.spec(), NULLS.spec()];
+    own.into_iter().chain(Sharding::options()).collect()
 }
 
 /// What the reader was told.
@@ -70,8 +66,8 @@ pub(crate) struct WriteOptions {
     pub(crate) level: Option<u32>,
     /// Whether nulls are written.
     pub(crate) nulls: bool,
-    /// How many files, if there is to be a number in their names.
-    pub(crate) shards: Option<u32>,
+    /// How rows are divided over files.
+    pub(crate) sharding: Sharding,
 }
 
 impl WriteOptions {
@@ -84,7 +80,7 @@ impl WriteOptions {
             codec: CODEC.get(options)?,
             level: LEVEL.get(options)?,
             nulls: NULLS.get(options)?,
-            shards: SHARDS.get(options)?,
+            sharding: Sharding::of(options)?,
         })
     }
 

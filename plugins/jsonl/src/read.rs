@@ -17,7 +17,7 @@ use crate::{LOOSE_SUFFIX, SUFFIXES, codec};
 use line_range::LineRange;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
 use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Options, Result, Source};
 
 /// Reads files and folders of files.
@@ -74,10 +74,15 @@ impl RecordSet for Set {
     }
 
     fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
+        self.scan(split, &request.clone().into())
+    }
+
+    /// Lines before the first row that is wanted are gone past, and keys that are not wanted are not decoded.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let range = self.ranges.get(split).ok_or_else(|| Error::plugin(format!("no split {split}")))?;
         // A key that the schema lacks would be lost; one that nobody asked for is not.
-        let is_strict = !self.is_given && request.columns.is_none();
-        stream::open(range, &self.schema, request, is_strict, &self.limits)
+        let is_strict = !self.is_given && scan.columns.is_none();
+        stream::open(range, &self.schema, scan, is_strict, &self.limits)
     }
 }
 

@@ -7,8 +7,8 @@ use crate::options::WriteOptions;
 use encode::Lines;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, ShardName, Target};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -35,12 +35,12 @@ impl RecordWriter for Writer {
         let (codec, level) = self.0.codec_of(name)?;
         let (lines, lost) = encode::lines(schema, self.0.nulls)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
-        Ok(Box::new(Plan { files: file_names(name, self.0.shards), codec, level, lines }))
+        Ok(Box::new(Plan { files: files(name, self.0.sharding), codec, level, lines }))
     }
 }
 
 struct Plan {
-    files: Vec<String>,
+    files: ShardFiles,
     codec: Codec,
     level: u32,
     lines: Lines,
@@ -48,12 +48,27 @@ struct Plan {
 
 impl RecordPlan for Plan {
     fn files(&self) -> &[String] {
-        &self.files
+        self.files.files()
+    }
+
+    fn roll(&self) -> Option<Roll> {
+        self.files.roll()
+    }
+
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        self.files.name(file, count)
+    }
+
+    fn supersedes(&self) -> &[String] {
+        self.files.supersedes()
+    }
+
+    fn group(&self) -> Group {
+        self.files.group(Group::default())
     }
 
     fn encode(
         &self,
-        _file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,
@@ -81,7 +96,7 @@ impl RecordPlan for Plan {
         // No bytes at all would be no compressed file.
         match self.codec {
             Codec::Gzip | Codec::Zstd if pieces.is_empty() => {
-                self.encode(0, &[], output, &mut Vec::new()).map(drop)
+                self.encode(&[], output, &mut Vec::new()).map(drop)
             }
             _ => Ok(()),
         }
@@ -89,13 +104,12 @@ impl RecordPlan for Plan {
 }
 
 /// `data.jsonl`, or with a number of shards `data-00000-of-00002.jsonl` and so on.
-fn file_names(name: &str, shards: Option<u32>) -> Vec<String> {
-    let Some(shards) = shards else { return vec![name.to_owned()] };
+fn files(name: &str, sharding: Sharding) -> ShardFiles {
     // From the first dot of what says the format on: `.jsonl.gz`.
     let at = crate::SUFFIXES.iter().chain(&[crate::LOOSE_SUFFIX]).find_map(|suffix| name.rfind(suffix));
     let (stem, suffix) = name.split_at(at.unwrap_or(name.len()));
     let suffix = if suffix.is_empty() { crate::SUFFIXES[0] } else { suffix };
-    ShardName::set(stem, shards, suffix)
+    ShardFiles::new(sharding, name, stem, suffix)
 }
 
 #[cfg(test)]
@@ -104,9 +118,15 @@ mod tests {
 
     #[test]
     fn shards_are_numbered() {
-        assert_eq!(file_names("a.jsonl", None), ["a.jsonl"]);
-        assert_eq!(file_names("a.jsonl.gz", Some(1)), ["a-00000-of-00001.jsonl.gz"]);
-        assert_eq!(file_names("a.json", Some(2))[1], "a-00001-of-00002.json");
-        assert_eq!(file_names("a", Some(1)), ["a-00000-of-00001.jsonl"]);
+        let names = |name, sharding| files(name, sharding).files().to_vec();
+        assert_eq!(names("a.jsonl", Sharding::One), ["a.jsonl"]);
+        assert_eq!(names("a.jsonl.gz", Sharding::Count(1)), ["a-00000-of-00001.jsonl.gz"]);
+        assert_eq!(names("a.json", Sharding::Count(2))[1], "a-00001-of-00002.json");
+        assert_eq!(names("a", Sharding::Count(1)), ["a-00000-of-00001.jsonl"]);
+        let rolling = files("a.jsonl.gz", Sharding::Roll(Roll::Rows(2)));
+        assert_eq!(
+            (rolling.files(), rolling.name(1, 12).ok()),
+            (&[][..], Some("a-00001-of-00012.jsonl.gz".to_owned()))
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use tensorferry_sdk::Side::Writer;
+use tensorferry_sdk::records::{Group, Roll, Sharding};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
 
 const COMPRESSION: TypedOption<&str> = TypedOption::choice(
@@ -45,24 +46,18 @@ const STATISTICS: TypedOption<bool> = TypedOption::flag(
     true,
     "write minimum, maximum and number of nulls of each column of a row group",
 );
-const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
-    Writer,
-    "shards",
-    1..=100_000,
-    "write this many files, named NAME-00000-of-0000N.parquet",
-);
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![
+    let own = [
         COMPRESSION.spec(),
         LEVEL.spec(),
         ROW_GROUP_ROWS.spec(),
         ROW_GROUP_SIZE.spec(),
         DICTIONARY.spec(),
         STATISTICS.spec(),
-        SHARDS.spec(),
-    ]
+    ];
+    own.into_iter().chain(Sharding::options()).collect()
 }
 
 /// What the writer was told.
@@ -78,8 +73,8 @@ pub(crate) struct WriteOptions {
     pub(crate) dictionary: DictionaryUse,
     /// Whether each column chunk gets its statistics.
     pub(crate) statistics: bool,
-    /// How many files, if there is to be a number in their names.
-    pub(crate) shards: Option<u32>,
+    /// How rows are divided over files.
+    pub(crate) sharding: Sharding,
 }
 
 /// Which columns get a dictionary.
@@ -105,8 +100,17 @@ impl WriteOptions {
             row_group_size: ROW_GROUP_SIZE.get(options)?.max(1),
             dictionary: DICTIONARY.get(options)?,
             statistics: STATISTICS.get(options)?,
-            shards: SHARDS.get(options)?,
+            sharding: Sharding::of(options)?,
         })
+    }
+
+    /// What makes a row group: in files of a size, none that is longer than they are.
+    pub(crate) fn group(&self) -> Group {
+        let most = match self.sharding {
+            Sharding::Roll(Roll::Bytes(bytes)) => bytes,
+            _ => u64::MAX,
+        };
+        Group { rows: self.row_group_rows, bytes: self.row_group_size.min(most).max(1) }
     }
 }
 
@@ -149,7 +153,7 @@ mod tests {
     fn the_defaults_are_snappy_in_one_file() {
         let options = options(&[]).unwrap();
         assert_eq!(options.compression, Compression::SNAPPY);
-        assert_eq!((options.shards, options.row_group_size), (None, 32 << 20));
+        assert_eq!((options.sharding, options.row_group_size), (Sharding::One, 32 << 20));
     }
 
     #[test]
@@ -161,7 +165,7 @@ mod tests {
         assert!(refused(&[("compression", "gzip"), ("level", "10")]));
         assert!(refused(&[("compression", "lz4"), ("level", "1")]));
         assert!(refused(&[("shards", "0")]));
-        assert!(refused(&[("shards", "100001")]));
+        assert!(refused(&[("shards", "100000")]));
         assert!(refused(&[("row_group_rows", "0")]));
         let zstd = options(&[("compression", "zstd"), ("level", "22")]).unwrap();
         assert_eq!(zstd.compression, Compression::ZSTD(ZstdLevel::try_new(22).unwrap()));

@@ -9,9 +9,11 @@ mod expansion;
 mod file;
 mod footer;
 mod header;
+mod leaves;
 mod pages;
 pub(crate) mod partitions;
 mod schema;
+mod statistics;
 mod stream;
 mod thrift;
 
@@ -20,11 +22,12 @@ use expansion::Expansion;
 use file::SourceFile;
 use parquet::file::metadata::ParquetMetaData;
 use partitions::{DataFile, Partitions};
+use statistics::KnownBounds;
 use std::sync::Arc;
 use stream::RowGroup;
 use tensorferry_sdk::arrow_schema::{Fields, SchemaRef};
-use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Split};
-use tensorferry_sdk::{Context, Entry, Error, LossSink, Result, Source};
+use tensorferry_sdk::records::{Batched, Batches, RecordReader, RecordSet, Scan, Split};
+use tensorferry_sdk::{Context, Entry, Error, Limits, LossSink, Result, Source};
 
 /// Values for each byte of a file: they take time even where a few bytes stand for many, such as nulls. A row group
 /// of 2^20 nulls, which is what pyarrow writes, has a tenth of it.
@@ -49,7 +52,7 @@ impl RecordReader for Reader {
             let metadata = footer::read(&file, context.limits(), &mut free_values);
             let metadata = metadata.map_err(|error| error.file(name))?;
             let fields = Fields::empty();
-            files.push(OpenFile { file, metadata: Arc::new(metadata), fields });
+            files.push(OpenFile { file, metadata: Arc::new(metadata), fields, bounds: Arc::default() });
         }
         let own = schema::of_all(&mut files)?;
         let (partitions, schema) = Partitions::new(&members, &own)?;
@@ -77,8 +80,8 @@ impl RecordReader for Reader {
         let limits = context.limits();
         let bytes = files.iter().map(|file| file.file.len()).sum();
         let expansion = Arc::new(Expansion::new(bytes, limits.expanded_bytes, splits.len()));
-        let most = limits.header_bytes;
-        Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, most, expansion }))
+        let limits = limits.clone();
+        Ok(Box::new(ParquetSet { schema, own, partitions, groups, splits, limits, expansion }))
     }
 }
 
@@ -89,6 +92,8 @@ struct OpenFile {
     metadata: Arc<ParquetMetaData>,
     /// What its columns are read as.
     fields: Fields,
+    /// What is known of the values of leaf columns that scans compared.
+    bounds: Arc<KnownBounds>,
 }
 
 struct ParquetSet {
@@ -100,8 +105,7 @@ struct ParquetSet {
     /// Of each split its file and its row group; a file without rows may have none.
     groups: Vec<(usize, Option<RowGroup>)>,
     splits: Vec<Split>,
-    /// Bytes that a page, or what one row is decoded to, may have.
-    most: u64,
+    limits: Limits,
     /// What all rows may be decoded to.
     expansion: Arc<Expansion>,
 }
@@ -116,16 +120,27 @@ impl RecordSet for ParquetSet {
     }
 
     fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
+        self.scan(split, &request.clone().into())
+    }
+
+    /// Row groups that cannot match are left out by their statistics, pages of rows that are not wanted passed over.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
         let missing = || Error::plugin(format!("no split {split}"));
         let (file, group) = self.groups.get(split).ok_or_else(missing)?;
-        let (request, keys) = self.partitions.divide(request);
-        let stream = match group {
+        let (own, keys) = self.partitions.divide(scan);
+        let is_excluded = |comparison| match self.partitions.key(comparison) {
+            Some(key) => self.partitions.excludes(*file, key, comparison),
+            None => group.as_ref().is_some_and(|group| group.excludes(&self.own, comparison, &self.limits)),
+        };
+        let stream = match group.as_ref().filter(|_| !scan.predicate.iter().any(is_excluded)) {
             Some(group) => {
                 let expansion = self.expansion.clone();
                 let count = move |bytes| expansion.count(split, bytes);
-                stream::open(group, &self.own, &request, self.most, Box::new(count))
+                // What a page, or what one row is decoded to, may have.
+                let most = self.limits.header_bytes;
+                stream::open(group, &self.own, &own, most, Box::new(count))
             }
-            None => stream::empty(&self.own, &request),
+            None => stream::empty(&self.own, &own),
         };
         self.partitions.beside(stream?, *file, &keys)
     }

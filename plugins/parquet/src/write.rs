@@ -16,8 +16,8 @@ use parquet::file::properties::WriterProperties;
 use stored::StoredSchema;
 use tensorferry_sdk::arrow_array::RecordBatch;
 use tensorferry_sdk::arrow_schema::SchemaRef;
-use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, ShardName, Target};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding};
+use tensorferry_sdk::{ByteSink, Context, Error, LossSink, Options, Result, Target};
 
 /// Writes with these options.
 pub(crate) struct Writer(WriteOptions);
@@ -49,8 +49,8 @@ impl RecordWriter for Writer {
         let has_statistics = self.0.statistics;
         Ok(Box::new(Plan {
             dense: dense.map(|is_compressed| DenseWriter { is_compressed, has_statistics }),
-            files: file_names(target, self.0.shards),
-            group: Group { rows: self.0.row_group_rows, bytes: self.0.row_group_size },
+            files: files(target, self.0.sharding),
+            group: self.0.group(),
             stored,
             properties,
             empty,
@@ -59,7 +59,7 @@ impl RecordWriter for Writer {
 }
 
 struct Plan {
-    files: Vec<String>,
+    files: ShardFiles,
     group: Group,
     stored: StoredSchema,
     properties: WriterProperties,
@@ -71,7 +71,19 @@ struct Plan {
 
 impl RecordPlan for Plan {
     fn files(&self) -> &[String] {
-        &self.files
+        self.files.files()
+    }
+
+    fn roll(&self) -> Option<Roll> {
+        self.files.roll()
+    }
+
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        self.files.name(file, count)
+    }
+
+    fn supersedes(&self) -> &[String] {
+        self.files.supersedes()
     }
 
     fn group(&self) -> Group {
@@ -84,7 +96,6 @@ impl RecordPlan for Plan {
 
     fn encode(
         &self,
-        _file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         _losses: &mut dyn LossSink,
@@ -102,16 +113,15 @@ impl RecordPlan for Plan {
 
 /// `data.parquet`, or with a number of shards `data-00000-of-00002.parquet` and so on, the way
 /// TensorFlow's and the Hub's tools number them.
-fn file_names(target: &Target, shards: Option<u32>) -> Vec<String> {
+fn files(target: &Target, sharding: Sharding) -> ShardFiles {
     let name = match target {
         Target::File(name) => name,
         Target::Folder => "data.parquet",
     };
-    let Some(shards) = shards else { return vec![name.to_owned()] };
     let suffix = crate::SUFFIXES.into_iter().find(|suffix| name.ends_with(suffix));
     let stem = suffix.and_then(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
     let suffix = suffix.unwrap_or(crate::SUFFIXES[0]);
-    ShardName::set(stem, shards, suffix)
+    ShardFiles::new(sharding, name, stem, suffix)
 }
 
 #[cfg(test)]
@@ -121,8 +131,9 @@ mod tests {
     #[test]
     fn shards_are_numbered() {
         let file = |name: &str| Target::File(name.to_owned());
-        assert_eq!(file_names(&file("a.pq"), None), ["a.pq"]);
-        assert_eq!(file_names(&file("a.pq"), Some(2)), ["a-00000-of-00002.pq", "a-00001-of-00002.pq"]);
-        assert_eq!(file_names(&Target::Folder, Some(1)), ["data-00000-of-00001.parquet"]);
+        let names = |target: &Target, sharding| files(target, sharding).files().to_vec();
+        assert_eq!(names(&file("a.pq"), Sharding::One), ["a.pq"]);
+        assert_eq!(names(&file("a.pq"), Sharding::Count(2)), ["a-00000-of-00002.pq", "a-00001-of-00002.pq"]);
+        assert_eq!(names(&Target::Folder, Sharding::Count(1)), ["data-00000-of-00001.parquet"]);
     }
 }

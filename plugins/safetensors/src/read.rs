@@ -6,7 +6,7 @@ use crate::{NAMING, tied};
 use std::collections::{BTreeMap, HashMap};
 use tensorferry_hub::{Choice, Index, choose};
 use tensorferry_sdk::{
-    CatalogSink, Context, Error, FileId, Loss, LossKind, NothingEncoded, Result, Source, Storage,
+    CatalogSink, Context, Error, FileId, FileRange, Loss, LossKind, NothingEncoded, Result, Source, Storage,
     TensorDecoder, TensorReader,
 };
 
@@ -35,6 +35,9 @@ impl TensorReader for Reader {
     }
 }
 
+/// Where most headers end: read ahead in all files of a model, which may lie on a server.
+const BEGINNING: u64 = 64 << 10;
+
 /// The files of one model.
 struct Set {
     shards: Vec<Shard>,
@@ -52,10 +55,12 @@ impl Set {
         names: impl IntoIterator<Item = impl Into<String>>,
         context: &dyn Context,
     ) -> Result<Self> {
-        let shards = names.into_iter().map(|name| {
+        let open = |name: String| source.open(&name).map(|file| (name, file));
+        let files = names.into_iter().map(|name| open(name.into())).collect::<Result<Vec<_>>>()?;
+        let beginning = |(_, file): &(String, FileId)| FileRange { file: *file, offset: 0, len: BEGINNING };
+        source.advise(&files.iter().map(beginning).collect::<Vec<_>>());
+        let shards = files.into_iter().map(|(name, file)| {
             context.check_cancelled()?;
-            let name = name.into();
-            let file = source.open(&name)?;
             Ok(Shard { file, header: Header::read(source, file, context.limits())?, name })
         });
         Ok(Self { shards: shards.collect::<Result<_>>()? })
@@ -91,7 +96,7 @@ impl Set {
             index.check(&held, &tied)?;
         }
         for (key, value) in &metadata {
-            catalog.metadata(key, value)?;
+            catalog.metadata_text(key, value)?;
         }
         for shard in &self.shards {
             context.check_cancelled()?;

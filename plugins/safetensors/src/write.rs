@@ -38,7 +38,7 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let mut tensors = representable(catalog, layout)?;
-        let mut metadata: BTreeMap<String, String> = catalog.metadata().into_iter().collect();
+        let mut metadata: BTreeMap<String, String> = catalog.metadata_texts().into_iter().collect();
         let dropped = match &self.options.tied {
             Tied::Keep => BTreeMap::new(),
             Tied::Dedupe(prefer) => tied::dedupe(catalog, &tensors, prefer.as_ref(), &metadata),

@@ -10,12 +10,12 @@ use crate::names::naming::{NamedTensor, Scheme, name};
 use crate::names::object_graph::{ObjectGraph, decode};
 use crate::options::{ReadOptions, State};
 use crate::side_entry::{self, SIDE_ENTRY_KEY};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tensorferry_proto::TrackableObjectGraph;
-use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Purpose, Result, Source};
+use tensorferry_sdk::{CatalogSink, Context, Error, Loss, LossKind, Purpose, Result, Source, Value};
 
 /// What else is known of tensors, by key: the label's key and its value.
-pub(crate) type Labels = HashMap<String, Vec<(&'static str, String)>>;
+pub(crate) type Labels = HashMap<String, Vec<(&'static str, Value)>>;
 
 /// Reads the bundle of a prefix. What it gives decodes the catalog's encoded storages, which are its
 /// tensors of strings. `labels` says what else is known of the tensors, given the object graph.
@@ -42,7 +42,7 @@ pub(crate) fn read_bundle(
     if let Some(text) = index.string_scalar(source, SIDE_ENTRY_KEY.as_bytes(), context)? {
         let record = side_entry::parse(&text)?;
         catalog.origin(&record.origin)?;
-        record.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+        record.metadata.iter().try_for_each(|(key, value)| catalog.metadata_text(key, value))?;
     }
     let mut key_map = KeyMap::default();
     key_map.object_graph = graph_bytes;
@@ -52,7 +52,7 @@ pub(crate) fn read_bundle(
         options,
         index: &index,
         graph: graph.as_ref(),
-        labels: if context.purpose() == Purpose::SHOW { labels(message.as_ref()) } else { Labels::new() },
+        labels: if context.purpose().has(Purpose::SHOW) { labels(message.as_ref()) } else { Labels::new() },
         left_out: vec![0; graph.as_ref().map_or(0, |graph| graph.optimizers().len())],
         key_map,
     };
@@ -80,7 +80,7 @@ struct BundleReading<'a> {
 
 impl BundleReading<'_> {
     fn is_shown(&self) -> bool {
-        self.context.purpose() == Purpose::SHOW
+        self.context.purpose().has(Purpose::SHOW)
     }
 
     /// Whether an entry is a tensor to the target. The object graph goes along as metadata, unless it
@@ -93,7 +93,7 @@ impl BundleReading<'_> {
     }
 
     fn name(&self, entries: &[&BundleEntry]) -> Result<Vec<NamedTensor>> {
-        let keeps_keys = [Purpose::SHOW, Purpose::COPY].contains(&self.context.purpose());
+        let keeps_keys = self.is_shown() || self.context.purpose().has(Purpose::COPY);
         let scheme = match self.options.names {
             Scheme::Auto if keeps_keys => Scheme::Key,
             scheme => scheme,
@@ -123,14 +123,14 @@ impl BundleReading<'_> {
         let Some(id) = placer.place(catalog, &tensor.name, entry)? else { return Ok(()) };
         self.key_map.add(&tensor.name, tensor.keys.iter().map(|&place| &*entries[place].key));
         if self.is_shown() {
-            let labels = [("full_name", &tensor.full_name), ("path", &tensor.path)];
-            for (key, label) in labels {
-                if let Some(label) = label.as_deref().filter(|label| *label != tensor.name) {
-                    catalog.label(id, key, label)?;
-                }
-            }
-            for (key, label) in self.labels.get(&*entry.name()).into_iter().flatten() {
-                catalog.label(id, key, label)?;
+            let names = [("full_name", &tensor.full_name), ("path", &tensor.path)];
+            let names = names.into_iter().filter_map(|(key, name)| Some((key, name.as_deref()?)));
+            let names = names.filter(|(_, name)| *name != tensor.name);
+            let labels = self.labels.get(&*entry.name()).into_iter().flatten().cloned();
+            let known: BTreeMap<&str, Value> =
+                names.map(|(key, name)| (key, Value::text(name))).chain(labels).collect();
+            for (key, value) in known {
+                catalog.attribute(id, key, value)?;
             }
         }
         Ok(())
@@ -139,16 +139,16 @@ impl BundleReading<'_> {
     fn leaves_out_optimizers(&self) -> bool {
         match self.options.state {
             Some(state) => state == State::Model,
-            None => self.context.purpose() == Purpose::FLAT,
+            None => self.context.purpose().has(Purpose::FLAT),
         }
     }
 
     /// A text that describes an object, such as its configuration, is no tensor to other formats.
     fn goes_into_metadata(&mut self, entry: &BundleEntry) -> Result<bool> {
-        let purpose = self.context.purpose();
+        let keeps_keys = self.is_shown() || self.context.purpose().has(Purpose::COPY);
         let describes =
             self.graph.and_then(|graph| graph.find(&entry.key)).is_some_and(|v| v.describes_object());
-        if !describes || !entry.is_string_scalar() || purpose == Purpose::SHOW || purpose == Purpose::COPY {
+        if !describes || !entry.is_string_scalar() || keeps_keys {
             return Ok(false);
         }
         let text = self.index.string_scalar(self.source, &entry.key, self.context)?;
@@ -171,7 +171,7 @@ impl BundleReading<'_> {
         }
         if !self.is_shown() {
             for (key, value) in self.key_map.to_metadata() {
-                catalog.metadata(&key, &value)?;
+                catalog.metadata_text(&key, &value)?;
             }
         }
         Ok(())

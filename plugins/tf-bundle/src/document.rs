@@ -3,7 +3,7 @@
 
 use crate::message_kind::MessageForm;
 use crate::text;
-use crate::wire::Wire;
+use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{FileId, Limits, Result, Source};
 
 /// A document, opened.

@@ -33,7 +33,6 @@ mod tensor_proto;
 mod testing;
 mod text;
 mod v1;
-mod wire;
 
 use tensorferry_sdk::{
     Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
@@ -60,7 +59,7 @@ impl Format for TfBundle {
                     | Capabilities::PREFIX,
             )
             .options(options::of_bundles())
-            .output_revision(1)
+            .output_revision(2)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
@@ -88,7 +87,7 @@ impl Format for SavedModel {
                 Capabilities::READ | Capabilities::WRITE | Capabilities::METADATA | Capabilities::TIES,
             )
             .options(options::of_saved_models())
-            .output_revision(1)
+            .output_revision(2)
     }
 
     fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {

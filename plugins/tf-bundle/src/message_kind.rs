@@ -10,8 +10,8 @@
 //! Sources: `tensorflow/core/framework/graph.proto`, `tensorflow/core/protobuf/saved_model.proto` and
 //! `meta_graph.proto`.
 
-use crate::wire::{Field, Value, Wire};
 use std::ops::Range;
+use tensorferry_proto_file::{Field, Value, Wire};
 use tensorferry_sdk::{ErrorKind, FileId, Result, Source};
 
 /// Bytes in which the first field of a text is looked for.

@@ -27,5 +27,5 @@ pub(crate) fn parse(text: &[u8]) -> Result<SideRecord> {
 /// The metadata of a catalog that is not about checkpoints of TensorFlow.
 pub(crate) fn other_metadata(catalog: &dyn CatalogView) -> impl Iterator<Item = (String, String)> {
     let is_said = |key: &str, value: &str| key.starts_with(OWN_PREFIX) || (key, value) == ("format", "tf");
-    catalog.metadata().into_iter().filter(move |(key, value)| !is_said(key, value))
+    catalog.metadata_texts().into_iter().filter(move |(key, value)| !is_said(key, value))
 }

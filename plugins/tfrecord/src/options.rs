@@ -3,6 +3,7 @@
 use crate::codec::Codec;
 use crate::message::MessageKind;
 use tensorferry_sdk::Side::{Reader, Writer};
+use tensorferry_sdk::records::Sharding;
 use tensorferry_sdk::{Error, OptionSpec, Options, Result, TypedOption};
 
 /// The words for codecs; auto finds one out.
@@ -91,13 +92,6 @@ const WRITE_CODEC: TypedOption<Option<Codec>> = TypedOption::choice(
 );
 const LEVEL: TypedOption<Option<u32>> =
     TypedOption::integer(Writer, "level", 0..=9, "how hard gzip and zlib try, 0 to 9 (default 6)");
-const SHARDS: TypedOption<Option<u32>> = TypedOption::integer(
-    Writer,
-    "shards",
-    // The most that five digits can number.
-    1..=99_999,
-    "deal the records over so many files, OUTPUT-00000-of-0000N and so on",
-);
 const WRITE_SCHEMA: TypedOption<Option<String>> = TypedOption::source(
     Writer,
     "schema",
@@ -112,7 +106,7 @@ const MESSAGE: TypedOption<Option<MessageKind>> = TypedOption::choice(
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![
+    let own = [
         READ_CODEC.spec(),
         FILES.spec(),
         DECODE.spec(),
@@ -126,10 +120,10 @@ pub(crate) fn declared() -> Vec<OptionSpec> {
         INDEX.spec(),
         WRITE_CODEC.spec(),
         LEVEL.spec(),
-        SHARDS.spec(),
         WRITE_SCHEMA.spec(),
         MESSAGE.spec(),
-    ]
+    ];
+    own.into_iter().chain(Sharding::options()).collect()
 }
 
 /// What records are taken for.
@@ -207,8 +201,8 @@ pub(crate) struct WriteOptions {
     pub(crate) codec: Option<Codec>,
     /// How hard deflate tries.
     pub(crate) level: u32,
-    /// How many files, if they are to be called shards.
-    pub(crate) shards: Option<u32>,
+    /// How rows are divided over files.
+    pub(crate) sharding: Sharding,
     /// The path of a schema.
     pub(crate) schema: Option<String>,
     /// Which message, if the user said.
@@ -224,7 +218,7 @@ impl WriteOptions {
         Ok(Self {
             codec: WRITE_CODEC.get(options)?,
             level: LEVEL.get(options)?.unwrap_or(6),
-            shards: SHARDS.get(options)?,
+            sharding: Sharding::of(options)?,
             schema: WRITE_SCHEMA.get(options)?,
             message: MESSAGE.get(options)?,
         })

@@ -174,7 +174,7 @@ impl Opening<'_> {
                 MessageGuess::NoRecords => Some(MessageKind::Example),
             },
         };
-        if self.context.purpose() == Purpose::LINES {
+        if self.context.purpose().has(Purpose::LINES) {
             // Also what contradicts itself, or is damaged further on, can be shown record by record.
             let table = Table { shown: message, ..Table::raw() };
             return Ok(Opened { table, pieces: pieces::undivided(self.files), are_checked: false });

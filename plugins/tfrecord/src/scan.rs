@@ -126,6 +126,8 @@ impl Scan<'_> {
         mut take: impl FnMut(Walked<T>) -> Result<()>,
     ) -> Result<()> {
         let units = self.units();
+        let total: u64 = units.iter().map(|unit| self.len_of(*unit)).sum();
+        let mut done = 0;
         // The walk that is certain does it alone where there is nothing to do beside it.
         let threads = if self.threads < 2 || units.len() < 2 { 0 } else { self.threads.min(units.len()) };
         let ahead = Ahead::new(units.len(), AHEAD * threads);
@@ -137,6 +139,8 @@ impl Scan<'_> {
             let mut at = Position { file: usize::MAX, offset: 0, record: 0, ended: false };
             for (number, unit) in units.iter().enumerate() {
                 self.context.check_cancelled()?;
+                self.context.progress(done, total);
+                done += self.len_of(*unit);
                 let attempt = ahead.take(number);
                 if unit.file != at.file {
                     at = Position { file: unit.file, offset: 0, record: 0, ended: false };
@@ -151,8 +155,14 @@ impl Scan<'_> {
                 let walked = self.settle(&mut at, attempt)?;
                 take(walked)?;
             }
+            self.context.progress(total, total);
             Ok(())
         })
+    }
+
+    /// Bytes of a unit, as they lie in its file.
+    fn len_of(&self, unit: Unit) -> u64 {
+        unit.end.min(self.files[unit.file].len) - unit.start
     }
 
     fn units(&self) -> Vec<Unit> {

@@ -22,8 +22,8 @@ use layout::Layout;
 use losses::Losses;
 use shapes::Shapes;
 use std::sync::{Mutex, PoisonError};
-use tensorferry_sdk::records::{PlacedPiece, RecordPlan, RecordWriter};
-use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, ShardName, Target};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, RecordWriter, Roll, ShardFiles};
+use tensorferry_sdk::{ByteSink, Context, LossSink, Options, Result, Target};
 
 /// Bytes of frames that are pushed at once, where they are not compressed.
 const PUSH: usize = 1 << 20;
@@ -49,7 +49,7 @@ impl RecordWriter for TfRecordWriter {
         losses: &mut dyn LossSink,
         context: &dyn Context,
     ) -> Result<Box<dyn RecordPlan>> {
-        let WriteOptions { codec, level, shards, schema: path, message } = &self.options;
+        let WriteOptions { codec, level, sharding, schema: path, message } = &self.options;
         let file = path.as_deref().map(|path| schema_file::read(path, context)).transpose()?;
         let (layout, lost) = Layout::new(schema, file, *message)?;
         lost.into_iter().try_for_each(|loss| losses.loss(loss))?;
@@ -60,10 +60,7 @@ impl RecordWriter for TfRecordWriter {
         };
         let by_name = || if name.ends_with(".gz") { Codec::Gzip } else { Codec::None };
         let codec = codec.unwrap_or_else(by_name);
-        let files = match shards {
-            None => vec![name],
-            Some(count) => ShardName::set(&name, *count, ""),
-        };
+        let files = ShardFiles::new(*sharding, &name, &name, "");
         let compressor = Compressor { codec, level: *level };
         Ok(Box::new(TfRecordPlan { files, layout, compressor, shapes: Mutex::default() }))
     }
@@ -71,7 +68,7 @@ impl RecordWriter for TfRecordWriter {
 
 /// Files of records.
 struct TfRecordPlan {
-    files: Vec<String>,
+    files: ShardFiles,
     layout: Layout,
     compressor: Compressor,
     /// Of all pieces so far.
@@ -80,7 +77,23 @@ struct TfRecordPlan {
 
 impl RecordPlan for TfRecordPlan {
     fn files(&self) -> &[String] {
-        &self.files
+        self.files.files()
+    }
+
+    fn roll(&self) -> Option<Roll> {
+        self.files.roll()
+    }
+
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        self.files.name(file, count)
+    }
+
+    fn supersedes(&self) -> &[String] {
+        self.files.supersedes()
+    }
+
+    fn group(&self) -> Group {
+        self.files.group(Group::default())
     }
 
     fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
@@ -89,7 +102,6 @@ impl RecordPlan for TfRecordPlan {
 
     fn encode(
         &self,
-        _file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,

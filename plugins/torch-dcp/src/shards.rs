@@ -99,7 +99,7 @@ fn read_shard(
     let mut sharding: HashMap<String, SavedPlace> = serde_json::from_str(sharding)
         .map_err(|error| Error::malformed(format!("{SHARDING_KEY}: {}", short(&error))))?;
     for (key, value) in metadata.iter().filter(|(key, _)| !OTHER_KEYS.contains(&key.as_str())) {
-        catalog.metadata(key, value)?;
+        catalog.metadata_text(key, value)?;
     }
     let storage = catalog.storage(data)?;
     for (name, info) in header.tensors() {

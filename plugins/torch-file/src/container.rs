@@ -11,7 +11,7 @@
 //!
 //! Source of the facts: `torch/serialization.py`, `caffe2/serialize/inline_container.cc`.
 
-use crate::extent::Extent;
+use crate::Extent;
 use crate::{archive, tar};
 use tensorferry_sdk::{Error, Result, Source};
 

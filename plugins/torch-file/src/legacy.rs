@@ -15,7 +15,7 @@
 //! Counts and elements are little-endian in every file: `THPStorage_writeFileRaw` turns them around on
 //! machines that are not, and `_legacy_load` does not look at `little_endian`.
 
-use crate::extent::Extent;
+use crate::Extent;
 use crate::object_file::{ObjectFile, SidePickles};
 use crate::persistent_id::PersistentId;
 use crate::pickle::{self, Evaluated, Graph, ValueId};

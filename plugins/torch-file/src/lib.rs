@@ -3,10 +3,10 @@
 //! | File | What it yields |
 //! |---|---|
 //! | `container.rs` | what a file is, from its first bytes |
-//! | `extent.rs` | a range of a file: files lie inside others |
-//! | `archive/` | the records of a zip archive |
+//! | `archive.rs` | the records of a zip archive |
 //! | `object_file.rs`, `open.rs` | [`ObjectFile`]: the saved object as a graph, and where its storages lie |
 //! | `legacy.rs` | the object of a stream of pickles |
+//! | `window.rs` | headers of a legacy file, many at once |
 //! | `tar.rs`, `tar/` | the object of a tar archive |
 //! | `described.rs` | calls that rebuild tensors, where a file has none |
 //! | `pickle/` | the graph of a pickle |
@@ -15,7 +15,6 @@
 //! | `decoding.rs`, `decoded.rs` | floats of quantized tensors, all elements of sparse ones, where a user asks for them |
 //! | `lazy/` | bytes that have to be made |
 //! | `budget.rs` | how much is copied out of a graph |
-//! | `window.rs` | headers, many at once |
 //! | `dtype.rs` | torch's dtypes and their storage classes |
 //! | `numpy.rs` | numpy's arrays and scalars |
 //! | `flatten/`, `names.rs`, `known.rs` | a whole graph as tensors and a tree |
@@ -59,7 +58,6 @@ mod decoded;
 mod decoding;
 mod described;
 mod dtype;
-mod extent;
 mod flatten;
 mod known;
 mod lazy;
@@ -81,9 +79,9 @@ pub use container::Container;
 pub use decoding::Decoding;
 pub use described::{DescribedStorage, DescribedTensor};
 pub use dtype::TorchDtype;
-pub use extent::Extent;
 pub use flatten::{Destination, Flattened, NEW, flatten};
 pub use lazy::LazyView;
 pub use names::Names;
 pub use object_file::ObjectFile;
 pub use storages::{Located, Location, Storages};
+pub use tensorferry_zip::Extent;

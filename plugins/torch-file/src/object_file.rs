@@ -1,10 +1,10 @@
 //! What one `torch.save` wrote: the saved object as a graph, and the storages that its persistent ids name by
 //! their keys.
 
+use crate::Extent;
 use crate::archive::{Archive, Record};
 use crate::calls;
 use crate::described::{self, DescribedTensor};
-use crate::extent::Extent;
 use crate::pickle::{self, Evaluated, Global, Graph, Value, ValueId};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

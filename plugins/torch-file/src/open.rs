@@ -1,8 +1,8 @@
 //! Opens a file of `torch.save`, whatever its container.
 
-use crate::archive::Archive;
+use crate::Extent;
+use crate::archive;
 use crate::container::Container;
-use crate::extent::Extent;
 use crate::object_file::ObjectFile;
 use crate::{legacy, tar};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl ObjectFile {
         let named = |error: Error| error.file(source.name(extent.file));
         match Container::detect(source, extent)? {
             Container::Zip => {
-                let archive = Arc::new(Archive::open(source, extent, context.limits())?);
+                let archive = Arc::new(archive::open(source, extent, context.limits())?);
                 if archive.contains("constants.pkl") {
                     return Err(named(Error::unsupported(
                         "a TorchScript archive where a saved object should be",

@@ -1,9 +1,9 @@
 //! A persistent id is how a pickle names a storage: by its key, with the class and the number of the
 //! elements in it.
 
+use crate::Extent;
 use crate::archive::Record;
 use crate::dtype::TorchDtype;
-use crate::extent::Extent;
 use crate::pickle::{Graph, Value, ValueId};
 use tensorferry_sdk::{Error, Result};
 

@@ -2,10 +2,10 @@
 //! says how many elements of which class it holds; here that is held against what is there, and views
 //! become tensors of the catalog, or blocks of them.
 
+use crate::Extent;
 use crate::archive::Record;
 use crate::decoding::Decoding;
 use crate::dtype::TorchDtype;
-use crate::extent::Extent;
 use crate::lazy::{LazyView, Recipe, Signs, StoredView};
 use crate::object_file::ObjectFile;
 use crate::persistent_id::{PersistentId, StorageRange};

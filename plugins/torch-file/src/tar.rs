@@ -16,9 +16,9 @@ mod members;
 
 pub(crate) use members::is_checkpoint;
 
+use crate::Extent;
 use crate::described::{DescribedStorage, DescribedTensor};
 use crate::dtype::TorchDtype;
-use crate::extent::Extent;
 use crate::object_file::{ObjectFile, SidePickles};
 use crate::pickle::{self, Evaluated, Graph, ValueId};
 use members::Members;

@@ -29,7 +29,6 @@ mod pickle_write;
 mod probe;
 mod read;
 mod write;
-mod zip_layout;
 
 use tensorferry_hub::SHARD_IS_ALONE;
 use tensorferry_sdk::{

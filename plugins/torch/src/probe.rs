@@ -3,7 +3,7 @@
 use crate::SUFFIXES;
 use crate::choose::{NAMING, is_candidate};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
-use tensorferry_torch_file::archive::Directory;
+use tensorferry_torch_file::archive::{self, Directory};
 use tensorferry_torch_file::{Container, Extent};
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
@@ -23,7 +23,7 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         Container::Legacy | Container::Tar | Container::Preview => return Ok(Score::CERTAIN),
         Container::Unknown => return Ok(Score::NO),
     }
-    match Directory::read(source, extent, context.limits()) {
+    match archive::directory(source, extent, context.limits()) {
         Ok(directory) => Ok(score_of(&directory)),
         Err(error)
             if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>

@@ -13,7 +13,7 @@ use tensorferry_hub::{Choice, Index, SHARD_IS_ALONE, SideRecord};
 use tensorferry_sdk::{
     CatalogSink, Context, Loss, LossKind, NodeId, Options, Result, Source, TensorDecoder, TensorReader,
 };
-use tensorferry_torch_file::archive::Archive;
+use tensorferry_torch_file::archive::{self, Archive};
 use tensorferry_torch_file::{
     Container, Decoding, Destination, Extent, Flattened, Names, ObjectFile, Storages, flatten,
 };
@@ -89,7 +89,7 @@ impl Reading<'_, '_> {
             return Ok(self.saved_object(name)?.node);
         }
         let limits = self.to.context.limits();
-        let archive = Arc::new(Archive::open(self.source, extent, limits)?);
+        let archive = Arc::new(archive::open(self.source, extent, limits)?);
         if exported::is_exported(&archive) {
             return exported::read(self, &archive);
         }
@@ -155,7 +155,7 @@ impl Reading<'_, '_> {
     fn finish(self, root: NodeId) -> Result<()> {
         let catalog = self.to.catalog;
         self.globals.iter().try_for_each(|global| catalog.global(global))?;
-        self.metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value))?;
+        self.metadata.iter().try_for_each(|(key, value)| catalog.metadata_text(key, value))?;
         self.origin.iter().try_for_each(|origin| catalog.origin(origin))?;
         catalog.root(root)
     }

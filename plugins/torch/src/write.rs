@@ -29,7 +29,6 @@ mod tree;
 mod unpacked;
 
 use crate::SIDE_RECORD;
-use crate::zip_layout::{ZipLayout, ZipPlan};
 pub(crate) use options::declared as options;
 use options::{FileFormat, WriteOptions};
 use storages::Storages;
@@ -38,6 +37,7 @@ use tensorferry_sdk::{
     CatalogView, Context, Digests, LayoutSink, Options, Result, Role, SealSink, Target, TensorPlan,
     TensorWriter,
 };
+use tensorferry_zip::{ZipLayout, ZipPlan};
 
 /// The root folder of an archive whose file name gives none; torch's own choice for streams.
 const DEFAULT_ROOT: &str = "archive";
@@ -122,7 +122,7 @@ impl Plan {
 }
 
 impl TensorPlan for Plan {
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         self.0.iter().try_for_each(|archive| archive.seal(digests, output))
     }
 }
@@ -135,7 +135,7 @@ fn write_archive(
     layout: &mut dyn LayoutSink,
 ) -> Result<ZipPlan> {
     let file = layout.file(path, Role::Data)?;
-    let mut archive = ZipLayout::new(layout, file, root_folder(path));
+    let mut archive = ZipLayout::new(layout, file, Some(root_folder(path)));
     archive.bytes("data.pkl", pickle)?;
     archive.bytes("byteorder", b"little")?;
     if let Some(side) = side {
@@ -159,6 +159,7 @@ fn root_folder(path: &str) -> &str {
 }
 
 fn side_record(catalog: &dyn CatalogView) -> Option<SideRecord> {
-    let record = SideRecord { origin: catalog.origin(), metadata: catalog.metadata().into_iter().collect() };
+    let record =
+        SideRecord { origin: catalog.origin(), metadata: catalog.metadata_texts().into_iter().collect() };
     (record.origin != OWN_ID || !record.metadata.is_empty()).then_some(record)
 }

@@ -7,7 +7,7 @@
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
  *   Results are written where pointers say, on success alone.
  * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
- *   and those that FerryRegistrar.format and FerryRecordReader.open are given, belong to the receiver, who calls
+ *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
  *   their drop once.
  * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
  *   thread that was given them. Libraries are never unloaded.
@@ -48,6 +48,35 @@ extern "C" {
 #define FERRY_WRITE_RECORDS 64
 #define FERRY_INDEX 128
 #define FERRY_PREFIX 256
+#define FERRY_KEEPS_ATTRIBUTES 512
+#define FERRY_KEEPS_VALUES 1024
+#define FERRY_KEEPS_DTYPES 2048
+
+/* FerryNode.kind: what its bytes are, or its children. */
+#define FERRY_NONE 1       /* nothing */
+#define FERRY_BOOL 2       /* one byte, 0 or 1 */
+#define FERRY_INT 3        /* two's complement, little-endian, at least one byte */
+#define FERRY_FLOAT 4      /* a double, little-endian */
+#define FERRY_COMPLEX 5    /* two of them */
+#define FERRY_TEXT 6       /* UTF-8 */
+#define FERRY_BYTES 7      /* any bytes */
+#define FERRY_LIST 8       /* its children */
+#define FERRY_TUPLE 9      /* its children */
+#define FERRY_SET 10       /* its children */
+#define FERRY_MAP 11       /* key, value, key, value; the kinds up to here and FERRY_NUMBERS are those of values */
+#define FERRY_TENSOR 12    /* the tensor's id, a uint32_t, little-endian */
+#define FERRY_OBJECT 13    /* an object of a class that its format alone understands: its parts */
+#define FERRY_ATTRIBUTED 14 /* a value, then what was set on it */
+#define FERRY_NUMBERS 15   /* elements of the dtype that class_name names, little-endian */
+
+/* The bits of FerryContext.purpose. */
+#define FERRY_TO_SHOW 1
+#define FERRY_TO_COMPARE 2
+#define FERRY_TO_COPY 4
+#define FERRY_TO_NEST 8
+#define FERRY_TO_FLATTEN 16
+#define FERRY_TO_LIST 32
+#define FERRY_TO_READ_ONCE 64
 
 typedef struct { const uint8_t *ptr; size_t len; } FerryText;
 typedef struct { const uint8_t *ptr; size_t len; } FerryBytes;
@@ -81,6 +110,8 @@ struct FerryErrorSinkTable {
 
 typedef struct FerryHostTable FerryHostTable;
 typedef struct { const FerryHostTable *table; void *self; } FerryHost;
+typedef struct FerryObjectTable FerryObjectTable;
+typedef struct { const FerryObjectTable *table; void *self; } FerryObject;
 typedef struct FerryRegistrarTable FerryRegistrarTable;
 typedef struct { const FerryRegistrarTable *table; void *self; } FerryRegistrar;
 typedef struct FerryContextTable FerryContextTable;
@@ -89,8 +120,6 @@ typedef struct FerrySourceTable FerrySourceTable;
 typedef struct { const FerrySourceTable *table; void *self; } FerrySource;
 typedef struct FerryNameSinkTable FerryNameSinkTable;
 typedef struct { const FerryNameSinkTable *table; void *self; } FerryNameSink;
-typedef struct FerryPairSinkTable FerryPairSinkTable;
-typedef struct { const FerryPairSinkTable *table; void *self; } FerryPairSink;
 typedef struct FerryNumberSinkTable FerryNumberSinkTable;
 typedef struct { const FerryNumberSinkTable *table; void *self; } FerryNumberSink;
 typedef struct FerryByteSinkTable FerryByteSinkTable;
@@ -101,6 +130,8 @@ typedef struct FerryDescriptionTable FerryDescriptionTable;
 typedef struct { const FerryDescriptionTable *table; void *self; } FerryDescription;
 typedef struct FerryCatalogSinkTable FerryCatalogSinkTable;
 typedef struct { const FerryCatalogSinkTable *table; void *self; } FerryCatalogSink;
+typedef struct FerryValueSinkTable FerryValueSinkTable;
+typedef struct { const FerryValueSinkTable *table; void *self; } FerryValueSink;
 typedef struct FerryNodeSinkTable FerryNodeSinkTable;
 typedef struct { const FerryNodeSinkTable *table; void *self; } FerryNodeSink;
 typedef struct FerryCatalogViewTable FerryCatalogViewTable;
@@ -127,12 +158,16 @@ typedef struct FerrySplitSinkTable FerrySplitSinkTable;
 typedef struct { const FerrySplitSinkTable *table; void *self; } FerrySplitSink;
 typedef struct FerrySkippedSinkTable FerrySkippedSinkTable;
 typedef struct { const FerrySkippedSinkTable *table; void *self; } FerrySkippedSink;
+typedef struct FerryPredicateTable FerryPredicateTable;
+typedef struct { const FerryPredicateTable *table; void *self; } FerryPredicate;
 typedef struct FerryRecordSetTable FerryRecordSetTable;
 typedef struct { const FerryRecordSetTable *table; void *self; } FerryRecordSet;
 typedef struct FerryRecordWriterTable FerryRecordWriterTable;
 typedef struct { const FerryRecordWriterTable *table; void *self; } FerryRecordWriter;
 typedef struct FerryPiecesTable FerryPiecesTable;
 typedef struct { const FerryPiecesTable *table; void *self; } FerryPieces;
+typedef struct FerryWrittenFilesTable FerryWrittenFilesTable;
+typedef struct { const FerryWrittenFilesTable *table; void *self; } FerryWrittenFiles;
 typedef struct FerryRecordPlanTable FerryRecordPlanTable;
 typedef struct { const FerryRecordPlanTable *table; void *self; } FerryRecordPlan;
 
@@ -184,16 +219,20 @@ typedef struct {
 /* Bytes that each file of a format has. */
 typedef struct {
   size_t size;
-  /* Where. */
+  /* Where: from the file's start, or how far before its end. */
   uint64_t offset;
   /* What stands there. */
   FerryBytes bytes;
+  /* Which bits of each byte count, as many bytes; none where all do. */
+  FerryBytes mask;
+  /* Whether `offset` is counted from the file's end. */
+  uint8_t from_end;
 } FerryMagic;
 
 /* Bytes of tensors, where they lie. */
 typedef struct {
   size_t size;
-  /* 0 in a file, 1 encoded, 2 inline. */
+  /* 0 in a file, 1 encoded, 2 inline, 3 joined of ranges of storages that were given before. */
   uint32_t kind;
   /* 0 little, 1 big. */
   uint32_t byte_order;
@@ -207,6 +246,9 @@ typedef struct {
   uint64_t handle;
   /* Kind 2: the bytes. */
   FerryBytes bytes;
+  /* Kind 3: for each range its storage, where it begins there, and its length. None is itself joined, and
+   * all are of this byte order. */
+  FerryNumbers ranges;
   /* The number of the SDK's `DigestAlgorithm`; 0 where no digest is known. */
   uint32_t digest_algorithm;
   /* The digest that the file itself has of these bytes. */
@@ -259,6 +301,21 @@ typedef struct {
   FerryIds children;
 } FerryNode;
 
+/* A region of a tensor, and how its elements are wanted. */
+typedef struct {
+  size_t size;
+  /* The tensor. */
+  uint32_t tensor;
+  /* Whether a region of it is meant, and not all. */
+  uint8_t is_region;
+  /* The region's origin, then its shape. */
+  FerryNumbers region;
+  /* 0 C, 1 Fortran. */
+  uint32_t order;
+  /* 0 little, 1 big. */
+  uint32_t byte_order;
+} FerryTensorRegion;
+
 /* A file of the output. */
 typedef struct {
   size_t size;
@@ -303,6 +360,36 @@ typedef struct {
   /* How many are reversed together if they are big-endian. */
   uint32_t swap_unit;
 } FerryStoragePart;
+
+/* Bytes of a file of another input, which an option of kind 5 names. */
+typedef struct {
+  size_t size;
+  /* The file of the output. */
+  uint32_t file;
+  /* What `Context.open` was asked for. */
+  FerryText source;
+  /* The file's name there. */
+  FerryText name;
+  /* Where in that file. */
+  uint64_t offset;
+  /* How many. */
+  uint64_t len;
+} FerrySourceCopy;
+
+/* Bytes of a file that the plan encodes. */
+typedef struct {
+  size_t size;
+  /* The file. */
+  uint32_t file;
+  /* How many bytes it will have; all bits are set where that is known afterwards. */
+  uint64_t len;
+  /* The tensors that it holds. */
+  FerryIds tensors;
+  /* Whether it holds a region of the one tensor, and not all. */
+  uint8_t is_region;
+  /* The region's origin, then its shape. */
+  FerryNumbers region;
+} FerryEncodedSegment;
 
 /* A digest of a file's bytes. */
 typedef struct {
@@ -350,8 +437,13 @@ typedef struct {
   uint32_t split;
   /* Whether `columns` says which, and not all are wanted. */
   uint8_t is_projected;
-  /* The columns, in order. */
+  /* The fields, in ascending order: for each the length of its path, and the path: the place of a column, then
+   * places within structs. */
   FerryIds columns;
+  /* The first row of the split that is wanted, before any comparison. */
+  uint64_t first_row;
+  /* At most so many rows from there on; all bits are set where all are wanted. */
+  uint64_t limit;
   /* At most so many rows a batch. */
   uint64_t rows;
   /* About so many bytes a batch. */
@@ -375,14 +467,23 @@ struct FerryHostTable {
   FERRY_COMMON_SLOTS
   /* The revision of the boundary that it has. */
   int32_t (*revision)(void *self, uint32_t *major, uint32_t *minor, FerryErrorSink err);
+  /* A line for the user, as of `Context.log`. */
+  int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
+};
+
+/* An object of a kind that a text beside it names: what every table begins with. */
+struct FerryObjectTable {
+  size_t size;
+  FERRY_COMMON_SLOTS
 };
 
 /* Takes what a library offers. */
 struct FerryRegistrarTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* A format. */
-  int32_t (*format)(void *self, FerryFormat format, FerryErrorSink err);
+  /* An object of a kind: `format`. One that the host does not know is unsupported, which a library that can do
+   * without may pass over. */
+  int32_t (*add)(void *self, FerryText kind, FerryObject object, FerryErrorSink err);
 };
 
 /* What a plugin may know of the run. */
@@ -396,7 +497,9 @@ struct FerryContextTable {
   int32_t (*cancelled)(void *self, uint8_t *cancelled, FerryErrorSink err);
   /* A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown. */
   int32_t (*log)(void *self, uint32_t level, FerryText message, FerryErrorSink err);
-  /* What the result is for: the numbers of the SDK's `Purpose`. */
+  /* How many bytes of the input a long call has gone through, of how many. */
+  int32_t (*progress)(void *self, uint64_t done, uint64_t total, FerryErrorSink err);
+  /* What the result is for: the bits of the SDK's `Purpose`. Bits that are not known say nothing. */
   int32_t (*purpose)(void *self, uint32_t *purpose, FerryErrorSink err);
   /* How many threads a call may use. */
   int32_t (*threads)(void *self, uint32_t *threads, FerryErrorSink err);
@@ -426,6 +529,10 @@ struct FerrySourceTable {
   /* Fills the buffer from an offset on, or fails. */
   int32_t (*read_at)(void *self, uint32_t file, uint64_t offset, FerryBytesMut buffer,
       FerryErrorSink err);
+  /* Fills the buffer with ranges one after the other, or fails; for each its file, its offset and its length. */
+  int32_t (*read_ranges)(void *self, FerryNumbers ranges, FerryBytesMut buffer, FerryErrorSink err);
+  /* Ranges that will be read soon, as of `read_ranges`. */
+  int32_t (*advise)(void *self, FerryNumbers ranges, FerryErrorSink err);
 };
 
 /* Takes names, or other texts. */
@@ -434,14 +541,6 @@ struct FerryNameSinkTable {
   FERRY_COMMON_SLOTS
   /* One. */
   int32_t (*name)(void *self, FerryText name, FerryErrorSink err);
-};
-
-/* Takes keys with their values. */
-struct FerryPairSinkTable {
-  size_t size;
-  FERRY_COMMON_SLOTS
-  /* One of each. */
-  int32_t (*pair)(void *self, FerryText key, FerryText value, FerryErrorSink err);
 };
 
 /* Takes numbers. */
@@ -482,6 +581,9 @@ struct FerryDescriptionTable {
   int32_t (*member)(void *self, FerryText pattern, FerryErrorSink err);
   /* An option of its reader or its writer. */
   int32_t (*option)(void *self, const FerryFormatOption *option, FerryErrorSink err);
+  /* A fact about the format by its name: `specification`, where the format is written down. Names that the host
+   * does not know are passed over. */
+  int32_t (*attribute)(void *self, FerryText name, FerryText value, FerryErrorSink err);
 };
 
 /* Takes what a reader finds. */
@@ -494,8 +596,13 @@ struct FerryCatalogSinkTable {
   int32_t (*dtype)(void *self, const FerryDtype *dtype, uint32_t *id, FerryErrorSink err);
   /* A tensor. */
   int32_t (*tensor)(void *self, const FerryTensor *tensor, uint32_t *id, FerryErrorSink err);
-  /* A key with its value. */
-  int32_t (*metadata)(void *self, FerryText key, FerryText value, FerryErrorSink err);
+  /* A node of a value, after its children, which are nodes of values too; none is a tensor. */
+  int32_t (*value)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
+  /* An entry of the metadata: a key with what `value` gave. */
+  int32_t (*metadata)(void *self, FerryText key, uint32_t value, FerryErrorSink err);
+  /* An attribute of a tensor: a key with what `value` gave. */
+  int32_t (*attribute)(void *self, uint32_t tensor, FerryText key, uint32_t value,
+      FerryErrorSink err);
   /* A node, after its children. */
   int32_t (*node)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
   /* The node that all others hang on. */
@@ -506,8 +613,17 @@ struct FerryCatalogSinkTable {
   int32_t (*origin)(void *self, FerryText format, FerryErrorSink err);
   /* A name that the input wants to have called, and was not. */
   int32_t (*global)(void *self, FerryText name, FerryErrorSink err);
-  /* A key with its value that belongs to a tensor. */
-  int32_t (*label)(void *self, uint32_t tensor, FerryText key, FerryText value, FerryErrorSink err);
+};
+
+/* Takes keys with their values: for each the nodes, children before their parents, then the key with the number
+ * of the last one. */
+struct FerryValueSinkTable {
+  size_t size;
+  FERRY_COMMON_SLOTS
+  /* A node of a value. */
+  int32_t (*value)(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err);
+  /* A key with what `value` gave. */
+  int32_t (*entry)(void *self, FerryText key, uint32_t value, FerryErrorSink err);
 };
 
 /* Takes a node. */
@@ -536,14 +652,19 @@ struct FerryCatalogViewTable {
   /* A storage. */
   int32_t (*storage)(void *self, uint32_t id, uint64_t *len, uint32_t *byte_order,
       FerryErrorSink err);
-  /* All metadata, in order. */
-  int32_t (*metadata)(void *self, FerryPairSink pairs, FerryErrorSink err);
+  /* All metadata, in order of the keys. */
+  int32_t (*metadata)(void *self, FerryValueSink entries, FerryErrorSink err);
+  /* The attributes of a tensor, in order of the keys. */
+  int32_t (*attributes)(void *self, uint32_t tensor, FerryValueSink entries, FerryErrorSink err);
   /* A node. */
   int32_t (*node)(void *self, uint32_t id, FerryNodeSink node, FerryErrorSink err);
   /* The format that the input was written in. */
   int32_t (*origin)(void *self, FerryNameSink name, FerryErrorSink err);
   /* Fills the buffer with a tensor's logical bytes (row-major, little-endian) from an offset on. */
   int32_t (*read)(void *self, uint32_t tensor, uint64_t offset, FerryBytesMut buffer,
+      FerryErrorSink err);
+  /* Fills the buffer with all bytes of a region. */
+  int32_t (*read_region)(void *self, const FerryTensorRegion *region, FerryBytesMut buffer,
       FerryErrorSink err);
 };
 
@@ -561,8 +682,14 @@ struct FerryLayoutSinkTable {
   /* A storage or a part of it. */
   int32_t (*storage)(void *self, const FerryStoragePart *part, uint64_t *offset,
       FerryErrorSink err);
+  /* Bytes of another input. */
+  int32_t (*copy)(void *self, const FerrySourceCopy *copy, uint64_t *offset, FerryErrorSink err);
   /* Zeros. */
   int32_t (*pad)(void *self, uint32_t file, uint64_t len, uint64_t *offset, FerryErrorSink err);
+  /* Bytes that `encode` gives. One of a length that is not known counts as one byte in the offsets of what
+   * follows it and in the ranges of digests. */
+  int32_t (*encoded)(void *self, const FerryEncodedSegment *segment, uint32_t *id,
+      uint64_t *offset, FerryErrorSink err);
   /* Bytes that `seal` gives. */
   int32_t (*deferred)(void *self, uint32_t file, uint64_t len, uint32_t *id, FerryErrorSink err);
   /* A digest that `seal` needs. */
@@ -576,7 +703,7 @@ struct FerryLayoutSinkTable {
   /* The name that a tensor has in the output, where it is another one. */
   int32_t (*written_as)(void *self, uint32_t tensor, FerryText name, FerryErrorSink err);
   /* A tensor that stands in the writer's own bytes. */
-  int32_t (*encoded)(void *self, uint32_t tensor, FerryErrorSink err);
+  int32_t (*held_in_bytes)(void *self, uint32_t tensor, FerryErrorSink err);
   /* Files of an earlier output that this one replaces. */
   int32_t (*supersedes)(void *self, FerryText pattern, uint32_t role, FerryErrorSink err);
 };
@@ -587,6 +714,9 @@ struct FerryDigestsTable {
   FERRY_COMMON_SLOTS
   /* One of them. */
   int32_t (*get)(void *self, uint32_t id, FerryByteSink value, uint32_t *algorithm,
+      FerryErrorSink err);
+  /* Where an encoded segment came to lie, and what `encode` said of it. */
+  int32_t (*encoded)(void *self, uint32_t id, FerryByteSink note, uint64_t *offset, uint64_t *len,
       FerryErrorSink err);
   /* The length of a file. */
   int32_t (*file_len)(void *self, uint32_t file, uint64_t *len, FerryErrorSink err);
@@ -659,9 +789,13 @@ struct FerryTensorPlanTable {
   FERRY_COMMON_SLOTS
   /* Pushes a streamed file's bytes, in order. */
   int32_t (*stream)(void *self, uint32_t file, FerryCatalogView catalog, FerryByteSink output,
-      FerryErrorSink err);
+      FerryContext context, FerryErrorSink err);
+  /* Pushes an encoded segment's bytes, in order; many at once. `note` is for `seal`. */
+  int32_t (*encode)(void *self, uint32_t id, FerryCatalogView catalog, FerryByteSink output,
+      FerryByteSink note, FerryContext context, FerryErrorSink err);
   /* Gives the deferred bytes and the late files. */
-  int32_t (*seal)(void *self, FerryDigests digests, FerrySealSink output, FerryErrorSink err);
+  int32_t (*seal)(void *self, FerryDigests digests, FerrySealSink output, FerryContext context,
+      FerryErrorSink err);
 };
 
 /* Opens inputs of rows. */
@@ -692,6 +826,20 @@ struct FerrySkippedSinkTable {
   int32_t (*skipped)(void *self, const FerrySkipped *skipped, FerryErrorSink err);
 };
 
+/* Comparisons that are all true of every row that the host goes on with. A plugin may leave out rows for which
+ * one is not; the host looks again. */
+struct FerryPredicateTable {
+  size_t size;
+  FERRY_COMMON_SLOTS
+  /* How many there are. */
+  int32_t (*count)(void *self, uint32_t *count, FerryErrorSink err);
+  /* A comparison: a path as in `FerryScan`, what it is compared with, and how: 0 equal, 1 unequal, 2 less, 3 less or
+   * equal, 4 greater, 5 greater or equal, 6 missing, 7 not missing, 8 equal to one of the values. A plugin ignores
+   * a comparison whose number or values it does not know. */
+  int32_t (*comparison)(void *self, uint32_t index, FerryNodeSink values, FerryIds *column,
+      uint32_t *comparator, FerryErrorSink err);
+};
+
 /* An opened input of rows. */
 struct FerryRecordSetTable {
   size_t size;
@@ -701,8 +849,8 @@ struct FerryRecordSetTable {
   /* Its splits, in order. */
   int32_t (*splits)(void *self, FerrySplitSink splits, FerryErrorSink err);
   /* A stream of rows. When it reports an error, `fault` gives what is behind its ticket. */
-  int32_t (*scan)(void *self, const FerryScan *scan, struct ArrowArrayStream *stream,
-      uint64_t *ticket, FerryErrorSink err);
+  int32_t (*scan)(void *self, const FerryScan *scan, FerryPredicate predicate,
+      struct ArrowArrayStream *stream, uint64_t *ticket, FerryErrorSink err);
   /* Fails with the error of the stream of this ticket, once. */
   int32_t (*fault)(void *self, uint64_t ticket, FerryErrorSink err);
   /* Writes a split's records as JSON lines, at most so many; all bits of `written` are set where the format has
@@ -735,21 +883,48 @@ struct FerryPiecesTable {
       FerryBytes *note, FerryErrorSink err);
 };
 
+/* The files of an output of rows that are finished, in order. */
+struct FerryWrittenFilesTable {
+  size_t size;
+  FERRY_COMMON_SLOTS
+  /* How many there are. */
+  int32_t (*count)(void *self, uint64_t *count, FerryErrorSink err);
+  /* A file: its name, its bytes, and how many pieces it has. */
+  int32_t (*file)(void *self, uint64_t index, FerryText *name, uint64_t *bytes, uint64_t *pieces,
+      FerryErrorSink err);
+  /* A piece of a file, as in `FerryPieces`. */
+  int32_t (*piece)(void *self, uint64_t file, uint64_t index, uint64_t *offset, uint64_t *len,
+      uint64_t *rows, FerryBytes *note, FerryErrorSink err);
+};
+
 /* A plan of rows in hand. */
 struct FerryRecordPlanTable {
   size_t size;
   FERRY_COMMON_SLOTS
-  /* The names of its files. */
+  /* The names of its files; none for a plan that rolls. */
   int32_t (*files)(void *self, FerryNameSink names, FerryErrorSink err);
+  /* When a file is full and the next one begins. `kind`: 0 the plan does not roll, 1 at so many rows, 2 before a piece
+   * with which it would have more than so many bytes. */
+  int32_t (*roll)(void *self, uint32_t *kind, uint64_t *size, FerryErrorSink err);
+  /* The name of a file of a plan that rolls, once it is known how many there are. */
+  int32_t (*name)(void *self, uint32_t file, uint32_t count, FerryNameSink name,
+      FerryErrorSink err);
+  /* Patterns of the names of files of an earlier output that this one replaces. */
+  int32_t (*supersedes)(void *self, FerryNameSink patterns, FerryErrorSink err);
   /* How many rows and bytes are encoded together. */
   int32_t (*group)(void *self, uint64_t *rows, uint64_t *bytes, FerryErrorSink err);
   /* What a file begins with. */
   int32_t (*begin)(void *self, uint32_t file, FerryByteSink output, FerryErrorSink err);
-  /* Encodes rows; many pieces at once. `note` is for `finish`. */
-  int32_t (*encode)(void *self, uint32_t file, struct ArrowArrayStream *batches,
-      FerryByteSink output, FerryLossSink losses, FerryByteSink note, FerryErrorSink err);
+  /* Encodes rows; many pieces at once, before it is known which file they go to. `note` is for `finish`. */
+  int32_t (*encode)(void *self, struct ArrowArrayStream *batches, FerryByteSink output,
+      FerryLossSink losses, FerryByteSink note, FerryErrorSink err);
   /* What a file ends with. */
   int32_t (*finish)(void *self, uint32_t file, FerryPieces pieces, FerryByteSink output,
+      FerryErrorSink err);
+  /* The names of files over all others. */
+  int32_t (*sealed)(void *self, FerryNameSink names, FerryErrorSink err);
+  /* All bytes of one of those, once all others are finished. */
+  int32_t (*seal)(void *self, uint32_t sealed, FerryWrittenFiles files, FerryByteSink output,
       FerryErrorSink err);
   /* What the user should know. */
   int32_t (*notes)(void *self, FerryNameSink notes, FerryErrorSink err);

@@ -21,14 +21,22 @@ object! {
     shared Host: HostTable, HostTableRef, HostCalls, Host {
         /// The revision of the boundary that it has.
         revision() -> (major: u32, minor: u32);
+        /// A line for the user, as of `Context.log`.
+        log(level: u32, message: Text);
     }
+}
+
+object! {
+    /// An object of a kind that a text beside it names: what every table begins with.
+    shared Object: ObjectTable, ObjectTableRef, ObjectCalls, Plugin {}
 }
 
 object! {
     /// Takes what a library offers.
     sink Registrar: RegistrarTable, RegistrarTableRef, RegistrarCalls, Host {
-        /// A format.
-        format(format: Given<Format>);
+        /// An object of a kind: `format`. One that the host does not know is unsupported, which a library that can do
+        /// without may pass over.
+        add(kind: Text, object: Given<Object>);
     }
 }
 
@@ -42,7 +50,9 @@ object! {
         cancelled() -> (cancelled: Flag);
         /// A line for the user. `level`: 0 error, 1 warning, 2 note, 3 detail, which is not shown.
         log(level: u32, message: Text);
-        /// What the result is for: the numbers of the SDK's `Purpose`.
+        /// How many bytes of the input a long call has gone through, of how many.
+        progress(done: u64, total: u64);
+        /// What the result is for: the bits of the SDK's `Purpose`. Bits that are not known say nothing.
         purpose() -> (purpose: u32);
         /// How many threads a call may use.
         threads() -> (threads: u32);
@@ -71,6 +81,10 @@ object! {
         info(file: u32) -> (len: u64, name: Text);
         /// Fills the buffer from an offset on, or fails.
         read_at(file: u32, offset: u64, buffer: BytesMut);
+        /// Fills the buffer with ranges one after the other, or fails; for each its file, its offset and its length.
+        read_ranges(ranges: Numbers, buffer: BytesMut);
+        /// Ranges that will be read soon, as of `read_ranges`.
+        advise(ranges: Numbers);
     }
 }
 
@@ -79,14 +93,6 @@ object! {
     sink NameSink: NameSinkTable, NameSinkTableRef, NameSinkCalls, Host {
         /// One.
         name(name: Text);
-    }
-}
-
-object! {
-    /// Takes keys with their values.
-    sink PairSink: PairSinkTable, PairSinkTableRef, PairSinkCalls, Host {
-        /// One of each.
-        pair(key: Text, value: Text);
     }
 }
 
@@ -165,10 +171,14 @@ request! {
 request! {
     /// Bytes that each file of a format has.
     MagicAt: Magic, MagicRef, MagicFacts {
-        /// Where.
+        /// Where: from the file's start, or how far before its end.
         offset: u64,
         /// What stands there.
         bytes: Bytes,
+        /// Which bits of each byte count, as many bytes; none where all do.
+        mask: Bytes,
+        /// Whether `offset` is counted from the file's end.
+        from_end: Flag,
     }
 }
 
@@ -185,13 +195,16 @@ object! {
         member(pattern: Text);
         /// An option of its reader or its writer.
         option(option: OptionAt);
+        /// A fact about the format by its name: `specification`, where the format is written down. Names that the host
+        /// does not know are passed over.
+        attribute(name: Text, value: Text);
     }
 }
 
 request! {
     /// Bytes of tensors, where they lie.
     StorageAt: Storage, StorageRef, StorageFacts {
-        /// 0 in a file, 1 encoded, 2 inline.
+        /// 0 in a file, 1 encoded, 2 inline, 3 joined of ranges of storages that were given before.
         kind: u32,
         /// 0 little, 1 big.
         byte_order: u32,
@@ -205,6 +218,9 @@ request! {
         handle: u64,
         /// Kind 2: the bytes.
         bytes: Bytes,
+        /// Kind 3: for each range its storage, where it begins there, and its length. None is itself joined, and
+        /// all are of this byte order.
+        ranges: Numbers,
         /// The number of the SDK's `DigestAlgorithm`; 0 where no digest is known.
         digest_algorithm: u32,
         /// The digest that the file itself has of these bytes.
@@ -270,8 +286,12 @@ object! {
         dtype(dtype: DtypeAt) -> (id: u32);
         /// A tensor.
         tensor(tensor: TensorAt) -> (id: u32);
-        /// A key with its value.
-        metadata(key: Text, value: Text);
+        /// A node of a value, after its children, which are nodes of values too; none is a tensor.
+        value(node: NodeAt) -> (id: u32);
+        /// An entry of the metadata: a key with what `value` gave.
+        metadata(key: Text, value: u32);
+        /// An attribute of a tensor: a key with what `value` gave.
+        attribute(tensor: u32, key: Text, value: u32);
         /// A node, after its children.
         node(node: NodeAt) -> (id: u32);
         /// The node that all others hang on.
@@ -282,8 +302,17 @@ object! {
         origin(format: Text);
         /// A name that the input wants to have called, and was not.
         global(name: Text);
-        /// A key with its value that belongs to a tensor.
-        label(tensor: u32, key: Text, value: Text);
+    }
+}
+
+object! {
+    /// Takes keys with their values: for each the nodes, children before their parents, then the key with the number
+    /// of the last one.
+    sink ValueSink: ValueSinkTable, ValueSinkTableRef, ValueSinkCalls, Host {
+        /// A node of a value.
+        value(node: NodeAt) -> (id: u32);
+        /// A key with what `value` gave.
+        entry(key: Text, value: u32);
     }
 }
 
@@ -292,6 +321,22 @@ object! {
     sink NodeSink: NodeSinkTable, NodeSinkTableRef, NodeSinkCalls, Host {
         /// It.
         node(node: NodeAt);
+    }
+}
+
+request! {
+    /// A region of a tensor, and how its elements are wanted.
+    RegionAt: TensorRegion, TensorRegionRef, RegionFacts {
+        /// The tensor.
+        tensor: u32,
+        /// Whether a region of it is meant, and not all.
+        is_region: Flag,
+        /// The region's origin, then its shape.
+        region: Numbers,
+        /// 0 C, 1 Fortran.
+        order: u32,
+        /// 0 little, 1 big.
+        byte_order: u32,
     }
 }
 
@@ -308,14 +353,18 @@ object! {
         dtype(id: u32, name: NameSink) -> (block_elements: u32, block_bytes: u32, swap_unit: u32);
         /// A storage.
         storage(id: u32) -> (len: u64, byte_order: u32);
-        /// All metadata, in order.
-        metadata(pairs: PairSink);
+        /// All metadata, in order of the keys.
+        metadata(entries: ValueSink);
+        /// The attributes of a tensor, in order of the keys.
+        attributes(tensor: u32, entries: ValueSink);
         /// A node.
         node(id: u32, node: NodeSink);
         /// The format that the input was written in.
         origin(name: NameSink);
         /// Fills the buffer with a tensor's logical bytes (row-major, little-endian) from an offset on.
         read(tensor: u32, offset: u64, buffer: BytesMut);
+        /// Fills the buffer with all bytes of a region.
+        read_region(region: RegionAt, buffer: BytesMut);
     }
 }
 
@@ -368,6 +417,38 @@ request! {
 }
 
 request! {
+    /// Bytes of a file of another input, which an option of kind 5 names.
+    CopyAt: SourceCopy, SourceCopyRef, CopyFacts {
+        /// The file of the output.
+        file: u32,
+        /// What `Context.open` was asked for.
+        source: Text,
+        /// The file's name there.
+        name: Text,
+        /// Where in that file.
+        offset: u64,
+        /// How many.
+        len: u64,
+    }
+}
+
+request! {
+    /// Bytes of a file that the plan encodes.
+    EncodedAt: EncodedSegment, EncodedSegmentRef, EncodedFacts {
+        /// The file.
+        file: u32,
+        /// How many bytes it will have; all bits are set where that is known afterwards.
+        len: u64,
+        /// The tensors that it holds.
+        tensors: Ids,
+        /// Whether it holds a region of the one tensor, and not all.
+        is_region: Flag,
+        /// The region's origin, then its shape.
+        region: Numbers,
+    }
+}
+
+request! {
     /// A digest of a file's bytes.
     DigestAt: DigestRequest, DigestRequestRef, DigestFacts {
         /// The file.
@@ -392,8 +473,13 @@ object! {
         tensor(part: PartAt) -> (offset: u64);
         /// A storage or a part of it.
         storage(part: StoragePartAt) -> (offset: u64);
+        /// Bytes of another input.
+        copy(copy: CopyAt) -> (offset: u64);
         /// Zeros.
         pad(file: u32, len: u64) -> (offset: u64);
+        /// Bytes that `encode` gives. One of a length that is not known counts as one byte in the offsets of what
+        /// follows it and in the ranges of digests.
+        encoded(segment: EncodedAt) -> (id: u32, offset: u64);
         /// Bytes that `seal` gives.
         deferred(file: u32, len: u64) -> (id: u32);
         /// A digest that `seal` needs.
@@ -407,7 +493,7 @@ object! {
         /// The name that a tensor has in the output, where it is another one.
         written_as(tensor: u32, name: Text);
         /// A tensor that stands in the writer's own bytes.
-        encoded(tensor: u32);
+        held_in_bytes(tensor: u32);
         /// Files of an earlier output that this one replaces.
         supersedes(pattern: Text, role: u32);
     }
@@ -418,6 +504,8 @@ object! {
     sink Digests: DigestsTable, DigestsTableRef, DigestsCalls, Host {
         /// One of them.
         get(id: u32, value: ByteSink) -> (algorithm: u32);
+        /// Where an encoded segment came to lie, and what `encode` said of it.
+        encoded(id: u32, note: ByteSink) -> (offset: u64, len: u64);
         /// The length of a file.
         file_len(file: u32) -> (len: u64);
     }
@@ -480,9 +568,11 @@ object! {
     /// A plan of tensors in hand.
     shared TensorPlan: TensorPlanTable, TensorPlanTableRef, TensorPlanCalls, Plugin {
         /// Pushes a streamed file's bytes, in order.
-        stream(file: u32, catalog: CatalogView, output: ByteSink);
+        stream(file: u32, catalog: CatalogView, output: ByteSink, context: Context);
+        /// Pushes an encoded segment's bytes, in order; many at once. `note` is for `seal`.
+        encode(id: u32, catalog: CatalogView, output: ByteSink, note: ByteSink, context: Context);
         /// Gives the deferred bytes and the late files.
-        seal(digests: Digests, output: SealSink);
+        seal(digests: Digests, output: SealSink, context: Context);
     }
 }
 
@@ -547,12 +637,30 @@ request! {
         split: u32,
         /// Whether `columns` says which, and not all are wanted.
         is_projected: Flag,
-        /// The columns, in order.
+        /// The fields, in ascending order: for each the length of its path, and the path: the place of a column, then
+        /// places within structs.
         columns: Ids,
+        /// The first row of the split that is wanted, before any comparison.
+        first_row: u64,
+        /// At most so many rows from there on; all bits are set where all are wanted.
+        limit: u64,
         /// At most so many rows a batch.
         rows: u64,
         /// About so many bytes a batch.
         bytes: u64,
+    }
+}
+
+object! {
+    /// Comparisons that are all true of every row that the host goes on with. A plugin may leave out rows for which
+    /// one is not; the host looks again.
+    shared Predicate: PredicateTable, PredicateTableRef, PredicateCalls, Host {
+        /// How many there are.
+        count() -> (count: u32);
+        /// A comparison: a path as in `FerryScan`, what it is compared with, and how: 0 equal, 1 unequal, 2 less, 3 less or
+        /// equal, 4 greater, 5 greater or equal, 6 missing, 7 not missing, 8 equal to one of the values. A plugin ignores
+        /// a comparison whose number or values it does not know.
+        comparison(index: u32, values: NodeSink) -> (column: Ids, comparator: u32);
     }
 }
 
@@ -564,7 +672,7 @@ object! {
         /// Its splits, in order.
         splits(splits: SplitSink);
         /// A stream of rows. When it reports an error, `fault` gives what is behind its ticket.
-        scan(scan: ScanAt) -> (stream: ArrowArrayStream, ticket: u64);
+        scan(scan: ScanAt, predicate: Predicate) -> (stream: ArrowArrayStream, ticket: u64);
         /// Fails with the error of the stream of this ticket, once.
         fault(ticket: u64);
         /// Writes a split's records as JSON lines, at most so many; all bits of `written` are set where the format has
@@ -609,18 +717,41 @@ object! {
 }
 
 object! {
+    /// The files of an output of rows that are finished, in order.
+    shared WrittenFiles: WrittenFilesTable, WrittenFilesTableRef, WrittenFilesCalls, Host {
+        /// How many there are.
+        count() -> (count: u64);
+        /// A file: its name, its bytes, and how many pieces it has.
+        file(index: u64) -> (name: Text, bytes: u64, pieces: u64);
+        /// A piece of a file, as in `FerryPieces`.
+        piece(file: u64, index: u64) -> (offset: u64, len: u64, rows: u64, note: Bytes);
+    }
+}
+
+object! {
     /// A plan of rows in hand.
     shared RecordPlan: RecordPlanTable, RecordPlanTableRef, RecordPlanCalls, Plugin {
-        /// The names of its files.
+        /// The names of its files; none for a plan that rolls.
         files(names: NameSink);
+        /// When a file is full and the next one begins. `kind`: 0 the plan does not roll, 1 at so many rows, 2 before a piece
+        /// with which it would have more than so many bytes.
+        roll() -> (kind: u32, size: u64);
+        /// The name of a file of a plan that rolls, once it is known how many there are.
+        name(file: u32, count: u32, name: NameSink);
+        /// Patterns of the names of files of an earlier output that this one replaces.
+        supersedes(patterns: NameSink);
         /// How many rows and bytes are encoded together.
         group() -> (rows: u64, bytes: u64);
         /// What a file begins with.
         begin(file: u32, output: ByteSink);
-        /// Encodes rows; many pieces at once. `note` is for `finish`.
-        encode(file: u32, batches: Moved<ArrowArrayStream>, output: ByteSink, losses: LossSink, note: ByteSink);
+        /// Encodes rows; many pieces at once, before it is known which file they go to. `note` is for `finish`.
+        encode(batches: Moved<ArrowArrayStream>, output: ByteSink, losses: LossSink, note: ByteSink);
         /// What a file ends with.
         finish(file: u32, pieces: Pieces, output: ByteSink);
+        /// The names of files over all others.
+        sealed(names: NameSink);
+        /// All bytes of one of those, once all others are finished.
+        seal(sealed: u32, files: WrittenFiles, output: ByteSink);
         /// What the user should know.
         notes(notes: NameSink);
     }

@@ -7,7 +7,7 @@
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
  *   Results are written where pointers say, on success alone.
  * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
- *   and those that FerryRegistrar.format and FerryRecordReader.open are given, belong to the receiver, who calls
+ *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
  *   their drop once.
  * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
  *   thread that was given them. Libraries are never unloaded.
@@ -48,6 +48,35 @@ extern "C" {
 #define FERRY_WRITE_RECORDS 64
 #define FERRY_INDEX 128
 #define FERRY_PREFIX 256
+#define FERRY_KEEPS_ATTRIBUTES 512
+#define FERRY_KEEPS_VALUES 1024
+#define FERRY_KEEPS_DTYPES 2048
+
+/* FerryNode.kind: what its bytes are, or its children. */
+#define FERRY_NONE 1       /* nothing */
+#define FERRY_BOOL 2       /* one byte, 0 or 1 */
+#define FERRY_INT 3        /* two's complement, little-endian, at least one byte */
+#define FERRY_FLOAT 4      /* a double, little-endian */
+#define FERRY_COMPLEX 5    /* two of them */
+#define FERRY_TEXT 6       /* UTF-8 */
+#define FERRY_BYTES 7      /* any bytes */
+#define FERRY_LIST 8       /* its children */
+#define FERRY_TUPLE 9      /* its children */
+#define FERRY_SET 10       /* its children */
+#define FERRY_MAP 11       /* key, value, key, value; the kinds up to here and FERRY_NUMBERS are those of values */
+#define FERRY_TENSOR 12    /* the tensor's id, a uint32_t, little-endian */
+#define FERRY_OBJECT 13    /* an object of a class that its format alone understands: its parts */
+#define FERRY_ATTRIBUTED 14 /* a value, then what was set on it */
+#define FERRY_NUMBERS 15   /* elements of the dtype that class_name names, little-endian */
+
+/* The bits of FerryContext.purpose. */
+#define FERRY_TO_SHOW 1
+#define FERRY_TO_COMPARE 2
+#define FERRY_TO_COPY 4
+#define FERRY_TO_NEST 8
+#define FERRY_TO_FLATTEN 16
+#define FERRY_TO_LIST 32
+#define FERRY_TO_READ_ONCE 64
 
 typedef struct { const uint8_t *ptr; size_t len; } FerryText;
 typedef struct { const uint8_t *ptr; size_t len; } FerryBytes;

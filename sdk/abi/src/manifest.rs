@@ -1,10 +1,11 @@
 //! A manifest is what a library says of itself before any of its functions is called: one symbol of plain data.
 
-use crate::boundary::{FormatTable, Host, HostCalls, Registrar, RegistrarCalls, RegistrarTable};
+use crate::boundary::{FormatTable, Host, HostCalls, ObjectTable, Registrar, RegistrarCalls, RegistrarTable};
 use crate::crossing::Argument;
 use crate::error_sink::{ErrorSink, call, guard, keep_panics_quiet};
-use crate::failure::{Failure, Sender};
-use crate::object::{Borrowed, Owned};
+use crate::failure::{Failure, Sender, class};
+use crate::object::{Borrowed, Owned, Table};
+use std::sync::{Mutex, PoisonError};
 
 /// The symbol under which a library exports its [`Manifest`].
 pub const MANIFEST_SYMBOL: &str = "FERRY_PLUGIN";
@@ -18,6 +19,9 @@ pub const REVISION: (u32, u32) =
 
 /// The flag of a library that exports a twin ([`crate::twin`]).
 pub const HAS_TWIN: u32 = 1;
+
+/// The kind of object that a format is, as a library offers it.
+const FORMAT: &str = "format";
 
 /// Offers what a library has.
 pub type Init = unsafe extern "C" fn(host: Host, registrar: Registrar, err: ErrorSink) -> i32;
@@ -118,6 +122,9 @@ impl Manifest {
     }
 }
 
+/// More lines of a library that starts are not kept.
+const MOST_LINES: usize = 100;
+
 /// What a library in Rust is.
 pub trait Library: 'static {
     /// Makes its formats.
@@ -133,23 +140,33 @@ pub(crate) unsafe extern "C" fn init<L: Library>(_host: Host, registrar: Registr
     let run = || {
         // SAFETY: the host keeps the crate's rules.
         let registrar: Borrowed<'_, RegistrarTable> = unsafe { Argument::raise(registrar) }?;
-        L::formats()?.into_iter().try_for_each(|format| registrar.format(format))
+        L::formats()?.into_iter().try_for_each(|format| registrar.add(FORMAT, untyped(format)?))
     };
     // SAFETY: as above.
     unsafe { guard(err, "init", run) }
 }
 
-/// The formats that a library offers.
+/// The formats that a library offers, and the lines that it has for the user: each with its level, as of
+/// `Context.log`.
 ///
 /// # Safety
 /// `init` keeps the crate's rules.
 ///
 /// # Errors
 /// What `init` failed with.
-pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure> {
-    struct Program;
+pub unsafe fn formats_of(init: Init) -> Result<(Vec<Owned<FormatTable>>, Vec<(u32, String)>), Failure> {
+    #[derive(Default)]
+    struct Program(Mutex<Vec<(u32, String)>>);
 
     impl HostCalls for Program {
+        fn log(&self, level: u32, message: &str) -> Result<(), Failure> {
+            let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if lines.len() < MOST_LINES {
+                lines.push((level, message.to_owned()));
+            }
+            Ok(())
+        }
+
         fn revision(&self) -> Result<(u32, u32), Failure> {
             Ok(REVISION)
         }
@@ -158,17 +175,23 @@ pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure>
     struct Offered(Vec<Owned<FormatTable>>);
 
     impl RegistrarCalls for Offered {
-        fn format(&mut self, format: Owned<FormatTable>) -> Result<(), Failure> {
-            self.0.push(format);
+        fn add(&mut self, kind: &str, object: Owned<ObjectTable>) -> Result<(), Failure> {
+            if kind != FORMAT {
+                let message = format!("this ferry takes no {kind:?} from a plugin, formats alone");
+                return Err(Failure::new(class::UNSUPPORTED, message));
+            }
+            // SAFETY: a library that keeps the rules offers an object of the kind that it names.
+            self.0.push(unsafe { typed(object) }?);
             Ok(())
         }
     }
 
     let mut offered = Offered(Vec::new());
-    let (host, registrar) = (Borrowed::shared(&Program).object(), Borrowed::sink(&mut offered).object());
+    let program = Program::default();
+    let (host, registrar) = (Borrowed::shared(&program).object(), Borrowed::sink(&mut offered).object());
     // SAFETY: the caller's contract; both objects live until the call returns.
     call(Sender::Plugin, |err| unsafe { init(host, registrar, err) })?;
-    Ok(offered.0)
+    Ok((offered.0, program.0.into_inner().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// What a library in this very program offers: for tests, which see it as a host would.
@@ -177,7 +200,24 @@ pub unsafe fn formats_of(init: Init) -> Result<Vec<Owned<FormatTable>>, Failure>
 /// What it failed with.
 pub fn offered_by<L: Library>() -> Result<Vec<Owned<FormatTable>>, Failure> {
     // SAFETY: the function of this crate.
-    unsafe { formats_of(init::<L>) }
+    Ok(unsafe { formats_of(init::<L>) }?.0)
+}
+
+/// The same object, as one whose kind is said beside it.
+fn untyped<T: Table>(object: Owned<T>) -> Result<Owned<ObjectTable>, Failure> {
+    let (table, this) = T::halves(object.into_object());
+    // SAFETY: every table begins as that one does, and the object changes its owner.
+    unsafe { Owned::raise(ObjectTable::object(table.cast(), this)) }
+}
+
+/// The same object, as one of a kind.
+///
+/// # Safety
+/// It is of that kind.
+unsafe fn typed<T: Table>(object: Owned<ObjectTable>) -> Result<Owned<T>, Failure> {
+    let (table, this) = ObjectTable::halves(object.into_object());
+    // SAFETY: the caller's contract, and the object changes its owner.
+    unsafe { Owned::raise(T::object(table.cast(), this)) }
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -1,6 +1,6 @@
 //! The twin: the boundary's tables as `abi_stable` sees them. It is never called; its layout is compared.
 
-use crate::boundary::{Host, Registrar};
+use crate::boundary::{Format, Host, Registrar};
 use crate::error_sink::ErrorSink;
 use crate::manifest::{Init, Library, init};
 use abi_stable::StableAbi;
@@ -13,14 +13,17 @@ use abi_stable::prefix_type::{PrefixTypeTrait, WithMetadata};
 use abi_stable::sabi_types::VersionStrings;
 use abi_stable::type_layout::{TLFieldOrFunction, TypeLayout};
 
-/// What a library in Rust has. Every other type is reached from the parameters of `init`.
+/// What a library in Rust has. Every other type is reached from the parameters of `init`, and from the kinds of objects that
+/// it may add.
 #[repr(C)]
 #[derive(StableAbi)]
 #[sabi(kind(Prefix(prefix_ref = TwinRef)))]
 pub struct Twin {
     /// The function that the manifest names too.
-    #[sabi(last_prefix_field)]
     pub init: unsafe extern "C" fn(host: Host, registrar: Registrar, err: ErrorSink) -> i32,
+    /// The kind `format`: null, and there for its type alone.
+    #[sabi(last_prefix_field)]
+    pub format: Option<unsafe extern "C" fn(format: Format) -> i32>,
 }
 
 impl RootModule for TwinRef {
@@ -33,7 +36,7 @@ impl RootModule for TwinRef {
 struct Make<L>(std::marker::PhantomData<L>);
 
 impl<L: Library> Make<L> {
-    const TWIN: &'static WithMetadata<Twin> = &WithMetadata::new(Twin { init: init::<L> });
+    const TWIN: &'static WithMetadata<Twin> = &WithMetadata::new(Twin { init: init::<L>, format: None });
 }
 
 extern "C" fn root_module<L: Library>() -> RootModuleResult {
@@ -81,7 +84,7 @@ fn first_error(errors: &AbiInstabilityErrors) -> String {
     text.chars().take(400).collect()
 }
 
-/// The way to the difference, as in `init > registrar > format > probe`.
+/// The way to the difference, as in `format > format > probe`.
 fn place(error: &AbiInstabilityError) -> String {
     let fields = error.stack_trace.iter().filter_map(|step| match step.found {
         TLFieldOrFunction::Field(field) => Some(field.name()),

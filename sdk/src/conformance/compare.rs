@@ -41,6 +41,7 @@ impl CatalogRoundTrip<'_> {
         }
         self.check_ties(rules);
         self.check_metadata(rules);
+        self.check_attributes(rules);
         self.check_tree(rules);
     }
 
@@ -112,6 +113,22 @@ impl CatalogRoundTrip<'_> {
         for (key, value) in self.before.catalog().metadata() {
             rules.require(after.get(key) == Some(value), "metadata is kept, or its loss is said", || {
                 format!("{}: {key:?} is {value:?}, became {:?}", self.input, after.get(key))
+            });
+        }
+    }
+
+    fn check_attributes(&self, rules: &Rules<'_>) {
+        if !self.keeps(rules, Capabilities::ATTRIBUTES, LossKind::Attribute) {
+            return;
+        }
+        let after = self.after.catalog().tensors();
+        for tensor in self.before.catalog().tensors() {
+            let renamed = self.lost(LossKind::Name, &tensor.name);
+            let found: Vec<_> = after.iter().filter(|other| renamed || other.name == tensor.name).collect();
+            let kept = found.is_empty() || found.iter().any(|other| other.attributes == tensor.attributes);
+            rules.require(kept, "attributes are kept, or their loss is said", || {
+                let found: Vec<_> = found.iter().map(|other| &other.attributes).collect();
+                format!("{}, tensor {:?}: {:?} became {found:?}", self.input, tensor.name, tensor.attributes)
             });
         }
     }

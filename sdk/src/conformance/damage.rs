@@ -16,10 +16,9 @@ pub(super) const MOST_BYTES: u64 = 1 << 20;
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> usize {
     let whole = read(rules, sample, &|| sample.title()).unwrap_or_default();
     each(sample, |damaged, is_cut, input| {
-        if let Ok(found) = read(rules, damaged, input)
-            && is_cut
-        {
-            let missing = whole.difference(&found).next();
+        let found = read(rules, damaged, input);
+        if is_cut {
+            let missing = found.as_ref().ok().and_then(|found| whole.difference(found).next());
             rules.require(missing.is_none(), "a file that ends too early loses no tensor in silence", || {
                 format!("{}: {missing:?}", input())
             });
@@ -55,6 +54,7 @@ fn damaged(sample: &Sample, name: &str, bytes: Vec<u8>) -> Sample {
 
 /// Probes and reads an input and what it holds; the names of its tensors, and of those it gave up.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<BTreeSet<String>> {
+    rules.look_at(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MOST_BYTES, ..Limits::default() };
     let (watched, context) = (Watched::new(sample.source()), MemoryContext::new(limits));
     let score = rules.calm(input, || rules.format.probe(&watched, &context));

@@ -19,7 +19,10 @@ pub(super) fn check(rules: &Rules<'_>) {
         rules.require(sane, "a suffix begins with its dot", || format!("{suffix:?}"));
     }
     for magic in &description.magic {
-        rules.require(!magic.bytes.is_empty(), "magic has bytes", || format!("at offset {}", magic.offset));
+        let place = || format!("at offset {}", magic.offset);
+        rules.require(!magic.bytes.is_empty(), "magic has bytes", place);
+        let fits = magic.mask.is_empty() || magic.mask.len() == magic.bytes.len();
+        rules.require(fits, "a mask is as long as its magic", place);
     }
     rules.require(description.reads() || description.writes(), "a format reads or writes", String::new);
     check_options(rules);
@@ -64,7 +67,8 @@ pub(super) fn check_side(
     match made {
         Ok(()) => rules.require(declared, "what a format can do is declared", || format!("{side:?}")),
         Err(error) if declared => {
-            rules.broken("a declared side works with default options", &error.to_string())
+            let rule = rules.rule_of(&error, "a declared side works with default options");
+            rules.broken(rule, &error.to_string())
         }
         Err(error) => rules.require(
             error.kind() == ErrorKind::Unsupported,

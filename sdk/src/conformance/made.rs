@@ -3,8 +3,8 @@
 use crate::memory::MemoryView;
 use crate::{
     Block, ByteOrder, ByteSink, CatalogSink, Context, Dtype, DtypeInfo, Error, FileId, MemoryContext,
-    MemorySource, Node, NodeKind, Region, Result, Source, Storage, TensorDecoder, TensorId,
-    row_major_strides,
+    MemorySource, Node, NodeKind, Region, Result, Source, Storage, StorageRange, TensorDecoder, TensorId,
+    Value, row_major_strides,
 };
 
 type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()>;
@@ -240,10 +240,51 @@ fn storages(all: &mut Vec<MadeCatalog>) {
         let block = Block { region: Region::whole(&[3, 4]), storage, offset: 0, strides: vec![1, 3] };
         catalog.tensor_of_blocks("t", Dtype::F32, &[3, 4], vec![block]).map(drop)
     });
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        add(all, format!("joined storages, {order:?}-endian"), move |catalog| {
+            let file = catalog.storage(Storage::file(FILE, 10, 50).byte_order(order))?;
+            let encoded = catalog.storage(Storage::encoded(48, 48).byte_order(order))?;
+            let inline = catalog.storage(Storage::inline(pattern(5)).byte_order(order))?;
+            let range = |storage, offset, len| StorageRange { storage, offset, len };
+            // Elements lie in two and in three ranges.
+            let ranges = [range(file, 3, 9), range(inline, 0, 5), range(encoded, 1, 2), range(file, 0, 32)];
+            let joined = catalog.storage(Storage::joined(ranges).byte_order(order))?;
+            catalog.tensor("t", Dtype::F32, &[3, 4], joined, 0)?;
+            let block =
+                Block { region: Region::whole(&[2, 2]), storage: joined, offset: 0, strides: vec![1, 2] };
+            catalog.tensor_of_blocks("turned", Dtype::F64, &[2, 2], vec![block]).map(drop)
+        });
+    }
     add(all, "an inline storage", |catalog| {
         let storage = catalog.storage(Storage::inline(pattern(24)))?;
         catalog.tensor("t", Dtype::I16, &[3, 2], storage, 4).map(drop)
     });
+}
+
+/// The dtypes that numbers of metadata have.
+const NUMBERS: [Dtype; 10] = [
+    Dtype::U8,
+    Dtype::I8,
+    Dtype::U16,
+    Dtype::I16,
+    Dtype::U32,
+    Dtype::I32,
+    Dtype::U64,
+    Dtype::I64,
+    Dtype::F32,
+    Dtype::F64,
+];
+
+/// Values of one node, each with a key that says what it is.
+fn scalars() -> Vec<(&'static str, Value)> {
+    vec![
+        ("text", Value::text("a")),
+        ("no text", Value::text("")),
+        ("true", Value::bool(true)),
+        ("integer", Value::int(-40)),
+        ("float", Value::float(0.1)),
+        ("infinity", Value::float(f64::INFINITY)),
+    ]
 }
 
 fn beside_tensors(all: &mut Vec<MadeCatalog>) {
@@ -266,10 +307,10 @@ fn beside_tensors(all: &mut Vec<MadeCatalog>) {
     for dtype in [Dtype::F32, Dtype::U8, Dtype::I64] {
         let name = dtype.info().map_or("", DtypeInfo::name);
         add(all, format!("metadata beside {name}"), move |catalog| {
-            catalog.metadata("step", "3")?;
-            catalog.metadata("", "empty key")?;
-            catalog.metadata("text\n\"", "\u{1f980} value\n\0")?;
-            catalog.metadata("t", "the name of a tensor")?;
+            catalog.metadata_text("step", "3")?;
+            catalog.metadata_text("", "empty key")?;
+            catalog.metadata_text("text\n\"", "\u{1f980} value\n\0")?;
+            catalog.metadata_text("t", "the name of a tensor")?;
             plain(catalog, "t", dtype, &[2], 0).map(drop)
         });
         add(all, format!("a tree of state with {name}"), move |catalog| {
@@ -277,7 +318,39 @@ fn beside_tensors(all: &mut Vec<MadeCatalog>) {
             tree(catalog, tensor)
         });
     }
-    add(all, "metadata and no tensors", |catalog| catalog.metadata("step", "3"));
+    add(all, "metadata of every kind", |catalog| {
+        for dtype in NUMBERS {
+            let name = dtype.info().map_or("", DtypeInfo::name);
+            let width = dtype.info().and_then(DtypeInfo::element_bytes).unwrap_or(1) as usize;
+            // None of them is a NaN.
+            let bytes: Vec<u8> = (1..).map(|byte: u8| byte.wrapping_mul(0x15)).take(5 * width).collect();
+            catalog.metadata(name, Value::number(dtype, &bytes[..width])?)?;
+            catalog.metadata(&format!("{name}s"), Value::numbers(dtype, bytes)?)?;
+        }
+        for (key, value) in scalars() {
+            catalog.metadata(key, value)?;
+        }
+        let list = Value::list(scalars().into_iter().map(|(_, value)| value))?;
+        catalog.metadata(
+            "map",
+            Value::map([(Value::text("list"), list), (Value::int(1), Value::bool(true))])?,
+        )?;
+        catalog.metadata("", Value::list([])?)
+    });
+    add(all, "attributes of tensors", |catalog| {
+        let first = plain(catalog, "first", Dtype::F32, &[2, 3], 0)?;
+        let second = plain(catalog, "second", Dtype::F32, &[2], 64)?;
+        for (key, value) in scalars() {
+            catalog.attribute(first, key, value)?;
+        }
+        catalog.attribute(first, "line\nbreak", Value::text("\u{1f980}\n"))?;
+        let spacings: Vec<u8> = [0.5_f64, 1.25].iter().flat_map(|number| number.to_le_bytes()).collect();
+        catalog.attribute(first, "spacings", Value::numbers(Dtype::F64, spacings)?)?;
+        catalog.attribute(first, "units", Value::list(["mm", ""].map(Value::text))?)?;
+        // The same key as the other's, and another value.
+        catalog.attribute(second, "text", Value::text("b"))
+    });
+    add(all, "metadata and no tensors", |catalog| catalog.metadata_text("step", "3"));
 }
 
 /// `{"w": tensor, "step": 3, "lr": 0.5, "none": None, "deep": [True, ("text", bytes, -70000)]}`

@@ -50,12 +50,12 @@ impl<F: Format> Format for Preset<F> {
         self.format.writer(options)
     }
 
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_reader(&self, options: &Options) -> Result<Box<dyn crate::records::RecordReader>> {
         self.format.record_reader(options)
     }
 
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_writer(&self, options: &Options) -> Result<Box<dyn crate::records::RecordWriter>> {
         self.format.record_writer(options)
     }

@@ -4,15 +4,18 @@ use super::Sample;
 use super::compare::{names, same_catalog};
 use super::rules::Rules;
 use super::watched::Watched;
-use crate::{Catalog, Error, ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result, Score};
+use crate::{
+    Catalog, Entry, Error, ErrorKind, Limits, LossKind, MemoryContext, MemorySource, Result, Score, Source,
+};
 
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) {
+    rules.look_at(sample);
     let title = sample.title();
     let source = sample.source();
     let context = MemoryContext::default();
     let score = rules.calm(|| title.clone(), || rules.format.probe(&source, &context));
     let score = rules.holds(score, "probing fails by i/o alone", &title);
-    rules.require(score != Some(Score::NO), "a format knows its own files", || title.clone());
+    rules.require(knows(rules, &source, score), "a format knows its own files", || title.clone());
 
     let catalog = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read", &title);
     for name in &sample.holds {
@@ -24,6 +27,18 @@ pub(super) fn check(rules: &Rules<'_>, sample: &Sample) {
     rules.require(same_catalog(&catalog, &again), "the same input gives the same catalog", || title.clone());
     check_bytes(rules, &source, &title);
     check_limits(rules, sample, &catalog);
+}
+
+/// Whether a format takes a source for its own: by its score, or by the magic that it declares.
+pub(super) fn knows(rules: &Rules<'_>, source: &MemorySource, score: Option<Score>) -> bool {
+    let magic = &rules.description.magic;
+    match (score, source.entry()) {
+        (Some(score), _) => score != Score::NO,
+        (None, Entry::File(name)) if !magic.is_empty() => source
+            .open(name)
+            .is_ok_and(|file| magic.iter().any(|magic| magic.is_in(source, file) == Ok(true))),
+        (None, _) => true,
+    }
 }
 
 /// Reads a sample, watching its buffers.
@@ -64,9 +79,8 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Catalog) {
                 rules.require(same_catalog(&catalog, whole), "a limit leaves nothing out in silence", input);
             }
             Err(error) => {
-                rules.require(over(&error), "an input over a limit is over a limit", || {
-                    format!("{}: {error}", input())
-                });
+                let rule = rules.rule_of(&error, "an input over a limit is over a limit");
+                rules.require(over(&error), rule, || format!("{}: {error}", input()));
             }
         }
     }

@@ -5,10 +5,11 @@ mod damage;
 mod made;
 mod reading;
 mod same;
+mod scanning;
 mod writing;
 
 use super::rules::Rules;
-use super::{Report, Sample, declared};
+use super::{Part, Report, Sample, declared};
 use crate::memory::records::{self, Opened};
 use crate::records::{Batched, from_stream};
 use crate::{Capabilities, Context, Result, Side, Source};
@@ -19,22 +20,25 @@ use std::sync::Arc;
 /// So many batches of a small input are as good as no end.
 const MOST_BATCHES: usize = 1 << 16;
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
     let can = |capability| rules.description.capabilities.has(capability);
-    declared::check_side(rules, Capabilities::READ_RECORDS, Side::Reader, |options| {
-        rules.format.record_reader(options).map(drop)
-    });
-    declared::check_side(rules, Capabilities::WRITE_RECORDS, Side::Writer, |options| {
-        rules.format.record_writer(options).map(drop)
+    part(&mut || {
+        declared::check_side(rules, Capabilities::READ_RECORDS, Side::Reader, |options| {
+            rules.format.record_reader(options).map(drop)
+        });
+        declared::check_side(rules, Capabilities::WRITE_RECORDS, Side::Writer, |options| {
+            rules.format.record_writer(options).map(drop)
+        });
     });
     if can(Capabilities::READ_RECORDS) {
         for sample in samples {
-            report.rows += reading::check(rules, sample);
-            report.damaged += damage::check(rules, sample);
+            if part(&mut || report.rows += reading::check(rules, sample)) {
+                part(&mut || report.damaged += damage::check(rules, sample));
+            }
         }
     }
     if can(Capabilities::WRITE_RECORDS) {
-        writing::check(rules, samples, report);
+        writing::check(rules, samples, report, part);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A source that notes reads into buffers longer than its file: a buffer that long was allocated by a
 //! length that nobody checked.
 
-use crate::{Entry, FileId, MemorySource, Result, Source};
+use crate::{Entry, FileId, FileRange, MemorySource, Result, Source};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Buffers up to this length may be longer than the file: a fixed one on the stack.
@@ -58,6 +58,19 @@ impl Source for Watched {
             self.too_long.store(true, Ordering::Relaxed);
         }
         self.source.read_at(file, offset, buffer)
+    }
+
+    fn read_ranges(&self, ranges: &[FileRange], buffer: &mut [u8]) -> Result<()> {
+        // Ranges may overlap, so that the buffer may be longer than all files; each is no longer than its own.
+        let is_long = |range: &FileRange| range.len > self.source.len(range.file).max(SMALL);
+        if ranges.iter().any(is_long) {
+            self.too_long.store(true, Ordering::Relaxed);
+        }
+        self.source.read_ranges(ranges, buffer)
+    }
+
+    fn advise(&self, ranges: &[FileRange]) {
+        self.source.advise(ranges);
     }
 
     fn read_vec(&self, file: FileId, offset: u64, len: u64, limits: &crate::Limits) -> Result<Vec<u8>> {

@@ -1,35 +1,41 @@
 //! Checks a writer: the same files each time, and in them everything, or a loss.
 
 use super::compare::CatalogRoundTrip;
+use super::encoding;
 use super::made::{self, MadeCatalog};
 use super::rules::Rules;
-use super::{Report, Sample};
+use super::{Part, Report, Sample};
 use crate::memory::{self, MemoryOutput, MemoryView};
-use crate::{
-    Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, MemorySource, Result, Role, Target,
-    TensorId,
-};
+use crate::{Capabilities, Entry, ErrorKind, Loss, LossKind, MemoryContext, Result, Role, Target, TensorId};
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
     let (context, source) = (MemoryContext::default(), made::source());
     let before = report.written;
     for catalog in made::catalogs() {
         let MadeCatalog { title, .. } = &catalog;
-        let view = rules.holds(catalog.view(&source, &context), "a made catalog is sound", title);
-        check_view(rules, title, &view, report);
+        part(&mut || {
+            let view = rules.holds(catalog.view(&source, &context), "a made catalog is sound", title);
+            check_view(rules, title, view, report);
+        });
     }
-    rules.require(report.written > before, "a writer writes something", || format!("{:?}", report.refused));
+    part(&mut || {
+        let has_written = report.written > before;
+        rules.require(has_written, "a writer writes something", || format!("{:?}", report.refused));
+    });
     if !rules.description.capabilities.has(Capabilities::READ) {
         return;
     }
     for sample in samples {
         let (source, title) = (sample.source(), sample.title());
-        let view = rules.holds(rules.read(&source, &context), "a sample can be read", &title);
-        check_view(rules, &title, &view, report);
+        part(&mut || {
+            let view = rules.holds(rules.read(&source, &context), "a sample can be read", &title);
+            check_view(rules, &title, view, report);
+        });
     }
 }
 
-fn check_view(rules: &Rules<'_>, title: &str, view: &MemoryView<'_>, report: &mut Report) {
+fn check_view(rules: &Rules<'_>, title: &str, view: MemoryView<'_>, report: &mut Report) {
+    let view = &view.held_by(rules.description.capabilities);
     let suffix = rules.description.suffixes.first().map_or("", String::as_str);
     for target in [Target::File(format!("sample{suffix}")), Target::Folder] {
         let input = format!("{title}, to {target:?}");
@@ -40,6 +46,7 @@ fn check_view(rules: &Rules<'_>, title: &str, view: &MemoryView<'_>, report: &mu
                 let same = one.files == other.files && one.layout.losses() == other.layout.losses();
                 rules.require(same, "the same catalog gives the same files and losses", || input.clone());
                 check_omitted(rules, &input, view, &one);
+                encoding::check(rules, &input, view, &target, &one);
                 if rules.description.capabilities.has(Capabilities::READ) {
                     read_back(rules, &input, view, &one, &target);
                 }
@@ -47,9 +54,8 @@ fn check_view(rules: &Rules<'_>, title: &str, view: &MemoryView<'_>, report: &mu
             }
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
-                rules.require(fair, "a catalog is refused as usage or unsupported", || {
-                    format!("{input}: {error}")
-                });
+                let rule = rules.rule_of(&error, "a catalog is refused as usage or unsupported");
+                rules.require(fair, rule, || format!("{input}: {error}"));
                 report.refused.push(format!("{input}: {error}"));
             }
             _ => rules.broken("the same catalog gives the same files and losses", &input),
@@ -78,7 +84,9 @@ fn read_back(
     output: &MemoryOutput,
     target: &Target,
 ) {
-    let source = MemorySource::new(entry(output, target), output.files.clone());
+    let written = Sample::set(entry(output, target), output.files.clone());
+    rules.look_at(&written);
+    let source = written.source();
     let context = MemoryContext::default();
     let after = rules.calm(|| input.to_owned(), || rules.read(&source, &context));
     let after = rules.holds(after, "a format reads what it writes", input);

@@ -1,6 +1,6 @@
 //! A host of rows in memory, for the tests of formats that hold records.
 
-use crate::records::{Batches, PlacedPiece, RecordSet, from_stream};
+use crate::records::{Batches, PlacedPiece, RecordSet, WrittenFile, from_stream};
 use crate::{Context, Format, Loss, Options, Result, Side, Source, Target};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -64,12 +64,14 @@ pub fn read(set: &dyn RecordSet, request: &Batches) -> Result<Vec<Vec<RecordBatc
 pub struct RecordOutput {
     /// Each file's bytes by its name.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Those over all others.
+    pub sealed: BTreeMap<String, Vec<u8>>,
     /// What the plan and then the pieces lost.
     pub losses: Vec<Loss>,
 }
 
-/// Writes pieces, each of some batches, dealt over the plan's files by turns: with a format's writer,
-/// under its default options and those of `given`.
+/// Writes pieces, each of some batches, dealt over the plan's files by turns, or one after the other where they roll:
+/// with a format's writer, under its default options and those of `given`.
 ///
 /// # Errors
 /// Whatever the writer says.
@@ -85,19 +87,48 @@ pub fn write(
     let rows = pieces.iter().flatten().map(|batch| batch.num_rows() as u64).sum();
     let mut losses = Vec::new();
     let plan = format.record_writer(&options)?.plan(schema, Some(rows), target, &mut losses, context)?;
-    let mut files = BTreeMap::new();
-    for (file, name) in plan.files().iter().enumerate() {
+    let mut written = Vec::new();
+    let mut file = |number: usize, pieces: &[&Vec<RecordBatch>]| -> Result<()> {
         let mut bytes = Vec::new();
-        plan.begin(file, &mut bytes)?;
+        plan.begin(number, &mut bytes)?;
         let mut placed = Vec::new();
-        for batches in pieces.iter().skip(file).step_by(plan.files().len()) {
+        for batches in pieces {
             let offset = bytes.len() as u64;
-            let note = plan.encode(file, batches, &mut bytes, &mut losses)?;
+            let note = plan.encode(batches, &mut bytes, &mut losses)?;
             let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
             placed.push(PlacedPiece { offset, len: bytes.len() as u64 - offset, rows, note });
         }
-        plan.finish(file, &placed, &mut bytes)?;
-        files.insert(name.clone(), bytes);
+        plan.finish(number, &placed, &mut bytes)?;
+        written.push((placed, bytes));
+        Ok(())
+    };
+    let all: Vec<&Vec<RecordBatch>> = pieces.iter().collect();
+    if plan.roll().is_some() {
+        // A piece a file, whatever it asks for: files roll over more of them than that.
+        all.chunks(1)
+            .chain(all.is_empty().then_some(&all[..]))
+            .enumerate()
+            .try_for_each(|(n, of)| file(n, of))?;
+    } else {
+        for number in 0..plan.files().len() {
+            let of: Vec<_> = all.iter().copied().skip(number).step_by(plan.files().len()).collect();
+            file(number, &of)?;
+        }
     }
-    Ok(RecordOutput { files, losses })
+    let count = written.len();
+    let mut files = BTreeMap::new();
+    let mut finished = Vec::new();
+    for (number, (pieces, bytes)) in written.into_iter().enumerate() {
+        let name =
+            if plan.roll().is_some() { plan.name(number, count)? } else { plan.files()[number].clone() };
+        finished.push(WrittenFile { name: name.clone(), bytes: bytes.len() as u64, pieces });
+        files.insert(name, bytes);
+    }
+    let mut sealed = BTreeMap::new();
+    for (number, name) in plan.sealed().iter().enumerate() {
+        let mut bytes = Vec::new();
+        plan.seal(number, &finished, &mut bytes)?;
+        sealed.insert(name.clone(), bytes);
+    }
+    Ok(RecordOutput { files, sealed, losses })
 }

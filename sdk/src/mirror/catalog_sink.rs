@@ -1,11 +1,14 @@
 //! [`CatalogSink`] across the boundary.
 
-use super::dtypes::{Dtypes, info_of};
+use super::dtypes::Dtypes;
 use super::loss::{received_loss, sent_loss};
+use super::nodes::{children, received_node, sent_node};
 use super::numbers::{byte_order, byte_order_number, unknown};
+use super::values::send_value;
+use crate::value::ValueNodes;
 use crate::{
-    Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Loss, LossSink, Node,
-    NodeId, NodeKind, Place, Region, Result, Storage, StorageId, TensorId,
+    Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Limits, Loss, LossSink,
+    Node, NodeId, Place, Region, Result, Storage, StorageId, StorageRange, TensorId, Value,
 };
 use tensorferry_abi::{
     Borrowed, CatalogSinkCalls, CatalogSinkTable, DtypeFacts, Failure, LossFacts, NodeFacts, StorageFacts,
@@ -16,6 +19,7 @@ use tensorferry_abi::{
 const IN_FILE: u32 = 0;
 const ENCODED: u32 = 1;
 const INLINE: u32 = 2;
+const JOINED: u32 = 3;
 
 /// The kinds of [`TensorFacts`].
 const WHOLE: u32 = 0;
@@ -53,27 +57,28 @@ pub(super) fn decode_blocks(rank: usize, numbers: &[u64]) -> Result<Vec<Block>> 
     numbers.chunks_exact(width).map(block).collect()
 }
 
-/// A node as it arrives.
-pub(super) fn received_node(node: &NodeFacts<'_>) -> Node {
-    Node {
-        kind: NodeKind(node.kind),
-        class: node.class_name.into(),
-        bytes: node.bytes.into(),
-        children: node.children.iter().copied().map(NodeId).collect(),
+/// The ranges of a joined storage.
+fn decode_ranges(numbers: &[u64]) -> Result<Vec<StorageRange>> {
+    let wrong = || Error::plugin("ranges of a joined storage are three numbers each");
+    let (ranges, []) = numbers.as_chunks::<3>() else { return Err(wrong()) };
+    let range = |&[storage, offset, len]: &[u64; 3]| {
+        let storage = StorageId(u32::try_from(storage).map_err(|_| wrong())?);
+        Ok(StorageRange { storage, offset, len })
+    };
+    ranges.iter().map(range).collect()
+}
+
+pub(super) struct LentCatalogSink<'a> {
+    catalog: &'a mut dyn CatalogSink,
+    limits: &'a Limits,
+    values: ValueNodes,
+}
+
+impl<'a> LentCatalogSink<'a> {
+    pub(super) fn new(catalog: &'a mut dyn CatalogSink, limits: &'a Limits) -> Self {
+        Self { catalog, limits, values: ValueNodes::default() }
     }
 }
-
-/// The children of a node as they cross.
-pub(super) fn children(node: &Node) -> Vec<u32> {
-    node.children.iter().map(|child| child.0).collect()
-}
-
-/// A node as it crosses.
-pub(super) fn sent_node<'a>(node: &'a Node, children: &'a [u32]) -> NodeFacts<'a> {
-    NodeFacts { kind: node.kind.0, class_name: &node.class, bytes: &node.bytes, children }
-}
-
-pub(super) struct LentCatalogSink<'a>(pub(super) &'a mut dyn CatalogSink);
 
 impl CatalogSinkCalls for LentCatalogSink<'_> {
     fn storage(&mut self, storage: StorageFacts<'_>) -> Result<u32, Failure> {
@@ -81,6 +86,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
             IN_FILE => Place::File { file: FileId(storage.file), offset: storage.offset },
             ENCODED => Place::Encoded { handle: storage.handle },
             INLINE => Place::Inline(storage.bytes.to_vec().into()),
+            JOINED => Storage::joined(decode_ranges(storage.ranges)?).place,
             other => return Err(unknown("kind of storage", other).into()),
         };
         let digest = (storage.digest_algorithm != 0).then(|| Digest {
@@ -88,55 +94,60 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
             value: storage.digest.to_vec(),
         });
         let byte_order = byte_order(storage.byte_order)?;
-        Ok(self.0.storage(Storage { place, len: storage.len, byte_order, digest })?.0)
+        Ok(self.catalog.storage(Storage { place, len: storage.len, byte_order, digest })?.0)
     }
 
     fn dtype(&mut self, dtype: DtypeFacts<'_>) -> Result<u32, Failure> {
-        let info = info_of(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)?;
-        match Dtype::named(info.name()) {
-            Some(built_in) => Ok(built_in.id()),
-            None => Ok(self.0.dtype(&info)?.id()),
-        }
+        let info =
+            DtypeInfo::extension(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)?;
+        Ok(self.catalog.dtype(&info)?.id())
     }
 
     fn tensor(&mut self, tensor: TensorFacts<'_>) -> Result<u32, Failure> {
         let (name, dtype, shape) = (tensor.name, Dtype::from_id(tensor.dtype), tensor.shape);
         let id = match tensor.kind {
-            WHOLE => self.0.tensor(name, dtype, shape, StorageId(tensor.storage), tensor.offset)?,
-            IN_BLOCKS => {
-                self.0.tensor_of_blocks(name, dtype, shape, decode_blocks(shape.len(), tensor.blocks)?)?
-            }
+            WHOLE => self.catalog.tensor(name, dtype, shape, StorageId(tensor.storage), tensor.offset)?,
+            IN_BLOCKS => self.catalog.tensor_of_blocks(
+                name,
+                dtype,
+                shape,
+                decode_blocks(shape.len(), tensor.blocks)?,
+            )?,
             other => return Err(unknown("kind of tensor", other).into()),
         };
         Ok(id.0)
     }
 
-    fn metadata(&mut self, key: &str, value: &str) -> Result<(), Failure> {
-        Ok(self.0.metadata(key, value)?)
+    fn value(&mut self, node: NodeFacts<'_>) -> Result<u32, Failure> {
+        Ok(self.values.push(received_node(&node), self.limits)?)
+    }
+
+    fn metadata(&mut self, key: &str, value: u32) -> Result<(), Failure> {
+        Ok(self.catalog.metadata(key, self.values.value(value)?)?)
+    }
+
+    fn attribute(&mut self, tensor: u32, key: &str, value: u32) -> Result<(), Failure> {
+        Ok(self.catalog.attribute(TensorId(tensor), key, self.values.value(value)?)?)
     }
 
     fn node(&mut self, node: NodeFacts<'_>) -> Result<u32, Failure> {
-        Ok(self.0.node(received_node(&node))?.0)
+        Ok(self.catalog.node(received_node(&node))?.0)
     }
 
     fn root(&mut self, node: u32) -> Result<(), Failure> {
-        Ok(self.0.root(NodeId(node))?)
+        Ok(self.catalog.root(NodeId(node))?)
     }
 
     fn loss(&mut self, loss: LossFacts<'_>) -> Result<(), Failure> {
-        Ok(self.0.loss(received_loss(&loss))?)
+        Ok(self.catalog.loss(received_loss(&loss))?)
     }
 
     fn origin(&mut self, format: &str) -> Result<(), Failure> {
-        Ok(self.0.origin(format)?)
+        Ok(self.catalog.origin(format)?)
     }
 
     fn global(&mut self, name: &str) -> Result<(), Failure> {
-        Ok(self.0.global(name)?)
-    }
-
-    fn label(&mut self, tensor: u32, key: &str, value: &str) -> Result<(), Failure> {
-        Ok(self.0.label(TensorId(tensor), key, value)?)
+        Ok(self.catalog.global(name)?)
     }
 }
 
@@ -187,13 +198,21 @@ impl CatalogSink for RemoteCatalogSink<'_> {
             len: storage.len,
             handle: 0,
             bytes: &[],
+            ranges: &[],
             digest_algorithm: digest.map_or(0, |digest| digest.algorithm.0),
             digest: digest.map_or(&[], |digest| &digest.value),
         };
+        let ranges: Vec<u64>;
         match &storage.place {
             Place::File { file, offset } => (facts.file, facts.offset) = (file.0, *offset),
             Place::Encoded { handle } => (facts.kind, facts.handle) = (ENCODED, *handle),
             Place::Inline(bytes) => (facts.kind, facts.bytes) = (INLINE, bytes),
+            Place::Joined(joined) => {
+                let numbers = joined.ranges().iter();
+                ranges =
+                    numbers.flat_map(|range| [range.storage.0.into(), range.offset, range.len]).collect();
+                (facts.kind, facts.ranges) = (JOINED, &ranges);
+            }
             Place::Cast(_) => {
                 return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
             }
@@ -241,8 +260,14 @@ impl CatalogSink for RemoteCatalogSink<'_> {
         Ok(TensorId(self.object.tensor(facts)?))
     }
 
-    fn metadata(&mut self, key: &str, value: &str) -> Result<()> {
+    fn metadata(&mut self, key: &str, value: Value) -> Result<()> {
+        let value = send_value(&value, |node| self.object.value(node))?;
         Ok(self.object.metadata(key, value)?)
+    }
+
+    fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()> {
+        let value = send_value(&value, |node| self.object.value(node))?;
+        Ok(self.object.attribute(tensor.0, key, value)?)
     }
 
     fn node(&mut self, node: Node) -> Result<NodeId> {
@@ -259,9 +284,5 @@ impl CatalogSink for RemoteCatalogSink<'_> {
 
     fn global(&mut self, name: &str) -> Result<()> {
         Ok(self.object.global(name)?)
-    }
-
-    fn label(&mut self, tensor: TensorId, key: &str, value: &str) -> Result<()> {
-        Ok(self.object.label(tensor.0, key, value)?)
     }
 }

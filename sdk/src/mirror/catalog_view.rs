@@ -1,18 +1,21 @@
 //! [`CatalogView`] across the boundary.
 
-use super::catalog_sink::{children, decode_blocks, encode_blocks, received_node, sent_node};
+use super::catalog_sink::{decode_blocks, encode_blocks};
 use super::collected::Collected;
-use super::dtypes::{Dtypes, info_of};
+use super::dtypes::Dtypes;
 use super::failure::certain;
-use super::numbers::{byte_order, byte_order_number};
+use super::nodes::{children, received_node, sent_node};
+use super::numbers::{byte_order, byte_order_number, order, order_number};
+use super::region::{received_region, sent_region};
+use super::values::{CollectedValues, send_value};
 use crate::{
     Block, CatalogView, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, StorageView, TensorId,
-    TensorView,
+    TensorPart, TensorView, Value,
 };
 use std::sync::{PoisonError, RwLock};
 use tensorferry_abi::{
     Borrowed, CatalogViewCalls, CatalogViewTable, Failure, Handle, NameSinkTable, NodeFacts, NodeSinkCalls,
-    NodeSinkTable, NumberSinkTable, PairSinkTable,
+    NodeSinkTable, NumberSinkTable, RegionFacts, ValueSinkTable,
 };
 
 /// Stands for no root.
@@ -57,8 +60,12 @@ impl CatalogViewCalls for LentCatalogView<'_> {
         Ok((storage.len, byte_order_number(storage.byte_order)))
     }
 
-    fn metadata(&self, pairs: Borrowed<'_, PairSinkTable>) -> Result<(), Failure> {
-        self.0.metadata().iter().try_for_each(|(key, value)| pairs.pair(key, value))
+    fn metadata(&self, entries: Borrowed<'_, ValueSinkTable>) -> Result<(), Failure> {
+        send_entries(&self.0.metadata(), &entries)
+    }
+
+    fn attributes(&self, tensor: u32, entries: Borrowed<'_, ValueSinkTable>) -> Result<(), Failure> {
+        send_entries(&self.0.attributes(self.checked(tensor)?)?, &entries)
     }
 
     fn node(&self, id: u32, sink: Borrowed<'_, NodeSinkTable>) -> Result<(), Failure> {
@@ -73,6 +80,16 @@ impl CatalogViewCalls for LentCatalogView<'_> {
     fn read(&self, tensor: u32, offset: u64, buffer: &mut [u8]) -> Result<(), Failure> {
         Ok(self.0.read(self.checked(tensor)?, offset, buffer)?)
     }
+
+    fn read_region(&self, part: RegionFacts<'_>, buffer: &mut [u8]) -> Result<(), Failure> {
+        let (tensor, region) = (TensorId(part.tensor), received_region(part.is_region, part.region)?);
+        let (order, byte_order) = (order(part.order)?, byte_order(part.byte_order)?);
+        Ok(self.0.read_region(&TensorPart { tensor, region, order, byte_order }, buffer)?)
+    }
+}
+
+fn send_entries(entries: &[(String, Value)], sink: &Handle<ValueSinkTable>) -> Result<(), Failure> {
+    entries.iter().try_for_each(|(key, value)| sink.entry(key, send_value(value, |node| sink.value(node))?))
 }
 
 pub(super) struct RemoteCatalogView<'a> {
@@ -129,7 +146,7 @@ impl<'a> RemoteCatalogView<'a> {
         }
         let mut name = Collected::<String>::default();
         let (elements, bytes, swap_unit) = self.object.dtype(number, Borrowed::sink(&mut name))?;
-        let info = info_of(&name.0.concat(), elements, bytes, swap_unit)?;
+        let info = DtypeInfo::extension(&name.0.concat(), elements, bytes, swap_unit)?;
         let mut dtypes = self.dtypes.write().unwrap_or_else(PoisonError::into_inner);
         match dtypes.dtype(number) {
             // Another thread was asking too.
@@ -171,10 +188,16 @@ impl CatalogView for RemoteCatalogView<'_> {
         Ok(StorageView { len, byte_order: byte_order(order)? })
     }
 
-    fn metadata(&self) -> Vec<(String, String)> {
-        let mut pairs = Collected::<(String, String)>::default();
-        certain(self.object.metadata(Borrowed::sink(&mut pairs)));
-        pairs.0
+    fn metadata(&self) -> Vec<(String, Value)> {
+        let mut values = CollectedValues::default();
+        certain(self.object.metadata(Borrowed::sink(&mut values)));
+        values.entries
+    }
+
+    fn attributes(&self, id: TensorId) -> Result<Vec<(String, Value)>> {
+        let mut values = CollectedValues::default();
+        self.object.attributes(id.0, Borrowed::sink(&mut values))?;
+        Ok(values.entries)
     }
 
     fn root(&self) -> Option<NodeId> {
@@ -195,5 +218,16 @@ impl CatalogView for RemoteCatalogView<'_> {
 
     fn read(&self, id: TensorId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         Ok(self.object.read(id.0, offset, buffer)?)
+    }
+
+    fn read_region(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        let facts = RegionFacts {
+            tensor: part.tensor.0,
+            is_region: part.region.is_some(),
+            region: &sent_region(part.region.as_ref()),
+            order: order_number(part.order),
+            byte_order: byte_order_number(part.byte_order),
+        };
+        Ok(self.object.read_region(facts, buffer)?)
     }
 }

@@ -1,6 +1,6 @@
 //! Lists cross through sinks: these collect what arrives.
 
-use tensorferry_abi::{ByteSinkCalls, Failure, NameSinkCalls, NumberSinkCalls, PairSinkCalls};
+use tensorferry_abi::{ByteSinkCalls, Failure, NameSinkCalls, NumberSinkCalls};
 
 /// What one call has pushed.
 #[derive(Default)]
@@ -9,13 +9,6 @@ pub(super) struct Collected<T>(pub(super) Vec<T>);
 impl NameSinkCalls for Collected<String> {
     fn name(&mut self, name: &str) -> Result<(), Failure> {
         self.0.push(name.to_owned());
-        Ok(())
-    }
-}
-
-impl PairSinkCalls for Collected<(String, String)> {
-    fn pair(&mut self, key: &str, value: &str) -> Result<(), Failure> {
-        self.0.push((key.to_owned(), value.to_owned()));
         Ok(())
     }
 }

@@ -1,13 +1,11 @@
 //! [`Context`] across the boundary.
 
+use super::numbers::{level, level_number};
 use super::source::{LentSource, RemoteSource};
-use crate::{Context, Limits, Purpose, Result, Source};
+use crate::{Context, Level, Limits, Purpose, Result, Source};
 use std::sync::Arc;
 use tensorferry_abi::{Borrowed, ContextCalls, ContextTable, Failure, Owned, SourceTable, UNKNOWN};
 
-/// The level of a line for the user, and that of one which is not shown.
-const NOTE: u32 = 2;
-const DETAIL: u32 = 3;
 /// The name of the attribute that says whether nothing of the output is there yet.
 const OUTPUT_IS_NEW: &str = "output_is_new";
 
@@ -22,10 +20,13 @@ impl ContextCalls for LentContext<'_> {
         Ok(self.0.is_cancelled())
     }
 
-    fn log(&self, level: u32, message: &str) -> Result<(), Failure> {
-        if level < DETAIL {
-            self.0.note(message);
-        }
+    fn log(&self, number: u32, message: &str) -> Result<(), Failure> {
+        self.0.log(level(number)?, message);
+        Ok(())
+    }
+
+    fn progress(&self, done: u64, total: u64) -> Result<(), Failure> {
+        self.0.progress(done, total);
         Ok(())
     }
 
@@ -84,9 +85,14 @@ impl Context for RemoteContext<'_> {
         self.object.cancelled().unwrap_or(true)
     }
 
-    fn note(&self, message: &str) {
-        // A note that does not arrive is no reason to end.
-        let _ = self.object.log(NOTE, message);
+    fn log(&self, level: Level, message: &str) {
+        // A line that does not arrive is no reason to end.
+        let _ = self.object.log(level_number(level), message);
+    }
+
+    fn progress(&self, done: u64, total: u64) {
+        // As above.
+        let _ = self.object.progress(done, total);
     }
 
     fn purpose(&self) -> Purpose {

@@ -24,7 +24,11 @@ impl DescriptionCalls for LentDescription {
     }
 
     fn magic(&mut self, magic: MagicFacts<'_>) -> Result<(), Failure> {
-        self.0.magic.push(Magic { offset: magic.offset, bytes: magic.bytes.to_vec() });
+        let (bytes, mask) = (magic.bytes.to_vec(), magic.mask.to_vec());
+        if !mask.is_empty() && mask.len() != bytes.len() {
+            return Err(Failure::contract("a magic whose mask is of another length"));
+        }
+        self.0.magic.push(Magic { offset: magic.offset, bytes, mask, from_end: magic.from_end });
         Ok(())
     }
 
@@ -53,6 +57,11 @@ impl DescriptionCalls for LentDescription {
         self.0.options.push(OptionSpec { side, key, kind, default, help });
         Ok(())
     }
+
+    fn attribute(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        self.0.attributes.push((name.to_owned(), value.to_owned()));
+        Ok(())
+    }
 }
 
 /// Says a description to the other side.
@@ -66,7 +75,8 @@ pub(super) fn send(description: &Description, sink: &Borrowed<'_, DescriptionTab
     })?;
     d.suffixes.iter().try_for_each(|suffix| sink.suffix(suffix))?;
     for magic in &d.magic {
-        sink.magic(MagicFacts { offset: magic.offset, bytes: &magic.bytes })?;
+        let Magic { offset, bytes, mask, from_end } = magic;
+        sink.magic(MagicFacts { offset: *offset, bytes, mask, from_end: *from_end })?;
     }
     d.members.iter().try_for_each(|member| sink.member(member))?;
     for option in &d.options {
@@ -89,5 +99,5 @@ pub(super) fn send(description: &Description, sink: &Borrowed<'_, DescriptionTab
             help: &option.help,
         })?;
     }
-    Ok(())
+    d.attributes.iter().try_for_each(|(name, value)| sink.attribute(name, value))
 }

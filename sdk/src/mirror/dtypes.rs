@@ -47,18 +47,3 @@ impl Dtypes {
         Ok(dtype)
     }
 }
-
-/// A dtype of these facts: the built-in one that says the same, or an extension.
-///
-/// # Errors
-/// As of [`DtypeInfo::extension`]: also a built-in one's name with other facts.
-pub(super) fn info_of(name: &str, elements: u32, bytes: u32, swap_unit: u32) -> Result<DtypeInfo> {
-    let built_in = Dtype::named(name).and_then(Dtype::info);
-    let same = built_in.filter(|info| {
-        (info.block_elements(), info.block_bytes(), info.swap_unit()) == (elements, bytes, swap_unit)
-    });
-    match same {
-        Some(info) => Ok(info.clone()),
-        None => DtypeInfo::extension(name, elements, bytes, swap_unit),
-    }
-}

@@ -71,8 +71,17 @@ impl<T: Table> Plugged<T> {
         answer.map_err(|failure| self.blame(failure))
     }
 
+    /// What a call of this object gave; nothing, where the plugin leaves its slot null.
+    #[cfg(feature = "arrow-60")]
+    pub(super) fn answer_if_offered<A: Default>(&self, answer: Result<A, Failure>) -> Result<A> {
+        match answer {
+            Err(failure) if failure.is_missing() => Ok(A::default()),
+            answer => self.answer(answer),
+        }
+    }
+
     /// What a call of this object gave whose counterpart in the SDK cannot fail: a failure is a fault.
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     pub(super) fn answer_or_fault(&self, answer: Result<(), Failure>) {
         if let Err(failure) = answer {
             self.faults.keep(self.blame(failure));

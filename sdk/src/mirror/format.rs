@@ -4,7 +4,7 @@ use super::context::{LentContext, RemoteContext};
 use super::description::{self, LentDescription};
 use super::faults::{Faults, Plugged};
 use super::reader::{RemoteReader, lend_reader};
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 use super::records;
 use super::source::{LentSource, RemoteSource};
 use super::writer::{RemoteWriter, lend_writer};
@@ -50,22 +50,22 @@ impl FormatCalls for LentFormat {
         Ok(lend_writer(self.0.writer(&options(given))?))
     }
 
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_reader(&self, given: &[Pair<'_>]) -> Result<Owned<RecordReaderTable>, Failure> {
         Ok(records::lend_record_reader(self.0.record_reader(&options(given))?))
     }
 
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_writer(&self, given: &[Pair<'_>]) -> Result<Owned<RecordWriterTable>, Failure> {
         Ok(records::lend_record_writer(self.0.record_writer(&options(given))?))
     }
 
-    #[cfg(not(feature = "records"))]
+    #[cfg(not(feature = "arrow-60"))]
     fn record_reader(&self, _given: &[Pair<'_>]) -> Result<Owned<RecordReaderTable>, Failure> {
         Err(Error::unsupported("this format reads no records").into())
     }
 
-    #[cfg(not(feature = "records"))]
+    #[cfg(not(feature = "arrow-60"))]
     fn record_writer(&self, _given: &[Pair<'_>]) -> Result<Owned<RecordWriterTable>, Failure> {
         Err(Error::unsupported("this format writes no records").into())
     }
@@ -96,9 +96,9 @@ impl RemoteFormat {
         Ok(Self { object, description })
     }
 
-    /// What its destructors said.
+    /// What its destructors said, its own among them.
     #[must_use]
-    pub fn faults(&self) -> &Faults {
+    pub fn faults(&self) -> &Arc<Faults> {
         &self.object.faults
     }
 }
@@ -130,13 +130,13 @@ impl Format for RemoteFormat {
         Ok(Box::new(RemoteWriter(self.object.child(self.object.tensor_writer(&pairs(options)))?)))
     }
 
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_reader(&self, options: &Options) -> Result<Box<dyn crate::records::RecordReader>> {
         let reader = self.object.child(self.object.record_reader(&pairs(options)))?;
         Ok(Box::new(records::RemoteRecordReader(reader)))
     }
 
-    #[cfg(feature = "records")]
+    #[cfg(feature = "arrow-60")]
     fn record_writer(&self, options: &Options) -> Result<Box<dyn crate::records::RecordWriter>> {
         let writer = self.object.child(self.object.record_writer(&pairs(options)))?;
         Ok(Box::new(records::RemoteRecordWriter(writer)))

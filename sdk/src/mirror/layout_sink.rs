@@ -2,14 +2,15 @@
 
 use super::loss::{received_loss, sent_loss};
 use super::numbers::{byte_order, byte_order_number, order, order_number, role, role_number, unknown};
+use super::region::{received_region, sent_region};
 use crate::{
-    DeferredId, DigestAlgorithm, DigestId, Error, LayoutSink, Loss, LossSink, OutputId, Region, Result, Role,
-    StorageId, TensorId, TensorPart,
+    DeferredId, DigestAlgorithm, DigestId, Encoded, EncodedId, Error, LayoutSink, Loss, LossSink, OutputId,
+    Result, Role, SourceRange, StorageId, TensorId, TensorPart,
 };
 use std::ops::Range;
 use tensorferry_abi::{
-    Borrowed, DigestFacts, Failure, FileFacts, LayoutSinkCalls, LayoutSinkTable, LossFacts, PartFacts,
-    StoragePartFacts,
+    Borrowed, CopyFacts, DigestFacts, EncodedFacts, Failure, FileFacts, LayoutSinkCalls, LayoutSinkTable,
+    LossFacts, PartFacts, StoragePartFacts, UNKNOWN,
 };
 
 /// The kinds of [`FileFacts`].
@@ -39,11 +40,7 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
     }
 
     fn tensor(&mut self, part: PartFacts<'_>) -> Result<u64, Failure> {
-        if !part.region.len().is_multiple_of(2) {
-            return Err(Error::plugin("a region's origin and shape differ in rank").into());
-        }
-        let (origin, shape) = part.region.split_at(part.region.len() / 2);
-        let region = part.is_region.then(|| Region { origin: origin.to_vec(), shape: shape.to_vec() });
+        let region = received_region(part.is_region, part.region)?;
         let (order, byte_order) = (order(part.order)?, byte_order(part.byte_order)?);
         let tensor = TensorId(part.tensor);
         Ok(self.0.tensor(OutputId(part.file), TensorPart { tensor, region, order, byte_order })?)
@@ -54,8 +51,24 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
         Ok(self.0.storage(file, storage, part.offset, part.len, part.swap_unit)?)
     }
 
+    fn copy(&mut self, copy: CopyFacts<'_>) -> Result<u64, Failure> {
+        let CopyFacts { file, source, name, offset, len } = copy;
+        let range =
+            offset..offset.checked_add(len).ok_or_else(|| Error::plugin("a copy of more than 64 bits"))?;
+        let from = SourceRange { source: source.to_owned(), file: name.to_owned(), range };
+        Ok(self.0.copy(OutputId(file), from)?)
+    }
+
     fn pad(&mut self, file: u32, len: u64) -> Result<u64, Failure> {
         Ok(self.0.pad(OutputId(file), len)?)
+    }
+
+    fn encoded(&mut self, segment: EncodedFacts<'_>) -> Result<(u32, u64), Failure> {
+        let tensors = segment.tensors.iter().copied().map(TensorId).collect();
+        let region = received_region(segment.is_region, segment.region)?;
+        let len = Some(segment.len).filter(|&len| len != UNKNOWN);
+        let (id, offset) = self.0.encoded(OutputId(segment.file), Encoded { tensors, region, len })?;
+        Ok((id.0, offset))
     }
 
     fn deferred(&mut self, file: u32, len: u64) -> Result<u32, Failure> {
@@ -83,8 +96,8 @@ impl LayoutSinkCalls for LentLayoutSink<'_> {
         Ok(self.0.written_as(TensorId(tensor), name)?)
     }
 
-    fn encoded(&mut self, tensor: u32) -> Result<(), Failure> {
-        Ok(self.0.encoded(TensorId(tensor))?)
+    fn held_in_bytes(&mut self, tensor: u32) -> Result<(), Failure> {
+        Ok(self.0.held_in_bytes(TensorId(tensor))?)
     }
 
     fn supersedes(&mut self, pattern: &str, number: u32) -> Result<(), Failure> {
@@ -125,15 +138,11 @@ impl LayoutSink for RemoteLayoutSink<'_> {
     }
 
     fn tensor(&mut self, file: OutputId, part: TensorPart) -> Result<u64> {
-        let region: Vec<u64> = match &part.region {
-            Some(region) => region.origin.iter().chain(&region.shape).copied().collect(),
-            None => Vec::new(),
-        };
         Ok(self.0.tensor(PartFacts {
             file: file.0,
             tensor: part.tensor.0,
             is_region: part.region.is_some(),
-            region: &region,
+            region: &sent_region(part.region.as_ref()),
             order: order_number(part.order),
             byte_order: byte_order_number(part.byte_order),
         })?)
@@ -150,8 +159,29 @@ impl LayoutSink for RemoteLayoutSink<'_> {
         Ok(self.0.storage(StoragePartFacts { file: file.0, storage: storage.0, offset, len, swap_unit })?)
     }
 
+    fn copy(&mut self, file: OutputId, from: SourceRange) -> Result<u64> {
+        let SourceRange { source, file: name, range } = &from;
+        let len = range
+            .end
+            .checked_sub(range.start)
+            .ok_or_else(|| Error::plugin("a range that ends before it begins"))?;
+        Ok(self.0.copy(CopyFacts { file: file.0, source, name, offset: range.start, len })?)
+    }
+
     fn pad(&mut self, file: OutputId, len: u64) -> Result<u64> {
         Ok(self.0.pad(file.0, len)?)
+    }
+
+    fn encoded(&mut self, file: OutputId, encoded: Encoded) -> Result<(EncodedId, u64)> {
+        let tensors: Vec<u32> = encoded.tensors.iter().map(|tensor| tensor.0).collect();
+        let (id, offset) = self.0.encoded(EncodedFacts {
+            file: file.0,
+            len: encoded.len.unwrap_or(UNKNOWN),
+            tensors: &tensors,
+            is_region: encoded.region.is_some(),
+            region: &sent_region(encoded.region.as_ref()),
+        })?;
+        Ok((EncodedId(id), offset))
     }
 
     fn deferred(&mut self, file: OutputId, len: u64) -> Result<DeferredId> {
@@ -175,8 +205,8 @@ impl LayoutSink for RemoteLayoutSink<'_> {
         Ok(self.0.written_as(tensor.0, name)?)
     }
 
-    fn encoded(&mut self, tensor: TensorId) -> Result<()> {
-        Ok(self.0.encoded(tensor.0)?)
+    fn held_in_bytes(&mut self, tensor: TensorId) -> Result<()> {
+        Ok(self.0.held_in_bytes(tensor.0)?)
     }
 
     fn supersedes(&mut self, pattern: &str, role: Role) -> Result<()> {

@@ -16,15 +16,21 @@ mod faults;
 mod format;
 mod layout_sink;
 mod loss;
+mod nodes;
 mod numbers;
 mod plan;
 mod reader;
-#[cfg(feature = "records")]
+#[cfg(feature = "arrow-60")]
 mod records;
+mod region;
 mod seal;
 mod source;
+mod values;
 mod writer;
 
 pub use faults::Faults;
 pub use format::RemoteFormat;
 pub(crate) use format::lend_formats;
+pub use numbers::level;
+/// The text of `ferry_plugin.h`, for plugins in C.
+pub use tensorferry_abi::header as c_header;

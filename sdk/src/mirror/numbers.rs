@@ -1,6 +1,6 @@
 //! The numbers of small sets at the boundary. One that this side does not know is unsupported, never a default.
 
-use crate::{ByteOrder, Error, Order, Result, Role, Target};
+use crate::{ByteOrder, Error, Level, Order, Result, Role, Target};
 
 pub(super) fn unknown(what: &str, number: u32) -> Error {
     Error::unsupported(format!("the other side of the boundary has a {what} that this one does not know"))
@@ -64,5 +64,28 @@ pub(super) fn target(number: u32, name: &str) -> Result<Target> {
         0 => Ok(Target::File(name.to_owned())),
         1 => Ok(Target::Folder),
         _ => Err(unknown("kind of target", number)),
+    }
+}
+
+pub(super) fn level_number(level: Level) -> u32 {
+    match level {
+        Level::Error => 0,
+        Level::Warning => 1,
+        Level::Note => 2,
+        Level::Detail => 3,
+    }
+}
+
+/// The level of a line for the user.
+///
+/// # Errors
+/// Unsupported, for a number that is not known here.
+pub fn level(number: u32) -> Result<Level> {
+    match number {
+        0 => Ok(Level::Error),
+        1 => Ok(Level::Warning),
+        2 => Ok(Level::Note),
+        3 => Ok(Level::Detail),
+        _ => Err(unknown("level of a line", number)),
     }
 }

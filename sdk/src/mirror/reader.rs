@@ -55,8 +55,8 @@ impl TensorReader for RemoteReader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
+        let mut catalog = LentCatalogSink::new(catalog, context.limits());
         let (source, context) = (LentSource(source), LentContext(context));
-        let mut catalog = LentCatalogSink(catalog);
         let (source, context) = (Borrowed::shared(&source), Borrowed::shared(&context));
         let decoder = self.0.child(self.0.read(source, Borrowed::sink(&mut catalog), context))?;
         Ok(Box::new(RemoteDecoder(decoder)))

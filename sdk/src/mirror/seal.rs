@@ -1,7 +1,10 @@
 //! [`Digests`] and [`SealSink`] across the boundary.
 
 use super::collected::Collected;
-use crate::{DeferredId, Digest, DigestAlgorithm, DigestId, Digests, OutputId, Result, SealSink};
+use crate::{
+    DeferredId, Digest, DigestAlgorithm, DigestId, Digests, EncodedId, EncodedPlace, OutputId, Result,
+    SealSink,
+};
 use tensorferry_abi::{
     Borrowed, ByteSinkTable, DigestsCalls, DigestsTable, Failure, SealSinkCalls, SealSinkTable,
 };
@@ -13,6 +16,12 @@ impl DigestsCalls for LentDigests<'_> {
         let digest = self.0.get(DigestId(id))?;
         value.write(&digest.value)?;
         Ok(digest.algorithm.0)
+    }
+
+    fn encoded(&mut self, id: u32, note: Borrowed<'_, ByteSinkTable>) -> Result<(u64, u64), Failure> {
+        let place = self.0.encoded(EncodedId(id))?;
+        note.write(&place.note)?;
+        Ok((place.offset, place.len))
     }
 
     fn file_len(&mut self, file: u32) -> Result<u64, Failure> {
@@ -27,6 +36,12 @@ impl Digests for RemoteDigests<'_> {
         let mut value = Collected::<u8>::default();
         let algorithm = self.0.get(id.0, Borrowed::sink(&mut value))?;
         Ok(Digest { algorithm: DigestAlgorithm(algorithm), value: value.0 })
+    }
+
+    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace> {
+        let mut note = Collected::<u8>::default();
+        let (offset, len) = self.0.encoded(id.0, Borrowed::sink(&mut note))?;
+        Ok(EncodedPlace { offset, len, note: note.0 })
     }
 
     fn file_len(&self, file: OutputId) -> Result<u64> {

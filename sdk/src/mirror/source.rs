@@ -2,7 +2,7 @@
 
 use super::collected::Collected;
 use super::failure::certain;
-use crate::{Entry, Error, FileId, Result, Source};
+use crate::{Entry, Error, FileId, FileRange, Result, Source};
 use std::ops::Deref;
 use std::sync::Arc;
 use tensorferry_abi::{Borrowed, Failure, Handle, NameSinkTable, SourceCalls, SourceTable};
@@ -62,6 +62,29 @@ impl<S: Hold> SourceCalls for LentSource<S> {
     fn read_at(&self, file: u32, offset: u64, buffer: &mut [u8]) -> Result<(), Failure> {
         Ok(self.0.source().read_at(FileId(file), offset, buffer)?)
     }
+
+    fn read_ranges(&self, ranges: &[u64], buffer: &mut [u8]) -> Result<(), Failure> {
+        Ok(self.0.source().read_ranges(&decode_ranges(ranges)?, buffer)?)
+    }
+
+    fn advise(&self, ranges: &[u64]) -> Result<(), Failure> {
+        self.0.source().advise(&decode_ranges(ranges)?);
+        Ok(())
+    }
+}
+
+/// Ranges as numbers: file, offset, length.
+fn encode_ranges(ranges: &[FileRange]) -> Vec<u64> {
+    ranges.iter().flat_map(|range| [range.file.0.into(), range.offset, range.len]).collect()
+}
+
+fn decode_ranges(numbers: &[u64]) -> Result<Vec<FileRange>> {
+    let wrong = || Error::plugin("ranges of files are three numbers each");
+    let (ranges, []) = numbers.as_chunks::<3>() else { return Err(wrong()) };
+    let range = |&[file, offset, len]: &[u64; 3]| {
+        Ok(FileRange { file: FileId(u32::try_from(file).map_err(|_| wrong())?), offset, len })
+    };
+    ranges.iter().map(range).collect()
 }
 
 pub(super) struct RemoteSource<O> {
@@ -121,5 +144,14 @@ impl<O: Deref<Target = Handle<SourceTable>> + Send + Sync> Source for RemoteSour
 
     fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> Result<()> {
         Ok(self.object.read_at(file.0, offset, buffer)?)
+    }
+
+    fn read_ranges(&self, ranges: &[FileRange], buffer: &mut [u8]) -> Result<()> {
+        Ok(self.object.read_ranges(&encode_ranges(ranges), buffer)?)
+    }
+
+    fn advise(&self, ranges: &[FileRange]) {
+        // A hint: nothing depends on its being taken.
+        let _ = self.object.advise(&encode_ranges(ranges));
     }
 }

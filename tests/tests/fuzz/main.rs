@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod deepspeed;
+mod gguf;
 mod jsonl;
+mod numpy;
+mod onnx;
 mod parquet;
 mod safetensors;
 /// Which reader is given what: as libFuzzer gives it.

@@ -23,14 +23,19 @@ mod cli {
 }
 mod fixtures {
     mod deepspeed;
+    mod gguf;
+    mod numpy;
+    mod onnx;
     mod safetensors;
     mod tf;
     mod tfrecord;
     mod torch;
 }
 mod library;
+mod narrowing;
 mod receipts;
 mod records;
+mod rolling;
 mod run {
     mod datasets;
     mod faults;

@@ -35,16 +35,16 @@ fn arrays_of_an_outside_format_are_columns() {
     ferry.add_plugin(&outside::library("npy"));
     let path = rows::mixed(&ferry);
     let [archive, back, array, column] = ferry.paths(["rows.npz", "back.jsonl", "id.npy", "id.jsonl"]);
-    ferry.convert(&path, &archive, &["--verify", "--strict"]);
+    ferry.convert(&path, &archive, &["--to", "npz", "--verify", "--strict"]);
     let script = outside::folder().join("npy/python/see_arrays.py");
     let seen = python::script(script.to_str().unwrap(), [&archive]).json();
     assert_eq!((&seen["pair"][0], &seen["pair"][1]), (&json!("I64"), &json!([ROWS, 2])));
     assert_eq!(seen["maybe.valid"][0], "BOOL");
-    ferry.convert(&archive, &back, &["--verify", "--strict"]);
+    ferry.convert(&archive, &back, &["--from", "npz", "--verify", "--strict"]);
     // Members of an archive have an order of their own; a row is the same.
     assert!(ferry.rows(&back) == ferry.rows(&path));
-    ferry.convert(&path, &array, &["--step", "map:select,columns=id"]);
-    ferry.convert(&array, &column, &[]);
+    ferry.convert(&path, &array, &["--to", "npy", "--step", "map:select,columns=id"]);
+    ferry.convert(&array, &column, &["--from", "npy"]);
     let ids: Vec<Value> = (0..ROWS).map(|id| json!({"id": id})).collect();
     assert!(ferry.rows(&column) == ids);
 }

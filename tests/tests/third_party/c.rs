@@ -5,13 +5,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::tempdir;
-use tensorferry_tests::Ferry;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::model::safetensors;
 use tensorferry_tests::workspace::{root, workspace};
+use tensorferry_tests::{Ferry, args};
 
 /// Builds `third-party/nrrd-c` with these flags beside its own.
-fn nrrd(name: &str, flags: &str) -> PathBuf {
+pub(crate) fn nrrd(name: &str, flags: &str) -> PathBuf {
     let out = workspace().target.join("third-party").join(name);
     let mut make = Command::new("make");
     make.arg("-C").arg(outside::folder().join("nrrd-c")).arg(format!("OUT={}", out.display()));
@@ -67,6 +67,75 @@ fn a_format_in_c_converts_to_and_fro() {
     assert_eq!(last, ferry.tensors(&input));
 }
 
+/// Fields of a header are attributes of the tensor: numbers of axes in the order of its shape.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn attributes_go_through_c_and_come_back() {
+    let ferry = ferry_with(&nrrd("c", ""));
+    let header = "NRRD0004\ntype: uchar\ndimension: 2\nsizes: 3 2\nencoding: raw\nspacings: 0.5 nan\nunits: \"mm\" \"s\"\nspace origin: (0,1)\nunit:=mm\n\nabcdef";
+    let input = ferry.write("a.nrrd", header);
+    let seen = ferry.inspect(&input);
+    assert_eq!(seen["tensors"][0]["attributes"]["spacings"], serde_json::json!(["NaN", 0.5]));
+    assert_eq!(seen["tensors"][0]["attributes"]["units"], "\"mm\" \"s\"");
+    let [kept, turned, lost] = ferry.paths(["kept.nrrd", "turned.nrrd", "lost.safetensors"]);
+    ferry.convert(&input, &kept, &["--strict", "--step", "select:data"]);
+    assert_eq!(ferry.inspect(&kept)["tensors"][0]["attributes"], seen["tensors"][0]["attributes"]);
+    ferry.run(args!["diff", input, kept]).expect(0);
+    ferry.convert(&input, &turned, &["--step", "transpose"]).says(&["attribute", "data: spacings"]);
+    assert_eq!(ferry.inspect(&turned)["tensors"][0].get("attributes"), None);
+    let different = ferry.run(args!["diff", "--step", "transpose", turned, kept]).expect(1);
+    different.prints(&["attribute: \"data\": \"units\" is nothing in A"]);
+    ferry.convert(&input, &lost, &[]).says(&["attribute", "data: space origin", "no place for attributes"]);
+    let outcome = ferry.try_convert(&input, &lost, &["--force", "--strict"]);
+    assert_ne!(outcome.code, Some(0));
+    ferry.convert(&input, &lost, &["--force", "--strict", "--allow-loss", "attribute"]);
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn a_manifest_that_speaks_of_a_twin_which_is_not_there_is_refused() {
+    let ferry = Ferry::new();
+    let source = ferry.write(
+        "flagged.c",
+        "#include \"ferry_plugin.h\"\n\
+         static int32_t init(FerryHost h, FerryRegistrar r, FerryErrorSink e) { (void)h, (void)r, (void)e; return 0; }\n\
+         const FerryManifest FERRY_PLUGIN = {.magic = FERRY_MAGIC, .size = sizeof FERRY_PLUGIN, .major = FERRY_MAJOR,\n\
+         .flags = 1, .name = \"flagged\", .version = \"1\", .sdk = \"1\", .init = init};\n",
+    );
+    let library = ferry.at("libferry_flagged.so");
+    let mut compile = Command::new("cc");
+    compile.args(["-std=c11", "-fPIC", "-shared", "-I"]).arg(root().join("sdk/abi/include"));
+    run(compile.arg("-o").arg(&library).arg(source)).expect(0);
+    run(ferry.command(["plugin", "check"]).arg(library)).expect(5).says(&["speaks of a twin"]);
+}
+
+/// A C plugin that many threads call at once, a format in each: conversions of a whole folder, and a scan.
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn the_thread_sanitizer_finds_nothing_in_a_format_in_c() {
+    let sanitized = nrrd("c-threads", "-g -fsanitize=thread");
+    let runtime = run(Command::new("cc").arg("-print-file-name=libtsan.so")).expect(0).stdout;
+    let runtime = runtime.trim();
+    assert!(Path::new(runtime).is_absolute(), "the compiler has no ThreadSanitizer: {runtime}");
+    let folder = tempdir().unwrap();
+    let header = root().join("sdk/abi/include");
+    let program = folder.path().join("threads");
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-std=c11", "-g", "-O1", "-fsanitize=thread", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(header);
+    compile
+        .arg("-o")
+        .arg(&program)
+        .arg(outside::folder().join("nrrd-c/threads.c"))
+        .args(["-ldl", "-lpthread"]);
+    run(&mut compile).expect(0);
+    let outcome =
+        run(Command::new(&program).arg(&sanitized).env("TSAN_OPTIONS", "halt_on_error=1")).expect(0);
+    assert!(outcome.stdout.contains("read 8000 times by 8 threads"), "{outcome}");
+    assert!(!outcome.stderr.contains("ThreadSanitizer"), "{outcome}");
+}
+
 #[test]
 #[ignore = "builds crates out of the workspace"]
 fn what_c_says_of_a_file_arrives() {
@@ -89,7 +158,7 @@ fn what_c_says_of_a_file_arrives() {
         ("long", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 9\nencoding: raw\n\nabcd", &["data"]),
         ("rank", b"NRRD0004\ntype: float\ndimension: 2\nsizes: 9\nencoding: raw\n\nabcd", &["not whole"]),
         ("endless", b"NRRD0004\ntype: float\ndimension: 1\nsizes: 1\nencoding: raw", &["empty line"]),
-        ("text", b"NRRD0004\ntype: \xff\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd", &["no dtype"]),
+        ("text", b"NRRD0004\ntype: \xff\ndimension: 1\nsizes: 1\nencoding: raw\n\nabcd", &["not UTF-8"]),
     ];
     for (name, bytes, says) in refused {
         let input = ferry.write(&format!("{name}.nrrd"), bytes);

@@ -117,9 +117,12 @@ impl Copy {
     }
 
     fn put_file(&self, folder: &Path, name: &str, to: &str) {
-        let text =
-            std::fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        self.put(to, &text);
+        let bytes = std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        match String::from_utf8(bytes) {
+            Ok(text) => self.put(to, &text),
+            // A sample of a template.
+            Err(binary) => self.put_bytes(to, binary.as_bytes()),
+        }
     }
 
     /// Writes a file, changed as asked, unless it is there already: cargo looks at the time.
@@ -135,12 +138,16 @@ impl Copy {
             assert!(text.contains(before), "{name} has changed: there is no {before:?} to replace");
             text = text.replacen(before, after, 1);
         }
+        self.put_bytes(name, text.as_bytes());
+    }
+
+    fn put_bytes(&self, name: &str, bytes: &[u8]) {
         let path = self.folder().join(name);
-        if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
+        if std::fs::read(&path).is_ok_and(|there| there == bytes) {
             return;
         }
         std::fs::create_dir_all(path.parent().expect("it lies in the copy"))
             .expect("the target folder is writable");
-        std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        std::fs::write(&path, bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
 }

@@ -32,8 +32,15 @@ fn arrays(ferry: &Ferry) -> Tensors {
     tensors
 }
 
+/// The plugin's formats are named where their endings are those of the built-in `numpy` too.
+fn plugins_formats<'a>(input: &'a Path, output: &'a Path) -> Vec<&'a str> {
+    let flags = [("--from", input), ("--to", output)].into_iter();
+    let ending = |path: &'a Path| path.extension()?.to_str().filter(|ending| ["npy", "npz"].contains(ending));
+    flags.filter_map(|(flag, path)| Some([flag, ending(path)?])).flatten().collect()
+}
+
 fn convert(ferry: &Ferry, input: &Path, output: &Path, options: &[&str]) -> Outcome {
-    let mut all = vec!["--verify", "--json"];
+    let mut all = [&["--verify", "--json"][..], &plugins_formats(input, output)].concat();
     all.extend(options);
     ferry.convert(input, output, &all)
 }
@@ -61,8 +68,9 @@ fn outside_formats_are_listed_with_their_options() {
     );
     let index = sample(&ferry);
     let [archive, output] = ferry.paths(["a.npz", "b.npz"]);
-    ferry.convert(&index, &archive, &[]);
-    ferry.run(args!["convert", archive, output, "-i", "compress=stored"]).expect(2).says(&["-o compress"]);
+    ferry.convert(&index, &archive, &["--to", "npz"]);
+    let options = [&["-i", "compress=stored"][..], &plugins_formats(&archive, &output)].concat();
+    ferry.try_convert(&archive, &output, &options).expect(2).says(&["-o compress"]);
 }
 
 #[test]
@@ -105,16 +113,15 @@ fn an_array_is_written_as_numpy_writes_it() {
         }
     }
     // The file's name is the tensor's: another file is another name.
-    let renamed = ferry.convert(&ferry.at("plain.npy"), &written.join("renamed.npy"), &["--json"]);
+    let renamed = convert(&ferry, &ferry.at("plain.npy"), &written.join("renamed.npy"), &[]);
     assert_eq!(losses(&renamed), [("name".to_owned(), "plain".to_owned())]);
     for (input, why) in [("objects.npy", "Python objects"), ("strings.npy", "strings")] {
         let output = ferry.at("none.safetensors");
-        let arguments = ["convert".into(), ferry.at(input), output.clone()];
-        ferry.run(arguments).expect(3).says(&[why, input]);
+        ferry.try_convert(&ferry.at(input), &output, &["--from", "npy"]).expect(3).says(&[why, input]);
         assert!(!output.exists());
     }
-    let several = ["convert".into(), ferry.at("all.npz"), ferry.at("none.npy")];
-    ferry.run(several).expect(2).says(&[".npz"]);
+    let (several, one) = (ferry.at("all.npz"), ferry.at("none.npy"));
+    ferry.try_convert(&several, &one, &plugins_formats(&several, &one)).expect(2).says(&[".npz"]);
 }
 
 /// There and back through each built-in format: what it holds is the same, the rest is a loss.
@@ -163,14 +170,27 @@ fn the_trial_format_comes_back_bit_for_bit() {
     let ferry = ferry();
     let index = sample(&ferry);
     let expected = ferry.tensors(&index);
-    assert_eq!(expected.len(), 10);
+    assert_eq!(expected.len(), 12);
     assert_eq!(expected["quantized"].0, "Q4_0");
-    let ways: [&[&str]; 5] = [
+    let values = |path: &Path| {
+        let seen = ferry.inspect(path);
+        let tensors = seen["tensors"].as_array().unwrap().iter();
+        let attributes: BTreeMap<String, Value> =
+            tensors.map(|tensor| (tensor["name"].to_string(), tensor["attributes"].clone())).collect();
+        (seen["metadata"].clone(), attributes)
+    };
+    let (metadata, attributes) = values(&index);
+    assert_eq!(metadata["step"], u64::MAX);
+    assert_eq!(metadata["training"]["rates"], serde_json::json!([0.1, 2.5]));
+    assert_eq!(attributes["\"grid\""], serde_json::json!({"units": ["mm", "s"]}));
+    let ways: [&[&str]; 7] = [
         &["data=grid"],
         &["data=grid", "pieces=3", "files=3"],
         &["data=carry", "files=4"],
         &["data=encode"],
         &["data=encode", "chunk=1", "files=5"],
+        &["data=tiles", "files=1"],
+        &["data=tiles", "pieces=3", "files=3"],
     ];
     for (number, way) in ways.iter().enumerate() {
         let output = ferry.at(format!("out{number}.trial"));
@@ -179,6 +199,7 @@ fn the_trial_format_comes_back_bit_for_bit() {
         assert_eq!(losses(&outcome), [], "{way:?}");
         assert_eq!(ferry.tensors(&output), expected, "{way:?}");
         assert!(ferry.equal(&index, &output), "{way:?}");
+        assert_eq!(values(&output), (metadata.clone(), attributes.clone()), "{way:?}");
         // And from there on: what the host's copy wrote is what it reads.
         let again = ferry.at(format!("again{number}.trial"));
         convert(&ferry, &output, &again, &["-o", "data=carry"]);
@@ -192,6 +213,16 @@ fn the_trial_format_goes_through_the_built_in_ones() {
     let ferry = ferry();
     let index = sample(&ferry);
     let expected = ferry.tensors(&index);
+    // Typed metadata is JSON where there is nothing but text, and a format without attributes loses them.
+    let texts = ferry.at("texts.safetensors");
+    let outcome = convert(&ferry, &index, &texts, &[]);
+    let found = losses(&outcome);
+    for loss in [("metadata", "step"), ("metadata", "training"), ("attribute", "grid: units")] {
+        assert!(found.contains(&(loss.0.to_owned(), loss.1.to_owned())), "{loss:?} in {outcome}");
+    }
+    let metadata = &ferry.inspect(&texts)["metadata"];
+    assert_eq!(metadata["training"], r#"{"step":18446744073709551615,"rates":[0.1,2.5]}"#);
+    assert_eq!(metadata["made by"], "hand");
     for between in ["between.safetensors", "between.pt", "between.npz"] {
         let between = ferry.at(between);
         let outcome = convert(&ferry, &index, &between, &[]);
@@ -205,7 +236,7 @@ fn the_trial_format_goes_through_the_built_in_ones() {
             .collect();
         assert!(kept.len() >= 8, "{outcome}");
         assert_eq!(ferry.tensors(&between), kept);
-        for data in ["data=grid", "data=carry", "data=encode"] {
+        for data in ["data=grid", "data=carry", "data=encode", "data=tiles"] {
             let back = ferry.at("back.trial");
             convert(&ferry, &between, &back, &["--force", "-o", data]);
             assert_eq!(ferry.tensors(&back), kept, "{data}");

@@ -8,6 +8,8 @@ mod c;
 mod copies;
 mod crashes;
 mod formats;
+mod golden;
+mod kit;
 mod outside;
 mod programs;
 mod published;

@@ -8,6 +8,7 @@
  *   sizes: 3 2          the fastest axis first: a row-major shape of [2, 3]
  *   encoding: raw
  *   endian: little
+ *   spacings: 1 0.5     an attribute of the tensor, as all fields of FIELDS are
  *   unit:=mm            metadata
  *                       an empty line, then the elements
  */
@@ -18,6 +19,7 @@
 
 #define MAX_HEADER 65536
 #define MAX_RANK 16
+#define MAX_ATTRIBUTES 64
 
 typedef struct {
   const char *names; /* as NRRD spells it, the first when it is written */
@@ -38,6 +40,26 @@ static const Type TYPES[] = {
     {"double", "F64", 8},
 };
 #define TYPE_COUNT (sizeof TYPES / sizeof *TYPES)
+
+/* Fields that are attributes. Numbers of axes are F64 in the order of the tensor's shape, the slowest axis first; all
+ * others are the field's text. */
+typedef struct {
+  const char *name;
+  int is_numbers;
+} Field;
+
+static const Field FIELDS[] = {
+    {"spacings", 1},     {"thicknesses", 1},      {"axis mins", 1},   {"axis maxs", 1}, {"centers", 0},
+    {"kinds", 0},        {"labels", 0},           {"units", 0},       {"space", 0},     {"space dimension", 0},
+    {"space origin", 0}, {"space directions", 0}, {"space units", 0}, {"content", 0},   {"measurement frame", 0},
+    {"sample units", 0}, {"min", 0},              {"max", 0},         {"old min", 0},   {"old max", 0},
+};
+
+static const Field *field_named(const uint8_t *name, size_t len) {
+  for (size_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++)
+    if (strlen(FIELDS[i].name) == len && !memcmp(FIELDS[i].name, name, len)) return &FIELDS[i];
+  return NULL;
+}
 
 static FerryText text_of(const char *text) {
   FerryText it = {(const uint8_t *)text, strlen(text)};
@@ -69,6 +91,22 @@ static int is_one_of(const char *word, const char *words) {
 
 /* ---- the reader ---- */
 
+/* What enters ferry as text must be UTF-8: what is not is the file's fault, and is told as such. */
+static int is_utf8(const char *text) {
+  const uint8_t *at = (const uint8_t *)text;
+  while (*at) {
+    uint8_t first = *at++;
+    if (first < 0x80) continue;
+    int more = first >= 0xc2 && first <= 0xdf ? 1 : first >= 0xe0 && first <= 0xef ? 2 : first >= 0xf0 && first <= 0xf4 ? 3 : 0;
+    /* No longer form of a shorter one, no surrogate, nothing above U+10FFFF. */
+    uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80, most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (!more || *at < least || *at > most) return 0;
+    for (at++; --more; at++)
+      if ((*at & 0xc0) != 0x80) return 0;
+  }
+  return 1;
+}
+
 typedef struct {
   const Type *type;
   uint64_t rank;
@@ -76,6 +114,12 @@ typedef struct {
   uint64_t sizes;
   int is_raw;
   uint32_t byte_order;
+  /* They point into the text of the header. */
+  struct {
+    const Field *field;
+    const char *value;
+  } attributes[MAX_ATTRIBUTES];
+  size_t attribute_count;
 } Header;
 
 static int32_t field(Header *header, char *key, char *value, FerryText file, FerryErrorSink err) {
@@ -109,11 +153,49 @@ static int32_t field(Header *header, char *key, char *value, FerryText file, Fer
   return FERRY_DONE;
 }
 
-/* What the tensor does not hold of the header: origins, spacings and the like. */
-static int32_t lose(FerryCatalogSink catalog, const char *key, FerryErrorSink err) {
+/* A node that is a value on its own, in the catalog. */
+static int32_t value_of(FerryCatalogSink catalog, uint32_t kind, const char *class_name, const void *bytes, size_t len,
+                        uint32_t *value, FerryErrorSink err) {
+  FerryNode node = {.size = sizeof node, .kind = kind, .class_name = text_of(class_name), .bytes = {bytes, len}};
+  return catalog.table->value(catalog.self, &node, value, err);
+}
+
+/* Numbers of the axes, as many as there are; the others of a field stay its text. */
+static int numbers_of(const char *text, uint64_t rank, double *numbers) {
+  char *end;
+  for (uint64_t axis = rank; axis-- > 0; text = end) {
+    numbers[axis] = strtod(text, &end);
+    if (end == text) return 0;
+  }
+  return !text[strspn(text, " \t")];
+}
+
+static int32_t describe_attributes(FerryCatalogSink catalog, const Header *header, uint32_t tensor, FerryErrorSink err) {
+  for (size_t i = 0; i < header->attribute_count; i++) {
+    const Field *field = header->attributes[i].field;
+    const char *text = header->attributes[i].value;
+    double numbers[MAX_RANK];
+    uint32_t value;
+    int32_t status = field->is_numbers && numbers_of(text, header->rank, numbers)
+                         ? value_of(catalog, FERRY_NUMBERS, "F64", numbers, header->rank * sizeof *numbers, &value, err)
+                         : value_of(catalog, FERRY_TEXT, "", text, strlen(text), &value, err);
+    if (!status) status = catalog.table->attribute(catalog.self, tensor, text_of(field->name), value, err);
+    if (status) return status;
+  }
+  return FERRY_DONE;
+}
+
+/* Keeps an attribute until there is a tensor, and tells of what is neither that nor said otherwise. */
+static int32_t keep_or_lose(Header *header, FerryCatalogSink catalog, const char *key, const char *value, FerryErrorSink err) {
   static const char *const CARRIED[] = {"type", "dimension", "sizes", "encoding", "endian"};
   for (size_t i = 0; i < sizeof CARRIED / sizeof *CARRIED; i++)
     if (!strcmp(key, CARRIED[i])) return FERRY_DONE;
+  const Field *field = field_named((const uint8_t *)key, strlen(key));
+  if (field && header->attribute_count < MAX_ATTRIBUTES) {
+    header->attributes[header->attribute_count].field = field;
+    header->attributes[header->attribute_count++].value = value;
+    return FERRY_DONE;
+  }
   FerryLoss loss = {sizeof loss, text_of("metadata"), 0, 0, text_of(key), text_of("a field of NRRD's own")};
   return catalog.table->loss(catalog.self, &loss, err);
 }
@@ -130,15 +212,18 @@ static int32_t parse(char *at, FerryText file, FerryCatalogSink catalog, Header 
     }
     char *colon = strchr(line, ':');
     if (*line == '#' || !*line) continue;
+    if (!is_utf8(line)) return fail_found(err, FERRY_MALFORMED, "a line of the header that is not UTF-8", file, line);
     if (!colon) return fail_found(err, FERRY_MALFORMED, "a line of the header without a colon", file, line);
     *colon = 0;
     int32_t status;
     if (colon[1] == '=') {
-      status = catalog.table->metadata(catalog.self, text_of(line), text_of(colon + 2), err);
+      uint32_t text;
+      status = value_of(catalog, FERRY_TEXT, "", colon + 2, strlen(colon + 2), &text, err);
+      if (!status) status = catalog.table->metadata(catalog.self, text_of(line), text, err);
     } else {
       char *value = colon + 1 + strspn(colon + 1, " \t");
       status = field(header, line, value, file, err);
-      if (!status) status = lose(catalog, line, err);
+      if (!status) status = keep_or_lose(header, catalog, line, value, err);
     }
     if (status) return status;
   }
@@ -155,6 +240,21 @@ static int32_t decode(void *self, FerrySource source, uint64_t handle, FerryByte
 
 static const FerryTensorDecoderTable DECODER = {sizeof DECODER, NULL, NULL, decode};
 
+/* Text that crosses the boundary is UTF-8. */
+static int is_utf8(const uint8_t *at, const uint8_t *end) {
+  while (at < end) {
+    size_t more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : (*at & 0xf0) == 0xe0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : 4;
+    if (more > 3 || (size_t)(end - at) <= more) return 0;
+    /* No longer form than is needed, no surrogates, nothing past U+10FFFF. */
+    if ((*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] >= 0xa0) || (*at == 0xf0 && at[1] < 0x90) ||
+        (*at == 0xf4 && at[1] >= 0x90))
+      return 0;
+    for (at++; more; more--, at++)
+      if ((*at & 0xc0) != 0x80) return 0;
+  }
+  return 1;
+}
+
 static int32_t read_header(FerrySource source, uint32_t file, uint64_t len, FerryText name, char *text, uint64_t *end,
                            FerryErrorSink err) {
   uint64_t most = len < MAX_HEADER ? len : MAX_HEADER;
@@ -166,6 +266,8 @@ static int32_t read_header(FerrySource source, uint32_t file, uint64_t len, Ferr
     if (!is_end) continue;
     *end = i + (text[i + 1] == '\n' ? 2 : 3);
     text[i] = 0;
+    if (!is_utf8((const uint8_t *)text, (const uint8_t *)text + i))
+      return fail_found(err, FERRY_MALFORMED, "a header that is not UTF-8", name, "other bytes");
     if (strlen(text) == i) return FERRY_DONE;
     break;
   }
@@ -184,7 +286,8 @@ static int32_t describe_data(FerryCatalogSink catalog, const Header *header, uin
   if ((status = catalog.table->storage(catalog.self, &bytes, &storage, err))) return status;
   FerryTensor tensor = {.size = sizeof tensor, .name = text_of("data"), .dtype = dtype,
                         .shape = {shape, (size_t)header->rank}, .storage = storage};
-  return catalog.table->tensor(catalog.self, &tensor, &id, err);
+  if ((status = catalog.table->tensor(catalog.self, &tensor, &id, err))) return status;
+  return describe_attributes(catalog, header, id, err);
 }
 
 static int32_t read(void *self, FerrySource source, FerryCatalogSink catalog, FerryContext context,
@@ -203,10 +306,12 @@ static int32_t read(void *self, FerrySource source, FerryCatalogSink catalog, Fe
   Header header = {0};
   status = read_header(source, file, len, path, text, &end, err);
   if (!status && strncmp(text, "NRRD000", 7)) status = fail_found(err, FERRY_MALFORMED, "not NRRD", path, "no NRRD000");
-  char *first = strchr(text, '\n');
-  if (!status) status = parse(first ? first + 1 : "", path, catalog, &header, err);
-  free(text);
+  if (!status) {
+    char *first = strchr(text, '\n');
+    status = parse(first ? first + 1 : "", path, catalog, &header, err);
+  }
   if (!status) status = describe_data(catalog, &header, file, end, len - end, err);
+  free(text);
   if (status) return status;
   decoder->table = &DECODER;
   decoder->self = NULL;
@@ -240,6 +345,15 @@ static int32_t type_of(FerryCatalogView view, uint32_t dtype, const Type **type,
 typedef struct {
   FerryLayoutSink layout;
   uint32_t file;
+  size_t rank;
+  /* Whether entries are attributes, and not metadata. */
+  int is_attribute;
+  /* The last node that came: a value ends with its own. NRRD has a place for text and for numbers of axes. */
+  uint32_t kind, count;
+  char *text;
+  size_t len;
+  double numbers[MAX_RANK];
+  size_t number_count;
 } Writing;
 
 static int32_t put(Writing *writing, const char *text, size_t len, FerryErrorSink err) {
@@ -248,35 +362,95 @@ static int32_t put(Writing *writing, const char *text, size_t len, FerryErrorSin
   return writing->layout.table->bytes(writing->layout.self, writing->file, bytes, &offset, err);
 }
 
-static int32_t put_pair(void *self, FerryText key, FerryText value, FerryErrorSink err) {
+static int32_t keep_node(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err) {
   Writing *writing = self;
-  int is_line = key.len && key.ptr[0] != '#';
-  for (size_t i = 0; i < key.len; i++) is_line &= key.ptr[i] != '\n' && key.ptr[i] != ':' && key.ptr[i] != '\r';
-  for (size_t i = 0; i < value.len; i++) is_line &= value.ptr[i] != '\n' && value.ptr[i] != '\r';
-  if (!is_line) {
-    FerryLoss loss = {sizeof loss, text_of("metadata"), 0, 0, key, text_of("NRRD holds it in one line")};
-    return writing->layout.table->loss(writing->layout.self, &loss, err);
+  char *text = realloc(writing->text, node->bytes.len + 1);
+  if (!text) return fail(err, FERRY_PLUGIN_FAULT, "no memory");
+  writing->text = text;
+  if (node->bytes.len) memcpy(text, node->bytes.ptr, node->bytes.len);
+  writing->len = node->bytes.len;
+  writing->kind = node->kind;
+  writing->number_count = 0;
+  int is_f64 = node->class_name.len == 3 && !memcmp(node->class_name.ptr, "F64", 3);
+  if (node->kind == FERRY_NUMBERS && is_f64 && node->bytes.len <= sizeof writing->numbers && node->bytes.len) {
+    writing->number_count = node->bytes.len / sizeof(double);
+    memcpy(writing->numbers, node->bytes.ptr, node->bytes.len);
   }
-  int32_t status = put(writing, (const char *)key.ptr, key.len, err);
-  if (!status) status = put(writing, ":=", 2, err);
-  if (!status) status = put(writing, (const char *)value.ptr, value.len, err);
-  return status ? status : put(writing, "\n", 1, err);
-}
-
-static const FerryPairSinkTable PAIRS = {sizeof PAIRS, NULL, NULL, put_pair};
-
-/* Nothing is left to do when the bytes have moved. */
-static int32_t stream(void *self, uint32_t file, FerryCatalogView view, FerryByteSink output, FerryErrorSink err) {
-  (void)self, (void)file, (void)view, (void)output;
-  return fail(err, FERRY_PLUGIN_FAULT, "no file is streamed");
-}
-
-static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryErrorSink err) {
-  (void)self, (void)digests, (void)output, (void)err;
+  *id = writing->count++;
   return FERRY_DONE;
 }
 
-static const FerryTensorPlanTable PLAN = {sizeof PLAN, NULL, NULL, stream, seal};
+static int is_line(const char *text, size_t len) {
+  for (size_t i = 0; i < len; i++)
+    if (text[i] == '\n' || text[i] == '\r') return 0;
+  return !memchr(text, 0, len);
+}
+
+/* What stands after the colon of a field, if it can be said there. */
+static int is_field(const Writing *writing, const Field *field) {
+  if (!field) return 0;
+  if (writing->kind == FERRY_NUMBERS) return field->is_numbers && writing->number_count == writing->rank;
+  int begins = writing->len && writing->text[0] != ' ' && writing->text[0] != '\t';
+  double numbers[MAX_RANK];
+  if (writing->kind != FERRY_TEXT || !begins || !is_line(writing->text, writing->len)) return 0;
+  /* A text that reads as numbers would come back as these. */
+  writing->text[writing->len] = 0;
+  return !(field->is_numbers && numbers_of(writing->text, writing->rank, numbers));
+}
+
+static int32_t put_entry(void *self, FerryText key, uint32_t value, FerryErrorSink err) {
+  (void)value;
+  Writing *writing = self;
+  int is_attribute = writing->is_attribute;
+  int is_key = key.len && key.ptr[0] != '#' && is_line((const char *)key.ptr, key.len) && !memchr(key.ptr, ':', key.len);
+  int is_held = is_attribute ? is_field(writing, field_named(key.ptr, key.len))
+                             : is_key && writing->kind == FERRY_TEXT && is_line(writing->text, writing->len);
+  if (!is_held) {
+    FerryText why = text_of(is_attribute ? "NRRD has no field for it" : "NRRD holds it in one line");
+    FerryLoss loss = {sizeof loss, text_of(is_attribute ? "attribute" : "metadata"), 0, 0, key, why};
+    return writing->layout.table->loss(writing->layout.self, &loss, err);
+  }
+  int32_t status = put(writing, (const char *)key.ptr, key.len, err);
+  if (!status) status = put(writing, is_attribute ? ":" : ":=", is_attribute ? 1 : 2, err);
+  if (is_attribute && writing->kind == FERRY_NUMBERS) {
+    for (size_t axis = writing->rank; !status && axis-- > 0;) {
+      char number[40];
+      int len = snprintf(number, sizeof number, " %.17g", writing->numbers[axis]);
+      status = put(writing, number, (size_t)len, err);
+    }
+  } else {
+    if (!status && is_attribute) status = put(writing, " ", 1, err);
+    if (!status) status = put(writing, writing->text, writing->len, err);
+  }
+  return status ? status : put(writing, "\n", 1, err);
+}
+
+static const FerryValueSinkTable VALUES = {sizeof VALUES, NULL, NULL, keep_node, put_entry};
+
+/* The attributes of the tensor, then the metadata. */
+static int32_t put_values(FerryCatalogView view, uint32_t tensor, Writing *writing, FerryErrorSink err) {
+  FerryValueSink sink = {&VALUES, writing};
+  writing->is_attribute = 1;
+  int32_t status = view.table->attributes(view.self, tensor, sink, err);
+  writing->is_attribute = 0;
+  if (!status) status = view.table->metadata(view.self, sink, err);
+  free(writing->text);
+  return status;
+}
+
+/* Nothing is left to do when the bytes have moved. */
+static int32_t stream(void *self, uint32_t file, FerryCatalogView view, FerryByteSink output, FerryContext context,
+                      FerryErrorSink err) {
+  (void)self, (void)file, (void)view, (void)output, (void)context;
+  return fail(err, FERRY_PLUGIN_FAULT, "no file is streamed");
+}
+
+static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryContext context, FerryErrorSink err) {
+  (void)self, (void)digests, (void)output, (void)context, (void)err;
+  return FERRY_DONE;
+}
+
+static const FerryTensorPlanTable PLAN = {.size = sizeof PLAN, .stream = stream, .seal = seal};
 
 static int32_t plan(void *self, FerryCatalogView view, uint32_t target_kind, FerryText target_name,
                     FerryLayoutSink layout, FerryContext context, FerryTensorPlan *out, FerryErrorSink err) {
@@ -306,7 +480,7 @@ static int32_t plan(void *self, FerryCatalogView view, uint32_t target_kind, Fer
     if ((status = layout.table->loss(layout.self, &loss, err))) return status;
   }
   FerryOutputFile file = {.size = sizeof file, .path = target_kind == 0 ? target_name : text_of("data.nrrd")};
-  Writing writing = {layout, 0};
+  Writing writing = {.layout = layout, .rank = shape.len};
   if ((status = layout.table->file(layout.self, &file, &writing.file, err))) return status;
 
   char text[1024];
@@ -316,8 +490,7 @@ static int32_t plan(void *self, FerryCatalogView view, uint32_t target_kind, Fer
     len += snprintf(text + len, sizeof text - (size_t)len, " %llu", (unsigned long long)shape.ptr[axis]);
   len += snprintf(text + len, sizeof text - (size_t)len, "\nencoding: raw\nendian: little\n");
   if ((status = put(&writing, text, (size_t)len, err))) return status;
-  FerryPairSink pairs = {&PAIRS, &writing};
-  if ((status = view.table->metadata(view.self, pairs, err))) return status;
+  if ((status = put_values(view, kept, &writing, err))) return status;
   if ((status = put(&writing, "\n", 1, err))) return status;
   FerryTensorPart part = {.size = sizeof part, .file = writing.file, .tensor = kept};
   if ((status = layout.table->tensor(layout.self, &part, &offset, err))) return status;
@@ -332,13 +505,19 @@ static const FerryTensorWriterTable WRITER = {sizeof WRITER, NULL, NULL, plan};
 
 static int32_t describe(void *self, FerryDescription description, FerryErrorSink err) {
   (void)self;
-  static const uint8_t NRRD[] = {'N', 'R', 'R', 'D', '0', '0', '0'};
+  /* The version is a digit of 1 to 5: the mask lets the digits through that begin as '0' does. */
+  static const uint8_t NRRD[] = {'N', 'R', 'R', 'D', '0', '0', '0', '0'};
+  static const uint8_t MASK[] = {255, 255, 255, 255, 255, 255, 255, 0xf8};
   FerryIdentity identity = {sizeof identity, text_of("nrrd"), text_of("NRRD, nearly raw raster data"),
-                            FERRY_READ | FERRY_WRITE | FERRY_KEEPS_METADATA, 0};
-  FerryMagic magic = {sizeof magic, 0, {NRRD, sizeof NRRD}};
+                            FERRY_READ | FERRY_WRITE | FERRY_KEEPS_METADATA | FERRY_KEEPS_ATTRIBUTES, 0};
+  FerryMagic magic = {.size = sizeof magic, .bytes = {NRRD, sizeof NRRD}, .mask = {MASK, sizeof MASK}};
   int32_t status = description.table->identity(description.self, &identity, err);
   if (!status) status = description.table->suffix(description.self, text_of(".nrrd"), err);
-  return status ? status : description.table->magic(description.self, &magic, err);
+  if (!status) status = description.table->magic(description.self, &magic, err);
+  if (!status && FERRY_HAS(description, attribute))
+    status = description.table->attribute(description.self, text_of("specification"),
+                                          text_of("https://teem.sourceforge.net/nrrd/format.html"), err);
+  return status;
 }
 
 static int32_t tensor_reader(void *self, FerryPairs options, FerryTensorReader *reader, FerryErrorSink err) {
@@ -361,8 +540,8 @@ static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = descr
 
 static int32_t init(FerryHost host, FerryRegistrar registrar, FerryErrorSink err) {
   (void)host;
-  FerryFormat format = {&FORMAT, NULL};
-  return registrar.table->format(registrar.self, format, err);
+  FerryObject format = {(const FerryObjectTable *)&FORMAT, NULL};
+  return registrar.table->add(registrar.self, text_of("format"), format, err);
 }
 
 __attribute__((visibility("default"))) const FerryManifest FERRY_PLUGIN = {

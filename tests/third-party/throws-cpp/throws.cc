@@ -65,7 +65,7 @@ int32_t describe(void *, FerryDescription description, FerryErrorSink err) {
   return guarded(err, [&] {
     static const uint8_t bytes[] = {'T', 'H', 'R', 'O', 'W', 'S'};
     FerryIdentity identity = {sizeof identity, text_of("throws"), text_of("A format that throws"), FERRY_READ, 0};
-    FerryMagic magic = {sizeof magic, 0, {bytes, sizeof bytes}};
+    FerryMagic magic = {sizeof magic, 0, {bytes, sizeof bytes}, {nullptr, 0}, 0};
     int32_t status = description.table->identity(description.self, &identity, err);
     return status ? status : description.table->magic(description.self, &magic, err);
   });
@@ -83,7 +83,10 @@ const FerryFormatTable FORMAT = {sizeof(FerryFormatTable), nullptr, nullptr, des
                                  nullptr, nullptr, nullptr};
 
 int32_t init(FerryHost, FerryRegistrar registrar, FerryErrorSink err) {
-  return guarded(err, [&] { return registrar.table->format(registrar.self, {&FORMAT, nullptr}, err); });
+  return guarded(err, [&] {
+    FerryObject format = {reinterpret_cast<const FerryObjectTable *>(&FORMAT), nullptr};
+    return registrar.table->add(registrar.self, text_of("format"), format, err);
+  });
 }
 
 } // namespace

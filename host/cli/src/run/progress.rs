@@ -214,7 +214,7 @@ impl EventListener for Progress {
             }
             Event::JobCancelled { name } => self.job_ends(name, 0, false),
             Event::Scanned { scanned, of, .. } => self.scanned(*scanned, *of),
-            Event::RunEnded { .. } => {}
+            Event::JobReads { .. } | Event::RunEnded { .. } => {}
         }
     }
 }

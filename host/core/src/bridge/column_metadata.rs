@@ -17,7 +17,8 @@ use tensorferry_sdk::{Result, arrow_schema};
 /// The metadata key.
 pub const KEY: &str = "ferry.columns";
 
-/// Entries of a schema's and its fields' metadata that are kept: those of ferry's own readers.
+/// Entries of a schema's metadata that are kept here: those of ferry's own readers. The others are entries of the
+/// tensors' metadata.
 const OWN: &str = "ferry.";
 /// Bytes of a type's name: a time zone's is the longest part of one.
 const MOST_TYPE_BYTES: usize = 128;
@@ -46,7 +47,7 @@ pub struct ColumnMetadata {
     /// The lists, outermost first: their length, where it is fixed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<Option<u64>>,
-    /// Its own hints.
+    /// Its own metadata.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }

@@ -134,7 +134,7 @@ mod tests {
             shape: shape.to_vec(),
             bytes: 0,
             data: Data::Empty,
-            labels: BTreeMap::new(),
+            attributes: BTreeMap::new(),
         };
         facts.iter().map(of).collect()
     }

@@ -120,6 +120,12 @@ fn of_columns(
         losses.extend(
             paths.iter().filter(|path| value_types::is_more_than_its_dtype(&path.leaf)).map(forgotten),
         );
+        let has_more = |path: &&ColumnPath| {
+            schema.field(path.field).metadata().keys().any(|key| !key.starts_with("ferry."))
+        };
+        let why = "the target has no place for a column's metadata";
+        let lose = |path: &ColumnPath| Loss::new(LossKind::Attribute, path.name.clone(), why);
+        losses.extend(paths.iter().filter(has_more).map(lose));
     }
     Ok(SpooledCatalog { files: spools.into_files(), tensors, metadata, losses })
 }
@@ -137,7 +143,8 @@ fn kept(schema: &SchemaRef, paths: &[ColumnPath]) -> ColumnsMetadata {
             data_type: path.leaf.to_string(),
             nullable: field.is_nullable(),
             shape: path.shape(),
-            metadata: hints(field.metadata()),
+            // Of a column all of it: it has no other place, and comes back with the column.
+            metadata: field.metadata().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         }
     };
     ColumnsMetadata { metadata: hints(schema.metadata()), columns: paths.iter().map(column).collect() }
@@ -173,7 +180,7 @@ fn catalog(
         builder.tensor(&name, dtype, &shape, storage, 0)?;
     }
     for (key, value) in spooled.metadata {
-        builder.metadata(&key, &value)?;
+        builder.metadata_text(&key, &value)?;
     }
     spooled.losses.into_iter().try_for_each(|loss| builder.loss(loss))?;
     builder.finish()

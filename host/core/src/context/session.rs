@@ -7,7 +7,7 @@ use rayon::ThreadPool;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use tensorferry_sdk::{Context, Error, Limits, Result};
+use tensorferry_sdk::{Context, Error, Level, Limits, Result};
 
 /// The resources and limits of one or several conversions.
 #[derive(Debug)]
@@ -33,11 +33,14 @@ pub struct Session {
     /// What the folders of outputs held, if the session is one of many jobs.
     folders: Option<Arc<FolderNames>>,
     /// Bytes that are read to be checked, and how many of them have been; shared with sessions that have a share.
-    checks: Arc<Checks>,
+    checks: Arc<Amount>,
+    /// How far a plugin's long call is, of bytes that it reads; shared likewise.
+    call: Arc<Amount>,
 }
 
+/// How many bytes of how many.
 #[derive(Debug, Default)]
-struct Checks {
+struct Amount {
     expected: AtomicU64,
     done: AtomicU64,
 }
@@ -59,6 +62,7 @@ impl Session {
             pool: Arc::default(),
             folders: None,
             checks: Arc::default(),
+            call: Arc::default(),
         }
     }
 
@@ -82,8 +86,8 @@ impl Session {
     pub fn below(&self, threads: usize, memory: u64, rate: Option<u64>) -> Self {
         let pool = if threads == self.threads { self.pool.clone() } else { Arc::default() };
         let (limits, cancelled) = (self.limits.clone(), self.cancelled.clone());
-        let (folders, checks) = (self.folders.clone(), self.checks.clone());
-        Self { limits, rate, cancelled, pool, folders, checks, ..Self::new(threads, memory) }
+        let (folders, checks, call) = (self.folders.clone(), self.checks.clone(), self.call.clone());
+        Self { limits, rate, cancelled, pool, folders, checks, call, ..Self::new(threads, memory) }
     }
 
     /// A session that is cancelled with this one, and has one of `of` equal shares of its memory.
@@ -95,6 +99,7 @@ impl Session {
             cancelled: self.cancelled.clone(),
             pool: self.pool.clone(),
             checks: self.checks.clone(),
+            call: self.call.clone(),
             ..Self::new(self.threads, self.memory / of.max(1))
         }
     }
@@ -186,6 +191,19 @@ impl Session {
         (self.checks.done.load(Ordering::Relaxed), self.checks.expected.load(Ordering::Relaxed))
     }
 
+    /// Says how far the latest long call of a plugin is.
+    pub(crate) fn progress_of_call(&self, done: u64, total: u64) {
+        self.call.done.store(done, Ordering::Relaxed);
+        self.call.expected.store(total, Ordering::Relaxed);
+    }
+
+    /// How far the latest long call of a plugin is that said so, an index or a scan for a schema: bytes that it has
+    /// gone through, and all; 0 of 0, before there was one.
+    #[must_use]
+    pub fn call(&self) -> (u64, u64) {
+        (self.call.done.load(Ordering::Relaxed), self.call.expected.load(Ordering::Relaxed))
+    }
+
     /// Cancels everything that is done in this session: it ends with an error, and leaves nothing half-written.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
@@ -222,11 +240,17 @@ impl Context for Session {
         self.threads
     }
 
-    fn note(&self, message: &str) {
+    fn log(&self, level: Level, message: &str) {
+        let message = match level {
+            Level::Detail => return,
+            Level::Note => message.to_owned(),
+            Level::Warning => format!("warning: {message}"),
+            Level::Error => format!("error: {message}"),
+        };
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         // A plugin cannot fill the memory, or the user's terminal, with notes; an input may be probed several times.
-        if notes.len() < 1000 && !notes.iter().any(|known| known == message) {
-            notes.push(message.to_owned());
+        if notes.len() < 1000 && !notes.contains(&message) {
+            notes.push(message);
         }
     }
 }

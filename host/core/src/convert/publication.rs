@@ -17,8 +17,13 @@ use tensorferry_sdk::{Context, Result, Role};
 
 /// What has been planned and can be written: tensors with the files that go along, or records.
 pub(crate) trait PlannedOutput {
-    /// Its files, but for a receipt.
+    /// Its files, but for a receipt; those that are named as they are written only once they are.
     fn files(&self) -> Vec<StagedFile>;
+
+    /// Whether files are named as they are written.
+    fn is_named_late(&self) -> bool {
+        false
+    }
 
     /// The names, as patterns, of files of an older output that this one makes stale.
     fn superseded(&self) -> Vec<(&str, Role)>;
@@ -79,15 +84,22 @@ pub(crate) fn stage<'a>(
         check_space(&destination.folder, len)?;
     }
     let older = older_receipt(context, &receipt);
-    let is_input = |path: &Path| output.reads_from(path);
-    let stale =
-        stale::Search::new(&destination.folder, output.superseded(), &files, context.session.folders())?;
-    let stale = stale.find(older, asked.commit.force, is_input, context.session)?;
-    let mut stage = Stage::begin(destination)?;
-    stage.supersede(stale)?;
+    let mut stage = if output.is_named_late() {
+        Stage::begin(destination)?
+    } else {
+        let stale = stale_files(context, output, &files, older.clone())?;
+        let mut stage = Stage::begin(destination)?;
+        stage.supersede(stale)?;
+        stage
+    };
     context.watch.begun(output.bytes());
 
     let lens = output.write(&stage, &mut report)?;
+    if output.is_named_late() {
+        files = output.files();
+        check_free(destination, files.iter().map(|file| file.path.as_str()), asked.commit.force)?;
+        stage.supersede(stale_files(context, output, &files, older)?)?;
+    }
     fault::reach("sealed")?;
     if asked.receipt.is_some() {
         output.digest()?;
@@ -103,6 +115,19 @@ pub(crate) fn stage<'a>(
         files.push(StagedFile { path: receipt, index: true });
     }
     Ok(StagedOutput { context, stage, files, lens, report })
+}
+
+/// Files of an older output, `older` among them, that go when these come.
+fn stale_files(
+    context: &ConversionContext<'_>,
+    output: &dyn PlannedOutput,
+    files: &[StagedFile],
+    older: Option<StagedFile>,
+) -> Result<Vec<StagedFile>> {
+    let folder = &context.target.destination.folder;
+    let search = stale::Search::new(folder, output.superseded(), files, context.session.folders())?;
+    let is_input = |path: &Path| output.reads_from(path);
+    search.find(older, context.request.output.commit.force, is_input, context.session)
 }
 
 /// The receipt of an older output, where the new one gets none. What is no receipt is somebody else's file.

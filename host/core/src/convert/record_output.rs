@@ -54,6 +54,8 @@ struct RecordOutput<'a> {
     schema: SchemaRef,
     /// Dropped before the writer that made it.
     plan: Box<dyn RecordPlan>,
+    /// The files of rows: those that roll have their names once they are written.
+    names: Vec<String>,
     /// What the schema already shows that the target cannot hold.
     planned_losses: Vec<Loss>,
     _writer: Box<dyn RecordWriter>,
@@ -78,12 +80,24 @@ impl<'a> RecordOutput<'a> {
         let plan = writer
             .plan(&schema, input.count(), &target.target, &mut planned_losses, reading)
             .map_err(refused)?;
-        if reading.purpose() == Purpose::ONCE && input.count().is_none() && plan.files().len() > 1 {
+        if reading.purpose().has(Purpose::ONCE) && input.count().is_none() && plan.files().len() > 1 {
             return Err(Error::guess("rows that are not counted, where each file gets as many"));
         }
         let columns = hashed(&schema).into_iter().flatten().collect();
         let hasher = asked.receipt.map(|_| RowHasher::new(columns, plan.files().len()));
-        Ok(Self { context, reading, input, bytes, schema, plan, planned_losses, _writer: writer, hasher })
+        let names = plan.files().to_vec();
+        Ok(Self {
+            context,
+            reading,
+            input,
+            bytes,
+            schema,
+            plan,
+            names,
+            planned_losses,
+            _writer: writer,
+            hasher,
+        })
     }
 
     /// What is known before anything is written.
@@ -99,7 +113,7 @@ impl<'a> RecordOutput<'a> {
 
     /// The end of a dry run: how long files will be is not known.
     fn foresee(&self, report: Report) -> Report {
-        let files = self.plan.files().iter().map(|name| (name.clone(), 0)).collect();
+        let files = self.names.iter().chain(self.plan.sealed()).map(|name| (name.clone(), 0)).collect();
         let report = Report { records: self.input.count(), ..report };
         report.planned(files, &self.context.target, self.context.started, self.context.session)
     }
@@ -113,8 +127,8 @@ impl<'a> RecordOutput<'a> {
         options: &[(String, String)],
         losses: &[Loss],
     ) -> Result<Vec<String>> {
-        let (target, session, files) = (&self.context.target, self.context.session, self.plan.files());
-        let entry = match files {
+        let (target, session, files) = (&self.context.target, self.context.session, &self.names);
+        let entry = match &files[..] {
             [one] => Entry::File(one.clone()),
             _ => Entry::Folder,
         };
@@ -169,12 +183,16 @@ impl<'a> RecordOutput<'a> {
 
 impl PlannedOutput for RecordOutput<'_> {
     fn files(&self) -> Vec<StagedFile> {
-        let file = |path: &String| StagedFile { path: path.clone(), index: false };
-        self.plan.files().iter().map(file).collect()
+        let file = |index| move |path: &String| StagedFile { path: path.clone(), index };
+        self.names.iter().map(file(false)).chain(self.plan.sealed().iter().map(file(true))).collect()
+    }
+
+    fn is_named_late(&self) -> bool {
+        self.plan.roll().is_some()
     }
 
     fn superseded(&self) -> Vec<(&str, Role)> {
-        Vec::new()
+        self.plan.supersedes().iter().map(|pattern| (pattern.as_str(), Role::Data)).collect()
     }
 
     fn reads_from(&self, path: &Path) -> bool {
@@ -203,7 +221,9 @@ impl PlannedOutput for RecordOutput<'_> {
             rows.check_any()?;
         }
         self.context.request.losses.check(&report.losses)?;
-        Ok(written.lens)
+        let lens = written.files.iter().map(|file| file.bytes).chain(written.sealed).collect();
+        self.names = written.files.into_iter().map(|file| file.name).collect();
+        Ok(lens)
     }
 
     fn digest(&mut self) -> Result<()> {
@@ -245,7 +265,8 @@ impl PlannedOutput for RecordOutput<'_> {
             format: self.input.format,
             source: self.input.source,
             additional: &self.reading.additional_inputs(),
-            files: self.plan.files(),
+            files: &self.names,
+            sealed: self.plan.sealed(),
             schema: &self.schema,
             hasher: self.hasher.as_ref(),
         };

@@ -16,7 +16,7 @@ use crate::receipt::Receipt;
 use crate::tensors::tally;
 use crate::write::verify::verify;
 use std::path::{Path, PathBuf};
-use tensorferry_sdk::{Layout, OutputFile, Result, Role};
+use tensorferry_sdk::{Layout, OutputFile, OutputId, Result, Role};
 
 /// All models, laid out, with the files that go along.
 pub(crate) struct TensorOutput<'a> {
@@ -67,8 +67,14 @@ impl<'a> TensorOutput<'a> {
     /// Unsupported, for a cast that there is not.
     pub(crate) fn foresee(&self, mut report: Report) -> Result<Report> {
         report.notes.extend(tally::foresee(self.models.iter().map(|model| &model.logical))?);
-        let files = self.layouts().flat_map(|layout| layout.files());
-        let files = files.map(|file| (file.path.clone(), file.len)).collect();
+        let mut files = Vec::new();
+        for layout in self.layouts() {
+            // As of streamed files, nothing is said of lengths that nobody knows yet.
+            let unsettled = layout.unsettled();
+            for (id, file) in (0..).map(OutputId).zip(layout.files()) {
+                files.push((file.path.clone(), if unsettled.contains(&id) { 0 } else { file.len }));
+            }
+        }
         let report = Report { bytes: self.bytes(), ..report };
         Ok(report.planned(files, &self.context.target, self.context.started, self.context.session))
     }

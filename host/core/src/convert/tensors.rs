@@ -12,10 +12,11 @@ use crate::tensors::content::ContentDigest;
 use crate::tensors::logical::Logical;
 use crate::tensors::stored::Stored;
 use crate::write::copy::{Passing, copy};
+use crate::write::encode::encode;
 use crate::write::plan::{self, Planned};
 use crate::write::seal::seal;
 use std::fs::File;
-use tensorferry_sdk::{CatalogView, Content, Layout, Loss, OutputFile, Result};
+use tensorferry_sdk::{CatalogView, Content, Layout, Loss, OutputFile, OutputId, Result};
 #[cfg(feature = "records")]
 use tensorferry_sdk::{Dtype, TensorId};
 
@@ -100,15 +101,19 @@ impl PlannedModel<'_> {
         stage: &Stage,
         report: &mut Report,
     ) -> Result<Vec<u64>> {
-        let Planned { layout, plan, .. } = &self.planned;
+        let Planned { layout, plan, .. } = &mut self.planned;
         let files = create_files(stage, layout)?;
+        let notes =
+            encode(layout, &**plan, &self.logical, &self.model.context, context.target.format, &files)?;
         let asked = &context.request.output;
-        let mut copied = copy(layout, &**plan, &self.logical, &files, asked.receipt, asked.commit.sync)?;
+        let reading = &self.model.context;
+        let (receipt, sync) = (asked.receipt, asked.commit.sync);
+        let mut copied = copy(layout, &**plan, &self.logical, reading, &files, receipt, sync)?;
         self.passing = copied.passing.take();
         fault::reach("copied")?;
         report.losses.extend(copied.losses.iter().map(|loss| self.model.place(loss)));
         context.request.losses.check(&report.losses)?;
-        seal(layout, &**plan, &copied, &files)
+        seal(layout, &**plan, &copied, &notes, reading, &files)
     }
 
     /// Whether columns of strings were made tensors that the target has not taken.
@@ -120,9 +125,10 @@ impl PlannedModel<'_> {
 }
 
 fn create_files(stage: &Stage, layout: &Layout) -> Result<Vec<File>> {
-    let create = |file: &OutputFile| {
-        let known = matches!(file.content, Content::Copied(_)).then_some(file.len);
-        stage.create(&file.path, known)
+    let unsettled = layout.unsettled();
+    let create = |(index, file): (u32, &OutputFile)| {
+        let is_known = matches!(file.content, Content::Copied(_)) && !unsettled.contains(&OutputId(index));
+        stage.create(&file.path, is_known.then_some(file.len))
     };
-    layout.files().iter().map(create).collect()
+    (0..).zip(layout.files()).map(create).collect()
 }

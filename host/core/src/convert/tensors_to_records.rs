@@ -31,7 +31,8 @@ pub(crate) fn convert(
     let part = &context.part;
     let Selected { catalog, mut losses, notes } =
         select(&model.input.catalog, part, &divided.tensors, &target.format.description)?;
-    let kept = catalog.metadata().get(KEY).map(|text| ColumnsMetadata::parse(text)).unwrap_or_default();
+    let kept = catalog.metadata().get(KEY).and_then(|value| value.as_text());
+    let kept = kept.map(ColumnsMetadata::parse).unwrap_or_default();
     // It is what the columns are made by.
     losses.retain(|loss| !(loss.kind == LossKind::Metadata && loss.what == KEY));
     notes.iter().for_each(|note| session.note(note));

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Raised when entries change their meaning.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Entries that are kept; when there are more, the older half goes.
 const MOST_ENTRIES: usize = 1_000;
 /// An entry is some kilobytes: what is larger is none.
@@ -175,7 +175,7 @@ mod tests {
         cache.put(&library, &entry);
         let path = only_file(&place);
         let good = std::fs::read(&path).unwrap();
-        let version = String::from_utf8(good.clone()).unwrap().replace("\"version\":1", "\"version\":2");
+        let version = String::from_utf8(good.clone()).unwrap().replace("\"version\":2", "\"version\":3");
         for bad in [&good[..good.len() / 2], b"", b"{}", b"\0\0\0\0", version.as_bytes()] {
             write(&path, bad).unwrap();
             assert_eq!(cache.get(&library, &entry.stamp), None);

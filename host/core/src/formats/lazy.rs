@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use tensorferry_sdk::mirror::{Faults, RemoteFormat};
 use tensorferry_sdk::{
-    Context, Description, Error, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
+    Context, Description, Error, Format, Level, Options, Result, Score, Source, TensorReader, TensorWriter,
 };
 
 /// A library, and what it said of its formats when it was looked at.
@@ -16,16 +16,24 @@ pub(super) struct LazyLibrary {
     name: String,
     said: Vec<Arc<Description>>,
     formats: OnceLock<Result<Vec<RemoteFormat>, Refusal>>,
+    /// What it had to say to the user when it was opened.
+    lines: OnceLock<Vec<(Level, String)>>,
 }
 
 impl LazyLibrary {
     pub(super) fn closed(path: PathBuf, name: String, said: Vec<Arc<Description>>) -> Self {
-        Self { path, name, said, formats: OnceLock::new() }
+        Self { path, name, said, formats: OnceLock::new(), lines: OnceLock::new() }
     }
 
     pub(super) fn opened(path: PathBuf, plugin: OpenPlugin) -> Self {
         let said = plugin.formats.iter().map(|format| Arc::new(format.describe())).collect();
-        Self { path, name: plugin.identity.name, said, formats: Ok(plugin.formats).into() }
+        Self {
+            path,
+            name: plugin.identity.name,
+            said,
+            formats: Ok(plugin.formats).into(),
+            lines: plugin.lines.into(),
+        }
     }
 
     /// Its formats, each with its description.
@@ -38,7 +46,8 @@ impl LazyLibrary {
     }
 
     fn open(&self) -> Result<Vec<RemoteFormat>, Refusal> {
-        let formats = open(&self.path)?.formats;
+        let OpenPlugin { formats, lines, .. } = open(&self.path)?;
+        let _ = self.lines.set(lines);
         let is_same = |(format, said): (&RemoteFormat, &Arc<Description>)| format.describe() == **said;
         // Options, limits and receipts go by what was said: nothing of a library that says something else is used.
         if formats.len() != self.said.len() || !formats.iter().zip(&self.said).all(is_same) {
@@ -66,7 +75,7 @@ impl LazyFormat {
     }
 
     /// What its destructors said; `None` as long as it was not used.
-    pub(super) fn faults(&self) -> Option<&Faults> {
+    pub(super) fn faults(&self) -> Option<&Arc<Faults>> {
         let formats = self.library.formats.get()?.as_ref().ok()?;
         formats.get(self.place).map(RemoteFormat::faults)
     }
@@ -79,7 +88,12 @@ impl Format for LazyFormat {
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
-        self.get()?.probe(source, context)
+        let format = self.get()?;
+        // The first call that has somewhere to tell it.
+        for (level, line) in self.library.lines.get().into_iter().flatten() {
+            context.log(*level, &format!("plugin {}: {line}", self.library.name));
+        }
+        format.probe(source, context)
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {

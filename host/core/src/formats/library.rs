@@ -11,12 +11,15 @@ use tensorferry_abi::twin::{self, AbiHeaderRef, ROOT_MODULE_LOADER_NAME_WITH_NUL
 use tensorferry_abi::{
     FormatTable, Init, MANIFEST_SYMBOL, Manifest, Owned, PREVIEW_SYMBOL, REVISION, formats_of,
 };
-use tensorferry_sdk::Error;
+use tensorferry_sdk::mirror::level;
+use tensorferry_sdk::{Error, Level};
 
 /// A library that may be called.
 pub(super) struct Library {
     pub(super) manifest: Manifest,
     pub(super) formats: Vec<Owned<FormatTable>>,
+    /// What it had to say to the user as it started.
+    pub(super) lines: Vec<(Level, String)>,
 }
 
 /// Opens a library and asks it for its formats. It is never unloaded.
@@ -30,10 +33,12 @@ pub(super) fn open(path: &Path) -> Result<Library, Refusal> {
     check_twin(&library, &manifest, init)?;
     // SAFETY: the manifest is of this revision, and a library in Rust has the tables that were compared above.
     let formats = unsafe { formats_of(init) };
-    let formats =
+    let (formats, lines) =
         formats.map_err(|failure| Refusal::InitFailed(Error::from(failure).message().to_owned()))?;
     std::mem::forget(library);
-    Ok(Library { manifest, formats })
+    // A level that is not known here is one of a later host's: what it says is a note at least.
+    let line = |(number, text)| (level(number).unwrap_or(Level::Note), text);
+    Ok(Library { manifest, formats, lines: lines.into_iter().map(line).collect() })
 }
 
 /// Reads the manifest before any function of the plugin is called.

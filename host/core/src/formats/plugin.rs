@@ -46,12 +46,14 @@ mod dynamic {
     use serde::{Deserialize, Serialize};
     use std::path::Path;
     use tensorferry_sdk::mirror::RemoteFormat;
-    use tensorferry_sdk::{Description, Format};
+    use tensorferry_sdk::{Description, Format, Level};
 
     /// A plugin that may be called.
     pub(in crate::formats) struct OpenPlugin {
         pub(in crate::formats) identity: PluginIdentity,
         pub(in crate::formats) formats: Vec<RemoteFormat>,
+        /// What it had to say to the user as it started.
+        pub(in crate::formats) lines: Vec<(Level, String)>,
     }
 
     /// Opens a library, which runs its code, and asks each of its formats for its description.
@@ -67,7 +69,7 @@ mod dynamic {
         let remote = |object| RemoteFormat::new(&identity.name, object);
         let formats = library.formats.into_iter().map(remote).collect::<Result<_, _>>();
         let formats = formats.map_err(|error| Refusal::InitFailed(error.message().to_owned()))?;
-        Ok(OpenPlugin { identity, formats })
+        Ok(OpenPlugin { identity, formats, lines: library.lines })
     }
 
     /// What is kept of a plugin that was looked at.

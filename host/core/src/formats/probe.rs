@@ -104,11 +104,8 @@ fn declared_content(description: &Description, source: &dyn Source) -> u32 {
 }
 
 fn has_magic(description: &Description, source: &dyn Source, name: &str) -> bool {
-    description.magic.iter().any(|magic| {
-        let mut found = vec![0; magic.bytes.len()];
-        let read = source.open(name).and_then(|file| source.read_at(file, magic.offset, &mut found));
-        read.is_ok() && found == magic.bytes
-    })
+    let Ok(file) = source.open(name) else { return false };
+    description.magic.iter().any(|magic| magic.is_in(source, file).unwrap_or(false))
 }
 
 fn has_member(description: &Description, source: &dyn Source) -> bool {

@@ -68,6 +68,14 @@ impl RegisteredFormat {
         Ok(())
     }
 
+    /// What the plugin's destructors did wrong, also once the format is gone; `None` as long as its library was not opened.
+    #[cfg(feature = "dynamic")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn faults(&self) -> Option<Arc<tensorferry_sdk::mirror::Faults>> {
+        self.library.as_ref()?.format.faults().cloned()
+    }
+
     /// Names the plugin in an error that is the plugin's fault.
     #[doc(hidden)]
     #[must_use]

@@ -1,7 +1,7 @@
 //! A saved description is a format's [`Description`] as JSON, so that it is known without opening its library.
 
 use serde::{Deserialize, Serialize};
-use tensorferry_sdk::{Capabilities, Description, OptionKind, OptionSpec, Side};
+use tensorferry_sdk::{Capabilities, Description, Magic, OptionKind, OptionSpec, Side};
 
 /// A description as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -9,11 +9,20 @@ pub(super) struct SavedDescription {
     id: String,
     title: String,
     suffixes: Vec<String>,
-    magic: Vec<(u64, Vec<u8>)>,
+    magic: Vec<SavedMagic>,
     members: Vec<String>,
     capabilities: u64,
     output_revision: u32,
     options: Vec<SavedOption>,
+    attributes: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedMagic {
+    offset: u64,
+    bytes: Vec<u8>,
+    mask: Vec<u8>,
+    from_end: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,11 +53,12 @@ impl SavedDescription {
             id: d.id.clone(),
             title: d.title.clone(),
             suffixes: d.suffixes.clone(),
-            magic: d.magic.iter().map(|magic| (magic.offset, magic.bytes.clone())).collect(),
+            magic: d.magic.iter().map(SavedMagic::of).collect(),
             members: d.members.clone(),
             capabilities: d.capabilities.0,
             output_revision: d.output_revision,
             options: d.options.iter().map(SavedOption::of).collect::<Option<_>>()?,
+            attributes: d.attributes.clone(),
         };
         (saved.restore() == *d).then_some(saved)
     }
@@ -62,7 +72,21 @@ impl SavedDescription {
             .capabilities(Capabilities(self.capabilities))
             .options(options)
             .output_revision(self.output_revision);
-        self.magic.iter().fold(description, |d, (offset, bytes)| d.magic(*offset, bytes.as_slice()))
+        let description =
+            self.attributes.iter().fold(description, |d, (name, value)| d.attribute(name, value));
+        self.magic.iter().fold(description, |d, magic| d.magic_at(magic.restore()))
+    }
+}
+
+impl SavedMagic {
+    fn of(magic: &Magic) -> Self {
+        let Magic { offset, bytes, mask, from_end, .. } = magic;
+        Self { offset: *offset, bytes: bytes.clone(), mask: mask.clone(), from_end: *from_end }
+    }
+
+    fn restore(&self) -> Magic {
+        let magic = Magic::new(self.offset, self.bytes.as_slice()).masked(self.mask.as_slice());
+        if self.from_end { magic.from_end() } else { magic }
     }
 }
 
@@ -124,6 +148,8 @@ mod tests {
             .suffixes([".a", ".b"])
             .magic(0, [0, 255])
             .magic(7, [1])
+            .magic_at(Magic::new(18, *b"end").from_end().masked([255, 0xdf, 1]))
+            .attribute("specification", "https://example.org")
             .members(["*.a"])
             .capabilities(Capabilities(u64::MAX))
             .options(options.collect::<Vec<_>>())

@@ -124,6 +124,22 @@ impl Stage {
         Ok(file)
     }
 
+    /// Gives a staged file another name.
+    ///
+    /// # Errors
+    /// Usage, if the name leaves the folder; a plugin error, if another staged file has it; i/o.
+    pub fn rename(&self, from: &str, to: &str) -> Result<()> {
+        check_relative(to)?;
+        let (path, shown) = (self.path(to), self.site.shown.join(to));
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::plugin("two files of one name").file(to));
+        }
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed("create the output's folder", &shown))?;
+        }
+        fs::rename(self.path(from), &path).map_err(failed("name the output", &shown))
+    }
+
     /// Says which files of the output's folder belong to an older output: the commit removes them.
     ///
     /// # Errors

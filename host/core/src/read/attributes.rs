@@ -9,7 +9,7 @@ use crate::read::entries::Entries;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use tensorferry_sdk::{Catalog, Error, Limits, Node, NodeId, NodeKind, Result, TensorId, Tree};
+use tensorferry_sdk::{self as sdk, Catalog, Error, Limits, Node, NodeId, NodeKind, Result, TensorId, Tree};
 
 /// The metadata key.
 pub const KEY: &str = "ferry.attributes";
@@ -44,7 +44,7 @@ pub fn fold(catalog: &mut Catalog) -> bool {
         return false;
     }
     let mut metadata = catalog.metadata().clone();
-    metadata.insert(KEY.to_owned(), json);
+    metadata.insert(KEY.to_owned(), sdk::Value::text(&json));
     *catalog = std::mem::take(catalog).with_metadata(metadata);
     true
 }
@@ -55,7 +55,7 @@ pub fn fold(catalog: &mut Catalog) -> bool {
 /// # Errors
 /// None that a catalog can cause: the tree is made here.
 pub fn unfold(catalog: Catalog) -> Result<Catalog> {
-    let found = catalog.metadata().get(KEY).and_then(|json| from_json(json));
+    let found = catalog.metadata().get(KEY).and_then(|value| from_json(value.as_text()?));
     let (Some(Attributed { class, attributes }), None) = (found, catalog.tree().root()) else {
         return Ok(catalog);
     };

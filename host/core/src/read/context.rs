@@ -5,14 +5,15 @@ use crate::read::identity::FileIdentity;
 use crate::read::source::FileSource;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::{Capabilities, Context, Description, Limits, Purpose, Result, Source};
+use tensorferry_sdk::{Capabilities, Context, Description, Level, Limits, Purpose, Result, Source};
 
 /// The context in which plugins read one input: what it is read for, and the session's limits.
 pub struct ReadContext<'a> {
     session: &'a Session,
     purpose: Purpose,
     output_is_new: bool,
-    additional_inputs: Mutex<Vec<Arc<FileSource>>>,
+    /// Each with the path that it was opened by.
+    additional_inputs: Mutex<Vec<(String, Arc<FileSource>)>>,
 }
 
 impl<'a> ReadContext<'a> {
@@ -31,7 +32,8 @@ impl<'a> ReadContext<'a> {
     /// The other inputs that plugins have opened, as options told them: a schema, say.
     #[must_use]
     pub fn additional_inputs(&self) -> Vec<Arc<FileSource>> {
-        self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        inputs.iter().map(|(_, source)| source.clone()).collect()
     }
 
     /// The files of those inputs, as [`FileSource::stamped`].
@@ -92,8 +94,16 @@ impl Context for SourceContext<'_> {
         self.context.is_cancelled()
     }
 
+    fn log(&self, level: Level, message: &str) {
+        self.context.log(level, message);
+    }
+
     fn note(&self, message: &str) {
         self.context.note(message);
+    }
+
+    fn progress(&self, done: u64, total: u64) {
+        self.context.progress(done, total);
     }
 
     fn purpose(&self) -> Purpose {
@@ -127,8 +137,16 @@ impl Context for ReadContext<'_> {
         self.session.is_cancelled()
     }
 
+    fn log(&self, level: Level, message: &str) {
+        self.session.log(level, message);
+    }
+
     fn note(&self, message: &str) {
         self.session.note(message);
+    }
+
+    fn progress(&self, done: u64, total: u64) {
+        self.session.progress_of_call(done, total);
     }
 
     fn purpose(&self) -> Purpose {
@@ -136,8 +154,13 @@ impl Context for ReadContext<'_> {
     }
 
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
+        let mut inputs = self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        // What is planned and what is copied is of the same files.
+        if let Some((_, source)) = inputs.iter().find(|(known, _)| known == path) {
+            return Ok(source.clone());
+        }
         let source = Arc::new(FileSource::open(Path::new(path), self.limits())?);
-        self.additional_inputs.lock().unwrap_or_else(PoisonError::into_inner).push(source.clone());
+        inputs.push((path.to_owned(), source.clone()));
         Ok(source)
     }
 

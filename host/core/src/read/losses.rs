@@ -84,6 +84,9 @@ pub fn of_ties(view: &dyn CatalogView, layout: &Layout, capabilities: Capabiliti
             }
         }
     }
+    for &tensor in layout.encoded().iter().flat_map(|placed| &placed.encoded.tensors) {
+        written.entry(view.tied_to(tensor)).or_default().push(tensor);
+    }
     let mut losses = Vec::new();
     for mut members in written.into_values() {
         members.sort_unstable();

@@ -245,7 +245,9 @@ fn scalar(node: &Node) -> Option<Value> {
             Some(Number::from_f64(number).map_or_else(|| Value::String(number.to_string()), Value::Number))
         }
         NodeKind::TEXT => node.as_text().map(|text| Value::String(text.to_owned())),
-        NodeKind::BYTES | NodeKind::COMPLEX => Some(Value::String(format!("({} bytes)", node.bytes.len()))),
+        NodeKind::BYTES | NodeKind::COMPLEX | NodeKind::NUMBERS => {
+            Some(Value::String(format!("({} bytes)", node.bytes.len())))
+        }
         _ => None,
     }
 }

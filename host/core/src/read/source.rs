@@ -6,14 +6,18 @@ use crate::context::stamp::Stamp;
 use crate::context::windows::size;
 use crate::read::identity::FileIdentity;
 use globset::GlobBuilder;
+use rustix::fs::Advice;
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::fs::{DirEntry, File, Metadata};
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tensorferry_sdk::{Entry, Error, ErrorKind, FileId, Limits, Result, Source, check_name, check_range};
+use tensorferry_sdk::{
+    Entry, Error, ErrorKind, FileId, FileRange, Limits, Result, Source, check_name, check_range, split_ranges,
+};
 
 /// Descriptors that a source keeps open at once: this part of those that the process may have, and so many at
 /// least and at most. The ones that were used longest ago are reopened when they are read again.
@@ -407,6 +411,76 @@ impl Source for FileSource {
             _ => Error::from(error).file(&file.name).offset(offset),
         })
     }
+
+    fn read_ranges(&self, ranges: &[FileRange], buffer: &mut [u8]) -> Result<()> {
+        let mut parts = split_ranges(ranges, buffer)?;
+        for (range, _) in &parts {
+            check_range(self.name(range.file), self.len(range.file), range.offset, range.len)?;
+        }
+        parts.sort_by_key(|(range, _)| (range.file, range.offset));
+        let runs = runs(&mut parts);
+        // Where there are several, the disk begins with all of them while the first is waited for.
+        if runs.len() > 1 {
+            self.advise(&runs.iter().map(|run| run.range).collect::<Vec<_>>());
+        }
+        let mut together = Vec::new();
+        for Run { range, parts } in runs {
+            if let [(_, only)] = parts {
+                self.read_at(range.file, range.offset, only)?;
+                continue;
+            }
+            together.resize(size(range.len), 0);
+            self.read_at(range.file, range.offset, &mut together)?;
+            for (part, bytes) in parts {
+                bytes.copy_from_slice(&together[size(part.offset - range.offset)..][..bytes.len()]);
+            }
+        }
+        Ok(())
+    }
+
+    fn advise(&self, ranges: &[FileRange]) {
+        for range in ranges {
+            let (Ok(file), Some(len)) = (self.descriptor(range.file), NonZeroU64::new(range.len)) else {
+                continue;
+            };
+            // A hint: a file system that takes none reads as it would have.
+            let _ = rustix::fs::fadvise(&*file, range.offset, Some(len), Advice::WillNeed);
+        }
+    }
+}
+
+/// Ranges of one file that are read at once.
+struct Run<'r, 'b> {
+    range: FileRange,
+    parts: &'r mut [(FileRange, &'b mut [u8])],
+}
+
+/// What lies between two ranges that are read together: reading it costs less than another call.
+const NEAR: u64 = 64 << 10;
+/// Bytes that are read together, but for a range that is longer itself.
+const LONGEST_RUN: u64 = 1 << 20;
+
+/// Neighbours that lie close together, of ranges in order.
+fn runs<'r, 'b>(parts: &'r mut [(FileRange, &'b mut [u8])]) -> Vec<Run<'r, 'b>> {
+    let mut runs = Vec::new();
+    let mut rest = parts;
+    while let Some((first, _)) = rest.first() {
+        let mut range = *first;
+        let mut count = 1;
+        for (next, _) in &rest[1..] {
+            let end = (range.offset + range.len).max(next.offset + next.len);
+            let is_near = next.offset <= range.offset + range.len + NEAR;
+            if next.file != range.file || !is_near || end - range.offset > LONGEST_RUN {
+                break;
+            }
+            range.len = end - range.offset;
+            count += 1;
+        }
+        let (parts, others) = rest.split_at_mut(count);
+        runs.push(Run { range, parts });
+        rest = others;
+    }
+    runs
 }
 
 #[cfg(test)]
@@ -426,6 +500,34 @@ mod tests {
         let mut buffer = [0; 8];
         assert_eq!(source.read_at(id, 0, &mut buffer).unwrap_err().kind(), ErrorKind::Transient);
         assert_eq!(source.check_unchanged().unwrap_err().kind(), ErrorKind::Transient);
+    }
+
+    #[test]
+    fn ranges_come_in_the_order_that_was_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..3 * LONGEST_RUN).map(|i| (i * 7 % 251).to_le_bytes()[0]).collect();
+        std::fs::write(folder.path().join("a"), &bytes).unwrap();
+        std::fs::write(folder.path().join("b"), b"0123456789").unwrap();
+        let source = FileSource::open(folder.path(), &Limits::default()).unwrap();
+        let [a, b] = ["a", "b"].map(|name| source.open(name).unwrap());
+        let far = LONGEST_RUN + NEAR;
+        let ranges = [(a, far, 5), (b, 3, 4), (a, 0, 1), (a, 2, 0), (a, 1, 900_000), (a, 0, 3), (b, 9, 1)]
+            .map(|(file, offset, len)| FileRange { file, offset, len });
+        let mut expected = Vec::new();
+        for range in &ranges {
+            let all = if range.file == a { &bytes[..] } else { b"0123456789" };
+            expected.extend_from_slice(&all[size(range.offset)..][..size(range.len)]);
+        }
+        let mut found = vec![0; expected.len()];
+        source.read_ranges(&ranges, &mut found).unwrap();
+        assert!(found == expected);
+        assert_eq!(source.read_ranges(&ranges, &mut found[1..]).unwrap_err().kind(), ErrorKind::Plugin);
+        let past = [FileRange { file: b, offset: 9, len: 2 }];
+        assert_eq!(source.read_ranges(&past, &mut [0; 2]).unwrap_err().kind(), ErrorKind::Malformed);
+        let mut parts = split_ranges(&ranges, &mut found).unwrap();
+        parts.sort_by_key(|(range, _)| (range.file, range.offset));
+        let read: Vec<_> = runs(&mut parts).iter().map(|run| (run.range.offset, run.parts.len())).collect();
+        assert_eq!(read, [(0, 4), (far, 1), (3, 2)]);
     }
 
     #[test]

@@ -110,14 +110,20 @@ impl RowHasher {
     /// Of so many files.
     #[must_use]
     pub fn new(columns: Vec<HashedColumn>, files: usize) -> Self {
+        let mut hasher = Self { columns, files: Vec::new() };
+        (0..files).for_each(|_| hasher.begin_file());
+        hasher
+    }
+
+    /// Adds a file, behind all others.
+    pub(crate) fn begin_file(&mut self) {
         let begin = |column: &HashedColumn| {
             let mut hasher = blake3::Hasher::new();
             hasher.update(COLUMN).update(&(column.word.len() as u64).to_le_bytes());
             hasher.update(column.word.as_bytes());
             hasher
         };
-        let file = (0, columns.iter().map(begin).collect());
-        Self { columns, files: vec![file; files] }
+        self.files.push((0, self.columns.iter().map(begin).collect()));
     }
 
     /// Adds rows to a file. A column that the batch lacks is missing in all of them.

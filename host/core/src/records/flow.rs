@@ -8,8 +8,8 @@ use arrow_schema::SchemaRef;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
-use tensorferry_sdk::records::{self, from_stream};
-use tensorferry_sdk::{Context, Result, arrow_array, arrow_schema};
+use tensorferry_sdk::records::{self, Comparison, FieldPath, Projection, Scan, from_stream};
+use tensorferry_sdk::{Context, Error, Result, arrow_array, arrow_schema};
 
 /// Rows of one batch, at most, and its bytes in memory, roughly. They do not depend on the budget: where
 /// batches end decides where an output's pieces end, and the same input shall give the same bytes.
@@ -69,6 +69,60 @@ pub fn batches() -> records::Batches {
     records::Batches { columns: None, rows: BATCH_ROWS, bytes: BATCH_BYTES }
 }
 
+/// What is wanted of every split.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// The fields, as in a [`Scan`]; `None`: all.
+    pub columns: Option<Vec<FieldPath>>,
+    /// What is true of every row that is used: others may be left out.
+    pub predicate: Vec<Comparison>,
+}
+
+/// A run of rows of a split.
+#[derive(Debug, Clone, Copy)]
+pub struct SplitRows {
+    /// The split.
+    pub split: usize,
+    /// The first row.
+    pub first_row: u64,
+    /// How many; `None`: all that follow.
+    pub limit: Option<u64>,
+}
+
+impl SplitRows {
+    /// All rows of a split.
+    #[must_use]
+    pub fn whole(split: usize) -> Self {
+        Self { split, first_row: 0, limit: None }
+    }
+}
+
+/// The rows of a flow from `skip` on, at most `take`.
+pub(crate) fn window<'a>(
+    mut flow: Box<dyn Flow + 'a>,
+    mut skip: u64,
+    take: Option<u64>,
+) -> Box<dyn Flow + 'a> {
+    let mut take = take.unwrap_or(u64::MAX);
+    from_fn(flow.schema(), move || {
+        while take > 0 {
+            let Some(batch) = flow.next()? else { break };
+            let rows = batch.num_rows() as u64;
+            let skipped = skip.min(rows);
+            skip -= skipped;
+            let taken = take.min(rows - skipped);
+            if taken > 0 {
+                take -= taken;
+                // Both are at most the batch's rows.
+                let (from, len) =
+                    (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
+                return Ok(Some(batch.slice(from, len)));
+            }
+        }
+        Ok(None)
+    })
+}
+
 type Batches = Receiver<Result<RecordBatch>>;
 
 /// The rows of some splits of an input, in this order; splits are read ahead on as many threads as the session
@@ -76,15 +130,20 @@ type Batches = Receiver<Result<RecordBatch>>;
 pub fn read<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
-    splits: Vec<usize>,
+    splits: Vec<SplitRows>,
+    wanted: Wanted,
     session: &'a Session,
 ) -> Box<dyn Flow + 'a> {
-    let mut waiting = Some(splits);
+    let schema = rows.set.schema();
+    // A path that leads nowhere is an error of the streams.
+    let projected = wanted.columns.as_ref().and_then(|paths| Projection::new(&schema, paths).ok());
+    let schema = projected.map_or(schema, |projection| projection.schema());
+    let mut waiting = Some((splits, wanted));
     // One channel for each split that is being read, in order, and the first of them.
     let (mut reading, mut current): (Option<Receiver<Batches>>, Option<Batches>) = (None, None);
-    from_fn(rows.set.schema(), move || {
-        if let Some(splits) = waiting.take() {
-            reading = Some(start(threads, rows, splits, session));
+    from_fn(schema, move || {
+        if let Some((splits, wanted)) = waiting.take() {
+            reading = Some(start(threads, rows, splits, wanted, session));
         }
         while let Some(splits) = &reading {
             match current.as_ref().map(Receiver::recv) {
@@ -110,13 +169,15 @@ pub fn read<'a>(
 fn start<'a>(
     threads: &'a dyn Threads<'a>,
     rows: &'a Rows<'a>,
-    splits: Vec<usize>,
+    splits: Vec<SplitRows>,
+    wanted: Wanted,
     session: &'a Session,
 ) -> Receiver<Batches> {
+    let wanted = Arc::new(wanted);
     let (announce, announced) = sync_channel(session.threads);
     let tasks = Arc::new(Mutex::new((splits.into_iter(), announce)));
     for _ in 0..session.threads {
-        let tasks = tasks.clone();
+        let (tasks, wanted) = (tasks.clone(), wanted.clone());
         threads.spawn(Box::new(move || {
             loop {
                 let mut task = tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +187,7 @@ fn start<'a>(
                     return;
                 }
                 drop(task);
-                pull(rows, split, session, &send);
+                pull(rows, split, &wanted, session, &send);
             }
         }));
     }
@@ -139,8 +200,24 @@ fn ahead(session: &Session) -> usize {
     usize::try_from(batches).unwrap_or(usize::MAX).clamp(1, 8)
 }
 
-fn pull(rows: &Rows<'_>, split: usize, session: &Session, send: &SyncSender<Result<RecordBatch>>) {
-    let stream = match rows.set.stream(split, &batches()) {
+fn pull(
+    rows: &Rows<'_>,
+    range: SplitRows,
+    wanted: &Wanted,
+    session: &Session,
+    send: &SyncSender<Result<RecordBatch>>,
+) {
+    let SplitRows { split, first_row, limit } = range;
+    let known = rows.set.splits().get(split).and_then(|split| split.records);
+    let Wanted { columns, predicate } = wanted.clone();
+    let expected = known.filter(|_| predicate.is_empty()).map(|known| {
+        let from = known.saturating_sub(first_row);
+        limit.map_or(from, |limit| limit.min(from))
+    });
+    let is_whole = first_row == 0 && limit.is_none_or(|limit| known == Some(limit));
+    let limit = limit.filter(|_| !is_whole);
+    let scan = Scan { columns, first_row, limit, predicate, rows: BATCH_ROWS, bytes: BATCH_BYTES };
+    let stream = match rows.set.scan(split, &scan) {
         Ok(stream) => stream,
         Err(error) => {
             // Nobody listens any more where the receiver is gone.
@@ -148,12 +225,19 @@ fn pull(rows: &Rows<'_>, split: usize, session: &Session, send: &SyncSender<Resu
             return;
         }
     };
+    let mut found = 0;
     for batch in stream {
         let batch = batch.map_err(|error| rows.place(from_stream(error)));
         let batch = session.check_cancelled().and(batch);
+        found += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
         let is_last = batch.is_err();
         if send.send(batch).is_err() || is_last {
             return;
         }
+    }
+    // Rows before and behind these were left out by what the split says.
+    if let Some(expected) = expected.filter(|&expected| expected != found) {
+        let error = Error::plugin("a split has another number of rows than its reader says");
+        let _ = send.send(Err(rows.place(error.expected(expected).found(found))));
     }
 }

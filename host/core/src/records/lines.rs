@@ -10,7 +10,7 @@ use arrow_json::writer::LineDelimited;
 use arrow_schema::{ArrowError, FieldRef, Schema};
 use std::io::Write;
 use std::sync::Arc;
-use tensorferry_sdk::records::from_stream;
+use tensorferry_sdk::records::{Scan, from_stream};
 use tensorferry_sdk::{ByteSink, Context, Error, Result, arrow_array, arrow_schema};
 
 /// Writes the records, at most `limit`, in their order, one a line; gives how many they were.
@@ -52,7 +52,8 @@ fn write_objects(
     let builder = WriterBuilder::new().with_explicit_nulls(true);
     let mut writer = builder.build::<_, LineDelimited>(std::io::BufWriter::new(output));
     let mut written = 0;
-    for batch in rows.set.stream(split, &batches()).map_err(|e| rows.place(e))? {
+    let scan = Scan { limit: Some(most), ..batches().into() };
+    for batch in rows.set.scan(split, &scan).map_err(|e| rows.place(e))? {
         session.check_cancelled()?;
         let batch = batch.map_err(|error| rows.place(from_stream(error)))?;
         let taken = usize::try_from(most - written).unwrap_or(usize::MAX).min(batch.num_rows());

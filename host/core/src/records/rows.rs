@@ -69,7 +69,7 @@ pub fn read_once<T>(otherwise: Purpose, session: &Session, read: impl Fn(Purpose
 /// Why somebody refuses a schema, which may be no more than a guess: then the guess is what is wrong.
 #[must_use]
 pub fn refusal(error: Error, purpose: Purpose) -> Error {
-    if purpose == Purpose::ONCE && error.kind() == ErrorKind::Usage {
+    if purpose.has(Purpose::ONCE) && error.kind() == ErrorKind::Usage {
         return Error::guess(error.to_string());
     }
     error

@@ -11,14 +11,17 @@ mod filter;
 mod gather;
 mod interleave;
 mod map;
+mod narrowing;
 mod prefetch;
 mod repeat;
 mod shuffle;
 
-use super::flow::{self, Flow, Threads};
+use super::flow::{Flow, Threads};
 use super::rows::Rows;
 use crate::context::session::Session;
 use crate::steps::{Step, StepKind};
+use narrowing::Narrowing;
+pub use narrowing::Narrows;
 use std::fmt;
 use tensorferry_sdk::{Error, Result};
 
@@ -56,6 +59,11 @@ pub trait RecordStep: fmt::Debug + Send + Sync {
         false
     }
 
+    /// What a reader may leave out before this step.
+    fn narrows(&self) -> Narrows<'_> {
+        Narrows::All
+    }
+
     /// Whether rows come out without end.
     fn is_endless(&self, upstream: bool) -> bool {
         upstream
@@ -71,6 +79,8 @@ pub struct Upstream<'a> {
     threads: &'a dyn Threads<'a>,
     origin: Origin<'a>,
     before: &'a [Step<RecordAction>],
+    /// All steps on the origin: those before, this one, and those behind it.
+    all: &'a [Step<RecordAction>],
     /// How often a repeat after the step has gone through all records before.
     epoch: u64,
     session: &'a Session,
@@ -101,15 +111,22 @@ impl<'a> Upstream<'a> {
     /// Whatever an earlier step says.
     fn flow(self) -> Result<Box<dyn Flow + 'a>> {
         match (self.before, self.origin) {
-            ([], Origin::Rows(rows)) => {
-                let splits = (0..rows.set.splits().len()).collect();
-                Ok(flow::read(self.threads, rows, splits, self.session))
-            }
+            ([], Origin::Rows(rows)) => Ok(self.narrowing(rows).flow(&self, rows)),
             ([], Origin::Other(source)) => source.flow(),
-            ([before @ .., last], _) => {
+            ([before @ .., last], origin) => {
+                if let Origin::Rows(rows) = origin
+                    && self.narrowing(rows).has_done(before.len(), last)
+                {
+                    return Self { before, ..self }.flow();
+                }
                 last.action.apply(Self { before, ..self }).map_err(|error: Error| error.context(last))
             }
         }
+    }
+
+    /// What the reader of the origin may leave out.
+    fn narrowing(&self, rows: &Rows<'_>) -> Narrowing {
+        Narrowing::of(&rows.set.schema(), self.all)
     }
 }
 
@@ -123,7 +140,7 @@ pub fn make<'a>(
     steps: &'a [Step<RecordAction>],
     session: &'a Session,
 ) -> Result<Box<dyn Flow + 'a>> {
-    Upstream { threads, origin, before: steps, epoch: 0, session }.flow()
+    Upstream { threads, origin, before: steps, all: steps, epoch: 0, session }.flow()
 }
 
 /// Checks that what steps give has an end.

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tensorferry_sdk::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, Result, arrow_array};
 
 /// From so many bytes on, what there is of a piece is written: it is still in the cache then, and the file is
@@ -24,14 +24,16 @@ const WORTH_WRITING: usize = 128 << 10;
 pub struct RecordsWritten {
     /// Rows.
     pub records: u64,
-    /// The length of each file.
-    pub lens: Vec<u64>,
+    /// The files of rows, under the names that they have in the stage now.
+    pub files: Vec<WrittenFile>,
+    /// The length of each file over them.
+    pub sealed: Vec<u64>,
     /// What values lost.
     pub losses: Vec<Loss>,
 }
 
-/// Writes all of a flow. `rows`: how many there are, where that is known: files then get runs of equal
-/// length, else pieces by turns. `hasher` is shown every row, with its file.
+/// Writes all of a flow. `rows`: how many there are, where that is known: files that are named in advance then get runs
+/// of equal length, else pieces by turns. `hasher` is shown every row, with its file.
 ///
 /// # Errors
 /// Whatever the flow, the writer or the disk gives.
@@ -43,26 +45,32 @@ pub fn write(
     stage: &Stage,
     session: &Session,
 ) -> Result<RecordsWritten> {
-    let paths = plan.files();
-    if paths.is_empty() {
-        return Err(Error::plugin("a plan of no files"));
+    let (paths, roll) = (plan.files(), plan.roll());
+    if paths.is_empty() == roll.is_none() {
+        return Err(Error::plugin("a plan of no files, or one that rolls and names them"));
     }
-    let files = paths.iter().map(|path| stage.create(path, None)).collect::<Result<Vec<File>>>()?;
-    let output =
-        PieceWriter { plan, session, files: &files, paths, state: Mutex::default(), turn: Condvar::new() };
+    let output = PieceWriter {
+        plan,
+        session,
+        stage,
+        roll,
+        hasher: Mutex::new(hasher),
+        state: Mutex::default(),
+        turn: Condvar::new(),
+    };
     {
         let mut state = output.state();
-        state.ends = vec![0; files.len()];
-        state.pieces = vec![Vec::new(); files.len()];
-        for index in 0..files.len() {
-            let mut head = Vec::new();
-            plan.begin(index, &mut head)?;
-            output.put(index, 0, &head)?;
-            state.ends[index] = head.len() as u64;
+        for path in paths {
+            output.begin(&mut state, path.clone())?;
         }
     }
     let piece = piece_bytes(plan.group(), session.memory);
-    let mut collector = PieceCollector::new(files.len(), rows, Group { bytes: piece, ..plan.group() });
+    let run = match roll {
+        None => Run::dealt(paths.len(), rows),
+        Some(Roll::Rows(rows)) => Run::Rolled(rows.max(1)),
+        Some(Roll::Bytes(_)) => Run::Rolled(u64::MAX),
+    };
+    let mut collector = PieceCollector::new(run, Group { bytes: piece, ..plan.group() });
     let (send, receive) = sync_channel::<RecordPiece>(0);
     let receive = &Mutex::new(receive);
     let read = std::thread::scope(|scope| {
@@ -70,27 +78,34 @@ pub fn write(
             scope.spawn(|| output.encode_all(receive));
         }
         // Dropping the sender ends the encoders.
-        let sent = collect_all(flow, &mut collector, hasher, &output, &send);
+        let sent = collect_all(flow, &mut collector, &output, &send);
         drop(send);
         if sent.is_err() {
             output.stop();
         }
         sent
     });
-    let mut state = output.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some(error) = state.error.take() {
+    if let Some(error) = output.state().error.take() {
         return Err(error);
     }
     let records = read?;
-    let mut lens = Vec::new();
-    for (index, file) in files.iter().enumerate() {
-        let mut tail = Vec::new();
-        plan.finish(index, &state.pieces[index], &mut tail)?;
-        let named = |e: std::io::Error| Error::from(e).file(&paths[index]);
-        file.write_all_at(&tail, state.ends[index]).map_err(named)?;
-        lens.push(state.ends[index] + tail.len() as u64);
-    }
-    Ok(RecordsWritten { records, lens, losses: state.losses.into_values().map(merged).collect() })
+    let files = output.finish_all()?;
+    let sealed = seal(plan, &files, stage)?;
+    let state = output.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let losses = state.losses.into_values().map(merged).collect();
+    Ok(RecordsWritten { records, files, sealed, losses })
+}
+
+/// Writes the files over all others; gives their lengths.
+fn seal(plan: &dyn RecordPlan, files: &[WrittenFile], stage: &Stage) -> Result<Vec<u64>> {
+    let write = |(number, path): (usize, &String)| {
+        let mut bytes = Vec::new();
+        plan.seal(number, files, &mut bytes)?;
+        let file = stage.create(path, None)?;
+        file.write_all_at(&bytes, 0).map_err(|e| Error::from(e).file(path))?;
+        Ok(bytes.len() as u64)
+    };
+    plan.sealed().iter().enumerate().map(write).collect()
 }
 
 /// Bytes of the rows of one piece: it depends on the budget, and not on the number of threads, since it
@@ -106,9 +121,10 @@ fn encoders(piece: u64, session: &Session) -> usize {
     usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, session.threads)
 }
 
-/// Rows that become one piece of one file.
+/// Rows that become one piece.
 struct RecordPiece {
     place: u64,
+    /// The file that they go to, where files are named in advance.
     file: usize,
     batches: Vec<RecordBatch>,
 }
@@ -116,7 +132,6 @@ struct RecordPiece {
 fn collect_all(
     flow: &mut dyn Flow,
     collector: &mut PieceCollector,
-    mut hasher: Option<&mut RowHasher>,
     output: &PieceWriter<'_>,
     send: &SyncSender<RecordPiece>,
 ) -> Result<u64> {
@@ -137,8 +152,8 @@ fn collect_all(
             let taken = collector.room().min(rest.num_rows());
             let first = rest.slice(0, taken);
             rest = rest.slice(taken, rest.num_rows() - taken);
-            if let Some(hasher) = hasher.as_deref_mut() {
-                hasher.add(collector.file, &first)?;
+            if output.roll.is_none() {
+                output.hash(collector.file, std::slice::from_ref(&first))?;
             }
             push(collector.add(first))?;
         }
@@ -147,11 +162,31 @@ fn collect_all(
     Ok(records)
 }
 
+/// Which file rows go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Run {
+    /// The first of so many files gets so many rows, then the next one.
+    Rows { files: usize, rows: u64 },
+    /// So many files get pieces by turns.
+    Turns { files: usize },
+    /// One file follows the other, after so many rows or whenever the writer begins one: a piece ends where a file may.
+    Rolled(u64),
+}
+
+impl Run {
+    /// Over so many files, which get as many rows each where it is known how many there are.
+    fn dealt(files: usize, rows: Option<u64>) -> Self {
+        match rows {
+            _ if files == 1 => Self::Rows { files, rows: u64::MAX },
+            Some(rows) => Self::Rows { files, rows: rows.div_ceil(files as u64).max(1) },
+            None => Self::Turns { files },
+        }
+    }
+}
+
 /// Collects rows to pieces, and says which file each goes to.
 struct PieceCollector {
-    files: usize,
-    /// Rows of each file, where the whole is known; 0: pieces by turns.
-    run_of_rows: u64,
+    run: Run,
     group: Group,
     file: usize,
     rows_in_file: u64,
@@ -162,26 +197,27 @@ struct PieceCollector {
 }
 
 impl PieceCollector {
-    fn new(files: usize, rows: Option<u64>, asked: Group) -> Self {
-        let group = Group { rows: asked.rows.max(1), ..asked };
-        let run_of_rows =
-            if files > 1 { rows.map_or(0, |rows| rows.div_ceil(files as u64).max(1)) } else { 0 };
-        let group = if files > 1 && rows.is_none() {
-            // By turns: small enough that the files come out alike.
-            Group { rows: group.rows.min(1024), ..group }
-        } else {
-            group
+    fn new(run: Run, asked: Group) -> Self {
+        let rows = match run {
+            // Small enough that the files come out alike.
+            Run::Turns { .. } => asked.rows.min(1024),
+            Run::Rows { .. } | Run::Rolled(_) => asked.rows,
         };
-        let batches = Vec::new();
-        Self { files, run_of_rows, group, file: 0, rows_in_file: 0, batches, rows: 0, bytes: 0, place: 0 }
+        let group = Group { rows: rows.max(1), ..asked };
+        Self { run, group, file: 0, rows_in_file: 0, batches: Vec::new(), rows: 0, bytes: 0, place: 0 }
+    }
+
+    /// Rows of one file.
+    fn rows_of_file(&self) -> u64 {
+        match self.run {
+            Run::Rows { rows, .. } | Run::Rolled(rows) => rows,
+            Run::Turns { .. } => u64::MAX,
+        }
     }
 
     /// Rows that the current piece still takes.
     fn room(&self) -> usize {
-        let in_file = match self.run_of_rows {
-            0 => u64::MAX,
-            run => run - self.rows_in_file,
-        };
+        let in_file = self.rows_of_file() - self.rows_in_file;
         (self.group.rows - self.rows).min(usize::try_from(in_file).unwrap_or(usize::MAX)).max(1)
     }
 
@@ -191,18 +227,20 @@ impl PieceCollector {
         // A slice counts what it shows, not the buffers behind it.
         self.bytes += batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum::<u64>();
         self.batches.push(batch);
-        let file_is_full = self.run_of_rows > 0 && self.rows_in_file >= self.run_of_rows;
-        if self.rows >= self.group.rows || self.bytes >= self.group.bytes || file_is_full {
-            let piece = self.end();
-            if file_is_full {
-                self.file = (self.file + 1).min(self.files - 1);
-                self.rows_in_file = 0;
-            } else if self.run_of_rows == 0 {
-                self.file = (self.file + 1) % self.files;
-            }
-            return piece;
+        let file_is_full = self.rows_in_file >= self.rows_of_file();
+        if self.rows < self.group.rows && self.bytes < self.group.bytes && !file_is_full {
+            return None;
         }
-        None
+        let piece = self.end();
+        match self.run {
+            Run::Turns { files } => self.file = (self.file + 1) % files,
+            Run::Rows { files, .. } if file_is_full => self.file = (self.file + 1).min(files - 1),
+            Run::Rows { .. } | Run::Rolled(_) => {}
+        }
+        if file_is_full {
+            self.rows_in_file = 0;
+        }
+        piece
     }
 
     fn end(&mut self) -> Option<RecordPiece> {
@@ -226,8 +264,9 @@ pub fn shown_bytes(column: &dyn arrow_array::Array) -> u64 {
 struct PieceWriter<'a> {
     plan: &'a dyn RecordPlan,
     session: &'a Session,
-    files: &'a [File],
-    paths: &'a [String],
+    stage: &'a Stage,
+    roll: Option<Roll>,
+    hasher: Mutex<Option<&'a mut RowHasher>>,
     state: Mutex<WriterState>,
     turn: Condvar,
 }
@@ -235,12 +274,31 @@ struct PieceWriter<'a> {
 #[derive(Default)]
 struct WriterState {
     next: u64,
-    ends: Vec<u64>,
-    pieces: Vec<Vec<PlacedPiece>>,
+    files: Vec<FileState>,
     /// The first of each kind in each column, and how many pieces spoke of it.
     losses: BTreeMap<(LossKind, String), (u64, Loss)>,
     error: Option<Error>,
     is_stopped: bool,
+}
+
+/// A staged file.
+struct FileState {
+    path: String,
+    /// Closed when it is finished: of those that roll, there may be many.
+    file: Option<Arc<File>>,
+    end: u64,
+    pieces: Vec<PlacedPiece>,
+}
+
+impl FileState {
+    /// Whether another piece is one too many.
+    fn is_full_for(&self, len: u64, roll: Roll) -> bool {
+        match roll {
+            _ if self.pieces.is_empty() => false,
+            Roll::Rows(rows) => self.pieces.iter().map(|piece| piece.rows).sum::<u64>() >= rows,
+            Roll::Bytes(bytes) => self.end.saturating_add(len) > bytes,
+        }
+    }
 }
 
 /// Losses of one kind in one column, of which so many pieces spoke, in the words of the first.
@@ -251,7 +309,21 @@ fn merged((pieces, mut first): (u64, Loss)) -> Loss {
     first
 }
 
-impl PieceWriter<'_> {
+/// Where a piece begins.
+#[derive(Clone)]
+struct Begin {
+    path: String,
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl Begin {
+    fn put(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, at).map_err(|e| Error::from(e).file(&self.path))
+    }
+}
+
+impl<'a> PieceWriter<'a> {
     fn state(&self) -> MutexGuard<'_, WriterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -265,9 +337,70 @@ impl PieceWriter<'_> {
         self.turn.notify_all();
     }
 
-    fn put(&self, file: usize, at: u64, bytes: &[u8]) -> Result<()> {
-        let named = |e: std::io::Error| Error::from(e).file(&self.paths[file]);
-        self.files[file].write_all_at(bytes, at).map_err(named)
+    fn hash(&self, file: usize, batches: &[RecordBatch]) -> Result<()> {
+        let mut hasher = self.hasher.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(hasher) = hasher.as_deref_mut() else { return Ok(()) };
+        batches.iter().try_for_each(|batch| hasher.add(file, batch))
+    }
+
+    /// Creates a file, and writes its head.
+    fn begin(&self, state: &mut WriterState, path: String) -> Result<()> {
+        let mut head = Vec::new();
+        self.plan.begin(state.files.len(), &mut head)?;
+        let begin = Begin { file: Arc::new(self.stage.create(&path, None)?), path: path.clone(), offset: 0 };
+        begin.put(0, &head)?;
+        let end = head.len() as u64;
+        state.files.push(FileState { path, file: Some(begin.file), end, pieces: Vec::new() });
+        Ok(())
+    }
+
+    /// Writes the tail of a file, and closes it. Its pieces may still be being written.
+    fn finish(&self, state: &mut WriterState, number: usize) -> Result<()> {
+        let Some(of) = state.files.get_mut(number) else { return Ok(()) };
+        let Some(file) = of.file.take() else { return Ok(()) };
+        let mut tail = Vec::new();
+        self.plan.finish(number, &of.pieces, &mut tail)?;
+        file.write_all_at(&tail, of.end).map_err(|e| Error::from(e).file(&of.path))?;
+        of.end += tail.len() as u64;
+        Ok(())
+    }
+
+    /// Finishes all files, and gives those that rolled their names.
+    fn finish_all(&self) -> Result<Vec<WrittenFile>> {
+        let mut state = self.state();
+        if state.files.is_empty() {
+            // An output without a row is one file.
+            self.roll_on(&mut state)?;
+        }
+        for number in 0..state.files.len() {
+            self.finish(&mut state, number)?;
+        }
+        let count = state.files.len();
+        let mut written = Vec::with_capacity(count);
+        for (number, file) in std::mem::take(&mut state.files).into_iter().enumerate() {
+            let name = match self.roll {
+                None => file.path,
+                Some(_) => {
+                    let name = self.plan.name(number, count)?;
+                    self.stage.rename(&file.path, &name)?;
+                    name
+                }
+            };
+            written.push(WrittenFile { name, bytes: file.end, pieces: file.pieces });
+        }
+        Ok(written)
+    }
+
+    /// Finishes the last file, and begins another one, which is named when all are there.
+    fn roll_on(&self, state: &mut WriterState) -> Result<()> {
+        let number = state.files.len();
+        if let Some(last) = number.checked_sub(1) {
+            self.finish(state, last)?;
+        }
+        if let Some(hasher) = self.hasher.lock().unwrap_or_else(PoisonError::into_inner).as_deref_mut() {
+            hasher.begin_file();
+        }
+        self.begin(state, format!(".rolling-{number}"))
     }
 
     fn encode_all(&self, pieces: &Mutex<Receiver<RecordPiece>>) {
@@ -285,21 +418,23 @@ impl PieceWriter<'_> {
 
     fn encode(&self, piece: RecordPiece, waiting: &mut Vec<u8>) -> Result<()> {
         let RecordPiece { place, file, batches } = piece;
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let mut output = PieceOutput { writer: self, place, file, begin: None, written: 0, waiting };
         let mut losses = Vec::new();
-        let note = self.plan.encode(file, &batches, &mut output, &mut losses);
-        drop(batches);
+        let note = self.plan.encode(&batches, &mut output, &mut losses);
         let encoded = note.map(|note| (note, losses));
-        let Some(begin) = self.placed(place, file, rows, output.len(), encoded)? else { return Ok(()) };
+        let Some(begin) = self.placed(place, file, batches, output.len(), encoded)? else { return Ok(()) };
         output.begin = Some(begin);
         output.flush().map(drop)
     }
 
-    /// Where a piece begins in its file, if those before it are whole.
-    fn begin_of(&self, place: u64, file: usize) -> Option<u64> {
+    /// Where a piece begins in its file, if those before it are whole. Where files roll, that depends on its length.
+    fn begin_of(&self, place: u64, file: usize) -> Option<Begin> {
         let state = self.state();
-        (state.next == place).then(|| state.ends[file])
+        if state.next != place || self.roll.is_some() {
+            return None;
+        }
+        let of = state.files.get(file)?;
+        Some(Begin { path: of.path.clone(), file: of.file.clone()?, offset: of.end })
     }
 
     /// Waits for the pieces before this one, and takes its place after them.
@@ -307,10 +442,13 @@ impl PieceWriter<'_> {
         &self,
         place: u64,
         file: usize,
-        rows: u64,
+        batches: Vec<RecordBatch>,
         len: u64,
         encoded: Result<(Vec<u8>, Vec<Loss>)>,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Begin>> {
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        // Rows of files that roll are hashed once it is known which file they are in.
+        let batches = if self.roll.is_some() { batches } else { Vec::new() };
         let mut state = self.state();
         while state.next != place && !state.is_stopped {
             state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -319,59 +457,77 @@ impl PieceWriter<'_> {
             return Ok(None);
         }
         let (note, losses) = encoded?;
-        let offset = state.ends[file];
-        state.ends[file] += len;
-        state.pieces[file].push(PlacedPiece { offset, len, rows, note });
+        let file = match self.roll {
+            None => file,
+            Some(roll) => {
+                if state.files.last().is_none_or(|last| last.is_full_for(len, roll)) {
+                    self.roll_on(&mut state)?;
+                }
+                let last = state.files.len() - 1;
+                self.hash(last, &batches)?;
+                last
+            }
+        };
+        let of = &mut state.files[file];
+        let offset = of.end;
+        of.end += len;
+        of.pieces.push(PlacedPiece { offset, len, rows, note });
+        let begin = of.file.clone().map(|file| Begin { path: of.path.clone(), file, offset });
         for loss in losses {
             state.losses.entry((loss.kind, loss.what.clone())).or_insert((0, loss)).0 += 1;
         }
         state.next += 1;
         self.turn.notify_all();
-        Ok(Some(offset))
+        Ok(begin)
     }
 }
 
 /// What is encoded of one piece.
-struct PieceOutput<'a> {
-    writer: &'a PieceWriter<'a>,
+struct PieceOutput<'a, 'w> {
+    writer: &'a PieceWriter<'w>,
     place: u64,
     file: usize,
-    /// Where the piece begins in the file, once it is known.
-    begin: Option<u64>,
+    /// Where the piece begins, once it is known.
+    begin: Option<Begin>,
     /// How many of its bytes lie there.
     written: u64,
     /// Those that follow.
     waiting: &'a mut Vec<u8>,
 }
 
-impl PieceOutput<'_> {
+impl PieceOutput<'_, '_> {
     fn len(&self) -> u64 {
         self.written + self.waiting.len() as u64
     }
 
-    /// Counts bytes that have been written.
-    fn wrote(&mut self, len: usize) {
-        self.written += len as u64;
-        self.writer.session.count(len as u64);
+    /// Writes bytes behind those that are written, if it is known where; whether it is.
+    fn put(&mut self, bytes: &[u8]) -> Result<bool> {
+        let Some(begin) = &self.begin else { return Ok(false) };
+        begin.put(begin.offset + self.written, bytes)?;
+        self.written += bytes.len() as u64;
+        self.writer.session.count(bytes.len() as u64);
+        Ok(true)
     }
 
-    /// Writes what waits, if it is known where, and says where what follows goes.
-    fn flush(&mut self) -> Result<Option<u64>> {
-        let Some(begin) = self.begin else { return Ok(None) };
-        self.writer.put(self.file, begin + self.written, self.waiting)?;
-        self.wrote(self.waiting.len());
-        self.waiting.clear();
-        Ok(Some(begin + self.written))
+    /// Writes what waits, if it is known where; whether it is.
+    fn flush(&mut self) -> Result<bool> {
+        let waiting = std::mem::take(self.waiting);
+        let put = self.put(&waiting);
+        *self.waiting = waiting;
+        if let Ok(true) = put {
+            self.waiting.clear();
+        }
+        put
     }
 }
 
-impl ByteSink for PieceOutput<'_> {
+impl ByteSink for PieceOutput<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if self.waiting.len() + bytes.len() >= WORTH_WRITING {
-            self.begin = self.begin.or_else(|| self.writer.begin_of(self.place, self.file));
-            if let Some(at) = self.flush()? {
-                self.writer.put(self.file, at, bytes)?;
-                self.wrote(bytes.len());
+            if self.begin.is_none() {
+                self.begin = self.writer.begin_of(self.place, self.file);
+            }
+            if self.flush()? && self.put(bytes)? {
                 return Ok(());
             }
         }
@@ -414,7 +570,6 @@ mod tests {
 
         fn encode(
             &self,
-            _file: usize,
             batches: &[RecordBatch],
             output: &mut dyn ByteSink,
             _losses: &mut dyn LossSink,
@@ -445,20 +600,115 @@ mod tests {
     }
 
     fn written(numbers: i32, threads: usize) -> Result<[Vec<u8>; 2]> {
+        let plan = Repeated(["a", "b"].map(str::to_owned));
+        let files = files_of(&plan, numbers, threads, u64::try_from(numbers).ok())?;
+        Ok(plan.0.each_ref().map(|name| files[name].clone()))
+    }
+
+    fn files_of(
+        plan: &dyn RecordPlan,
+        numbers: i32,
+        threads: usize,
+        rows: Option<u64>,
+    ) -> Result<BTreeMap<String, Vec<u8>>> {
         let folder = tempfile::tempdir().unwrap();
         let destination = Destination { folder: folder.path().join("out"), kind: DestinationKind::Folder };
         let stage = Stage::begin(&destination)?;
-        let plan = Repeated(["a", "b"].map(str::to_owned));
         let column = || Arc::new((0..numbers).collect::<Int32Array>()) as _;
         let batch = RecordBatch::try_from_iter([("number", column())]).unwrap();
-        let mut batches = Some(batch.clone());
+        let mut batches = Some(batch.clone()).filter(|batch| batch.num_rows() > 0);
         let mut flow = from_fn(batch.schema(), || Ok(batches.take()));
         let session = Session::new(threads, 1 << 30);
-        let rows = u64::try_from(numbers).ok();
-        let written = write(&mut *flow, &plan, rows, None, &stage, &session)?;
-        let files = plan.0.each_ref().map(|name| std::fs::read(stage.path(name)).unwrap());
-        assert_eq!(written.lens, files.each_ref().map(|file| file.len() as u64));
-        Ok(files)
+        let mut hasher = RowHasher::new(Vec::new(), plan.files().len());
+        let written = write(&mut *flow, plan, rows, Some(&mut hasher), &stage, &session)?;
+        let hashed: Vec<u64> = hasher.finish().iter().map(|file| file.rows).collect();
+        assert_eq!(hashed, written.files.iter().map(WrittenFile::rows).collect::<Vec<_>>());
+        let names = written.files.iter().map(|file| (&file.name, file.bytes));
+        let sealed = plan.sealed().iter().zip(written.sealed);
+        let read = |(name, len): (&String, u64)| {
+            let bytes = std::fs::read(stage.path(name)).unwrap();
+            assert_eq!(bytes.len() as u64, len, "{name}");
+            (name.clone(), bytes)
+        };
+        Ok(names.chain(sealed).map(read).collect())
+    }
+
+    /// The same pieces in files that roll, and a file that lists them.
+    struct Rolling(Roll, [String; 1]);
+
+    impl RecordPlan for Rolling {
+        fn files(&self) -> &[String] {
+            &[]
+        }
+
+        fn roll(&self) -> Option<Roll> {
+            Some(self.0)
+        }
+
+        fn name(&self, file: usize, count: usize) -> Result<String> {
+            Ok(format!("{file}-of-{count}"))
+        }
+
+        fn group(&self) -> Group {
+            Group { rows: 5, ..Group::default() }
+        }
+
+        fn begin(&self, file: usize, output: &mut dyn ByteSink) -> Result<()> {
+            output.write(format!("head {file}").as_bytes())
+        }
+
+        fn encode(
+            &self,
+            batches: &[RecordBatch],
+            output: &mut dyn ByteSink,
+            losses: &mut dyn LossSink,
+        ) -> Result<Vec<u8>> {
+            Repeated([String::new(), String::new()]).encode(batches, output, losses)
+        }
+
+        fn finish(&self, _file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
+            output.write(&[u8::try_from(pieces.len()).unwrap()])
+        }
+
+        fn sealed(&self) -> &[String] {
+            &self.1
+        }
+
+        fn seal(&self, _sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
+            files.iter().try_for_each(|file| {
+                output.write(format!("{} {} {}\n", file.name, file.rows(), file.bytes).as_bytes())
+            })
+        }
+    }
+
+    #[test]
+    fn files_roll_at_the_same_rows_whoever_encodes_them() {
+        let of = |roll, numbers, threads| {
+            files_of(&Rolling(roll, ["list".to_owned()]), numbers, threads, None).unwrap()
+        };
+        // Twelve rows a file: pieces of five, five and two.
+        let expected: Vec<u8> =
+            [&b"head 1"[..], &(12..24).flat_map(bytes).collect::<Vec<_>>(), &[3]].concat();
+        for threads in [1, 2, 5] {
+            let files = of(Roll::Rows(12), 100, threads);
+            assert_eq!(files.len(), 9 + 1, "{:?}", files.keys());
+            assert!(files["1-of-9"] == expected, "{threads} threads");
+            let list = String::from_utf8(files["list"].clone()).unwrap();
+            assert!(list.starts_with("0-of-9 12 ") && list.contains("8-of-9 4 "), "{list}");
+        }
+        let most = 3_000_000;
+        let by_size = of(Roll::Bytes(most), 100, 1);
+        assert!(by_size == of(Roll::Bytes(most), 100, 5));
+        let data: Vec<_> = by_size.iter().filter(|(name, _)| *name != "list").collect();
+        // A piece that is too long for a file has one for itself.
+        assert!(
+            data.len() > 5
+                && data.iter().all(|(_, bytes)| bytes.len() as u64 <= most + 1 || bytes.last() == Some(&1))
+        );
+        assert!(data.iter().any(|(_, bytes)| bytes.last() > Some(&1)));
+        let empty = of(Roll::Rows(12), 0, 2);
+        assert_eq!(empty["0-of-1"], b"head 0\0");
+        assert_eq!(empty["list"], b"0-of-1 0 7\n");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::step::Step;
 use super::tensor_step::{TensorAction, apply};
 use crate::read::part::{self, Part};
 use crate::read::{attributes, losses};
-use tensorferry_sdk::{Capabilities, Catalog, Description, Loss, Result};
+use tensorferry_sdk::{Capabilities, Catalog, Description, Loss, LossKind, Result};
 
 /// What goes to the writer.
 pub struct Selected {
@@ -31,6 +31,7 @@ pub fn select(
     let mut lost = catalog.losses().to_vec();
     let (catalog, left_out) = part::take(catalog.clone(), part, !keeps(Capabilities::TREE))?;
     lost.extend(left_out);
+    let (catalog, was_packed) = catalog.unpacked();
     let (mut catalog, effects) = apply(catalog, steps)?;
     lost.extend(effects.losses);
     if keeps(Capabilities::TREE) {
@@ -42,5 +43,11 @@ pub fn select(
     if !keeps(Capabilities::METADATA) {
         lost.extend(losses::of_metadata(&catalog));
     }
+    let (catalog, mut unheld) = catalog.held_by(target.capabilities);
+    if was_packed {
+        // What was packed in the input stays as it was there.
+        unheld.retain(|loss| loss.kind != LossKind::Tensor);
+    }
+    lost.extend(unheld);
     Ok(Selected { catalog, losses: lost, notes: effects.notes })
 }

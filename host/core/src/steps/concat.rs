@@ -175,7 +175,7 @@ impl Concat {
         }
         shape[axis] = start;
         let data = Data::Blocks(merge(blocks, axis, &info));
-        Ok(Tensor { name, shape, data, labels: BTreeMap::new(), ..(*first).clone() })
+        Ok(Tensor { name, shape, data, attributes: BTreeMap::new(), ..(*first).clone() })
     }
 
     /// Parts have one dtype, and one shape but for the dimension.
@@ -225,6 +225,7 @@ impl TensorStep for Concat {
                 return Err(Error::usage("it would be a part twice").tensor(name));
             }
             effects.touched += ids.len();
+            ids.iter().filter_map(|id| catalog.tensor(*id)).for_each(|part| effects.leave_attributes(part));
             if let Some(&first) = ids.first() {
                 wholes.insert(first, self.whole(&catalog, name, &ids)?);
             }

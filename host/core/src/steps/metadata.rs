@@ -3,12 +3,12 @@
 use super::signature::{Argument, CheckedSpec, Key, Signature};
 use super::tensor_step::{Effects, TensorAction, TensorStep};
 use globset::{Glob, GlobMatcher};
-use tensorferry_sdk::{Catalog, Result};
+use tensorferry_sdk::{Catalog, Result, Value};
 
 pub(super) static SET_METADATA: Signature = Signature {
     name: "set_metadata",
     summary: "set an entry of the metadata",
-    details: "An entry of that key is replaced.",
+    details: "An entry of that key is replaced. What is set is text.",
     argument: Argument::Required("KEY", "the entry's key"),
     keys: &[Key::one("to", "TEXT", "its value")],
     selects: false,
@@ -51,7 +51,7 @@ struct DropMetadata {
 impl TensorStep for SetMetadata {
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog> {
         let mut metadata = catalog.metadata().clone();
-        metadata.insert(self.key.clone(), self.value.clone());
+        metadata.insert(self.key.clone(), Value::text(&self.value));
         effects.touched += 1;
         Ok(catalog.with_metadata(metadata))
     }

@@ -112,6 +112,8 @@ impl TensorStep for Permute {
                 let blocks = catalog.blocks(&new.tensor);
                 new.tensor.shape = axes.iter().map(|&axis| new.tensor.shape[axis]).collect();
                 if !axes.is_sorted() {
+                    effects.leave_attributes(&new.tensor);
+                    new.tensor.attributes.clear();
                     let turned = blocks.iter().map(|block| view::permute(block, &axes));
                     new.tensor.data = Data::Blocks(turned.collect());
                 }

@@ -132,7 +132,12 @@ impl TensorStep for Reshape {
             let is_of = self.from.as_ref().is_none_or(|from| is_of(&tensor.shape, from));
             if is_of && selected.has(tensor) {
                 effects.touched += 1;
+                let before = tensor.shape.clone();
                 self.reshape(&catalog, tensor).map_err(|error| error.tensor(&tensor.name))?;
+                if tensor.shape != before {
+                    effects.leave_attributes(tensor);
+                    tensor.attributes.clear();
+                }
             }
         }
         rebuild(catalog, tensors, effects)

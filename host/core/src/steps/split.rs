@@ -159,7 +159,7 @@ impl Split {
                 name: self.name(tensor, number),
                 shape,
                 data: Data::Blocks(Vec::new()),
-                labels: BTreeMap::new(),
+                attributes: BTreeMap::new(),
                 ..tensor.clone()
             });
         }
@@ -196,6 +196,7 @@ impl TensorStep for Split {
                 continue;
             }
             effects.touched += 1;
+            effects.leave_attributes(tensor);
             for part in self.parts(&catalog, tensor)? {
                 from.push(tensor.name.as_str());
                 tensors.push(StepTensor { old: None, tensor: part });

@@ -2,7 +2,7 @@
 
 use super::step::Step;
 use std::fmt;
-use tensorferry_sdk::{Catalog, Error, Loss, Result};
+use tensorferry_sdk::{Catalog, Error, Loss, LossKind, Result, Tensor};
 
 /// What a step on tensors does.
 pub trait TensorStep: fmt::Debug + Send + Sync {
@@ -12,6 +12,17 @@ pub trait TensorStep: fmt::Debug + Send + Sync {
     /// Usage, where what the user asked for cannot be done with this catalog; unsupported, where a dtype
     /// does not allow it.
     fn apply(&self, catalog: Catalog, effects: &mut Effects) -> Result<Catalog>;
+}
+
+impl Effects {
+    /// A step gives a tensor other axes, or makes parts or a whole of it: what was said of the tensor may not hold
+    /// any more (a spacing for each axis, say), so that it stays behind.
+    pub(super) fn leave_attributes(&mut self, tensor: &Tensor) {
+        let why = "a step gave the tensor other dimensions, of which its attributes may not be true";
+        let lose =
+            |key: &String| Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why).asked_for();
+        self.losses.extend(tensor.attributes.keys().map(lose));
+    }
 }
 
 /// Any of them.

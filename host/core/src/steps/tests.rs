@@ -8,8 +8,8 @@ use super::*;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{
-    Catalog, CatalogBuilder, CatalogSink, Dtype, Limits, LossKind, MemorySource, Node, NodeId, NodeKind,
-    Place, Result, Storage, TensorId,
+    Catalog, CatalogBuilder, CatalogSink, Dtype, Limits, Loss, LossKind, MemorySource, Node, NodeId,
+    NodeKind, Place, Result, Storage, TensorId, Value,
 };
 
 /// What a builder is given.
@@ -99,6 +99,58 @@ fn content(catalog: &Catalog) -> Vec<(String, (Vec<u64>, Vec<i32>))> {
         names(catalog).into_iter().map(|name| (name.to_owned(), values(catalog, name))).collect();
     all.sort();
     all
+}
+
+/// Steps that leave a tensor its dimensions leave it its attributes; the others say that they are gone.
+#[test]
+fn attributes_go_where_their_tensor_goes() {
+    let with_attributes = || {
+        build(|builder| {
+            let storage = builder.storage(Storage::inline(vec![0; 64]))?;
+            for (name, offset) in [("a", 0), ("b", 16)] {
+                let tensor = builder.tensor(name, Dtype::I32, &[2, 2], storage, offset)?;
+                builder.attribute(tensor, "unit", Value::text(name))?;
+                builder.attribute(tensor, "spacings", Value::numbers(Dtype::U8, [1, 2])?)?;
+            }
+            builder.metadata("step", Value::int(7))
+        })
+    };
+    let unit = |catalog: &Catalog, name: &str| {
+        let tensor = catalog.tensors().iter().find(|tensor| tensor.name == name).unwrap();
+        tensor.attributes.get("unit").cloned()
+    };
+    for spec in [
+        "select:a",
+        "rename:^a$,to=a",
+        "cast:f32,only=any",
+        "untie",
+        "tie:^b$,to=c",
+        "reshape:2x2",
+        "permute:0x1",
+    ] {
+        let (catalog, effects) = run(with_attributes(), &[spec]).unwrap();
+        assert_eq!(effects.losses, [], "{spec}");
+        assert_eq!(unit(&catalog, "a").unwrap(), "a", "{spec}");
+        assert_eq!(catalog.metadata()["step"], Value::int(7));
+    }
+    assert_eq!(unit(&ran(with_attributes(), &["tie:^b$,to=c"]), "c").unwrap(), "b");
+    for (spec, name, lost) in [
+        ("transpose,where=a", "a", 2),
+        ("permute:1x0", "a", 4),
+        ("reshape:4,where=a", "a", 2),
+        ("split:^a$,to=x,to=y", "x", 2),
+        ("unstack:^a$,to=x$i", "x1", 2),
+        ("concat:^a$,with=b,to=ab", "ab", 4),
+        ("stack:^a$,with=b,to=ab", "ab", 4),
+    ] {
+        let (catalog, effects) = run(with_attributes(), &[spec]).unwrap();
+        assert_eq!(unit(&catalog, name), None, "{spec}");
+        let said = |loss: &Loss| loss.kind == LossKind::Attribute && loss.asked;
+        assert_eq!(effects.losses.iter().filter(|loss| said(loss)).count(), lost, "{spec}");
+    }
+    let set = ran(with_attributes(), &["set_metadata:step,to=8", "set_metadata:x,to=y", "drop_metadata:x"]);
+    assert_eq!(set.metadata()["step"], "8");
+    assert_eq!(set.metadata().len(), 1);
 }
 
 #[test]
@@ -239,7 +291,7 @@ fn metadata_is_set_and_dropped() {
         catalog(&[("a", &[1])]),
         &["set_metadata:x.a,to=1", "set_metadata:y,\"to=b,c\"", "drop_metadata:x.*"],
     );
-    assert_eq!(set.metadata().iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(), ["y=b,c"]);
+    assert_eq!(set.metadata().iter().map(|(k, v)| format!("{k}={v:?}")).collect::<Vec<_>>(), ["y=\"b,c\""]);
 }
 
 #[test]

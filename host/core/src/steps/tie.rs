@@ -70,7 +70,7 @@ impl TensorStep for Tie {
                 continue;
             }
             effects.touched += 1;
-            let second = Tensor { name: name.clone(), labels: BTreeMap::new(), ..tensor.clone() };
+            let second = Tensor { name: name.clone(), ..tensor.clone() };
             match places.get(name.as_str()) {
                 None => tensors.push(StepTensor { old: None, tensor: second }),
                 Some(&place) => {

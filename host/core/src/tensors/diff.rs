@@ -4,9 +4,12 @@ use crate::tensors::content::{Algorithm, digests};
 use crate::tensors::logical::Logical;
 use crate::tensors::numbers::{Numbers, numbers};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use tensorferry_sdk::{CatalogView, Result, TensorId};
+use tensorferry_sdk::{Catalog, CatalogView, Result, Tensor, TensorId, Value};
+
+/// Characters of a value that are shown.
+const MOST_SHOWN: usize = 60;
 
 /// How far numbers may be apart: |a - b| <= atol + rtol x |b|.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,6 +42,10 @@ pub enum DifferenceKind {
     Shape(Vec<u64>, Vec<u64>),
     /// Its bytes; with a tolerance: how many elements are apart, and the largest distance.
     Content(Option<(u64, f64)>),
+    /// An attribute of it, by its key: what it is in A and in B, as JSON; nothing where it is not there.
+    Attribute(String, Option<String>, Option<String>),
+    /// No tensor but the entry of the metadata that has this name, in A and in B.
+    Metadata(Option<String>, Option<String>),
 }
 
 impl DifferenceKind {
@@ -51,6 +58,8 @@ impl DifferenceKind {
             Self::Dtype(..) => "dtype",
             Self::Shape(..) => "shape",
             Self::Content(_) => "content",
+            Self::Attribute(..) => "attribute",
+            Self::Metadata(..) => "metadata",
         }
     }
 }
@@ -65,8 +74,59 @@ impl fmt::Display for Difference {
             DifferenceKind::Content(Some((count, distance))) => {
                 write!(f, ": {count} elements are apart, by {distance:e} at most")
             }
+            DifferenceKind::Attribute(key, a, b) => {
+                write!(f, ": {key:?} is {} in A, {} in B", said(a.as_ref()), said(b.as_ref()))
+            }
+            DifferenceKind::Metadata(a, b) => {
+                write!(f, ": {} in A, {} in B", said(a.as_ref()), said(b.as_ref()))
+            }
         }
     }
+}
+
+/// A value in a line of text.
+fn said(json: Option<&String>) -> String {
+    match json.map(|json| (json, json.char_indices().nth(MOST_SHOWN))) {
+        None => "nothing".to_owned(),
+        Some((json, None)) => json.clone(),
+        Some((json, Some((end, _)))) => format!("{}... ({} bytes)", &json[..end], json.len()),
+    }
+}
+
+/// Differences of attributes, sorted by name, for two inputs whose formats keep these. What is said of a tensor
+/// that one of them does not have is no difference of its own.
+#[must_use]
+pub fn diff_attributes(a: &Catalog, b: &Catalog) -> Vec<Difference> {
+    let in_b: BTreeMap<&str, &Tensor> = b.tensors().iter().map(|t| (t.name.as_str(), t)).collect();
+    let mut differences = Vec::new();
+    for tensor in a.tensors() {
+        let Some(other) = in_b.get(tensor.name.as_str()) else { continue };
+        for (key, of_a, of_b) in differing(&tensor.attributes, &other.attributes) {
+            let kind = DifferenceKind::Attribute(key, of_a, of_b);
+            differences.push(Difference { name: tensor.name.clone(), kind });
+        }
+    }
+    differences.sort_by(|x, y| x.name.cmp(&y.name));
+    differences
+}
+
+/// Differences of metadata, sorted by key, for two inputs whose formats keep values as they are.
+#[must_use]
+pub fn diff_metadata(a: &Catalog, b: &Catalog) -> Vec<Difference> {
+    let metadata = differing(a.metadata(), b.metadata()).into_iter();
+    metadata
+        .map(|(name, of_a, of_b)| Difference { name, kind: DifferenceKind::Metadata(of_a, of_b) })
+        .collect()
+}
+
+/// The entries that are not the same, with both values as JSON. Values of two types may look the same.
+fn differing(
+    a: &BTreeMap<String, Value>,
+    b: &BTreeMap<String, Value>,
+) -> Vec<(String, Option<String>, Option<String>)> {
+    let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+    let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
+    differ.map(|key| (key.clone(), a.get(key).map(Value::json), b.get(key).map(Value::json))).collect()
 }
 
 /// Compares two catalogs; gives the differences sorted by name.

@@ -3,7 +3,7 @@
 use crate::context::windows::{WINDOW_BYTES, size, windows};
 use crate::tensors::copy_plan::{PlannedCopy, plan_copies, tensor_of};
 use crate::tensors::gather::{Scratch, swap};
-use crate::tensors::stored::{Stored, lying};
+use crate::tensors::stored::{Stored, behind};
 use rayon::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -59,10 +59,10 @@ impl<'a> Logical<'a> {
         })
     }
 
-    /// The storages where a tensor's bytes lie, whatever they are cast to.
+    /// The storages where a tensor's bytes lie, whatever they are cast to, and those that these are joined of.
     pub fn storages_of(&self, id: TensorId) -> Result<Vec<StorageId>> {
         let tensor = tensor_of(self.catalog(), id)?;
-        Ok(tensor.storages().map(|storage| lying(self.catalog(), storage)).collect())
+        Ok(tensor.storages().flat_map(|storage| behind(self.catalog(), storage)).collect())
     }
 
     fn gathered(&self, id: TensorId) -> Result<Arc<Gathered>> {
@@ -181,6 +181,10 @@ impl<'a> Logical<'a> {
 }
 
 impl CatalogBytes for Logical<'_> {
+    fn read_part(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
+        self.read_part(part, buffer)
+    }
+
     fn catalog(&self) -> &Catalog {
         self.catalog()
     }

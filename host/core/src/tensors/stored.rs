@@ -14,8 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tensorferry_sdk::{
-    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, FileId, Place, Result, Source,
-    Storage, StorageId, Tensor, check_range,
+    ByteSink, Catalog, Checksum, Context, Digest, DigestAlgorithm, Error, FileId, JoinedRanges, Place,
+    Result, Source, Storage, StorageId, StorageRange, Tensor, check_range,
 };
 
 /// Makes a temporary file that has no name: beside the output, or where temporary files go.
@@ -116,6 +116,9 @@ impl<'a> Stored<'a> {
                 let mut observer = ReadObserver { owned: 0..0, see: &mut |_, _, _| Ok(()) };
                 self.read_observed(id, offset, buffer, &mut observer).map(drop)
             }
+            Place::Joined(joined) => {
+                each_range(joined, offset, buffer, |range, part| self.read(range.storage, range.offset, part))
+            }
             Place::File { file, offset: start } => self.input.source.read_at(*file, start + offset, buffer),
             Place::Inline(bytes) => {
                 copy_from(bytes, offset, buffer);
@@ -140,9 +143,21 @@ impl<'a> Stored<'a> {
             check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
             return chain.read(|from, lying| self.read(chain.of, from, lying), offset, buffer, observer);
         }
-        self.read(id, offset, buffer)?;
         let inside = |byte: u64| byte.saturating_sub(offset).min(buffer.len() as u64);
         let owned = inside(observer.owned.start)..inside(observer.owned.end);
+        if let Place::Joined(joined) = &self.storage(id)?.place {
+            check_range("", self.storage(id)?.len, offset, buffer.len() as u64)?;
+            let mut at = 0;
+            each_range(joined, offset, buffer, |range, part| {
+                let there = |byte: u64| range.offset + byte.saturating_sub(at).min(range.len);
+                let owned = there(owned.start)..there(owned.end);
+                at += range.len;
+                let mut observer = ReadObserver { owned, see: &mut *observer.see };
+                self.read_observed(range.storage, range.offset, part, &mut observer).map(drop)
+            })?;
+        } else {
+            self.read(id, offset, buffer)?;
+        }
         (observer.see)(id, offset + owned.start, &buffer[size(owned.start)..size(owned.end)])?;
         Ok(CastLosses::default())
     }
@@ -199,7 +214,9 @@ impl<'a> Stored<'a> {
 
     /// The first tensor that has bytes in a storage.
     fn tensor_in(&self, id: StorageId) -> Option<&str> {
-        let lies_in = |tensor: &&Tensor| tensor.storages().any(|storage| lying(self.catalog, storage) == id);
+        let lies_in = |tensor: &&Tensor| {
+            tensor.storages().flat_map(|storage| behind(self.catalog, storage)).any(|storage| storage == id)
+        };
         self.catalog.tensors().iter().find(lies_in).map(|tensor| tensor.name.as_str())
     }
 
@@ -258,9 +275,34 @@ impl<'a> Stored<'a> {
     }
 }
 
+/// Gives each range of a joined storage with its part of a buffer, which is to hold the bytes from `offset` on.
+fn each_range(
+    joined: &JoinedRanges,
+    offset: u64,
+    mut buffer: &mut [u8],
+    mut each: impl FnMut(StorageRange, &mut [u8]) -> Result<()>,
+) -> Result<()> {
+    for range in joined.within(offset, buffer.len() as u64) {
+        let (part, rest) = buffer.split_at_mut(size(range.len));
+        each(range, part)?;
+        buffer = rest;
+    }
+    Ok(())
+}
+
+/// All storages that have bytes of a storage: it, the one that it casts, and those that this is joined of.
+pub fn behind(catalog: &Catalog, id: StorageId) -> impl Iterator<Item = StorageId> + '_ {
+    let lying = lying(catalog, id);
+    let joined = match catalog.storage(lying).map(|storage| &storage.place) {
+        Some(Place::Joined(joined)) => joined.ranges(),
+        _ => &[],
+    };
+    std::iter::once(lying).chain(joined.iter().map(|range| range.storage))
+}
+
 /// The storage where the bytes behind a storage lie: itself, unless it casts another one's.
 #[must_use]
-pub fn lying(catalog: &Catalog, id: StorageId) -> StorageId {
+fn lying(catalog: &Catalog, id: StorageId) -> StorageId {
     match catalog.storage(id).map(|storage| &storage.place) {
         Some(Place::Cast(cast)) => cast.of,
         _ => id,

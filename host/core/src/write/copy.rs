@@ -1,6 +1,8 @@
 //! The copy moves bytes from storages to staged files: windows of all files in parallel, each filled,
 //! digested and written once.
 //!
+//! Encoded segments are there already ([`encode`](super::encode)).
+//!
 //! A window is [`WINDOW_BYTES`] of one output file. What is contiguous is read straight into its
 //! place in the window, so that many small tensors cost one write. What needs a gather is left out
 //! of the windows and written by tiles; digests that cover it are taken from the file afterwards.
@@ -27,10 +29,10 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tensorferry_sdk::{
-    ByteSink, Content, Context, Digest, Error, Layout, Loss, OutputFile, OutputId, Result, Segment,
-    StorageId, TensorId, TensorPlan,
+    ByteSink, Content, Context, Digest, Error, FileId, Layout, Loss, OutputFile, OutputId, Result, Segment,
+    Source, SourceRange, StorageId, TensorId, TensorPlan,
 };
 
 /// What is known once the bytes have moved.
@@ -55,6 +57,7 @@ pub fn copy(
     layout: &Layout,
     plan: &dyn TensorPlan,
     logical: &Logical<'_>,
+    context: &dyn Context,
     files: &[File],
     receipt: Option<Algorithm>,
     sync: bool,
@@ -66,7 +69,7 @@ pub fn copy(
     let seen = receipt.map(|algorithm| Passing::new(layout, logical, algorithm)).transpose()?;
     let passing = seen.as_ref();
     let tally = CastTally::of(logical)?;
-    let mut filled = FilePlacements::plan(layout, logical, &tally)?;
+    let mut filled = FilePlacements::plan(layout, logical, context, &tally)?;
     let mut extents = Vec::new();
     for (index, placements) in filled.files.iter_mut().enumerate() {
         extents.extend(kernel::take(index, placements, &files[index], stored, &sources, &outputs));
@@ -86,7 +89,7 @@ pub fn copy(
             CopyTask::Kernel(extent) => extent.copy(stored, files, session, &mut buffers.window),
             CopyTask::Gather(gather) => gather.copy(stored, files, &tally, buffers),
             CopyTask::Stream { file } => {
-                let len = stream(*file, plan, logical, &files[*file])?;
+                let len = stream(*file, plan, logical, context, &files[*file])?;
                 *lens[*file].lock().unwrap_or_else(PoisonError::into_inner) = len;
                 Ok(())
             }
@@ -116,6 +119,12 @@ enum Fill<'a> {
     Bytes(&'a [u8]),
     Zeros,
     Read(StorageRead),
+    /// Bytes of another input.
+    Source {
+        source: Arc<dyn Source>,
+        file: FileId,
+        from: u64,
+    },
 }
 
 /// Bytes of a storage.
@@ -244,10 +253,15 @@ struct FilePlacements<'a> {
 }
 
 impl<'a> FilePlacements<'a> {
-    fn plan(layout: &'a Layout, logical: &Logical<'_>, tally: &CastTally) -> Result<Self> {
+    fn plan(
+        layout: &'a Layout,
+        logical: &Logical<'_>,
+        context: &dyn Context,
+        tally: &CastTally,
+    ) -> Result<Self> {
         let mut filled = Self { files: Vec::new(), gathers: Vec::new() };
         for (index, file) in layout.files().iter().enumerate() {
-            let placements = filled.file(index, file, logical, tally)?;
+            let placements = filled.file((index, file), logical, context, tally)?;
             filled.files.push(placements);
         }
         Ok(filled)
@@ -255,9 +269,9 @@ impl<'a> FilePlacements<'a> {
 
     fn file(
         &mut self,
-        index: usize,
-        file: &'a OutputFile,
+        (index, file): (usize, &'a OutputFile),
         logical: &Logical<'_>,
+        context: &dyn Context,
         tally: &CastTally,
     ) -> Result<Vec<Placement<'a>>> {
         let Content::Copied(segments) = &file.content else { return Ok(Vec::new()) };
@@ -265,7 +279,13 @@ impl<'a> FilePlacements<'a> {
         for placed in segments {
             let base = placed.offset;
             let fill = match &placed.segment {
+                Segment::Encoded(_) => continue,
                 Segment::Bytes(bytes) => Fill::Bytes(bytes),
+                Segment::Source(SourceRange { source, file, range }) => {
+                    let source = context.open(source)?;
+                    let file = source.open(file)?;
+                    Fill::Source { source, file, from: range.start }
+                }
                 Segment::Pad | Segment::Deferred(_) => Fill::Zeros,
                 Segment::Storage { storage, offset, swap_unit } => {
                     let (storage, from, swap_unit) = (*storage, *offset, *swap_unit);
@@ -339,6 +359,9 @@ impl WindowCopy<'_> {
                     buffer[range].copy_from_slice(&bytes[size(skipped)..size(skipped + (to - from))]);
                 }
                 Fill::Zeros => buffer[range].fill(0),
+                Fill::Source { source, file, from } => {
+                    source.read_at(*file, from + skipped, &mut buffer[range])?;
+                }
                 Fill::Read(read) if read.swap_unit == 1 => {
                     let read =
                         PendingRead { read: StorageRead { from: read.from + skipped, ..*read }, range };
@@ -454,13 +477,19 @@ impl TileTask<'_> {
     }
 }
 
-fn stream(file: usize, plan: &dyn TensorPlan, logical: &Logical<'_>, output: &File) -> Result<u64> {
+fn stream(
+    file: usize,
+    plan: &dyn TensorPlan,
+    logical: &Logical<'_>,
+    context: &dyn Context,
+    output: &File,
+) -> Result<u64> {
     let mut sink = StreamSink {
         output: BufWriter::with_capacity(WINDOW_BYTES, output),
         len: 0,
         session: logical.stored().session(),
     };
-    plan.stream(OutputId(u32::try_from(file).unwrap_or(u32::MAX)), logical, &mut sink)?;
+    plan.stream(OutputId(u32::try_from(file).unwrap_or(u32::MAX)), logical, &mut sink, context)?;
     sink.output.flush()?;
     Ok(sink.len)
 }

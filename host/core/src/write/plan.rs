@@ -31,7 +31,7 @@ pub fn plan(
     let description = &target.format.description;
     let options = options::check(description, Side::Writer, given)?;
     let writer = target.format.format.writer(&options)?;
-    let mut builder = LayoutBuilder::new(logical);
+    let mut builder = LayoutBuilder::new(logical, &model.context);
     let plan = writer.plan(logical, &naming::target_of(model, target), &mut builder, &model.context)?;
     let layout = builder.finish().map_err(|e| target.format.blame(e))?;
     let mut losses = layout.losses().to_vec();

@@ -1,21 +1,30 @@
-//! Sealing completes an output: the writer is given digests and lengths of what was copied, and gives the bytes
+//! Sealing completes an output: the writer is given digests and lengths of what was copied and encoded, and gives the bytes
 //! that depend on them.
 
 use crate::write::copy::Copied;
+use crate::write::encode::Notes;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use tensorferry_sdk::{
-    Content, DeferredId, Digest, DigestId, Digests, Error, Layout, OutputId, Result, SealSink, TensorPlan,
+    Content, Context, DeferredId, Digest, DigestId, Digests, EncodedId, EncodedPlace, Error, Layout,
+    OutputId, Result, SealSink, TensorPlan,
 };
 
 /// Has the plan give its deferred bytes and late files; gives the final length of each file.
 ///
 /// # Errors
 /// A plugin error, if bytes are given twice, not at all, or not as many as were reserved; i/o.
-pub fn seal(layout: &Layout, plan: &dyn TensorPlan, copied: &Copied, files: &[File]) -> Result<Vec<u64>> {
+pub fn seal(
+    layout: &Layout,
+    plan: &dyn TensorPlan,
+    copied: &Copied,
+    notes: &Notes,
+    context: &dyn Context,
+    files: &[File],
+) -> Result<Vec<u64>> {
     let mut sealing =
         Sealing { layout, files, lens: copied.lens.clone(), given: vec![false; layout.deferred().len()] };
-    plan.seal(&Known { layout, copied }, &mut sealing)?;
+    plan.seal(&Known { layout, copied, notes }, &mut sealing, context)?;
     if let Some(missing) = sealing.given.iter().position(|given| !given) {
         let (file, range) = &layout.deferred()[missing];
         return Err(Error::plugin("the writer left deferred bytes out")
@@ -29,12 +38,22 @@ pub fn seal(layout: &Layout, plan: &dyn TensorPlan, copied: &Copied, files: &[Fi
 struct Known<'a> {
     layout: &'a Layout,
     copied: &'a Copied,
+    notes: &'a Notes,
 }
 
 impl Digests for Known<'_> {
     fn get(&self, id: DigestId) -> Result<Digest> {
         let digest = self.copied.digests.get(id.0 as usize).cloned();
         digest.ok_or_else(|| Error::plugin(format!("digest {} was not asked for", id.0)))
+    }
+
+    fn encoded(&self, id: EncodedId) -> Result<EncodedPlace> {
+        let index = id.0 as usize;
+        let (Some(placed), Some(note)) = (self.layout.encoded().get(index), self.notes.get(index)) else {
+            return Err(Error::plugin(format!("no encoded segment {}", id.0)));
+        };
+        let (offset, len) = (placed.range.start, placed.range.end - placed.range.start);
+        Ok(EncodedPlace { offset, len, note: note.clone() })
     }
 
     fn file_len(&self, file: OutputId) -> Result<u64> {

@@ -3,6 +3,7 @@
 use super::decide::Decision;
 use crate::events::Event;
 use crate::exit::{INTERRUPTED, REFUSED, TRANSIENT};
+use crate::human::quoted;
 use crate::job::Job;
 use crate::journal::{Commit, Journal, Record};
 use crate::pool::FinishedJob;
@@ -93,24 +94,9 @@ pub(super) fn exit_code(summary: &Summary) -> u8 {
     }
 }
 
-/// As a shell takes it.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_shell_reads_what_was_meant() {
-        assert_eq!(quoted("zoo/a.pt"), "zoo/a.pt");
-        assert_eq!(quoted("it's *"), "'it'\\''s *'");
-    }
 
     #[test]
     fn exit_codes_of_a_run() {

@@ -117,16 +117,23 @@ struct RunnerWatch<'a> {
 
 impl RunnerWatch<'_> {
     fn report_bytes(&self, session: &Session, is_over: &AtomicBool) {
-        let mut last = 0;
+        let (mut last_moved, mut last_read) = (0, (0, 0));
         while !is_over.load(Ordering::Relaxed) {
             std::thread::park_timeout(TICK);
-            let bytes = session.moved.load(Ordering::Relaxed);
-            let is_news = bytes != last && !is_over.load(Ordering::Relaxed);
+            let (moved, read) = (session.moved.load(Ordering::Relaxed), session.call());
+            let mut news = Vec::new();
+            if read != last_read {
+                news.push(WorkerEvent::Reads { bytes: read.0, of: read.1 });
+            }
+            if moved != last_moved {
+                news.push(WorkerEvent::Moved { bytes: moved });
+            }
             // A runner that is gone has taken this process with it.
-            if is_news && self.pipe.send(&WorkerEvent::Moved { bytes }).is_err() {
+            let is_gone = |event: &WorkerEvent| self.pipe.send(event).is_err();
+            if !is_over.load(Ordering::Relaxed) && news.iter().any(is_gone) {
                 break;
             }
-            last = bytes;
+            (last_moved, last_read) = (moved, read);
         }
     }
 }

@@ -130,6 +130,10 @@ impl WorkerProcess {
                 }
             };
             let outcome = match event {
+                WorkerEvent::Reads { bytes, of } => {
+                    by.listener.on_event(&Event::JobReads { name, bytes, of });
+                    continue;
+                }
                 WorkerEvent::Began { bytes } => {
                     by.listener.on_event(&Event::JobBytes { name, bytes });
                     continue;

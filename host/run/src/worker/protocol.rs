@@ -40,6 +40,8 @@ pub(super) enum CommitReply {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum WorkerEvent {
+    /// How many bytes of the input a long call has gone through, of how many.
+    Reads { bytes: u64, of: u64 },
     /// How many bytes will be copied.
     Began { bytes: u64 },
     /// How many have been.

@@ -11,39 +11,39 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tensorferry_sdk::arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use tensorferry_sdk::arrow_schema::{ArrowError, SchemaRef};
-use tensorferry_sdk::records::{Batched, Batches, stream_error};
+use tensorferry_sdk::records::{Batched, Projection, Scan, stream_error};
 use tensorferry_sdk::{Error, Limits, Result};
 
-/// Streams the columns that are asked for; if it `is_strict`, another key is an error.
+/// Rows that are gone past at once.
+const SKIPPED_ROWS: usize = 1 << 16;
+
+/// Streams the fields and rows that are asked for; if it `is_strict`, another key is an error.
 ///
 /// # Errors
 /// I/o.
 pub(super) fn open(
     range: &LineRange,
     schema: &SchemaRef,
-    request: &Batches,
+    scan: &Scan,
     is_strict: bool,
     limits: &Limits,
 ) -> Result<Batched> {
-    let wanted = match &request.columns {
+    let wanted = match &scan.columns {
         None => schema.clone(),
-        Some(columns) => {
-            let projected = schema.project(columns);
-            Arc::new(projected.map_err(|error| Error::plugin(one_line(&error.to_string())))?)
-        }
+        Some(paths) => Projection::new(schema, paths)?.schema(),
     };
     // A column costs memory for each row, whether the row has it or not.
     let columns = wanted.flattened_fields().len().max(1) as u64;
-    let rows = (request.bytes / (2 * columns)).max(1);
-    let request = Batches {
-        rows: usize::try_from(rows).unwrap_or(usize::MAX).min(request.rows.max(1)),
-        ..request.clone()
-    };
+    let rows = (scan.bytes / (2 * columns)).max(1);
+    let rows = usize::try_from(rows).unwrap_or(usize::MAX).min(scan.rows.max(1));
     Ok(Box::new(Stream {
         blocks: Some(Blocks::new(range, limits)?),
         range: range.clone(),
         decoding: Decoding { wanted, is_strict, decoder: None },
-        request,
+        rows,
+        bytes: scan.bytes,
+        skip: scan.first_row,
+        left: scan.limit.unwrap_or(u64::MAX),
     }))
 }
 
@@ -52,17 +52,33 @@ struct Stream {
     /// None when it has ended.
     blocks: Option<Blocks>,
     decoding: Decoding,
-    request: Batches,
+    /// Rows and bytes of a batch.
+    rows: usize,
+    bytes: u64,
+    /// Rows that are still to be gone past.
+    skip: u64,
+    /// Rows that are still wanted behind those.
+    left: u64,
 }
 
 impl Stream {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let Some(blocks) = &mut self.blocks else { return Ok(None) };
-        let Some(block) = blocks.next(self.request.rows, self.request.bytes)? else { return Ok(None) };
-        if block.rows == 0 {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let most = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+        let (rows, bytes) = match self.skip {
+            0 => (self.rows.min(most(self.left)), self.bytes),
+            skip => (SKIPPED_ROWS.min(most(skip)), 1 << 20),
+        };
+        let Some(block) = blocks.next(rows, bytes)? else { return Ok(None) };
+        if block.rows == 0 || self.skip > 0 {
+            self.skip -= block.rows as u64;
             // For whoever pulls to end here, if the user has.
             return Ok(Some(RecordBatch::new_empty(self.decoding.wanted.clone())));
         }
+        self.left -= block.rows as u64;
         let batch = self.decoding.batch(block.text, block.rows);
         batch.map(Some).map_err(|error| self.decoding.culprit(&self.range, &block, &error))
     }
@@ -165,6 +181,7 @@ mod tests {
 
     use super::*;
     use crate::JsonLines;
+    use tensorferry_sdk::records::Batches;
     use tensorferry_sdk::{Format as _, MemoryContext, MemorySource, Options, Side};
 
     #[test]

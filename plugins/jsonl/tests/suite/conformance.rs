@@ -24,7 +24,9 @@ fn conforms() {
 
 #[test]
 fn conforms_with_other_options() {
-    for (key, value) in [("codec", "gzip"), ("codec", "zstd"), ("nulls", "false"), ("shards", "2")] {
+    for (key, value) in
+        [("codec", "gzip"), ("codec", "zstd"), ("nulls", "false"), ("shards", "2"), ("shard_rows", "2")]
+    {
         let format = Preset::new(JsonLines).with(Side::Writer, key, value);
         let report = check(&format, &[folder()]);
         assert!(report.written > 100, "{key}={value}: {report:?}");

@@ -37,7 +37,7 @@ const SORTING_COLUMN: Shape = Shape::Struct(&[(1, I32), (2, Shape::Bool), (3, Sh
 const CHOICE: Shape = Shape::Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]);
 const TIME: Shape = Shape::Struct(&[(1, Shape::Bool), (2, CHOICE)]);
 
-/// All that the library reads of a footer. Statistics it passes over, as it is told to.
+/// All that the library reads of a footer. Statistics it passes over, but for those of a column that a scan compares.
 static FILE_META_DATA: Fields = &[
     (1, I32),
     (2, Shape::List(&Shape::Struct(SCHEMA_ELEMENT))),
@@ -106,9 +106,20 @@ const COLUMN_META_DATA: Fields = &[
     (9, I64),
     (10, I64),
     (11, I64),
+    (12, Shape::Struct(STATISTICS)),
     (14, I64),
     (15, I32),
     (17, Shape::Struct(&[(1, Shape::Struct(BOUNDING_BOX)), (2, Shape::List(&I32))])),
+];
+const STATISTICS: Fields = &[
+    (1, Shape::Binary),
+    (2, Shape::Binary),
+    (3, I64),
+    (4, I64),
+    (5, Shape::Binary),
+    (6, Shape::Binary),
+    (7, Shape::Bool),
+    (8, Shape::Bool),
 ];
 const BOUNDING_BOX: Fields = &[
     (1, Shape::Double),

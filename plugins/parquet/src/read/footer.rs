@@ -24,6 +24,28 @@ const BYTES_A_FREE_VALUE: u64 = 16;
 /// Malformed, if the file is not Parquet or the footer points outside of it; unsupported, if it is
 /// encrypted or its chunks are in other files; over a limit, if it is too long, or its values are too many.
 pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) -> Result<ParquetMetaData> {
+    let (footer_at, metadata) = decode(file, limits, ParquetStatisticsPolicy::SkipAll)?;
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        check_group(group, footer_at).map_err(|error| error.context(format!("row group {index}")))?;
+    }
+    check_sums(&metadata, footer_at, file.len(), free_values)?;
+    Ok(metadata)
+}
+
+/// The footer again, with the statistics of one leaf column.
+///
+/// # Errors
+/// As of [`read`], and malformed where the statistics are.
+pub(super) fn with_statistics(file: &SourceFile, leaf: usize, limits: &Limits) -> Result<ParquetMetaData> {
+    Ok(decode(file, limits, ParquetStatisticsPolicy::skip_except(&[leaf]))?.1)
+}
+
+/// Where the footer begins, and what it says; hostile statistics cost memory, and most scans look at none.
+fn decode(
+    file: &SourceFile,
+    limits: &Limits,
+    statistics: ParquetStatisticsPolicy,
+) -> Result<(u64, ParquetMetaData)> {
     let len = file.len();
     let tail_at = len.checked_sub(TAIL).filter(|&at| at >= MAGIC.len() as u64);
     let tail_at = tail_at.ok_or_else(|| Error::malformed("too short for a Parquet file").found(len))?;
@@ -54,18 +76,13 @@ pub(super) fn read(file: &SourceFile, limits: &Limits, free_values: &mut u64) ->
     }
     let footer = file.read(footer_at, footer_len)?;
     claims::check(&footer, limits).map_err(|error| error.context("the footer").offset(footer_at))?;
-    // Nothing here looks at them, and hostile ones cost memory.
     let options = ParquetMetaDataOptions::new()
-        .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
+        .with_column_stats_policy(statistics)
         .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll)
         .with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
     let metadata = decoded(|| ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options)));
     let metadata = metadata.map_err(|error| error.context("the footer").offset(footer_at))?;
-    for (index, group) in metadata.row_groups().iter().enumerate() {
-        check_group(group, footer_at).map_err(|error| error.context(format!("row group {index}")))?;
-    }
-    check_sums(&metadata, footer_at, len, free_values)?;
-    Ok(metadata)
+    Ok((footer_at, metadata))
 }
 
 /// How many values the files of an input may have that none of their bytes pay for.

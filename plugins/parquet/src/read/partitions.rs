@@ -12,7 +12,7 @@ use tensorferry_sdk::arrow_array::{
     ArrayRef, Int32Array, RecordBatch, RecordBatchOptions, RecordBatchReader, StringArray, new_null_array,
 };
 use tensorferry_sdk::arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
-use tensorferry_sdk::records::{Batched, Batches};
+use tensorferry_sdk::records::{Batched, Bounds, Comparison, FieldPath, Scan, Value};
 use tensorferry_sdk::{Context, Error, Result, Source};
 
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -177,14 +177,31 @@ impl Partitions {
         Ok((Self { own: own.fields().len(), fields, values }, schema))
     }
 
-    /// What of a request the files are asked for, and which of the folders' columns it is about.
-    pub(super) fn divide(&self, request: &Batches) -> (Batches, Vec<usize>) {
-        let all = || (0..self.own + self.fields.len()).collect();
-        let columns: Vec<usize> = request.columns.clone().unwrap_or_else(all);
-        let (own, keys): (Vec<usize>, Vec<usize>) =
-            columns.into_iter().partition(|&column| column < self.own);
-        let keys = keys.into_iter().map(|column| column - self.own).collect();
-        (Batches { columns: Some(own), ..request.clone() }, keys)
+    /// What of a scan the files are asked for, and which of the folders' columns it is about.
+    pub(super) fn divide(&self, scan: &Scan) -> (Scan, Vec<usize>) {
+        let all = || (0..self.own + self.fields.len()).map(|column| vec![column]).collect();
+        let columns: Vec<FieldPath> = scan.columns.clone().unwrap_or_else(all);
+        let is_own = |path: &FieldPath| path.first().is_some_and(|&column| column < self.own);
+        let (own, keys): (Vec<FieldPath>, Vec<FieldPath>) = columns.into_iter().partition(is_own);
+        let keys = keys.iter().flatten().map(|column| column.saturating_sub(self.own)).collect();
+        (Scan { columns: Some(own), ..scan.clone() }, keys)
+    }
+
+    /// Which of the folders' columns a comparison is of.
+    pub(super) fn key(&self, comparison: &Comparison) -> Option<usize> {
+        comparison.column.first()?.checked_sub(self.own)
+    }
+
+    /// Whether a comparison of a column that the folders say is true of no row of a file.
+    pub(super) fn excludes(&self, file: usize, key: usize, comparison: &Comparison) -> bool {
+        let Some(field) = self.fields.get(key) else { return false };
+        let Some(value) = self.values.get(file).and_then(|values| values.get(key)) else { return false };
+        let known = value.as_deref().map(|text| match number(text) {
+            Some(number) if *field.data_type() == DataType::Int32 => Value::Int(number.into()),
+            _ => Value::Bytes(text.as_bytes().to_vec()),
+        });
+        let nulls = Some(u64::from(known.is_none()));
+        comparison.excludes(&Bounds { least: known.clone(), greatest: known, nulls, rows: 1 })
     }
 
     /// Batches of a file with the columns `keys` that its folders say.

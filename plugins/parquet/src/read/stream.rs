@@ -3,9 +3,10 @@
 use super::OpenFile;
 use super::dictionary::{self, Lengths};
 use super::expansion::text_bytes;
+use super::leaves;
 use super::pages::RowGroupPages;
 use crate::fault::{FirstError, decoded, one_line, panicked};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::Type;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tensorferry_sdk::arrow_array::{
     Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader,
 };
-use tensorferry_sdk::arrow_schema::{ArrowError, Fields, Schema, SchemaRef};
-use tensorferry_sdk::records::{Batched, Batches, stream_error};
+use tensorferry_sdk::arrow_schema::{ArrowError, Fields, SchemaRef};
+use tensorferry_sdk::records::{Batched, FieldPath, Projection, Scan, stream_error};
 use tensorferry_sdk::{Error, ErrorKind, Result};
 
 /// Bytes that a null takes in a batch.
@@ -34,35 +35,38 @@ pub(super) struct RowGroup {
 ///
 /// # Errors
 /// A plugin error, for columns that are not there.
-pub(super) fn empty(schema: &SchemaRef, request: &Batches) -> Result<Batched> {
-    let schema = Arc::new(projected(schema, request)?);
-    Ok(Box::new(RecordBatchIterator::new(std::iter::empty(), schema)))
+pub(super) fn empty(schema: &SchemaRef, scan: &Scan) -> Result<Batched> {
+    Ok(Box::new(RecordBatchIterator::new(std::iter::empty(), projected(schema, &paths(schema, scan))?)))
 }
 
-fn projected(schema: &SchemaRef, request: &Batches) -> Result<Schema> {
-    let all = || (0..schema.fields().len()).collect();
-    let columns: Vec<usize> = request.columns.clone().unwrap_or_else(all);
-    schema.project(&columns).map_err(|error| Error::plugin(one_line(&error.to_string())))
+fn paths(schema: &SchemaRef, scan: &Scan) -> Vec<FieldPath> {
+    let all = || (0..schema.fields().len()).map(|column| vec![column]).collect();
+    scan.columns.clone().unwrap_or_else(all)
+}
+
+fn projected(schema: &SchemaRef, paths: &[FieldPath]) -> Result<SchemaRef> {
+    Ok(Projection::new(schema, paths)?.schema())
 }
 
 /// Is told how many bytes of texts were decoded in all, and may end that.
 pub(super) type CountBytes = Box<dyn Fn(u64) -> Result<()> + Send>;
 
-/// Streams the columns that are asked for. A page, or what a row is decoded to, may have `most` bytes.
+/// Streams the columns and rows that are asked for. A page, or what a row is decoded to, may have `most` bytes.
 ///
 /// # Errors
 /// Malformed or over a limit: what the row group's dictionaries claim.
 pub(super) fn open(
     group: &RowGroup,
     schema: &SchemaRef,
-    request: &Batches,
+    scan: &Scan,
     most: u64,
     count_bytes: CountBytes,
 ) -> Result<Batched> {
-    let all = schema.fields().len();
-    let columns = request.columns.clone().unwrap_or_else(|| (0..all).collect());
-    let schema = projected(schema, request)?;
+    let columns = paths(schema, scan);
+    let schema = projected(schema, &columns)?;
     let rows = u64::try_from(group.file.metadata.row_group(group.index).num_rows()).unwrap_or(0);
+    let first_row = scan.first_row.min(rows);
+    let left = scan.limit.unwrap_or(rows).min(rows - first_row);
     let pages = RowGroupPages {
         file: group.file.file.clone(),
         metadata: group.file.metadata.clone(),
@@ -74,9 +78,9 @@ pub(super) fn open(
     let mut stream = Stream {
         name: group.file.file.name().to_owned(),
         fields: group.file.fields.clone(),
-        schema: Arc::new(schema),
+        schema,
         columns,
-        left: rows,
+        left,
         decoded: 0,
         count_bytes,
         batch_rows: 1,
@@ -84,21 +88,29 @@ pub(super) fn open(
         pages,
         reader: None,
     };
-    let batch_rows = stream.rows_of_a_batch(request);
+    let batch_rows = stream.rows_of_a_batch(scan);
     stream.batch_rows = batch_rows.map_err(|error| stream.placed(error))?;
-    if stream.columns.is_empty() || rows == 0 {
+    if stream.columns.is_empty() || left == 0 {
         return Ok(Box::new(stream));
     }
-    let reader = stream.reader(&stream.columns);
+    let whole = left == rows;
+    let selection = (!whole).then(|| selection(first_row, left));
+    let reader = stream.reader(&stream.columns, selection);
     stream.reader = Some(reader.map_err(|error| stream.placed(error))?);
     Ok(Box::new(stream))
+}
+
+/// A run of rows, both below what memory can hold.
+fn selection(first_row: u64, rows: u64) -> RowSelection {
+    let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+    vec![RowSelector::skip(count(first_row)), RowSelector::select(count(rows))].into()
 }
 
 struct Stream {
     name: String,
     fields: Fields,
     schema: SchemaRef,
-    columns: Vec<usize>,
+    columns: Vec<FieldPath>,
     /// Rows that are still to come.
     left: u64,
     /// Bytes of texts that were decoded.
@@ -116,25 +128,41 @@ impl Stream {
         error.context(format!("row group {}", self.pages.index)).file(&self.name)
     }
 
-    fn reader(&self, columns: &[usize]) -> Result<ParquetRecordBatchReader> {
+    fn reader(
+        &self,
+        columns: &[FieldPath],
+        selection: Option<RowSelection>,
+    ) -> Result<ParquetRecordBatchReader> {
+        let descriptor = self.pages.metadata.file_metadata().schema_descr();
+        let wanted = self.leaves(columns)?;
         let built = decoded(|| {
-            let descriptor = self.pages.metadata.file_metadata().schema_descr();
-            let mask = ProjectionMask::roots(descriptor, columns.iter().copied());
+            let mask = ProjectionMask::leaves(descriptor, wanted);
             let levels = parquet_to_arrow_field_levels(descriptor, mask, Some(&self.fields))?;
-            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &self.pages, self.batch_rows, None)
+            ParquetRecordBatchReader::try_new_with_row_groups(
+                &levels,
+                &self.pages,
+                self.batch_rows,
+                selection,
+            )
         });
         built.map_err(|error| self.pages.first_error.take().unwrap_or(error))
     }
 
+    fn leaves(&self, columns: &[FieldPath]) -> Result<Vec<usize>> {
+        let descriptor = self.pages.metadata.file_metadata().schema_descr();
+        let ranges = columns.iter().map(|path| leaves::of(descriptor, path));
+        Ok(ranges.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
     /// How many rows keep a batch within what is asked for: by the chunks' lengths, and never so many
     /// that a repeated value could make them longer than `most`.
-    fn rows_of_a_batch(&self, request: &Batches) -> Result<usize> {
+    fn rows_of_a_batch(&self, request: &Scan) -> Result<usize> {
         let group = self.pages.group();
         let rows = u64::try_from(group.num_rows()).unwrap_or(0).max(1);
-        let descriptor = self.pages.metadata.file_metadata().schema_descr();
+        let wanted = self.leaves(&self.columns)?;
         let (mut bytes, mut widest, mut row): (u64, u64, u64) = (0, 1, 1);
         for (index, column) in group.columns().iter().enumerate() {
-            if self.columns.binary_search(&descriptor.get_column_root_idx(index)).is_err() {
+            if wanted.binary_search(&index).is_err() {
                 continue;
             }
             let values = u64::try_from(column.num_values()).unwrap_or(0);
@@ -210,15 +238,19 @@ impl Stream {
             let middle = from.midpoint(to);
             if self.is_readable(&self.columns[from..middle]) { from = middle } else { to = middle }
         }
-        let is_bad = from < to && !self.is_readable(&self.columns[from..to]);
+        if from == to {
+            return None;
+        }
+        let is_bad = !self.is_readable(&self.columns[from..to]);
         // Whatever was kept on the way is what is known already.
         drop(self.pages.first_error.take());
-        is_bad.then(|| self.schema.field(from).name().clone())
+        let column = self.columns[from].first().and_then(|&column| self.fields.get(column));
+        column.filter(|_| is_bad).map(|column| column.name().clone())
     }
 
     /// Whether these columns have all rows of the group.
-    fn is_readable(&self, columns: &[usize]) -> bool {
-        let Ok(reader) = self.reader(columns) else { return false };
+    fn is_readable(&self, columns: &[FieldPath]) -> bool {
+        let Ok(reader) = self.reader(columns, None) else { return false };
         let drained = catch_unwind(AssertUnwindSafe(|| {
             let mut rows = 0;
             for batch in reader {

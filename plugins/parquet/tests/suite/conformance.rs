@@ -36,7 +36,13 @@ fn conforms_with_other_options() {
     let files = [("a.parquet", file(&[piece(0..2)], &[])), ("b.parquet", empty)];
     let files: BTreeMap<String, Vec<u8>> = files.map(|(name, bytes)| (name.to_owned(), bytes)).into();
     let folder = Sample::set(Entry::Folder, files).of_rows(2);
-    let options = [("compression", "none"), ("compression", "zstd"), ("dictionary", "true"), ("shards", "2")];
+    let options = [
+        ("compression", "none"),
+        ("compression", "zstd"),
+        ("dictionary", "true"),
+        ("shards", "2"),
+        ("max_shard_size", "1"),
+    ];
     for (key, value) in options {
         let format = Preset::new(Parquet).with(Side::Writer, key, value);
         let report = check(&format, std::slice::from_ref(&folder));

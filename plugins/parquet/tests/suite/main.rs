@@ -6,4 +6,5 @@ mod common;
 mod conformance;
 mod dense;
 mod hostile;
+mod pruning;
 mod round_trip;

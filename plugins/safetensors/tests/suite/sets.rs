@@ -4,7 +4,8 @@ use crate::common::{bytes_file, contents, convert, folder, refusal, reopen, with
 use std::collections::BTreeMap;
 use tensorferry_sdk::memory::{MemoryOutput, MemoryView};
 use tensorferry_sdk::{
-    CatalogSink, Dtype, Entry, LossKind, MemoryContext, MemorySource, Result, Role, Storage, Target,
+    CatalogSink, CatalogView, Dtype, Entry, LossKind, MemoryContext, MemorySource, Result, Role, Storage,
+    Target,
 };
 
 const INDEX: &str = "model.safetensors.index.json";
@@ -96,7 +97,7 @@ fn a_shard_alone_is_read_alone() {
     ]);
     let source = MemorySource::new(Entry::File("m-00001-of-00002.safetensors".to_owned()), files);
     let (names, metadata, notes) = with_view(&source, |view, context| {
-        (contents(view), view.catalog().metadata().clone(), context.notes())
+        (contents(view), view.metadata_texts().into_iter().collect::<BTreeMap<_, _>>(), context.notes())
     })
     .unwrap();
     assert_eq!(names.len(), 1);
@@ -114,7 +115,7 @@ fn metadata_of_shards_is_one() {
     ]);
     let (metadata, losses) = with_view(&set, |view, _| {
         let catalog = view.catalog();
-        (catalog.metadata().clone(), catalog.losses().to_vec())
+        (view.metadata_texts().into_iter().collect::<BTreeMap<_, _>>(), catalog.losses().to_vec())
     })
     .unwrap();
     let expected =
@@ -133,7 +134,7 @@ fn ties(output: &MemoryOutput) -> (Vec<String>, BTreeMap<String, String>, Vec<u3
     with_view(&reopen(output), |view, _| {
         let catalog = view.catalog();
         let names = catalog.tensors().iter().map(|tensor| tensor.name.clone()).collect();
-        (names, catalog.metadata().clone(), catalog.ties().iter().map(|id| id.0).collect())
+        (names, view.metadata_texts().into_iter().collect(), catalog.ties().iter().map(|id| id.0).collect())
     })
     .unwrap()
 }
@@ -198,8 +199,8 @@ fn what_safetensors_cannot_hold_is_a_loss() {
                 catalog.tensor(name, dtype, &[1], data, 0)?;
             }
             catalog.tensor("huge", Dtype::I8, &[u64::MAX, 2, 0], data, 0)?;
-            catalog.metadata("note", "i")?;
-            catalog.metadata("plain", "text")
+            catalog.metadata_text("note", "i")?;
+            catalog.metadata_text("plain", "text")
         },
         &[],
         &Target::File("out.safetensors".to_owned()),
@@ -219,7 +220,7 @@ fn a_name_that_metadata_uses_stays_a_tensor() {
         for name in ["a", "b", "c", "format"] {
             catalog.tensor(name, Dtype::F32, &[1], data, 0)?;
         }
-        catalog.metadata("b", "something")
+        catalog.metadata_text("b", "something")
     };
     let output = write_made(make, &[("tied", "dedupe")], &Target::Folder);
     assert!(output.layout.losses().is_empty());

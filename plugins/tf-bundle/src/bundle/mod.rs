@@ -29,7 +29,7 @@ mod strings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use entry::{BundleEntry, DataRange, shape_of};
+pub(crate) use entry::{BundleEntry, shape_of};
 pub(crate) use index::BundleIndex;
 pub(crate) use place::Placer;
 pub(crate) use runs::Runs;

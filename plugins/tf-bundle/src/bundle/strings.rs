@@ -1,9 +1,9 @@
 //! The strings of one entry: their lengths, the lengths' checksum, the strings.
 
 use super::entry::DataRange;
-use crate::wire::Wire;
 use std::ops::Range;
 use tensorferry_proto::masked_crc;
+use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteOrder, Error, Limits, Result, Source, crc32c_append};
 
 /// An entry's strings, of which the lengths were found to be right.

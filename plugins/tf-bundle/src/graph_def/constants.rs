@@ -13,8 +13,8 @@
 //! Sources: `graph.proto`, `function.proto`, `node_def.proto` and `attr_value.proto` in
 //! `tensorflow/core/framework`.
 
-use crate::wire::{Value, Wire};
 use std::ops::Range;
+use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Context, Result};
 
 /// A constant of a graph.

@@ -5,7 +5,6 @@
 //! A constant's content is a range of the file, if that is in wire form.
 
 mod constants;
-mod names;
 mod read;
 
 pub(crate) use read::GraphReader;

@@ -3,12 +3,11 @@
 //! request.
 
 use super::constants::{Constant, each_constant};
-use super::names::Names;
 use crate::document::Document;
 use crate::dtype;
 use crate::message_kind::{self, MessageKind};
 use crate::tensor_proto::{Header, Values};
-use crate::wire::Wire;
+use tensorferry_proto_file::{Names, Wire};
 use tensorferry_sdk::{
     Block, ByteSink, CatalogSink, Context, Dtype, Entry, Error, Limits, Loss, LossKind, Region, Result,
     Source, Storage, TensorDecoder, TensorReader, element_count,

@@ -1,11 +1,11 @@
 //! A meta graph is one graph of a SavedModel with its signatures, assets and objects. These are read into
 //! memory; of the graph, nodes and functions are counted.
 
-use crate::wire::{Value, Wire};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tensorferry_proto::collection_def::Kind;
 use tensorferry_proto::{AssetFileDef, CollectionDef, Message, SavedObjectGraph, SignatureDef};
+use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Context, Error, Limits, Result};
 
 /// An encoded message grows when it is decoded: an empty object takes two bytes, and over a hundred in

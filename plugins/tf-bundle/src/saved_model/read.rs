@@ -48,13 +48,12 @@ impl TensorReader for SavedModelReader {
             MetaGraph::read(&mut wire, &graphs.ranges[chosen], context)?
         };
         note_missing_assets(source, &document, &graph, context)?;
-        match context.purpose() {
-            Purpose::SHOW => {
-                let fingerprint = fingerprint::read(source, &document, context.limits())?;
-                outline::describe(catalog, source, &document, &graphs.tags, &graph, fingerprint.as_ref())?;
-            }
-            Purpose::COMPARE => {}
-            _ => lose_graph(catalog, &document, &graph)?,
+        let purpose = context.purpose();
+        if purpose.has(Purpose::SHOW) {
+            let fingerprint = fingerprint::read(source, &document, context.limits())?;
+            outline::describe(catalog, source, &document, &graphs.tags, &graph, fingerprint.as_ref())?;
+        } else if !purpose.has(Purpose::COMPARE) {
+            lose_graph(catalog, &document, &graph)?;
         }
         let prefix = document.beside(VARIABLES);
         if !source.contains(&format!("{prefix}{INDEX_SUFFIX}"))? {

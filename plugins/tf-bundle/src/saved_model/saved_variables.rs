@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use tensorferry_proto::saved_object::Kind;
 use tensorferry_proto::trackable_object_graph::trackable_object::SerializedTensor;
 use tensorferry_proto::{SavedObject, SavedVariable, TrackableObjectGraph};
+use tensorferry_sdk::Value;
 
 /// Whether training changes a variable.
 const TRAINABLE: &str = "trainable";
@@ -29,16 +30,16 @@ pub(super) fn labels(graph: &MetaGraph, bundle: Option<&TrackableObjectGraph>) -
                     .flat_map(|variable| node.attributes.iter().map(move |value| (value, variable)))
             });
             let label = |(value, variable): (&SerializedTensor, &SavedVariable)| {
-                let mut labels = vec![(TRAINABLE, variable.trainable.to_string())];
+                let mut labels = vec![(TRAINABLE, Value::bool(variable.trainable))];
                 if value.full_name.is_empty() && !variable.name.is_empty() {
-                    labels.push((FULL_NAME, variable.name.clone()));
+                    labels.push((FULL_NAME, Value::text(&variable.name)));
                 }
                 (value.checkpoint_key.clone(), labels)
             };
             values.map(label).collect()
         }
         (None, _, Some(trainable)) => {
-            trainable.iter().map(|name| (name.clone(), vec![(TRAINABLE, true.to_string())])).collect()
+            trainable.iter().map(|name| (name.clone(), vec![(TRAINABLE, Value::bool(true))])).collect()
         }
         _ => Labels::new(),
     }

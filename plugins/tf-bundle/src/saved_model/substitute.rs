@@ -15,14 +15,12 @@ use crate::dtype;
 use crate::names::key_map::KeyMap;
 use crate::options::{MissingValues, Sharding, WriteOptions};
 use crate::side_entry::other_metadata;
-use crate::write::{
-    BundlePlan, Entry, Prefix, Template, Writable, copy, entries_of_tensors, plan_bundle, writable,
-};
+use crate::write::{Entry, Prefix, Template, Writable, entries_of_tensors, plan_bundle, writable};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tensorferry_sdk::{
-    ByteSink, CatalogView, Context, Digests, Error, FileId, LayoutSink, Loss, LossKind, Options, OutputId,
-    Result, Role, SealSink, Severity, Source, Target, TensorPlan, TensorWriter,
+    CatalogView, Context, Error, LayoutSink, Loss, LossKind, Options, Result, Role, Severity, Source,
+    SourceRange, Target, TensorPlan, TensorWriter,
 };
 
 /// What a reader cannot tell to be out of date.
@@ -73,7 +71,8 @@ impl TensorWriter for SavedModelWriter {
         let source = context.open(&self.like).map_err(in_like)?;
         let document = open(&*source, context.limits()).map_err(in_like)?;
         let prefix = document.beside(VARIABLES);
-        let template = Template::bundle(Arc::clone(&source), &prefix, context).map_err(in_like)?;
+        let template =
+            Template::bundle(&self.like, Arc::clone(&source), &prefix, context).map_err(in_like)?;
 
         let tensors = writable(catalog, layout)?;
         let entries = substitute(&template, self.missing, &tensors, catalog, layout, context)?;
@@ -82,8 +81,8 @@ impl TensorWriter for SavedModelWriter {
         }
         let prefix = Prefix(VARIABLES.to_owned());
         let variables = plan_bundle(entries, &prefix, self.sharding, catalog, layout)?;
-        let files = carry_files(&*source, &document, layout, context)?;
-        Ok(Box::new(Substitution { source, files, variables }))
+        carry_files(&self.like, &*source, &document, layout, context)?;
+        Ok(Box::new(variables))
     }
 }
 
@@ -97,7 +96,7 @@ fn substitute(
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
 ) -> Result<Vec<Entry>> {
-    let metadata: BTreeMap<String, String> = catalog.metadata().into_iter().collect();
+    let metadata: BTreeMap<String, String> = catalog.metadata_texts().into_iter().collect();
     let (map, losses) = KeyMap::from_metadata(&metadata);
     losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
     let names: Vec<&str> = tensors.iter().map(|writable| catalog.tensor(writable.tensor).name).collect();
@@ -144,14 +143,14 @@ fn check(entry: &BundleEntry, writable: Writable, catalog: &dyn CatalogView) -> 
         .found(format!("{}, as {:?}", text(writable.dtype, tensor.shape), tensor.name)))
 }
 
-/// Plans all files but the variables as streamed ones.
+/// Plans all files but the variables, which are copied.
 fn carry_files(
+    like: &str,
     source: &dyn Source,
     document: &Document,
     layout: &mut dyn LayoutSink,
     context: &dyn Context,
-) -> Result<Vec<(OutputId, FileId)>> {
-    let mut files = Vec::new();
+) -> Result<()> {
     let root = document.beside("");
     let folder_len = root.len();
     let mut names = Vec::new();
@@ -176,29 +175,11 @@ fn carry_files(
             continue;
         }
         let role = if name == document.name() { Role::Index } else { Role::Data };
-        files.push((layout.streamed_file(path, role, &[])?, source.open(&name)?));
+        let file = layout.file(path, role)?;
+        let range = 0..source.len(source.open(&name)?);
+        layout.copy(file, SourceRange { source: like.to_owned(), file: name, range })?;
     }
-    Ok(files)
-}
-
-/// A SavedModel that is laid out.
-struct Substitution {
-    source: Arc<dyn Source>,
-    files: Vec<(OutputId, FileId)>,
-    variables: BundlePlan,
-}
-
-impl TensorPlan for Substitution {
-    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
-        match self.files.iter().find(|(output, _)| *output == file) {
-            Some(&(_, from)) => copy(&*self.source, from, 0..self.source.len(from), output),
-            None => self.variables.stream(file, catalog, output),
-        }
-    }
-
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
-        self.variables.seal(digests, output)
-    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tensorferry_proto::{
 use tensorferry_sdk::memory::MemoryView;
 use tensorferry_sdk::{
     Catalog, Context, Entry, ErrorKind, LossKind, MemoryContext, MemorySource, NodeId, NodeKind, Purpose,
-    Result,
+    Result, Value,
 };
 
 fn reference(name: &str, node_id: i32) -> ObjectReference {
@@ -232,8 +232,9 @@ fn graphs_of_tensorflow_1_have_collections() {
     let catalog = read_with(Entry::Folder, files, &[], &context).unwrap();
     assert_eq!(catalog.tensors().len(), 2);
     assert!(context.notes()[0].contains("\"gone.txt\""));
-    let trainable: Vec<_> = catalog.tensors().iter().map(|tensor| tensor.labels.get("trainable")).collect();
-    assert_eq!(trainable, [None, Some(&"true".to_owned())]);
+    let trainable: Vec<_> =
+        catalog.tensors().iter().map(|tensor| tensor.attributes.get("trainable")).collect();
+    assert_eq!(trainable, [None, Some(&Value::bool(true))]);
 }
 
 #[test]
@@ -270,9 +271,16 @@ fn variables_are_joined_by_their_paths() {
     let catalog = read(saved_model(), &[]).unwrap();
     let label = |key: &str, label: &str| {
         let tensor = catalog.tensors().iter().find(|tensor| tensor.name == key).unwrap();
-        tensor.labels.get(label).map(String::as_str)
+        tensor.attributes.get(label).map(Value::json)
     };
-    assert_eq!((label(KEYS[0], "full_name"), label(KEYS[0], "trainable")), (Some("w"), Some("true")));
-    assert_eq!((label(KEYS[1], "full_name"), label(KEYS[1], "trainable")), (Some("steps"), Some("false")));
-    assert_eq!((label(KEYS[2], "full_name"), label(KEYS[2], "trainable")), (Some("Adam/w/m"), Some("false")));
+    let said = |json: &str| Some(json.to_owned());
+    assert_eq!((label(KEYS[0], "full_name"), label(KEYS[0], "trainable")), (said("\"w\""), said("true")));
+    assert_eq!(
+        (label(KEYS[1], "full_name"), label(KEYS[1], "trainable")),
+        (said("\"steps\""), said("false"))
+    );
+    assert_eq!(
+        (label(KEYS[2], "full_name"), label(KEYS[2], "trainable")),
+        (said("\"Adam/w/m\""), said("false"))
+    );
 }

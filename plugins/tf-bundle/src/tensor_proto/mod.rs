@@ -32,8 +32,8 @@ mod values;
 
 pub(crate) use values::Values;
 
-use crate::wire::{Value, Wire};
 use std::ops::Range;
+use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::Result;
 
 /// The most dimensions that TensorFlow's `TensorShape` has (`tensor_shape.h`).

@@ -5,8 +5,8 @@
 //! `tensorflow/core/framework/tensor.cc`.
 
 use super::emit::Emitter;
-use crate::wire::Wire;
 use std::ops::Range;
+use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteSink, Result};
 
 /// Where the lengths and where the bytes of a content lie.

@@ -3,8 +3,8 @@
 use super::emit::Emitter;
 use super::list::{Item, List};
 use super::strings;
-use crate::wire::{Value, Wire};
 use std::ops::Range;
+use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{ByteSink, Dtype, Error, Limits, Result};
 
 /// A tensor's values, which are as many as it has elements, or fewer where the last is repeated.
@@ -229,6 +229,8 @@ fn push(wire: &mut Wire<'_>, item: Item, value: Value, emitter: &mut Emitter<'_>
         Value::Fixed32(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Fixed64(bits) => emitter.push(&bits.to_le_bytes()),
         Value::Varint(value) => emitter.push_low(item.element(value)),
+        // Refused when the values were counted.
+        Value::Group => Ok(()),
         Value::Bytes(range) => match item {
             Item::Varint { .. } | Item::Bool => {
                 wire.each_varint(&range, &mut |value| emitter.push_low(item.element(value)))

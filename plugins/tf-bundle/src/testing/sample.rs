@@ -37,7 +37,7 @@ impl Sample {
             catalog.tensor(name, *dtype, shape, storages[of], 0)?;
         }
         for (key, value) in &self.metadata {
-            catalog.metadata(key, value)?;
+            catalog.metadata_text(key, value)?;
         }
         Ok(())
     }

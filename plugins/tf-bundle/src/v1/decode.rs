@@ -3,7 +3,7 @@
 use crate::bundle::Runs;
 use crate::table::{EntryPlace, Table};
 use crate::tensor_proto::Values;
-use crate::wire::Wire;
+use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{ByteSink, Context, Error, Limits, Region, Result, Source, TensorDecoder};
 
 /// What the handles of encoded storages stand for.

@@ -1,9 +1,9 @@
 //! The list of tensors under the empty key: what each is, and which slices of it the file has.
 
 use crate::tensor_proto::read_shape;
-use crate::wire::{Value, Wire};
 use std::ops::Range;
 use tensorferry_proto::{Message as _, TensorSliceProto};
+use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Limits, Result};
 
 /// Bytes of the longest slice: 254 dimensions, each with two varints of ten bytes.

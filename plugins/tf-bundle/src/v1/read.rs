@@ -6,9 +6,9 @@ use crate::bundle::slice_region;
 use crate::names::key_text::key_text;
 use crate::table::{EntryPlace, Table};
 use crate::tensor_proto::Values;
-use crate::wire::Wire;
 use crate::{dtype, slice_key};
 use std::collections::{BTreeMap, HashMap};
+use tensorferry_proto_file::Wire;
 use tensorferry_sdk::{
     Block, CatalogSink, Context, Dtype, Error, Limits, Loss, LossKind, Region, Result, Source, Storage,
     check_tiling, element_count, row_major_strides,

@@ -1,20 +1,20 @@
 //! Lays out the data files of a bundle.
 //!
 //! Numbers lie as they are, row-major and little-endian, in the order of their keys; the host copies
-//! them, and computes their checksums as it does. Tensors of strings lie in a form of their own. A few
-//! strings are read and written while the bundle is planned; more than [`MOST_TEXT_BYTES`] have a data
-//! file for themselves, which comes last and is streamed.
+//! them, and computes their checksums as it does; so it does with bytes of another bundle. Tensors of strings lie in a
+//! form of their own. A few strings are read and written while the bundle is planned; more than
+//! [`MOST_TEXT_BYTES`] have a data file for themselves, which comes last.
 
 use super::entry::{Carried, Entry, EntryData};
 use super::files::Prefix;
 use super::shards::split;
-use super::streamed::{Streamed, StreamedShard};
 use super::strings;
+use super::strings_file::StringsFile;
 use crate::options::Sharding;
 use std::collections::{HashMap, HashSet};
 use tensorferry_proto::DataType;
 use tensorferry_sdk::{
-    CatalogView, DigestAlgorithm, DigestId, Error, LayoutSink, OutputId, Result, Role, TensorId, TensorPart,
+    CatalogView, DigestAlgorithm, DigestId, LayoutSink, OutputId, Result, Role, TensorId, TensorPart,
     element_count,
 };
 
@@ -27,8 +27,8 @@ pub(super) struct DataFiles {
     pub(super) count: usize,
     /// What they hold, in the order of the keys.
     pub(super) entries: Vec<PlacedEntry>,
-    /// The file that is streamed, if there is one.
-    pub(super) streamed: Option<StreamedShard>,
+    /// The last of them, if there are too many strings.
+    pub(super) strings: StringsFile,
 }
 
 /// An entry whose bytes have a place.
@@ -46,8 +46,8 @@ pub(super) enum Place {
     Nowhere,
     /// In a file that the host copies.
     Copied { shard: usize, offset: u64, len: u64, crc: Crc },
-    /// In the file that is streamed, as the stretch of this number.
-    Streamed(usize),
+    /// In the file of strings, as the tensor of this number.
+    Strings(usize),
 }
 
 /// A checksum, unmasked.
@@ -55,6 +55,11 @@ pub(super) enum Place {
 pub(super) enum Crc {
     Known(u32),
     Asked(DigestId),
+    /// What it was where the bytes come from, and what it is now.
+    Expected {
+        crc: u32,
+        digest: DigestId,
+    },
 }
 
 /// Lays out the bytes of entries, which are sorted by key, in files of this prefix.
@@ -72,11 +77,11 @@ pub(super) fn lay_out(
     }
     let stretches = stretches.all;
 
-    let (streamed, copied): (Vec<usize>, Vec<usize>) =
-        (0..stretches.len()).partition(|&number| stretches[number].streamed().is_some());
+    let (strings, copied): (Vec<usize>, Vec<usize>) =
+        (0..stretches.len()).partition(|&number| matches!(stretches[number], Stretch::Strings(_)));
     let lengths: Vec<u64> = copied.iter().map(|&number| stretches[number].copied_len(catalog)).collect();
     let runs = split(&lengths, sharding);
-    let count = (runs.len() + usize::from(!streamed.is_empty())).max(1);
+    let count = (runs.len() + usize::from(!strings.is_empty())).max(1);
     let path = |shard: usize| prefix.data_file(shard, count);
 
     let mut places = vec![Place::Nowhere; stretches.len()];
@@ -86,17 +91,20 @@ pub(super) fn lay_out(
             places[number] = stretches[number].copy_into(file, shard, catalog, layout)?;
         }
     }
-    for (position, &number) in streamed.iter().enumerate() {
-        places[number] = Place::Streamed(position);
+    let mut tensors = Vec::with_capacity(strings.len());
+    for &number in &strings {
+        if let Stretch::Strings(tensor) = stretches[number] {
+            places[number] = Place::Strings(tensors.len());
+            tensors.push(tensor);
+        }
     }
-    let streamed: Vec<Streamed> = streamed.iter().filter_map(|&n| stretches[n].streamed()).collect();
-    let streamed = if !streamed.is_empty() {
-        Some(StreamedShard::plan(&path(count - 1), count - 1, streamed, layout)?)
+    let strings = if !tensors.is_empty() {
+        StringsFile::plan(&path(count - 1), count - 1, tensors, layout)?
     } else {
         if stretches.is_empty() {
             layout.file(&path(0), Role::Data)?;
         }
-        None
+        StringsFile::default()
     };
     let entries = entries.into_iter().zip(of_entries).map(|(entry, stretch)| PlacedEntry {
         key: entry.key,
@@ -104,7 +112,7 @@ pub(super) fn lay_out(
         shape: entry.shape,
         place: stretch.map_or(Place::Nowhere, |number| places[number]),
     });
-    Ok(DataFiles { count, entries: entries.collect(), streamed })
+    Ok(DataFiles { count, entries: entries.collect(), strings })
 }
 
 /// Bytes that lie side by side, for one entry or several.
@@ -120,19 +128,12 @@ enum Stretch {
 }
 
 impl Stretch {
-    fn streamed(&self) -> Option<Streamed> {
-        match self {
-            Self::Tensor(_) | Self::Encoded { .. } => None,
-            Self::Strings(tensor) => Some(Streamed::Strings(*tensor)),
-            Self::Carried(carried) => Some(Streamed::Carried(carried.clone())),
-        }
-    }
-
     fn copied_len(&self, catalog: &dyn CatalogView) -> u64 {
         match self {
             Self::Tensor(tensor) => catalog.tensor(*tensor).bytes,
             Self::Encoded { bytes, .. } => bytes.len() as u64,
-            Self::Strings(_) | Self::Carried(_) => 0,
+            Self::Carried(Carried { from, .. }) => from.range.end - from.range.start,
+            Self::Strings(_) => 0,
         }
     }
 
@@ -144,14 +145,21 @@ impl Stretch {
         layout: &mut dyn LayoutSink,
     ) -> Result<Place> {
         let len = self.copied_len(catalog);
+        let digest = |layout: &mut dyn LayoutSink, offset: u64| {
+            layout.digest(file, offset..offset + len, DigestAlgorithm::CRC32C)
+        };
         let (offset, crc) = match self {
             Self::Tensor(tensor) => {
                 let offset = layout.tensor(file, TensorPart::whole(*tensor))?;
-                let digest = layout.digest(file, offset..offset + len, DigestAlgorithm::CRC32C)?;
-                (offset, Crc::Asked(digest))
+                (offset, Crc::Asked(digest(layout, offset)?))
+            }
+            &Self::Carried(Carried { ref from, crc, is_of_bytes }) => {
+                let offset = layout.copy(file, from.clone())?;
+                let digest = is_of_bytes.then(|| digest(layout, offset)).transpose()?;
+                (offset, digest.map_or(Crc::Known(crc), |digest| Crc::Expected { crc, digest }))
             }
             Self::Encoded { bytes, crc } => (layout.bytes(file, bytes)?, Crc::Known(*crc)),
-            Self::Strings(_) | Self::Carried(_) => return Ok(Place::Nowhere),
+            Self::Strings(_) => return Ok(Place::Nowhere),
         };
         Ok(Place::Copied { shard, offset, len, crc })
     }
@@ -183,10 +191,7 @@ impl<'a> Stretches<'a> {
         let tensor = match &entry.value {
             EntryData::Tensor(tensor) => *tensor,
             EntryData::Nothing => return Ok(None),
-            EntryData::Carried(carried) => {
-                let stretch = self.carried(carried)?;
-                return Ok(Some(self.push(stretch)));
-            }
+            EntryData::Carried(carried) => return Ok(Some(self.push(Stretch::Carried(carried.clone())))),
             EntryData::Text(text) => {
                 let mut bytes = Vec::new();
                 let crc = strings::write_scalar(text, &mut bytes)?.crc;
@@ -214,26 +219,14 @@ impl<'a> Stretches<'a> {
     fn strings(&mut self, tensor: TensorId, layout: &mut dyn LayoutSink) -> Result<Stretch> {
         let view = self.catalog.tensor(tensor);
         self.text_bytes = self.text_bytes.saturating_add(view.bytes);
-        // A host that does not know of such tensors has them streamed.
-        if self.text_bytes > MOST_TEXT_BYTES || layout.encoded(tensor).is_err() {
+        if self.text_bytes > MOST_TEXT_BYTES {
             return Ok(Stretch::Strings(tensor));
         }
+        layout.held_in_bytes(tensor)?;
         let mut bytes = Vec::new();
         let read = |offset: u64, buffer: &mut [u8]| self.catalog.read(tensor, offset, buffer);
         let crc = strings::write(element_count(view.shape)?, view.bytes, &read, &mut bytes)?.crc;
         Ok(Stretch::Encoded { bytes, crc })
-    }
-
-    /// What another bundle has: in memory, while it is little.
-    fn carried(&mut self, carried: &Carried) -> Result<Stretch> {
-        let range = carried.range;
-        self.text_bytes = self.text_bytes.saturating_add(range.len);
-        if self.text_bytes > MOST_TEXT_BYTES {
-            return Ok(Stretch::Carried(carried.clone()));
-        }
-        let mut bytes = vec![0; usize::try_from(range.len).map_err(|_| Error::limit("too long for memory"))?];
-        carried.source.read_at(range.file, range.offset, &mut bytes)?;
-        Ok(Stretch::Encoded { bytes, crc: range.crc })
     }
 
     /// A tensor of strings without elements has a checksum all the same.

@@ -1,9 +1,7 @@
 //! An entry is what a bundle is to hold under one key.
 
-use crate::bundle::DataRange;
-use std::sync::Arc;
 use tensorferry_proto::DataType;
-use tensorferry_sdk::{Source, TensorId};
+use tensorferry_sdk::{SourceRange, TensorId};
 
 /// A key, and what stands under it.
 #[derive(Debug, Clone)]
@@ -32,16 +30,13 @@ pub(crate) enum EntryData {
 }
 
 /// Bytes of another bundle's data file.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Carried {
-    pub(crate) source: Arc<dyn Source>,
-    pub(crate) range: DataRange,
-}
-
-impl std::fmt::Debug for Carried {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} of {:?}", self.range, self.source.name(self.range.file))
-    }
+    pub(crate) from: SourceRange,
+    /// Their entry's checksum, unmasked.
+    pub(crate) crc: u32,
+    /// Whether that is one of the bytes as they lie, which can be compared; that of strings and variants is not.
+    pub(crate) is_of_bytes: bool,
 }
 
 impl Entry {

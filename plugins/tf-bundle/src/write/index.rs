@@ -1,6 +1,7 @@
 //! The index of a bundle: a table of its entries, under the empty key the header.
 
 use super::data::{Crc, DataFiles, Place, PlacedEntry};
+use crate::names::key_text::key_text;
 use crate::table::TableWriter;
 use tensorferry_proto::bundle_header_proto::Endianness;
 use tensorferry_proto::masked_crc::mask;
@@ -42,11 +43,17 @@ fn encode(entry: &PlacedEntry, data: &DataFiles, digests: &dyn Digests) -> Resul
         Place::Copied { shard, offset, len, crc: Crc::Asked(digest) } => {
             (shard, offset, len, digests.crc(digest)?)
         }
-        Place::Streamed(number) => {
-            let shard = data.streamed.as_ref().ok_or_else(|| Error::plugin("no data file is streamed"))?;
-            let (offset, written) = shard.written(number)?;
-            (shard.number, offset, written.len, written.crc)
+        Place::Copied { shard, offset, len, crc: Crc::Expected { crc, digest } } => {
+            let found = digests.crc(digest)?;
+            if found != crc {
+                return Err(Error::malformed("the checksum of a value that is carried over is wrong")
+                    .tensor(key_text(&entry.key))
+                    .expected(format!("{crc:08x}"))
+                    .found(format!("{found:08x}")));
+            }
+            (shard, offset, len, crc)
         }
+        Place::Strings(number) => data.strings.place(number, digests)?,
     };
     let dim = entry.shape.iter().map(|&size| Ok(Dim { size: narrow(size)?, name: String::new() }));
     Ok(BundleEntryProto {

@@ -72,7 +72,7 @@ pub(super) fn assign(
 
     let graph = choice.graph.map(|graph| graph.pruned(&entries)).filter(|graph| !graph.has_no_values());
     let loss = match (&graph, choice.source) {
-        (Some(graph), GraphSource::Program) if context.purpose() != Purpose::COPY => {
+        (Some(graph), GraphSource::Program) if !context.purpose().has(Purpose::COPY) => {
             graph.unknown_entries(&entries, context.limits())?
         }
         (Some(_), GraphSource::Names) => Some(loss(
@@ -132,7 +132,7 @@ fn choose(
         GraphChoice::Names => return Ok(spelled(names)),
         GraphChoice::Auto => {}
     }
-    let (mut map, losses) = KeyMap::from_metadata(&catalog.metadata().into_iter().collect());
+    let (mut map, losses) = KeyMap::from_metadata(&catalog.metadata_texts().into_iter().collect());
     losses.into_iter().try_for_each(|loss| layout.loss(loss))?;
     if let Some(path) = &options.like {
         return from_like(names, &map, path, options.missing, context);
@@ -148,7 +148,7 @@ fn choose(
         let graph = Some(Graph::new(graph));
         return Ok(KeyChoice { graph, ..as_named(names, GraphSource::Names) });
     }
-    let has_none_to_lose = names.is_empty() || context.purpose() == Purpose::COPY;
+    let has_none_to_lose = names.is_empty() || context.purpose().has(Purpose::COPY);
     let source = if has_none_to_lose { GraphSource::NotMissed } else { GraphSource::Missing };
     let keys = resolve(names, &map, &Followed::default())?;
     Ok(KeyChoice { texts: map.strings, ..found(names, keys, source) })

@@ -7,7 +7,8 @@ use super::index;
 use crate::names::key_text::key_text;
 use crate::options::Sharding;
 use tensorferry_sdk::{
-    ByteSink, CatalogView, Digests, Error, LayoutSink, OutputId, Result, Role, SealSink, TensorPlan,
+    ByteSink, CatalogView, Context, Digests, EncodedId, Error, LayoutSink, OutputId, Result, Role, SealSink,
+    TensorPlan,
 };
 
 /// A bundle that is laid out.
@@ -42,14 +43,17 @@ pub(crate) fn plan_bundle(
 }
 
 impl TensorPlan for BundlePlan {
-    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
-        match &self.data.streamed {
-            Some(shard) if shard.file == file => shard.stream(catalog, output),
-            _ => Err(Error::plugin("a bundle streams no such file")),
-        }
+    fn encode(
+        &self,
+        id: EncodedId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        _context: &dyn Context,
+    ) -> Result<Vec<u8>> {
+        self.data.strings.encode(id, catalog, output)
     }
 
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         index::write(&self.data, self.index, digests, output)
     }
 }

@@ -15,7 +15,8 @@ use crate::options::MissingValues;
 use crate::side_entry::SIDE_ENTRY_KEY;
 use std::collections::HashSet;
 use std::sync::Arc;
-use tensorferry_sdk::{ByteOrder, Context, Dtype, Error, Result, Source};
+use tensorferry_proto::DataType;
+use tensorferry_sdk::{ByteOrder, Context, Dtype, Error, Result, Source, SourceRange};
 
 /// A string of at most so many bytes is held in memory.
 const MOST_TEXT_BYTES: u64 = 1 << 20;
@@ -24,7 +25,9 @@ const SAVE_COUNTER_KEY: &[u8] = b"save_counter/.ATTRIBUTES/VARIABLE_VALUE";
 
 /// The checkpoint whose keys and object graph a new one takes.
 pub(crate) struct Template {
-    pub(crate) source: Arc<dyn Source>,
+    /// What `-o like=` says.
+    path: String,
+    source: Arc<dyn Source>,
     pub(crate) index: BundleIndex,
     pub(crate) graph: Option<Graph>,
 }
@@ -78,7 +81,7 @@ impl Template {
         let open = || {
             let source = context.open(path)?;
             match locate(&*source, context)? {
-                Checkpoint::V2(prefix) => Self::bundle(source, &prefix, context),
+                Checkpoint::V2(prefix) => Self::bundle(path, source, &prefix, context),
                 Checkpoint::V1(_) => Err(Error::usage(
                     "a V1 checkpoint has no keys to take after: its names are in the tensors",
                 )),
@@ -87,12 +90,17 @@ impl Template {
         open().map_err(|error: Error| error.context(format!("-o like={path}")))
     }
 
-    /// Reads the bundle of a prefix.
-    pub(crate) fn bundle(source: Arc<dyn Source>, prefix: &str, context: &dyn Context) -> Result<Self> {
+    /// Reads the bundle of a prefix in an input that was opened by its path.
+    pub(crate) fn bundle(
+        path: &str,
+        source: Arc<dyn Source>,
+        prefix: &str,
+        context: &dyn Context,
+    ) -> Result<Self> {
         let index = BundleIndex::read(&*source, prefix, context)?;
         let graph = index.string_scalar(&*source, OBJECT_GRAPH_KEY.as_bytes(), context)?;
         let graph = graph.map(|bytes| Graph::decode(bytes, context.limits())).transpose()?;
-        Ok(Self { source, index, graph })
+        Ok(Self { path: path.to_owned(), source, index, graph })
     }
 
     /// An entry of its own: a short string as it reads, all else with the bytes as they lie.
@@ -112,8 +120,15 @@ impl Template {
         } else if entry.proto.size == 0 {
             EntryData::Nothing
         } else {
-            let range = self.index.data(&*self.source, &entry.proto)?;
-            EntryData::Carried(Carried { source: Arc::clone(&self.source), range })
+            let data = self.index.data(&*self.source, &entry.proto)?;
+            let from = SourceRange {
+                source: self.path.clone(),
+                file: self.source.name(data.file).to_owned(),
+                range: data.offset..data.offset + data.len,
+            };
+            let dtype = entry.proto.dtype;
+            let is_of_bytes = ![DataType::DtString, DataType::DtVariant].map(i32::from).contains(&dtype);
+            EntryData::Carried(Carried { from, crc: data.crc, is_of_bytes })
         };
         let shape = shape_of(&entry.proto).map_err(|error| error.tensor(entry.name()))?;
         Ok(Entry { key: entry.key.clone(), dtype: entry.proto.dtype, shape, value })

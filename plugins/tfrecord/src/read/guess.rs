@@ -22,7 +22,7 @@ impl Opening<'_> {
     /// A table and pieces that may be right; `None`, where a guess is not allowed or tells too little.
     pub(super) fn guessed(&self, message: MessageKind) -> Result<Option<Opened>> {
         // Numbers of records that are left out are for the user to see.
-        if self.context.purpose() != Purpose::ONCE || self.policy.skips() {
+        if !self.context.purpose().has(Purpose::ONCE) || self.policy.skips() {
             return Ok(None);
         }
         let mut profile = Profile::new(message, false, self.context.limits());

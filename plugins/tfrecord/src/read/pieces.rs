@@ -102,7 +102,9 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
                     context.note(&format!("{index:?} is not an index of {:?}: not used", input.name));
                 }
                 IndexBeside::Stretches(stretches) => {
-                    all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch)));
+                    // Damaged records that are left out are in the index too.
+                    let has_all_rows = options.skip.is_none();
+                    all.extend(stretches.into_iter().map(|stretch| of_index(file, stretch, has_all_rows)));
                     continue;
                 }
             }
@@ -126,7 +128,7 @@ pub(super) fn divide(opening: &Opening<'_>) -> Result<Vec<Piece>> {
     Ok(all)
 }
 
-fn of_index(file: usize, stretch: Stretch) -> Piece {
+fn of_index(file: usize, stretch: Stretch, has_all_rows: bool) -> Piece {
     let Stretch { start, end, first, records } = stretch;
-    Piece { file, start, end: Some(end), first, records: Some(records) }
+    Piece { file, start, end: Some(end), first, records: Some(records).filter(|_| has_all_rows) }
 }

@@ -11,7 +11,7 @@ use crate::policy::Policy;
 use crate::profile::{WITHOUT_KIND, null};
 use arrow_schema::SchemaRef;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_sdk::records::{Batched, Batches, RecordSet, Skipped, Split};
+use tensorferry_sdk::records::{Batched, Batches, RecordSet, Scan, Skipped, Split, narrowed};
 use tensorferry_sdk::{ByteSink, Error, Limits, LossSink, Result, Source};
 
 /// An opened input.
@@ -55,8 +55,21 @@ impl RecordSet for TfRecordSet {
     }
 
     fn stream(&self, split: usize, request: &Batches) -> Result<Batched> {
-        let piece = self.piece(split)?;
-        Ok(Box::new(RowStream::new(self.shared.clone(), piece.clone(), request)))
+        self.scan(split, &request.clone().into())
+    }
+
+    /// Records before the first row that is wanted are gone past without being decoded.
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        let piece = self.piece(split)?.clone();
+        let request = scan.batches();
+        // Where damaged records are left out, which record is which row is only known once they are decoded.
+        if self.shared.policy.skips() {
+            let all = RowStream::new(self.shared.clone(), piece, &request, 0, None);
+            return narrowed(Box::new(all), &self.schema(), scan);
+        }
+        let rows = RowStream::new(self.shared.clone(), piece, &request, scan.first_row, scan.limit);
+        let columns = Scan { first_row: 0, limit: None, ..scan.clone() };
+        narrowed(Box::new(rows), &self.schema(), &columns)
     }
 
     fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {

@@ -31,6 +31,22 @@ impl Shared {
         Walk::new(file.codec.window(&self.source, file.id, &self.limits), piece.start, self.checks)
     }
 
+    /// Goes past the first records of a piece, whose data is not looked at: how many they were, and where the next one
+    /// begins. What is wrong with the framing is left to whoever reads there.
+    pub(super) fn pass_over(&self, piece: &Piece, records: u64) -> (u64, u64) {
+        let file = &self.files[piece.file];
+        let window = file.codec.window(&self.source, file.id, &self.limits);
+        let mut walk = Walk::new(window, piece.start, Checks { data: false, ..self.checks });
+        let mut passed = 0;
+        while passed < records && piece.end.is_none_or(|end| walk.offset() < end) {
+            match walk.skim() {
+                Ok(Some(_)) => passed += 1,
+                Ok(None) | Err(_) => break,
+            }
+        }
+        (passed, walk.offset())
+    }
+
     /// An error that a wrong guess may be the cause of, where there is one.
     pub(super) fn doubted(&self, error: Error) -> Error {
         if self.is_guess() { Error::guess(error.to_string()) } else { error }

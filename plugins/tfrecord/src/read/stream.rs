@@ -27,6 +27,8 @@ pub(super) struct RowStream {
     columns: Vec<usize>,
     most_rows: usize,
     most_bytes: u64,
+    /// Rows that are still wanted.
+    left: u64,
     /// Set once there is nothing to come but what is in `failed`.
     ended: bool,
     failed: Option<Error>,
@@ -39,8 +41,14 @@ enum Batch {
 }
 
 impl RowStream {
-    /// Before the first record.
-    pub(super) fn new(shared: Arc<Shared>, piece: Piece, request: &Batches) -> Self {
+    /// Before record `first_row` of the piece, of which at most `limit` follow. Those before it are all taken for rows.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        piece: Piece,
+        request: &Batches,
+        first_row: u64,
+        limit: Option<u64>,
+    ) -> Self {
         let all = || (0..shared.table.schema.fields().len()).collect();
         let columns: Vec<usize> = request.columns.clone().unwrap_or_else(all);
         let schema = shared.table.projected(&columns);
@@ -50,9 +58,11 @@ impl RowStream {
             }
             None => Batch::Raw(RawRows { schema: schema.clone(), data: Vec::new(), ends: vec![0] }),
         };
-        let walk = shared.walk(&piece);
+        let (skipped, offset) = shared.pass_over(&piece, first_row);
+        let mut walk = shared.walk(&piece);
+        walk.go_to(offset);
         Self {
-            number: piece.first,
+            number: piece.first + skipped,
             walk,
             piece,
             shared,
@@ -61,6 +71,7 @@ impl RowStream {
             columns,
             most_rows: request.rows.max(1),
             most_bytes: request.bytes.max(1),
+            left: limit.unwrap_or(u64::MAX),
             ended: false,
             failed: None,
         }
@@ -71,6 +82,10 @@ impl RowStream {
         let Self { shared, piece, walk, number, batch, .. } = self;
         let file = &shared.files[piece.file];
         while batch.len() < self.most_rows && batch.bytes() < self.most_bytes {
+            if self.left == 0 {
+                self.ended = true;
+                return Ok(());
+            }
             if let Some(end) = piece.end
                 && walk.offset() >= end
             {
@@ -95,7 +110,10 @@ impl RowStream {
                         return Ok(());
                     }
                     match batch.push(data, *number, offset) {
-                        Ok(()) => None,
+                        Ok(()) => {
+                            self.left -= 1;
+                            None
+                        }
                         Err(RowError::Broken(broken)) => {
                             let next = walk.offset();
                             let kind = FaultKind::Message { why: message_broken(broken), next };

@@ -16,8 +16,8 @@ use tensorferry_sdk::memory::pairs;
 use tensorferry_sdk::memory::records::{self, Opened};
 use tensorferry_sdk::records::{Batches, RecordSet, from_stream};
 use tensorferry_sdk::{
-    Context, Entry, Error, Format, Limits, Loss, MemoryContext, MemorySource, Options, Purpose, Result, Side,
-    Source, Target,
+    Context, Entry, Error, Format, Level, Limits, Loss, MemoryContext, MemorySource, Options, Purpose,
+    Result, Side, Source, Target,
 };
 use tensorferry_tfrecord::TfRecord;
 
@@ -35,8 +35,11 @@ impl Context for Threaded {
     fn is_cancelled(&self) -> bool {
         false
     }
-    fn note(&self, message: &str) {
-        self.inner.note(message);
+    fn log(&self, level: Level, message: &str) {
+        self.inner.log(level, message);
+    }
+    fn progress(&self, done: u64, total: u64) {
+        self.inner.progress(done, total);
     }
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
         self.inner.open(path)

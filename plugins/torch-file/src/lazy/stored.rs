@@ -1,8 +1,8 @@
 //! Reads the elements of a view one after the other; other views are read by the host.
 
 use super::{CHUNK, as_usize};
+use crate::Extent;
 use crate::archive::Record;
-use crate::extent::Extent;
 use tensorferry_sdk::{
     ByteOrder, Context, DigestAlgorithm, Dtype, DtypeInfo, Error, Limits, Result, Source, element_count,
 };

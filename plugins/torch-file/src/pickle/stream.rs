@@ -3,7 +3,7 @@
 
 use super::Evaluated;
 use super::opcode::{Decoder, Op};
-use crate::extent::Extent;
+use crate::Extent;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 
 /// How much is read of a pickle at first.

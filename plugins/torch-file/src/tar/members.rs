@@ -12,7 +12,7 @@
 //! Python's `tarfile` puts a header of type `x` before each member, for its time in fractions of a
 //! second. Source of the facts: POSIX.1-2001, `pax`; CPython's `Lib/tarfile.py`.
 
-use crate::extent::Extent;
+use crate::Extent;
 use std::collections::HashMap;
 use tensorferry_sdk::{Error, Limits, Result, Source};
 

@@ -157,8 +157,8 @@ fn bytes_depend_on_nothing_else() {
         for index in 0..300 {
             whole(c, &format!("layer.{index}"), Dtype::U8, &[1], &[1])?;
         }
-        c.metadata("b", "2")?;
-        c.metadata("a", "1")
+        c.metadata_text("b", "2")?;
+        c.metadata_text("a", "1")
     };
     let target = Target::File("model.pt".to_owned());
     let (one, two) = (write_to(&target, fill).unwrap(), write_to(&target, fill).unwrap());
@@ -280,7 +280,7 @@ fn what_torch_has_no_dtype_for_is_given_up() {
 #[test]
 fn metadata_and_origin_go_into_the_side_record() {
     let (records, _) = written(|c| {
-        c.metadata("format", "pt")?;
+        c.metadata_text("format", "pt")?;
         c.origin("safetensors")
     });
     let side = SideRecord::parse(record(&records, SIDE_RECORD), "it").unwrap();
@@ -489,7 +489,7 @@ fn round_trip(format: &str, metadata_losses: usize) {
             c.tensor(name, Dtype::I16, &[4], storage, 0)?;
         }
         c.tensor_of_blocks("view", Dtype::I16, &[2, 3], block(&[2, 3], storage, 2, &[1, 2]))?;
-        c.metadata("format", "pt")?;
+        c.metadata_text("format", "pt")?;
         c.origin("safetensors")
     };
     let (none, context) = (MemorySource::file("in", []), MemoryContext::default());

@@ -20,7 +20,7 @@ fn model(catalog: &mut dyn CatalogSink, nested: bool) -> Result<()> {
         first.get_or_insert(storage);
         catalog.tensor(name, Dtype::F32, &[4], storage, 0)?;
     }
-    catalog.metadata("who", "me")?;
+    catalog.metadata_text("who", "me")?;
     if nested {
         let root = catalog.node(Node::text("more than tensors"))?;
         catalog.root(root)?;
@@ -82,7 +82,7 @@ fn the_folder_the_index_and_the_prefix_are_the_set() {
     }
     let (source, context) = (MemorySource::folder(shards()), MemoryContext::default());
     let view = MemoryView::read(&Torch, &[], &source, &context).unwrap();
-    assert_eq!(view.metadata(), [("who".to_owned(), "me".to_owned())]);
+    assert_eq!(view.metadata_texts(), [("who".to_owned(), "me".to_owned())]);
     assert_eq!(view.catalog().losses(), []);
     assert_eq!(view.catalog().origin(), "model");
     let find = |name: &str| view.tensor_ids().find(|&id| view.tensor(id).name == name).unwrap();

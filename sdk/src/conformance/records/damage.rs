@@ -56,6 +56,7 @@ fn first(batches: &[RecordBatch], rows: u64) -> Vec<RecordBatch> {
 
 /// Probes, opens, reads and shows an input.
 fn read(rules: &Rules<'_>, sample: &Sample, input: &dyn Fn() -> String) -> Result<Rows> {
+    rules.look_at(sample);
     let limits = Limits { header_bytes: 16 << 20, expanded_bytes: MOST_BYTES, ..Limits::default() };
     let context = MemoryContext::new(limits.clone());
     let watched = Arc::new(Watched::new(sample.source()));

@@ -1,13 +1,14 @@
 //! Checks a reader of rows with sound inputs.
 
 use super::same::difference;
-use super::{Rows, count, open, pull};
+use super::{Rows, count, open, pull, scanning};
 use crate::conformance::Sample;
+use crate::conformance::reading::knows;
 use crate::conformance::rules::Rules;
 use crate::conformance::watched::Watched;
 use crate::records::{Batches, RecordSet};
 use crate::{
-    ByteSink, Capabilities, Entry, Error, ErrorKind, Limits, MemoryContext, Purpose, Result, Score, Source,
+    ByteSink, Capabilities, Entry, Error, ErrorKind, Limits, MemoryContext, Purpose, Result, Source,
 };
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
@@ -15,11 +16,12 @@ use std::sync::Arc;
 
 /// Checks a sample; how many rows it has.
 pub(super) fn check(rules: &Rules<'_>, sample: &Sample) -> u64 {
+    rules.look_at(sample);
     let title = sample.title();
     let score =
         rules.calm(|| title.clone(), || rules.format.probe(&sample.source(), &MemoryContext::default()));
     let score = rules.holds(score, "probing fails by i/o alone", &title);
-    rules.require(score != Some(Score::NO), "a format knows its own files", || title.clone());
+    rules.require(knows(rules, &sample.source(), score), "a format knows its own files", || title.clone());
 
     let rows = rules.holds(read(rules, sample, &Limits::default()), "a sample can be read", &title);
     for name in &sample.holds {
@@ -49,6 +51,7 @@ pub(super) fn check_set(rules: &Rules<'_>, set: &dyn RecordSet, rows: &Rows, tit
     check_again(rules, set, rows, title);
     check_columns(rules, set, rows, title);
     check_batches(rules, set, rows, title);
+    scanning::check(rules, set, rows, title);
     let none = set.splits().len();
     let stream = rules.calm(|| format!("{title}, split {none}"), || set.stream(none, &Batches::default()));
     rules.require(stream.is_err(), "a split that is not there is an error", || title.to_owned());
@@ -231,9 +234,10 @@ fn check_limits(rules: &Rules<'_>, sample: &Sample, whole: &Rows) {
                     format!("{}: {difference:?}", input())
                 });
             }
-            Err(error) => rules.require(over(&error), "an input over a limit is over a limit", || {
-                format!("{}: {error}", input())
-            }),
+            Err(error) => {
+                let rule = rules.rule_of(&error, "an input over a limit is over a limit");
+                rules.require(over(&error), rule, || format!("{}: {error}", input()));
+            }
         }
     }
 }

@@ -4,24 +4,26 @@ use super::made::{self, MadeTable};
 use super::same::TableRoundTrip;
 use super::{count, open, reading};
 use crate::conformance::rules::Rules;
-use crate::conformance::{Report, Sample};
+use crate::conformance::{Part, Report, Sample};
 use crate::memory::records::{self, RecordOutput};
 use crate::records::RecordPlan;
 use crate::{
-    Capabilities, Entry, ErrorKind, Loss, MemoryContext, MemorySource, Options, Result, Side, Source, Target,
-    check_name,
+    Capabilities, Entry, ErrorKind, Loss, MemoryContext, Options, Result, Side, Source, Target, check_name,
 };
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) {
+pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report, part: Part<'_>) {
     let before = report.written;
     for made in made::tables() {
-        check_table(rules, &made, report);
+        part(&mut || check_table(rules, &made, report));
     }
-    rules.require(report.written > before, "a writer writes something", || format!("{:?}", report.refused));
+    part(&mut || {
+        let has_written = report.written > before;
+        rules.require(has_written, "a writer writes something", || format!("{:?}", report.refused));
+    });
     if !rules.description.capabilities.has(Capabilities::READ_RECORDS) {
         return;
     }
@@ -29,10 +31,12 @@ pub(super) fn check(rules: &Rules<'_>, samples: &[Sample], report: &mut Report) 
         let title = sample.title();
         let context = MemoryContext::default();
         let source: Arc<dyn Source> = Arc::new(sample.source());
-        let rows = reading::read_source(rules, &source, &context, &|| title.clone());
-        let rows = rules.holds(rows, "a sample can be read", &title);
-        let made = MadeTable { title, schema: rows.schema, pieces: vec![rows.batches] };
-        check_table(rules, &made, report);
+        part(&mut || {
+            let rows = reading::read_source(rules, &source, &context, &|| title.clone());
+            let rows = rules.holds(rows, "a sample can be read", &title);
+            let made = MadeTable { title: title.clone(), schema: rows.schema, pieces: vec![rows.batches] };
+            check_table(rules, &made, report);
+        });
     }
 }
 
@@ -58,9 +62,8 @@ fn check_table(rules: &Rules<'_>, made: &MadeTable, report: &mut Report) {
             }
             (Err(error), Err(_)) => {
                 let fair = matches!(error.kind(), ErrorKind::Usage | ErrorKind::Unsupported);
-                rules.require(fair, "rows are refused as usage or unsupported", || {
-                    format!("{input}: {error}")
-                });
+                let rule = rules.rule_of(&error, "rows are refused as usage or unsupported");
+                rules.require(fair, rule, || format!("{input}: {error}"));
                 report.refused.push(format!("{input}: {error}"));
             }
             _ => rules.broken("the same rows give the same files and losses", &input),
@@ -102,14 +105,21 @@ fn check_pieces(rules: &Rules<'_>, made: &MadeTable, target: &Target, input: &st
 
 fn encode(plan: &dyn RecordPlan, batches: &[RecordBatch]) -> Result<Piece> {
     let (mut bytes, mut losses) = (Vec::new(), Vec::new());
-    let note = plan.encode(0, batches, &mut bytes, &mut losses)?;
+    let note = plan.encode(batches, &mut bytes, &mut losses)?;
     Ok((bytes, note, losses))
 }
 
 fn check_names(rules: &Rules<'_>, plan: &dyn RecordPlan, input: &str) {
-    let files = plan.files();
+    // Those that roll are named once they are there.
+    let rolled = (0..3).map(|file| plan.name(file, 3)).collect::<Result<Vec<String>>>();
+    let files = match plan.roll() {
+        Some(_) => rules.holds(rolled, "a file that rolled has a name", input),
+        None => plan.files().to_vec(),
+    };
+    let is_one = plan.roll().is_none() || plan.files().is_empty();
+    rules.require(is_one, "a plan that rolls names no file in advance", || format!("{input}: {files:?}"));
     let mut seen = HashSet::new();
-    let sane = files.iter().all(|file| check_name(file).is_ok() && seen.insert(file));
+    let sane = files.iter().chain(plan.sealed()).all(|file| check_name(file).is_ok() && seen.insert(file));
     rules.require(sane && !files.is_empty(), "a plan has files, each of its own name in the folder", || {
         format!("{input}: {files:?}")
     });
@@ -125,7 +135,10 @@ fn read_back(rules: &Rules<'_>, made: &MadeTable, output: &RecordOutput, target:
         (_, Some(only)) if output.files.len() == 1 => Entry::File(only.clone()),
         _ => Entry::Folder,
     };
-    let source: Arc<dyn Source> = Arc::new(MemorySource::new(entry, output.files.clone()));
+    let all: BTreeMap<_, _> = output.files.clone().into_iter().chain(output.sealed.clone()).collect();
+    let written = Sample::set(entry, all);
+    rules.look_at(&written);
+    let source: Arc<dyn Source> = Arc::new(written.source());
     let context = MemoryContext::default();
     let rows = reading::read_source(rules, &source, &context, &title);
     let rows = rules.holds(rows, "a format reads what it writes", input);

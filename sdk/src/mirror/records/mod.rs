@@ -3,6 +3,7 @@
 mod arrow;
 mod loss_sink;
 mod plan;
+mod predicate;
 mod reader;
 mod set;
 mod stream;

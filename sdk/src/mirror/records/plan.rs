@@ -3,16 +3,17 @@
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::collected::Collected;
 use super::super::faults::Plugged;
+use super::super::numbers::unknown;
 use super::arrow::{stream_from_abi, stream_to_abi};
 use super::loss_sink::{LentLossSink, RemoteLossSink};
-use crate::records::{Group, PlacedPiece, RecordPlan, from_stream};
+use crate::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile, from_stream};
 use crate::{ByteSink, Error, LossSink, Result};
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use std::mem::replace;
 use std::sync::Arc;
 use tensorferry_abi::{
     ArrowArrayStream, Borrowed, ByteSinkTable, Failure, LossSinkTable, NameSinkTable, Owned, PiecesCalls,
-    PiecesTable, RecordPlanCalls, RecordPlanTable,
+    PiecesTable, RecordPlanCalls, RecordPlanTable, WrittenFilesCalls, WrittenFilesTable,
 };
 
 pub(super) fn lend_record_plan(plan: Box<dyn RecordPlan>) -> Owned<RecordPlanTable> {
@@ -26,6 +27,22 @@ impl RecordPlanCalls for LentRecordPlan {
         self.0.files().iter().try_for_each(|file| names.name(file))
     }
 
+    fn roll(&self) -> Result<(u32, u64), Failure> {
+        Ok(match self.0.roll() {
+            None => (NO_ROLL, 0),
+            Some(Roll::Rows(rows)) => (ROLL_ROWS, rows),
+            Some(Roll::Bytes(bytes)) => (ROLL_BYTES, bytes),
+        })
+    }
+
+    fn name(&self, file: u32, count: u32, name: Borrowed<'_, NameSinkTable>) -> Result<(), Failure> {
+        name.name(&self.0.name(file as usize, count as usize)?)
+    }
+
+    fn supersedes(&self, patterns: Borrowed<'_, NameSinkTable>) -> Result<(), Failure> {
+        self.0.supersedes().iter().try_for_each(|pattern| patterns.name(pattern))
+    }
+
     fn group(&self) -> Result<(u64, u64), Failure> {
         let group = self.0.group();
         Ok((group.rows as u64, group.bytes))
@@ -37,7 +54,6 @@ impl RecordPlanCalls for LentRecordPlan {
 
     fn encode(
         &self,
-        file: u32,
         batches: &mut ArrowArrayStream,
         output: Borrowed<'_, ByteSinkTable>,
         losses: Borrowed<'_, LossSinkTable>,
@@ -47,7 +63,7 @@ impl RecordPlanCalls for LentRecordPlan {
         let batches: Vec<RecordBatch> =
             batches.map(|batch| batch.map_err(from_stream)).collect::<Result<_>>()?;
         let (mut output, mut losses) = (RemoteByteSink(output), RemoteLossSink(losses));
-        note.write(&self.0.encode(file as usize, &batches, &mut output, &mut losses)?)
+        note.write(&self.0.encode(&batches, &mut output, &mut losses)?)
     }
 
     fn finish(
@@ -64,14 +80,46 @@ impl RecordPlanCalls for LentRecordPlan {
         Ok(self.0.finish(file as usize, &placed, &mut RemoteByteSink(output))?)
     }
 
+    fn sealed(&self, names: Borrowed<'_, NameSinkTable>) -> Result<(), Failure> {
+        self.0.sealed().iter().try_for_each(|name| names.name(name))
+    }
+
+    fn seal(
+        &self,
+        sealed: u32,
+        files: Borrowed<'_, WrittenFilesTable>,
+        output: Borrowed<'_, ByteSinkTable>,
+    ) -> Result<(), Failure> {
+        let written = |file| {
+            let (name, bytes, pieces) = files.file(file)?;
+            let piece = |index| {
+                let (offset, len, rows, note) = files.piece(file, index)?;
+                Ok(PlacedPiece { offset, len, rows, note: note.to_vec() })
+            };
+            let name = name.to_owned();
+            let pieces = (0..pieces).map(piece).collect::<Result<_, Failure>>()?;
+            Ok(WrittenFile { name, bytes, pieces })
+        };
+        let files: Vec<WrittenFile> = (0..files.count()?).map(written).collect::<Result<_, Failure>>()?;
+        Ok(self.0.seal(sealed as usize, &files, &mut RemoteByteSink(output))?)
+    }
+
     fn notes(&self, notes: Borrowed<'_, NameSinkTable>) -> Result<(), Failure> {
         self.0.notes().iter().try_for_each(|note| notes.name(note))
     }
 }
 
+/// What the number of `RecordPlan.roll` says.
+const NO_ROLL: u32 = 0;
+const ROLL_ROWS: u32 = 1;
+const ROLL_BYTES: u32 = 2;
+
 pub(super) struct RemoteRecordPlan {
     object: Arc<Plugged<RecordPlanTable>>,
     files: Vec<String>,
+    roll: Option<Roll>,
+    supersedes: Vec<String>,
+    sealed: Vec<String>,
     group: Group,
 }
 
@@ -79,9 +127,19 @@ impl RemoteRecordPlan {
     pub(super) fn new(object: Arc<Plugged<RecordPlanTable>>) -> Result<Self> {
         let mut files = Collected::<String>::default();
         object.answer(object.files(Borrowed::sink(&mut files)))?;
+        let roll = match object.answer_if_offered(object.roll())? {
+            (NO_ROLL, _) => None,
+            (ROLL_ROWS, rows) => Some(Roll::Rows(rows.max(1))),
+            (ROLL_BYTES, bytes) => Some(Roll::Bytes(bytes)),
+            (other, _) => return Err(object.blame(unknown("way to roll", other))),
+        };
+        let (mut supersedes, mut sealed) = (Collected::<String>::default(), Collected::<String>::default());
+        object.answer_if_offered(object.supersedes(Borrowed::sink(&mut supersedes)))?;
+        object.answer_if_offered(object.sealed(Borrowed::sink(&mut sealed)))?;
         let (rows, bytes) = object.answer(object.group())?;
         let group = Group { rows: usize::try_from(rows).unwrap_or(usize::MAX).max(1), bytes: bytes.max(1) };
-        Ok(Self { object, files: files.0, group })
+        let (files, supersedes, sealed) = (files.0, supersedes.0, sealed.0);
+        Ok(Self { object, files, roll, supersedes, sealed, group })
     }
 }
 
@@ -98,15 +156,63 @@ impl PiecesCalls for LentPieces<'_> {
     }
 
     fn piece(&self, index: u64) -> Result<(u64, u64, u64, &[u8]), Failure> {
-        let piece = usize::try_from(index).ok().and_then(|index| self.0.get(index));
-        let piece = piece.ok_or_else(|| Error::plugin(format!("no piece {index}")))?;
+        let piece = at(self.0, index)?;
         Ok((piece.offset, piece.len, piece.rows, &piece.note))
     }
+}
+
+/// The files of a plan, for the plugin to ask for.
+struct LentWrittenFiles<'a>(&'a [WrittenFile]);
+
+impl WrittenFilesCalls for LentWrittenFiles<'_> {
+    fn count(&self) -> Result<u64, Failure> {
+        Ok(self.0.len() as u64)
+    }
+
+    fn file(&self, index: u64) -> Result<(&str, u64, u64), Failure> {
+        let file = at(self.0, index)?;
+        Ok((&file.name, file.bytes, file.pieces.len() as u64))
+    }
+
+    fn piece(&self, file: u64, index: u64) -> Result<(u64, u64, u64, &[u8]), Failure> {
+        let piece = at(&at(self.0, file)?.pieces, index)?;
+        Ok((piece.offset, piece.len, piece.rows, &piece.note))
+    }
+}
+
+fn at<T>(all: &[T], index: u64) -> Result<&T> {
+    let found = usize::try_from(index).ok().and_then(|index| all.get(index));
+    found.ok_or_else(|| Error::plugin("no such piece or file").found(index))
 }
 
 impl RecordPlan for RemoteRecordPlan {
     fn files(&self) -> &[String] {
         &self.files
+    }
+
+    fn roll(&self) -> Option<Roll> {
+        self.roll
+    }
+
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        let mut name = Collected::<String>::default();
+        let sink = Borrowed::sink(&mut name);
+        self.object.answer(self.object.name(number(file)?, number(count)?, sink))?;
+        Ok(name.0.concat())
+    }
+
+    fn supersedes(&self) -> &[String] {
+        &self.supersedes
+    }
+
+    fn sealed(&self) -> &[String] {
+        &self.sealed
+    }
+
+    fn seal(&self, sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
+        let (files, mut output) = (LentWrittenFiles(files), LentByteSink(output));
+        let (files, output) = (Borrowed::shared(&files), Borrowed::sink(&mut output));
+        self.object.answer(self.object.seal(number(sealed)?, files, output))
     }
 
     fn group(&self) -> Group {
@@ -126,7 +232,6 @@ impl RecordPlan for RemoteRecordPlan {
 
     fn encode(
         &self,
-        file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,
@@ -139,7 +244,6 @@ impl RecordPlan for RemoteRecordPlan {
         let (mut output, mut losses) = (LentByteSink(output), LentLossSink(losses));
         let mut note = Collected::<u8>::default();
         self.object.answer(self.object.encode(
-            number(file)?,
             &mut stream,
             Borrowed::sink(&mut output),
             Borrowed::sink(&mut losses),

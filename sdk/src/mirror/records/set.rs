@@ -5,15 +5,16 @@ use super::super::faults::Plugged;
 use super::arrow::{schema_from_abi, schema_to_abi, stream_to_abi};
 use super::known;
 use super::loss_sink::{LentLossSink, RemoteLossSink};
+use super::predicate::{LentPredicate, received_paths, received_predicate, sent_paths};
 use super::stream::{LentStream, RemoteStream, Tickets};
-use crate::records::{Batched, Batches, RecordSet, Skipped, Split};
+use crate::records::{Batched, Batches, RecordSet, Scan, Skipped, Split};
 use crate::{ByteSink, Error, LossSink, Result};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 use tensorferry_abi::{
-    ArrowArrayStream, ArrowSchema, Borrowed, ByteSinkTable, Failure, LossSinkTable, Owned, RecordSetCalls,
-    RecordSetTable, ScanFacts, SkippedFacts, SkippedSinkCalls, SkippedSinkTable, SplitFacts, SplitSinkCalls,
-    SplitSinkTable, UNKNOWN,
+    ArrowArrayStream, ArrowSchema, Borrowed, ByteSinkTable, Failure, LossSinkTable, Owned, PredicateTable,
+    RecordSetCalls, RecordSetTable, ScanFacts, SkippedFacts, SkippedSinkCalls, SkippedSinkTable, SplitFacts,
+    SplitSinkCalls, SplitSinkTable, UNKNOWN,
 };
 
 pub(super) fn lend_record_set(set: Box<dyn RecordSet>) -> Owned<RecordSetTable> {
@@ -41,10 +42,20 @@ impl RecordSetCalls for LentRecordSet {
         })
     }
 
-    fn scan(&self, scan: ScanFacts<'_>) -> Result<(ArrowArrayStream, u64), Failure> {
-        let columns = scan.is_projected.then(|| scan.columns.iter().map(|&column| column as usize).collect());
-        let rows = usize::try_from(scan.rows).unwrap_or(usize::MAX);
-        let stream = self.set.stream(scan.split as usize, &Batches { columns, rows, bytes: scan.bytes })?;
+    fn scan(
+        &self,
+        scan: ScanFacts<'_>,
+        predicate: Borrowed<'_, PredicateTable>,
+    ) -> Result<(ArrowArrayStream, u64), Failure> {
+        let wanted = Scan {
+            columns: scan.is_projected.then(|| received_paths(scan.columns)).transpose()?,
+            first_row: scan.first_row,
+            limit: known(scan.limit),
+            predicate: received_predicate(&predicate)?,
+            rows: usize::try_from(scan.rows).unwrap_or(usize::MAX),
+            bytes: scan.bytes,
+        };
+        let stream = self.set.scan(scan.split as usize, &wanted)?;
         let ticket = self.tickets.draw();
         let lent = LentStream::new(stream, self.tickets.clone(), ticket);
         Ok((stream_to_abi(Box::new(lent)), ticket))
@@ -122,16 +133,23 @@ impl RecordSet for RemoteRecordSet {
     }
 
     fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
-        let place = |number: usize| u32::try_from(number).map_err(|_| Error::plugin("no such split"));
-        let columns = batches.columns.iter().flatten().map(|&column| place(column));
-        let columns: Vec<u32> = columns.collect::<Result<_>>()?;
-        let (stream, ticket) = self.object.answer(self.object.scan(ScanFacts {
-            split: place(split)?,
-            is_projected: batches.columns.is_some(),
-            columns: &columns,
-            rows: batches.rows as u64,
-            bytes: batches.bytes,
-        }))?;
+        self.scan(split, &batches.clone().into())
+    }
+
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        let split = u32::try_from(split).map_err(|_| Error::plugin("no such split"))?;
+        let columns = scan.columns.as_deref().map(sent_paths).transpose()?;
+        let predicate = LentPredicate::new(&scan.predicate)?;
+        let facts = ScanFacts {
+            split,
+            is_projected: columns.is_some(),
+            columns: columns.as_deref().unwrap_or_default(),
+            first_row: scan.first_row,
+            limit: scan.limit.unwrap_or(UNKNOWN),
+            rows: scan.rows as u64,
+            bytes: scan.bytes,
+        };
+        let (stream, ticket) = self.object.answer(self.object.scan(facts, Borrowed::shared(&predicate)))?;
         let object = self.object.clone();
         let fault = move || object.fault(ticket).err().map(|failure| object.blame(failure));
         Ok(Box::new(RemoteStream::new(stream, fault).map_err(|e| self.object.blame(e))?))

@@ -10,7 +10,7 @@ use std::process::Command;
 use tensorferry_tests::ferry::run;
 use tensorferry_tests::files::files_below;
 use tensorferry_tests::fixtures::case;
-use tensorferry_tests::workspace::workspace;
+use tensorferry_tests::workspace::{root, workspace};
 use tensorferry_tests::{Ferry, Outcome, args};
 
 /// The program where no plugin lies beside it.
@@ -371,4 +371,72 @@ fn a_good_plugin_passes_the_check() {
         assert_ne!(outcome.stdout, "", "{outcome}");
     }
     ferry.run(["plugin", "list"]).expect(0).prints(&["tensorferry-safetensors", "tensorferry-torch"]);
+}
+
+/// `third_party` builds what is written, and does what its README says.
+#[test]
+fn a_new_plugin_is_written_whole_and_over_nothing() {
+    let ferry = Ferry::new();
+    let new =
+        |arguments: &[&str]| run(ferry.command(["plugin", "new"]).args(arguments).current_dir(ferry.home()));
+    new(&["my-format"]).expect(0).prints(&["my-format", "cargo test"]);
+    let manifest = std::fs::read_to_string(ferry.at("my-format/Cargo.toml")).unwrap();
+    for part in
+        ["name = \"ferry-plugin-my-format\"", "name = \"ferry_my_format\"", "tensorferry-sdk = \"0.1\""]
+    {
+        assert!(manifest.contains(part), "no {part:?} in {manifest}");
+    }
+    let sample = std::fs::read(ferry.at("my-format/sample/sample.my-format")).unwrap();
+    assert!(sample.starts_with(b"\x89MYFORMAT\r\n\x1a\n"), "{sample:?}");
+    new(&["my-format"]).expect(2).says(&["already", "my-format"]);
+    new(&["Mine"]).expect(2).says(&["lowercase"]);
+    new(&["torch"]).expect(2).says(&["built in"]);
+
+    let sdk = root().join("sdk");
+    new(&["local", "--sdk", sdk.to_str().unwrap()]).expect(0);
+    let manifest = std::fs::read_to_string(ferry.at("local/Cargo.toml")).unwrap();
+    assert!(manifest.contains(&format!("tensorferry-sdk = {{ path = {sdk:?} }}")), "{manifest}");
+    new(&["elsewhere", "--sdk", ferry.home().to_str().unwrap()]).expect(2).says(&["no Cargo.toml"]);
+    assert!(!ferry.at("elsewhere").exists());
+
+    new(&["inc", "--lang", "c"]).expect(0).prints(&["make test"]);
+    let written = ["Makefile", "README.md", "ferry_plugin.h", "inc.c", "sample/sample.inc"];
+    assert_eq!(files_below(&ferry.at("inc")), written.map(PathBuf::from));
+    let header = std::fs::read_to_string(root().join("sdk/abi/include/ferry_plugin.h")).unwrap();
+    assert_eq!(std::fs::read_to_string(ferry.at("inc/ferry_plugin.h")).unwrap(), header);
+}
+
+#[test]
+fn ferrys_own_libraries_keep_every_rule() {
+    let ferry = Ferry::new();
+    let tensors = ferry.safetensors("a.safetensors", &[("w", "F32", &[2], &[1, 2, 3, 4, 5, 6, 7, 8])]);
+    let rows = ferry.write("a.jsonl", "{\"id\": 1, \"word\": \"a\"}\n{\"id\": 2, \"word\": null}\n");
+    let outcome = ferry.run(args!["plugin", "test", library("safetensors"), tensors]).expect(0);
+    outcome.prints(&["tensorferry-safetensors", "held    R13", "held    W11", "conformant: all"]);
+    let document = ferry.run(args!["plugin", "test", "--json", library("jsonl"), rows]).expect(0).json();
+    let format = &document["formats"][0];
+    assert_eq!((&document["conformant"], &format["rows"]), (&true.into(), &2.into()), "{document}");
+    assert!(format["damaged"].as_u64() > Some(100), "{document}");
+}
+
+#[test]
+fn a_test_of_a_plugin_says_what_is_missing() {
+    let ferry = Ferry::new();
+    let without = ferry.run(args!["plugin", "test", library("safetensors")]).expect(1);
+    without.prints(&["BROKEN  D16", "not conformant: 1 rule"]);
+    let long = ferry.write("long.safetensors", vec![0; 2 << 20]);
+    ferry
+        .run(args!["plugin", "test", library("safetensors"), long])
+        .expect(2)
+        .says(&["1 MiB", "long.safetensors"]);
+    let absent = ferry.at("absent");
+    ferry.run(args!["plugin", "test", library("safetensors"), absent]).expect(5).says(&["absent"]);
+    let other = ferry.write("other.safetensors", "no such file");
+    let outcome = ferry.run(args!["plugin", "test", library("safetensors"), other]).expect(1);
+    outcome.prints(&["BROKEN  R3", "see it: ferry plugin test", "--keep broken"]);
+    let kept = ferry.at("kept");
+    let outcome = ferry.run(args!["plugin", "test", library("safetensors"), other, "--keep", kept]).expect(1);
+    outcome.prints(&["inspect --from safetensors", "R3-1/other.safetensors"]);
+    assert_eq!(files_below(&kept), [PathBuf::from("safetensors/R3-1/other.safetensors")]);
+    ferry.run(args!["plugin", "test", other, other]).expect(5).says(&["refused"]);
 }

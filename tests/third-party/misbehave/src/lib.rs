@@ -24,8 +24,8 @@ mod request;
 use request::{Misbehaving, is_requested, panic_if_requested, ruin};
 use tensorferry_sdk::{
     ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digests, Dtype,
-    Entry, Error, Format, LayoutSink, Options, OutputId, Result, Role, Score, SealSink, Source, Storage,
-    Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
+    Encoded, EncodedId, Entry, Error, Format, LayoutSink, Options, OutputId, Result, Role, Score, SealSink,
+    Source, Storage, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader, TensorWriter,
 };
 
 const MAGIC: &[u8; 9] = b"MISBEHAVE";
@@ -153,7 +153,12 @@ impl TensorWriter for Writer {
         let file = layout.file(path, Role::Data)?;
         let magic = layout.deferred(file, MAGIC_LEN)?;
         for tensor in tensors {
-            layout.tensor(file, TensorPart::whole(tensor))?;
+            if ["encode", "encode-short", "encode-long"].into_iter().any(is_requested) {
+                let len = catalog.tensor(tensor).bytes;
+                layout.encoded(file, Encoded::tensors([tensor]).of_len(len))?;
+            } else {
+                layout.tensor(file, TensorPart::whole(tensor))?;
+            }
         }
         Ok(plan(Some(magic)))
     }
@@ -165,13 +170,33 @@ struct Plan {
 }
 
 impl TensorPlan for Plan {
-    fn stream(&self, _file: OutputId, _catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+    fn stream(
+        &self,
+        _file: OutputId,
+        _catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        _context: &dyn Context,
+    ) -> Result<()> {
         output.write(MAGIC)?;
         panic_if_requested("stream");
         Ok(())
     }
 
-    fn seal(&self, _digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    /// The second tensor, "b", has two bytes.
+    fn encode(
+        &self,
+        id: EncodedId,
+        _catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        _context: &dyn Context,
+    ) -> Result<Vec<u8>> {
+        panic_if_requested("encode");
+        let lie = if is_requested("encode-short") { 1 } else { 3 };
+        output.write(&vec![0; if id.0 == 1 { lie } else { 3 }])?;
+        Ok(Vec::new())
+    }
+
+    fn seal(&self, _digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         panic_if_requested("seal");
         let Some(magic) = self.magic else { return Ok(()) };
         let mut bytes = MAGIC.to_vec();

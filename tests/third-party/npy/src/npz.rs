@@ -30,7 +30,7 @@ impl Format for Npz {
             .magic(0, b"PK\x03\x04")
             .capabilities(Capabilities::READ | Capabilities::WRITE)
             .options([DEFLATES.spec()])
-            .output_revision(1)
+            .output_revision(2)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {

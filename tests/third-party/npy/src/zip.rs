@@ -3,7 +3,6 @@
 //! | record                    | signature    | fixed bytes | where                                   |
 //! |---------------------------|--------------|-------------|-----------------------------------------|
 //! | local header              | `PK\x03\x04` | 30          | before each member's bytes              |
-//! | data descriptor           | `PK\x07\x08` | 16, wide 24 | after bytes that were streamed          |
 //! | directory record          | `PK\x01\x02` | 46          | one for each member, after all of them  |
 //! | zip64 end of directory    | `PK\x06\x06` | 56          | only where 16 or 32 bits do not suffice |
 //! | zip64 locator             | `PK\x06\x07` | 20          | after that                              |
@@ -46,7 +45,6 @@ impl Method {
 }
 
 const LOCAL_HEADER: u32 = 0x0403_4b50;
-const DATA_DESCRIPTOR: u32 = 0x0807_4b50;
 const DIRECTORY_RECORD: u32 = 0x0201_4b50;
 const ZIP64_END: u32 = 0x0606_4b50;
 const ZIP64_LOCATOR: u32 = 0x0706_4b50;
@@ -56,7 +54,5 @@ const END: u32 = 0x0605_4b50;
 const ZIP64_EXTRA: u16 = 1;
 /// Flag: the member is encrypted.
 const ENCRYPTED: u16 = 1;
-/// Flag: lengths and CRC follow the bytes.
-const STREAMED: u16 = 8;
 /// Flag: the name is UTF-8.
 const UTF8: u16 = 0x800;

@@ -1,9 +1,9 @@
 //! The SDK's conformance suite over both formats.
 
 use ferry_npy::{Npy, Npz};
-use tensorferry_sdk::conformance::{Sample, check};
+use tensorferry_sdk::conformance::{Preset, Sample, check};
 use tensorferry_sdk::memory::{MemoryView, write};
-use tensorferry_sdk::{Format, MemoryContext, MemorySource, Target};
+use tensorferry_sdk::{Format, MemoryContext, MemorySource, Side, Target};
 
 /// Three bytes, as numpy writes them.
 fn array() -> Vec<u8> {
@@ -35,4 +35,9 @@ fn npy_conforms() {
 #[test]
 fn npz_conforms() {
     conforms(&Npz, Sample::file("a.npz", archive()));
+}
+
+#[test]
+fn deflated_npz_conforms() {
+    conforms(&Preset::new(Npz).with(Side::Writer, "compress", "deflate"), Sample::file("a.npz", archive()));
 }

@@ -12,7 +12,7 @@ pub(crate) enum Kind {
 }
 
 /// A column of a file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: Kind,

@@ -12,6 +12,9 @@
 //!   ..       the values: 8 bytes, 4 bytes, or a u32 and so many bytes
 //! ```
 //!
+//! A set of files may have an `NAME.index.json` over it, as MosaicML's MDS has: `{"version": 1, "shards": [{"basename": NAME,
+//! "bytes": N, "samples": N}, ...]}`.
+//!
 //! All numbers are little-endian. A null within a list has no place: it is left out, which is a loss.
 #![forbid(unsafe_code)]
 
@@ -19,7 +22,7 @@ mod column;
 mod read;
 mod write;
 
-use tensorferry_sdk::records::{RecordReader, RecordWriter};
+use tensorferry_sdk::records::{RecordReader, RecordWriter, Sharding};
 use tensorferry_sdk::{Capabilities, Description, Format, Options, Result, Side, TypedOption};
 
 const MAGIC: &[u8] = b"ROWSFILE";
@@ -38,6 +41,12 @@ const PIECE: TypedOption<usize> = TypedOption::integer(
     "rows of one piece: how finely writing is divided over threads",
 )
 .or("4096");
+const INDEX: TypedOption<bool> = TypedOption::flag(
+    Side::Writer,
+    "index",
+    false,
+    "write NAME.index.json, which lists all files with their rows",
+);
 
 /// The format.
 #[derive(Debug, Clone, Copy, Default)]
@@ -49,16 +58,22 @@ impl Format for Rows {
             .suffixes([".rows"])
             .magic(0, MAGIC)
             .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS)
-            .options([SPLIT.spec(), PIECE.spec()])
+            .options(
+                [SPLIT.spec(), PIECE.spec(), INDEX.spec()]
+                    .into_iter()
+                    .chain(Sharding::options())
+                    .collect::<Vec<_>>(),
+            )
             .output_revision(1)
     }
 
     fn record_reader(&self, options: &Options) -> Result<Box<dyn RecordReader>> {
-        Ok(Box::new(read::Reader { split: SPLIT.get(options)?.max(1) }))
+        Ok(Box::new(read::Reader(SPLIT.get(options)?)))
     }
 
     fn record_writer(&self, options: &Options) -> Result<Box<dyn RecordWriter>> {
-        Ok(Box::new(write::Writer { piece: PIECE.get(options)?.max(1) }))
+        let (piece, has_index) = (PIECE.get(options)?.max(1), INDEX.get(options)?);
+        Ok(Box::new(write::Writer { piece, has_index, sharding: Sharding::of(options)? }))
     }
 }
 

@@ -6,11 +6,13 @@ use tensorferry_sdk::arrow_array::cast::AsArray;
 use tensorferry_sdk::arrow_array::types::{Float32Type, Int64Type};
 use tensorferry_sdk::arrow_array::{Array, ArrayRef, RecordBatch};
 use tensorferry_sdk::arrow_schema::{DataType, SchemaRef};
-use tensorferry_sdk::records::{Group, RecordPlan, RecordWriter};
+use tensorferry_sdk::records::{Group, RecordPlan, RecordWriter, Roll, ShardFiles, Sharding, WrittenFile};
 use tensorferry_sdk::{ByteSink, Context, Error, Loss, LossKind, LossSink, Result, Target};
 
 pub(crate) struct Writer {
     pub(crate) piece: usize,
+    pub(crate) has_index: bool,
+    pub(crate) sharding: Sharding,
 }
 
 impl RecordWriter for Writer {
@@ -45,12 +47,18 @@ impl RecordWriter for Writer {
             Target::File(name) => name.clone(),
             Target::Folder => "data.rows".to_owned(),
         };
-        Ok(Box::new(Plan { files: vec![file], piece: self.piece, columns }))
+        let stem = file.strip_suffix(".rows").unwrap_or(&file);
+        let files = ShardFiles::new(self.sharding, &file, stem, ".rows");
+        let index = self.has_index.then(|| format!("{stem}.index.json"));
+        let sealed = index.into_iter().collect();
+        Ok(Box::new(Plan { files, sealed, piece: self.piece, columns }))
     }
 }
 
 struct Plan {
-    files: Vec<String>,
+    files: ShardFiles,
+    /// The index, if there is one.
+    sealed: Vec<String>,
     piece: usize,
     /// The columns, and their places in the rows.
     columns: Vec<(usize, Column)>,
@@ -58,11 +66,23 @@ struct Plan {
 
 impl RecordPlan for Plan {
     fn files(&self) -> &[String] {
-        &self.files
+        self.files.files()
+    }
+
+    fn roll(&self) -> Option<Roll> {
+        self.files.roll()
+    }
+
+    fn name(&self, file: usize, count: usize) -> Result<String> {
+        self.files.name(file, count)
+    }
+
+    fn supersedes(&self) -> &[String] {
+        self.files.supersedes()
     }
 
     fn group(&self) -> Group {
-        Group { rows: self.piece, ..Group::default() }
+        self.files.group(Group { rows: self.piece, ..Group::default() })
     }
 
     fn begin(&self, _file: usize, output: &mut dyn ByteSink) -> Result<()> {
@@ -78,7 +98,6 @@ impl RecordPlan for Plan {
 
     fn encode(
         &self,
-        _file: usize,
         batches: &[RecordBatch],
         output: &mut dyn ByteSink,
         losses: &mut dyn LossSink,
@@ -104,6 +123,32 @@ impl RecordPlan for Plan {
         }
         Ok(Vec::new())
     }
+
+    fn sealed(&self) -> &[String] {
+        &self.sealed
+    }
+
+    fn seal(&self, _sealed: usize, files: &[WrittenFile], output: &mut dyn ByteSink) -> Result<()> {
+        let shard = |file: &WrittenFile| {
+            let (name, bytes, rows) = (quoted(&file.name), file.bytes, file.rows());
+            format!("{{\"basename\": {name}, \"bytes\": {bytes}, \"samples\": {rows}}}")
+        };
+        let shards: Vec<String> = files.iter().map(shard).collect();
+        output.write(format!("{{\"version\": 1, \"shards\": [{}]}}\n", shards.join(", ")).as_bytes())
+    }
+}
+
+/// A text of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for sign in text.chars() {
+        match sign {
+            '"' | '\\' => quoted.extend(['\\', sign]),
+            '\0'..='\x1f' => quoted.push_str(&format!("\\u{:04x}", u32::from(sign))),
+            _ => quoted.push(sign),
+        }
+    }
+    quoted + "\""
 }
 
 /// Appends a value; how many nulls in it were left out.

@@ -31,3 +31,9 @@ fn rows_conform_in_small_splits() {
     let format = Preset::new(Rows).with(Side::Reader, "split", "2").with(Side::Writer, "piece", "7");
     assert!(check(&format, &[sample()]).written > 20);
 }
+
+#[test]
+fn rows_conform_in_files_that_roll_under_an_index() {
+    let format = Preset::new(Rows).with(Side::Writer, "shard_rows", "2").with(Side::Writer, "index", "true");
+    assert!(check(&format, &[sample()]).written > 20);
+}

@@ -1,6 +1,8 @@
 //! An index says where everything is. The crate's documentation has its bytes.
 
-use tensorferry_sdk::{Block, ByteOrder, DtypeInfo, Error, Region, Result, StorageId};
+use tensorferry_sdk::{
+    Block, ByteOrder, DtypeInfo, Error, Node, NodeKind, Region, Result, StorageId, StorageRange, Value,
+};
 
 /// What an index begins with.
 pub(crate) const MAGIC: &[u8; 8] = b"TRIALIDX";
@@ -11,9 +13,13 @@ pub(crate) struct Index {
     pub(crate) files: Vec<DataFile>,
     pub(crate) dtypes: Vec<DtypeInfo>,
     pub(crate) storages: Vec<Stored>,
+    /// They are numbered after the others.
+    pub(crate) joined: Vec<Joined>,
     pub(crate) tensors: Vec<Entry>,
     pub(crate) aliases: Vec<(String, u32)>,
-    pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) metadata: Vec<(String, Value)>,
+    /// The tensor's name, the key, the value.
+    pub(crate) attributes: Vec<(String, String, Value)>,
     pub(crate) origin: String,
 }
 
@@ -36,6 +42,13 @@ pub(crate) struct Stored {
     pub(crate) byte_order: ByteOrder,
     /// CRC-32C of the bytes in the data file.
     pub(crate) crc: u32,
+}
+
+/// A storage that is made of ranges of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Joined {
+    pub(crate) byte_order: ByteOrder,
+    pub(crate) ranges: Vec<StorageRange>,
 }
 
 /// A tensor; its storages count from 0 in this index.
@@ -71,6 +84,14 @@ impl Index {
             out.extend(stored.crc.to_le_bytes());
             Ok(())
         })?;
+        put_list(&mut out, &self.joined, |out, joined| {
+            out.push(u8::from(joined.byte_order == ByteOrder::Big));
+            put_list(out, &joined.ranges, |out, range| {
+                out.extend(range.storage.0.to_le_bytes());
+                out.extend([range.offset, range.len].map(u64::to_le_bytes).concat());
+                Ok(())
+            })
+        })?;
         put_list(&mut out, &self.tensors, put_tensor)?;
         put_list(&mut out, &self.aliases, |out, (name, tensor)| {
             put_text(out, name)?;
@@ -79,7 +100,12 @@ impl Index {
         })?;
         put_list(&mut out, &self.metadata, |out, (key, value)| {
             put_text(out, key)?;
-            put_text(out, value)
+            put_value(out, value)
+        })?;
+        put_list(&mut out, &self.attributes, |out, (tensor, key, value)| {
+            put_text(out, tensor)?;
+            put_text(out, key)?;
+            put_value(out, value)
         })?;
         put_text(&mut out, &self.origin)?;
         out.extend(crc32c::crc32c(&out).to_le_bytes());
@@ -111,9 +137,18 @@ impl Index {
                     .map_err(|e| Error::malformed(e.message()).offset(f.at as u64))
             })?,
             storages: fields.list(Fields::stored)?,
+            joined: fields.list(|f| {
+                let byte_order = f.byte_order()?;
+                let range = |f: &mut Fields<'_>| {
+                    let storage = StorageId(f.u32()?);
+                    Ok(StorageRange { storage, offset: f.u64()?, len: f.u64()? })
+                };
+                Ok(Joined { byte_order, ranges: f.list(range)? })
+            })?,
             tensors: fields.list(Fields::tensor)?,
             aliases: fields.list(|f| Ok((f.text()?, f.u32()?)))?,
-            metadata: fields.list(|f| Ok((f.text()?, f.text()?)))?,
+            metadata: fields.list(|f| Ok((f.text()?, f.value()?)))?,
+            attributes: fields.list(|f| Ok((f.text()?, f.text()?, f.value()?)))?,
             origin: fields.text()?,
         };
         if fields.at < body.len() {
@@ -132,6 +167,16 @@ fn put_text(out: &mut Vec<u8>, text: &str) -> Result<()> {
     put_len(out, text.len())?;
     out.extend(text.as_bytes());
     Ok(())
+}
+
+fn put_value(out: &mut Vec<u8>, value: &Value) -> Result<()> {
+    put_list(out, value.nodes(), |out, node| {
+        out.extend(node.kind.0.to_le_bytes());
+        put_text(out, &node.class)?;
+        put_len(out, node.bytes.len())?;
+        out.extend(&*node.bytes);
+        put_len(out, node.children.len())
+    })
 }
 
 fn put_len(out: &mut Vec<u8>, len: usize) -> Result<()> {
@@ -202,6 +247,10 @@ impl<'a> Fields<'a> {
         }
     }
 
+    fn byte_order(&mut self) -> Result<ByteOrder> {
+        Ok(if self.flag()? { ByteOrder::Big } else { ByteOrder::Little })
+    }
+
     fn text(&mut self) -> Result<String> {
         let len = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
         let offset = self.at as u64;
@@ -219,6 +268,28 @@ impl<'a> Fields<'a> {
         Ok(items)
     }
 
+    fn value(&mut self) -> Result<Value> {
+        let (offset, count) = (self.at as u64, self.u32()?);
+        let wrong = |why: String| Error::malformed("not a value").offset(offset).found(why);
+        // Those that are nobody's child yet.
+        let mut open: Vec<Value> = Vec::new();
+        for _ in 0..count {
+            let (kind, class) = (NodeKind(self.u32()?), self.text()?);
+            let len = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
+            let bytes = self.take(len)?;
+            let children = usize::try_from(self.u32()?).unwrap_or(usize::MAX);
+            let first = open.len().checked_sub(children);
+            let first = first.ok_or_else(|| wrong(format!("a node with {children} children")))?;
+            let node = Node { class: class.into(), ..Node::scalar(kind, bytes) };
+            let value = Value::of(node, open.drain(first..)).map_err(|error| wrong(error.to_string()))?;
+            open.push(value);
+        }
+        match open.pop() {
+            Some(value) if open.is_empty() => Ok(value),
+            _ => Err(wrong("nodes that nothing holds together".to_owned())),
+        }
+    }
+
     fn stored(&mut self) -> Result<Stored> {
         Ok(Stored {
             file: self.u32()?,
@@ -226,7 +297,7 @@ impl<'a> Fields<'a> {
             stored_len: self.u64()?,
             len: self.u64()?,
             is_encoded: self.flag()?,
-            byte_order: if self.flag()? { ByteOrder::Big } else { ByteOrder::Little },
+            byte_order: self.byte_order()?,
             crc: self.u32()?,
         })
     }

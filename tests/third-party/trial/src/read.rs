@@ -1,12 +1,12 @@
 //! Describes what an index says: raw storages lie in their files, encoded ones are decoded here.
 
 use crate::codec::{Decoder, MOST_OF_PAIR};
-use crate::index::{Index, Stored};
-use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
+use crate::index::{Index, Joined, Stored};
+use crate::write::{DATA_HEADER_LEN, DATA_MAGIC, INDEX_IN_FOLDER};
 use std::collections::HashMap;
 use tensorferry_sdk::{
     ByteSink, CatalogSink, Context, Digest, Dtype, EncodedStorage, Entry, Error, FileId, Result, Source,
-    Storage, StorageId, TensorDecoder, TensorReader, check_range,
+    Storage, StorageId, TensorDecoder, TensorId, TensorReader, check_range,
 };
 
 const PIECE: u64 = 64 << 10;
@@ -20,8 +20,12 @@ impl TensorReader for Reader {
         catalog: &mut dyn CatalogSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorDecoder>> {
-        let Entry::File(path) = source.entry() else {
-            return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
+        let path = match source.entry() {
+            Entry::File(path) => path,
+            Entry::Folder => INDEX_IN_FOLDER,
+            Entry::Prefix(_) => {
+                return Err(Error::usage("a trial checkpoint is read from its index, a .trial file"));
+            }
         };
         let file = source.open(path)?;
         let bytes = source.read_vec(file, 0, source.len(file), context.limits())?;
@@ -31,13 +35,35 @@ impl TensorReader for Reader {
         let mut encoded = Vec::new();
         let storages =
             index.storages.iter().map(|stored| add_storage(stored, &files, source, catalog, &mut encoded));
-        let storages = storages.collect::<Result<Vec<StorageId>>>().map_err(|e| e.file(path))?;
-        add_tensors(&index, &storages, catalog).map_err(|e| e.file(path))?;
-        for (key, value) in &index.metadata {
-            catalog.metadata(key, value)?;
+        let mut storages = storages.collect::<Result<Vec<StorageId>>>().map_err(|e| e.file(path))?;
+        for joined in &index.joined {
+            let id = add_joined(joined, &storages, catalog).map_err(|e| e.file(path))?;
+            storages.push(id);
+        }
+        let tensors = add_tensors(&index, &storages, catalog).map_err(|e| e.file(path))?;
+        for (key, value) in index.metadata {
+            catalog.metadata(&key, value)?;
+        }
+        for (name, key, value) in index.attributes {
+            let tensor = tensors.get(&name).copied();
+            let missing = || Error::malformed("an attribute of no tensor").file(path).tensor(&name);
+            catalog.attribute(tensor.ok_or_else(missing)?, &key, value)?;
         }
         catalog.origin(&index.origin)?;
         Ok(Box::new(encoded))
+    }
+}
+
+/// The index that is named, or the only one of a folder.
+fn index_path(source: &dyn Source) -> Result<String> {
+    if let Entry::File(path) = source.entry() {
+        return Ok(path.clone());
+    }
+    let mut indexes: Vec<String> =
+        source.list("")?.into_iter().filter(|name| name.ends_with(".trial")).collect();
+    match (indexes.pop(), indexes.is_empty()) {
+        (Some(only), true) => Ok(only),
+        _ => Err(Error::usage("a trial checkpoint is read from its index, a .trial file")),
     }
 }
 
@@ -93,7 +119,23 @@ fn add_storage(
     catalog.storage(Storage::encoded(handle, stored.len).byte_order(stored.byte_order))
 }
 
-fn add_tensors(index: &Index, storages: &[StorageId], catalog: &mut dyn CatalogSink) -> Result<()> {
+fn add_joined(joined: &Joined, storages: &[StorageId], catalog: &mut dyn CatalogSink) -> Result<StorageId> {
+    let mut ranges = joined.ranges.clone();
+    for range in &mut ranges {
+        let storage = storages.get(range.storage.0 as usize);
+        range.storage =
+            *storage.ok_or_else(|| Error::malformed(format!("no storage {}", range.storage.0)))?;
+    }
+    catalog.storage(Storage::joined(ranges).byte_order(joined.byte_order))
+}
+
+/// Adds the tensors; gives them by their names.
+fn add_tensors(
+    index: &Index,
+    storages: &[StorageId],
+    catalog: &mut dyn CatalogSink,
+) -> Result<HashMap<String, TensorId>> {
+    let mut ids = HashMap::new();
     let mut dtypes = HashMap::new();
     for info in &index.dtypes {
         dtypes.insert(info.name(), catalog.dtype(info)?);
@@ -116,17 +158,16 @@ fn add_tensors(index: &Index, storages: &[StorageId], catalog: &mut dyn CatalogS
             let missing = || Error::malformed(format!("no storage {}", block.storage.0)).tensor(name);
             block.storage = *storage.ok_or_else(missing)?;
         }
-        match &*blocks {
+        let id = match &*blocks {
             // Strings are as long as their storage, and come in one piece.
             [whole] if dtype == Dtype::STR => {
-                catalog.tensor(name, dtype, &tensor.shape, whole.storage, whole.offset)?;
+                catalog.tensor(name, dtype, &tensor.shape, whole.storage, whole.offset)?
             }
-            _ => {
-                catalog.tensor_of_blocks(name, dtype, &tensor.shape, blocks)?;
-            }
-        }
+            _ => catalog.tensor_of_blocks(name, dtype, &tensor.shape, blocks)?,
+        };
+        ids.insert(name.clone(), id);
     }
-    Ok(())
+    Ok(ids)
 }
 
 /// An encoded storage and its file.

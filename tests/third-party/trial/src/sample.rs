@@ -1,10 +1,10 @@
 //! A small checkpoint that has one of everything, made by hand: the writer is not trusted here.
 
 use crate::codec::encode;
-use crate::index::{DataFile, Entry, Index, Stored};
+use crate::index::{DataFile, Entry, Index, Joined, Stored};
 use crate::write::{DATA_HEADER_LEN, DATA_MAGIC};
 use std::collections::BTreeMap;
-use tensorferry_sdk::{Block, ByteOrder, DtypeInfo, Region, StorageId};
+use tensorferry_sdk::{Block, ByteOrder, Dtype, DtypeInfo, Region, Result, StorageId, StorageRange, Value};
 
 /// Its files by name; `sample.trial` is the index.
 ///
@@ -16,9 +16,11 @@ pub fn sample() -> BTreeMap<String, Vec<u8>> {
     sample.grid();
     sample.views();
     sample.extension();
+    sample.joined();
     sample.strings();
-    sample.index.metadata =
-        vec![("made by".to_owned(), "hand".to_owned()), ("\u{fc}".to_owned(), String::new())];
+    sample.join();
+    sample.index.metadata = vec![("made by".to_owned(), "hand".into()), ("\u{fc}".to_owned(), "".into())];
+    sample.values().expect("every node is what its kind requires");
     sample.index.origin = "trial".to_owned();
     sample.finish()
 }
@@ -26,6 +28,7 @@ pub fn sample() -> BTreeMap<String, Vec<u8>> {
 #[derive(Default)]
 struct Sample {
     index: Index,
+    joined: Vec<Joined>,
     data: [Vec<u8>; 2],
 }
 
@@ -85,6 +88,18 @@ impl Sample {
         self.tensor("quantized", "Q4_0", &[2, 32], blocks.to_vec());
     }
 
+    /// Big-endian F64 [2, 3] of which elements lie in two files, and one in an encoded storage: 0.5, 1.5, ...
+    fn joined(&mut self) {
+        let bytes: Vec<u8> = (0..6).flat_map(|i| (f64::from(i) + 0.5).to_be_bytes()).collect();
+        let first = self.raw(0, ByteOrder::Big, &bytes[..20]);
+        let second = self.runs(1, ByteOrder::Big, &bytes[20..30]);
+        // It has three bytes of something else before.
+        let third = self.raw(1, ByteOrder::Big, &[&[9; 3], &bytes[30..]].concat());
+        let range = |storage, offset, len| StorageRange { storage, offset, len };
+        let ranges = vec![range(first, 0, 20), range(second, 0, 10), range(third, 3, 18)];
+        self.joined = vec![Joined { byte_order: ByteOrder::Big, ranges }];
+    }
+
     fn strings(&mut self) {
         let mut bytes = Vec::new();
         for text in ["ferry", "", "\u{2693}"] {
@@ -93,6 +108,21 @@ impl Sample {
         }
         let storage = self.runs(1, ByteOrder::Little, &bytes);
         self.view("strings", "STR", &[3], storage, 0, &[1]);
+    }
+
+    /// Metadata of exact types, and attributes of a tensor.
+    fn values(&mut self) -> Result<()> {
+        let step = Value::number(Dtype::U64, &[255; 8])?;
+        let rates: Vec<u8> = [0.1_f32, 2.5].iter().flat_map(|rate| rate.to_le_bytes()).collect();
+        let rates = Value::numbers(Dtype::F32, rates)?;
+        let nested = Value::map([(Value::text("step"), step.clone()), (Value::text("rates"), rates)])?;
+        let units = Value::list(["mm", "s"].map(Value::text))?;
+        self.index.metadata.extend([("step".to_owned(), step), ("training".to_owned(), nested)]);
+        self.index.attributes = vec![
+            ("grid".to_owned(), "units".to_owned(), units),
+            ("tied".to_owned(), "trainable".to_owned(), Value::bool(false)),
+        ];
+        Ok(())
     }
 
     fn view(
@@ -147,6 +177,14 @@ impl Sample {
         });
         data.extend(bytes);
         id
+    }
+
+    /// Tensors of the joined storages, which are numbered when all others are there.
+    fn join(&mut self) {
+        let storage = StorageId(u32::try_from(self.index.storages.len()).unwrap_or(u32::MAX));
+        self.index.joined = std::mem::take(&mut self.joined);
+        self.view("joined", "F64", &[2, 3], storage, 0, &[3, 1]);
+        self.view("joined and turned", "F64", &[3, 2], storage, 0, &[1, 3]);
     }
 
     fn finish(mut self) -> BTreeMap<String, Vec<u8>> {

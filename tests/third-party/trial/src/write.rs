@@ -1,19 +1,22 @@
-//! Plans an index and its data files, in one of three ways.
+//! Plans an index and its data files, in one of four ways.
 
 mod carry;
 mod encode;
 mod grid;
+mod tiles;
 
 use crate::index::{DataFile, Index, Stored};
 use tensorferry_sdk::{
-    Block, ByteOrder, CatalogView, DeferredId, DigestAlgorithm, DigestId, Digests, Error, LayoutSink,
-    OptionSpec, Options, OutputId, Region, Result, Role, SealSink, Side, StorageId, Target, TensorId,
-    TensorPlan, TensorWriter, TypedOption,
+    Block, ByteOrder, CatalogView, Context, DeferredId, DigestAlgorithm, DigestId, Digests, Error,
+    LayoutSink, OptionSpec, Options, OutputId, Region, Result, Role, SealSink, Side, StorageId, Target,
+    TensorId, TensorPlan, TensorWriter, TypedOption,
 };
 
 pub(crate) const DATA_MAGIC: &[u8; 8] = b"TRIALDAT";
 /// The magic, the CRC, and whether it is known.
 pub(crate) const DATA_HEADER_LEN: u64 = 16;
+/// The index of an output whose name is a folder's.
+pub(crate) const INDEX_IN_FOLDER: &str = "index.trial";
 /// Storages begin at multiples of this.
 const ALIGNMENT: u64 = 8;
 
@@ -23,18 +26,21 @@ enum Way {
     Grid,
     Carry,
     Encode,
+    Tiles,
 }
 
 const DATA: TypedOption<Way> = TypedOption::choice(
     Side::Writer,
     "data",
-    &[("grid", Way::Grid), ("carry", Way::Carry), ("encode", Way::Encode)],
-    "tensors cut into a grid of blocks, storages carried as they lie, or chunks encoded",
+    &[("grid", Way::Grid), ("carry", Way::Carry), ("encode", Way::Encode), ("tiles", Way::Tiles)],
+    "tensors cut into a grid of blocks, storages carried as they lie, chunks encoded one after the other, or a grid \
+     of blocks encoded at the same time",
 );
 const FILES: TypedOption<u64> =
     TypedOption::integer(Side::Writer, "files", 1..=1 << 30, "how many data files").or("2");
 const PIECES: TypedOption<u64> =
-    TypedOption::integer(Side::Writer, "pieces", 1..=1 << 30, "grid: blocks along each dimension").or("2");
+    TypedOption::integer(Side::Writer, "pieces", 1..=1 << 30, "grid, tiles: blocks along each dimension")
+        .or("2");
 const CHUNK: TypedOption<u64> =
     TypedOption::size(Side::Writer, "chunk", 1, "encode: bytes of a chunk, at least a row").or("64KiB");
 
@@ -51,6 +57,7 @@ pub(crate) fn writer(options: &Options) -> Result<Box<dyn TensorWriter>> {
     Ok(match DATA.get(options)? {
         Way::Carry => Box::new(carry::Writer { files }),
         Way::Encode => Box::new(encode::Writer { files, chunk: CHUNK.get(options)? }),
+        Way::Tiles => Box::new(tiles::Writer { files, pieces: PIECES.get(options)? }),
         Way::Grid => Box::new(grid::Writer { files, pieces: PIECES.get(options)? }),
     })
 }
@@ -58,7 +65,7 @@ pub(crate) fn writer(options: &Options) -> Result<Box<dyn TensorWriter>> {
 fn index_path(target: &Target) -> &str {
     match target {
         Target::File(path) => path,
-        Target::Folder => "index.trial",
+        Target::Folder => INDEX_IN_FOLDER,
     }
 }
 
@@ -68,8 +75,14 @@ fn data_path(index_path: &str, number: u64) -> String {
 }
 
 /// An index of this catalog's facts, with no file, storage or tensor yet.
-fn new_index(catalog: &dyn CatalogView) -> Index {
-    Index { metadata: catalog.metadata(), origin: catalog.origin(), ..Index::default() }
+fn new_index(catalog: &dyn CatalogView) -> Result<Index> {
+    let mut attributes = Vec::new();
+    for id in catalog.tensor_ids() {
+        let name = catalog.tensor(id).name;
+        attributes
+            .extend(catalog.attributes(id)?.into_iter().map(|(key, value)| (name.to_owned(), key, value)));
+    }
+    Ok(Index { metadata: catalog.metadata(), attributes, origin: catalog.origin(), ..Index::default() })
 }
 
 /// Adds a tensor to the index, and its dtype if the host does not know it.
@@ -184,7 +197,7 @@ struct CopiedPlan {
 }
 
 impl TensorPlan for CopiedPlan {
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         for &(header, body) in &self.headers {
             output.deferred(header, &data_header(Some(digests.crc(body)?)))?;
         }

@@ -4,6 +4,7 @@
 use ferry_trial::{Trial, sample};
 use std::collections::BTreeMap;
 use std::path::Path;
+use tensorferry_sdk::conformance::{Sample, check};
 use tensorferry_sdk::memory::{MemoryView, write};
 use tensorferry_sdk::{Content, Entry, MemoryContext, MemorySource, Segment, Target};
 
@@ -39,6 +40,8 @@ fn ways() -> Vec<Vec<(String, String)>> {
         way("carry", "pieces", "2"),
         way("encode", "chunk", "1"),
         way("encode", "chunk", "64KiB"),
+        way("tiles", "pieces", "1"),
+        way("tiles", "pieces", "3"),
     ]
 }
 
@@ -75,7 +78,12 @@ fn the_sample_reads_as_it_was_meant() {
     assert_eq!(found["empty"], ("F64".to_owned(), vec![0, 3], Vec::new()));
     assert_eq!(found["quantized"], ("Q4_0".to_owned(), vec![2, 32], (0..36).collect()));
     assert_eq!(found["strings"].2.len(), 3 * 8 + 5 + 3);
-    assert_eq!(found.len(), 10);
+    let f64s = |numbers: [u8; 6]| {
+        numbers.iter().flat_map(|i| (f64::from(*i) + 0.5).to_le_bytes()).collect::<Vec<u8>>()
+    };
+    assert_eq!(found["joined"], ("F64".to_owned(), vec![2, 3], f64s([0, 1, 2, 3, 4, 5])));
+    assert_eq!(found["joined and turned"], ("F64".to_owned(), vec![3, 2], f64s([0, 3, 1, 4, 2, 5])));
+    assert_eq!(found.len(), 12);
     assert_eq!(ties(&view), [("tied".to_owned(), "grid".to_owned())]);
 }
 
@@ -94,6 +102,11 @@ fn every_way_of_writing_comes_back_bit_for_bit() {
         assert_eq!(tensors(&back), expected, "{options:?}");
         assert_eq!(ties(&back), expected_ties, "{options:?}");
         assert_eq!(back.catalog().metadata(), view.catalog().metadata());
+        let attributes = |view: &MemoryView<'_>| {
+            let tensors = view.catalog().tensors().iter();
+            tensors.map(|tensor| (tensor.name.clone(), tensor.attributes.clone())).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(attributes(&back), attributes(&view), "{options:?}");
         assert_eq!(back.catalog().origin(), "trial");
     }
 }
@@ -126,6 +139,8 @@ fn every_kind_of_segment_is_used() {
                 Segment::Storage { swap_unit: 1, .. } => "storage",
                 Segment::Storage { .. } => "storage turned around",
                 Segment::Pad => "pad",
+                Segment::Encoded(_) => "encoded",
+                Segment::Source(_) => "another input's",
                 Segment::Deferred(_) => "deferred",
                 Segment::Bytes(_) => "bytes",
             }));
@@ -133,6 +148,7 @@ fn every_kind_of_segment_is_used() {
     }
     let expected = [
         "deferred",
+        "encoded",
         "late",
         "pad",
         "part of a tensor",
@@ -170,4 +186,13 @@ fn damage_is_found() {
     let mut missing = files;
     missing.remove("sample.trial.1");
     assert!(check(missing).is_err());
+}
+
+/// It keeps typed metadata and attributes of tensors, and reads storages that are joined of others.
+#[test]
+fn the_conformance_suite_holds() {
+    let sample = Sample::set(Entry::File("sample.trial".to_owned()), sample());
+    let report = check(&Trial, &[sample.holding(&["grid", "joined and turned", "strings"])]);
+    assert!(report.written > 100, "{report:?}");
+    assert_eq!(report.refused, [] as [String; 0]);
 }

@@ -24,8 +24,10 @@ pub(crate) struct WrittenRecords<'a> {
     pub(crate) source: &'a FileSource,
     /// The inputs that options of the reader name.
     pub(crate) additional: &'a [Arc<FileSource>],
-    /// The output's files.
+    /// The output's files of rows.
     pub(crate) files: &'a [String],
+    /// Those over them.
+    pub(crate) sealed: &'a [String],
     /// The columns that were written.
     pub(crate) schema: &'a Schema,
     /// What went into each of the files.
@@ -46,7 +48,7 @@ pub(crate) fn draft_records(
     let files = ReceiptFiles {
         input: names.map(|name| (written.source, name, name.to_owned(), None)).collect(),
         additional: written.additional,
-        output: written.files.iter().map(|name| (name.as_str(), None)).collect(),
+        output: written.files.iter().chain(written.sealed).map(|name| (name.as_str(), None)).collect(),
     };
     Ok(Receipt {
         records: written.hasher.map(|hasher| records(context, written, hasher, report)),

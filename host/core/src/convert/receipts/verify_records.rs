@@ -8,7 +8,7 @@ use crate::read::file_group::files_alone;
 use crate::read::source::FileSource;
 use crate::receipt::{Checked, Problem, RecordsRecord, RowsRecord, Subject};
 use crate::records::digest::{HashedColumn, RowHasher};
-use crate::records::flow::read;
+use crate::records::flow::{SplitRows, Wanted, read};
 use crate::records::rows::{self, Rows};
 use crate::tensors::stored::hex;
 use tensorferry_sdk::{Error, Purpose, Result};
@@ -83,10 +83,11 @@ fn hash(
     session: &Session,
 ) -> Result<(u64, Vec<crate::tensors::content::ContentDigest>)> {
     let splits = rows.set.splits().iter().enumerate();
-    let of_file = splits.filter(|(_, split)| split.file == file.name).map(|(index, _)| index).collect();
+    let of_file = splits.filter(|(_, split)| split.file == file.name);
+    let of_file = of_file.map(|(split, _)| SplitRows::whole(split)).collect();
     let mut hasher = RowHasher::new(columns, 1);
     std::thread::scope(|scope| {
-        let mut flow = read(scope, rows, of_file, session);
+        let mut flow = read(scope, rows, of_file, Wanted::default(), session);
         while let Some(batch) = flow.next()? {
             hasher.add(0, &batch)?;
         }

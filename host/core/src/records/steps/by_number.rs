@@ -1,7 +1,7 @@
 //! `take`, `skip` and `shard` let some rows through by their number.
 
 use super::gather::gather;
-use super::{RecordAction, RecordStep, Upstream};
+use super::{Narrows, RecordAction, RecordStep, Upstream};
 use crate::records::flow::{self, Flow};
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{BooleanArray, RecordBatch};
@@ -63,25 +63,11 @@ struct Window {
 
 impl RecordStep for Window {
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
-        let mut flow = upstream.flow()?;
-        let (mut skip, mut take) = (self.skip, self.take.unwrap_or(u64::MAX));
-        Ok(flow::from_fn(flow.schema(), move || {
-            while take > 0 {
-                let Some(batch) = flow.next()? else { break };
-                let rows = batch.num_rows() as u64;
-                let skipped = skip.min(rows);
-                skip -= skipped;
-                let taken = take.min(rows - skipped);
-                if taken > 0 {
-                    take -= taken;
-                    // Both are at most the batch's rows.
-                    let (from, len) =
-                        (usize::try_from(skipped).unwrap_or(0), usize::try_from(taken).unwrap_or(0));
-                    return Ok(Some(batch.slice(from, len)));
-                }
-            }
-            Ok(None)
-        }))
+        Ok(flow::window(upstream.flow()?, self.skip, self.take))
+    }
+
+    fn narrows(&self) -> Narrows<'_> {
+        Narrows::Window { skip: self.skip, take: self.take }
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {

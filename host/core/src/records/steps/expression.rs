@@ -11,19 +11,22 @@
 
 use crate::records::cast::cast;
 use crate::records::encoding::is_text;
+use crate::records::nested;
 use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
-use arrow_schema::{ArrowError, DataType, SortOptions};
+use arrow_schema::{ArrowError, DataType, Schema, SortOptions};
 use std::cmp::Ordering;
 use std::sync::Arc;
+use tensorferry_sdk::records::{Comparator, Comparison, Value};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 /// How deep parentheses and `not` may nest.
 const MOST_NESTED: usize = 64;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Expression {
+pub enum Expression {
     Or(Vec<Expression>),
     And(Vec<Expression>),
     Not(Box<Expression>),
@@ -33,7 +36,7 @@ pub(super) enum Expression {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Operand {
+pub enum Operand {
     Column(String),
     Length(String),
     Integer(i64),
@@ -43,7 +46,7 @@ pub(super) enum Operand {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operator {
+pub enum Operator {
     Equal,
     Unequal,
     Less,
@@ -72,6 +75,54 @@ impl Expression {
         })
     }
 
+    /// The columns that it looks at.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
+        let mut names = Vec::new();
+        self.collect_columns(&mut names);
+        names.into_iter()
+    }
+
+    fn collect_columns<'a>(&'a self, names: &mut Vec<&'a str>) {
+        match self {
+            Self::Or(parts) | Self::And(parts) => {
+                parts.iter().for_each(|part| part.collect_columns(names));
+            }
+            Self::Not(inner) => inner.collect_columns(names),
+            Self::Compare(a, _, b) => names.extend(a.looks_at().into_iter().chain(b.looks_at())),
+            Self::IsNull(operand) => names.extend(operand.looks_at()),
+            Self::Column(name) => names.push(name),
+        }
+    }
+
+    /// Comparisons that are true of every row that this is true of.
+    pub(super) fn comparisons(&self, schema: &Schema) -> Vec<Comparison> {
+        let one = |name: &str, comparator, values: Vec<Value>| {
+            let column = nested::find(schema, name).ok();
+            column.map(|column| Comparison { column, comparator, values }).into_iter().collect()
+        };
+        match self {
+            Self::And(parts) => parts.iter().flat_map(|part| part.comparisons(schema)).collect(),
+            Self::Or(parts) => match one_of(parts) {
+                Some((name, values)) => one(name, Comparator::In, values),
+                None => Vec::new(),
+            },
+            Self::Compare(Operand::Column(name), operator, value)
+            | Self::Compare(value, operator, Operand::Column(name)) => {
+                let is_turned =
+                    matches!(self, Self::Compare(other, ..) if !matches!(other, Operand::Column(_)));
+                let comparator = if is_turned { operator.turned() } else { *operator }.comparator();
+                value.value().map_or_else(Vec::new, |value| one(name, comparator, vec![value]))
+            }
+            Self::IsNull(Operand::Column(name)) => one(name, Comparator::IsNull, Vec::new()),
+            Self::Not(inner) => match &**inner {
+                Self::IsNull(Operand::Column(name)) => one(name, Comparator::IsNotNull, Vec::new()),
+                _ => Vec::new(),
+            },
+            Self::Column(name) => one(name, Comparator::Equal, vec![Value::Bool(true)]),
+            Self::Compare(..) | Self::IsNull(_) => Vec::new(),
+        }
+    }
+
     fn values(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         match self {
             Self::Or(parts) => join(parts, batch, true),
@@ -94,6 +145,21 @@ impl Expression {
     }
 }
 
+/// A column and values, if it is one of these for which all parts are true.
+fn one_of(parts: &[Expression]) -> Option<(&str, Vec<Value>)> {
+    let mut column = None;
+    let mut values = Vec::new();
+    for part in parts {
+        let Expression::Compare(a, Operator::Equal, b) = part else { return None };
+        let name = a.column().or(b.column())?;
+        values.push(a.value().or(b.value())?);
+        if *column.get_or_insert(name) != name {
+            return None;
+        }
+    }
+    Some((column?, values))
+}
+
 /// Joins truths by `or`, where one that is true decides, or by `and`, where one that is false does. Where
 /// none decides, one that is unknown leaves it unknown.
 fn join(parts: &[Expression], batch: &RecordBatch, decisive: bool) -> Result<BooleanArray> {
@@ -114,22 +180,68 @@ fn not_a_truth(found: &str) -> Error {
     Error::usage("expected a comparison").found(found)
 }
 
-fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef> {
-    batch.column_by_name(name).ok_or_else(|| {
-        let schema = batch.schema();
-        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        Error::usage("no such column").column(name).expected(names.join(", "))
-    })
+fn column(batch: &RecordBatch, name: &str) -> Result<ArrayRef> {
+    nested::values(batch, &nested::find(batch.schema_ref(), name)?)
+}
+
+impl Operator {
+    /// With its sides exchanged.
+    fn turned(self) -> Self {
+        match self {
+            Self::Equal | Self::Unequal => self,
+            Self::Less => Self::Greater,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+            Self::Greater => Self::Less,
+            Self::GreaterOrEqual => Self::LessOrEqual,
+        }
+    }
+
+    fn comparator(self) -> Comparator {
+        match self {
+            Self::Equal => Comparator::Equal,
+            Self::Unequal => Comparator::Unequal,
+            Self::Less => Comparator::Less,
+            Self::LessOrEqual => Comparator::LessOrEqual,
+            Self::Greater => Comparator::Greater,
+            Self::GreaterOrEqual => Comparator::GreaterOrEqual,
+        }
+    }
 }
 
 impl Operand {
+    fn column(&self) -> Option<&str> {
+        match self {
+            Self::Column(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The column that it looks at.
+    fn looks_at(&self) -> Option<&str> {
+        match self {
+            Self::Column(name) | Self::Length(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The value that is written in the expression.
+    fn value(&self) -> Option<Value> {
+        Some(match self {
+            Self::Integer(value) => Value::Int((*value).into()),
+            Self::Float(value) => Value::Float(*value),
+            Self::Text(value) => Value::Bytes(value.as_bytes().to_vec()),
+            Self::Truth(value) => Value::Bool(*value),
+            Self::Column(_) | Self::Length(_) => return None,
+        })
+    }
+
     /// The values, and whether they are one for all rows.
     fn values(&self, batch: &RecordBatch) -> Result<(ArrayRef, bool)> {
         Ok(match self {
-            Self::Column(name) => (column(batch, name)?.clone(), false),
+            Self::Column(name) => (column(batch, name)?, false),
             Self::Length(name) => {
                 let column = column(batch, name)?;
-                let lengths = lengths(column).map_err(|e| e.column(name))?;
+                let lengths = lengths(&column).map_err(|e| e.column(name))?;
                 (cast(&lengths, &DataType::Int64, false).map_err(|e| failed(&e))?, false)
             }
             Self::Integer(number) => (Arc::new(Int64Array::from(vec![*number])), true),
@@ -178,14 +290,14 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
     let common = common_type(a.data_type(), b.data_type())?;
     let cast = |array: &ArrayRef| cast(array, &common, false).map_err(|e| failed(&e));
     let (a, b) = (cast(&a)?, cast(&b)?);
-    let order = arrow_cmp::make_comparator(&a, &b, SortOptions::default()).map_err(|e| failed(&e))?;
-    let is_true = match operator {
-        Operator::Equal => Ordering::is_eq,
-        Operator::Unequal => Ordering::is_ne,
-        Operator::Less => Ordering::is_lt,
-        Operator::LessOrEqual => Ordering::is_le,
-        Operator::Greater => Ordering::is_gt,
-        Operator::GreaterOrEqual => Ordering::is_ge,
+    let order = order(&a, &b)?;
+    let is_true = |order: Option<Ordering>| match operator {
+        Operator::Equal => order.is_some_and(Ordering::is_eq),
+        Operator::Unequal => order.is_none_or(Ordering::is_ne),
+        Operator::Less => order.is_some_and(Ordering::is_lt),
+        Operator::LessOrEqual => order.is_some_and(Ordering::is_le),
+        Operator::Greater => order.is_some_and(Ordering::is_gt),
+        Operator::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
     };
     let place = |row: usize, is_one: bool| if is_one { 0 } else { row };
     let truths = BooleanBuffer::collect_bool(batch.num_rows(), |row| {
@@ -199,9 +311,22 @@ fn compare(a: &Operand, operator: Operator, b: &Operand, batch: &RecordBatch) ->
     ))
 }
 
-/// The type that both sides are compared as: whole numbers exactly, others as F64, texts bytewise.
+type Order = Box<dyn Fn(usize, usize) -> Option<Ordering>>;
+
+/// How values of two columns of one type compare; none where one of them is NaN.
+fn order(a: &ArrayRef, b: &ArrayRef) -> Result<Order> {
+    if let (Some(a), Some(b)) = (a.as_primitive_opt::<Float64Type>(), b.as_primitive_opt::<Float64Type>()) {
+        let (a, b) = (a.clone(), b.clone());
+        return Ok(Box::new(move |row, other| a.value(row).partial_cmp(&b.value(other))));
+    }
+    let order = arrow_cmp::make_comparator(a, b, SortOptions::default()).map_err(|e| failed(&e))?;
+    Ok(Box::new(move |row, other| Some(order(row, other))))
+}
+
+/// The type that both sides are compared as: whole numbers exactly, others as F64, texts bytewise. What that means is
+/// what [`tensorferry_sdk::records::Comparison`] says, which readers go by.
 fn common_type(a: &DataType, b: &DataType) -> Result<DataType> {
-    if a == b && !a.is_nested() {
+    if a == b && !a.is_nested() && !a.is_floating() {
         return Ok(a.clone());
     }
     if a.is_integer() && b.is_integer() {

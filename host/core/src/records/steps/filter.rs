@@ -2,7 +2,7 @@
 
 use super::by_number::kept_rows;
 use super::expression::Expression;
-use super::{RecordAction, RecordStep, Upstream};
+use super::{Narrows, RecordAction, RecordStep, Upstream};
 use crate::records::flow::{self, Flow};
 use crate::steps::signature::{Argument, CheckedSpec, Signature};
 use arrow_array::RecordBatch;
@@ -13,8 +13,8 @@ pub(super) static FILTER: Signature = Signature {
     summary: "the records for which an expression is true",
     details: "Comparisons (= != < <= > >=) of a column with a number, a 'text', true or false, or another column;\n\
               len(COLUMN), which is a list's values or a text's bytes; COLUMN is null, is not null; and, or, not,\n\
-              parentheses. A column whose name is no plain word stands in `backquotes`. A comparison with a\n\
-              missing value is not true. With a comma in it, the whole field stands in quotes.",
+              parentheses. A column whose name is no plain word stands in `backquotes`; a.b is the field b of a struct\n\
+              a. A comparison with a missing value is not true; NaN is unequal to everything. With a comma in it, the whole field stands in quotes.",
     argument: Argument::Required("EXPRESSION", "what has to be true of a record"),
     keys: &[],
     selects: false,
@@ -50,6 +50,10 @@ impl RecordStep for Filter {
 
     fn is_row_wise(&self) -> bool {
         true
+    }
+
+    fn narrows(&self) -> Narrows<'_> {
+        Narrows::Filter(&self.expression)
     }
 
     fn count(&self, rows: Option<u64>) -> Option<u64> {

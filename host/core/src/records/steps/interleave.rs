@@ -3,7 +3,7 @@
 
 use super::gather::join;
 use super::{Origin, RecordAction, RecordStep, Upstream};
-use crate::records::flow::{self, Flow};
+use crate::records::flow::{self, Flow, SplitRows, Wanted};
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -60,7 +60,10 @@ impl RecordStep for Interleave {
             }
             last = Some(&split.file);
         }
-        let read = move |splits| flow::read(upstream.threads, rows, splits, upstream.session);
+        let read = move |splits: Vec<usize>| {
+            let splits = splits.into_iter().map(SplitRows::whole).collect();
+            flow::read(upstream.threads, rows, splits, Wanted::default(), upstream.session)
+        };
         Ok(Box::new(self.interleaved(rows.set.schema(), files, Box::new(read))))
     }
 }

@@ -1,21 +1,22 @@
 //! `map` changes the columns of every record: which there are, what they are called, their type or shape.
 
-use super::{RecordAction, RecordStep, Upstream};
+use super::{Narrows, RecordAction, RecordStep, Upstream};
 use crate::records::cast::cast;
 use crate::records::encoding::{leaf_type, lists};
 use crate::records::flow::{self, Flow};
+use crate::records::nested;
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use std::sync::Arc;
-use tensorferry_sdk::records::{type_named, type_text};
+use tensorferry_sdk::records::{FieldPath, Projection, type_named, type_text};
 use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
 
 pub(super) static MAP: Signature = Signature {
     name: "map",
     summary: "select, drop, rename, cast or reshape columns",
-    details: "map:select and map:drop take columns=, several with spaces between; map:rename one column and\n\
-              to=NAME; map:cast columns= and to=TYPE (int8 to int64, uint8 to uint64, float16, float32, float64,\n\
+    details: "map:select and map:drop take columns=, several with spaces between; select takes fields of\n\
+              structs too (person.name); map:rename one column and to=NAME; map:cast columns= and to=TYPE (int8 to int64, uint8 to uint64, float16, float32, float64,\n\
               bool, utf8, binary), where a value that does not fit is an error; map:reshape columns= and\n\
               shape=, for values of as many numbers in each record. Columns may be quoted names of CSV.",
     argument: Argument::Required("select|drop|rename|cast|reshape", "what to do"),
@@ -85,6 +86,12 @@ fn data_type(word: &str) -> Result<DataType> {
 impl RecordStep for Map {
     fn apply<'a>(&'a self, upstream: Upstream<'a>) -> Result<Box<dyn Flow + 'a>> {
         let mut flow = upstream.flow()?;
+        if let ColumnChange::Select = self.change {
+            let selection = self.selection(&flow.schema())?;
+            return Ok(flow::from_fn(selection.schema(), move || {
+                flow.next()?.map(|batch| selection.batch(&batch)).transpose()
+            }));
+        }
         let schema = Arc::new(self.schema(&flow.schema())?);
         Ok(flow::from_fn(schema.clone(), move || {
             flow.next()?.map(|batch| self.changed(&batch, &schema)).transpose()
@@ -94,11 +101,28 @@ impl RecordStep for Map {
     fn is_row_wise(&self) -> bool {
         true
     }
+
+    fn narrows(&self) -> Narrows<'_> {
+        match self.change {
+            ColumnChange::Select => Narrows::Select(&self.columns),
+            ColumnChange::Drop => Narrows::Drop(&self.columns),
+            ColumnChange::Rename(_) | ColumnChange::Cast(_) | ColumnChange::Reshape(_) => Narrows::KeepsRows,
+        }
+    }
 }
 
 impl Map {
     fn has(&self, name: &str) -> bool {
         self.columns.iter().any(|column| column == name)
+    }
+
+    /// The columns and fields that are selected, in the order of the schema.
+    fn selection(&self, before: &Schema) -> Result<Projection> {
+        let paths: Vec<FieldPath> =
+            self.columns.iter().map(|name| nested::find(before, name)).collect::<Result<_>>()?;
+        let selection = Projection::new(before, &paths)?;
+        check_names(selection.schema().fields())?;
+        Ok(selection)
     }
 
     fn schema(&self, before: &Schema) -> Result<Schema> {
@@ -110,7 +134,7 @@ impl Map {
         for field in before.fields() {
             let field = field.as_ref().clone();
             match (&self.change, self.has(field.name())) {
-                (ColumnChange::Select, false) | (ColumnChange::Drop, true) => {}
+                (ColumnChange::Drop, true) => {}
                 (ColumnChange::Rename(to), true) => fields.push(field.with_name(to)),
                 (ColumnChange::Cast(to), true) => {
                     let to = with_leaf(field.data_type(), to);
@@ -131,14 +155,8 @@ impl Map {
                 _ => fields.push(field),
             }
         }
-        let mut names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::usage("two columns would have one name").column(twice[0]));
-        }
-        if fields.is_empty() {
-            return Err(Error::usage("it leaves no column"));
-        }
+        let fields = Fields::from(fields);
+        check_names(&fields)?;
         Ok(Schema::new_with_metadata(fields, before.metadata().clone()))
     }
 
@@ -146,7 +164,7 @@ impl Map {
         let mut columns = Vec::with_capacity(schema.fields().len());
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
             let changed = match (&self.change, self.has(field.name())) {
-                (ColumnChange::Select, false) | (ColumnChange::Drop, true) => continue,
+                (ColumnChange::Drop, true) => continue,
                 (ColumnChange::Cast(to), true) => cast(column, &with_leaf(column.data_type(), to), true)
                     .map_err(|e| Error::unsupported(format!("a value that cannot be cast: {e}"))),
                 (ColumnChange::Reshape(shape), true) => reshape(column, shape),
@@ -157,6 +175,19 @@ impl Map {
         RecordBatch::try_new(schema.clone(), columns)
             .map_err(|e| Error::unsupported(format!("columns that do not fit together: {e}")))
     }
+}
+
+/// Checks that there are columns, and that none has the name of another.
+fn check_names(fields: &Fields) -> Result<()> {
+    let mut names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Error::usage("two columns would have one name").column(twice[0]));
+    }
+    if fields.is_empty() {
+        return Err(Error::usage("it leaves no column"));
+    }
+    Ok(())
 }
 
 /// A type with other values below its lists.

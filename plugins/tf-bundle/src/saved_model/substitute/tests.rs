@@ -2,6 +2,7 @@
 
 use crate::bundle::OBJECT_GRAPH_KEY;
 use crate::testing::{Sample, context_with, f32s, index, strings};
+use std::collections::BTreeMap;
 use tensorferry_sdk::memory::MemoryOutput;
 use tensorferry_sdk::*;
 
@@ -64,6 +65,28 @@ fn variables_are_new_and_all_else_is_as_it_was() {
         output.layout.losses().iter().map(|loss| (loss.kind, &*loss.what)).collect();
     assert_eq!(losses, [(LossKind::Tensor, "extra"), (LossKind::State, "optimizer")]);
     assert_eq!(output.layout.names(TensorId(1)).unwrap(), [W]);
+}
+
+#[test]
+fn a_damaged_value_is_not_carried_along() {
+    let mut context = like();
+    let source = context.sources.remove("like").unwrap();
+    let mut files = BTreeMap::new();
+    for name in ["saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"] {
+        let file = source.open(name).unwrap();
+        let mut bytes = vec![0; usize::try_from(source.len(file)).unwrap()];
+        source.read_at(file, 0, &mut bytes).unwrap();
+        // The learning rate.
+        if let Some(at) = bytes.windows(4).position(|window| window == f32s(&[0.5])) {
+            bytes[at] ^= 1;
+        }
+        files.insert(name.to_owned(), bytes);
+    }
+    let error =
+        write(&[("w", Dtype::F32, vec![2], f32s(&[3.0, 4.0]))], &context_with("like", Entry::Folder, files));
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed);
+    assert!(error.to_string().contains("carried over") && error.to_string().contains(RATE), "{error}");
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn inflate_pieces(
     Err(Error::malformed("the deflated member has no end").offset(offset + done))
 }
 
-/// Deflates what it is given into a sink, and counts.
+/// Deflates what it is given into a sink.
 pub(super) struct Deflater<'a> {
     output: &'a mut dyn ByteSink,
     compress: Compress,
@@ -169,13 +169,13 @@ impl<'a> Deflater<'a> {
         }
     }
 
-    /// Ends the stream; gives the CRC-32 of what went in and the number of bytes that came out.
+    /// Ends the stream; gives the CRC-32 of what went in.
     ///
     /// # Errors
     /// Whatever the sink gives.
-    pub(super) fn finish(mut self) -> Result<(u32, u64)> {
+    pub(super) fn finish(mut self) -> Result<u32> {
         while self.step(&[], FlushCompress::Finish)? != Status::StreamEnd {}
-        Ok((self.crc.finalize(), self.compress.total_out()))
+        Ok(self.crc.finalize())
     }
 
     fn step(&mut self, input: &[u8], flush: FlushCompress) -> Result<Status> {

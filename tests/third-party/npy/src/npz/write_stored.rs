@@ -2,7 +2,7 @@
 //! headers before them, the directory behind them) is deferred.
 
 use super::{arrays, path};
-use crate::zip::write::{Lengths, directory, local_header};
+use crate::zip::write::{directory, local_header};
 use crate::zip::{Member, Method};
 use tensorferry_sdk::{
     CatalogView, Context, DeferredId, DigestAlgorithm, DigestId, Digests, LayoutSink, Result, Role, SealSink,
@@ -35,7 +35,7 @@ impl TensorWriter for Writer {
                 len,
                 header_offset: offset,
             };
-            let header = layout.deferred(file, local_header(&member, Lengths::Before).len() as u64)?;
+            let header = layout.deferred(file, local_header(&member).len() as u64)?;
             let start = layout.bytes(file, &array.header)?;
             layout.tensor(file, TensorPart::whole(array.tensor))?;
             offset = start + len;
@@ -43,7 +43,7 @@ impl TensorWriter for Writer {
             waiting.push((header, crc));
             members.push(member);
         }
-        let len = directory(&members, offset, Lengths::Before).len() as u64;
+        let len = directory(&members, offset, offset).len() as u64;
         let end = layout.deferred(file, len)?;
         Ok(Box::new(Plan { members, waiting, end, directory_offset: offset }))
     }
@@ -58,12 +58,12 @@ struct Plan {
 }
 
 impl TensorPlan for Plan {
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         let mut members = self.members.clone();
         for (member, &(header, crc)) in members.iter_mut().zip(&self.waiting) {
             member.crc = digests.crc(crc)?;
-            output.deferred(header, &local_header(member, Lengths::Before))?;
+            output.deferred(header, &local_header(member))?;
         }
-        output.deferred(self.end, &directory(&members, self.directory_offset, Lengths::Before))
+        output.deferred(self.end, &directory(&members, self.directory_offset, self.directory_offset))
     }
 }

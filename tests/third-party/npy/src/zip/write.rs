@@ -1,31 +1,19 @@
 //! Writes an archive's records. Their lengths do not depend on the CRCs, so a writer that knows
 //! everything else can leave room for them.
 
-use super::{
-    DATA_DESCRIPTOR, DIRECTORY_RECORD, END, LOCAL_HEADER, Member, STREAMED, UTF8, ZIP64_END, ZIP64_EXTRA,
-    ZIP64_LOCATOR,
-};
+use super::{DIRECTORY_RECORD, END, LOCAL_HEADER, Member, UTF8, ZIP64_END, ZIP64_EXTRA, ZIP64_LOCATOR};
 
-/// From here on lengths and offsets are written in 64 bits. A little below 4 GiB, because a member
-/// that is being streamed has to decide before it knows how much deflate makes of it: at worst
-/// five bytes more for every 16 KiB.
+/// From here on lengths and offsets are written in 64 bits. A little below 4 GiB, because the room for a member's
+/// header is left before it is known how much deflate makes of it.
 const WIDE: u64 = 0xf000_0000;
 
 /// The DOS date 1980-01-01: the same input gives the same bytes.
 const DATE: u16 = 0x21;
 
-/// Whether lengths and CRC come before the member's bytes or after them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lengths {
-    Before,
-    After,
-}
-
 /// What stands before a member's bytes.
-pub(crate) fn local_header(member: &Member, lengths: Lengths) -> Vec<u8> {
-    let known = lengths == Lengths::Before;
+pub(crate) fn local_header(member: &Member) -> Vec<u8> {
+    let Member { crc, stored_len, len, .. } = *member;
     let mut extra = Vec::new();
-    let (crc, stored_len, len) = if known { (member.crc, member.stored_len, member.len) } else { (0, 0, 0) };
     if member.is_wide() {
         extra.extend(ZIP64_EXTRA.to_le_bytes());
         extra.extend(16_u16.to_le_bytes());
@@ -33,7 +21,7 @@ pub(crate) fn local_header(member: &Member, lengths: Lengths) -> Vec<u8> {
         extra.extend(stored_len.to_le_bytes());
     }
     let mut bytes = LOCAL_HEADER.to_le_bytes().to_vec();
-    common_fields(&mut bytes, member, lengths, member.is_wide());
+    common_fields(&mut bytes, member, member.is_wide());
     bytes.extend(crc.to_le_bytes());
     bytes.extend(narrow(stored_len, member.is_wide()));
     bytes.extend(narrow(len, member.is_wide()));
@@ -44,29 +32,17 @@ pub(crate) fn local_header(member: &Member, lengths: Lengths) -> Vec<u8> {
     bytes
 }
 
-/// What stands after the bytes of a member that was streamed.
-pub(crate) fn data_descriptor(member: &Member) -> Vec<u8> {
-    let mut bytes = DATA_DESCRIPTOR.to_le_bytes().to_vec();
-    bytes.extend(member.crc.to_le_bytes());
-    for len in [member.stored_len, member.len] {
-        if member.is_wide() {
-            bytes.extend(len.to_le_bytes());
-        } else {
-            bytes.extend(narrow(len, false));
-        }
-    }
-    bytes
-}
-
-/// The directory of these members, which begins at `offset`, and its end.
-pub(crate) fn directory(members: &[Member], offset: u64, lengths: Lengths) -> Vec<u8> {
+/// The directory of these members, which begins at `offset`, and its end. Whether offsets have 64 bits depends on what
+/// `offset` may be at most: so does the directory's length, which is then known before the offsets are.
+pub(crate) fn directory(members: &[Member], offset: u64, most_offset: u64) -> Vec<u8> {
+    let is_far = most_offset >= WIDE;
     let mut bytes = Vec::new();
     for member in members {
-        directory_record(&mut bytes, member, lengths);
+        directory_record(&mut bytes, member, is_far);
     }
     let records = members.len() as u64;
     let len = bytes.len() as u64;
-    let is_wide = records >= 0xffff || offset >= WIDE || len >= WIDE;
+    let is_wide = records >= 0xffff || is_far || len >= WIDE;
     if is_wide {
         bytes.extend(ZIP64_END.to_le_bytes());
         bytes.extend(44_u64.to_le_bytes());
@@ -92,8 +68,7 @@ pub(crate) fn directory(members: &[Member], offset: u64, lengths: Lengths) -> Ve
     bytes
 }
 
-fn directory_record(bytes: &mut Vec<u8>, member: &Member, lengths: Lengths) {
-    let is_far = member.header_offset >= WIDE;
+fn directory_record(bytes: &mut Vec<u8>, member: &Member, is_far: bool) {
     let mut wide = Vec::new();
     if member.is_wide() {
         wide.extend(member.len.to_le_bytes());
@@ -111,7 +86,7 @@ fn directory_record(bytes: &mut Vec<u8>, member: &Member, lengths: Lengths) {
     let version = version(!extra.is_empty());
     bytes.extend(DIRECTORY_RECORD.to_le_bytes());
     bytes.extend(version.to_le_bytes());
-    common_fields(bytes, member, lengths, !extra.is_empty());
+    common_fields(bytes, member, !extra.is_empty());
     bytes.extend(member.crc.to_le_bytes());
     bytes.extend(narrow(member.stored_len, member.is_wide()));
     bytes.extend(narrow(member.len, member.is_wide()));
@@ -125,11 +100,8 @@ fn directory_record(bytes: &mut Vec<u8>, member: &Member, lengths: Lengths) {
 }
 
 /// The fields that both kinds of header have first: version, flags, method, time.
-fn common_fields(bytes: &mut Vec<u8>, member: &Member, lengths: Lengths, is_wide: bool) {
-    let mut flags = if lengths == Lengths::After { STREAMED } else { 0 };
-    if !member.name.is_ascii() {
-        flags |= UTF8;
-    }
+fn common_fields(bytes: &mut Vec<u8>, member: &Member, is_wide: bool) {
+    let flags = if member.name.is_ascii() { 0 } else { UTF8 };
     for field in [version(is_wide), flags, member.method.number(), 0, DATE] {
         bytes.extend(field.to_le_bytes());
     }
@@ -153,6 +125,11 @@ fn u16_len(bytes: impl AsRef<[u8]>) -> [u8; 2] {
 impl Member {
     /// What a record has room for.
     pub(crate) const MOST_NAME_BYTES: usize = u16::MAX as usize;
+
+    /// Its bytes in the archive at most: what cannot be compressed is stored, with five bytes more for every 16 KiB.
+    pub(crate) fn most_stored_len(&self) -> u64 {
+        self.len.saturating_add((self.len / (16 << 10) + 1) * 5)
+    }
 
     fn is_wide(&self) -> bool {
         self.len >= WIDE
@@ -184,7 +161,7 @@ mod tests {
             member("far", 10, 6 << 30),
             member("caf\u{e9}", 5 << 30, 7 << 30),
         ];
-        let source = MemorySource::file("x", directory(&members, 0, Lengths::Before));
+        let source = MemorySource::file("x", directory(&members, 0, 8 << 30));
         let archive =
             Archive { source: &source, file: source.open("x").unwrap(), limits: &Limits::default() };
         let read = archive.members().unwrap();
@@ -206,7 +183,7 @@ mod tests {
         };
         for count in [0xfffe, 0xffff, 0x1_0000] {
             let members: Vec<Member> = (0..count).map(member).collect();
-            let source = MemorySource::file("x", directory(&members, 0, Lengths::After));
+            let source = MemorySource::file("x", directory(&members, 0, 0));
             let archive =
                 Archive { source: &source, file: source.open("x").unwrap(), limits: &Limits::default() };
             assert_eq!(archive.members().unwrap().len() as u64, count);

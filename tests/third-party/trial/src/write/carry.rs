@@ -28,7 +28,7 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let path = index_path(target);
-        let mut index = new_index(catalog);
+        let mut index = new_index(catalog)?;
         let mut files = DataFiles::plan(&mut index, layout, path, self.files)?;
         let mut places = BTreeMap::new();
         for (storage, unit) in used_storages(catalog)? {

@@ -35,7 +35,7 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let path = index_path(target);
-        let mut index = new_index(catalog);
+        let mut index = new_index(catalog)?;
         let mut chunks: Vec<Chunk> = Vec::new();
         let mut by_file = vec![Vec::new(); usize::try_from(self.files).unwrap_or(1)];
         for id in catalog.tensor_ids() {
@@ -112,7 +112,13 @@ struct Plan {
 }
 
 impl TensorPlan for Plan {
-    fn stream(&self, file: OutputId, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+    fn stream(
+        &self,
+        file: OutputId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
         let number = self.files.iter().position(|&id| id == file);
         let number = number.ok_or_else(|| Error::plugin(format!("file {} is not streamed", file.0)))?;
         output.write(&data_header(None))?;
@@ -120,6 +126,7 @@ impl TensorPlan for Plan {
         for (place, chunk) in
             self.chunks.iter().enumerate().filter(|(_, chunk)| chunk.file as usize == number)
         {
+            context.check_cancelled()?;
             // A chunk is as long as the option says, or one row.
             let mut bytes =
                 vec![0; usize::try_from(chunk.len).map_err(|_| Error::limit("a row too long for memory"))?];
@@ -143,7 +150,7 @@ impl TensorPlan for Plan {
         Ok(())
     }
 
-    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
         let mut index = self.index.clone();
         for (data, &file) in index.files.iter_mut().zip(&self.files) {
             data.len = digests.file_len(file)?;

@@ -25,7 +25,7 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let path = index_path(target);
-        let mut index = new_index(catalog);
+        let mut index = new_index(catalog)?;
         let mut files = DataFiles::plan(&mut index, layout, path, self.files)?;
         for id in catalog.tensor_ids() {
             context.check_cancelled()?;
@@ -52,28 +52,49 @@ impl Writer {
         files: &mut DataFiles,
         layout: &mut dyn LayoutSink,
     ) -> Result<Vec<Block>> {
-        let view = catalog.tensor(tensor);
-        let Some(width) = catalog.dtype_info(view.dtype)?.element_bytes() else {
-            // Elements that share bytes stay together, and so do strings.
-            let add = |layout: &mut dyn LayoutSink, file| layout.tensor(file, TensorPart::whole(tensor));
-            let storage = files.add(index, layout, view.bytes, ByteOrder::Little, add)?;
-            return Ok(vec![plain_block(Region::whole(view.shape), storage)?]);
-        };
         let mut blocks = Vec::new();
-        for (number, region) in grid(view.shape, self.pieces).into_iter().enumerate() {
-            let byte_order = if number % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
-            let order = if number % 4 < 2 { Order::Fortran } else { Order::C };
-            let part = TensorPart { tensor, region: Some(region.clone()), order, byte_order };
-            let len = region.shape.iter().product::<u64>() * u64::from(width);
-            let storage =
-                files.add(index, layout, len, byte_order, |layout, file| layout.tensor(file, part))?;
-            let mut block = plain_block(region, storage)?;
-            if order == Order::Fortran {
-                block.strides = column_major_strides(&block.region.shape);
-            }
-            blocks.push(block);
+        for tile in tiles(catalog, tensor, self.pieces)? {
+            let Tile { part, len } = tile.clone();
+            let add = |layout: &mut dyn LayoutSink, file| layout.tensor(file, part);
+            let storage = files.add(index, layout, len, tile.part.byte_order, add)?;
+            blocks.push(tile.block(catalog, storage)?);
         }
         Ok(blocks)
+    }
+}
+
+/// A part of a tensor, and its length in bytes.
+#[derive(Clone)]
+pub(super) struct Tile {
+    pub(super) part: TensorPart,
+    pub(super) len: u64,
+}
+
+/// The tiles of a tensor, in both orders and both byte orders by turns; one where elements share bytes, or are strings.
+pub(super) fn tiles(catalog: &dyn CatalogView, tensor: TensorId, pieces: u64) -> Result<Vec<Tile>> {
+    let view = catalog.tensor(tensor);
+    let Some(width) = catalog.dtype_info(view.dtype)?.element_bytes() else {
+        return Ok(vec![Tile { part: TensorPart::whole(tensor), len: view.bytes }]);
+    };
+    let tile = |(number, region): (usize, Region)| {
+        let byte_order = if number % 2 == 0 { ByteOrder::Little } else { ByteOrder::Big };
+        let order = if number % 4 < 2 { Order::Fortran } else { Order::C };
+        let len = region.shape.iter().product::<u64>() * u64::from(width);
+        Tile { part: TensorPart { tensor, region: Some(region), order, byte_order }, len }
+    };
+    Ok(grid(view.shape, pieces).into_iter().enumerate().map(tile).collect())
+}
+
+impl Tile {
+    /// It as a block of its tensor, in this storage.
+    pub(super) fn block(self, catalog: &dyn CatalogView, storage: usize) -> Result<Block> {
+        let TensorPart { tensor, region, order, .. } = self.part;
+        let region = region.unwrap_or_else(|| Region::whole(catalog.tensor(tensor).shape));
+        let mut block = plain_block(region, storage)?;
+        if order == Order::Fortran {
+            block.strides = column_major_strides(&block.region.shape);
+        }
+        Ok(block)
     }
 }
 

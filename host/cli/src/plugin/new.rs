@@ -1,0 +1,212 @@
+//! `ferry plugin new`: a plugin to begin with, from a template. The templates are a plugin for the format `tray`, whose name
+//! is replaced wherever it stands.
+
+use crate::args::{NewPlugin, PluginKind, PluginLanguage};
+use crate::terminal;
+use std::fs::{DirBuilder, create_dir_all};
+use std::path::Path;
+use tensorferry::Registry;
+use tensorferry_sdk::{Error, Result, mirror};
+
+/// A file of a template: its path in the plugin's folder, and its bytes.
+type TemplateFile = (&'static str, &'static [u8]);
+
+/// Names a file of a folder of templates, and where it goes.
+macro_rules! template {
+    ($folder:literal: $($to:literal from $from:literal),+ $(,)?) => {
+        &[$(($to, include_bytes!(concat!("../../templates/", $folder, "/", $from)) as &[u8])),+]
+    };
+}
+
+const RUST_TENSORS: &[TemplateFile] = template!("rust-tensors":
+    "Cargo.toml" from "Cargo.toml.in",
+    "README.md" from "README.md",
+    "src/lib.rs" from "src/lib.rs",
+    "src/read.rs" from "src/read.rs",
+    "src/write.rs" from "src/write.rs",
+    "tests/conformance.rs" from "tests/conformance.rs",
+    "sample/sample.tray" from "../samples/tensors.tray",
+);
+
+const RUST_RECORDS: &[TemplateFile] = template!("rust-records":
+    "Cargo.toml" from "Cargo.toml.in",
+    "README.md" from "README.md",
+    "src/lib.rs" from "src/lib.rs",
+    "src/column.rs" from "src/column.rs",
+    "src/read.rs" from "src/read.rs",
+    "src/write.rs" from "src/write.rs",
+    "tests/conformance.rs" from "tests/conformance.rs",
+    "sample/sample.tray" from "../samples/records.tray",
+);
+
+const C_TENSORS: &[TemplateFile] = template!("c-tensors":
+    "Makefile" from "Makefile",
+    "README.md" from "README.md",
+    "tray.c" from "tray.c",
+    "sample/sample.tray" from "../samples/tensors.tray",
+);
+
+/// Writes the plugin into a folder of its name below the working folder.
+pub(super) fn run(command: &NewPlugin, registry: &Registry) -> Result<()> {
+    let name = Name::checked(&command.name, registry)?;
+    let folder = Path::new(&command.name);
+    let failed = |path: &Path, e: std::io::Error| Error::from(e).file(path.display().to_string());
+    let files = match (command.lang, command.kind) {
+        (PluginLanguage::Rust, PluginKind::Tensors) => RUST_TENSORS,
+        (PluginLanguage::Rust, PluginKind::Records) => RUST_RECORDS,
+        (PluginLanguage::C, PluginKind::Tensors) => C_TENSORS,
+        (PluginLanguage::C, PluginKind::Records) => {
+            let why = "there is no template of records in C: rows cross as Arrow's C stream, which ferry_plugin.h names";
+            return Err(Error::unsupported(why));
+        }
+    };
+    let sdk = Dependency { folder: command.sdk.as_deref().map(sdk_folder).transpose()? };
+    DirBuilder::new().create(folder).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Error::usage("there is something of this name already").file(folder.display().to_string())
+        }
+        _ => failed(folder, error),
+    })?;
+    let write = |path: &str, bytes: &[u8]| {
+        let path = folder.join(path);
+        let written =
+            path.parent().map_or(Ok(()), create_dir_all).and_then(|()| std::fs::write(&path, bytes));
+        written.map_err(|error| failed(&path, error))
+    };
+    for (path, bytes) in files {
+        let path = name.replaced(path.as_bytes(), &sdk);
+        write(&String::from_utf8_lossy(&path), &name.replaced(bytes, &sdk))?;
+    }
+    let next = match command.lang {
+        PluginLanguage::C => {
+            write("ferry_plugin.h", mirror::c_header().as_bytes())?;
+            "make && make test"
+        }
+        PluginLanguage::Rust => "cargo test",
+    };
+    let folder = terminal::shown(folder);
+    terminal::print(&format!(
+        "wrote a plugin into {folder}: begin with `cd {folder} && {next}`, and its README.md\n"
+    ))
+}
+
+/// The forms of a format's name.
+struct Name {
+    /// The id, which is also the ending of files: `my-format`.
+    id: String,
+    /// In Rust, of a crate: `my_format`.
+    snake: String,
+    /// In Rust, of a type: `MyFormat`.
+    camel: String,
+    /// In the magic: `MYFORMAT`.
+    upper: String,
+}
+
+impl Name {
+    fn checked(id: &str, registry: &Registry) -> Result<Self> {
+        let is_sane = id.starts_with(|first: char| first.is_ascii_lowercase())
+            && id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+            && !id.contains("--")
+            && !id.ends_with('-');
+        if !is_sane {
+            let error = Error::usage("not a format's id").found(format!("{id:?}"));
+            return Err(error.expected("lowercase letters, then also digits, and dashes between them"));
+        }
+        if registry.formats().iter().any(|known| known.is_built_in() && known.description.id == id) {
+            return Err(Error::usage(format!(
+                "{id} is a format that ferry has built in: choose another name"
+            )));
+        }
+        let camel = |word: &str| {
+            let (first, rest) = word.split_at(1);
+            first.to_ascii_uppercase() + rest
+        };
+        Ok(Self {
+            id: id.to_owned(),
+            snake: id.replace('-', "_"),
+            camel: id.split('-').map(camel).collect(),
+            upper: id.replace('-', "").to_ascii_uppercase(),
+        })
+    }
+
+    /// A template's text with this name, and with this where its manifest names the SDK.
+    fn replaced(&self, text: &[u8], sdk: &Dependency) -> Vec<u8> {
+        let (library, plain, records) =
+            (format!("ferry_{}", self.snake), sdk.text(&[]), sdk.text(&["arrow-60"]));
+        let forms: [(&[u8], &str); 6] = [
+            (b"ferry_tray", &library),
+            (b"tray", &self.id),
+            (b"Tray", &self.camel),
+            (b"TRAY", &self.upper),
+            (b"@sdk@", &plain),
+            (b"@sdk-records@", &records),
+        ];
+        // Bytes, since samples are no text; in one go, since a name may hold what is replaced.
+        let (mut result, mut rest) = (Vec::with_capacity(text.len()), text);
+        while let Some((&first, others)) = rest.split_first() {
+            let form = forms.iter().find(|(from, _)| rest.starts_with(from));
+            result.extend_from_slice(form.map_or(std::slice::from_ref(&first), |(_, to)| to.as_bytes()));
+            rest = form.map_or(others, |(from, _)| &rest[from.len()..]);
+        }
+        result
+    }
+}
+
+/// The SDK that a plugin is built with: the published one of this version, or one in a folder.
+struct Dependency {
+    folder: Option<String>,
+}
+
+impl Dependency {
+    /// What stands in the manifest for it.
+    fn text(&self, features: &[&str]) -> String {
+        let version = tensorferry_sdk::VERSION;
+        let (major_minor, _) = version.rsplit_once('.').unwrap_or((version, ""));
+        match (&self.folder, features) {
+            (None, []) => format!("{major_minor:?}"),
+            (None, _) => format!("{{ version = {major_minor:?}, features = {features:?} }}"),
+            (Some(folder), []) => format!("{{ path = {folder:?} }}"),
+            (Some(folder), _) => format!("{{ path = {folder:?}, features = {features:?} }}"),
+        }
+    }
+}
+
+fn sdk_folder(folder: &Path) -> Result<String> {
+    let shown = || folder.display().to_string();
+    let folder = folder.canonicalize().map_err(|e| Error::from(e).file(shown()))?;
+    if !folder.join("Cargo.toml").is_file() {
+        return Err(Error::usage("not the folder of the SDK's crate: it has no Cargo.toml").file(shown()));
+    }
+    folder
+        .into_os_string()
+        .into_string()
+        .map_err(|_| Error::usage("the SDK's folder is not UTF-8").file(shown()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_name_stands_in_every_form_and_place() {
+        let name = Name::checked("my-format2", &Registry::new()).unwrap();
+        let sdk = Dependency { folder: Some("/a \"b".to_owned()) };
+        let text = name.replaced(b"\x89TRAY tray.tray TrayFormat ferry_tray libferry_tray array @sdk@", &sdk);
+        let expected: &[u8] =
+            b"\x89MYFORMAT2 my-format2.my-format2 MyFormat2Format ferry_my_format2 libferry_my_format2 array { path = \"/a \\\"b\" }";
+        assert_eq!(text, expected);
+        let nested = Name::checked("tray-ferry", &Registry::new()).unwrap();
+        assert_eq!(nested.replaced(b"ferry_tray tray", &sdk), b"ferry_tray_ferry tray-ferry");
+    }
+
+    #[test]
+    fn names_that_are_no_ids_are_refused() {
+        for name in ["", "A", "a_b", "1a", "-a", "a-", "a--b", "../a", "\u{e9}"] {
+            assert!(Name::checked(name, &Registry::new()).is_err(), "{name:?}");
+        }
+        let linked = Registry::new().with_all(tensorferry_sdk::memory::formats());
+        assert!(Name::checked("tensors-in-memory", &linked).is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! The process that holds a library to the rules, and says on its standard output, a line each, what it does next and in the
+//! end what it found. What ends it before is the library's fault.
+
+use super::report::{Format, Rule, Violation};
+use super::sample;
+use crate::args::TestPlugin;
+use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use rustix::stdio::{dup2_stdout, stderr, stdout};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use tensorferry::Registry;
+use tensorferry::engine::context::session::Session;
+use tensorferry::engine::formats::probe::probe;
+use tensorferry::engine::formats::registry::RegisteredFormat;
+use tensorferry_sdk::conformance::{self, Examination, Observer, Sample};
+use tensorferry_sdk::{Entry, Error, MemorySource, Result, Side};
+
+/// A line of what the process says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Line {
+    /// What it does next.
+    Before { format: String, input: String },
+    /// What became of each format.
+    Found(Vec<Format>),
+    /// Why it could not begin.
+    Failed(String),
+    /// It was to end before this input, which is here now.
+    Kept(Option<PathBuf>),
+}
+
+/// A sample, and where it is from.
+struct Given {
+    path: PathBuf,
+    sample: Sample,
+}
+
+/// Does what the process has to do.
+pub(crate) fn run(command: &TestPlugin, stop_at: Option<&str>) -> ExitCode {
+    // A crash is expected here: no files of it, and nothing is left running.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    // What libraries print does not come between.
+    let Ok(answers) = rustix::io::fcntl_dupfd_cloexec(stdout(), 3) else { return ExitCode::FAILURE };
+    if dup2_stdout(stderr()).is_err() {
+        return ExitCode::FAILURE;
+    }
+    let answers = Mutex::new(File::from(answers));
+    let line = match examine(command, stop_at, &answers) {
+        Ok(formats) => Line::Found(formats),
+        Err(error) => Line::Failed(error.to_string()),
+    };
+    say(&answers, &line);
+    ExitCode::SUCCESS
+}
+
+fn say(answers: &Mutex<File>, line: &Line) {
+    let mut text = serde_json::to_vec(line).unwrap_or_default();
+    text.push(b'\n');
+    // Without anybody to answer there is nothing to do.
+    if answers.lock().unwrap_or_else(PoisonError::into_inner).write_all(&text).is_err() {
+        std::process::exit(1);
+    }
+}
+
+fn examine(command: &TestPlugin, stop_at: Option<&str>, answers: &Mutex<File>) -> Result<Vec<Format>> {
+    let registry = Registry::load_file(&command.library);
+    let given: Result<Vec<Given>> = command
+        .samples
+        .iter()
+        .map(|path| Ok(Given { path: path.clone(), sample: sample::load(path)? }))
+        .collect();
+    let mut of_format: Vec<(&RegisteredFormat, Vec<Given>)> =
+        registry.formats().iter().map(|format| (format, Vec::new())).collect();
+    for given in given? {
+        let id = &format_of(&registry, &given, command.from.as_deref(), answers)?.description.id;
+        let format = of_format.iter_mut().find(|(format, _)| format.description.id == *id);
+        format.ok_or_else(|| Error::plugin("a format that its library lacks"))?.1.push(given);
+    }
+    let mut formats = Vec::new();
+    let mut faults = Vec::new();
+    for (format, given) in of_format {
+        let samples: Vec<Sample> = given.iter().map(|given| given.sample.clone()).collect();
+        let keep = command.keep.as_deref().map(|folder| folder.join(&format.description.id));
+        let follower = Follower { format, stop_at, keep: keep.as_deref(), answers };
+        let examination = conformance::examine(&*format.format, &samples, &follower);
+        let paths = given.into_iter().map(|given| given.path).collect();
+        formats.push(found(&format.description.id, paths, &examination, keep.as_deref())?);
+        faults.push(format.faults());
+    }
+    // What a format's own destructor does is known once it is gone.
+    drop(registry);
+    for (format, faults) in formats.iter_mut().zip(faults) {
+        if let Some(Err(error)) = faults.map(|faults| faults.check()) {
+            let rule = "a destructor never fails";
+            format.rules.push(Rule::broken("B5", rule, format!("the format's own: {error}"), None));
+        }
+    }
+    Ok(formats)
+}
+
+/// The format of the library that a sample is of.
+fn format_of<'a>(
+    registry: &'a Registry,
+    given: &Given,
+    from: Option<&str>,
+    answers: &Mutex<File>,
+) -> Result<&'a RegisteredFormat> {
+    if let Some(id) = from {
+        return registry.format(id, Side::Reader);
+    }
+    let mut readers = registry.formats().iter().filter(|format| format.description.reads());
+    // Whether it knows the sample is then a rule.
+    if let (Some(only), None) = (readers.next(), readers.next()) {
+        return Ok(only);
+    }
+    let input = format!("{}, as it is probed", given.path.display());
+    say(answers, &Line::Before { format: String::new(), input });
+    let source = MemorySource::new(given.sample.entry().clone(), given.sample.files().clone());
+    probe(registry, &source, None, &Session::new(1, 1 << 20))
+}
+
+/// Tells what is done next.
+struct Follower<'a> {
+    format: &'a RegisteredFormat,
+    stop_at: Option<&'a str>,
+    keep: Option<&'a Path>,
+    answers: &'a Mutex<File>,
+}
+
+impl Observer for Follower<'_> {
+    fn before(&self, input: &str, files: Option<&Sample>) {
+        if self.stop_at == Some(input) {
+            let kept = files.zip(self.keep).and_then(|(files, folder)| kept(files, &folder.join("B2")).ok());
+            say(self.answers, &Line::Kept(kept));
+            std::process::exit(0);
+        }
+        let format = self.format.description.id.clone();
+        say(self.answers, &Line::Before { format, input: input.to_owned() });
+    }
+
+    fn after(&self) -> Result<()> {
+        self.format.check_faults()
+    }
+}
+
+fn found(id: &str, samples: Vec<PathBuf>, examination: &Examination, keep: Option<&Path>) -> Result<Format> {
+    let mut rules = Vec::new();
+    for verdict in &examination.verdicts {
+        let mut violations = Vec::new();
+        for (place, violation) in verdict.violations.iter().enumerate() {
+            let folder = keep.map(|folder| folder.join(format!("{}-{}", verdict.number, place + 1)));
+            let kept = violation.input.as_ref().zip(folder);
+            let kept = kept.map(|(files, folder)| kept_in(files, &folder)).transpose()?;
+            violations.push(Violation { found: violation.found.clone(), kept });
+        }
+        rules.push(Rule {
+            number: verdict.number.to_owned(),
+            rule: verdict.rule.to_owned(),
+            held: violations.is_empty(),
+            checks: verdict.checks,
+            violations,
+        });
+    }
+    let report = &examination.report;
+    Ok(Format {
+        id: id.to_owned(),
+        samples,
+        damaged: report.damaged,
+        rows: report.rows,
+        written: report.written,
+        refused: report.refused.clone(),
+        rules,
+    })
+}
+
+/// Writes files into a folder; what a user points at.
+fn kept_in(files: &Sample, folder: &Path) -> Result<PathBuf> {
+    kept(files, folder).map_err(|error| Error::from(error).file(folder.display().to_string()))
+}
+
+fn kept(files: &Sample, folder: &Path) -> std::io::Result<PathBuf> {
+    for (name, bytes) in files.files() {
+        let path = folder.join(name);
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        std::fs::write(path, bytes)?;
+    }
+    Ok(match files.entry() {
+        Entry::Folder => folder.to_owned(),
+        Entry::File(name) | Entry::Prefix(name) => folder.join(name),
+    })
+}

@@ -1,0 +1,148 @@
+//! Watches the process in which a library is tested.
+
+use super::examine::Line;
+use super::report::{Format, Rule};
+use crate::args::TestPlugin;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+use tensorferry_sdk::{Error, Result};
+
+/// How long one call may take: samples are small.
+const CALL_TIME: Duration = Duration::from_secs(10);
+/// Memory that the process may have: a length that was believed is more, a sample's tensors are not.
+const MOST_MEMORY: u64 = 2 << 30;
+/// How often its memory is looked at.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What a library is held to beside the rules of the suite, which runs once the first of them has held.
+const ACCEPTED: (&str, &str) = ("B1", "the host accepts the library");
+const COMES_BACK: (&str, &str) = ("B2", "no call ends the process or hangs");
+
+/// What became of each format of a library. One that ends the process breaks a rule as well, and nothing else is known of it.
+pub(super) fn examine(command: &TestPlugin) -> Result<Vec<Format>> {
+    let mut process = Process::start(command, None)?;
+    let mut last = (String::new(), "opening the library".to_owned());
+    loop {
+        match process.line() {
+            Ok(Line::Before { format, input }) => last = (format, input),
+            Ok(Line::Found(mut formats)) => {
+                for format in &mut formats {
+                    let own = [ACCEPTED, COMES_BACK].map(|(number, rule)| Rule::held(number, rule));
+                    format.rules.splice(0..0, own);
+                }
+                return Ok(formats);
+            }
+            Ok(Line::Failed(why)) => return Err(Error::usage(why)),
+            Ok(Line::Kept(_)) => return Err(Error::io("the process of the test ended too early")),
+            Err(how) => {
+                let (id, input) = last;
+                let kept = kept(command, &input);
+                let found = format!("{input}: the library {how}");
+                let rule = Rule::broken(COMES_BACK.0, COMES_BACK.1, found, kept);
+                return Ok(vec![Format {
+                    id,
+                    samples: command.samples.clone(),
+                    damaged: 0,
+                    rows: 0,
+                    written: 0,
+                    refused: Vec::new(),
+                    rules: vec![Rule::held(ACCEPTED.0, ACCEPTED.1), rule],
+                }]);
+            }
+        }
+    }
+}
+
+/// Runs the suite again up to an input, and has its files kept.
+fn kept(command: &TestPlugin, input: &str) -> Option<PathBuf> {
+    command.keep.as_ref()?;
+    let mut process = Process::start(command, Some(input)).ok()?;
+    loop {
+        match process.line().ok()? {
+            Line::Before { .. } => {}
+            Line::Kept(kept) => return kept,
+            Line::Found(_) | Line::Failed(_) => return None,
+        }
+    }
+}
+
+struct Process {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Process {
+    fn start(test: &TestPlugin, stop_at: Option<&str>) -> Result<Self> {
+        let failed = |e: std::io::Error| Error::from(e).context("cannot start a process for the test");
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        let option = |name: &str, value: Option<OsString>| value.map(|value| [OsString::from(name), value]);
+        command.arg("examine-plugin");
+        command.args(option("--from", test.from.as_ref().map(OsString::from)).into_iter().flatten());
+        command.args(option("--keep", test.keep.as_ref().map(OsString::from)).into_iter().flatten());
+        command.args(option("--stop-at", stop_at.map(OsString::from)).into_iter().flatten());
+        command.arg("--").arg(&test.library).args(&test.samples);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        let stdout = child.stdout.take().ok_or_else(|| Error::io("a process without an output"))?;
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let lines = BufReader::new(stdout).lines().map_while(std::result::Result::ok);
+            lines.map(|line| sender.send(line)).find(std::result::Result::is_err);
+        });
+        Ok(Self { child, lines })
+    }
+
+    /// What it says next, or how it ended.
+    fn line(&mut self) -> Result<Line, String> {
+        let start = Instant::now();
+        loop {
+            match self.lines.recv_timeout(TICK) {
+                Ok(line) => {
+                    return serde_json::from_str(&line).map_err(|_| "wrote into the host's pipe".into());
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.end()),
+                Err(RecvTimeoutError::Timeout) if start.elapsed() > CALL_TIME => {
+                    return Err(format!("did not come back within {} s", CALL_TIME.as_secs()));
+                }
+                Err(RecvTimeoutError::Timeout) if self.memory() > MOST_MEMORY => {
+                    return Err(format!("took more than {} GiB of memory", MOST_MEMORY >> 30));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Bytes of memory that it has; none where the system does not say.
+    fn memory(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let resident = text.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+        resident.and_then(|kibibytes| kibibytes.parse::<u64>().ok()).unwrap_or(0) << 10
+    }
+
+    fn end(&mut self) -> String {
+        match self.child.wait() {
+            Ok(status) => ended(status),
+            Err(_) => "ended the process".to_owned(),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that hangs is not waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("crashed with signal {signal}"),
+        (None, Some(code)) => format!("ended the process with exit code {code}"),
+        (None, None) => "ended the process".to_owned(),
+    }
+}

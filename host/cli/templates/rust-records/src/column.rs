@@ -1,0 +1,41 @@
+//! A column: its name, and its kind, which is a code in a file and a type of Arrow's in rows.
+
+use tensorferry_sdk::arrow_schema::{DataType, Field};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Integer,
+    Float,
+    Text,
+}
+
+/// The kinds with their codes. Codes are never given to another kind.
+const KINDS: &[(u8, Kind, DataType)] =
+    &[(1, Kind::Integer, DataType::Int64), (2, Kind::Float, DataType::Float64), (3, Kind::Text, DataType::Utf8)];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) code: u8,
+    pub(crate) kind: Kind,
+}
+
+impl Column {
+    /// The column of a code; `None` if there is no such kind.
+    pub(crate) fn coded(code: u8, name: String) -> Option<Self> {
+        let (code, kind, _) = KINDS.iter().find(|(known, ..)| *known == code)?;
+        Some(Self { name, code: *code, kind: *kind })
+    }
+
+    /// The column for a field; `None` if a file has no place for it.
+    pub(crate) fn of(field: &Field) -> Option<Self> {
+        let (code, kind, _) = KINDS.iter().find(|(.., known)| known == field.data_type())?;
+        u8::try_from(field.name().len()).ok()?;
+        Some(Self { name: field.name().clone(), code: *code, kind: *kind })
+    }
+
+    pub(crate) fn field(&self) -> Field {
+        let (.., data_type) = KINDS.iter().find(|(_, kind, _)| *kind == self.kind).expect("every kind is listed");
+        Field::new(&self.name, data_type.clone(), true)
+    }
+}

@@ -1,0 +1,48 @@
+//! Tray, a format of rows, as a plugin of ferry. All numbers are little-endian:
+//!
+//! ```text
+//! 0      m bytes   the magic: 0x89, "TRAY", 0x0d, 0x0a, 0x1a, 0x0a
+//! m      u16       how many columns, then for each:
+//!                    u8       1 integers of 64 bits, 2 floats of 64 bits, 3 text
+//!                    u8       b: bytes of the name
+//!                    b bytes  the name in UTF-8
+//! then             the rows, each:
+//!                    u32      bytes of the row, without these four
+//!                    for each column: u8, 0 null or 1 a value; if 1, eight bytes, or of a text u32 and its bytes
+//! ```
+//!
+//! The magic begins with a byte that is no text, and has both kinds of line ends: a file of another format does not begin so,
+//! and one that was sent as text is found out.
+#![forbid(unsafe_code)]
+
+mod column;
+mod read;
+mod write;
+
+use tensorferry_sdk::records::{RecordReader, RecordWriter};
+use tensorferry_sdk::{Capabilities, Description, Format, Options, Result, export_plugin};
+
+export_plugin!(TrayFormat);
+
+const MAGIC: &[u8] = b"\x89TRAY\r\n\x1a\n";
+
+/// The format.
+#[derive(Debug, Clone, Copy)]
+pub struct TrayFormat;
+
+impl Format for TrayFormat {
+    fn describe(&self) -> Description {
+        Description::new("tray", "Tray rows")
+            .suffixes([".tray"])
+            .magic(0, MAGIC)
+            .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS)
+    }
+
+    fn record_reader(&self, _options: &Options) -> Result<Box<dyn RecordReader>> {
+        Ok(Box::new(read::Reader))
+    }
+
+    fn record_writer(&self, _options: &Options) -> Result<Box<dyn RecordWriter>> {
+        Ok(Box::new(write::Writer))
+    }
+}

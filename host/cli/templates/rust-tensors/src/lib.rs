@@ -1,0 +1,67 @@
+//! Tray, a format of tensors, as a plugin of ferry. All numbers are little-endian:
+//!
+//! ```text
+//! 0      m bytes   the magic: 0x89, "TRAY", 0x0d, 0x0a, 0x1a, 0x0a
+//! m      u32       how many tensors
+//! m + 4  u32       h: bytes of the entries
+//! m + 8  h bytes   the entries, one for each tensor:
+//!                    u8       the dtype's code
+//!                    u8       r: how many dimensions
+//!                    u16      b: bytes of the name
+//!                    r * u64  the shape
+//!                    b bytes  the name in UTF-8
+//! then             the tensors' elements, in the entries' order, row-major, without gaps, to the file's end
+//! ```
+//!
+//! The magic begins with a byte that is no text, and has both kinds of line ends: a file of another format does not begin so,
+//! and one that was sent as text is found out.
+#![forbid(unsafe_code)]
+
+mod read;
+mod write;
+
+use tensorferry_sdk::{
+    Capabilities, Description, Dtype, Format, Options, Result, TensorReader, TensorWriter, export_plugin,
+};
+
+export_plugin!(TrayFormat);
+
+const MAGIC: &[u8] = b"\x89TRAY\r\n\x1a\n";
+
+/// The dtypes that an entry can name, by their codes. Codes are never given to another dtype.
+const DTYPES: &[(u8, Dtype)] = &[
+    (1, Dtype::BOOL),
+    (2, Dtype::U8),
+    (3, Dtype::I8),
+    (4, Dtype::U16),
+    (5, Dtype::I16),
+    (6, Dtype::U32),
+    (7, Dtype::I32),
+    (8, Dtype::U64),
+    (9, Dtype::I64),
+    (10, Dtype::F16),
+    (11, Dtype::BF16),
+    (12, Dtype::F32),
+    (13, Dtype::F64),
+];
+
+/// The format.
+#[derive(Debug, Clone, Copy)]
+pub struct TrayFormat;
+
+impl Format for TrayFormat {
+    fn describe(&self) -> Description {
+        Description::new("tray", "Tray tensors")
+            .suffixes([".tray"])
+            .magic(0, MAGIC)
+            .capabilities(Capabilities::READ | Capabilities::WRITE)
+    }
+
+    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::Reader))
+    }
+
+    fn writer(&self, _options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::Writer))
+    }
+}

@@ -1,0 +1,56 @@
+//! Fields below structs: `person.age` is the field `age` of the column `person`, unless a column is called so.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{DataType, Fields, Schema};
+use tensorferry_sdk::records::FieldPath;
+use tensorferry_sdk::{Error, Result, arrow_array, arrow_schema};
+
+/// The first field of this name, in a schema or below its structs.
+///
+/// # Errors
+/// Usage, if there is none.
+pub(crate) fn find(schema: &Schema, name: &str) -> Result<FieldPath> {
+    path(schema.fields(), name).ok_or_else(|| {
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        Error::usage("no such column").column(name).expected(names.join(", "))
+    })
+}
+
+fn path(fields: &Fields, name: &str) -> Option<FieldPath> {
+    if let Some((place, _)) = fields.find(name) {
+        return Some(vec![place]);
+    }
+    name.match_indices('.').find_map(|(dot, _)| {
+        let (place, field) = fields.find(&name[..dot])?;
+        let DataType::Struct(children) = field.data_type() else { return None };
+        let mut rest = path(children, &name[dot + 1..])?;
+        rest.insert(0, place);
+        Some(rest)
+    })
+}
+
+/// The values of a field; they are missing where a struct above them is.
+///
+/// # Errors
+/// Usage, if the path leads nowhere.
+pub(crate) fn values(batch: &RecordBatch, path: &[usize]) -> Result<ArrayRef> {
+    let nowhere = || Error::usage("no such column");
+    let (&first, rest) = path.split_first().ok_or_else(nowhere)?;
+    let mut values = batch.columns().get(first).ok_or_else(nowhere)?.clone();
+    for &place in rest {
+        let parent = values.as_struct_opt().ok_or_else(nowhere)?;
+        let child = parent.columns().get(place).ok_or_else(nowhere)?.clone();
+        values = match parent.nulls().filter(|nulls| nulls.null_count() > 0) {
+            Some(nulls) => {
+                let is_missing =
+                    BooleanArray::new(BooleanBuffer::from_iter(nulls.iter().map(|is| !is)), None);
+                arrow_select::nullif::nullif(&child, &is_missing)
+                    .map_err(|error| Error::unsupported(error.to_string()))?
+            }
+            None => child,
+        };
+    }
+    Ok(values)
+}

@@ -1,0 +1,142 @@
+//! A cursor reads a header from its first byte on: numbers, texts and runs of them, in either byte order.
+
+use tensorferry_sdk::{ByteOrder, Error, FileId, Limits, Result, Source};
+
+/// Bytes that are read at once where fewer were asked for.
+const WINDOW: u64 = 256 << 10;
+
+/// Where a header is being read.
+pub(crate) struct Cursor<'a> {
+    source: &'a dyn Source,
+    file: FileId,
+    limits: &'a Limits,
+    /// The order of the bytes of numbers.
+    pub(crate) order: ByteOrder,
+    at: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the first byte of a file, little-endian.
+    pub(crate) fn new(source: &'a dyn Source, file: FileId, limits: &'a Limits) -> Self {
+        Self { source, file, limits, order: ByteOrder::Little, at: 0, window: Vec::new(), window_at: 0 }
+    }
+
+    /// The next byte's offset.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
+    pub(crate) fn limits(&self) -> &'a Limits {
+        self.limits
+    }
+
+    /// Bytes of the file that come after.
+    pub(crate) fn left(&self) -> u64 {
+        self.source.len(self.file).saturating_sub(self.at)
+    }
+
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// Malformed, if the file ends before; a limit on the bytes of a header; i/o.
+    pub(crate) fn take(&mut self, len: u64) -> Result<&[u8]> {
+        if len > self.left() {
+            return Err(Error::malformed("the file ends inside its header")
+                .offset(self.at)
+                .expected(format!("{len} bytes"))
+                .found(self.left()));
+        }
+        let limit = self.limits.header_bytes;
+        if self.at + len > limit {
+            return Err(Error::limit("the header is too long to hold in memory")
+                .offset(self.at)
+                .expected(format!("at most {limit} bytes, or --bound header_bytes=N")));
+        }
+        if self.at + len > self.window_at + self.window.len() as u64 {
+            let most = self.left().min(limit - self.at);
+            self.window = self.source.read_vec(self.file, self.at, len.max(WINDOW).min(most), self.limits)?;
+            self.window_at = self.at;
+        }
+        let start = index(self.at - self.window_at)?;
+        self.at += len;
+        Ok(&self.window[start..start + index(len)?])
+    }
+
+    /// The next `N` bytes as the little-endian number that they are.
+    ///
+    /// # Errors
+    /// As of [`take`](Self::take).
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let order = self.order;
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(self.take(N as u64)?);
+        if order == ByteOrder::Big {
+            bytes.reverse();
+        }
+        Ok(bytes)
+    }
+
+    /// The next number of 32 bits.
+    ///
+    /// # Errors
+    /// As of [`take`](Self::take).
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// The next number of 64 bits.
+    ///
+    /// # Errors
+    /// As of [`take`](Self::take).
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// The next number of 64 bits, which counts things that take `least` bytes each: as many as there is room for.
+    ///
+    /// # Errors
+    /// As of [`take`](Self::take); malformed, if the file has no room for them.
+    pub(crate) fn count(&mut self, what: &str, least: u64) -> Result<u64> {
+        let at = self.at;
+        let (count, room) = (self.u64()?, self.left() / least);
+        if count > room {
+            return Err(Error::malformed(format!("the file is too short for its {what}"))
+                .offset(at)
+                .expected(format!("at most {room}"))
+                .found(count));
+        }
+        Ok(count)
+    }
+
+    /// The next text: its length, then its bytes.
+    ///
+    /// # Errors
+    /// As of [`count`](Self::count).
+    pub(crate) fn text(&mut self) -> Result<&[u8]> {
+        let len = self.count("text", 1)?;
+        self.take(len)
+    }
+
+    /// The next text, which names something.
+    ///
+    /// # Errors
+    /// As of [`text`](Self::text); malformed, if it is no UTF-8; a limit on the bytes of names.
+    pub(crate) fn name(&mut self) -> Result<String> {
+        let (at, most) = (self.at, self.limits.name_bytes);
+        let text = self.text()?;
+        if text.len() as u64 > most {
+            return Err(Error::limit("a name is too long")
+                .offset(at)
+                .expected(format!("at most {most} bytes, or --bound name_bytes=N"))
+                .found(text.len()));
+        }
+        let text = std::str::from_utf8(text);
+        text.map(str::to_owned).map_err(|_| Error::malformed("a name is no UTF-8").offset(at))
+    }
+}
+
+fn index(offset: u64) -> Result<usize> {
+    usize::try_from(offset).map_err(|_| Error::limit("too long for this machine"))
+}

@@ -1,0 +1,411 @@
+//! Values of the metadata: a number of an exact type, a text, an array of one type, arrays among them.
+//!
+//! In a catalog a number has the word of its dtype, an array of numbers is one node, an array of texts or of
+//! arrays a list. An empty list says of what in its class, and a text that is no UTF-8 is bytes of class `STR`.
+
+use crate::cursor::Cursor;
+use tensorferry_sdk::{
+    ByteOrder, Dtype, DtypeInfo, Error, Limits, MemorySource, Node, NodeKind, Result, Source, Value,
+};
+
+/// The types of numbers, and their dtypes. A boolean is a byte, 0 or 1.
+const NUMBERS: [(u32, Dtype); 11] = [
+    (0, Dtype::U8),
+    (1, Dtype::I8),
+    (2, Dtype::U16),
+    (3, Dtype::I16),
+    (4, Dtype::U32),
+    (5, Dtype::I32),
+    (6, Dtype::F32),
+    (7, Dtype::BOOL),
+    (10, Dtype::U64),
+    (11, Dtype::I64),
+    (12, Dtype::F64),
+];
+const TEXT: u32 = 8;
+const ARRAY: u32 = 9;
+/// The class of a text that is no UTF-8, and of an empty list of texts.
+const TEXT_CLASS: &str = "STR";
+/// The class of an empty list of arrays.
+const ARRAY_CLASS: &str = "ARRAY";
+/// Bytes before an array's elements.
+const ARRAY_HEAD: u64 = 12;
+/// ggml's limit on the bytes of a text and the elements of an array.
+const MOST: usize = 1 << 30;
+
+/// What values may still take in memory: one for all values of a file.
+pub(crate) struct Budget {
+    nodes: u64,
+    bytes: u64,
+    limits: Limits,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self { nodes: limits.nodes, bytes: limits.header_bytes, limits: limits.clone() }
+    }
+
+    /// A list copies what is in it: so a value counts once, and once more for each array around it.
+    fn take(&mut self, levels: usize, bytes: u64) -> Result<()> {
+        let levels = levels as u64 + 1;
+        let nodes = self.nodes.checked_sub(levels).ok_or_else(|| {
+            let most = self.limits.nodes;
+            Error::limit("too many values in metadata")
+                .expected(format!("at most {most}, or --bound nodes=N"))
+        })?;
+        let bytes = self.bytes.checked_sub(bytes.saturating_mul(levels)).ok_or_else(|| {
+            let most = self.limits.header_bytes;
+            Error::limit("the values of metadata hold too many bytes")
+                .expected(format!("at most {most}, or --bound header_bytes=N"))
+        })?;
+        (self.nodes, self.bytes) = (nodes, bytes);
+        Ok(())
+    }
+}
+
+/// An array that is being read.
+struct Open {
+    element: u32,
+    left: u64,
+    items: Vec<Value>,
+}
+
+/// Reads a value: its type, then what it is. Arrays that are open lie in a list: a file decides how deep they nest.
+///
+/// # Errors
+/// Malformed, with the offset; a limit; i/o.
+pub(crate) fn read(cursor: &mut Cursor<'_>, budget: &mut Budget) -> Result<Value> {
+    let mut open: Vec<Open> = Vec::new();
+    let mut kind = kind(cursor)?;
+    loop {
+        let mut value = if kind == ARRAY {
+            let element = self::kind(cursor)?;
+            let at = cursor.at();
+            let count = cursor.count("array", width(element))?;
+            if let Some(dtype) = number(element) {
+                budget.take(open.len(), count * width(element))?;
+                numbers(cursor, dtype, count).map_err(|error| error.offset(at))?
+            } else if count > 0 {
+                let most = budget.limits.nesting;
+                if open.len() as u64 >= most {
+                    return Err(Error::limit("an array is nested too deep")
+                        .offset(at)
+                        .expected(format!("at most {most} levels, or --bound nesting=N")));
+                }
+                budget.take(open.len(), 0)?;
+                open.push(Open { element, left: count, items: Vec::new() });
+                kind = element;
+                continue;
+            } else {
+                budget.take(open.len(), 0)?;
+                let class = if element == TEXT { TEXT_CLASS } else { ARRAY_CLASS };
+                Value::of(Node::container(NodeKind::LIST, class, []), [])?
+            }
+        } else {
+            scalar(cursor, kind, open.len(), budget)?
+        };
+        // The value is the next element of the array around it, and may be the last.
+        loop {
+            let Some(array) = open.last_mut() else { return Ok(value) };
+            array.items.push(value);
+            array.left -= 1;
+            if array.left > 0 {
+                kind = array.element;
+                break;
+            }
+            value = Value::list(open.pop().map(|array| array.items).unwrap_or_default())?;
+        }
+    }
+}
+
+fn kind(cursor: &mut Cursor<'_>) -> Result<u32> {
+    let at = cursor.at();
+    let kind = cursor.u32()?;
+    if number(kind).is_some() || kind == TEXT || kind == ARRAY {
+        return Ok(kind);
+    }
+    Err(Error::malformed("a value has a type that does not exist").offset(at).expected("0 to 12").found(kind))
+}
+
+fn number(kind: u32) -> Option<Dtype> {
+    NUMBERS.iter().find(|(code, _)| *code == kind).map(|&(_, dtype)| dtype)
+}
+
+fn code(dtype: Dtype) -> Option<u32> {
+    NUMBERS.iter().find(|(_, known)| *known == dtype).map(|&(code, _)| code)
+}
+
+/// The bytes that a value of a type takes at least.
+fn width(kind: u32) -> u64 {
+    match kind {
+        ARRAY => ARRAY_HEAD,
+        kind => number(kind).map_or(size_of::<u64>() as u64, bytes_of),
+    }
+}
+
+fn bytes_of(dtype: Dtype) -> u64 {
+    dtype.info().and_then(DtypeInfo::element_bytes).unwrap_or(1).into()
+}
+
+fn scalar(cursor: &mut Cursor<'_>, kind: u32, levels: usize, budget: &mut Budget) -> Result<Value> {
+    let at = cursor.at();
+    let Some(dtype) = number(kind) else {
+        let text = cursor.text()?;
+        budget.take(levels, text.len() as u64)?;
+        return match std::str::from_utf8(text) {
+            Ok(text) => Ok(Value::text(text)),
+            Err(_) => Value::of(Node { class: TEXT_CLASS.into(), ..Node::scalar(NodeKind::BYTES, text) }, []),
+        };
+    };
+    budget.take(levels, bytes_of(dtype))?;
+    let bytes = little(cursor, dtype, 1)?;
+    check_bools(dtype, &bytes).map_err(|error| error.offset(at))?;
+    Value::number(dtype, &bytes)
+}
+
+fn numbers(cursor: &mut Cursor<'_>, dtype: Dtype, count: u64) -> Result<Value> {
+    let bytes = little(cursor, dtype, count)?;
+    check_bools(dtype, &bytes)?;
+    Value::numbers(dtype, bytes)
+}
+
+/// The bytes of `count` numbers, each little-endian.
+fn little(cursor: &mut Cursor<'_>, dtype: Dtype, count: u64) -> Result<Vec<u8>> {
+    let (order, width) = (cursor.order, bytes_of(dtype));
+    let mut bytes = cursor.take(count * width)?.to_vec();
+    if order == ByteOrder::Big {
+        bytes.chunks_mut(usize::try_from(width).unwrap_or(1)).for_each(<[u8]>::reverse);
+    }
+    Ok(bytes)
+}
+
+fn check_bools(dtype: Dtype, bytes: &[u8]) -> Result<()> {
+    match bytes.iter().find(|&&byte| dtype == Dtype::BOOL && byte > 1) {
+        Some(byte) => Err(Error::malformed("a boolean is neither 0 nor 1").found(byte)),
+        None => Ok(()),
+    }
+}
+
+/// A value as it lies in a file, little-endian.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    kind: u32,
+    bytes: Vec<u8>,
+    /// Whether it holds an array of arrays, which ggml itself does not read.
+    pub(crate) nests: bool,
+}
+
+impl Encoded {
+    /// Its type, then its bytes.
+    pub(crate) fn write(&self, output: &mut Vec<u8>) {
+        output.extend(self.kind.to_le_bytes());
+        output.extend(&self.bytes);
+    }
+
+    /// A number of 32 bits.
+    pub(crate) fn u32(number: u32) -> Self {
+        Self { kind: 4, bytes: number.to_le_bytes().into(), nests: false }
+    }
+
+    fn of_text(text: &[u8]) -> Self {
+        let bytes = [&(text.len() as u64).to_le_bytes(), text].concat();
+        Self { kind: TEXT, bytes, nests: false }
+    }
+
+    fn array(element: u32, count: usize, nests: bool, bytes: impl IntoIterator<Item = u8>) -> Self {
+        let mut array = [&element.to_le_bytes()[..], &(count as u64).to_le_bytes()].concat();
+        array.extend(bytes);
+        Self { kind: ARRAY, bytes: array, nests }
+    }
+
+    /// Whether a reader finds this value again, with its types.
+    pub(crate) fn is_exactly(&self, value: &Value) -> bool {
+        let mut bytes = Vec::with_capacity(self.bytes.len() + 4);
+        self.write(&mut bytes);
+        let (source, limits) = (MemorySource::file("value", bytes), Limits::default());
+        let found = source
+            .open("value")
+            .and_then(|file| read(&mut Cursor::new(&source, file, &limits), &mut Budget::new(&limits)));
+        found.is_ok_and(|found| found == *value)
+    }
+}
+
+/// A value as GGUF has it, with the type that it says, or else the widest that fits; `None` if there is none
+/// for it.
+pub(crate) fn encode(value: &Value) -> Option<Encoded> {
+    // Children come before their parents, each of which takes its own.
+    let mut encoded: Vec<Option<Encoded>> = Vec::with_capacity(value.nodes().len());
+    for node in value.nodes() {
+        let next = match node.kind {
+            NodeKind::LIST => list(node, &mut encoded),
+            _ => leaf(node),
+        };
+        encoded.push(next);
+    }
+    encoded.pop()?
+}
+
+fn list(node: &Node, encoded: &mut [Option<Encoded>]) -> Option<Encoded> {
+    let items: Option<Vec<Encoded>> =
+        node.children.iter().map(|child| encoded.get_mut(child.0 as usize)?.take()).collect();
+    let items = items.filter(|items| items.len() <= MOST)?;
+    let empty = if &*node.class == ARRAY_CLASS { ARRAY } else { TEXT };
+    let element = items.first().map_or(empty, |item| item.kind);
+    let is_one_type = items.iter().all(|item| item.kind == element);
+    let bytes = items.iter().flat_map(|item| item.bytes.iter().copied());
+    is_one_type.then(|| Encoded::array(element, items.len(), element == ARRAY, bytes))
+}
+
+fn leaf(node: &Node) -> Option<Encoded> {
+    if node.bytes.len() > MOST {
+        return None;
+    }
+    let number = |dtype: Dtype, bytes: &[u8]| {
+        Some(Encoded { kind: code(dtype)?, bytes: bytes.to_vec(), nests: false })
+    };
+    match node.kind {
+        NodeKind::TEXT => Some(Encoded::of_text(&node.bytes)),
+        NodeKind::BYTES if &*node.class == TEXT_CLASS => Some(Encoded::of_text(&node.bytes)),
+        NodeKind::BYTES => Some(Encoded::array(0, node.bytes.len(), false, node.bytes.iter().copied())),
+        NodeKind::BOOL => number(Dtype::BOOL, &node.bytes),
+        NodeKind::INT => integer(node),
+        NodeKind::FLOAT => match (node.as_float()?, &*node.class) {
+            #[expect(clippy::cast_possible_truncation, reason = "it came from an F32")]
+            (value, "F32") => number(Dtype::F32, &(value as f32).to_le_bytes()),
+            (value, _) => number(Dtype::F64, &value.to_le_bytes()),
+        },
+        NodeKind::NUMBERS => {
+            let dtype = Dtype::named(&node.class)?;
+            let count = node.bytes.len() / usize::try_from(bytes_of(dtype)).ok()?;
+            Some(Encoded::array(code(dtype)?, count, false, node.bytes.iter().copied()))
+        }
+        _ => None,
+    }
+}
+
+/// An integer of the type that its class names, if it fits; one of no type is an I64, or else a U64.
+fn integer(node: &Node) -> Option<Encoded> {
+    let named = Dtype::named(&node.class).filter(|&dtype| code(dtype).is_some());
+    let dtypes = named.map_or(vec![Dtype::I64, Dtype::U64], |dtype| vec![dtype]);
+    dtypes.into_iter().find_map(|dtype| {
+        let is_negative = node.bytes.last().is_some_and(|byte| byte & 0x80 != 0);
+        let mut bytes = node.bytes.to_vec();
+        bytes.resize(bytes.len().max(8), if is_negative { 0xff } else { 0 });
+        bytes.truncate(usize::try_from(bytes_of(dtype)).ok()?);
+        // What was cut off shows when the number is read again.
+        let again = Value::number(dtype, &bytes).ok()?;
+        (again.root().bytes == node.bytes).then_some(Encoded { kind: code(dtype)?, bytes, nests: false })
+    })
+}
+
+/// A value of a named type in the words that a user says: `u32:64`, `string:llama`.
+///
+/// # Errors
+/// Usage, if there is no such type, or if the text is none of its values.
+pub(crate) fn parse(typed: &str) -> Result<Value> {
+    let words = "u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, bool or string";
+    let refuse =
+        || Error::usage("option set").expected(format!("KEY=TYPE:VALUE, TYPE one of {words}")).found(typed);
+    let (word, text) = typed.split_once(':').ok_or_else(refuse)?;
+    macro_rules! number {
+        ($dtype:ident, $type:ty) => {
+            text.parse::<$type>().ok().map(|number| Value::number(Dtype::$dtype, &number.to_le_bytes()))
+        };
+    }
+    let value = match word {
+        "u8" => number!(U8, u8),
+        "i8" => number!(I8, i8),
+        "u16" => number!(U16, u16),
+        "i16" => number!(I16, i16),
+        "u32" => number!(U32, u32),
+        "i32" => number!(I32, i32),
+        "u64" => number!(U64, u64),
+        "i64" => number!(I64, i64),
+        "f32" => number!(F32, f32),
+        "f64" => number!(F64, f64),
+        "bool" => text.parse().ok().map(|value| Ok(Value::bool(value))),
+        "string" => Some(Ok(Value::text(text))),
+        _ => None,
+    };
+    value.ok_or_else(refuse)?
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn read_bytes(bytes: &[u8], limits: &Limits) -> Result<Value> {
+        let source = MemorySource::file("value", bytes);
+        read(&mut Cursor::new(&source, source.open("value")?, limits), &mut Budget::new(limits))
+    }
+
+    #[test]
+    fn what_has_a_type_comes_back_with_it() {
+        let texts = Value::list([Value::text("a"), Value::text("")]).unwrap();
+        let deep = Value::list([Value::list([texts.clone()]).unwrap(), Value::list([]).unwrap()]);
+        for typed in [
+            "u8:255",
+            "i8:-128",
+            "u64:18446744073709551615",
+            "i64:-1",
+            "f32:0.1",
+            "f64:-1e300",
+            "bool:true",
+            "string:x",
+        ] {
+            let value = parse(typed).unwrap();
+            assert!(encode(&value).unwrap().is_exactly(&value), "{typed}");
+        }
+        let empty = Value::of(Node::container(NodeKind::LIST, TEXT_CLASS, []), []).unwrap();
+        let bytes =
+            Value::of(Node { class: TEXT_CLASS.into(), ..Node::scalar(NodeKind::BYTES, b"\xff") }, [])
+                .unwrap();
+        for value in [texts, empty, bytes, Value::numbers(Dtype::F64, []).unwrap()] {
+            assert!(encode(&value).unwrap().is_exactly(&value), "{value:?}");
+        }
+        assert!(encode(&deep.unwrap()).unwrap().nests);
+    }
+
+    #[test]
+    fn what_has_none_gets_one_and_shows_it() {
+        for value in [Value::int(-40), Value::float(0.5), Value::list([Value::bool(true)]).unwrap()] {
+            assert!(!encode(&value).unwrap().is_exactly(&value), "{value:?}");
+        }
+        let mixed = Value::list([Value::int(1), Value::text("a")]).unwrap();
+        let map = Value::map([(Value::text("a"), Value::int(1))]).unwrap();
+        for value in [mixed, map, Value::of(Node::none(), []).unwrap()] {
+            assert!(encode(&value).is_none(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_file_claims_is_held_against_it() {
+        let limits = Limits::default();
+        let claim = |element: u32, count: u64| {
+            let bytes =
+                [&ARRAY.to_le_bytes()[..], &element.to_le_bytes(), &count.to_le_bytes(), &[0; 40]].concat();
+            read_bytes(&bytes, &limits)
+        };
+        assert!(claim(12, 5).is_ok() && claim(TEXT, 5).is_ok());
+        assert!(claim(12, 6).is_err() && claim(12, 1 << 61).is_err() && claim(TEXT, 6).is_err());
+        assert!(claim(ARRAY, 4).is_err() && claim(13, 0).is_err());
+        assert!(read_bytes(&[7, 0, 0, 0, 2], &limits).is_err());
+    }
+
+    #[test]
+    fn what_is_nested_again_and_again_is_bounded() {
+        let deep = |levels: usize| {
+            let one = [ARRAY.to_le_bytes(), [1, 0, 0, 0], [0; 4]].concat();
+            [&ARRAY.to_le_bytes()[..], &one.repeat(levels), &[0; 12]].concat()
+        };
+        assert!(read_bytes(&deep(200), &Limits::default()).is_ok());
+        let error = read_bytes(&deep(300), &Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("nested too deep"), "{error}");
+        let mut few = Limits::default();
+        few.nodes = 1000;
+        assert!(read_bytes(&deep(40), &few).is_ok());
+        assert!(read_bytes(&deep(60), &few).unwrap_err().to_string().contains("too many values"));
+    }
+}

@@ -1,0 +1,53 @@
+//! The probe: the first bytes of a file, or the names in a folder.
+
+use crate::cursor::Cursor;
+use crate::set::is_member;
+use crate::{MAGIC, SUFFIX, header};
+use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
+
+/// How sure it is that the source is GGUF. A file of that name or magic whose bytes are wrong may still be one:
+/// then the reader says what is wrong with it.
+pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
+    let Entry::File(name) = source.entry() else {
+        let names = source.list(source.entry().name())?;
+        // An export may lie beside a model of another format.
+        return Ok(if names.iter().any(|name| is_member(name)) { Score::LIKELY } else { Score::NO });
+    };
+    let file = source.open(name)?;
+    let mut magic = [0; MAGIC.len()];
+    let is_long = source.len(file) >= magic.len() as u64;
+    if is_long {
+        source.read_at(file, 0, &mut magic)?;
+    }
+    let begins = is_long && magic == *MAGIC;
+    match header::byte_order(&mut Cursor::new(source, file, context.limits())) {
+        Ok(_) => Ok(Score::CERTAIN),
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Transient) => Err(error),
+        Err(_) if begins => Ok(Score::LIKELY),
+        Err(_) if name.ends_with(SUFFIX) => Ok(Score::MAYBE),
+        Err(_) => Ok(Score::NO),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tensorferry_sdk::{MemoryContext, MemorySource};
+
+    fn of(source: &MemorySource) -> Score {
+        score(source, &MemoryContext::default()).unwrap()
+    }
+
+    #[test]
+    fn bytes_and_names_decide() {
+        assert_eq!(of(&MemorySource::file("m", *b"GGUF\x03\0\0\0")), Score::CERTAIN);
+        assert_eq!(of(&MemorySource::file("m", *b"GGUF\0\0\0\x03")), Score::CERTAIN);
+        assert_eq!(of(&MemorySource::file("m", *b"GGUF\x01\0\0\0")), Score::LIKELY);
+        assert_eq!(of(&MemorySource::file("m.gguf", *b"GG")), Score::MAYBE);
+        assert_eq!(of(&MemorySource::file("m.bin", *b"GGML")), Score::NO);
+        assert_eq!(of(&MemorySource::folder([("a.gguf", *b""), ("b", *b"")])), Score::LIKELY);
+        assert_eq!(of(&MemorySource::folder([(".a.gguf", *b"")])), Score::NO);
+    }
+}

@@ -1,0 +1,176 @@
+//! Blocks of numbers, as the quantisers of gguf-py make them (`gguf/quants.py`), bit for bit; the reference functions
+//! of ggml (`ggml-quants.c`) make the same.
+//!
+//! All is reckoned in f32. The scale is stored as f16, but its inverse is that of the f32. `lo` and `hi` are the
+//! halves of a byte: elements 0 to 15 of a block lie in the low ones, 16 to 31 in the high ones.
+
+use half::f16 as Half;
+
+/// Numbers as they are.
+pub(crate) fn f32(numbers: &[f32], output: &mut Vec<u8>) {
+    numbers.iter().for_each(|x| output.extend(x.to_le_bytes()));
+}
+
+/// Numbers as f16.
+pub(crate) fn f16(numbers: &[f32], output: &mut Vec<u8>) {
+    numbers.iter().for_each(|x| write_half(*x, output));
+}
+
+/// d: f16, 32 i8: x = d q.
+pub(crate) fn q8_0(numbers: &[f32], output: &mut Vec<u8>) {
+    for block in numbers.as_chunks::<32>().0 {
+        let d = largest(block) / 127.0;
+        let inverse = inverse(d);
+        write_half(d, output);
+        output.extend(block.iter().map(|x| byte((x * inverse).round())));
+    }
+}
+
+/// d: f16, 32 nibbles: x = d (q - 8).
+pub(crate) fn q4_0(numbers: &[f32], output: &mut Vec<u8>) {
+    for block in numbers.as_chunks::<32>().0 {
+        let (d, codes) = centred(block, 8);
+        write_half(d, output);
+        write_nibbles(&codes, output);
+    }
+}
+
+/// d: f16, the fifth bits as u32, 32 nibbles: x = d (q - 16).
+pub(crate) fn q5_0(numbers: &[f32], output: &mut Vec<u8>) {
+    for block in numbers.as_chunks::<32>().0 {
+        let (d, codes) = centred(block, 16);
+        write_half(d, output);
+        write_fifth_bits(&codes, output);
+        write_nibbles(&codes, output);
+    }
+}
+
+/// d: f16, m: f16, 32 nibbles: x = d q + m.
+pub(crate) fn q4_1(numbers: &[f32], output: &mut Vec<u8>) {
+    for block in numbers.as_chunks::<32>().0 {
+        let (d, m, codes) = from_least(block, 15);
+        write_half(d, output);
+        write_half(m, output);
+        write_nibbles(&codes, output);
+    }
+}
+
+/// d: f16, m: f16, the fifth bits as u32, 32 nibbles: x = d q + m.
+pub(crate) fn q5_1(numbers: &[f32], output: &mut Vec<u8>) {
+    for block in numbers.as_chunks::<32>().0 {
+        let (d, m, codes) = from_least(block, 31);
+        write_half(d, output);
+        write_half(m, output);
+        write_fifth_bits(&codes, output);
+        write_nibbles(&codes, output);
+    }
+}
+
+/// 256 trits, five a byte (four in the last four bytes), d: f16: x = d (t - 1). A byte is `ceil(256 v / 243)` of the
+/// number v that its trits are, the first the most significant.
+pub(crate) fn tq1_0(numbers: &[f32], output: &mut Vec<u8>) {
+    for block in numbers.as_chunks::<256>().0 {
+        let (d, trits) = trits(block);
+        for (start, trits_of_byte, width) in [(0, 5, 32), (160, 5, 16), (240, 4, 4)] {
+            for at in start..start + width {
+                let of_byte = (0..5).map(|n| if n < trits_of_byte { trits[at + n * width] } else { 0 });
+                let number = of_byte.fold(0_u16, |number, trit| number * 3 + u16::from(trit));
+                output.push((number * 256).div_ceil(243).to_le_bytes()[0]);
+            }
+        }
+        write_half(d, output);
+    }
+}
+
+/// 256 pairs of bits, four a byte, 32 elements apart, d: f16: x = d (t - 1).
+pub(crate) fn tq2_0(numbers: &[f32], output: &mut Vec<u8>) {
+    for block in numbers.as_chunks::<256>().0 {
+        let (d, trits) = trits(block);
+        for half in trits.as_chunks::<128>().0 {
+            output.extend((0..32).map(|at| (0..4).fold(0, |byte, n| byte | half[at + 32 * n] << (2 * n))));
+        }
+        write_half(d, output);
+    }
+}
+
+/// e: u8, 32 nibbles: x = 2^(e - 127) E\[q\] with the numbers of OCP's E2M1.
+pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
+    // Twice what they are; the scale is half of what it is.
+    const DOUBLED: [f32; 16] =
+        [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
+    for block in numbers.as_chunks::<32>().0 {
+        let largest = largest(block);
+        let exponent = if largest > 0.0 { byte(largest.log2().floor() - 2.0 + 127.0) } else { 0 };
+        let half_scale = f32::from_bits(match u32::from(exponent) {
+            // Powers of two that are subnormal.
+            small @ 0..2 => 0x0020_0000 << small,
+            exponent => (exponent - 1) << 23,
+        });
+        let codes = block.map(|x| {
+            let errors = DOUBLED.map(|value| (half_scale * value - x).abs());
+            let (code, _) = (1_u8..).zip(&errors[1..]).fold((0, errors[0]), |best, (code, &error)| {
+                if error < best.1 { (code, error) } else { best }
+            });
+            code
+        });
+        output.push(exponent);
+        write_nibbles(&codes, output);
+    }
+}
+
+/// The scale that brings the number farthest from zero to `-middle`, and the codes, of which `middle` is zero. The
+/// sum is rounded to f32 once, as a fused multiply-add does.
+fn centred(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
+    let farthest = block.iter().fold(0.0_f32, |most, &x| if x.abs() > most.abs() { x } else { most });
+    let d = farthest / -f32::from(middle);
+    let inverse = f64::from(inverse(d));
+    #[expect(clippy::cast_possible_truncation, reason = "this is the rounding")]
+    let code = |x: f32| (f64::from(x) * inverse + f64::from(middle) + 0.5) as f32;
+    (d, block.map(|x| byte(code(x).trunc()).min(2 * middle - 1)))
+}
+
+/// The scale and the least number, and how often the scale goes into each number above it: at most `most` times.
+fn from_least(block: &[f32; 32], most: u8) -> (f32, f32, [u8; 32]) {
+    let least = block.iter().fold(f32::MAX, |least, &x| if x < least { x } else { least });
+    let greatest = block.iter().fold(f32::MIN, |greatest, &x| if x > greatest { x } else { greatest });
+    let d = (greatest - least) / f32::from(most);
+    let inverse = inverse(d);
+    (d, least, block.map(|x| byte(((x - least) * inverse + 0.5).trunc()).min(most)))
+}
+
+/// The number farthest from zero, and each number as 0, 1 or 2 for minus that, zero, and that.
+fn trits(block: &[f32; 256]) -> (f32, [u8; 256]) {
+    let d = largest(block);
+    let inverse = inverse(d);
+    (d, block.map(|x| byte((x * inverse).round()).wrapping_add(1)))
+}
+
+fn largest(block: &[f32]) -> f32 {
+    block.iter().fold(0.0, |most, x| x.abs().max(most))
+}
+
+fn inverse(d: f32) -> f32 {
+    if d == 0.0 { 0.0 } else { 1.0 / d }
+}
+
+/// The lowest byte of a whole number. What no i32 holds (after the inverse of a tiny scale has overflowed) is zero, as
+/// for the reference on x86.
+#[expect(clippy::cast_possible_truncation, reason = "it is in range, and the lowest byte is what is meant")]
+fn byte(number: f32) -> u8 {
+    let fits = number.abs() < 2_147_483_648.0;
+    if fits { (number as i32).to_le_bytes()[0] } else { 0 }
+}
+
+fn write_half(x: f32, output: &mut Vec<u8>) {
+    output.extend(Half::from_f32(x).to_le_bytes());
+}
+
+fn write_nibbles(codes: &[u8; 32], output: &mut Vec<u8>) {
+    let (low, high) = codes.split_at(16);
+    output.extend(low.iter().zip(high).map(|(low, high)| low & 15 | high << 4));
+}
+
+fn write_fifth_bits(codes: &[u8; 32], output: &mut Vec<u8>) {
+    let bits = (0..).zip(codes).fold(0_u32, |bits, (at, code)| bits | u32::from(code >> 4 & 1) << at);
+    output.extend(bits.to_le_bytes());
+}

@@ -1,0 +1,171 @@
+//! A set is the files of one model: one, or the members of a split.
+//!
+//! Only the first member has the model's metadata: no other can stand alone, so that one that is named means
+//! its set. `split.no`, `split.count` and `split.tensors.count` say how files belong together, and no more.
+
+use crate::SUFFIX;
+use crate::header::Header;
+use std::collections::{BTreeMap, HashMap};
+use tensorferry_sdk::{Context, Entry, Error, FileId, Result, ShardName, Source, Value};
+
+const SPLIT_NUMBER: &str = "split.no";
+const SPLIT_COUNT: &str = "split.count";
+const SPLIT_TENSORS: &str = "split.tensors.count";
+/// The keys that say of a member which one it is, of how many, and the tensors of all.
+pub(crate) const SPLIT_KEYS: [&str; 3] = [SPLIT_NUMBER, SPLIT_COUNT, SPLIT_TENSORS];
+
+/// The files of one model, in their order.
+pub(crate) struct Set {
+    pub(crate) files: Vec<Member>,
+}
+
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) file: FileId,
+    pub(crate) header: Header,
+}
+
+impl Set {
+    /// Opens the files of the model that the source's entry means.
+    ///
+    /// # Errors
+    /// Usage, if there are several models; malformed, if one is broken or a member is missing or another's; i/o.
+    pub(crate) fn open(source: &dyn Source, is_alone: bool, context: &dyn Context) -> Result<Self> {
+        let first = Member::open(source, named(source)?, context)?;
+        let count = first.number(SPLIT_COUNT)?.unwrap_or(1);
+        if count <= 1 || is_alone {
+            return Ok(Self { files: vec![first] });
+        }
+        let names = first.set(count)?;
+        // A count is 16 bits of a file, so that a list of names is short; the files are opened one by one.
+        let mut files = Vec::new();
+        for (number, name) in (0..).zip(names) {
+            context.check_cancelled()?;
+            if !source.contains(&name)? {
+                return Err(Error::malformed("a member of the split is missing")
+                    .file(name)
+                    .expected(format!("{count} files, or -i shard=alone for one of them"))
+                    .found(format!("a split that {:?} is of", first.name)));
+            }
+            let member = Member::open(source, name, context)?;
+            member.check(SPLIT_NUMBER, number)?;
+            member.check(SPLIT_COUNT, count)?;
+            files.push(member);
+        }
+        let set = Self { files };
+        set.check_tensors()?;
+        Ok(set)
+    }
+
+    fn check_tensors(&self) -> Result<()> {
+        let mut held: HashMap<&str, &str> = HashMap::new();
+        for member in &self.files {
+            for tensor in &member.header.tensors {
+                if let Some(other) = held.insert(&*tensor.name, &*member.name) {
+                    return Err(Error::malformed("two members of the split hold a tensor of this name")
+                        .file(&*member.name)
+                        .tensor(&*tensor.name)
+                        .found(format!("another in {other:?}")));
+                }
+            }
+        }
+        self.files.iter().try_for_each(|member| member.check(SPLIT_TENSORS, held.len() as u64))
+    }
+
+    /// The metadata of all files without what says how they are split. Where two differ, the first one's counts:
+    /// the keys that this is so of, each with the file that differs, come besides.
+    pub(crate) fn metadata(&mut self) -> (BTreeMap<String, Value>, Vec<(String, String)>) {
+        let (mut merged, mut differing) = (BTreeMap::new(), Vec::new());
+        for member in &mut self.files {
+            for (key, value) in std::mem::take(&mut member.header.metadata) {
+                if SPLIT_KEYS.contains(&&*key) {
+                    continue;
+                }
+                match merged.get(&key) {
+                    None => drop(merged.insert(key, value)),
+                    Some(first) if *first == value => {}
+                    Some(_) => differing.push((key, member.name.clone())),
+                }
+            }
+        }
+        (merged, differing)
+    }
+}
+
+impl Member {
+    fn open(source: &dyn Source, name: String, context: &dyn Context) -> Result<Self> {
+        let file = source.open(&name)?;
+        Ok(Self { header: Header::read(source, file, context.limits())?, name, file })
+    }
+
+    /// The number that a key of the split has.
+    fn number(&self, key: &str) -> Result<Option<u64>> {
+        let Some(value) = self.header.metadata.get(key) else { return Ok(None) };
+        let number = value.root().as_int().and_then(|number| u64::try_from(number).ok());
+        number.map(Some).ok_or_else(|| {
+            Error::malformed(format!("{key} is no number")).file(&*self.name).found(format!("{value:?}"))
+        })
+    }
+
+    fn check(&self, key: &str, expected: u64) -> Result<()> {
+        match self.number(key)? {
+            Some(number) if number == expected => Ok(()),
+            found => Err(Error::malformed(format!("{key} contradicts the split"))
+                .file(&*self.name)
+                .expected(expected)
+                .found(found.map_or("nothing".to_owned(), |number| number.to_string()))),
+        }
+    }
+
+    /// The names of the members of its split, of which it is one.
+    fn set(&self, count: u64) -> Result<Vec<String>> {
+        let shard =
+            ShardName::parse(&self.name).filter(|shard| shard.count == count && shard.ending == SUFFIX);
+        let shard = shard.filter(|_| u16::try_from(count).is_ok()).ok_or_else(|| {
+            Error::malformed("a member of a split whose name does not say so")
+                .file(&*self.name)
+                .expected(format!(
+                    "a name that ends in -0000N-of-{count:05}{SUFFIX}, or -i shard=alone for this file"
+                ))
+                .found(format!("{SPLIT_COUNT} {count}"))
+        })?;
+        Ok((1..=count).map(|number| ShardName::format(shard.stem, number, count, SUFFIX)).collect())
+    }
+}
+
+/// The name of the file to begin with.
+fn named(source: &dyn Source) -> Result<String> {
+    if let Entry::File(name) = source.entry() {
+        return Ok(name.clone());
+    }
+    let mut names = source.list(source.entry().name())?;
+    names.retain(|name| is_member(name));
+    // Of each split the first member that is there.
+    let mut models: Vec<&String> = Vec::new();
+    for name in &names {
+        let shard = ShardName::parse(name);
+        let is_next = |last: &&String| match (shard, ShardName::parse(last)) {
+            (Some(shard), Some(last)) => shard.is_of_set(&last),
+            _ => false,
+        };
+        if !models.last().is_some_and(is_next) {
+            models.push(name);
+        }
+    }
+    match &*models {
+        [name] => Ok((*name).clone()),
+        [] => Err(Error::malformed("no GGUF file here").expected(format!("a {SUFFIX} file"))),
+        models => {
+            let shown: Vec<String> = models.iter().take(5).map(|name| format!("{name:?}")).collect();
+            let more = if models.len() > shown.len() { ", ..." } else { "" };
+            Err(Error::usage("several models here: name the one to read")
+                .found(format!("{}{more}", shown.join(", "))))
+        }
+    }
+}
+
+/// Whether a folder's file is one that a model may be read from. Hidden files are not.
+pub(crate) fn is_member(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or_default();
+    !file.starts_with('.') && file.ends_with(SUFFIX)
+}

@@ -1,0 +1,108 @@
+//! A streamed file: what is quantised has other bytes than any tensor that the host could copy, so that the writer
+//! pushes all of the file. Blocks are independent of each other, so that a tensor is cut into pieces, and as many of
+//! them as there are threads are read and encoded at once.
+
+use crate::quantize::{Encode, numbers};
+use std::thread;
+use tensorferry_sdk::{ByteSink, CatalogView, Context, Dtype, Error, OutputId, Result, TensorId, TensorPlan};
+
+/// Elements of a piece: whole blocks of every type.
+const PIECE: u64 = 256 << 10;
+
+/// The file, in pieces.
+pub(crate) struct Stream {
+    /// The bytes before the data, but for the padding.
+    pub(crate) header: Vec<u8>,
+    /// Bytes of zeros after them.
+    pub(crate) header_padding: u64,
+    /// The tensors in the order of the list.
+    pub(crate) tensors: Vec<Streamed>,
+    /// How many pieces are worked on at once.
+    pub(crate) threads: usize,
+}
+
+/// A tensor of the file.
+pub(crate) struct Streamed {
+    pub(crate) id: TensorId,
+    /// Bytes of zeros after it.
+    pub(crate) padding: u64,
+    /// From the numbers of this dtype to its bytes; `None`, if they are those that it has.
+    pub(crate) encode: Option<(Dtype, Encode)>,
+}
+
+impl TensorPlan for Stream {
+    fn stream(
+        &self,
+        _: OutputId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        output.write(&self.header)?;
+        write_zeros(self.header_padding, output)?;
+        for tensor in &self.tensors {
+            context.check_cancelled()?;
+            self.write(tensor, catalog, output)
+                .map_err(|error| error.tensor(catalog.tensor(tensor.id).name))?;
+            write_zeros(tensor.padding, output)?;
+        }
+        Ok(())
+    }
+}
+
+impl Stream {
+    fn write(&self, tensor: &Streamed, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
+        let len = catalog.tensor(tensor.id).bytes;
+        let width = tensor.encode.and_then(|(dtype, _)| dtype.info()).map_or(1, |info| info.block_bytes());
+        let piece = PIECE * u64::from(width);
+        let mut starts = (0..len.div_ceil(piece)).map(|number| number * piece);
+        loop {
+            let starts: Vec<u64> = starts.by_ref().take(self.threads.max(1)).collect();
+            if starts.is_empty() {
+                return Ok(());
+            }
+            let read = |start: u64| tensor.piece(catalog, start, piece.min(len - start));
+            for piece in at_once(&starts, read)? {
+                output.write(&piece)?;
+            }
+        }
+    }
+}
+
+impl Streamed {
+    /// The bytes that a piece of a tensor has in the file.
+    fn piece(&self, catalog: &dyn CatalogView, start: u64, len: u64) -> Result<Vec<u8>> {
+        let len = usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?;
+        let mut bytes = vec![0; len];
+        catalog.read(self.id, start, &mut bytes)?;
+        let Some((dtype, encode)) = self.encode else { return Ok(bytes) };
+        let mut encoded = Vec::new();
+        encode(&numbers(dtype, &bytes), &mut encoded);
+        Ok(encoded)
+    }
+}
+
+/// An alignment may be of gigabytes.
+fn write_zeros(mut count: u64, output: &mut dyn ByteSink) -> Result<()> {
+    let zeros = [0; 4096];
+    while count > 0 {
+        let some = usize::try_from(count).unwrap_or(zeros.len()).min(zeros.len());
+        output.write(&zeros[..some])?;
+        count -= some as u64;
+    }
+    Ok(())
+}
+
+/// What a function makes of each, on a thread each, in order.
+fn at_once(starts: &[u64], make: impl Fn(u64) -> Result<Vec<u8>> + Sync) -> Result<Vec<Vec<u8>>> {
+    let Some((&first, others)) = starts.split_first() else { return Ok(Vec::new()) };
+    thread::scope(|scope| {
+        let make = &make;
+        let others: Vec<_> = others.iter().map(|&start| scope.spawn(move || make(start))).collect();
+        let first = make(first);
+        let rest = others.into_iter().map(|other| {
+            other.join().unwrap_or_else(|_| Err(Error::plugin("a thread that encodes blocks panicked")))
+        });
+        std::iter::once(first).chain(rest).collect()
+    })
+}

@@ -1,0 +1,30 @@
+//! Formats whose models are one file each: a folder stands for the only one in it.
+
+use crate::listing::list;
+use tensorferry_sdk::{Entry, Error, Result, Source};
+
+/// The file that the source's entry means: itself, or in a folder the only one with one of these endings.
+///
+/// # Errors
+/// Malformed, if there is none; usage, naming them, if there are several; i/o.
+pub fn only_file(source: &dyn Source, endings: &[&str]) -> Result<String> {
+    let named = endings.join(" or ");
+    match source.entry() {
+        Entry::File(name) => Ok(name.clone()),
+        Entry::Prefix(prefix) => Err(Error::malformed("no such file").file(prefix)),
+        Entry::Folder => {
+            let names = source.list("")?;
+            let mut found =
+                names.into_iter().filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
+            match (found.next(), found.next()) {
+                (None, _) => Err(Error::malformed(format!("the folder holds no {named} file"))),
+                (Some(only), None) => Ok(only),
+                (Some(first), Some(second)) => {
+                    let all = [first, second].into_iter().chain(found).map(|name| format!("{name:?}"));
+                    Err(Error::usage(format!("the folder holds several {named} files: name one of them"))
+                        .found(list(all).unwrap_or_default()))
+                }
+            }
+        }
+    }
+}

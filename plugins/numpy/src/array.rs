@@ -1,0 +1,270 @@
+//! Arrays become tensors: a header is held against the bytes that are there, then described to the host.
+
+use crate::dtype::Element;
+use crate::encoded::{ArrayBytes, Encoded, FieldBytes, collect};
+use crate::header::{Descr, Header};
+use crate::options::ReadOptions;
+use crate::strings;
+use crate::structure::Structure;
+use tensorferry_sdk::{
+    Block, ByteOrder, CatalogSink, Context, Digest, Dtype, Error, Loss, LossKind, Order, Region, Result,
+    Severity, Source, Storage, StorageId, row_major_strides,
+};
+use tensorferry_zip::{Member, Method};
+
+/// A catalog that is filled with arrays.
+pub(crate) struct Arrays<'a> {
+    pub(crate) source: &'a dyn Source,
+    pub(crate) catalog: &'a mut dyn CatalogSink,
+    pub(crate) context: &'a dyn Context,
+    pub(crate) options: ReadOptions,
+    /// What has to be decoded, by handle.
+    pub(crate) encoded: Vec<Encoded>,
+    /// Bytes that deflated members have beyond those that are stored.
+    pub(crate) expanded: u64,
+}
+
+/// How a tensor's elements lie in its storage.
+#[derive(Clone, Copy)]
+struct Lie<'s> {
+    order: Order,
+    byte_order: ByteOrder,
+    /// The array's dimensions.
+    shape: &'s [u64],
+    /// Those of each of its elements, row-major.
+    inner: &'s [u64],
+}
+
+impl Arrays<'_> {
+    /// Adds the array that these bytes are.
+    ///
+    /// # Errors
+    /// Malformed, if they are none, or not all there; unsupported, if a tensor cannot hold it; a limit; i/o.
+    pub(crate) fn add(&mut self, name: &str, array: &ArrayBytes) -> Result<()> {
+        let limits = self.context.limits();
+        let header = Header::read(limits, &|len| array.front(self.source, len, limits))?;
+        let data_len = header.data_len()?;
+        let there = array.len() - header.len;
+        let after = there.checked_sub(data_len).ok_or_else(|| {
+            Error::malformed("the array's elements are not all there")
+                .offset(header.len)
+                .expected(format!("{data_len} bytes"))
+                .found(format!("{there} bytes"))
+        })?;
+        self.count_expanded(array)?;
+        match &header.descr {
+            Descr::Element(element) => self.add_elements(name, array, &header, element)?,
+            Descr::Structure(structure) if self.options.fields => {
+                self.add_fields(name, array, &header, structure, data_len)?;
+            }
+            Descr::Structure(structure) => {
+                let count = structure.fields.len();
+                let why = format!("an array of structures, which is a table of {count} fields");
+                return Err(Error::unsupported(format!(
+                    "{why}: -i structured=fields makes a tensor of each"
+                )));
+            }
+        }
+        if after > 0 {
+            let why = format!("{after} bytes follow the array; numpy.load does not read them either");
+            self.catalog.loss(Loss::new(LossKind::Tensor, name, why))?;
+        }
+        Ok(())
+    }
+
+    fn add_elements(
+        &mut self,
+        name: &str,
+        array: &ArrayBytes,
+        header: &Header,
+        element: &Element,
+    ) -> Result<()> {
+        let lie =
+            Lie { order: header.order, byte_order: element.byte_order(), shape: &header.shape, inner: &[] };
+        if let Element::Unicode(..) | Element::Text(_) = element {
+            let elements = collect(array.len(), self.context.limits(), |output| {
+                array.write(self.source, output, self.context)
+            })?;
+            let elements =
+                elements.get(usize::try_from(header.len).unwrap_or(usize::MAX)..).unwrap_or_default();
+            return self.add_strings(name, elements, element, header.order, &header.shape);
+        }
+        let (dtype, inner) = self.number(name, element)?;
+        let (storage, offset) = self.storage(array, header, lie.byte_order)?;
+        self.tensor(name, dtype, Lie { inner: &inner, ..lie }, storage, offset)
+    }
+
+    /// The storage that holds an array, and where its elements begin there.
+    fn storage(
+        &mut self,
+        array: &ArrayBytes,
+        header: &Header,
+        byte_order: ByteOrder,
+    ) -> Result<(StorageId, u64)> {
+        let (storage, offset) = match array {
+            ArrayBytes::File(file) => {
+                let data = file.after(header.len);
+                (Storage::file(data.file, data.offset, data.len), 0)
+            }
+            ArrayBytes::Member(member) if member.method == Method::Stored => {
+                (self.stored(member, header.len)?, 0)
+            }
+            ArrayBytes::Member(member) => {
+                (self.encode(Encoded::Whole(array.clone()), member.len), header.len)
+            }
+        };
+        Ok((self.catalog.storage(storage.byte_order(byte_order))?, offset))
+    }
+
+    /// The elements of a stored member. The archive has a checksum of header and elements together.
+    fn stored(&self, member: &Member, header_len: u64) -> Result<Storage> {
+        let header = member.front(self.source, header_len, self.context.limits())?;
+        let (crc, data) = (member.crc_after(&header), member.stored.after(header_len));
+        if data.len == 0 && crc != 0 {
+            return Err(Error::malformed(format!(
+                "zip entry {:?} does not have the CRC-32 of the directory",
+                member.name
+            ))
+            .offset(member.stored.offset));
+        }
+        Ok(Storage::file(data.file, data.offset, data.len).digest(Digest::crc32(crc)))
+    }
+
+    /// Bounds what all deflated members together are longer than what is stored of them.
+    fn count_expanded(&mut self, array: &ArrayBytes) -> Result<()> {
+        let ArrayBytes::Member(member) = array else { return Ok(()) };
+        self.expanded = self.expanded.saturating_add(member.len.saturating_sub(member.stored.len));
+        let most = self.context.limits().expanded_bytes;
+        if self.expanded <= most {
+            return Ok(());
+        }
+        Err(Error::limit("deflated arrays are far longer than what is stored of them")
+            .expected(format!("at most {most} bytes more, or --bound expanded_bytes=N"))
+            .found(self.expanded))
+    }
+
+    fn encode(&mut self, encoded: Encoded, len: u64) -> Storage {
+        self.encoded.push(encoded);
+        Storage::encoded(self.encoded.len() as u64 - 1, len)
+    }
+
+    /// Adds each field of a structured array.
+    fn add_fields(
+        &mut self,
+        name: &str,
+        array: &ArrayBytes,
+        header: &Header,
+        structure: &Structure,
+        data_len: u64,
+    ) -> Result<()> {
+        // Rows of no bytes are as many as the shape says, and take nothing.
+        let rows = data_len.checked_div(structure.width).unwrap_or(0);
+        for field in &structure.fields {
+            let name = format!("{name}.{}", field.name);
+            let bytes = FieldBytes {
+                array: array.clone(),
+                header_len: header.len,
+                rows,
+                row_len: structure.width,
+                offset: field.offset,
+                width: field.width,
+            };
+            if let Element::Unicode(..) | Element::Text(_) = field.element {
+                let elements = collect(bytes.len(), self.context.limits(), |output| {
+                    bytes.write(self.source, output, self.context)
+                })?;
+                if header.order == Order::Fortran && header.shape.len() > 1 {
+                    return Err(Error::unsupported("strings in a structured array of columns").tensor(name));
+                }
+                let shape = [&header.shape[..], &field.shape].concat();
+                self.add_strings(&name, &elements, &field.element, Order::C, &shape)?;
+                continue;
+            }
+            let (dtype, inner) = self.number(&name, &field.element)?;
+            let inner = [&field.shape[..], &inner].concat();
+            let lie = Lie {
+                order: header.order,
+                byte_order: field.element.byte_order(),
+                shape: &header.shape,
+                inner: &inner,
+            };
+            let len = bytes.len();
+            let storage = self.encode(Encoded::Field(bytes), len).byte_order(lie.byte_order);
+            let storage = self.catalog.storage(storage)?;
+            self.tensor(&name, dtype, lie, storage, 0)?;
+        }
+        Ok(())
+    }
+
+    fn add_strings(
+        &mut self,
+        name: &str,
+        elements: &[u8],
+        element: &Element,
+        order: Order,
+        shape: &[u64],
+    ) -> Result<()> {
+        let logical = strings::logical(elements, element, order, shape, self.context.limits())?;
+        let storage = self.catalog.storage(Storage::inline(logical))?;
+        self.catalog.tensor(name, Dtype::STR, shape, storage, 0).map(drop)
+    }
+
+    /// The dtype of an element that is no string, and the dimensions that it has itself.
+    fn number(&mut self, name: &str, element: &Element) -> Result<(Dtype, Vec<u64>)> {
+        let options = self.options;
+        match element {
+            Element::Number(dtype, _) => Ok((*dtype, Vec::new())),
+            Element::Date(unit, _) => {
+                let why = format!(
+                    "{unit}: read as the integers that it is counted in, the smallest for no time (NaT)"
+                );
+                self.catalog.loss(Loss::new(LossKind::Precision, name, why).severity(Severity::Changed))?;
+                Ok((Dtype::I64, Vec::new()))
+            }
+            Element::Void(1) if options.v1.is_some() => Ok((options.v1.unwrap_or(Dtype::U8), Vec::new())),
+            Element::Void(2) if options.v2.is_some() => Ok((options.v2.unwrap_or(Dtype::U16), Vec::new())),
+            Element::Void(len) if options.bytes => Ok((Dtype::U8, vec![*len])),
+            Element::Void(len) => {
+                let named = match len {
+                    1 => "-i v1=f8_e4m3 or another word says what they are, ",
+                    2 => "-i v2=bf16 says what they are, ",
+                    _ => "",
+                };
+                let why = format!("elements of {len} bytes of which numpy says nothing (V{len})");
+                Err(Error::unsupported(format!("{why}: {named}-i void=bytes reads them as U8")))
+            }
+            Element::Unicode(..) | Element::Text(_) => Err(Error::plugin("strings are no numbers")),
+        }
+    }
+
+    fn tensor(
+        &mut self,
+        name: &str,
+        dtype: Dtype,
+        lie: Lie<'_>,
+        storage: StorageId,
+        offset: u64,
+    ) -> Result<()> {
+        let shape = [lie.shape, lie.inner].concat();
+        if lie.order == Order::C || lie.shape.len() < 2 || shape.contains(&0) {
+            return self.catalog.tensor(name, dtype, &shape, storage, offset).map(drop);
+        }
+        let strides = column_major_strides(lie.shape, lie.inner);
+        let block = Block { region: Region::whole(&shape), storage, offset, strides };
+        self.catalog.tensor_of_blocks(name, dtype, &shape, vec![block]).map(drop)
+    }
+}
+
+/// The strides of a column-major array of this shape, whose elements are row-major arrays themselves.
+fn column_major_strides(shape: &[u64], inner: &[u64]) -> Vec<i64> {
+    let signed = |dim: u64| i64::try_from(dim).unwrap_or(i64::MAX);
+    let mut stride = inner.iter().fold(1_i64, |product, &dim| product.saturating_mul(signed(dim)));
+    let mut strides = Vec::with_capacity(shape.len() + inner.len());
+    for &dim in shape {
+        strides.push(stride);
+        // The number of elements fits, so this does; past the last dimension it is not used.
+        stride = stride.saturating_mul(signed(dim));
+    }
+    strides.extend(row_major_strides(inner));
+    strides
+}

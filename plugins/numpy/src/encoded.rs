@@ -1,0 +1,170 @@
+//! Where an array's bytes are, header and elements: a file of its own, or a member of an archive. What is not
+//! there as the host could copy it, deflated members and the fields of rows, is decoded from it.
+
+use tensorferry_sdk::{ByteSink, Context, EncodedStorage, Error, Limits, Result, Source};
+use tensorferry_zip::{Extent, Member};
+
+/// Bytes that are read and pushed at once.
+const PIECE: usize = 64 << 10;
+
+/// Where an array's bytes are.
+#[derive(Debug, Clone)]
+pub(crate) enum ArrayBytes {
+    /// A whole file.
+    File(Extent),
+    /// A member of an archive.
+    Member(Member),
+}
+
+impl ArrayBytes {
+    /// How many there are.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::File(file) => file.len,
+            Self::Member(member) => member.len,
+        }
+    }
+
+    /// The first `len` of them.
+    pub(crate) fn front(&self, source: &dyn Source, len: u64, limits: &Limits) -> Result<Vec<u8>> {
+        match self {
+            Self::File(file) => source.read_vec(file.file, file.offset, len, limits),
+            Self::Member(member) => member.front(source, len, limits),
+        }
+    }
+
+    /// Pushes all of them.
+    pub(crate) fn write(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let file = match self {
+            Self::File(file) => file,
+            Self::Member(member) => return member.write(source, output, context),
+        };
+        let mut buffer = vec![0; PIECE];
+        let mut done = 0;
+        while done < file.len {
+            context.check_cancelled()?;
+            let piece = file.after(done).read_start(source, &mut buffer)?;
+            done += piece.len() as u64;
+            output.write(piece)?;
+        }
+        Ok(())
+    }
+}
+
+/// A storage that has to be decoded.
+#[derive(Debug, Clone)]
+pub(crate) enum Encoded {
+    /// All of a deflated member.
+    Whole(ArrayBytes),
+    /// One field of each row.
+    Field(FieldBytes),
+}
+
+impl EncodedStorage for Encoded {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        match self {
+            Self::Whole(array) => array.write(source, output, context),
+            Self::Field(field) => field.write(source, output, context),
+        }
+    }
+}
+
+/// One field of each row of a structured array.
+#[derive(Debug, Clone)]
+pub(crate) struct FieldBytes {
+    pub(crate) array: ArrayBytes,
+    /// Bytes before the first row.
+    pub(crate) header_len: u64,
+    /// Rows.
+    pub(crate) rows: u64,
+    /// Bytes of a row.
+    pub(crate) row_len: u64,
+    /// Where the field begins in a row, and how long it is.
+    pub(crate) offset: u64,
+    pub(crate) width: u64,
+}
+
+impl FieldBytes {
+    /// Bytes of the field in all rows.
+    pub(crate) fn len(&self) -> u64 {
+        // No more than the rows have, which fit.
+        self.rows.saturating_mul(self.width)
+    }
+
+    /// Pushes them, row after row.
+    pub(crate) fn write(
+        &self,
+        source: &dyn Source,
+        output: &mut dyn ByteSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let mut picker = Picker { field: self, at: 0, picked: Vec::with_capacity(PIECE), output };
+        self.array.write(source, &mut picker, context)?;
+        let Picker { picked, output, .. } = picker;
+        output.write(&picked)
+    }
+}
+
+/// Takes the bytes of an array in order, and passes those of one field on.
+struct Picker<'a> {
+    field: &'a FieldBytes,
+    /// How many bytes have come.
+    at: u64,
+    picked: Vec<u8>,
+    output: &'a mut dyn ByteSink,
+}
+
+impl ByteSink for Picker<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let field = self.field;
+        let end = field.header_len + field.rows.saturating_mul(field.row_len);
+        let mut rest = bytes;
+        while !rest.is_empty() && self.at < end && field.width > 0 {
+            // To the next place where the field begins or ends.
+            let in_row =
+                if self.at < field.header_len { 0 } else { (self.at - field.header_len) % field.row_len };
+            let (until, is_field) = match in_row {
+                _ if self.at < field.header_len => (field.header_len - self.at, false),
+                at if at < field.offset => (field.offset - at, false),
+                at if at < field.offset + field.width => (field.offset + field.width - at, true),
+                at => (field.row_len - at, false),
+            };
+            let len = usize::try_from(until).map_or(rest.len(), |until| until.min(rest.len()));
+            let (part, after) = rest.split_at(len);
+            if is_field {
+                self.picked.extend_from_slice(part);
+            }
+            self.at += len as u64;
+            rest = after;
+            if self.picked.len() >= PIECE {
+                self.output.write(&self.picked)?;
+                self.picked.clear();
+            }
+        }
+        self.at += rest.len() as u64;
+        Ok(())
+    }
+}
+
+/// All bytes that something writes, once it is known that there are at most as many as a header may have.
+///
+/// # Errors
+/// A limit; whatever writing gives.
+pub(crate) fn collect(
+    len: u64,
+    limits: &Limits,
+    write: impl FnOnce(&mut dyn ByteSink) -> Result<()>,
+) -> Result<Vec<u8>> {
+    if len > limits.header_bytes {
+        let most = format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes);
+        return Err(Error::limit("strings that are too long to hold in memory").expected(most).found(len));
+    }
+    let mut bytes = Vec::new();
+    write(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,85 @@
+//! NumPy's files: `.npy` is one array, `.npz` a zip archive of them.
+//!
+//! ```text
+//! 0          6 bytes   93 "NUMPY"
+//! 6          2 bytes   version: 1.0, 2.0 or 3.0
+//! 8          2 or 4    the header's length: u16 in version 1.0, u32 in 2.0 and 3.0, little-endian
+//! 10 or 12   header    a Python dict: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, spaces, \n;
+//!                      latin-1 in versions 1.0 and 2.0, UTF-8 in 3.0; numpy pads it to a multiple of 64
+//! then       elements  row-major, or column-major if fortran_order, in descr's byte order
+//! ```
+//!
+//! Member `NAME.npy` of an archive is the array NAME, stored (`np.savez`) or deflated (`np.savez_compressed`).
+//!
+//! | descr | dtype |
+//! |---|---|
+//! | `b1`, `i1` to `i8`, `u1` to `u8`, `f2`, `f4`, `f8`, `c8`, `c16` | BOOL, I8 to I64, U8 to U64, F16, F32, F64, C64, C128 |
+//! | `U<n>`, `S<n>` | STR, without the NULs that pad them |
+//! | `M8[unit]`, `m8[unit]` | I64; the unit is a loss |
+//! | `V1`, `V2` (ml_dtypes), `V<n>` | refused, or what `-i v1`, `-i v2`, `-i void` say |
+//! | `bfloat16` and other names of ml_dtypes | BF16, the F8 types; `-o ml_dtypes=name` writes them |
+//! | a list of fields | refused, or with `-i structured=fields` a tensor for each field |
+//! | `O`, `f16`, `c32` | refused: a pickle; long doubles, whose layout is the machine's |
+//!
+//! Of an archive, what is refused is a loss, and the other arrays are read.
+//!
+//! Sources: `numpy/lib/_format_impl.py` and `numpy/lib/_npyio_impl.py` of NumPy 2.4, and files that it wrote.
+#![forbid(unsafe_code)]
+
+mod probe;
+mod read;
+mod write;
+
+mod array;
+mod dtype;
+mod encoded;
+mod header;
+mod literal;
+mod options;
+mod strings;
+mod structure;
+
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
+};
+
+/// What a file of one array ends in, and every array's member of an archive.
+const ARRAY_SUFFIX: &str = ".npy";
+/// What an archive of arrays ends in.
+const ARCHIVE_SUFFIX: &str = ".npz";
+
+/// The format.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Numpy;
+
+impl Format for Numpy {
+    fn describe(&self) -> Description {
+        Description::new("numpy", "NumPy arrays: .npy, .npz")
+            .suffixes([ARCHIVE_SUFFIX, ARRAY_SUFFIX])
+            .magic(0, header::MAGIC)
+            .magic(0, tensorferry_zip::MAGIC)
+            .magic(0, tensorferry_zip::EMPTY_MAGIC)
+            .members(["*.npz", "*.npy"])
+            .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .options(options::declared())
+            .output_revision(1)
+    }
+
+    fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source, context).map(Some)
+    }
+
+    fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::Reader { options: options::ReadOptions::new(options)? }))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::Writer { options: options::WriteOptions::new(options)? }))
+    }
+}
+
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(Numpy)]
+}

@@ -1,0 +1,53 @@
+//! The probe: the first bytes of a file, and of an archive the names of its members.
+
+use crate::header::MAGIC;
+use crate::read::{is_archive, is_ours};
+use crate::{ARCHIVE_SUFFIX, ARRAY_SUFFIX};
+use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
+use tensorferry_zip::{Directory, Extent, Names};
+
+/// Arrays beside a model of another format are its companions (tokens, statistics), unless they are named.
+const IN_A_FOLDER: Score = Score(10);
+
+/// How sure it is that the source is of this format. A file of that name whose bytes are wrong may
+/// still be one: then the reader says what is wrong with it.
+pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
+    let name = match source.entry() {
+        Entry::Folder => {
+            let any = source.list("")?.iter().any(|name| is_ours(name));
+            return Ok(if any { IN_A_FOLDER } else { Score::NO });
+        }
+        Entry::Prefix(_) => return Ok(Score::NO),
+        Entry::File(name) => name,
+    };
+    let by_name = if is_ours(name) { Score::MAYBE } else { Score::NO };
+    let extent = Extent::whole(source, source.open(name)?);
+    let mut start = [0; 6];
+    if extent.read_start(source, &mut start)? == MAGIC {
+        return Ok(Score::CERTAIN);
+    }
+    if !is_archive(source, extent)? {
+        return Ok(by_name);
+    }
+    match Directory::read(source, extent, Names::Any, context.limits()) {
+        Ok(directory) if directory.entries().is_empty() && name.ends_with(ARCHIVE_SUFFIX) => {
+            Ok(Score::LIKELY)
+        }
+        Ok(directory) => {
+            let files = directory.entries().iter().filter(|entry| !entry.name.ends_with('/'));
+            let (arrays, others): (Vec<_>, Vec<_>) =
+                files.partition(|entry| entry.name.ends_with(ARRAY_SUFFIX));
+            Ok(match (arrays.len(), others.len()) {
+                (0, _) => by_name,
+                (_, 0) => Score::CERTAIN,
+                _ => Score::LIKELY,
+            })
+        }
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Unsupported | ErrorKind::Limit) =>
+        {
+            Ok(by_name)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,83 @@
+//! The reader: one array, or the arrays of an archive. Elements that are stored lie in the file, for the host to
+//! copy; deflated members are decoded.
+
+use crate::array::Arrays;
+use crate::encoded::ArrayBytes;
+use crate::options::ReadOptions;
+use crate::{ARCHIVE_SUFFIX, ARRAY_SUFFIX};
+use tensorferry_hub::only_file;
+use tensorferry_sdk::{
+    CatalogSink, Context, ErrorKind, Loss, LossKind, Result, Source, TensorDecoder, TensorReader,
+};
+use tensorferry_zip::{Archive, EMPTY_MAGIC, Extent, MAGIC, Names};
+
+/// Reads arrays and archives.
+pub(crate) struct Reader {
+    pub(crate) options: ReadOptions,
+}
+
+impl TensorReader for Reader {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let name = &only_file(source, &[ARRAY_SUFFIX, ARCHIVE_SUFFIX])?;
+        let mut arrays =
+            Arrays { source, catalog, context, options: self.options, encoded: Vec::new(), expanded: 0 };
+        let extent = Extent::whole(source, source.open(name)?);
+        let read = if is_archive(source, extent)? {
+            read_archive(&mut arrays, extent)
+        } else {
+            arrays.add(stem(name), &ArrayBytes::File(extent))
+        };
+        read.map_err(|error| error.file(name))?;
+        Ok(Box::new(arrays.encoded))
+    }
+}
+
+/// Whether a file has one of this format's endings.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name.ends_with(ARRAY_SUFFIX) || name.ends_with(ARCHIVE_SUFFIX)
+}
+
+/// Whether a file begins as an archive does.
+pub(crate) fn is_archive(source: &dyn Source, file: Extent) -> Result<bool> {
+    let mut start = [0; 4];
+    let start = file.read_start(source, &mut start)?;
+    Ok(start == MAGIC || start == EMPTY_MAGIC)
+}
+
+/// A file's name without its folder and its suffix: the name of the array in it.
+pub(crate) fn stem(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(ARRAY_SUFFIX).unwrap_or(name)
+}
+
+fn read_archive(arrays: &mut Arrays<'_>, extent: Extent) -> Result<()> {
+    let archive = Archive::open(arrays.source, extent, Names::Any, arrays.context.limits())?;
+    for (index, entry) in archive.entries().iter().enumerate() {
+        arrays.context.check_cancelled()?;
+        let is_folder = entry.name.ends_with('/') && entry.len == 0;
+        let Some(name) = entry.name.strip_suffix(ARRAY_SUFFIX) else {
+            if !is_folder {
+                let why = "a member that is no array: numpy.load hands out its bytes";
+                arrays.catalog.loss(Loss::new(LossKind::Sidecar, &*entry.name, why))?;
+            }
+            continue;
+        };
+        let member = archive.member(index)?;
+        let offset = member.stored.offset;
+        match arrays.add(name, &ArrayBytes::Member(member)) {
+            // One array of Python objects does not keep the others from being read.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                arrays.catalog.loss(Loss::new(LossKind::Tensor, name, error.message()))?;
+            }
+            added => added.map_err(|error| {
+                error.offset(offset).context(format!("zip entry {:?}", entry.name)).tensor(name)
+            })?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! A structure is a dtype of named fields: a row of a table. numpy writes it as a list of tuples,
+//! `[('id', '<i4'), ('w', '<f8', (2,)), ('', '|V4')]`, the last of them padding; a field's name may be a
+//! pair of a title and a name, its descr another list.
+
+use crate::dtype::{self, Element};
+use crate::literal::Literal;
+use tensorferry_sdk::{Error, Result};
+
+/// A dtype of named fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Structure {
+    /// The fields that have a name; those of a structure in it are called `outer.inner`.
+    pub(crate) fields: Vec<Field>,
+    /// Bytes of a row.
+    pub(crate) width: u64,
+}
+
+/// A field of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) element: Element,
+    /// The dimensions of a field that is an array itself.
+    pub(crate) shape: Vec<u64>,
+    /// Where it begins in a row, in bytes.
+    pub(crate) offset: u64,
+    /// Bytes of it in a row.
+    pub(crate) width: u64,
+}
+
+/// The structure that a list of fields is.
+///
+/// # Errors
+/// Malformed, if it is none; unsupported for fields of Python objects and arrays of structures.
+pub(crate) fn parse(list: &[Literal]) -> Result<Structure> {
+    let mut structure = Structure { fields: Vec::new(), width: 0 };
+    structure.add(list, "")?;
+    Ok(structure)
+}
+
+impl Structure {
+    /// Appends the fields of a list. Brackets lie in each other to a small depth only, which the parser of
+    /// literals sees to.
+    fn add(&mut self, list: &[Literal], prefix: &str) -> Result<()> {
+        for item in list {
+            let Literal::Tuple(parts) = item else { return Err(malformed("a tuple for each field")) };
+            let (name, descr, shape) = match &**parts {
+                [name, descr] => (name, descr, Vec::new()),
+                [name, descr, shape] => (name, descr, dimensions(shape)?),
+                _ => return Err(malformed("a name, a descr and perhaps a shape")),
+            };
+            let name = match name {
+                Literal::Text(name) => name,
+                Literal::Tuple(pair) => match &**pair {
+                    [Literal::Text(_), Literal::Text(name)] => name,
+                    _ => return Err(malformed("a title and a name")),
+                },
+                _ => return Err(malformed("a field's name")),
+            };
+            let path = format!("{prefix}{name}");
+            match descr {
+                Literal::Text(descr) => self.push(path, name.is_empty(), dtype::parse(descr)?, shape)?,
+                Literal::List(inner) if shape.is_empty() => self.add(inner, &format!("{path}."))?,
+                Literal::List(_) => return Err(Error::unsupported("an array of structures in a structure")),
+                _ => return Err(malformed("a field's descr")),
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, name: String, is_padding: bool, element: Element, shape: Vec<u64>) -> Result<()> {
+        let width = shape.iter().try_fold(element.width(), |width, &dim| Some(width?.checked_mul(dim)));
+        let (offset, width) = (self.width, width.flatten());
+        let end = width.and_then(|width| offset.checked_add(width));
+        let (Some(width), Some(end)) = (width, end) else {
+            return Err(Error::malformed("a structure whose width does not fit 64 bits"));
+        };
+        self.width = end;
+        if !is_padding {
+            self.fields.push(Field { name, element, shape, offset, width });
+        }
+        Ok(())
+    }
+}
+
+/// The dimensions of a tuple of integers, or of one integer.
+fn dimensions(shape: &Literal) -> Result<Vec<u64>> {
+    let items = match shape {
+        Literal::Tuple(items) => items,
+        one => std::slice::from_ref(one),
+    };
+    let dimension = |item: &Literal| match item {
+        Literal::Int(value) => u64::try_from(*value).ok(),
+        _ => None,
+    };
+    items.iter().map(dimension).collect::<Option<_>>().ok_or_else(|| malformed("a field's shape"))
+}
+
+fn malformed(expected: &str) -> Error {
+    Error::malformed("the array's structured descr is none of numpy's").expected(expected)
+}

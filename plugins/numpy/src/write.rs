@@ -1,0 +1,155 @@
+//! The writer: a `.npy` for the one tensor that such a file holds, else an archive with each array stored, as
+//! `np.savez` writes it; the elements begin at multiples of 64 bytes, so that they can be mapped.
+
+use crate::options::{MlDtypes, WriteOptions};
+use crate::read::stem;
+use crate::{ARRAY_SUFFIX, dtype, header};
+use tensorferry_sdk::{
+    CatalogView, Context, Digests, Dtype, Error, LayoutSink, Loss, LossKind, NothingToSeal, Order, Result,
+    Role, SealSink, Target, TensorId, TensorPart, TensorPlan, TensorWriter,
+};
+use tensorferry_zip::{ZipLayout, ZipPlan};
+
+/// What an archive in a folder is called.
+const IN_A_FOLDER: &str = "arrays.npz";
+/// The longest name of a zip entry.
+const MOST_NAME_BYTES: usize = 0xffff;
+
+/// Plans files.
+pub(crate) struct Writer {
+    pub(crate) options: WriteOptions,
+}
+
+impl TensorWriter for Writer {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        match target {
+            Target::File(path) if path.ends_with(ARRAY_SUFFIX) => self.plan_array(catalog, path, layout),
+            Target::File(path) => self.plan_archive(catalog, path, layout, context),
+            Target::Folder => self.plan_archive(catalog, IN_A_FOLDER, layout, context),
+        }
+    }
+}
+
+impl Writer {
+    fn plan_array(
+        &self,
+        catalog: &dyn CatalogView,
+        path: &str,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<Box<dyn TensorPlan>> {
+        if catalog.tensor_count() != 1 {
+            return Err(Error::usage(
+                "a .npy file holds one tensor: write a .npz, or take one with --step select",
+            )
+            .file(path)
+            .expected("1 tensor")
+            .found(catalog.tensor_count()));
+        }
+        let tensor = TensorId(0);
+        let name = catalog.tensor(tensor).name;
+        let header = match self.header(catalog, tensor, layout)? {
+            Ok(header) => header,
+            Err(why) => return Err(Error::unsupported(why).tensor(name)),
+        };
+        if name != stem(path) {
+            let why = format!("a .npy file has no names: it will be read as {:?}", stem(path));
+            layout.loss(Loss::new(LossKind::Name, name, why))?;
+            layout.written_as(tensor, stem(path))?;
+        }
+        let file = layout.file(path, Role::Data)?;
+        layout.bytes(file, &header)?;
+        layout.tensor(file, self.part(catalog, tensor))?;
+        Ok(Box::new(NothingToSeal))
+    }
+
+    fn plan_archive(
+        &self,
+        catalog: &dyn CatalogView,
+        path: &str,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        let mut arrays = Vec::new();
+        for tensor in catalog.tensor_ids() {
+            context.check_cancelled()?;
+            let name = format!("{}{ARRAY_SUFFIX}", catalog.tensor(tensor).name);
+            if name.contains('\0') || name.len() > MOST_NAME_BYTES {
+                layout.omit(tensor, "no member of a zip archive can have its name: rename it")?;
+                continue;
+            }
+            match self.header(catalog, tensor, layout)? {
+                Ok(header) => arrays.push((tensor, name, header)),
+                Err(why) => layout.omit(tensor, &why)?,
+            }
+        }
+        let file = layout.file(path, Role::Data)?;
+        let mut archive = ZipLayout::new(layout, file, None);
+        for (tensor, name, header) in arrays {
+            let bytes = catalog.tensor(tensor).bytes;
+            let size = bytes.checked_add(header.len() as u64);
+            let size = size.ok_or_else(|| Error::unsupported("an array longer than 64 bits"))?;
+            archive.data(&name, size, |layout, file| {
+                let start = layout.bytes(file, &header)?;
+                layout.tensor(file, self.part(catalog, tensor))?;
+                Ok(start)
+            })?;
+        }
+        Ok(Box::new(ArchivePlan(archive.finish()?)))
+    }
+
+    /// The header of a tensor that numpy can hold, or why it cannot.
+    fn header(
+        &self,
+        catalog: &dyn CatalogView,
+        tensor: TensorId,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<Result<Vec<u8>, String>> {
+        let view = catalog.tensor(tensor);
+        let descr = match (dtype::descr(view.dtype), dtype::ml_name(view.dtype), self.options.ml_dtypes) {
+            (Some(descr), ..) => descr,
+            (None, Some(name), MlDtypes::Name) => name.to_owned(),
+            (None, Some(name), MlDtypes::Void) => {
+                let descr = if view.dtype == Dtype::BF16 { "<V2" } else { "|V1" };
+                let why =
+                    format!("numpy says no more than {descr}: .view(ml_dtypes.{name}) makes it what it was");
+                layout.loss(Loss::new(LossKind::Precision, view.name, why).asked_for())?;
+                descr.to_owned()
+            }
+            (None, Some(name), MlDtypes::Omit) => {
+                let why = "-o ml_dtypes=name or void writes it, --step cast:f32 widens it";
+                return Ok(Err(format!("numpy has {name} with the package ml_dtypes alone: {why}")));
+            }
+            (None, None, _) => {
+                let name = catalog.dtype_info(view.dtype)?.name().to_owned();
+                let strings =
+                    if view.dtype == Dtype::STR { ": its own strings have one width for all" } else { "" };
+                return Ok(Err(format!("numpy has no dtype {name}{strings}")));
+            }
+        };
+        header::encode(&descr, self.order(catalog, tensor), view.shape).map(Ok)
+    }
+
+    /// Column-major only where that is another order: without a second dimension both are one.
+    fn order(&self, catalog: &dyn CatalogView, tensor: TensorId) -> Order {
+        if catalog.tensor(tensor).shape.len() > 1 { self.options.order } else { Order::C }
+    }
+
+    fn part(&self, catalog: &dyn CatalogView, tensor: TensorId) -> TensorPart {
+        TensorPart { order: self.order(catalog, tensor), ..TensorPart::whole(tensor) }
+    }
+}
+
+/// An archive whose checksums are still to be said.
+struct ArchivePlan(ZipPlan);
+
+impl TensorPlan for ArchivePlan {
+    fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink, _context: &dyn Context) -> Result<()> {
+        self.0.seal(digests, output)
+    }
+}

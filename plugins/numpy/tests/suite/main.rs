@@ -1,0 +1,8 @@
+//! NumPy's files, written and read in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod fixtures;
+mod options;
+mod written;

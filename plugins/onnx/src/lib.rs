@@ -1,0 +1,74 @@
+//! ONNX: the tensors of a model, and models with other tensors.
+//!
+//! A model is one protobuf message, `ModelProto`, without a magic; where its tensors are in it, and what they are
+//! called, stands in `walk.rs`, what a tensor is in `tensor_proto.rs`. It is walked where it lies, and no message
+//! is built of it, since `raw_data` may be 2 GB.
+//!
+//! | `data_type` | dtypes |
+//! |---|---|
+//! | 1 to 16 | F32, U8, I8, U16, I16, I32, I64, STR, BOOL, F16, F64, U32, U64, C64, C128, BF16 |
+//! | 17 to 20, 24 | F8_E4M3, F8_E4M3FNUZ, F8_E5M2, F8_E5M2FNUZ, F8_E8M0 |
+//! | 21 to 23, 25, 26 | U4, I4, F4, U2, I2, packed, in whole bytes |
+//!
+//! Elements that lie in other files (`external_data`) are read from below the model's folder.
+//!
+//! Tensors make no graph: the writer takes that of another model, and all of its bytes but those of the tensors
+//! that it replaces (`splice.rs`).
+//!
+//! Sources: `onnx/onnx.proto`, `onnx/external_data_helper.py` and `onnx/numpy_helper.py` of ONNX 1.23, and files
+//! that it wrote.
+#![forbid(unsafe_code)]
+
+mod probe;
+mod read;
+mod write;
+
+mod dtype;
+mod external;
+mod message;
+mod options;
+mod sparse;
+mod splice;
+mod tensor_proto;
+mod values;
+mod walk;
+
+use tensorferry_sdk::{
+    Capabilities, Context, Description, Format, Options, Result, Score, Source, TensorReader, TensorWriter,
+};
+
+/// What models' names end in.
+const SUFFIX: &str = ".onnx";
+
+/// The format.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Onnx;
+
+impl Format for Onnx {
+    fn describe(&self) -> Description {
+        Description::new("onnx", "ONNX model")
+            .suffixes([SUFFIX])
+            .members(["*.onnx"])
+            .capabilities(Capabilities::READ | Capabilities::WRITE)
+            .options(options::declared())
+            .output_revision(1)
+    }
+
+    fn probe(&self, source: &dyn Source, _context: &dyn Context) -> Result<Option<Score>> {
+        probe::score(source).map(Some)
+    }
+
+    fn reader(&self, _options: &Options) -> Result<Box<dyn TensorReader>> {
+        Ok(Box::new(read::Reader))
+    }
+
+    fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
+        Ok(Box::new(write::Writer { options: options::WriteOptions::new(options)? }))
+    }
+}
+
+/// The formats of this crate, for a program that links it in; `ferry` loads them from a library.
+#[must_use]
+pub fn formats() -> Vec<Box<dyn Format>> {
+    vec![Box::new(Onnx)]
+}

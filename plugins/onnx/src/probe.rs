@@ -1,0 +1,78 @@
+//! The probe. A model has no magic: its fields are walked, the graph's too, and each has to be of its type.
+
+use crate::SUFFIX;
+use std::ops::Range;
+use tensorferry_proto_file::{Value, Wire};
+use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
+
+/// A model beside one of another format is an export of it, unless it is named.
+const IN_A_FOLDER: Score = Score(20);
+
+/// The numbers of a message's fields: those that are integers, and those that have a length.
+struct Shape {
+    integers: &'static [u32],
+    lengths: &'static [u32],
+}
+
+const MODEL: Shape = Shape { integers: &[1, 5], lengths: &[2, 3, 4, 6, 7, 8, 14, 20, 25, 26] };
+const GRAPH: Shape = Shape { integers: &[], lengths: &[1, 2, 5, 10, 11, 12, 13, 14, 15, 16] };
+
+/// How sure it is that the source is a model. A file of that name whose bytes are wrong may
+/// still be one: then the reader says what is wrong with it.
+pub(crate) fn score(source: &dyn Source) -> Result<Score> {
+    let name = match source.entry() {
+        Entry::Folder => {
+            let any = source.list("")?.iter().any(|name| name.ends_with(SUFFIX));
+            return Ok(if any { IN_A_FOLDER } else { Score::NO });
+        }
+        Entry::Prefix(_) => return Ok(Score::NO),
+        Entry::File(name) => name,
+    };
+    let is_named = name.ends_with(SUFFIX);
+    match is_model(&mut Wire::of_file(source, source.open(name)?)) {
+        Ok(true) => Ok(if is_named { Score::CERTAIN } else { Score::LIKELY }),
+        Err(error) if error.kind() != ErrorKind::Malformed => Err(error),
+        _ => Ok(if is_named { Score::MAYBE } else { Score::NO }),
+    }
+}
+
+fn is_model(wire: &mut Wire<'_>) -> Result<bool> {
+    let whole = wire.whole();
+    let Some(graphs) = MODEL.fields_of(wire, whole, 7)? else { return Ok(false) };
+    let mut has_graph = false;
+    for graph in graphs {
+        match GRAPH.fields_of(wire, graph, 1)? {
+            None => return Ok(false),
+            Some(_) => has_graph = true,
+        }
+    }
+    Ok(has_graph)
+}
+
+impl Shape {
+    /// The contents of the fields of one number; `None`, if a field has another type than it should. What is
+    /// longer than any real graph is not gone through: a probe is short.
+    fn fields_of(
+        &self,
+        wire: &mut Wire<'_>,
+        mut rest: Range<u64>,
+        number: u32,
+    ) -> Result<Option<Vec<Range<u64>>>> {
+        const MOST_FIELDS: usize = 4096;
+        let mut found = Vec::new();
+        for _ in 0..MOST_FIELDS {
+            let Some(field) = wire.next(&mut rest)? else { break };
+            let is_right = match field.value {
+                Value::Varint(_) => !self.lengths.contains(&field.number),
+                Value::Bytes(_) => !self.integers.contains(&field.number),
+                _ => !self.lengths.contains(&field.number) && !self.integers.contains(&field.number),
+            };
+            match field.value {
+                _ if !is_right => return Ok(None),
+                Value::Bytes(range) if field.number == number => found.push(range),
+                _ => {}
+            }
+        }
+        Ok(Some(found))
+    }
+}

@@ -1,0 +1,193 @@
+//! The reader: the tensors of a model, wherever they are in it. Elements that lie in a file as a tensor's do are
+//! for the host to copy; lists of values are decoded on request.
+
+use crate::SUFFIX;
+use crate::external::Location;
+use crate::message::Message;
+use crate::sparse::Sparse;
+use crate::tensor_proto::{Elements, TensorProto};
+use crate::values::{Values, count_texts};
+use crate::walk::{Found, Item, each_tensor};
+use std::collections::HashMap;
+use tensorferry_hub::only_file;
+use tensorferry_proto_file::{Names, Wire};
+use tensorferry_sdk::{
+    CatalogSink, Context, Dtype, FileId, Loss, LossKind, Result, Source, Storage, StorageId, TensorDecoder,
+    TensorReader, element_count,
+};
+
+/// Reads models.
+pub(crate) struct Reader;
+
+impl TensorReader for Reader {
+    fn read(
+        &self,
+        source: &dyn Source,
+        catalog: &mut dyn CatalogSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorDecoder>> {
+        let name = &only_file(source, &[SUFFIX])?;
+        let file = source.open(name)?;
+        let mut reading = Reading {
+            source,
+            catalog,
+            context,
+            name,
+            file,
+            names: Names::default(),
+            values: Vec::new(),
+            storages: HashMap::new(),
+        };
+        reading.model().map_err(|error| error.file(name))?;
+        Ok(Box::new(reading.values))
+    }
+}
+
+/// A model on its way into a catalog.
+struct Reading<'a> {
+    source: &'a dyn Source,
+    catalog: &'a mut dyn CatalogSink,
+    context: &'a dyn Context,
+    name: &'a str,
+    file: FileId,
+    names: Names,
+    /// Lists of values, by handle.
+    values: Vec<Values>,
+    /// Tensors may share bytes: those are one storage, so that they stay tied.
+    storages: HashMap<(FileId, u64, u64), StorageId>,
+}
+
+impl Reading<'_> {
+    fn model(&mut self) -> Result<()> {
+        let mut wire = Wire::of_file(self.source, self.file);
+        let context = self.context;
+        let mut tensors = 0_u64;
+        let counts = each_tensor(&mut wire, context, &mut |wire, item| {
+            tensors += 1;
+            match item {
+                Item::Dense(found) => self.add(wire, &found).map(drop),
+                Item::Sparse { name, message } => self.add_sparse(wire, &name, &message),
+            }
+        })?;
+        self.metadata(&mut wire)?;
+        let why = format!(
+            "{} nodes, {} functions: the graph itself; its {tensors} constants are tensors",
+            counts.nodes, counts.functions
+        );
+        self.catalog.loss(Loss::new(LossKind::Graph, self.name, why))
+    }
+
+    /// What the model's author noted in it.
+    fn metadata(&mut self, wire: &mut Wire<'_>) -> Result<()> {
+        let limits = self.context.limits();
+        let mut keys = HashMap::new();
+        Message::at(wire.whole()).each(wire, 14, &mut |wire, entry| {
+            let entry = Message::at(entry);
+            let key = entry.text(wire, 1, limits.name_bytes)?;
+            let value = entry.text(wire, 2, limits.header_bytes)?;
+            if let Some(first) = keys.get(&key) {
+                let why = format!("the model says it twice: {first:?} is kept, {value:?} is not");
+                return self.catalog.loss(Loss::new(LossKind::Metadata, key, why));
+            }
+            self.catalog.metadata_text(&key, &value)?;
+            keys.insert(key, value);
+            Ok(())
+        })
+    }
+
+    /// Adds a tensor; what it is.
+    fn add(&mut self, wire: &mut Wire<'_>, found: &Found) -> Result<TensorProto> {
+        let name = self.own_name(&found.name)?;
+        let placed = TensorProto::read(wire, &found.message, self.context.limits())
+            .and_then(|tensor| self.place(wire, &name, &found.message, &tensor).map(|()| tensor));
+        placed.map_err(|error| error.tensor(&name))
+    }
+
+    fn place(
+        &mut self,
+        wire: &mut Wire<'_>,
+        name: &str,
+        message: &Message,
+        tensor: &TensorProto,
+    ) -> Result<()> {
+        let TensorProto { row, dims, len, elements } = tensor;
+        let len = *len;
+        let storage = match elements {
+            Elements::Empty => None,
+            Elements::Raw(range) => self.extent(self.file, range.start, len)?,
+            Elements::External(location) => self.external(location, len)?,
+            Elements::Listed => Some(self.listed(wire, message, tensor)?),
+        };
+        match storage {
+            Some(storage) => self.catalog.tensor(name, row.dtype, dims, storage, 0).map(drop),
+            None => self.catalog.tensor_of_blocks(name, row.dtype, dims, Vec::new()).map(drop),
+        }
+    }
+
+    fn extent(&mut self, file: FileId, offset: u64, len: u64) -> Result<Option<StorageId>> {
+        if len == 0 {
+            return Ok(None);
+        }
+        if let Some(&known) = self.storages.get(&(file, offset, len)) {
+            return Ok(Some(known));
+        }
+        let storage = self.catalog.storage(Storage::file(file, offset, len))?;
+        self.storages.insert((file, offset, len), storage);
+        Ok(Some(storage))
+    }
+
+    fn external(&mut self, location: &Location, len: u64) -> Result<Option<StorageId>> {
+        let (file, offset) = location.find(self.source, self.name, len)?;
+        self.extent(file, offset, len)
+    }
+
+    fn listed(&mut self, wire: &mut Wire<'_>, message: &Message, tensor: &TensorProto) -> Result<StorageId> {
+        let values = Values::find(wire, self.file, message, tensor.row)?;
+        let len = values.len();
+        let (found, expected) = if tensor.row.dtype == Dtype::STR {
+            (count_texts(wire, message, tensor.row)?, element_count(&tensor.dims)?)
+        } else {
+            (len / tensor.row.item.width(), tensor.len / tensor.row.item.width())
+        };
+        if found != expected || (tensor.row.dtype != Dtype::STR && len != tensor.len) {
+            return Err(wire
+                .malformed(message.start(), "a tensor has not as many values as its shape says")
+                .expected(expected)
+                .found(found));
+        }
+        let storage = match values.plain() {
+            Some(range) => Storage::file(self.file, range.start, range.end - range.start),
+            None => {
+                self.values.push(values);
+                Storage::encoded(self.values.len() as u64 - 1, len)
+            }
+        };
+        self.catalog.storage(storage)
+    }
+
+    /// Adds the parts of a sparse tensor.
+    fn add_sparse(&mut self, wire: &mut Wire<'_>, name: &str, message: &Message) -> Result<()> {
+        let sparse = Sparse::read(wire, name, message)?;
+        let (values, indices) = (self.add(wire, &sparse.values)?, self.add(wire, &sparse.indices)?);
+        if !sparse.fits(&values.dims, &indices.dims, indices.row.dtype) {
+            return Err(wire
+                .malformed(message.start(), "a sparse tensor's values and indices do not fit each other")
+                .expected(format!("[n] values, I64 indices [n] or [n, {}]", sparse.shape.len()))
+                .found(format!("{:?} and {:?}", values.dims, indices.dims))
+                .tensor(name));
+        }
+        let name = self.own_name(&sparse.shape_name)?;
+        let storage = self.catalog.storage(Storage::inline(sparse.shape_bytes()))?;
+        self.catalog.tensor(&name, Dtype::I64, &[sparse.shape.len() as u64], storage, 0).map(drop)
+    }
+
+    /// The name that a tensor is read by: its own, or with a number where another has that.
+    fn own_name(&mut self, found: &str) -> Result<String> {
+        let name = self.names.unique(found);
+        if name != found {
+            let why = format!("another tensor has this name: this one is read as {name:?}");
+            self.catalog.loss(Loss::new(LossKind::Name, found, why))?;
+        }
+        Ok(name)
+    }
+}

@@ -1,0 +1,81 @@
+//! A `SparseTensorProto` is a tensor most of whose elements are zero: values, where they are, and the shape that it
+//! has as a dense one. They are read as `name.values`, `name.indices` and `name.shape`.
+
+use crate::message::{Message, varint};
+use crate::walk::Found;
+use tensorferry_proto_file::{Value, Wire};
+use tensorferry_sdk::{Dtype, Result};
+
+/// More dimensions than any framework's tensors have.
+const MOST_DIMENSIONS: usize = 254;
+
+/// A sparse tensor of a model.
+#[derive(Debug, Clone)]
+pub(crate) struct Sparse {
+    pub(crate) values: Found,
+    pub(crate) indices: Found,
+    /// The path that its shape is called by.
+    pub(crate) shape_name: String,
+    pub(crate) shape: Vec<u64>,
+}
+
+impl Sparse {
+    /// The parts of a message that is called by this path.
+    ///
+    /// # Errors
+    /// Malformed, if one is not there, or the shape cannot be; i/o.
+    pub(crate) fn read(wire: &mut Wire<'_>, name: &str, message: &Message) -> Result<Self> {
+        let mut part = |number: u32, word: &str| -> Result<Found> {
+            let part = message.message(wire, number)?;
+            if part.is_there() {
+                return Ok(Found { name: format!("{name}.{word}"), message: part });
+            }
+            Err(wire
+                .malformed(message.start(), "a part of a sparse tensor is not there")
+                .expected(word)
+                .tensor(name))
+        };
+        let (values, indices) = (part(1, "values")?, part(2, "indices")?);
+        let shape = shape(wire, message).map_err(|error| error.tensor(name))?;
+        Ok(Self { values, indices, shape_name: format!("{name}.shape"), shape })
+    }
+
+    /// Whether values and indices of these shapes, the indices of this dtype, belong to each other.
+    pub(crate) fn fits(&self, values: &[u64], indices: &[u64], dtype: Dtype) -> bool {
+        let rank = self.shape.len() as u64;
+        let counts = match (values, indices) {
+            ([count], [places]) => count == places,
+            ([count], [places, axes]) => count == places && *axes == rank,
+            _ => false,
+        };
+        counts && dtype == Dtype::I64
+    }
+
+    /// The bytes of the shape as a tensor of I64.
+    pub(crate) fn shape_bytes(&self) -> Vec<u8> {
+        self.shape.iter().flat_map(|dim| dim.to_le_bytes()).collect()
+    }
+}
+
+fn shape(wire: &mut Wire<'_>, message: &Message) -> Result<Vec<u64>> {
+    let mut dims = Vec::new();
+    let mut rest = message.clone();
+    while let Some(field) = rest.next(wire)? {
+        if field.number != 3 {
+            continue;
+        }
+        match &field.value {
+            Value::Bytes(range) => {
+                let mut rest = range.clone();
+                while !rest.is_empty() && dims.len() <= MOST_DIMENSIONS {
+                    dims.push(wire.varint(&mut rest)?);
+                }
+            }
+            _ => dims.push(varint(wire, &field)?),
+        }
+        if dims.len() > MOST_DIMENSIONS || dims.iter().any(|&dim| dim.cast_signed() < 0) {
+            return Err(wire.malformed(field.at, "a sparse tensor's shape is none"));
+        }
+    }
+    Ok(dims)
+}

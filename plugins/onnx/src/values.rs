@@ -1,0 +1,142 @@
+//! Values are the elements of a tensor in a list of its message, found and counted before any is given out.
+
+use crate::dtype::{Item, Row};
+use crate::message::Message;
+use std::ops::Range;
+use tensorferry_proto_file::{Field, Value, Wire};
+use tensorferry_sdk::{ByteSink, Context, EncodedStorage, FileId, Result, Source};
+
+/// Bytes that are pushed at once.
+const PIECE: usize = 64 << 10;
+
+/// The values of a tensor in its list, as many as it has elements.
+#[derive(Debug, Clone)]
+pub(crate) struct Values {
+    file: FileId,
+    message: Message,
+    row: Row,
+    /// Bytes of the tensor.
+    len: u64,
+    /// The only field of the list, if it is one, and if its bytes are the tensor's.
+    plain: Option<Range<u64>>,
+}
+
+impl Values {
+    /// Finds the values of a tensor in the message that lies in `message` of `file`.
+    ///
+    /// # Errors
+    /// Malformed: numbers out of their range, fields of other types; i/o.
+    pub(crate) fn find(wire: &mut Wire<'_>, file: FileId, message: &Message, row: Row) -> Result<Self> {
+        let (mut len, mut fields, mut plain) = (0_u64, 0_u64, None);
+        let mut rest = message.clone();
+        while let Some(field) = rest.next(wire)?.as_ref() {
+            if field.number != row.field {
+                continue;
+            }
+            fields += 1;
+            plain = None;
+            if let (Item::Fixed4 | Item::Fixed8, Value::Bytes(range)) = (row.item, &field.value) {
+                // Whole models may lie in such a list: it need not be read to be counted.
+                let bytes = range.end - range.start;
+                if !bytes.is_multiple_of(row.item.width()) {
+                    return Err(wire
+                        .malformed(field.at, "packed values end inside one of them")
+                        .found(bytes));
+                }
+                len += bytes;
+                plain = Some(range.clone());
+                continue;
+            }
+            each_item(wire, field, row.item, &mut |bytes| {
+                len += bytes.len() as u64;
+                Ok(())
+            })?;
+        }
+        Ok(Self { file, message: message.clone(), row, len, plain: plain.filter(|_| fields == 1) })
+    }
+
+    /// Bytes of the tensor.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Where they lie just as they are, if they do.
+    pub(crate) fn plain(&self) -> Option<Range<u64>> {
+        self.plain.clone()
+    }
+}
+
+impl EncodedStorage for Values {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        let mut wire = Wire::of_file(source, self.file);
+        let mut piece = Vec::with_capacity(PIECE);
+        let mut rest = self.message.clone();
+        while let Some(field) = rest.next(&mut wire)? {
+            if field.number != self.row.field {
+                continue;
+            }
+            context.check_cancelled()?;
+            each_item(&mut wire, &field, self.row.item, &mut |bytes| {
+                if piece.len() + bytes.len() > PIECE {
+                    output.write(&piece)?;
+                    piece.clear();
+                }
+                piece.extend_from_slice(bytes);
+                Ok(())
+            })?;
+        }
+        output.write(&piece)
+    }
+}
+
+/// How many strings the list of a message has.
+///
+/// # Errors
+/// As [`Values::find`].
+pub(crate) fn count_texts(wire: &mut Wire<'_>, message: &Message, row: Row) -> Result<u64> {
+    let mut count = 0;
+    message.each(wire, row.field, &mut |_, _| {
+        count += 1;
+        Ok(())
+    })?;
+    Ok(count)
+}
+
+/// Gives the bytes of the tensor that the items of one field are.
+fn each_item(
+    wire: &mut Wire<'_>,
+    field: &Field,
+    item: Item,
+    visit: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let at = field.at;
+    let width = usize::try_from(item.width()).unwrap_or(0);
+    match (item, &field.value) {
+        (Item::Fixed4, Value::Fixed32(bits)) => visit(&bits.to_le_bytes()),
+        (Item::Fixed8, Value::Fixed64(bits)) => visit(&bits.to_le_bytes()),
+        (Item::Fixed4 | Item::Fixed8, Value::Bytes(range)) => wire.each_chunk(range, visit),
+        (Item::Text, Value::Bytes(range)) => {
+            visit(&(range.end - range.start).to_le_bytes())?;
+            wire.each_chunk(range, visit)
+        }
+        (Item::Signed { .. } | Item::Unsigned { .. }, Value::Varint(value)) => {
+            let bytes = item.of_varint(*value).ok_or_else(|| out_of_range(wire, at, *value))?;
+            visit(&bytes[..width])
+        }
+        (Item::Signed { .. } | Item::Unsigned { .. }, Value::Bytes(range)) => {
+            let mut rest = range.clone();
+            while !rest.is_empty() {
+                let place = rest.start;
+                let value = wire.varint(&mut rest)?;
+                let bytes = item.of_varint(value).ok_or_else(|| out_of_range(wire, place, value))?;
+                visit(&bytes[..width])?;
+            }
+            Ok(())
+        }
+        _ => Err(wire.wrong_type(at)),
+    }
+}
+
+fn out_of_range(wire: &Wire<'_>, at: u64, value: u64) -> tensorferry_sdk::Error {
+    wire.malformed(at, "a value is out of the range of its tensor's dtype").found(value.cast_signed())
+}

@@ -1,0 +1,240 @@
+//! The walk finds every tensor of a model and gives it a name.
+//!
+//! ```text
+//! ModelProto          graph = 7, metadata_props = 14, training_info = 20, functions = 25
+//! GraphProto          node = 1, initializer = 5, sparse_initializer = 15
+//! NodeProto           output = 2, name = 3, op_type = 4, attribute = 5, domain = 7
+//! AttributeProto      name = 1, t = 5, g = 6, tensors = 10, graphs = 11, sparse_tensor = 22, sparse_tensors = 23
+//! FunctionProto       name = 1, node = 7, attribute_proto = 11
+//! TrainingInfoProto   initialization = 1, algorithm = 2
+//! SparseTensorProto   values = 1
+//! ```
+//!
+//! | Place | Name |
+//! |---|---|
+//! | initializer of the main graph | its own |
+//! | `value` of a Constant node | the node's output; in a function `function/output` |
+//! | attribute of another node | `node/attribute`, of several `node/attribute/0` |
+//! | initializer of a graph in an attribute | `node/attribute/name` |
+//! | `training_info` | `training_info.0.initialization/name`, `training_info.0.algorithm/name` |
+//! | sparse | `name.values`, `name.indices`, `name.shape` (`sparse.rs`) |
+//!
+//! Nodes without a name are called by their operation; what has a name that was given before gets a number.
+
+use crate::message::{Message, content};
+use std::collections::HashSet;
+use tensorferry_proto_file::{Names, Wire};
+use tensorferry_sdk::{Context, Result};
+
+/// How deep graphs may lie in each other: each is three messages below the one that it is in, and protobuf's own
+/// readers take a hundred.
+const MOST_GRAPHS: usize = 32;
+
+/// A tensor of a model.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    /// The path that it is called by.
+    pub(crate) name: String,
+    /// Its `TensorProto`.
+    pub(crate) message: Message,
+}
+
+/// What a walk comes to.
+#[derive(Debug, Clone)]
+pub(crate) enum Item {
+    /// A tensor.
+    Dense(Found),
+    /// A sparse one: the path that it is called by, and its `SparseTensorProto`.
+    Sparse { name: String, message: Message },
+}
+
+/// What a model has besides its tensors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) nodes: u64,
+    pub(crate) functions: u64,
+}
+
+/// Gives every tensor of the model that `wire` holds.
+///
+/// # Errors
+/// Malformed: no model, names that are there twice, graphs too deep in each other; whatever `visit` gives.
+pub(crate) fn each_tensor(
+    wire: &mut Wire<'_>,
+    context: &dyn Context,
+    visit: &mut dyn FnMut(&mut Wire<'_>, Item) -> Result<()>,
+) -> Result<Counts> {
+    let model = Message::at(wire.whole());
+    let graph = model.message(wire, 7)?;
+    if !graph.is_there() {
+        return Err(wire.malformed(0, "not an ONNX model: it has no graph"));
+    }
+    let mut walk = Walk { context, visit, counts: Counts::default() };
+    walk.graph(wire, &graph, "", 0)?;
+    let mut number = 0_u64;
+    model.each(wire, 20, &mut |wire, training| {
+        let training = Message::at(training);
+        for (field, part) in [(1, "initialization"), (2, "algorithm")] {
+            let graph = training.message(wire, field)?;
+            walk.graph(wire, &graph, &format!("training_info.{number}.{part}/"), 0)?;
+        }
+        number += 1;
+        Ok(())
+    })?;
+    let mut names = Names::default();
+    model.each(wire, 25, &mut |wire, function| walk.function(wire, &Message::at(function), &mut names))?;
+    Ok(walk.counts)
+}
+
+struct Walk<'a> {
+    context: &'a dyn Context,
+    visit: &'a mut dyn FnMut(&mut Wire<'_>, Item) -> Result<()>,
+    counts: Counts,
+}
+
+impl Walk<'_> {
+    fn text(&self, wire: &mut Wire<'_>, message: &Message, number: u32) -> Result<String> {
+        message.text(wire, number, self.context.limits().name_bytes)
+    }
+
+    /// Walks a graph whose tensors are called `prefix` and their names.
+    fn graph(&mut self, wire: &mut Wire<'_>, graph: &Message, prefix: &str, depth: usize) -> Result<()> {
+        if depth > MOST_GRAPHS {
+            let error = wire.malformed(graph.start(), "graphs lie too deep in each other");
+            return Err(error.expected(format!("at most {MOST_GRAPHS} levels")));
+        }
+        let mut seen = HashSet::new();
+        let mut rest = graph.clone();
+        while let Some(field) = rest.next(wire)? {
+            let is_sparse = field.number == 15;
+            if field.number != 5 && !is_sparse {
+                continue;
+            }
+            let message = Message::at(content(wire, &field)?);
+            let name = self.initializer_name(wire, &message, is_sparse)?;
+            if name.is_empty() || !seen.insert(name.clone()) {
+                let fault = if name.is_empty() {
+                    "an initializer without a name"
+                } else {
+                    "two initializers of one name"
+                };
+                return Err(wire.malformed(field.at, fault).tensor(name));
+            }
+            self.give(wire, format!("{prefix}{name}"), message, is_sparse)?;
+        }
+        let mut names = Names::default();
+        graph.each(wire, 1, &mut |wire, node| self.node(wire, &Message::at(node), prefix, &mut names, depth))
+    }
+
+    /// The name of an initializer; that of a sparse one is its values'.
+    fn initializer_name(&self, wire: &mut Wire<'_>, message: &Message, is_sparse: bool) -> Result<String> {
+        if is_sparse {
+            let values = message.message(wire, 1)?;
+            return self.text(wire, &values, 8);
+        }
+        self.text(wire, message, 8)
+    }
+
+    fn function(&mut self, wire: &mut Wire<'_>, function: &Message, functions: &mut Names) -> Result<()> {
+        self.counts.functions += 1;
+        let name = self.text(wire, function, 1)?;
+        let prefix = format!("{}/", functions.unique(&name));
+        function.each(wire, 11, &mut |wire, attribute| {
+            self.attribute(wire, &Message::at(attribute), &mut |name| format!("{prefix}{name}"), 0)
+        })?;
+        let mut names = Names::default();
+        function.each(wire, 7, &mut |wire, node| self.node(wire, &Message::at(node), &prefix, &mut names, 0))
+    }
+
+    fn node(
+        &mut self,
+        wire: &mut Wire<'_>,
+        node: &Message,
+        prefix: &str,
+        names: &mut Names,
+        depth: usize,
+    ) -> Result<()> {
+        self.counts.nodes += 1;
+        if self.counts.nodes.is_multiple_of(4096) {
+            self.context.check_cancelled()?;
+        }
+        let attributes = node.message(wire, 5)?;
+        if !attributes.is_there() {
+            return Ok(());
+        }
+        let (operation, domain) = (self.text(wire, node, 4)?, self.text(wire, node, 7)?);
+        let is_constant = operation == "Constant" && matches!(&*domain, "" | "ai.onnx");
+        let output = if is_constant { self.first_text(wire, node, 2)? } else { None };
+        let own = self.text(wire, node, 3)?;
+        let called = if own.is_empty() { operation } else { own };
+        // Counted only where something is called by it.
+        let mut path = None;
+        node.each(wire, 5, &mut |wire, attribute| {
+            let mut name_of = |attribute: &str| match &output {
+                Some(output) if matches!(attribute, "value" | "sparse_value") => format!("{prefix}{output}"),
+                _ => {
+                    let node = path.get_or_insert_with(|| names.unique(&called));
+                    format!("{prefix}{node}/{attribute}")
+                }
+            };
+            self.attribute(wire, &Message::at(attribute), &mut name_of, depth)
+        })
+    }
+
+    fn first_text(&self, wire: &mut Wire<'_>, message: &Message, number: u32) -> Result<Option<String>> {
+        let mut first = None;
+        message.each(wire, number, &mut |_, range| {
+            first.get_or_insert(range);
+            Ok(())
+        })?;
+        first.map(|range| wire.text(&range, self.context.limits().name_bytes)).transpose()
+    }
+
+    /// Walks what an attribute holds, which is called by its name as `name_of` says.
+    fn attribute(
+        &mut self,
+        wire: &mut Wire<'_>,
+        attribute: &Message,
+        name_of: &mut dyn FnMut(&str) -> String,
+        depth: usize,
+    ) -> Result<()> {
+        let mut fields = attribute.clone();
+        let mut holds = false;
+        while let Some(field) = fields.next(wire)? {
+            holds |= matches!(field.number, 5 | 6 | 10 | 11 | 22 | 23);
+        }
+        if !holds {
+            return Ok(());
+        }
+        let name = self.text(wire, attribute, 1)?;
+        let path = name_of(&name);
+        for (field, is_sparse) in [(5, false), (22, true)] {
+            let tensor = attribute.message(wire, field)?;
+            if tensor.is_there() {
+                self.give(wire, path.clone(), tensor, is_sparse)?;
+            }
+        }
+        for (field, is_sparse) in [(10, false), (23, true)] {
+            let mut number = 0_u64;
+            attribute.each(wire, field, &mut |wire, tensor| {
+                number += 1;
+                self.give(wire, format!("{path}/{}", number - 1), Message::at(tensor), is_sparse)
+            })?;
+        }
+        let graph = attribute.message(wire, 6)?;
+        self.graph(wire, &graph, &format!("{path}/"), depth + 1)?;
+        let mut number = 0_u64;
+        attribute.each(wire, 11, &mut |wire, graph| {
+            number += 1;
+            self.graph(wire, &Message::at(graph), &format!("{path}/{}/", number - 1), depth + 1)
+        })
+    }
+
+    fn give(&mut self, wire: &mut Wire<'_>, name: String, message: Message, is_sparse: bool) -> Result<()> {
+        let item = match is_sparse {
+            true => Item::Sparse { name, message },
+            false => Item::Dense(Found { name, message }),
+        };
+        (self.visit)(wire, item)
+    }
+}

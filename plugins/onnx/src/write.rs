@@ -1,0 +1,387 @@
+//! The writer: another model (`-o like=`) with these tensors in the place of its own. All of its other bytes are
+//! written as they are, but for the lengths of the messages that a tensor lies in.
+//!
+//! Elements outside of the model lie in one file, `NAME.onnx.data`, as `onnx.save_model` writes it; there, long
+//! ones begin at multiples of 4096, so that they can be mapped.
+
+use crate::SUFFIX;
+use crate::message::Message;
+use crate::options::{External, WriteOptions};
+use crate::sparse::Sparse;
+use crate::splice::{Edit, Piece, Pieces, splice};
+use crate::tensor_proto::{DATA_LOCATION, ELEMENT_FIELDS, EXTERNAL_DATA, Elements, RAW_DATA, TensorProto};
+use crate::walk::{Found, Item, each_tensor};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tensorferry_hub::only_file;
+use tensorferry_proto::wire::put_varint;
+use tensorferry_proto_file::{Names, Wire};
+use tensorferry_sdk::{
+    CatalogView, Context, Dtype, Error, FileId, LayoutSink, NothingToSeal, OutputId, Result, Role, Source,
+    Target, TensorId, TensorPart, TensorPlan, TensorWriter,
+};
+
+/// What a model in a folder is called.
+const IN_A_FOLDER: &str = "model.onnx";
+/// Protobuf's longest message.
+const MOST_MODEL_BYTES: u64 = i32::MAX as u64;
+/// Elements of fewer bytes stay in the model, as with `onnx.save_model`.
+const LEAST_OUTSIDE: u64 = 1024;
+/// Elements of so many bytes begin at a multiple of a page, others at one of a cache line.
+const LONG: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+const LINE: u64 = 64;
+
+/// Plans models.
+pub(crate) struct Writer {
+    pub(crate) options: WriteOptions,
+}
+
+impl TensorWriter for Writer {
+    fn plan(
+        &self,
+        catalog: &dyn CatalogView,
+        target: &Target,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<Box<dyn TensorPlan>> {
+        let Some(like) = &self.options.like else {
+            return Err(Error::usage(
+                "tensors alone make no ONNX model: name the model whose tensors these are with -o like=MODEL.onnx",
+            ));
+        };
+        let template = Template::open(context.open(like)?, context).map_err(|error| error.file(like))?;
+        let chosen = template.choose(catalog, layout)?;
+        let kept = chosen.iter().filter(|tensor| tensor.is_none()).count();
+        if kept > 0 {
+            context.note(&format!("{kept} tensors of {like:?} stay as they are"));
+        }
+        let path = match target {
+            Target::File(path) => path,
+            Target::Folder => IN_A_FOLDER,
+        };
+        let written = template.rewrite(catalog, &chosen, self.options.external, path)?;
+        template.lay_out(written, path, layout, context)?;
+        Ok(Box::new(NothingToSeal))
+    }
+}
+
+/// The model that is written again.
+struct Template {
+    source: Arc<dyn Source>,
+    name: String,
+    file: FileId,
+    slots: Vec<Slot>,
+    /// The shapes of its sparse tensors, as the bytes of the tensors that they are read as.
+    shapes: HashMap<String, Vec<u8>>,
+}
+
+/// A tensor of it.
+struct Slot {
+    name: String,
+    message: Message,
+    tensor: TensorProto,
+    /// Where its elements lie outside of the model, if they do.
+    outside: Option<(FileId, u64)>,
+}
+
+/// The two files of a model.
+struct Written {
+    model: Pieces,
+    /// What lies outside of it, in order; each begins at a multiple of so many bytes.
+    data: Vec<(u64, Piece)>,
+}
+
+impl Template {
+    fn open(source: Arc<dyn Source>, context: &dyn Context) -> Result<Self> {
+        let name = only_file(&*source, &[SUFFIX])?;
+        let file = source.open(&name)?;
+        let (mut slots, mut shapes) = (Vec::new(), HashMap::new());
+        let mut names = Names::default();
+        let mut add = |wire: &mut Wire<'_>, found: Found| -> Result<()> {
+            let named = |error: Error| error.tensor(&found.name);
+            let tensor = TensorProto::read(wire, &found.message, context.limits()).map_err(named)?;
+            let outside = match &tensor.elements {
+                Elements::External(location) => {
+                    Some(location.find(&*source, &name, tensor.len).map_err(named)?)
+                }
+                _ => None,
+            };
+            let name = names.unique(&found.name);
+            slots.push(Slot { name, message: found.message, tensor, outside });
+            Ok(())
+        };
+        each_tensor(&mut Wire::of_file(&*source, file), context, &mut |wire, item| match item {
+            Item::Dense(found) => add(wire, found),
+            Item::Sparse { name, message } => {
+                let sparse = Sparse::read(wire, &name, &message)?;
+                shapes.insert(sparse.shape_name.clone(), sparse.shape_bytes());
+                add(wire, sparse.values)?;
+                add(wire, sparse.indices)
+            }
+        })?;
+        Ok(Self { source, name, file, slots, shapes })
+    }
+
+    /// Which tensor takes the place of each of the model's; those that none has a place for are left out.
+    fn choose(
+        &self,
+        catalog: &dyn CatalogView,
+        layout: &mut dyn LayoutSink,
+    ) -> Result<Vec<Option<TensorId>>> {
+        let by_name: HashMap<&str, usize> =
+            self.slots.iter().enumerate().map(|(at, slot)| (&*slot.name, at)).collect();
+        let mut chosen = vec![None; self.slots.len()];
+        for tensor in catalog.tensor_ids() {
+            let view = catalog.tensor(tensor);
+            if let Some(shape) = self.shapes.get(view.name) {
+                self.settle_shape(catalog, tensor, shape, layout)?;
+                continue;
+            }
+            let Some(&at) = by_name.get(view.name) else {
+                layout.omit(tensor, "the model of -o like= has no tensor of this name")?;
+                continue;
+            };
+            let own = &self.slots[at];
+            let fits = own.tensor.row.dtype == view.dtype && own.tensor.dims == view.shape;
+            if fits && view.dtype != Dtype::STR && own.message.only_part().is_some() {
+                chosen[at] = Some(tensor);
+                continue;
+            }
+            let why = if fits {
+                "strings, and tensors that lie in several parts, stay as the model of -o like= has them"
+                    .to_owned()
+            } else {
+                let dtype = own.tensor.row.dtype.info().map_or("", |info| info.name());
+                format!("the model of -o like= has {dtype} {:?} of this name", own.tensor.dims)
+            };
+            layout.omit(tensor, &why)?;
+        }
+        Ok(chosen)
+    }
+
+    /// The shape of a sparse tensor stands in the model already, or cannot be put there.
+    fn settle_shape(
+        &self,
+        catalog: &dyn CatalogView,
+        tensor: TensorId,
+        shape: &[u8],
+        layout: &mut dyn LayoutSink,
+    ) -> Result<()> {
+        let view = catalog.tensor(tensor);
+        let mut bytes = vec![0; shape.len()];
+        if view.dtype == Dtype::I64 && view.bytes == shape.len() as u64 {
+            catalog.read(tensor, 0, &mut bytes)?;
+            if bytes == shape {
+                return layout.held_in_bytes(tensor);
+            }
+        }
+        layout.omit(tensor, "the sparse tensor of the model of -o like= has another shape")
+    }
+
+    /// The model with other tensors.
+    fn rewrite(
+        &self,
+        catalog: &dyn CatalogView,
+        chosen: &[Option<TensorId>],
+        external: External,
+        path: &str,
+    ) -> Result<Written> {
+        let goes_out = |slot: &Slot| match external {
+            External::Auto => slot.outside.is_some(),
+            External::All => slot.tensor.len >= LEAST_OUTSIDE,
+            External::None => false,
+        };
+        let written = self.rewrite_with(catalog, chosen, &goes_out, path)?;
+        if written.model.len <= MOST_MODEL_BYTES {
+            return Ok(written);
+        }
+        if external == External::Auto {
+            let written =
+                self.rewrite_with(catalog, chosen, &|slot| slot.tensor.len >= LEAST_OUTSIDE, path)?;
+            if written.model.len <= MOST_MODEL_BYTES {
+                return Ok(written);
+            }
+        }
+        Err(Error::unsupported(
+            "a model over protobuf's longest message: -o external=all puts elements beside it",
+        )
+        .expected(format!("at most {MOST_MODEL_BYTES} bytes"))
+        .found(written.model.len))
+    }
+
+    fn rewrite_with(
+        &self,
+        catalog: &dyn CatalogView,
+        chosen: &[Option<TensorId>],
+        goes_out: &dyn Fn(&Slot) -> bool,
+        path: &str,
+    ) -> Result<Written> {
+        let location = data_name(path);
+        let location = location.rsplit('/').next().unwrap_or_default();
+        let mut wire = Wire::of_file(&*self.source, self.file);
+        let (mut edits, mut data, mut end) = (Vec::new(), Vec::new(), 0_u64);
+        for (slot, tensor) in self.slots.iter().zip(chosen) {
+            let (Some(place), Some(elements)) =
+                (slot.message.only_part(), self.elements(catalog, slot, *tensor))
+            else {
+                continue;
+            };
+            let content = if goes_out(slot) {
+                let alignment = if slot.tensor.len >= LONG { PAGE } else { LINE };
+                let offset = end.next_multiple_of(alignment);
+                end = offset.saturating_add(slot.tensor.len);
+                data.push((alignment, elements));
+                self.message(&mut wire, &place, &|pieces| {
+                    push_location(pieces, location, offset, slot.tensor.len);
+                })?
+            } else if tensor.is_none() && slot.outside.is_none() {
+                continue;
+            } else {
+                self.message(&mut wire, &place, &|pieces| {
+                    if slot.tensor.len > 0 {
+                        pieces.push_head(RAW_DATA, slot.tensor.len);
+                        pieces.push(elements.clone());
+                    }
+                })?
+            };
+            edits.push(Edit { place, content });
+        }
+        edits.sort_by_key(|edit| edit.place.start);
+        let whole = wire.whole();
+        Ok(Written { model: splice(&mut wire, self.file, &whole, &edits)?, data })
+    }
+
+    /// The elements of a tensor of the model: another's, or its own where they can be moved as they lie.
+    fn elements(&self, catalog: &dyn CatalogView, slot: &Slot, tensor: Option<TensorId>) -> Option<Piece> {
+        if let Some(tensor) = tensor {
+            return Some(Piece::Tensor(tensor, catalog.tensor(tensor).bytes));
+        }
+        match (&slot.tensor.elements, slot.outside) {
+            (Elements::Raw(range), _) => Some(Piece::Kept(self.file, range.clone())),
+            (Elements::External(_), Some((file, offset))) => {
+                Some(Piece::Kept(file, offset..offset.saturating_add(slot.tensor.len)))
+            }
+            _ => None,
+        }
+    }
+
+    /// A `TensorProto` with other elements, which stand where the first field about the old ones did.
+    fn message(
+        &self,
+        wire: &mut Wire<'_>,
+        place: &std::ops::Range<u64>,
+        push: &dyn Fn(&mut Pieces),
+    ) -> Result<Pieces> {
+        let mut pieces = Pieces::default();
+        let mut rest = place.clone();
+        let mut is_pushed = false;
+        while let Some(field) = wire.next(&mut rest)? {
+            if !ELEMENT_FIELDS.contains(&field.number) {
+                pieces.push(Piece::Kept(self.file, field.at..rest.start));
+            } else if !is_pushed {
+                push(&mut pieces);
+                is_pushed = true;
+            }
+        }
+        if !is_pushed {
+            push(&mut pieces);
+        }
+        Ok(pieces)
+    }
+
+    /// Lays out the data first, and the model that names it last.
+    fn lay_out(
+        &self,
+        written: Written,
+        path: &str,
+        layout: &mut dyn LayoutSink,
+        context: &dyn Context,
+    ) -> Result<()> {
+        let mut held = Held { template: self, context, bytes: 0 };
+        if written.data.is_empty() {
+            // That of an older model of this name; a name with signs of patterns would be one.
+            if !path.contains(['*', '?', '[']) {
+                layout.supersedes(&data_name(path), Role::Data)?;
+            }
+        } else {
+            let file = layout.file(&data_name(path), Role::Data)?;
+            let mut end = 0_u64;
+            for (alignment, piece) in written.data {
+                let pad = end.next_multiple_of(alignment) - end;
+                if pad > 0 {
+                    layout.pad(file, pad)?;
+                }
+                end += pad + held.lay_out(file, piece, layout)?;
+            }
+        }
+        let file = layout.file(path, Role::Index)?;
+        for piece in written.model.pieces {
+            context.check_cancelled()?;
+            held.lay_out(file, piece, layout)?;
+        }
+        Ok(())
+    }
+}
+
+/// What of the other model is held in memory on its way into the layout.
+struct Held<'a> {
+    template: &'a Template,
+    context: &'a dyn Context,
+    bytes: u64,
+}
+
+impl Held<'_> {
+    /// Appends a stretch to a file; how long it is.
+    fn lay_out(&mut self, file: OutputId, piece: Piece, layout: &mut dyn LayoutSink) -> Result<u64> {
+        match piece {
+            Piece::Bytes(bytes) => {
+                layout.bytes(file, &bytes)?;
+                Ok(bytes.len() as u64)
+            }
+            Piece::Tensor(tensor, len) => {
+                layout.tensor(file, TensorPart::whole(tensor))?;
+                Ok(len)
+            }
+            Piece::Kept(from, range) => {
+                let limits = self.context.limits();
+                let len = range.end - range.start;
+                self.bytes = self.bytes.saturating_add(len);
+                if self.bytes > limits.header_bytes {
+                    let error =
+                        Error::limit("what stays of the model of -o like= is too long to hold in memory");
+                    let most = format!("at most {} bytes, or --bound header_bytes=N", limits.header_bytes);
+                    return Err(error.file(&self.template.name).expected(most));
+                }
+                let bytes = self.template.source.read_vec(from, range.start, len, limits)?;
+                layout.bytes(file, &bytes)?;
+                Ok(len)
+            }
+        }
+    }
+}
+
+/// The name of the file for what lies outside of a model.
+fn data_name(path: &str) -> String {
+    let stem = path.strip_suffix(SUFFIX).unwrap_or(path);
+    format!("{stem}{SUFFIX}.data")
+}
+
+/// Appends where elements lie outside of the model.
+fn push_location(pieces: &mut Pieces, location: &str, offset: u64, len: u64) {
+    for (key, value) in
+        [("location", location), ("offset", &offset.to_string()), ("length", &len.to_string())]
+    {
+        let mut entry = Pieces::default();
+        for (number, text) in [(1, key), (2, value)] {
+            entry.push_head(number, text.len() as u64);
+            entry.push(Piece::Bytes(text.as_bytes().to_vec()));
+        }
+        pieces.push_head(EXTERNAL_DATA, entry.len);
+        pieces.append(entry);
+    }
+    let mut place = Vec::new();
+    put_varint(&mut place, u64::from(DATA_LOCATION << 3));
+    put_varint(&mut place, 1);
+    pieces.push(Piece::Bytes(place));
+}

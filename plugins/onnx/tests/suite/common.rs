@@ -1,0 +1,91 @@
+//! Models made by hand, field by field, and sources of them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use tensorferry_onnx::Onnx;
+use tensorferry_proto::wire::put_varint;
+use tensorferry_sdk::memory::{self, MemoryView};
+use tensorferry_sdk::{CatalogView, Entry, MemoryContext, MemorySource, Result, Source};
+
+#[path = "../../../torch-file/tests/common/facts.rs"]
+pub(crate) mod facts;
+
+/// A field that has a length.
+pub(crate) fn field(number: u64, content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_varint(&mut bytes, number << 3 | 2);
+    put_varint(&mut bytes, content.len() as u64);
+    bytes.extend(content);
+    bytes
+}
+
+/// A field that is a number.
+pub(crate) fn number(number: u64, value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_varint(&mut bytes, number << 3);
+    put_varint(&mut bytes, value);
+    bytes
+}
+
+/// A `TensorProto` of this dtype and shape, and what more it has.
+pub(crate) fn tensor(name: &str, data_type: u64, dims: &[u64], rest: &[u8]) -> Vec<u8> {
+    let dims = dims.iter().flat_map(|&dim| number(1, dim));
+    dims.chain(number(2, data_type)).chain(rest.iter().copied()).chain(field(8, name.as_bytes())).collect()
+}
+
+/// Where elements lie in another file.
+pub(crate) fn outside(entries: &[(&str, &str)]) -> Vec<u8> {
+    let entries = entries
+        .iter()
+        .flat_map(|(key, value)| field(13, &[field(1, key.as_bytes()), field(2, value.as_bytes())].concat()));
+    entries.chain(number(14, 1)).collect()
+}
+
+/// A model of a graph of these initializers and of what more is given.
+pub(crate) fn model(initializers: &[Vec<u8>], graph: &[u8]) -> Vec<u8> {
+    let initializers = initializers.iter().flat_map(|tensor| field(5, tensor));
+    let graph: Vec<u8> =
+        field(2, b"g").into_iter().chain(initializers).chain(graph.iter().copied()).collect();
+    [number(1, 10), field(2, b"by hand"), field(7, &graph)].concat()
+}
+
+/// A model in a folder with other files.
+pub(crate) fn source(model: &[u8], others: &[(&str, &[u8])]) -> MemorySource {
+    let others = others.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec()));
+    let files: BTreeMap<_, _> = others.chain([("m.onnx".to_owned(), model.to_vec())]).collect();
+    MemorySource::new(Entry::File("m.onnx".to_owned()), files)
+}
+
+/// The files of a case; the entry is the one that it names.
+pub(crate) fn case_source(folder: &Path, expected: &serde_json::Value) -> MemorySource {
+    // The model's folder is the source's.
+    let input = expected["input"].as_str().unwrap();
+    let (below, name) = input.rsplit_once('/').unwrap_or(("", input));
+    let folder = folder.join(below);
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.filter(|path| path.is_file()).map(|path| {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        (name, std::fs::read(path).unwrap())
+    });
+    MemorySource::new(Entry::File(name.to_owned()), files.collect())
+}
+
+/// Reads a source, and hands it on.
+pub(crate) fn with_view<T>(source: &dyn Source, check: impl FnOnce(&MemoryView<'_>) -> T) -> Result<T> {
+    let context = MemoryContext::default();
+    let view = MemoryView::read(&Onnx, &[], source, &context)?;
+    Ok(check(&view))
+}
+
+/// Each tensor's dtype, shape and bytes by name.
+pub(crate) fn contents(source: &dyn Source) -> Result<BTreeMap<String, (String, Vec<u64>, Vec<u8>)>> {
+    with_view(source, |view| {
+        let names = view.tensor_ids().map(|id| CatalogView::tensor(view, id).name.to_owned());
+        names.map(|name| (name.clone(), view.tensor_named(&name).unwrap())).collect()
+    })
+}
+
+/// Options as they are given.
+pub(crate) fn pairs(options: &[(&str, &str)]) -> Vec<(String, String)> {
+    memory::pairs(options)
+}

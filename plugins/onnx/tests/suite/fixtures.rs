@@ -1,0 +1,71 @@
+//! Models that the onnx package wrote, and models that it or this format refuses.
+
+use crate::common::facts::{cases, expected, facts, facts_of};
+use crate::common::{case_source, with_view};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tensorferry_sdk::ErrorKind;
+
+#[test]
+fn every_case_is_read_or_refused() {
+    let (mut ok, mut unsupported, mut refused) = (0, 0, 0);
+    for folder in cases("onnx", "") {
+        let expected = expected(&folder);
+        let case = folder.display();
+        let read = with_view(&case_source(&folder, &expected), |view| {
+            // The shapes of sparse tensors are this format's own addition.
+            let names = view.catalog().tensors().iter().map(|tensor| tensor.name.clone());
+            let names =
+                names.filter(|name| !(case.to_string().contains("/sparse_") && name.ends_with(".shape")));
+            names.map(|name| (name.clone(), facts(view, &name))).collect::<BTreeMap<_, _>>()
+        });
+        let is_part = |name: &str| !name.ends_with("(dense)");
+        match (expected["expect"].as_str().unwrap(), read) {
+            ("ok", Ok(read)) => {
+                let tensors = expected["tensors"].as_object().unwrap().iter();
+                let facts: BTreeMap<String, Value> = tensors
+                    .filter(|(name, _)| is_part(name))
+                    .map(|(name, tensor)| (name.clone(), facts_of(tensor)))
+                    .collect();
+                assert_eq!(read, facts, "{case}");
+                ok += 1;
+            }
+            ("ok", Err(error)) => {
+                assert!(expected["may_refuse"].is_string(), "{case}: {error}");
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{case}: {error}");
+                unsupported += 1;
+            }
+            ("error", read) => {
+                let error = read.map(|read| format!("{case} was read: {read:?}")).unwrap_err();
+                let known = [ErrorKind::Malformed, ErrorKind::Unsupported, ErrorKind::Limit];
+                assert!(known.contains(&error.kind()), "{case}: {error}");
+                assert!(error.details().any(|(name, _)| name == "file"), "{case}: {error}");
+                refused += 1;
+            }
+            (other, _) => panic!("expect {other}"),
+        }
+    }
+    assert_eq!((ok, unsupported, refused), (16, 1, 26));
+}
+
+#[test]
+fn a_sparse_tensor_keeps_its_shape() {
+    let folder = cases("onnx", "sparse_initializers").remove(0);
+    let shape = with_view(&case_source(&folder, &expected(&folder)), |view| {
+        view.tensor_named("rank3.shape").unwrap()
+    });
+    let bytes = [2_u64, 3, 4].iter().flat_map(|dim| dim.to_le_bytes()).collect();
+    assert_eq!(shape.unwrap(), ("I64".to_owned(), vec![3], bytes));
+}
+
+#[test]
+fn tensors_that_share_bytes_are_tied() {
+    let folder = cases("onnx", "external_aligned_tied").remove(0);
+    let ties = with_view(&case_source(&folder, &expected(&folder)), |view| {
+        let names: Vec<&str> = view.catalog().tensors().iter().map(|tensor| &*tensor.name).collect();
+        let ties = view.catalog().ties();
+        let place = |name: &str| names.iter().position(|known| *known == name).unwrap();
+        ties[place("tied")] == ties[place("w0")] && ties[place("w1")] != ties[place("w0")]
+    });
+    assert!(ties.unwrap());
+}

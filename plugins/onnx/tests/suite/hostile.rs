@@ -1,0 +1,115 @@
+//! Models that are broken or ask for what they should not: each is a typed error that names the tensor.
+
+use crate::common::{field, model, number, outside, source, tensor, with_view};
+use tensorferry_sdk::{Error, ErrorKind};
+
+fn refusal(initializer: &[u8], others: &[(&str, &[u8])]) -> Error {
+    let source = source(&model(&[initializer.to_vec()], &[]), others);
+    let error =
+        with_view(&source, |view| format!("it was read: {:?}", view.catalog().tensors())).unwrap_err();
+    assert!(error.details().any(|(name, _)| name == "file"), "{error}");
+    error
+}
+
+#[test]
+fn elements_outside_stay_below_the_models_folder() {
+    let at = |location: &str, more: &[(&str, &str)]| {
+        let entries: Vec<(&str, &str)> =
+            [("location", location)].into_iter().chain(more.iter().copied()).collect();
+        tensor("w", 2, &[4], &outside(&entries))
+    };
+    let files: [(&str, &[u8]); 2] = [("data", &[7; 4]), ("sub/data", &[8; 4])];
+    for good in ["data", "./data", "sub/data"] {
+        let source = source(&model(&[at(good, &[])], &[]), &files);
+        assert!(with_view(&source, |view| view.tensor_named("w").unwrap()).is_ok(), "{good}");
+    }
+    for bad in
+        ["/data", "../data", "sub/../data", "sub", "sub/", "data\0", "sub\\data", "", "missing", "C:/data"]
+    {
+        let error = refusal(&at(bad, &[]), &files);
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{bad}: {error}");
+        assert!(error.details().any(|(name, value)| name == "tensor" && value == "w"), "{error}");
+    }
+    for more in [
+        [("offset", "-1")],
+        [("offset", "0x0")],
+        [("offset", "")],
+        [("offset", "1")],
+        [("offset", "18446744073709551615")],
+        [("offset", "99999999999999999999")],
+        [("length", "3")],
+        [("length", "+4")],
+    ] {
+        assert_eq!(refusal(&at("data", &more), &files).kind(), ErrorKind::Malformed, "{more:?}");
+    }
+    assert!(
+        refusal(&at("data", &[("offset", "2"), ("length", "18446744073709551614")]), &files)
+            .to_string()
+            .contains("ends too early")
+    );
+}
+
+#[test]
+fn elements_are_at_one_place_in_the_right_form() {
+    let raw = field(9, &[1; 4]);
+    for (data_type, dims, rest, says) in [
+        (2, &[4][..], [raw.clone(), outside(&[("location", "data")])].concat(), "several places"),
+        (2, &[4], [field(5, &[1, 2, 3, 4]), field(7, &[1])].concat(), "several places"),
+        (2, &[4], field(7, &[1, 2, 3, 4]), "list of another dtype"),
+        (2, &[4], field(5, &[1, 2, 3, 0x80, 2]), "out of the range"),
+        (2, &[4], field(5, &[1, 2, 3]), "as many values"),
+        (2, &[4], field(5, &[1, 2, 3, 4, 5]), "as many values"),
+        (2, &[4], Vec::new(), "not the length"),
+        (1, &[1], field(4, &[1, 2, 3]), "end inside one"),
+        (1, &[1], [field(4, &[1]), field(4, &[1, 2, 3])].concat(), "end inside one"),
+        (14, &[1], field(4, &[1; 4]), "as many values"),
+        (2, &[0], raw.clone(), "not the length"),
+        (8, &[2], field(6, b"one"), "as many values"),
+        (8, &[1], outside(&[("location", "data")]), "strings cannot"),
+        (1, &[1], number(9, 4), "another type"),
+        (2, &[4], [raw, number(14, 2)].concat(), "no such place"),
+    ] {
+        let error = refusal(&tensor("w", data_type, dims, &rest), &[("data", &[1; 4])]);
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{says}: {error}");
+        assert!(error.to_string().contains(says), "{says}: {error}");
+    }
+}
+
+#[test]
+fn shapes_ask_for_nothing() {
+    let many = vec![1; 100_000];
+    for dims in [&[1 << 40][..], &[1 << 33, 1 << 33], &[u64::MAX], &[1 << 63], &many] {
+        let error = refusal(&tensor("w", 1, dims, &field(9, &[0; 16])), &[]);
+        assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
+    }
+}
+
+#[test]
+fn graphs_end_somewhere() {
+    // Each graph lies in an attribute of a node of the one around it.
+    let mut graph = field(5, &tensor("w", 2, &[1], &field(9, &[1])));
+    let read =
+        |graph: &[u8]| with_view(&source(&model(&[], graph), &[]), |view| view.catalog().tensors().len());
+    for depth in 0..2000 {
+        assert_eq!(read(&graph).is_ok(), depth <= 32, "{depth}");
+        if depth == 40 {
+            break;
+        }
+        let attribute = [field(1, b"body"), field(6, &graph)].concat();
+        graph = field(1, &[field(3, b"n"), field(4, b"Loop"), field(5, &attribute)].concat());
+    }
+}
+
+#[test]
+fn names_that_repeat_are_numbered_and_initializers_are_refused() {
+    let tensor = || tensor("w", 2, &[1], &field(9, &[1]));
+    let attribute = || field(5, &[field(1, b"k"), field(5, &tensor())].concat());
+    let node = |name: &str| field(1, &[field(3, name.as_bytes()), field(4, b"Scale"), attribute()].concat());
+    let nodes = [node("a"), node("a"), node(""), node("")].concat();
+    let names = with_view(&source(&model(&[], &nodes), &[]), |view| {
+        view.catalog().tensors().iter().map(|tensor| tensor.name.clone()).collect::<Vec<_>>()
+    });
+    assert_eq!(names.unwrap(), ["a/k", "a_1/k", "Scale/k", "Scale_1/k"]);
+    let twice = with_view(&source(&model(&[tensor(), tensor()], &[]), &[]), |_| ()).unwrap_err();
+    assert!(twice.to_string().contains("two initializers of one name"), "{twice}");
+}

@@ -1,0 +1,8 @@
+//! Models, read and written in memory.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod conformance;
+mod fixtures;
+mod hostile;
+mod written;

@@ -1,0 +1,132 @@
+//! What a row group's statistics say of a column: a comparison that they show to be true of no row leaves the whole group
+//! out.
+//!
+//! Only what every writer means alike is believed: `min_value` and `max_value` of columns whose order is the type's own
+//! (`ColumnOrder`; of signed numbers also without one), not the deprecated `min` and `max`. Truncated texts are still
+//! bounds. NaN is in no bounds, and matches no comparison that bounds can exclude. Decimals, times, halves and INT96 have
+//! orders that comparisons do not have: they exclude nothing. Statistics are read of the columns alone that a scan compares.
+
+use super::stream::RowGroup;
+use super::{OpenFile, footer, leaves};
+use parquet::basic::{ColumnOrder, SortOrder};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::statistics::Statistics;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tensorferry_sdk::Limits;
+use tensorferry_sdk::arrow_schema::{DataType, Schema};
+use tensorferry_sdk::records::{Bounds, Comparison, Value};
+
+/// The bounds of leaf columns in each row group, as far as they were asked for.
+#[derive(Debug, Default)]
+pub(super) struct KnownBounds(Mutex<HashMap<usize, Arc<Vec<Option<Bounds>>>>>);
+
+impl RowGroup {
+    /// Whether a comparison of a column of this schema is true of no row of the group.
+    pub(super) fn excludes(&self, schema: &Schema, comparison: &Comparison, limits: &Limits) -> bool {
+        let Some(data_type) = compared_type(schema, &comparison.column) else { return false };
+        let descriptor = self.file.metadata.file_metadata().schema_descr();
+        let Ok(leaf) = leaves::of(descriptor, &comparison.column) else { return false };
+        let bounds = self.file.bounds_of(leaf.start, data_type, limits);
+        bounds.get(self.index).and_then(Option::as_ref).is_some_and(|bounds| comparison.excludes(bounds))
+    }
+}
+
+/// The type of a column, or of a field below structs, that is no list.
+fn compared_type<'a>(schema: &'a Schema, path: &[usize]) -> Option<&'a DataType> {
+    let (&first, rest) = path.split_first()?;
+    let mut data_type = schema.fields().get(first)?.data_type();
+    for &place in rest {
+        let DataType::Struct(fields) = data_type else { return None };
+        data_type = fields.get(place)?.data_type();
+    }
+    if let DataType::Dictionary(_, value) = data_type {
+        data_type = value;
+    }
+    (!data_type.is_nested()).then_some(data_type)
+}
+
+impl OpenFile {
+    /// The bounds of a leaf column in each row group; none where its statistics cannot be read.
+    fn bounds_of(&self, leaf: usize, data_type: &DataType, limits: &Limits) -> Arc<Vec<Option<Bounds>>> {
+        let mut known = self.bounds.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bounds = known.entry(leaf).or_insert_with(|| {
+            let read = footer::with_statistics(&self.file, leaf, limits);
+            // A file that has another footer by now is found out when it is closed.
+            let same = read.ok().filter(|read| read.num_row_groups() == self.metadata.num_row_groups());
+            let groups =
+                same.iter().flat_map(|read| read.row_groups().iter().map(move |group| (read, group)));
+            Arc::new(groups.map(|(read, group)| bounds(read, group, leaf, data_type)).collect())
+        });
+        bounds.clone()
+    }
+}
+
+fn bounds(
+    metadata: &ParquetMetaData,
+    group: &RowGroupMetaData,
+    leaf: usize,
+    data_type: &DataType,
+) -> Option<Bounds> {
+    let statistics = group.columns().get(leaf)?.statistics()?;
+    let (least, greatest) = match metadata.file_metadata().column_order(leaf) {
+        _ if statistics.is_min_max_deprecated() => (None, None),
+        ColumnOrder::UNDEFINED if !data_type.is_signed_integer() => (None, None),
+        ColumnOrder::TYPE_DEFINED_ORDER(SortOrder::UNDEFINED) => (None, None),
+        _ => values(statistics, data_type),
+    };
+    let is_ordered = match (&least, &greatest) {
+        (Some(least), Some(greatest)) => least.compare(greatest).is_some_and(Ordering::is_le),
+        _ => true,
+    };
+    let (least, greatest) = if is_ordered { (least, greatest) } else { (None, None) };
+    let rows = u64::try_from(group.num_rows()).ok()?;
+    // One that counts more nulls than rows says nothing.
+    let nulls = statistics.null_count_opt().filter(|&nulls| nulls <= rows);
+    Some(Bounds { least, greatest, nulls, rows })
+}
+
+/// The least and the greatest value, where a comparison has the same order.
+fn values(statistics: &Statistics, data_type: &DataType) -> (Option<Value>, Option<Value>) {
+    use DataType as Arrow;
+    fn both<T>(
+        least: Option<&T>,
+        greatest: Option<&T>,
+        value: impl Fn(&T) -> Option<Value>,
+    ) -> (Option<Value>, Option<Value>) {
+        (least.and_then(&value), greatest.and_then(&value))
+    }
+    let float = |value: f64| Some(Value::Float(value)).filter(|_| !value.is_nan());
+    match (statistics, data_type) {
+        (Statistics::Boolean(of), Arrow::Boolean) => {
+            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Bool(value)))
+        }
+        (Statistics::Int32(of), Arrow::Int8 | Arrow::Int16 | Arrow::Int32) => {
+            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Int(value.into())))
+        }
+        (Statistics::Int32(of), Arrow::UInt8 | Arrow::UInt16 | Arrow::UInt32) => {
+            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Int(value.cast_unsigned().into())))
+        }
+        (Statistics::Int64(of), Arrow::Int64) => {
+            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Int(value.into())))
+        }
+        (Statistics::Int64(of), Arrow::UInt64) => {
+            both(of.min_opt(), of.max_opt(), |&value| Some(Value::Int(value.cast_unsigned().into())))
+        }
+        (Statistics::Float(of), Arrow::Float32) => {
+            both(of.min_opt(), of.max_opt(), |&value| float(value.into()))
+        }
+        (Statistics::Double(of), Arrow::Float64) => both(of.min_opt(), of.max_opt(), |&value| float(value)),
+        (
+            Statistics::ByteArray(of),
+            Arrow::Utf8
+            | Arrow::LargeUtf8
+            | Arrow::Utf8View
+            | Arrow::Binary
+            | Arrow::LargeBinary
+            | Arrow::BinaryView,
+        ) => both(of.min_opt(), of.max_opt(), |value| Some(Value::Bytes(value.data().to_vec()))),
+        _ => (None, None),
+    }
+}

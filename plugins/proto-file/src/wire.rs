@@ -1,0 +1,466 @@
+//! Walks protobuf messages that may be as long as their file: a message is a range of a file or of
+//! memory, and a field that has a length is given as the range of its content.
+//!
+//! A length is checked against the enclosing range before anything is read by it. How deep to go is the
+//! caller's: walking a sub-message is walking its range. Groups (types 3 and 4) are skipped, as all
+//! readers do. The format is that of [`tensorferry_proto::wire`].
+
+use std::ops::Range;
+use tensorferry_proto::wire::{
+    Broken, MOST_HEAD_BYTES, MOST_VARINT_BYTES, take_array, take_exact_varint, take_tag,
+};
+use tensorferry_sdk::{Error, FileId, Result, Source};
+
+/// Bytes that are read from a file at once. Fields lie close together but for tensors' contents,
+/// which are skipped: a larger window would read more of those.
+const WINDOW: u64 = 16 << 10;
+/// Bytes that are read and given at once where a range is gone through as a whole.
+const CHUNK: u64 = 64 << 10;
+/// How deep groups may lie in each other, as in protobuf's own readers.
+const MOST_GROUPS: usize = 100;
+
+/// Walks messages in one file, or in one piece of memory.
+pub struct Wire<'a> {
+    input: Input<'a>,
+    window: Vec<u8>,
+    window_start: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Input<'a> {
+    File { source: &'a dyn Source, file: FileId },
+    Memory { bytes: &'a [u8], name: &'a str },
+}
+
+/// One field of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its number.
+    pub number: u32,
+    /// Where its tag begins.
+    pub at: u64,
+    /// What it holds.
+    pub value: Value,
+}
+
+/// What a field holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// An integer, a boolean, an enumeration.
+    Varint(u64),
+    /// Eight bytes.
+    Fixed64(u64),
+    /// Four bytes.
+    Fixed32(u32),
+    /// Where a string, a message or packed scalars lie.
+    Bytes(Range<u64>),
+    /// A group, which is skipped.
+    Group,
+}
+
+/// What stands at the beginning of a field: its value, or the length of its content.
+enum Head {
+    Whole(Value),
+    Len(u64),
+    GroupBegins,
+    GroupEnds,
+    Unknown(u32),
+}
+
+impl<'a> Wire<'a> {
+    /// A walker of a file's messages.
+    pub fn of_file(source: &'a dyn Source, file: FileId) -> Self {
+        Self::new(Input::File { source, file })
+    }
+
+    /// A walker of messages in memory; `name` is the file that errors name. Offsets are those in
+    /// `bytes`, which errors do not show: they are no offsets of the file.
+    pub fn of_memory(bytes: &'a [u8], name: &'a str) -> Self {
+        Self::new(Input::Memory { bytes, name })
+    }
+
+    fn new(input: Input<'a>) -> Self {
+        Self { input, window: Vec::new(), window_start: 0 }
+    }
+
+    /// Another walker of the same bytes, with a window of its own: for two places that are read in turn.
+    pub fn again(&self) -> Self {
+        Self::new(self.input)
+    }
+
+    /// All bytes that there are.
+    pub fn whole(&self) -> Range<u64> {
+        0..match self.input {
+            Input::File { source, file } => source.len(file),
+            Input::Memory { bytes, .. } => bytes.len() as u64,
+        }
+    }
+
+    /// The first field of what is `rest` of a message; `rest` begins behind it then.
+    ///
+    /// # Errors
+    /// Malformed, if a field reaches past the message's end, or is of no known type; i/o.
+    pub fn next(&mut self, rest: &mut Range<u64>) -> Result<Option<Field>> {
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let at = rest.start;
+        let (number, head) = self.head(rest)?;
+        let value = match head {
+            Head::Whole(value) => value,
+            Head::Len(len) => Value::Bytes(self.content(rest, len)?),
+            Head::GroupBegins => {
+                self.skip_group(rest, number)?;
+                Value::Group
+            }
+            Head::GroupEnds => return Err(self.malformed(at, "a protobuf group ends that has not begun")),
+            Head::Unknown(other) => {
+                let error = self.malformed(at, "no protobuf field is of this type");
+                return Err(error.expected("0 to 5").found(other));
+            }
+        };
+        Ok(Some(Field { number, at, value }))
+    }
+
+    /// The number of the field at the beginning of `rest`, and what stands before its content.
+    fn head(&mut self, rest: &mut Range<u64>) -> Result<(u32, Head)> {
+        self.take(rest, MOST_HEAD_BYTES, |bytes| {
+            let (number, wire_type) = take_tag(bytes, take_exact_varint)?;
+            let head = match wire_type {
+                0 => Head::Whole(Value::Varint(take_exact_varint(bytes)?)),
+                1 => Head::Whole(Value::Fixed64(u64::from_le_bytes(take_array(bytes)?))),
+                2 => Head::Len(take_exact_varint(bytes)?),
+                3 => Head::GroupBegins,
+                4 => Head::GroupEnds,
+                5 => Head::Whole(Value::Fixed32(u32::from_le_bytes(take_array(bytes)?))),
+                other => Head::Unknown(other),
+            };
+            Ok((number, head))
+        })
+    }
+
+    /// The `len` bytes at the beginning of `rest`, which begins behind them then.
+    fn content(&self, rest: &mut Range<u64>, len: u64) -> Result<Range<u64>> {
+        let left = rest.end - rest.start;
+        if len > left {
+            return Err(self.too_short(rest.start, left).expected(format!("{len} bytes")));
+        }
+        let start = rest.start;
+        rest.start += len;
+        Ok(start..rest.start)
+    }
+
+    /// Steps over what is left of a group of this number, without recursion.
+    fn skip_group(&mut self, rest: &mut Range<u64>, number: u32) -> Result<()> {
+        let mut open = vec![number];
+        while let Some(&innermost) = open.last() {
+            let at = rest.start;
+            match self.head(rest)? {
+                (_, Head::Whole(_)) => {}
+                (_, Head::Len(len)) => {
+                    self.content(rest, len)?;
+                }
+                (number, Head::GroupBegins) if open.len() < MOST_GROUPS => open.push(number),
+                (number, Head::GroupEnds) if number == innermost => drop(open.pop()),
+                _ => return Err(self.malformed(at, "protobuf groups that do not match, or lie too deep")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The content of the first field of this number in what is `rest` of a message, if it is one that has
+    /// a length; `rest` begins behind it then.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_of(&mut self, rest: &mut Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
+        while let Some(field) = self.next(rest)? {
+            match field.value {
+                Value::Bytes(range) if field.number == number => return Ok(Some(range)),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The content of the last field of this number in a message: of a field that is no list, it is the
+    /// one that counts.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next); malformed, if a field of this number has no length.
+    pub fn last(&mut self, message: &Range<u64>, number: u32) -> Result<Option<Range<u64>>> {
+        let mut found = None;
+        let mut rest = message.clone();
+        while let Some(field) = self.next(&mut rest)? {
+            if field.number == number {
+                let Value::Bytes(range) = field.value else { return Err(self.wrong_type(field.at)) };
+                found = Some(range);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The varint at the beginning of `rest`, as packed scalars have one after the other.
+    ///
+    /// # Errors
+    /// Malformed, if it does not end there, or has more than 64 bits; i/o.
+    pub fn varint(&mut self, rest: &mut Range<u64>) -> Result<u64> {
+        self.take(rest, MOST_VARINT_BYTES, take_exact_varint)
+    }
+
+    /// The `N` bytes at the beginning of `rest`.
+    ///
+    /// # Errors
+    /// Malformed, if there are fewer; i/o.
+    pub fn fixed<const N: usize>(&mut self, rest: &mut Range<u64>) -> Result<[u8; N]> {
+        self.take(rest, N, take_array)
+    }
+
+    /// Gives each of the varints that are packed in a range.
+    ///
+    /// # Errors
+    /// As [`varint`](Self::varint); whatever `visit` gives.
+    pub fn each_varint(
+        &mut self,
+        range: &Range<u64>,
+        visit: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut rest = range.clone();
+        while !rest.is_empty() {
+            visit(self.varint(&mut rest)?)?;
+        }
+        Ok(())
+    }
+
+    /// A copy of the bytes of a field, once it is known that there are at most `most`.
+    ///
+    /// # Errors
+    /// A limit, if there are more; i/o.
+    pub fn bytes(&mut self, range: &Range<u64>, most: u64) -> Result<Vec<u8>> {
+        let len = range.end.saturating_sub(range.start);
+        if len > most {
+            return Err(self
+                .located(Error::limit("a field is too long to hold in memory"), range.start)
+                .expected(format!("at most {most} bytes"))
+                .found(len));
+        }
+        let len = usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?;
+        let mut bytes = Vec::with_capacity(len);
+        self.each_chunk(range, &mut |chunk| {
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        Ok(bytes)
+    }
+
+    /// A field that is text.
+    ///
+    /// # Errors
+    /// As [`bytes`](Self::bytes); malformed, if it is not UTF-8.
+    pub fn text(&mut self, range: &Range<u64>, most: u64) -> Result<String> {
+        let bytes = self.bytes(range, most)?;
+        String::from_utf8(bytes).map_err(|error| {
+            let found = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            self.malformed(range.start, "a string field is not UTF-8").found(format!("{found:?}"))
+        })
+    }
+
+    /// Gives the bytes of a range piece by piece, in order, however long it is.
+    ///
+    /// # Errors
+    /// I/o; whatever `visit` gives.
+    pub fn each_chunk(
+        &mut self,
+        range: &Range<u64>,
+        visit: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut rest = range.clone();
+        let mut buffer = Vec::new();
+        while !rest.is_empty() {
+            let left = rest.end - rest.start;
+            let chunk = match self.input {
+                // What is long does not pass the window, by which the fields around it are read.
+                Input::File { source, file } if left > WINDOW => {
+                    buffer.resize(usize::try_from(left.min(CHUNK)).unwrap_or(0), 0);
+                    source.read_at(file, rest.start, &mut buffer)?;
+                    &buffer[..]
+                }
+                _ => self.held(&rest, left)?,
+            };
+            visit(chunk)?;
+            rest.start += chunk.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Takes what `take` reads at the beginning of `rest`, for which it needs `most` bytes at most.
+    fn take<T>(
+        &mut self,
+        rest: &mut Range<u64>,
+        most: usize,
+        take: impl FnOnce(&mut &[u8]) -> Result<T, Broken>,
+    ) -> Result<T> {
+        let left = rest.end.saturating_sub(rest.start);
+        let mut bytes = self.held(rest, left.min(most as u64))?;
+        let before = bytes.len();
+        let taken = take(&mut bytes);
+        let len = (before - bytes.len()) as u64;
+        taken.map_err(|broken| self.broken(broken, rest.start, len, left)).inspect(|_| rest.start += len)
+    }
+
+    /// The bytes at the beginning of `rest`, `least` of them or more.
+    fn held(&mut self, rest: &Range<u64>, least: u64) -> Result<&[u8]> {
+        let (bytes, start) = match self.input {
+            Input::Memory { bytes, .. } => (bytes, 0),
+            Input::File { source, file } => {
+                let end = self.window_start + self.window.len() as u64;
+                if rest.start < self.window_start || rest.start + least > end {
+                    let len = WINDOW.min(source.len(file).saturating_sub(rest.start));
+                    self.window.resize(usize::try_from(len).unwrap_or(0), 0);
+                    self.window_start = rest.start;
+                    source.read_at(file, rest.start, &mut self.window)?;
+                }
+                (&self.window[..], self.window_start)
+            }
+        };
+        let bytes = usize::try_from(rest.start - start).ok().and_then(|from| bytes.get(from..));
+        let bytes = bytes.unwrap_or_default();
+        if (bytes.len() as u64) < least {
+            return Err(self.too_short(rest.start, bytes.len() as u64).expected(format!("{least} bytes")));
+        }
+        let len = usize::try_from(rest.end - rest.start).map_or(bytes.len(), |len| len.min(bytes.len()));
+        Ok(&bytes[..len])
+    }
+
+    /// The error of a field at `at`, of which `taken` bytes of the `left` ones have been read.
+    fn broken(&self, broken: Broken, at: u64, taken: u64, left: u64) -> Error {
+        match broken {
+            Broken::Cut => self.too_short(at + taken, left - taken),
+            Broken::Tag(tag) => self
+                .malformed(at, "no protobuf field has this number")
+                .expected("1 to 536870911")
+                .found(tag >> 3),
+            Broken::Varint | Broken::Group | Broken::Text => {
+                self.malformed(at + taken, "a varint has more than 64 bits")
+            }
+        }
+    }
+
+    fn too_short(&self, offset: u64, left: u64) -> Error {
+        self.malformed(offset, "a protobuf field reaches past the end of its message")
+            .found(format!("{left} bytes"))
+    }
+
+    /// An error of the input, with its place.
+    pub fn malformed(&self, offset: u64, message: &str) -> Error {
+        self.located(Error::malformed(message), offset)
+    }
+
+    /// The error of a field that has another type than its number says.
+    pub fn wrong_type(&self, at: u64) -> Error {
+        self.malformed(at, "a protobuf field has another type than its message gives it")
+    }
+
+    /// An error with its place.
+    pub fn located(&self, error: Error, offset: u64) -> Error {
+        match self.input {
+            Input::File { source, file } => error.file(source.name(file)).offset(offset),
+            Input::Memory { name, .. } => error.file(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use proptest::prelude::*;
+    use tensorferry_sdk::MemorySource;
+
+    fn fields(bytes: &[u8]) -> Result<Vec<(u32, Value)>> {
+        let mut wire = Wire::of_memory(bytes, "x.pb");
+        let mut rest = wire.whole();
+        let mut fields = Vec::new();
+        while let Some(field) = wire.next(&mut rest)? {
+            fields.push((field.number, field.value));
+        }
+        Ok(fields)
+    }
+
+    #[test]
+    fn each_type_is_read() {
+        let bytes = [
+            0x08, 0x96, 0x01, // 1: varint 150
+            0x11, 1, 0, 0, 0, 0, 0, 0, 0x80, // 2: eight bytes
+            0x1a, 2, b'a', b'b', // 3: two bytes
+            0x25, 4, 0, 0, 0, // 4: four bytes
+            0x80, 0x01, 0, // 16: varint 0
+            0x2b, 0x0a, 1, 7, 0x33, 0x34, 0x2c, // 5: a group of a field and another group
+        ];
+        let expected = vec![
+            (1, Value::Varint(150)),
+            (2, Value::Fixed64(1 | 0x80 << 56)),
+            (3, Value::Bytes(14..16)),
+            (4, Value::Fixed32(4)),
+            (16, Value::Varint(0)),
+            (5, Value::Group),
+        ];
+        assert_eq!(fields(&bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn lengths_and_types_are_checked() {
+        for (bytes, word) in [
+            (&[0x0a, 3, 1, 2][..], "past the end"),
+            (&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "past the end"),
+            (&[0x08], "past the end"),
+            (&[0x08, 0x80], "past the end"),
+            (&[0x0d, 1, 2, 3], "past the end"),
+            (&[0x0b, 0x08, 1], "past the end"),
+            (&[0x0b, 0x14], "groups"),
+            (&[0x0c], "has not begun"),
+            (&[0x0f], "of this type"),
+            (&[0x00, 0x00], "this number"),
+            (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2], "64 bits"),
+        ] {
+            assert!(fields(bytes).unwrap_err().message().contains(word), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn long_fields_of_files_are_skipped_and_read_by_place() {
+        let content = vec![7; 100_000];
+        let mut bytes = vec![0x0a, 0xa0, 0x8d, 0x06];
+        bytes.extend(&content);
+        bytes.extend([0x10, 5]);
+        let source = MemorySource::file("x.pb", bytes.clone());
+        let mut wire = Wire::of_file(&source, source.open("x.pb").unwrap());
+        let mut rest = wire.whole();
+        let first = wire.next(&mut rest).unwrap().unwrap();
+        assert_eq!(first.value, Value::Bytes(4..100_004));
+        let second = wire.next(&mut rest).unwrap().unwrap();
+        assert_eq!((second.at, second.value), (100_004, Value::Varint(5)));
+        assert!(wire.next(&mut rest).unwrap().is_none());
+        assert_eq!(wire.bytes(&(4..100_004), 100_000).unwrap(), content);
+        assert!(wire.bytes(&(4..100_004), 99_999).is_err());
+
+        let short = MemorySource::file("x.pb", &bytes[..99]);
+        let mut wire = Wire::of_file(&short, FileId(0));
+        let error = wire.next(&mut (0..99)).unwrap_err().to_string();
+        assert!(error.contains("file \"x.pb\", offset 4"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok(fields) = fields(&bytes) {
+                for (_, value) in fields {
+                    if let Value::Bytes(range) = value {
+                        prop_assert!(range.end <= bytes.len() as u64);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! An archive is a zip file as torch writes it: records side by side, each under one root folder, those of
+//! tensors stored as they are.
+
+pub use tensorferry_zip::{Archive, Directory, Entry, MAGIC, Method, Record};
+
+use crate::Extent;
+use tensorferry_sdk::{Error, Limits, Result, Source};
+use tensorferry_zip::Names;
+
+/// Reads an archive's directory and every local header.
+///
+/// # Errors
+/// Malformed or unsupported, with the offset and the entry; a limit on entries.
+pub fn open(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Archive> {
+    let archive = Archive::open(source, extent, Names::UnderOneRoot, limits)?;
+    let compressed = |entry: &&Entry| entry.method != Method::Stored && entry.name.starts_with("data/");
+    match archive.entries().iter().find(compressed) {
+        None => Ok(archive),
+        Some(entry) => {
+            let error = Error::unsupported(format!("record {:?} is compressed", entry.name));
+            Err(archive.at(error, entry.header_offset()))
+        }
+    }
+}
+
+/// Reads an archive's directory alone.
+///
+/// # Errors
+/// As of [`open`].
+pub fn directory(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<Directory> {
+    Directory::read(source, extent, Names::UnderOneRoot, limits)
+}

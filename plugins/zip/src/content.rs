@@ -1,0 +1,200 @@
+//! An entry's content: its bytes as they are, or inflated in bounded pieces.
+
+use crate::{Archive, Entry, Extent, Method};
+use flate2::{Decompress, FlushDecompress, Status};
+use tensorferry_sdk::{ByteSink, Context, Error, Limits, Result, Source};
+
+/// Bytes that are read, and that are inflated, at once.
+const PIECE: usize = 64 << 10;
+
+/// One byte of deflate makes at most this many: a match of 258 bytes in two bits.
+const MOST_EXPANSION: u64 = 1032;
+
+/// An entry and where its bytes lie: what it takes to read its content.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its name.
+    pub name: Box<str>,
+    /// How its bytes are kept.
+    pub method: Method,
+    /// Where they lie.
+    pub stored: Extent,
+    /// Bytes of its content.
+    pub len: u64,
+    /// The CRC-32 of its content.
+    pub crc: u32,
+}
+
+/// Whether an entry's pieces go on.
+enum Next {
+    Go,
+    Stop,
+}
+
+impl Archive {
+    /// An entry with the place of its bytes, by its index in [`entries`](Self::entries).
+    ///
+    /// # Errors
+    /// Malformed, if its bytes cannot make the length that it claims.
+    pub fn member(&self, index: usize) -> Result<Member> {
+        let entry = self.entries().get(index).ok_or_else(|| Error::plugin("no such zip entry"))?;
+        let stored = self.stored(index);
+        check_ratio(entry).map_err(|error| self.at(error, stored.offset))?;
+        let &Entry { method, len, crc, .. } = entry;
+        Ok(Member { name: entry.name.clone(), method, stored, len, crc })
+    }
+}
+
+impl Member {
+    /// The first `len` bytes of its content.
+    ///
+    /// # Errors
+    /// Malformed, if it has fewer; a limit, if they are too many to hold; i/o.
+    pub fn front(&self, source: &dyn Source, len: u64, limits: &Limits) -> Result<Vec<u8>> {
+        if len > self.len {
+            return Err(self.too_short(len, self.len));
+        }
+        if self.method == Method::Stored {
+            return source.read_vec(self.stored.file, self.stored.offset, len, limits);
+        }
+        if len > limits.header_bytes {
+            let error = Error::limit("too long to hold in memory").file(source.name(self.stored.file));
+            return Err(error.expected(format!("at most {} bytes", limits.header_bytes)).found(len));
+        }
+        let mut bytes = Vec::new();
+        self.inflate(source, &mut |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(if bytes.len() as u64 >= len { Next::Stop } else { Next::Go })
+        })?;
+        if (bytes.len() as u64) < len {
+            return Err(self.too_short(len, bytes.len() as u64));
+        }
+        bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        Ok(bytes)
+    }
+
+    /// Pushes all of its content, held against its length and its CRC.
+    ///
+    /// # Errors
+    /// Malformed, if its content is not what the directory says; whatever the output gives.
+    pub fn write(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        let mut crc = crc32fast::Hasher::new();
+        let mut len = 0_u64;
+        self.each_piece(source, &mut |piece| {
+            context.check_cancelled()?;
+            len += piece.len() as u64;
+            if len > self.len {
+                let error =
+                    Error::malformed(format!("zip entry {:?} is longer than the directory says", self.name));
+                return Err(error.expected(format!("{} bytes", self.len)));
+            }
+            crc.update(piece);
+            output.write(piece)?;
+            Ok(Next::Go)
+        })?;
+        if len < self.len {
+            return Err(self.too_short(self.len, len));
+        }
+        let found = crc.finalize();
+        if found == self.crc {
+            return Ok(());
+        }
+        let error =
+            Error::malformed(format!("zip entry {:?} does not have the CRC-32 of the directory", self.name));
+        Err(error
+            .file(source.name(self.stored.file))
+            .expected(format!("{:08x}", self.crc))
+            .found(format!("{found:08x}")))
+    }
+
+    /// The CRC-32 of what follows the first bytes of its content: so that a storage begins behind a header,
+    /// and a copy of it is still checked. A CRC is linear: all = (first, moved on by the length of the
+    /// rest) xor rest.
+    #[must_use]
+    pub fn crc_after(&self, first: &[u8]) -> u32 {
+        let mut moved = crc32fast::Hasher::new();
+        moved.update(first);
+        let rest_len = self.len.saturating_sub(first.len() as u64);
+        moved.combine(&crc32fast::Hasher::new_with_initial_len(0, rest_len));
+        self.crc ^ moved.finalize()
+    }
+
+    fn each_piece(&self, source: &dyn Source, take: &mut dyn FnMut(&[u8]) -> Result<Next>) -> Result<()> {
+        if self.method == Method::Deflated {
+            return self.inflate(source, take);
+        }
+        let mut buffer = vec![0; PIECE];
+        let mut done = 0_u64;
+        while done < self.stored.len {
+            let piece = self.read_piece(source, done, &mut buffer)?;
+            done += piece.len() as u64;
+            take(piece)?;
+        }
+        Ok(())
+    }
+
+    fn read_piece<'b>(&self, source: &dyn Source, done: u64, buffer: &'b mut [u8]) -> Result<&'b [u8]> {
+        let len = usize::try_from(self.stored.len - done).map_or(PIECE, |len| len.min(PIECE));
+        source.read_at(self.stored.file, self.stored.offset + done, &mut buffer[..len])?;
+        Ok(&buffer[..len])
+    }
+
+    fn inflate(&self, source: &dyn Source, take: &mut dyn FnMut(&[u8]) -> Result<Next>) -> Result<()> {
+        let at = |error: Error, offset: u64| {
+            let error = error.context(format!("zip entry {:?}", self.name));
+            error.file(source.name(self.stored.file)).offset(self.stored.offset + offset)
+        };
+        let mut inflater = Decompress::new(false);
+        let (mut input, mut output) = (vec![0; PIECE], vec![0; PIECE]);
+        let mut done = 0_u64;
+        while done < self.stored.len {
+            let input = self.read_piece(source, done, &mut input)?;
+            let before_piece = inflater.total_in();
+            loop {
+                let used = usize::try_from(inflater.total_in() - before_piece).unwrap_or(usize::MAX);
+                let before = inflater.total_out();
+                let status = inflater
+                    .decompress(&input[used..], &mut output, FlushDecompress::None)
+                    .map_err(|e| at(Error::malformed(format!("not deflated bytes: {e}")), done))?;
+                let made = usize::try_from(inflater.total_out() - before).unwrap_or(usize::MAX);
+                if made > 0 && matches!(take(&output[..made])?, Next::Stop) {
+                    return Ok(());
+                }
+                match status {
+                    Status::StreamEnd if inflater.total_in() == self.stored.len => return Ok(()),
+                    Status::StreamEnd => {
+                        return Err(at(
+                            Error::malformed("bytes follow the deflated ones"),
+                            inflater.total_in(),
+                        ));
+                    }
+                    // A full buffer may hide more; an empty one means that input is needed.
+                    Status::Ok | Status::BufError if made == 0 => break,
+                    Status::Ok | Status::BufError => {}
+                }
+            }
+            done = inflater.total_in();
+            if done == before_piece {
+                break;
+            }
+        }
+        Err(at(Error::malformed("the deflated bytes have no end"), done))
+    }
+
+    fn too_short(&self, expected: u64, found: u64) -> Error {
+        Error::malformed(format!("zip entry {:?} ends too early", self.name))
+            .expected(format!("{expected} bytes"))
+            .found(format!("{found} bytes"))
+    }
+}
+
+/// Whether the length that an entry claims can come out of its bytes.
+fn check_ratio(entry: &Entry) -> Result<()> {
+    let most = entry.stored_len.saturating_mul(MOST_EXPANSION);
+    if entry.method == Method::Stored || entry.len <= most {
+        return Ok(());
+    }
+    Err(Error::malformed(format!("zip entry {:?} is longer than deflate can make it", entry.name))
+        .expected(format!("at most {most} bytes"))
+        .found(entry.len))
+}

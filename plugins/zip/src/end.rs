@@ -1,0 +1,129 @@
+//! The end record says where the directory is. Numbers that do not fit its fields are in the zip64
+//! end record before it; where both have a number, both must say the same.
+
+use crate::extent::Extent;
+use crate::fields::Fields;
+use tensorferry_sdk::{Error, FileId, Limits, Result, Source};
+
+const END: &[u8; 4] = b"PK\x05\x06";
+const END_LEN: u64 = 22;
+const ZIP64_END: &[u8; 4] = b"PK\x06\x06";
+const ZIP64_END_LEN: u64 = 56;
+const ZIP64_LOCATOR: &[u8; 4] = b"PK\x06\x07";
+const ZIP64_LOCATOR_LEN: u64 = 20;
+
+/// How far from the file's end the end record is looked for: its longest comment, and as much junk
+/// behind it as torch tolerates.
+const REACH: u64 = 0xffff + END_LEN;
+
+/// Where the directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) entries: u64,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// Finds the directory, which must end where the end records begin.
+pub(crate) fn find(source: &dyn Source, extent: Extent, limits: &Limits) -> Result<End> {
+    let (file, extent_end) = (extent.file, extent.end());
+    let from = extent_end.saturating_sub(REACH).max(extent.offset);
+    let tail = source.read_vec(file, from, extent_end - from, limits)?;
+    // The last one that is whole, as torch's zip library takes it.
+    let last_start = tail.len().saturating_sub(22);
+    let at = (0..=last_start).rev().find(|&at| tail[at..].starts_with(END)).ok_or_else(|| {
+        Error::malformed("the zip archive has no end record; the file may be truncated").offset(extent_end)
+    })?;
+    let mut fields = Fields(&tail[at + 4..]);
+    let at = from + at as u64;
+    let end = end_record(&mut fields).map_err(|e| e.offset(at))?;
+    // The archive counts from its own start.
+    let in_file = |offset: u64| {
+        let sum = extent.offset.checked_add(offset);
+        sum.ok_or_else(|| Error::malformed("an offset that does not fit 64 bits").offset(at))
+    };
+    let (end, records_start) = match locator(source, extent, at, limits)? {
+        Some(locator) => {
+            let locator = in_file(locator)?;
+            (zip64_end(source, file, end, locator, at - ZIP64_LOCATOR_LEN)?, locator)
+        }
+        None => (end, at),
+    };
+    let end = End { offset: in_file(end.offset)?, ..end };
+    if end.offset.checked_add(end.len) != Some(records_start) {
+        return Err(Error::malformed("the zip directory does not end where the end record begins")
+            .offset(at)
+            .expected(records_start)
+            .found(format!("{} bytes at {}", end.len, end.offset)));
+    }
+    Ok(end)
+}
+
+fn end_record(fields: &mut Fields<'_>) -> Result<End> {
+    let disk = fields.u16()?;
+    let directory_disk = fields.u16()?;
+    let entries_here = fields.u16()?;
+    let entries = fields.u16()?;
+    let len = fields.u32()?;
+    let offset = fields.u32()?;
+    if disk != 0 || directory_disk != 0 || entries_here != entries {
+        return Err(Error::unsupported("a zip archive of several disks"));
+    }
+    Ok(End { entries: entries.into(), offset: offset.into(), len: len.into() })
+}
+
+/// Where the zip64 end record is, if there is a locator right before the end record.
+fn locator(source: &dyn Source, extent: Extent, end: u64, limits: &Limits) -> Result<Option<u64>> {
+    let at = end.checked_sub(ZIP64_LOCATOR_LEN).filter(|&at| at >= extent.offset);
+    let Some(at) = at else { return Ok(None) };
+    let bytes = source.read_vec(extent.file, at, ZIP64_LOCATOR_LEN, limits)?;
+    let mut fields = Fields(&bytes);
+    if fields.array()? != *ZIP64_LOCATOR {
+        return Ok(None);
+    }
+    let disk = fields.u32()?;
+    let offset = fields.u64()?;
+    let disks = fields.u32()?;
+    // Archives of one disk say 0 or 1.
+    if disk != 0 || disks > 1 {
+        return Err(Error::unsupported("a zip archive of several disks").offset(at));
+    }
+    Ok(Some(offset))
+}
+
+fn zip64_end(source: &dyn Source, file: FileId, end: End, at: u64, locator: u64) -> Result<End> {
+    let cut = || Error::malformed("the zip64 end record does not end where its locator begins").offset(at);
+    let room = locator.checked_sub(at).ok_or_else(cut)?;
+    if room < ZIP64_END_LEN {
+        return Err(cut());
+    }
+    let mut bytes = [0; 56];
+    source.read_at(file, at, &mut bytes)?;
+    let mut fields = Fields(&bytes);
+    if fields.array()? != *ZIP64_END {
+        return Err(Error::malformed("no zip64 end record where its locator points").offset(at));
+    }
+    // The length counts what follows it; more than the fixed fields is a maker's own data.
+    if fields.u64()?.checked_add(12) != Some(room) {
+        return Err(cut());
+    }
+    fields.take(4)?;
+    let disk = fields.u32()?;
+    let directory_disk = fields.u32()?;
+    let entries_here = fields.u64()?;
+    let wide = End { entries: fields.u64()?, len: fields.u64()?, offset: fields.u64()? };
+    if disk != 0 || directory_disk != 0 || entries_here != wide.entries {
+        return Err(Error::unsupported("a zip archive of several disks").offset(at));
+    }
+    let agrees = |narrow: u64, all_ones: u64, wide: u64| narrow == all_ones || narrow == wide;
+    let same = agrees(end.entries, 0xffff, wide.entries)
+        && agrees(end.len, 0xffff_ffff, wide.len)
+        && agrees(end.offset, 0xffff_ffff, wide.offset);
+    if !same {
+        return Err(Error::malformed("the zip64 end record and the end record disagree")
+            .offset(at)
+            .expected(format!("{} entries, {} bytes at {}", end.entries, end.len, end.offset))
+            .found(format!("{} entries, {} bytes at {}", wide.entries, wide.len, wide.offset)));
+    }
+    Ok(wide)
+}

@@ -1,0 +1,55 @@
+//! Fields are the little-endian numbers of a zip header, read from its front.
+
+use tensorferry_sdk::{Error, Result};
+
+/// What is left of a header.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or_else(|| {
+            Error::malformed("a zip header is cut off")
+                .expected(format!("{len} bytes more"))
+                .found(self.0.len())
+        })?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+/// The zip64 extra field among a header's extra fields. Of the numbers that it may hold, it has those
+/// whose place in the header is filled with ones, in the header's order.
+///
+/// Extra fields after the first that does not parse are no concern of a reader: torch's padding is one
+/// long field, other writers leave stray bytes.
+pub(crate) fn zip64(extra: &[u8]) -> Option<Fields<'_>> {
+    const ZIP64: u16 = 1;
+    let mut rest = Fields(extra);
+    loop {
+        let id = rest.u16().ok()?;
+        let len = rest.u16().ok()?;
+        let field = rest.take(len.into()).ok()?;
+        if id == ZIP64 {
+            return Some(Fields(field));
+        }
+    }
+}

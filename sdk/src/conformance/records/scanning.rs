@@ -1,0 +1,206 @@
+//! Checks what a reader gives where only some rows and fields are asked for.
+
+use super::cell::{Cell, cell};
+use super::same::difference;
+use super::{Rows, count, pull};
+use crate::conformance::rules::Rules;
+use crate::records::{Comparator, Comparison, FieldPath, Projection, RecordSet, Scan, Value};
+use arrow_array::{Array as _, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Fields, SchemaRef};
+
+/// Columns, and fields of structs, that are looked at: a sample may have thousands.
+const MOST_FIELDS: usize = 16;
+
+/// Ranges of rows, fields of structs, and comparisons.
+pub(super) fn check(rules: &Rules<'_>, set: &dyn RecordSet, expected: &Rows, title: &str) {
+    let schema = expected.schema.clone();
+    let all: Vec<Vec<RecordBatch>> = (0..set.splits().len())
+        .map(|split| scan(rules, set, split, &Scan::default(), &schema, title))
+        .collect();
+    check_ranges(rules, set, &all, &schema, title);
+    check_fields(rules, set, &all, &schema, title);
+    check_predicates(rules, set, &all, &schema, title);
+}
+
+fn scan(
+    rules: &Rules<'_>,
+    set: &dyn RecordSet,
+    split: usize,
+    scan: &Scan,
+    schema: &SchemaRef,
+    title: &str,
+) -> Vec<RecordBatch> {
+    let input = || format!("{title}, split {split}, {scan:?}");
+    let rows = rules.calm(input, || pull(rules, set.scan(split, scan)?, schema, &input));
+    rules.holds(rows, "a sample's rows can be read in any way", &input())
+}
+
+/// Rows of some batches from `first_row` on, at most `limit`.
+fn window(batches: &[RecordBatch], first_row: u64, limit: Option<u64>) -> Vec<RecordBatch> {
+    let (mut skip, mut left) = (first_row, limit.unwrap_or(u64::MAX));
+    let mut rows = Vec::new();
+    for batch in batches {
+        let from = skip.min(batch.num_rows() as u64);
+        let taken = left.min(batch.num_rows() as u64 - from);
+        (skip, left) = (skip - from, left - taken);
+        rows.push(batch.slice(usize::try_from(from).unwrap_or(0), usize::try_from(taken).unwrap_or(0)));
+    }
+    rows
+}
+
+fn check_ranges(
+    rules: &Rules<'_>,
+    set: &dyn RecordSet,
+    all: &[Vec<RecordBatch>],
+    schema: &SchemaRef,
+    title: &str,
+) {
+    for (split, whole) in all.iter().enumerate() {
+        let rows = count(whole);
+        for (first_row, limit) in [
+            (0, Some(0)),
+            (0, Some(1)),
+            (1, Some(1)),
+            (rows / 2, None),
+            (rows / 3, Some(rows / 2)),
+            (rows.saturating_sub(1), Some(u64::MAX)),
+            (rows, None),
+            (rows + 1, Some(2)),
+            (u64::MAX, Some(u64::MAX)),
+        ] {
+            let request = Scan { first_row, limit, rows: 3, ..Scan::default() };
+            let found = scan(rules, set, split, &request, schema, title);
+            let difference = difference(&window(whole, first_row, limit), &found);
+            rules.require(difference.is_none(), "a scan has the rows of its range, and no other", || {
+                format!("{title}, split {split}, rows {first_row} and {limit:?} from there: {difference:?}")
+            });
+        }
+    }
+}
+
+/// The paths of all fields of structs.
+fn fields_of_structs(fields: &Fields, above: &FieldPath, paths: &mut Vec<FieldPath>) {
+    for (place, field) in fields.iter().enumerate() {
+        let path = [&above[..], &[place]].concat();
+        if let DataType::Struct(children) = field.data_type() {
+            fields_of_structs(children, &path, paths);
+        }
+        if path.len() > 1 && paths.len() < MOST_FIELDS {
+            paths.push(path);
+        }
+    }
+}
+
+fn check_fields(
+    rules: &Rules<'_>,
+    set: &dyn RecordSet,
+    all: &[Vec<RecordBatch>],
+    schema: &SchemaRef,
+    title: &str,
+) {
+    let mut paths = Vec::new();
+    fields_of_structs(schema.fields(), &Vec::new(), &mut paths);
+    for path in paths {
+        let rule = "a scan has the fields that were asked for";
+        // The field, and the last column beside it.
+        let last = vec![schema.fields().len() - 1];
+        let columns = if path[0] < last[0] { vec![path, last] } else { vec![path] };
+        let projection = rules.holds(Projection::new(schema, &columns), rule, title);
+        let request = Scan { columns: Some(columns), first_row: 1, limit: Some(u64::MAX), ..Scan::default() };
+        for (split, whole) in all.iter().enumerate() {
+            let found = scan(rules, set, split, &request, &projection.schema(), title);
+            let expected: Vec<RecordBatch> =
+                window(whole, 1, None).iter().filter_map(|batch| projection.batch(batch).ok()).collect();
+            let difference = difference(&expected, &found);
+            rules.require(difference.is_none(), rule, || {
+                format!("{title}, split {split}, {:?}: {difference:?}", request.columns)
+            });
+        }
+    }
+}
+
+/// Rows that a comparison is true of are there, in order, whatever else is.
+fn check_predicates(
+    rules: &Rules<'_>,
+    set: &dyn RecordSet,
+    all: &[Vec<RecordBatch>],
+    schema: &SchemaRef,
+    title: &str,
+) {
+    let rule = "a predicate leaves out no row that it is true of";
+    for (column, field) in schema.fields().iter().enumerate().take(MOST_FIELDS) {
+        for (comparator, values) in [(Comparator::IsNull, vec![]), (Comparator::IsNotNull, vec![])]
+            .into_iter()
+            .chain(probes(field.data_type()))
+        {
+            let comparison = Comparison { column: vec![column], comparator, values };
+            let request = Scan { predicate: vec![comparison.clone()], ..Scan::default() };
+            for (split, whole) in all.iter().enumerate() {
+                let found = scan(rules, set, split, &request, schema, title);
+                let kept = count(&found);
+                let must: u64 = whole.iter().map(|batch| matching(batch, &comparison)).sum();
+                let still: u64 = found.iter().map(|batch| matching(batch, &comparison)).sum();
+                rules.require(must == still && kept <= count(whole), rule, || {
+                    format!("{title}, split {split}, {comparison:?}: of {must} rows there are {still}")
+                });
+            }
+        }
+    }
+}
+
+/// Comparisons that part the values of a column, whatever they are.
+fn probes(data_type: &DataType) -> Vec<(Comparator, Vec<Value>)> {
+    let values = match data_type {
+        DataType::Boolean => vec![Value::Bool(false)],
+        DataType::Utf8 | DataType::Binary => vec![Value::Bytes(b"".to_vec()), Value::Bytes(b"m".to_vec())],
+        DataType::Float32 | DataType::Float64 => vec![Value::Float(0.0), Value::Int(1)],
+        numbers if numbers.is_integer() => vec![Value::Int(0), Value::Int(7), Value::Float(2.5)],
+        _ => return Vec::new(),
+    };
+    let comparators = [
+        Comparator::Equal,
+        Comparator::Unequal,
+        Comparator::Less,
+        Comparator::LessOrEqual,
+        Comparator::Greater,
+        Comparator::GreaterOrEqual,
+        Comparator::In,
+    ];
+    let with = |value: &Value| comparators.map(|comparator| (comparator, vec![value.clone()]));
+    values.iter().flat_map(with).collect()
+}
+
+/// How many rows of a batch a comparison is true of.
+fn matching(batch: &RecordBatch, comparison: &Comparison) -> u64 {
+    let column = batch.column(comparison.column[0]);
+    (0..batch.num_rows()).filter(|&row| is_true(comparison, value(column, row).as_ref())).count() as u64
+}
+
+/// A value as it is compared; none if it is missing.
+fn value(column: &ArrayRef, row: usize) -> Option<Value> {
+    Some(match cell(column, row) {
+        Cell::Whole(number) if *column.data_type() == DataType::Boolean => Value::Bool(number == 1),
+        Cell::Whole(number) => Value::Int(number),
+        Cell::Single(number) => Value::Float(number.into()),
+        Cell::Real(number) => Value::Float(number),
+        Cell::Bytes(bytes) => Value::Bytes(bytes),
+        Cell::Null => return None,
+        // It equals nothing.
+        _ => Value::Float(f64::NAN),
+    })
+}
+
+fn is_true(comparison: &Comparison, found: Option<&Value>) -> bool {
+    let order = || comparison.values.iter().map(|value| found.and_then(|found| found.compare(value)));
+    let any = |is: fn(std::cmp::Ordering) -> bool| order().any(|order| order.is_some_and(is));
+    match comparison.comparator {
+        Comparator::IsNull => found.is_none(),
+        Comparator::IsNotNull => found.is_some(),
+        Comparator::Unequal => found.is_some() && !any(std::cmp::Ordering::is_eq),
+        Comparator::Equal | Comparator::In => any(std::cmp::Ordering::is_eq),
+        Comparator::Less => any(std::cmp::Ordering::is_lt),
+        Comparator::LessOrEqual => any(std::cmp::Ordering::is_le),
+        Comparator::Greater => any(std::cmp::Ordering::is_gt),
+        Comparator::GreaterOrEqual => any(std::cmp::Ordering::is_ge),
+    }
+}

@@ -1,0 +1,84 @@
+//! What a format has no place for among values: the host takes it out of a catalog, or makes text of it, before
+//! the format's writer sees it, and says so.
+
+use crate::{Capabilities, Catalog, Loss, LossKind, Severity, Value};
+
+/// Losses of one kind that are listed one by one; the rest is counted.
+const MOST_LISTED: usize = 200;
+
+impl Catalog {
+    /// The same catalog as a format of these capabilities can hold it, and what that loses: without attributes of
+    /// tensors where the format has no [`ATTRIBUTES`](Capabilities::ATTRIBUTES), and with compact JSON for
+    /// metadata that is no text where it has no [`VALUES`](Capabilities::VALUES). Metadata stays, whether or not
+    /// the format has any. Where it has [`METADATA`](Capabilities::METADATA) and no [`DTYPES`](Capabilities::DTYPES),
+    /// tensors of dtypes that are not built in become U8, for [`unpacked`](Self::unpacked) to restore.
+    #[must_use]
+    pub fn held_by(mut self, capabilities: Capabilities) -> (Self, Vec<Loss>) {
+        let mut losses = Vec::new();
+        if !capabilities.has(Capabilities::ATTRIBUTES) {
+            let (why, mut count) = ("the target has no place for attributes of tensors", 0_usize);
+            for tensor in &mut self.tensors {
+                for key in std::mem::take(&mut tensor.attributes).into_keys() {
+                    count += 1;
+                    if count <= MOST_LISTED {
+                        losses.push(Loss::new(LossKind::Attribute, format!("{}: {key}", tensor.name), why));
+                    }
+                }
+            }
+            if count > MOST_LISTED {
+                let rest = format!("{} more attributes", count - MOST_LISTED);
+                losses.push(Loss::new(LossKind::Attribute, rest, why));
+            }
+        }
+        if capabilities.has(Capabilities::METADATA) && !capabilities.has(Capabilities::VALUES) {
+            let why = "the target holds metadata as text: there it is compact JSON, and its type is not said";
+            for (key, value) in self.metadata.iter_mut().filter(|(_, value)| value.as_text().is_none()) {
+                *value = Value::text(&value.json());
+                losses.push(Loss::new(LossKind::Metadata, key, why).severity(Severity::Changed));
+            }
+        }
+        if capabilities.has(Capabilities::METADATA) && !capabilities.has(Capabilities::DTYPES) {
+            losses.extend(self.packed());
+        }
+        (self, losses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{CatalogBuilder, CatalogSink, Dtype, Limits, MemorySource, Storage};
+
+    #[test]
+    fn what_a_format_has_no_place_for_is_said() {
+        let (source, limits) = (MemorySource::file("x", []), Limits::default());
+        let mut builder = CatalogBuilder::new("test", &source, &limits);
+        let storage = builder.storage(Storage::inline([0])).unwrap();
+        for number in 0..MOST_LISTED + 5 {
+            let tensor = builder.tensor(&format!("t{number}"), Dtype::U8, &[1], storage, 0).unwrap();
+            builder.attribute(tensor, "unit", Value::text("mm")).unwrap();
+            assert!(builder.attribute(tensor, "unit", Value::text("s")).is_err());
+        }
+        builder.metadata_text("text", "a").unwrap();
+        builder.metadata("number", Value::int(7)).unwrap();
+        assert!(builder.metadata_text("number", "8").is_err());
+        let catalog = builder.finish().unwrap();
+        let all = Capabilities::METADATA | Capabilities::VALUES | Capabilities::ATTRIBUTES;
+        let (same, losses) = catalog.clone().held_by(all);
+        assert_eq!((same.tensors(), same.metadata()), (catalog.tensors(), catalog.metadata()));
+        assert_eq!(losses, []);
+        let (less, losses) = catalog.held_by(Capabilities::METADATA);
+        assert!(less.tensors().iter().all(|tensor| tensor.attributes.is_empty()));
+        assert_eq!((less.metadata()["number"] == "7", less.metadata()["text"] == "a"), (true, true));
+        assert_eq!(losses.len(), MOST_LISTED + 2);
+        assert_eq!((losses[0].kind, losses[0].what.as_str()), (LossKind::Attribute, "t0: unit"));
+        assert_eq!(losses[MOST_LISTED].what, "5 more attributes");
+        let last = &losses[MOST_LISTED + 1];
+        assert_eq!(
+            (last.kind, last.severity, &*last.what),
+            (LossKind::Metadata, Severity::Changed, "number")
+        );
+    }
+}

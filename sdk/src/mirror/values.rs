@@ -1,0 +1,49 @@
+//! [`Value`]s across the boundary: their nodes one by one, then the key.
+
+use super::nodes::{children, received_node, sent_node};
+use crate::value::ValueNodes;
+use crate::{Limits, Node, NodeId, Value};
+use tensorferry_abi::{Failure, NodeFacts, ValueSinkCalls};
+
+/// Sends the nodes of a value through `send`, which gives the number that each has on the other side; gives
+/// that of the value.
+pub(super) fn send_value<E>(
+    value: &Value,
+    mut send: impl FnMut(NodeFacts<'_>) -> Result<u32, E>,
+) -> Result<u32, E> {
+    let mut numbers: Vec<NodeId> = Vec::with_capacity(value.nodes().len());
+    let mut last = 0;
+    for node in value.nodes() {
+        let there = node.children.iter().map(|child| numbers[child.0 as usize]).collect();
+        let node = Node { children: there, ..node.clone() };
+        last = send(sent_node(&node, &children(&node)))?;
+        numbers.push(NodeId(last));
+    }
+    Ok(last)
+}
+
+/// The entries that one call has pushed.
+pub(super) struct CollectedValues {
+    nodes: ValueNodes,
+    /// What the host shows it has bounded already.
+    limits: Limits,
+    pub(super) entries: Vec<(String, Value)>,
+}
+
+impl Default for CollectedValues {
+    fn default() -> Self {
+        let limits = Limits { nodes: u64::MAX, header_bytes: u64::MAX, ..Limits::default() };
+        Self { nodes: ValueNodes::default(), limits, entries: Vec::new() }
+    }
+}
+
+impl ValueSinkCalls for CollectedValues {
+    fn value(&mut self, node: NodeFacts<'_>) -> Result<u32, Failure> {
+        Ok(self.nodes.push(received_node(&node), &self.limits)?)
+    }
+
+    fn entry(&mut self, key: &str, value: u32) -> Result<(), Failure> {
+        self.entries.push((key.to_owned(), self.nodes.value(value)?));
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! A set of rows that lie one after the other in files: its author says how one row is decoded, and where splits begin.
+
+use super::{Batched, Batches, FileCursor, RecordSet, RowBuilder, Scan, Split, narrowed, stream_error};
+use crate::{Context, Error, Result};
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use std::sync::Arc;
+
+/// How one row is decoded.
+pub trait DecodeRow: Send + Sync {
+    /// Takes the row that begins at the cursor, and pushes a [`Cell`](super::Cell) for each column, in their order.
+    ///
+    /// # Errors
+    /// What is wrong with the row; its file, number and offset are added.
+    fn decode(&self, at: &mut FileCursor, row: &mut RowBuilder) -> Result<()>;
+
+    /// Goes past the row that begins at the cursor.
+    ///
+    /// # Errors
+    /// What is wrong with its framing.
+    fn skip(&self, at: &mut FileCursor) -> Result<()>;
+}
+
+/// Rows of files, in each one after the other from where its header ends.
+pub struct RowSet<D> {
+    schema: SchemaRef,
+    files: Vec<FileCursor>,
+    splits: Vec<Split>,
+    /// Of each split its file, and the number of its first row in there.
+    places: Vec<(usize, u64)>,
+    decode: Arc<D>,
+}
+
+impl<D: DecodeRow + 'static> RowSet<D> {
+    /// All rows from each cursor to the end of its file, in splits of so many rows: the framing of each is looked at.
+    ///
+    /// # Errors
+    /// Cancelled; what is wrong with the framing.
+    pub fn new(
+        schema: SchemaRef,
+        files: Vec<FileCursor>,
+        rows_of_a_split: u64,
+        decode: D,
+        context: &dyn Context,
+    ) -> Result<Self> {
+        let (mut splits, mut places) = (Vec::new(), Vec::new());
+        for (file, start) in files.iter().enumerate() {
+            let (mut at, mut number) = (start.clone(), 0);
+            while !at.is_at_end() {
+                context.check_cancelled()?;
+                let (offset, mut rows) = (at.offset(), 0);
+                while rows < rows_of_a_split.max(1) && !at.is_at_end() {
+                    decode.skip(&mut at)?;
+                    rows += 1;
+                }
+                let bytes = at.offset() - offset;
+                splits.push(Split { file: at.file_name().to_owned(), offset, bytes, records: Some(rows) });
+                places.push((file, number));
+                number += rows;
+            }
+        }
+        Ok(Self { schema, files, splits, places, decode: Arc::new(decode) })
+    }
+}
+
+impl<D: DecodeRow + 'static> RecordSet for RowSet<D> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn splits(&self) -> &[Split] {
+        &self.splits
+    }
+
+    fn stream(&self, split: usize, batches: &Batches) -> Result<Batched> {
+        self.scan(split, &batches.clone().into())
+    }
+
+    fn scan(&self, split: usize, scan: &Scan) -> Result<Batched> {
+        let place = self.splits.get(split).zip(self.places.get(split));
+        let (of, &(file, number)) =
+            place.ok_or_else(|| Error::plugin(format!("there is no split {split}")))?;
+        let batches = scan.batches();
+        let rows = of.records.unwrap_or(0);
+        let mut stream = Rows {
+            decode: self.decode.clone(),
+            at: self.files[file].part(of.offset, of.offset + of.bytes),
+            builder: RowBuilder::new(&self.schema, batches.columns.as_deref())?,
+            number,
+            left: scan.limit.unwrap_or(rows).min(rows.saturating_sub(scan.first_row)),
+            most: batches,
+        };
+        for _ in 0..scan.first_row.min(rows) {
+            stream.decode.skip(&mut stream.at)?;
+            stream.number += 1;
+        }
+        narrowed(Box::new(stream), &self.schema, &Scan { first_row: 0, limit: None, ..scan.clone() })
+    }
+}
+
+struct Rows<D> {
+    decode: Arc<D>,
+    at: FileCursor,
+    builder: RowBuilder,
+    /// The number of the next row.
+    number: u64,
+    /// Rows that are still wanted.
+    left: u64,
+    most: Batches,
+}
+
+impl<D: DecodeRow> Rows<D> {
+    fn batch(&mut self) -> Result<RecordBatch> {
+        let begin = self.at.offset();
+        let mut rows = 0;
+        while rows < self.most.rows.max(1)
+            && self.left > 0
+            && (rows == 0 || self.at.offset() - begin < self.most.bytes)
+        {
+            let offset = self.at.offset();
+            let decoded = self.decode.decode(&mut self.at, &mut self.builder);
+            let decoded = decoded.and_then(|()| self.builder.end_row());
+            decoded.map_err(|e| e.file(self.at.file_name()).record(self.number).offset(offset))?;
+            (rows, self.number, self.left) = (rows + 1, self.number + 1, self.left - 1);
+        }
+        self.builder.finish()
+    }
+}
+
+impl<D: DecodeRow> Iterator for Rows<D> {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let batch = self.batch();
+        if batch.is_err() {
+            self.left = 0;
+        }
+        Some(batch.map_err(stream_error))
+    }
+}
+
+impl<D: DecodeRow> RecordBatchReader for Rows<D> {
+    fn schema(&self) -> SchemaRef {
+        self.builder.schema()
+    }
+}

@@ -1,0 +1,121 @@
+//! A scan says which rows and columns of a split are wanted.
+
+use super::{Batched, Batches, Comparison, Projection};
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+
+/// A field of a schema: the place of a column, then the places of fields within structs.
+pub type FieldPath = Vec<usize>;
+
+/// Which rows and columns of a split a stream reads, and how long its batches are.
+///
+/// Rows are counted from the split's first one, before any comparison. A reader need not look at what is not asked
+/// for: faults in other columns, or in rows before `first_row` and behind the last one, may stay unfound.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scan {
+    /// The fields that are wanted, as paths in ascending order of which none begins another; `None`: all columns. A
+    /// struct has the fields that are named of it; lists and maps are taken whole.
+    pub columns: Option<Vec<FieldPath>>,
+    /// The first row that is wanted.
+    pub first_row: u64,
+    /// How many rows are wanted from there on; `None`: all.
+    pub limit: Option<u64>,
+    /// What is true of every row that the host goes on with. A reader may leave out rows for which one of these is
+    /// not true, none of them, or some; it leaves out no other row.
+    pub predicate: Vec<Comparison>,
+    /// Rows of one batch, at most.
+    pub rows: usize,
+    /// Bytes of one batch, roughly; a single row may be longer.
+    pub bytes: u64,
+}
+
+impl Default for Scan {
+    fn default() -> Self {
+        Batches::default().into()
+    }
+}
+
+impl From<Batches> for Scan {
+    fn from(Batches { columns, rows, bytes }: Batches) -> Self {
+        let columns = columns.map(|columns| columns.into_iter().map(|column| vec![column]).collect());
+        Self { columns, first_row: 0, limit: None, predicate: Vec::new(), rows, bytes }
+    }
+}
+
+impl Scan {
+    /// Whole columns that hold all wanted fields, in batches as long as this asks for.
+    #[must_use]
+    pub fn batches(&self) -> Batches {
+        let whole = |paths: &Vec<FieldPath>| {
+            let mut columns: Vec<usize> = paths.iter().filter_map(|path| path.first().copied()).collect();
+            columns.dedup();
+            columns
+        };
+        Batches { columns: self.columns.as_ref().map(whole), rows: self.rows, bytes: self.bytes }
+    }
+
+    /// Whether all rows are wanted.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.first_row == 0 && self.limit.is_none() && self.predicate.is_empty()
+    }
+}
+
+/// What a scan wants of a stream that has its [whole columns](Scan::batches) in all rows of a split, of this schema.
+///
+/// # Errors
+/// A plugin error, for a path that leads nowhere.
+pub fn narrowed(stream: Batched, schema: &SchemaRef, scan: &Scan) -> crate::Result<Batched> {
+    let rows = sliced(stream, scan.first_row, scan.limit);
+    match &scan.columns {
+        Some(paths) if paths.iter().any(|path| path.len() > 1) => {
+            Projection::new(schema, paths)?.of_whole_columns(rows)
+        }
+        _ => Ok(rows),
+    }
+}
+
+/// The rows of a stream from `first_row` on, at most `limit`.
+#[must_use]
+pub fn sliced(stream: Batched, first_row: u64, limit: Option<u64>) -> Batched {
+    if first_row == 0 && limit.is_none() {
+        return stream;
+    }
+    Box::new(Sliced { stream, skip: first_row, left: limit.unwrap_or(u64::MAX) })
+}
+
+struct Sliced {
+    stream: Batched,
+    skip: u64,
+    left: u64,
+}
+
+impl Iterator for Sliced {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let batch = match self.stream.next()? {
+            Ok(batch) => batch,
+            Err(error) => {
+                self.left = 0;
+                return Some(Err(error));
+            }
+        };
+        let rows = batch.num_rows();
+        let from = usize::try_from(self.skip).unwrap_or(usize::MAX).min(rows);
+        self.skip -= from as u64;
+        let taken = usize::try_from(self.left).unwrap_or(usize::MAX).min(rows - from);
+        self.left -= taken as u64;
+        // One without rows lets whoever pulls look whether the user ended the run.
+        Some(Ok(if taken == rows { batch } else { batch.slice(from, taken) }))
+    }
+}
+
+impl RecordBatchReader for Sliced {
+    fn schema(&self) -> SchemaRef {
+        self.stream.schema()
+    }
+}

@@ -1,0 +1,129 @@
+//! What revision 1.0 of the boundary has is frozen: the committed dump of it may be appended to, and no line of it changed. It is
+//! written anew with `FERRY_FREEZE=1 cargo test -p tensorferry-sdk --test frozen`, which is for new revisions alone.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use tensorferry_sdk::mirror::c_header;
+use tensorferry_sdk::{DigestAlgorithm, Dtype, Limits, LossKind, NodeKind};
+
+const NODES: [(&str, NodeKind); 14] = [
+    ("none", NodeKind::NONE),
+    ("bool", NodeKind::BOOL),
+    ("int", NodeKind::INT),
+    ("float", NodeKind::FLOAT),
+    ("complex", NodeKind::COMPLEX),
+    ("text", NodeKind::TEXT),
+    ("bytes", NodeKind::BYTES),
+    ("list", NodeKind::LIST),
+    ("tuple", NodeKind::TUPLE),
+    ("set", NodeKind::SET),
+    ("map", NodeKind::MAP),
+    ("tensor", NodeKind::TENSOR),
+    ("object", NodeKind::OBJECT),
+    ("attributed", NodeKind::ATTRIBUTED),
+];
+
+/// The dump of this source: a fact a line.
+fn dump() -> String {
+    let mut text = String::new();
+    for line in tensorferry_abi::layout().lines() {
+        let (what, number) = line.split_once(' ').unwrap();
+        // How long a table is may change, where its slots are may not.
+        if what.contains('.') {
+            writeln!(text, "offset {what} {number}").unwrap();
+        }
+    }
+    declarations(&c_header(), &mut text);
+    for name in Limits::NAMES {
+        writeln!(text, "limit {name}").unwrap();
+    }
+    for dtype in Dtype::built_in() {
+        let info = dtype.info().unwrap();
+        let facts = [info.block_elements(), info.block_bytes(), info.swap_unit()];
+        writeln!(text, "dtype {} {facts:?}", info.name()).unwrap();
+    }
+    for kind in LossKind::ALL {
+        writeln!(text, "loss {}", kind.word()).unwrap();
+    }
+    for algorithm in [DigestAlgorithm::CRC32, DigestAlgorithm::CRC32C] {
+        writeln!(text, "digest {} {}", algorithm.name(), algorithm.0).unwrap();
+    }
+    for (name, kind) in NODES {
+        writeln!(text, "node {name} {}", kind.0).unwrap();
+    }
+    text
+}
+
+/// The constants and the types of the header: each field and each function by its structure.
+fn declarations(header: &str, text: &mut String) {
+    let mut structure = String::new();
+    let mut fields = Vec::new();
+    // A declaration may take several lines, and comments stand between them.
+    let mut rest = header.to_owned();
+    while let Some((before, comment)) = rest.split_once("/*") {
+        rest = format!("{before}{}", comment.split_once("*/").unwrap().1);
+    }
+    for line in rest.replace("\n      ", " ").lines() {
+        let line = line.trim();
+        if let Some(constant) =
+            line.strip_prefix("#define FERRY_").filter(|c| !c.ends_with('\\') && c.contains(' '))
+        {
+            writeln!(text, "constant FERRY_{constant}").unwrap();
+        } else if let Some(name) = line.strip_prefix("struct ").and_then(|line| line.strip_suffix(" {")) {
+            structure = name.to_owned();
+        } else if let Some(name) = line.strip_prefix("} ").and_then(|line| line.strip_suffix(';')) {
+            fields.drain(..).for_each(|field: String| writeln!(text, "type {name}: {field}").unwrap());
+        } else if line == "};" {
+            fields.drain(..).for_each(|field: String| writeln!(text, "type {structure}: {field}").unwrap());
+        } else if line.ends_with(';') && !line.starts_with("typedef") && !line.starts_with("struct") {
+            fields.push(line.to_owned());
+        } else if let Some(plain) = line.strip_prefix("typedef struct { ") {
+            writeln!(text, "type {plain}").unwrap();
+        }
+    }
+}
+
+fn committed() -> (std::path::PathBuf, String) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("abi/revision-1.0.txt");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    (path, text)
+}
+
+#[test]
+fn what_was_frozen_is_as_it_was() {
+    let now = dump();
+    let (path, before) = committed();
+    if std::env::var_os("FERRY_FREEZE").is_some() {
+        std::fs::write(path, now).unwrap();
+        return;
+    }
+    let lines: BTreeSet<&str> = now.lines().collect();
+    let changed: Vec<&str> = before.lines().filter(|line| !lines.contains(line)).collect();
+    assert!(
+        changed.is_empty(),
+        "revision 1.0 of the boundary is frozen; these facts of it are gone or changed:\n{}",
+        changed.join("\n")
+    );
+    assert!(before.lines().count() > 500, "the dump is not whole: {} lines", before.lines().count());
+}
+
+#[test]
+fn every_sort_of_fact_is_in_the_dump() {
+    let now = dump();
+    for line in [
+        "type FerrySourceTable: int32_t (*open)(void *self, FerryText name, uint32_t *file, FerryErrorSink err);",
+        "type FerryLoss: FerryText what;",
+        "type FerryManifest: uint32_t minor_needed;",
+        "type const uint8_t *ptr; size_t len; } FerryText;",
+        "constant FERRY_MAJOR 1",
+        "constant FERRY_WRITE 2",
+        "limit header_bytes",
+        "dtype F32 [1, 4, 4]",
+        "digest crc32c 2",
+        "loss tensor",
+    ] {
+        assert!(now.lines().any(|found| found == line), "no {line:?} in:\n{now}");
+    }
+    assert!(now.contains("offset FerrySourceTable.open "), "{now}");
+}

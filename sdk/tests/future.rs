@@ -1,0 +1,211 @@
+//! A plugin and a host of a later revision, whose numbers, bits and words this side does not know: refused or passed over, never
+//! taken for something else.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use tensorferry_abi::{
+    Borrowed, CatalogSinkTable, ContextTable, DescriptionTable, DtypeFacts, Failure, FormatCalls,
+    FormatTable, IdentityFacts, LossFacts, NodeFacts, OptionFacts, Owned, Pair, RecordReaderTable,
+    RecordWriterTable, SourceTable, StorageFacts, TensorDecoderCalls, TensorDecoderTable, TensorFacts,
+    TensorReaderCalls, TensorReaderTable, TensorWriterTable, class,
+};
+use tensorferry_sdk::memory::MemoryView;
+use tensorferry_sdk::mirror::RemoteFormat;
+use tensorferry_sdk::{
+    Capabilities, DtypeInfo, ErrorKind, Format, LossKind, MemoryContext, MemorySource, OptionKind, Purpose,
+    Result, Severity,
+};
+
+/// A number that is in no list of this revision.
+const LATER: u32 = 4711;
+
+/// What the plugin says that this side does not know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Nothing,
+    OptionSide,
+    StorageKind,
+    ByteOrder,
+    TensorKind,
+    Digest,
+    Node,
+    Loss,
+    Dtype,
+    ErrorClass,
+}
+
+#[derive(Clone, Copy)]
+struct Later(Says);
+
+fn refused<T>(what: &str) -> std::result::Result<T, Failure> {
+    Err(Failure::new(class::UNSUPPORTED, what))
+}
+
+impl FormatCalls for Later {
+    fn describe(&self, description: Borrowed<'_, DescriptionTable>) -> std::result::Result<(), Failure> {
+        description.identity(IdentityFacts {
+            id: "later",
+            title: "",
+            capabilities: 1 | 1 << 63,
+            output_revision: 0,
+        })?;
+        description.attribute("from-the-future", "something")?;
+        let side = if self.0 == Says::OptionSide { LATER } else { 0 };
+        let option = OptionFacts { side, key: "k", kind: LATER, choices: &[], defaults: &[], help: "h" };
+        description.option(option)
+    }
+
+    fn probe(
+        &self,
+        _: Borrowed<'_, SourceTable>,
+        _: Borrowed<'_, ContextTable>,
+    ) -> std::result::Result<i64, Failure> {
+        Ok(i64::MIN)
+    }
+
+    fn tensor_reader(&self, _: &[Pair<'_>]) -> std::result::Result<Owned<TensorReaderTable>, Failure> {
+        Ok(Owned::give(*self))
+    }
+
+    fn tensor_writer(&self, _: &[Pair<'_>]) -> std::result::Result<Owned<TensorWriterTable>, Failure> {
+        refused("no writer")
+    }
+
+    fn record_reader(&self, _: &[Pair<'_>]) -> std::result::Result<Owned<RecordReaderTable>, Failure> {
+        refused("no rows")
+    }
+
+    fn record_writer(&self, _: &[Pair<'_>]) -> std::result::Result<Owned<RecordWriterTable>, Failure> {
+        refused("no rows")
+    }
+}
+
+impl TensorReaderCalls for Later {
+    fn read(
+        &self,
+        _source: Borrowed<'_, SourceTable>,
+        catalog: Borrowed<'_, CatalogSinkTable>,
+        _context: Borrowed<'_, ContextTable>,
+    ) -> std::result::Result<Owned<TensorDecoderTable>, Failure> {
+        let or_later = |says, usual| if self.0 == says { LATER } else { usual };
+        let inline = 2;
+        for digest in [b"abcd", b"efgh"] {
+            catalog.storage(StorageFacts {
+                kind: or_later(Says::StorageKind, inline),
+                byte_order: or_later(Says::ByteOrder, 0),
+                file: 0,
+                offset: 0,
+                len: 4,
+                handle: 0,
+                bytes: &[1, 2, 3, 4],
+                ranges: &[],
+                digest_algorithm: or_later(Says::Digest, 0),
+                digest,
+            })?;
+        }
+        let name = if self.0 == Says::Dtype { "F32_OF_LATER" } else { "F32" };
+        let dtype = DtypeFacts { name, block_elements: 1, block_bytes: 4, swap_unit: 4 };
+        let dtype = catalog.dtype(dtype)?;
+        let kind = or_later(Says::TensorKind, 0);
+        let tensor = TensorFacts { name: "t", dtype, shape: &[], kind, storage: 0, offset: 0, blocks: &[] };
+        catalog.tensor(tensor)?;
+        let node = NodeFacts { kind: or_later(Says::Node, 1), class_name: "", bytes: &[], children: &[] };
+        let node = catalog.node(node)?;
+        catalog.root(node)?;
+        if self.0 == Says::Loss {
+            catalog.loss(LossFacts { kind: "soul", severity: LATER, asked: true, what: "w", why: "y" })?;
+        }
+        if self.0 == Says::ErrorClass {
+            return Err(Failure::new(99, "as later revisions have it"));
+        }
+        Ok(Owned::give(*self))
+    }
+}
+
+impl TensorDecoderCalls for Later {
+    fn decode(
+        &self,
+        _: Borrowed<'_, SourceTable>,
+        _: u64,
+        _: Borrowed<'_, tensorferry_abi::ByteSinkTable>,
+        _: Borrowed<'_, ContextTable>,
+    ) -> std::result::Result<(), Failure> {
+        refused("nothing is encoded")
+    }
+}
+
+fn format(says: Says) -> Result<RemoteFormat> {
+    RemoteFormat::new("later", Owned::<FormatTable>::give(Later(says)))
+}
+
+/// What the catalog has then.
+fn read(says: Says) -> Result<tensorferry_sdk::Catalog> {
+    let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
+    MemoryView::read(&format(says).unwrap(), &[], &source, &context).map(|view| view.catalog().clone())
+}
+
+#[test]
+fn what_a_later_plugin_describes_is_kept_or_passed_over() {
+    let description = format(Says::Nothing).unwrap().describe();
+    assert!(
+        description.capabilities.has(Capabilities::READ)
+            && !description.capabilities.has(Capabilities::WRITE)
+    );
+    assert_eq!(description.options[0].kind, OptionKind::Text);
+    assert_eq!(description.attributes, [("from-the-future".to_owned(), "something".to_owned())]);
+    // A score below every other is none.
+    let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
+    assert_eq!(format(Says::Nothing).unwrap().probe(&source, &context), Ok(None));
+    assert_eq!(format(Says::OptionSide).err().unwrap().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn numbers_that_say_how_bytes_lie_are_unsupported() {
+    for (says, what) in [
+        (Says::StorageKind, "kind of storage"),
+        (Says::ByteOrder, "byte order"),
+        (Says::TensorKind, "kind of tensor"),
+    ] {
+        let error = read(says).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains(what) && error.to_string().contains("4711"), "{error}");
+    }
+}
+
+#[test]
+fn a_digest_that_is_not_known_is_left_unchecked_with_one_note() {
+    let catalog = read(Says::Digest).unwrap();
+    assert!(catalog.storages().iter().all(|storage| storage.digest.is_none()));
+    let [note] = catalog.losses() else { panic!("{:?}", catalog.losses()) };
+    assert_eq!((note.severity, &*note.what), (Severity::Note, "digest algorithm 4711"));
+}
+
+#[test]
+fn losses_nodes_dtypes_and_errors_of_later_stay_what_they_are() {
+    let catalog = read(Says::Loss).unwrap();
+    let [loss] = catalog.losses() else { panic!("{:?}", catalog.losses()) };
+    assert_eq!((loss.kind, loss.severity, loss.asked), (LossKind::State, Severity::Lost, true));
+    assert_eq!(read(Says::Node).unwrap().tree().nodes()[0].kind.0, LATER);
+    let catalog = read(Says::Dtype).unwrap();
+    assert_eq!(catalog.dtype_info(catalog.tensors()[0].dtype).unwrap().name(), "F32_OF_LATER");
+    assert_eq!(read(Says::ErrorClass).unwrap_err().kind(), ErrorKind::Plugin);
+}
+
+/// What an SDK declares as its own goes on working with one that has it built in.
+#[test]
+fn an_extension_dtype_that_is_built_in_by_then_is_the_built_in_one() {
+    let info = DtypeInfo::extension("F8_E8M0", 1, 1, 1).unwrap();
+    let (source, context) = (MemorySource::file("a", *b"x"), MemoryContext::default());
+    let view = MemoryView::made("a", &source, &context, |catalog| {
+        assert_eq!(catalog.dtype(&info)?, tensorferry_sdk::Dtype::F8_E8M0);
+        Ok(())
+    });
+    assert!(view.unwrap().catalog().tensors().is_empty());
+    assert_eq!(DtypeInfo::extension("F8_E8M0", 1, 2, 1).unwrap_err().kind(), ErrorKind::Usage);
+}
+
+#[test]
+fn a_purpose_is_told_by_the_bits_that_are_known() {
+    let later = Purpose(Purpose::FLAT.0 | 1 << 31);
+    assert!(later.has(Purpose::FLAT) && !later.has(Purpose::SHOW));
+    assert!(!Purpose(1 << 31).has(Purpose::SHOW));
+}

@@ -1,0 +1,17 @@
+"""Checks a model with onnx.checker and prints what onnxruntime gives for an input. Above the bytes that
+protobuf takes, or where data lies beside the model, the checker reads the file by its path."""
+
+import json
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+
+path = sys.argv[1]
+onnx.checker.check_model(path, full_check=True)
+loaded = onnx.load(path)
+assert loaded.doc_string == "kept" and loaded.graph.name == "layers", loaded.doc_string
+session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+x = np.linspace(-1, 1, 64, dtype=np.float32)[None]
+print(json.dumps(session.run(None, {"x": x})[0][0].tolist()))

@@ -1,0 +1,15 @@
+//! The GGUF reader comes back from whatever bytes it is given.
+
+use crate::drive_any;
+use tensorferry_tests::fixtures::cases;
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_files() {
+    let seeds: Vec<_> = cases("gguf", "")
+        .iter()
+        .map(|case| std::fs::read(case.folder.join(case.expected["files"][0].as_str().unwrap())).unwrap())
+        .collect();
+    assert_eq!(seeds.len(), 47);
+    drive_any("gguf", &seeds);
+}

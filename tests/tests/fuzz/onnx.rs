@@ -1,0 +1,17 @@
+//! ONNX's reader comes back from whatever bytes it is given: models alone, and beside their data.
+
+use crate::drive_any;
+use tensorferry_tests::fixtures::cases;
+
+#[test]
+#[ignore = "fuzzes for ten seconds a target"]
+fn survives_mutated_models() {
+    let models =
+        cases("onnx", "").into_iter().map(|case| case.folder.join(case.expected["input"].as_str().unwrap()));
+    // The deepest one is long, and mutations of it are all alike.
+    let seeds: Vec<Vec<u8>> =
+        models.map(|file| std::fs::read(file).unwrap()).filter(|bytes| bytes.len() < 4096).collect();
+    assert_eq!(seeds.len(), 42);
+    drive_any("onnx", &seeds);
+    drive_any("onnx_external", &seeds);
+}

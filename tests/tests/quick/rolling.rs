@@ -1,0 +1,98 @@
+//! Files of rows whose number is not known in advance: how long they are, what they are called, and what becomes of
+//! those of an older output.
+
+use tensorferry_tests::Ferry;
+use tensorferry_tests::files::names_in;
+use tensorferry_tests::rows::{ids, numbered};
+
+fn shards(stem: &str, count: usize, suffix: &str) -> Vec<String> {
+    (0..count).map(|shard| format!("{stem}-{shard:05}-of-{count:05}{suffix}")).collect()
+}
+
+#[test]
+fn files_roll_by_rows_in_every_format() {
+    let ferry = Ferry::new();
+    let input = numbered(&ferry, "rows.jsonl", 0..1000);
+    for (format, suffix) in [("jsonl", ".jsonl"), ("parquet", ".parquet")] {
+        let output = ferry.at(format!("{format}/"));
+        ferry.convert(&input, &output, &["--to", format, "-o", "shard_rows=300", "--verify", "--receipt"]);
+        let mut names = names_in(&output);
+        names.retain(|name| name.contains("-of-"));
+        assert_eq!(names, shards("data", 4, suffix));
+        assert_eq!(ids(&ferry.rows(&output)), (0..1000).collect::<Vec<i64>>());
+        assert_eq!(ferry.rows(&output.join(&shards("data", 4, suffix)[3])).len(), 100);
+        ferry.run(&["verify", output.to_str().unwrap()]).expect(0);
+    }
+    let output = ferry.at("x.tfrecord");
+    ferry.convert(&input, &output, &["-o", "shard_rows=999", "-o", "codec=gzip"]);
+    for (shard, rows) in shards("x.tfrecord", 2, "").iter().zip([999, 1]) {
+        assert_eq!(ferry.on("cat", ferry.at(shard), &[]).expect(0).stdout.lines().count(), rows);
+    }
+}
+
+#[test]
+fn files_roll_by_size_whatever_the_number_of_threads() {
+    let ferry = Ferry::new();
+    let input = numbered(&ferry, "rows.jsonl", 0..20_000);
+    for format in ["jsonl", "tfrecord", "parquet"] {
+        let mut seen = Vec::new();
+        for threads in ["1", "3"] {
+            let output = ferry.at(format!("{format}-{threads}/"));
+            let size =
+                ["--to", format, "-o", "max_shard_size=200kB", "--threads", threads, "--memory", "64MiB"];
+            ferry.convert(&input, &output, &size);
+            let files: Vec<_> = names_in(&output)
+                .iter()
+                .map(|name| (name.clone(), std::fs::read(output.join(name)).unwrap()))
+                .collect();
+            assert!(files.len() > 1, "{format}: {:?}", names_in(&output));
+            seen.push(files);
+        }
+        assert!(seen[0] == seen[1], "{format}");
+    }
+}
+
+#[test]
+fn older_shards_go_by_force_alone() {
+    let ferry = Ferry::new();
+    let input = numbered(&ferry, "in/rows.jsonl", 0..100);
+    let output = ferry.at("set/out.jsonl");
+    let convert = |rows: &str, more: &[&str]| {
+        let option = format!("shard_rows={rows}");
+        let arguments = [&[output.to_str().unwrap(), "-o", &option], more].concat();
+        ferry.on("convert", &input, &arguments)
+    };
+    convert("40", &[]).expect(0);
+    std::fs::write(ferry.at("set/mine-00000-of-00009.jsonl"), "{}").unwrap();
+    let mine = || vec!["mine-00000-of-00009.jsonl".to_owned()];
+    let with_mine = |mut shards: Vec<String>| {
+        shards.splice(0..0, mine());
+        shards
+    };
+    assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 3, ".jsonl")));
+    // The same names are taken, and nothing is left of what was written.
+    convert("41", &[]).expect(2);
+    assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 3, ".jsonl")));
+    convert("60", &["--force"]).expect(0);
+    assert_eq!(names_in(&ferry.at("set")), with_mine(shards("out", 2, ".jsonl")));
+    // Only one of the ways to divide rows is given.
+    ferry
+        .on("convert", &input, &[output.to_str().unwrap(), "-o", "shards=2", "-o", "shard_rows=1"])
+        .expect(2);
+    let empty = ferry.write("empty.jsonl", "");
+    ferry
+        .on(
+            "convert",
+            &empty,
+            &[
+                ferry.at("none/").to_str().unwrap(),
+                "--to",
+                "parquet",
+                "--allow-empty",
+                "-o",
+                "max_shard_size=1MB",
+            ],
+        )
+        .expect(0);
+    assert_eq!(names_in(&ferry.at("none")), shards("data", 1, ".parquet"));
+}

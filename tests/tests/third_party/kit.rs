@@ -1,0 +1,237 @@
+//! The kit for authors of plugins, tried as one who knows nothing: the commands of the guide and of each template's README are
+//! run as they stand there, from an empty folder, with the SDK as it would be published.
+
+use crate::outside;
+use std::fmt::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use tensorferry_tests::ferry::run;
+use tensorferry_tests::workspace::{root, workspace};
+use tensorferry_tests::{Ferry, Outcome};
+
+/// An author: an empty folder, a home, and `ferry` among the programs.
+struct Author {
+    folder: TempDir,
+}
+
+impl Author {
+    fn new() -> Self {
+        let author = Self { folder: workspace().folder("author-") };
+        let programs = author.at("programs");
+        std::fs::create_dir_all(&programs).unwrap();
+        symlink(&workspace().program, programs.join("ferry")).unwrap();
+        std::fs::create_dir_all(author.at("work/.cargo")).unwrap();
+        let mut config = "[patch.crates-io]\n".to_owned();
+        for (name, folder) in packaged() {
+            writeln!(config, "{name} = {{ path = {folder:?} }}").unwrap();
+        }
+        std::fs::write(author.at("work/.cargo/config.toml"), config).unwrap();
+        author
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs a script of the shell, which ends at the first command that fails.
+    fn runs(&self, folder: &str, script: &str) -> Outcome {
+        let path = std::env::var("PATH").unwrap();
+        let mut shell = Command::new("sh");
+        shell.arg("-euxc").arg(script).current_dir(self.at(folder));
+        shell.env("PATH", format!("{}:{path}", self.at("programs").display()));
+        shell.env("HOME", self.at("home")).env("XDG_CACHE_HOME", self.at("home/.cache"));
+        for variable in ["XDG_DATA_HOME", "XDG_CONFIG_HOME", "FERRY_PLUGIN_PATH", "CARGO_TARGET_DIR"] {
+            shell.env_remove(variable);
+        }
+        // What cargo has of the registry stays where it is.
+        let home = std::env::var("HOME").unwrap_or_default();
+        shell.env("CARGO_HOME", std::env::var("CARGO_HOME").unwrap_or(format!("{home}/.cargo")));
+        shell.env("RUSTUP_HOME", std::env::var("RUSTUP_HOME").unwrap_or(format!("{home}/.rustup")));
+        run(&mut shell)
+    }
+
+    /// Has a plugin's crate built where the tests build others: what it depends on is there already.
+    fn shares_target(&self, plugin: &str) {
+        std::fs::create_dir_all(outside::target()).unwrap();
+        symlink(outside::target(), self.at(&format!("work/{plugin}/target"))).unwrap();
+    }
+}
+
+/// The crates of the kit as they would be published, unpacked.
+fn packaged() -> Vec<(&'static str, PathBuf)> {
+    let target = workspace().target.join("kit");
+    let mut package = Command::new(std::env::var_os("CARGO").unwrap());
+    package.current_dir(root()).args(["package", "--quiet", "--no-verify", "--allow-dirty", "--target-dir"]);
+    run(package.arg(&target).args(["-p", "tensorferry-abi", "-p", "tensorferry-sdk"])).expect(0);
+    let unpacked = |name: &str| {
+        let files = std::fs::read_dir(target.join("package")).unwrap().map(|entry| entry.unwrap().path());
+        let is_it = |path: &PathBuf| {
+            let file = path.file_name().unwrap().to_string_lossy().into_owned();
+            file.starts_with(name) && file.ends_with(".crate")
+        };
+        let file = files.filter(is_it).max().unwrap_or_else(|| panic!("{name} was not packed"));
+        let mut tar = Command::new("tar");
+        run(tar.arg("-C").arg(target.join("package")).arg("-xzf").arg(&file)).expect(0);
+        file.with_extension("")
+    };
+    ["tensorferry-abi", "tensorferry-sdk"].map(|name| (name, unpacked(name))).into()
+}
+
+/// The commands of a page: its blocks of shell, one after the other.
+fn commands(page: &str) -> Vec<String> {
+    let blocks = page.split("```sh\n").skip(1);
+    let blocks: Vec<String> = blocks.map(|rest| rest.split("```").next().unwrap().to_owned()).collect();
+    assert!(blocks.len() > 2, "{page}");
+    blocks
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn the_guides_commands_do_what_it_says() {
+    let guide = std::fs::read_to_string(root().join("sdk/README.md")).unwrap();
+    let author = Author::new();
+    let script = commands(&guide).concat();
+    // The first build of the plugin is where `cd` leads to.
+    let script = script.replacen("cd hoard\n", "cd hoard\nln -s \"$TARGET\" target\n", 1);
+    let target = outside::target();
+    std::fs::create_dir_all(&target).unwrap();
+    let outcome = author.runs("work", &format!("TARGET={:?}\n{script}", target.display())).expect(0);
+    assert_eq!(outcome.stdout.matches("conformant: all").count(), 2, "{outcome}");
+    outcome.prints(&["held    R13", "hoard: Hoard tensors", "installed ferry-plugin-hoard ", "removed "]);
+    let edited = std::fs::read_to_string(author.at("work/hoard/src/lib.rs")).unwrap();
+    assert!(edited.contains("(14, Dtype::C64),"), "{edited}");
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn each_templates_readme_says_what_works() {
+    let author = Author::new();
+    for (arguments, name) in
+        [("my-rows2 --kind records", "my-rows2"), ("my-tensors", "my-tensors"), ("my-c --lang c", "my-c")]
+    {
+        author.runs("work", &format!("ferry plugin new {arguments}")).expect(0);
+        if !arguments.contains("--lang c") {
+            author.shares_target(name);
+        }
+        let readme = std::fs::read_to_string(author.at(&format!("work/{name}/README.md"))).unwrap();
+        let outcome = author.runs(&format!("work/{name}"), &commands(&readme).concat()).expect(0);
+        outcome.prints(&["conformant: all", "installed ferry-plugin-"]);
+        // Nothing of the template's own name is left.
+        let left = author.runs(
+            &format!("work/{name}"),
+            "! grep -riE 'tray|@sdk@' --exclude-dir=target --exclude-dir=build .",
+        );
+        left.expect(0);
+    }
+}
+
+/// A library of somebody else, and samples of its formats.
+struct Case {
+    library: PathBuf,
+    samples: Vec<PathBuf>,
+    formats: &'static [&'static str],
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn plugins_in_every_language_conform() {
+    let ferry = Ferry::new();
+    let nrrd = crate::c::nrrd("c", "");
+    let libraries = ["npy", "rows", "trial"].map(outside::library);
+    libraries.iter().chain([&nrrd]).for_each(|library| ferry.add_plugin(library));
+    let input = ferry.safetensors("a.safetensors", &[("data", "I16", &[2, 2], &[1, 2, 3, 4, 5, 6, 7, 8])]);
+    let lines = ferry.write("a.jsonl", "{\"id\": 1, \"word\": \"a\"}\n{\"id\": 2, \"word\": \"bc\"}\n");
+    let made = |from: &Path, name: &str| {
+        let path = ferry.at(name);
+        ferry.convert(from, &path, &[]);
+        path
+    };
+    let [npy, rows, trial] = libraries;
+    let cases = [
+        Case {
+            library: npy,
+            samples: vec![made(&input, "a.npy"), made(&input, "a.npz")],
+            formats: &["npy", "npz"],
+        },
+        Case { library: rows, samples: vec![made(&lines, "a.rows")], formats: &["rows"] },
+        Case {
+            library: trial,
+            samples: vec![outside::folder().join("trial/sample/sample.trial")],
+            formats: &["trial"],
+        },
+        Case { library: nrrd, samples: vec![made(&input, "a.nrrd")], formats: &["nrrd"] },
+    ];
+    for Case { library, samples, formats } in cases {
+        let mut command = ferry.command(["plugin", "test", "--json"]);
+        let outcome = run(command.arg(&library).args(&samples));
+        assert_eq!(outcome.code, Some(0), "{outcome}");
+        let document = outcome.json();
+        assert_eq!(document["conformant"], true);
+        let tested: Vec<_> =
+            document["formats"].as_array().unwrap().iter().map(|f| f["id"].as_str().unwrap()).collect();
+        assert_eq!(tested, formats);
+        for format in document["formats"].as_array().unwrap() {
+            assert!(
+                format["damaged"].as_u64() > Some(100) && format["written"].as_u64() > Some(10),
+                "{format}"
+            );
+            let rules = format["rules"].as_array().unwrap();
+            assert!(rules.len() > 30 && rules.iter().all(|rule| rule["number"] != "-"), "{format}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "builds crates out of the workspace"]
+fn each_misbehaviour_is_caught_by_its_rule() {
+    let library = outside::library("misbehave");
+    let ferry = Ferry::new();
+    let sample = ferry.write("in.misbehave", b"MISBEHAVEsome bytes");
+    // What is asked for, the rule that it breaks, and what is said of it.
+    let cases = [
+        ("probe", "B3", "panicked in Format.probe"),
+        ("reader", "B3", "panicked in Format.tensor_reader"),
+        ("read", "B3", "panicked in TensorReader.read"),
+        ("decode", "B3", "panicked in TensorDecoder.decode"),
+        ("writer", "B3", "panicked in Format.tensor_writer"),
+        ("plan", "B3", "panicked in TensorWriter.plan"),
+        ("stream", "B3", "panicked in TensorPlan.stream"),
+        ("seal", "B3", "panicked in TensorPlan.seal"),
+        ("drop-reader", "B5", "panicked in drop"),
+        ("drop-writer", "B5", "panicked in drop"),
+        ("drop-plan", "B5", "panicked in drop"),
+        ("drop-format", "B5", "panicked in drop"),
+        ("extent", "R3", "ends too early"),
+        ("decode-short", "R8", "another length"),
+        ("decode-long", "R8", "another length"),
+        ("left-out", "W4", "leaves a tensor out"),
+        ("deferred", "W4", "deferred bytes"),
+    ];
+    for (request, number, says) in cases {
+        let mut command = ferry.command(["plugin", "test", "--json"]);
+        let outcome = run(command.arg(&library).arg(&sample).env("FERRY_MISBEHAVE", request));
+        assert_eq!(outcome.code, Some(1), "{request}: {outcome}");
+        let document = outcome.json();
+        let rules = document["formats"][0]["rules"].as_array().unwrap();
+        let found =
+            rules.iter().filter(|rule| rule["number"] == number).any(|rule| rule.to_string().contains(says));
+        assert!(found, "{request}: no {number} with {says:?} in {document}");
+    }
+    for request in ["init", "init-panic", "describe", "init-abort", "init-loop"] {
+        let mut command = ferry.command(["plugin", "test"]);
+        run(command.arg(&library).arg(&sample).env("FERRY_MISBEHAVE", request)).expect(5).says(&["refused"]);
+    }
+    for (name, says) in
+        [("abort", "signal 6"), ("loop", "did not come back within 10 s"), ("eat", "GiB of memory")]
+    {
+        let sample = ferry.write(&format!("{name}.misbehave"), format!("MISBEHAVE!{name}"));
+        let kept = ferry.at(format!("kept-{name}"));
+        let mut command = ferry.command(["plugin", "test", "--keep"]);
+        let outcome = run(command.arg(&kept).arg(&library).arg(&sample)).expect(1);
+        outcome.prints(&["BROKEN  B2", says, "see it: ferry --plugin-dir"]);
+        let file = kept.join("misbehave/B2").join(sample.file_name().unwrap());
+        assert_eq!(std::fs::read(file).unwrap(), std::fs::read(&sample).unwrap());
+    }
+}
