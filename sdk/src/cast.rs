@@ -28,7 +28,7 @@ impl Catalog {
                 continue;
             }
             let pair = Pair::of(tensor.dtype, to).map_err(|e| e.tensor(&tensor.name))?;
-            for (number, block) in self.blocks(tensor).into_iter().enumerate() {
+            for (number, block) in (0_u64..).zip(tensor.blocks()) {
                 let reach = block.extent(Some(pair.from_width), 0);
                 if !reach.is_empty() {
                     moved.push(Moved { tensor: place, number, pair, block, reach });
@@ -115,7 +115,7 @@ fn info(dtype: Dtype) -> Result<&'static DtypeInfo> {
 struct Moved {
     tensor: usize,
     /// Which of its tensor's blocks it is.
-    number: usize,
+    number: u64,
     pair: Pair,
     block: Block,
     /// The bytes of its storage that it reaches.
@@ -137,7 +137,7 @@ impl Moved {
             Data::Empty => {}
             Data::Whole { storage: old, offset: at } => (*old, *at) = (storage, offset),
             Data::Blocks(blocks) => {
-                let block = &mut blocks[self.number];
+                let block = &mut blocks[usize::try_from(self.number).unwrap_or(usize::MAX)];
                 (block.storage, block.offset) = (storage, offset);
             }
         }

@@ -4,8 +4,8 @@
 //! A catalog cannot hold an extent that is out of bounds: see [`CatalogBuilder`](crate::CatalogBuilder).
 
 use crate::{
-    Block, Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Region, Result, Storage,
-    StorageId, Tensor, TensorId, Tree, Value, row_major_strides,
+    Data, Dtype, DtypeInfo, Error, Limits, Loss, Node, NodeId, Place, Result, Storage, StorageId, Tensor,
+    TensorId, Tree, Value,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -109,21 +109,6 @@ impl Catalog {
             .collect()
     }
 
-    /// The blocks of a tensor, the common case spelled out; none if it is empty.
-    #[must_use]
-    pub fn blocks(&self, tensor: &Tensor) -> Vec<Block> {
-        match &tensor.data {
-            Data::Empty => Vec::new(),
-            Data::Whole { storage, offset } => vec![Block {
-                region: Region::whole(&tensor.shape),
-                storage: *storage,
-                offset: *offset,
-                strides: row_major_strides(&tensor.shape),
-            }],
-            Data::Blocks(blocks) => blocks.clone(),
-        }
-    }
-
     /// A catalog of some of the tensors, renamed, and of the tree below `root`, if one is given:
     /// what `--part` leaves. Storages, dtypes, metadata, losses and globals stay.
     ///
@@ -219,7 +204,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::{CatalogBuilder, CatalogSink, FileId, MemorySource};
+    use crate::{Block, CatalogBuilder, CatalogSink, FileId, MemorySource, Region};
 
     /// `a` and `b`, six F32 each, in one storage of a file; the tree names `b`.
     fn catalog() -> Catalog {

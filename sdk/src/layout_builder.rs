@@ -2,10 +2,11 @@
 
 use crate::region::check_tiling;
 use crate::source::check_name;
+use crate::view::BLOCKS_AT_ONCE;
 use crate::{
-    CatalogView, Content, Context, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Encoded, EncodedId,
-    Error, Layout, LayoutSink, Loss, LossKind, LossSink, OutputFile, OutputId, Placed, PlacedEncoded, Region,
-    Result, Role, Segment, SourceRange, StorageId, TensorId, TensorPart,
+    Block, CatalogView, Content, Context, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Encoded,
+    EncodedId, Error, Layout, LayoutSink, Loss, LossKind, LossSink, OutputFile, OutputId, Placed,
+    PlacedEncoded, Region, Result, Role, Segment, SourceRange, StorageId, TensorId, TensorPart,
 };
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -107,17 +108,26 @@ impl<'a> LayoutBuilder<'a> {
         }
         let view = self.catalog.tensor(tensor);
         let info = self.catalog.dtype_info(view.dtype)?;
-        let blocks = self.catalog.blocks(tensor)?;
-        Ok(!blocks.is_empty()
-            && blocks.iter().all(|block| {
-                let Some(ranges) = self.stored.get(&block.storage) else { return false };
-                // Strings lie in one block; packed elements in as many as their bytes allow.
-                let elements = block.region.shape.iter().product();
-                let packed =
-                    if info.is_variable() { view.bytes } else { info.bytes_of(elements).unwrap_or(u64::MAX) };
-                let extent = block.extent(info.element_bytes(), packed);
-                ranges.iter().any(|range| range.start <= extent.start && extent.end <= range.end)
-            }))
+        let is_stored = |block: &Block| {
+            let Some(ranges) = self.stored.get(&block.storage) else { return false };
+            // Strings lie in one block; packed elements in as many as their bytes allow.
+            let elements = block.region.shape.iter().product();
+            let packed =
+                if info.is_variable() { view.bytes } else { info.bytes_of(elements).unwrap_or(u64::MAX) };
+            let extent = block.extent(info.element_bytes(), packed);
+            ranges.iter().any(|range| range.start <= extent.start && extent.end <= range.end)
+        };
+        let mut count = 0;
+        loop {
+            let blocks = self.catalog.blocks(tensor, count, BLOCKS_AT_ONCE)?;
+            if blocks.is_empty() {
+                return Ok(count > 0);
+            }
+            if !blocks.iter().all(is_stored) {
+                return Ok(false);
+            }
+            count += blocks.len() as u64;
+        }
     }
 
     fn add_file(&mut self, path: &str, role: Role, content: Content) -> Result<OutputId> {

@@ -152,7 +152,7 @@ impl<'a> MemoryView<'a> {
         let width = info.element_bytes().map(|w| w as usize);
         let mut logical =
             vec![0_u8; usize::try_from(tensor.bytes).map_err(|_| Error::limit("too long for memory"))?];
-        for block in self.catalog.blocks(tensor) {
+        for block in tensor.blocks() {
             let storage = &self.catalog.storages()[block.storage.0 as usize];
             let bytes = self.storage_bytes(storage)?;
             let start = usize::try_from(block.offset).unwrap_or(usize::MAX);

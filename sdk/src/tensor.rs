@@ -1,6 +1,6 @@
 //! A tensor of a catalog: its name, dtype and shape, and where its bytes are.
 
-use crate::{Block, Dtype, StorageId, Value};
+use crate::{Block, Dtype, Region, StorageId, Value, row_major_strides};
 use std::collections::BTreeMap;
 
 /// Where a tensor's bytes are.
@@ -38,6 +38,36 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// How many blocks it is made of: none if it is empty.
+    #[must_use]
+    pub fn block_count(&self) -> u64 {
+        match &self.data {
+            Data::Empty => 0,
+            Data::Whole { .. } => 1,
+            Data::Blocks(blocks) => blocks.len() as u64,
+        }
+    }
+
+    /// A block by its number.
+    #[must_use]
+    pub fn block(&self, number: u64) -> Option<Block> {
+        match &self.data {
+            Data::Whole { storage, offset } if number == 0 => Some(Block {
+                region: Region::whole(&self.shape),
+                storage: *storage,
+                offset: *offset,
+                strides: row_major_strides(&self.shape),
+            }),
+            Data::Blocks(blocks) => blocks.get(usize::try_from(number).ok()?).cloned(),
+            Data::Empty | Data::Whole { .. } => None,
+        }
+    }
+
+    /// Its blocks in order; each is made when it is asked for.
+    pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        (0..self.block_count()).filter_map(|number| self.block(number))
+    }
+
     /// The storages that its blocks name, one for each block.
     pub fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
         let (whole, blocks) = match &self.data {

@@ -1,9 +1,12 @@
 //! A view is a catalog as a writer sees it: the same facts, and the tensors' bytes on request.
 
 use crate::{
-    Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, TensorId,
+    Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Limits, Node, NodeId, Result, StorageId, TensorId,
     TensorPart, Value,
 };
+
+/// How many blocks are asked for together: enough that the calls cost nothing, few enough to hold.
+pub(crate) const BLOCKS_AT_ONCE: u64 = 1024;
 
 /// A tensor as a writer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +50,46 @@ pub trait CatalogView: Send + Sync {
     /// The first tensor that is the same one by reference: itself, unless it is tied to another.
     fn tied_to(&self, id: TensorId) -> TensorId;
 
-    /// The blocks that the tensor is made of: one for most, none if it has no bytes.
+    /// The blocks that the tensor is made of, from number `from` on: `most` of them, or as many as there are. Most
+    /// tensors have one, those without bytes none; an array of small chunks may have millions.
     ///
     /// # Errors
     /// A plugin error, if there is no such tensor.
-    fn blocks(&self, id: TensorId) -> Result<Vec<Block>>;
+    fn blocks(&self, id: TensorId, from: u64, most: u64) -> Result<Vec<Block>>;
+
+    /// Gives each block of the tensor to `each`, in order, and holds few of them at once.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such tensor; whatever `each` gives.
+    fn each_block(&self, id: TensorId, each: &mut dyn FnMut(Block) -> Result<()>) -> Result<()> {
+        let mut from = 0;
+        loop {
+            let blocks = self.blocks(id, from, BLOCKS_AT_ONCE)?;
+            if blocks.is_empty() {
+                return Ok(());
+            }
+            from += blocks.len() as u64;
+            blocks.into_iter().try_for_each(&mut *each)?;
+        }
+    }
+
+    /// All blocks of the tensor, for who needs them side by side.
+    ///
+    /// # Errors
+    /// A plugin error, if there is no such tensor; a limit, if there are more than `limits` has entries.
+    fn all_blocks(&self, id: TensorId, limits: &Limits) -> Result<Vec<Block>> {
+        let mut all = Vec::new();
+        self.each_block(id, &mut |block| {
+            if all.len() as u64 >= limits.entries {
+                return Err(Error::limit("too many blocks to hold at once")
+                    .tensor(self.tensor(id).name)
+                    .expected(format!("at most {}, or --bound entries=N", limits.entries)));
+            }
+            all.push(block);
+            Ok(())
+        })?;
+        Ok(all)
+    }
 
     /// How many storages there are; their ids count from 0.
     fn storage_count(&self) -> u32;
@@ -153,10 +191,11 @@ impl<T: CatalogBytes> CatalogView for T {
         self.ties().get(id.0 as usize).copied().unwrap_or(id)
     }
 
-    fn blocks(&self, id: TensorId) -> Result<Vec<Block>> {
-        let catalog = self.catalog();
-        let tensor = catalog.tensor(id).ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))?;
-        Ok(catalog.blocks(tensor))
+    fn blocks(&self, id: TensorId, from: u64, most: u64) -> Result<Vec<Block>> {
+        let tensor = self.catalog().tensor(id);
+        let tensor = tensor.ok_or_else(|| Error::plugin(format!("no tensor {}", id.0)))?;
+        let end = from.saturating_add(most).min(tensor.block_count());
+        Ok((from..end).filter_map(|number| tensor.block(number)).collect())
     }
 
     fn storage_count(&self) -> u32 {

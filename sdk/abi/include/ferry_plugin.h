@@ -644,8 +644,10 @@ struct FerryCatalogViewTable {
   /* A tensor: its bytes, and the first tensor that it is tied to or itself. */
   int32_t (*tensor)(void *self, uint32_t id, FerryText *name, uint32_t *dtype, FerryNumbers *shape,
       uint64_t *bytes, uint32_t *tied_to, FerryErrorSink err);
-  /* A tensor's blocks, as in `FerryTensor`. */
-  int32_t (*blocks)(void *self, uint32_t tensor, FerryNumberSink blocks, FerryErrorSink err);
+  /* The blocks of a tensor from number `from` on, at most so many, as in `FerryTensor`; fewer, or none, at the
+   * end of them. */
+  int32_t (*blocks)(void *self, uint32_t tensor, uint64_t from, uint64_t most,
+      FerryNumberSink blocks, FerryErrorSink err);
   /* A dtype that a tensor has. */
   int32_t (*dtype)(void *self, uint32_t id, FerryNameSink name, uint32_t *block_elements,
       uint32_t *block_bytes, uint32_t *swap_unit, FerryErrorSink err);

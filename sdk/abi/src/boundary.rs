@@ -347,8 +347,9 @@ object! {
         counts() -> (tensors: u32, storages: u32, root: u32);
         /// A tensor: its bytes, and the first tensor that it is tied to or itself.
         tensor(id: u32) -> (name: Text, dtype: u32, shape: Numbers, bytes: u64, tied_to: u32);
-        /// A tensor's blocks, as in `FerryTensor`.
-        blocks(tensor: u32, blocks: NumberSink);
+        /// The blocks of a tensor from number `from` on, at most so many, as in `FerryTensor`; fewer, or none, at the
+        /// end of them.
+        blocks(tensor: u32, from: u64, most: u64, blocks: NumberSink);
         /// A dtype that a tensor has.
         dtype(id: u32, name: NameSink) -> (block_elements: u32, block_bytes: u32, swap_unit: u32);
         /// A storage.

@@ -8,6 +8,7 @@ use super::nodes::{children, received_node, sent_node};
 use super::numbers::{byte_order, byte_order_number, order, order_number};
 use super::region::{received_region, sent_region};
 use super::values::{CollectedValues, send_value};
+use crate::view::BLOCKS_AT_ONCE;
 use crate::{
     Block, CatalogView, Dtype, DtypeInfo, Error, Node, NodeId, Result, StorageId, StorageView, TensorId,
     TensorPart, TensorView, Value,
@@ -45,8 +46,25 @@ impl CatalogViewCalls for LentCatalogView<'_> {
         Ok((tensor.name, tensor.dtype.id(), tensor.shape, tensor.bytes, self.0.tied_to(id).0))
     }
 
-    fn blocks(&self, tensor: u32, blocks: Borrowed<'_, NumberSinkTable>) -> Result<(), Failure> {
-        blocks.numbers(&encode_blocks(&self.0.blocks(self.checked(tensor)?)?))
+    fn blocks(
+        &self,
+        tensor: u32,
+        from: u64,
+        most: u64,
+        blocks: Borrowed<'_, NumberSinkTable>,
+    ) -> Result<(), Failure> {
+        let tensor = self.checked(tensor)?;
+        let end = from.saturating_add(most);
+        let mut next = from;
+        while next < end {
+            let page = self.0.blocks(tensor, next, BLOCKS_AT_ONCE.min(end - next))?;
+            if page.is_empty() {
+                break;
+            }
+            blocks.numbers(&encode_blocks(&page))?;
+            next += page.len() as u64;
+        }
+        Ok(())
     }
 
     fn dtype(&self, id: u32, name: Borrowed<'_, NameSinkTable>) -> Result<(u32, u32, u32), Failure> {
@@ -173,9 +191,9 @@ impl CatalogView for RemoteCatalogView<'_> {
         self.tensor_and_tie(id).1
     }
 
-    fn blocks(&self, id: TensorId) -> Result<Vec<Block>> {
+    fn blocks(&self, id: TensorId, from: u64, most: u64) -> Result<Vec<Block>> {
         let mut numbers = Collected::<u64>::default();
-        self.object.blocks(id.0, Borrowed::sink(&mut numbers))?;
+        self.object.blocks(id.0, from, most, Borrowed::sink(&mut numbers))?;
         decode_blocks(self.tensor(id).shape.len(), &numbers.0)
     }
 

@@ -164,7 +164,7 @@ impl Concat {
         let mut blocks = Vec::with_capacity(parts.len());
         let mut start = 0_u64;
         for part in &parts {
-            for block in catalog.blocks(part) {
+            for block in part.blocks() {
                 let mut block = if self.stacks { with_axis(block, axis) } else { block };
                 block.region.origin[axis] += start;
                 blocks.push(block);

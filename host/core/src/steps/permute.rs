@@ -109,14 +109,14 @@ impl TensorStep for Permute {
             if selected.has(&new.tensor) {
                 effects.touched += 1;
                 let axes = self.axes(&new.tensor)?;
-                let blocks = catalog.blocks(&new.tensor);
-                new.tensor.shape = axes.iter().map(|&axis| new.tensor.shape[axis]).collect();
+                let shape = axes.iter().map(|&axis| new.tensor.shape[axis]).collect();
                 if !axes.is_sorted() {
                     effects.leave_attributes(&new.tensor);
                     new.tensor.attributes.clear();
-                    let turned = blocks.iter().map(|block| view::permute(block, &axes));
+                    let turned = new.tensor.blocks().map(|block| view::permute(&block, &axes));
                     new.tensor.data = Data::Blocks(turned.collect());
                 }
+                new.tensor.shape = shape;
             }
             Ok(new)
         };

@@ -163,7 +163,7 @@ impl Split {
                 ..tensor.clone()
             });
         }
-        for block in catalog.blocks(tensor) {
+        for block in tensor.blocks() {
             let (from, to) =
                 (block.region.origin[axis], block.region.origin[axis] + block.region.shape[axis]);
             let first = ends.partition_point(|end| *end <= from);

@@ -46,7 +46,7 @@ fn values(catalog: &Catalog, name: &str) -> (Vec<u64>, Vec<i32>) {
     let tensor = tensor.unwrap_or_else(|| panic!("no {name:?} in {:?}", names(catalog)));
     let count: u64 = tensor.shape.iter().product();
     let mut found = vec![None; usize::try_from(count).unwrap()];
-    for block in catalog.blocks(tensor) {
+    for block in tensor.blocks() {
         let Place::Inline(bytes) = &catalog.storage(block.storage).unwrap().place else {
             panic!("not inline")
         };

@@ -83,7 +83,7 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
     };
     let mut planned = Vec::new();
     let mut copies: BTreeMap<StorageId, Vec<StridedCopy>> = BTreeMap::new();
-    for block in catalog.blocks(tensor) {
+    for block in tensor.blocks() {
         let (storage, swap_unit) = (block.storage, swap_unit(block.storage));
         let Some(width) = info.element_bytes() else {
             // The layout's check lets packed elements through only whole and row-major.

@@ -255,7 +255,7 @@ fn shared_stretches(
             continue;
         }
         let view = catalog.tensor(id);
-        if let Ok([block]) = <[Block; 1]>::try_from(catalog.blocks(id)?) {
+        if let Ok([block]) = <[Block; 1]>::try_from(catalog.blocks(id, 0, 2)?) {
             let bytes = block.extent(catalog.dtype_info(view.dtype)?.element_bytes(), view.bytes);
             reaches.push(ViewExtent { tensor: id, block, bytes });
         }

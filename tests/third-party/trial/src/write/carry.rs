@@ -45,7 +45,7 @@ impl TensorWriter for Writer {
             places.insert(storage, files.add(&mut index, layout, view.len, byte_order, add)?);
         }
         for id in catalog.tensor_ids() {
-            let mut blocks = catalog.blocks(id)?;
+            let mut blocks = catalog.all_blocks(id, context.limits())?;
             for block in &mut blocks {
                 block.storage = storage_id(places[&block.storage])?;
             }
@@ -59,14 +59,15 @@ fn used_storages(catalog: &dyn CatalogView) -> Result<BTreeMap<StorageId, Unit>>
     let mut used = BTreeMap::new();
     for id in catalog.tensor_ids() {
         let swap_unit = catalog.dtype_info(catalog.tensor(id).dtype)?.swap_unit();
-        for block in catalog.blocks(id)? {
+        catalog.each_block(id, &mut |block| {
             let is_aligned = block.offset.is_multiple_of(swap_unit.into());
             let unit = if is_aligned { Unit::Bytes(swap_unit) } else { Unit::Mixed };
             let known = used.entry(block.storage).or_insert(unit);
             if *known != unit {
                 *known = Unit::Mixed;
             }
-        }
+            Ok(())
+        })?;
     }
     Ok(used)
 }
