@@ -4,8 +4,9 @@
 use crate::proof::Proof;
 use crate::source::check_range;
 use crate::{
-    Block, Catalog, Data, DigestAlgorithm, Dtype, DtypeInfo, Error, JoinedRanges, Limits, Loss, LossKind,
-    LossSink, Node, NodeId, Place, Result, Severity, Source, Storage, StorageId, Tensor, TensorId, Value,
+    Block, Catalog, Data, DigestAlgorithm, Dtype, DtypeInfo, Error, Grid, JoinedRanges, Limits, Loss,
+    LossKind, LossSink, Node, NodeId, Place, Result, Severity, Source, Storage, StorageId, Tensor, TensorId,
+    Value,
 };
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -51,6 +52,13 @@ pub trait CatalogSink: LossSink {
         shape: &[u64],
         blocks: Vec<Block>,
     ) -> Result<TensorId>;
+
+    /// A tensor made of tiles of one shape with a storage each: an array of chunks, of which there may be millions.
+    ///
+    /// # Errors
+    /// As [`tensor`](Self::tensor); malformed, if there are more tiles or fewer than the shape has; a plugin error, if
+    /// a tile is absent and there is no fill; unsupported, for dtypes whose elements are not whole bytes.
+    fn tensor_of_tiles(&mut self, name: &str, dtype: Dtype, shape: &[u64], grid: Grid) -> Result<TensorId>;
 
     /// A metadata entry. What a format says as text is [`Value::text`]; what has a type keeps it.
     ///
@@ -291,6 +299,11 @@ impl CatalogSink for CatalogBuilder<'_> {
     ) -> Result<TensorId> {
         self.hold(name.len())?;
         self.proof.add(named(name, dtype, shape, Data::Blocks(blocks)))
+    }
+
+    fn tensor_of_tiles(&mut self, name: &str, dtype: Dtype, shape: &[u64], grid: Grid) -> Result<TensorId> {
+        self.hold(name.len())?;
+        self.proof.add(named(name, dtype, shape, Data::Grid(Box::new(grid))))
     }
 
     fn metadata(&mut self, key: &str, value: Value) -> Result<()> {

@@ -5,7 +5,7 @@
 //! are cast alike, and so do overlapping views.
 
 use crate::{
-    Block, ByteOrder, CastStorage, Catalog, Data, Dtype, DtypeInfo, Error, Place, Result, Storage, StorageId,
+    ByteOrder, CastStorage, Catalog, Data, Dtype, DtypeInfo, Error, Place, Result, Storage, StorageId,
     Tensor, TensorId,
 };
 use std::ops::Range;
@@ -31,7 +31,8 @@ impl Catalog {
             for (number, block) in (0_u64..).zip(tensor.blocks()) {
                 let reach = block.extent(Some(pair.from_width), 0);
                 if !reach.is_empty() {
-                    moved.push(Moved { tensor: place, number, pair, block, reach });
+                    let (storage, offset) = (block.storage, block.offset);
+                    moved.push(Moved { tensor: place, number, pair, storage, offset, reach });
                 }
             }
             tensor.bytes = info(to)?.bytes_of(tensor.bytes / u64::from(pair.from_width))?;
@@ -69,7 +70,7 @@ impl Catalog {
         let elements = (stretch.end - stretch.start) / u64::from(from_width);
         let len = elements.checked_mul(to_width.into());
         let len = len.ok_or_else(|| Error::limit("a cast storage's length does not fit 64 bits"))?;
-        let cast = match self.storage(first.block.storage).map(|storage| &storage.place) {
+        let cast = match self.storage(first.storage).map(|storage| &storage.place) {
             Some(Place::Cast(below)) => {
                 let (lying, read) = below.widths();
                 CastStorage {
@@ -78,7 +79,7 @@ impl Catalog {
                     dtypes: below.dtypes.iter().copied().chain([to]).collect(),
                 }
             }
-            _ => CastStorage { of: first.block.storage, start: stretch.start, dtypes: vec![from, to] },
+            _ => CastStorage { of: first.storage, start: stretch.start, dtypes: vec![from, to] },
         };
         let id = u32::try_from(self.storages.len()).map_err(|_| Error::limit("too many storages"))?;
         let byte_order = ByteOrder::Little;
@@ -117,7 +118,9 @@ struct Moved {
     /// Which of its tensor's blocks it is.
     number: u64,
     pair: Pair,
-    block: Block,
+    storage: StorageId,
+    /// Where its first element lies, in bytes.
+    offset: u64,
     /// The bytes of its storage that it reaches.
     reach: Range<u64>,
 }
@@ -126,13 +129,13 @@ impl Moved {
     /// What must be equal for two blocks to be read from one cast storage: also where elements begin.
     fn group(&self) -> (StorageId, Dtype, Dtype, u64) {
         let Pair { from, to, from_width, .. } = self.pair;
-        (self.block.storage, from, to, self.block.offset % u64::from(from_width))
+        (self.storage, from, to, self.offset % u64::from(from_width))
     }
 
     /// Points its tensor to the cast storage, which begins at `start` of the old one.
     fn settle(&self, tensor: &mut Tensor, storage: StorageId, start: u64) {
         let Pair { from_width, to_width, .. } = self.pair;
-        let offset = (self.block.offset - start) / u64::from(from_width) * u64::from(to_width);
+        let offset = (self.offset - start) / u64::from(from_width) * u64::from(to_width);
         match &mut tensor.data {
             Data::Empty => {}
             Data::Whole { storage: old, offset: at } => (*old, *at) = (storage, offset),
@@ -140,6 +143,8 @@ impl Moved {
                 let block = &mut blocks[usize::try_from(self.number).unwrap_or(usize::MAX)];
                 (block.storage, block.offset) = (storage, offset);
             }
+            // A tile reaches from its storage's start, and so does what holds it now.
+            Data::Grid(grid) => grid.move_tile(self.number, storage),
         }
     }
 }
@@ -148,6 +153,7 @@ impl Moved {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::Block;
     use crate::{CatalogBuilder, CatalogSink, FileId, Limits, MemorySource, Region};
 
     /// A catalog over one file of 96 bytes, all of which is storage 0.
@@ -209,7 +215,7 @@ mod tests {
         let of = |tensor: usize| match &after.tensors()[tensor].data {
             Data::Whole { storage, offset } => (*storage, *offset),
             Data::Blocks(blocks) => (blocks[0].storage, blocks[0].offset),
-            Data::Empty => panic!("it has bytes"),
+            Data::Empty | Data::Grid(_) => panic!("it lies in one storage"),
         };
         // From byte 12, which `back` reaches, to 32, where `apart` begins.
         let (shared, _) = of(0);

@@ -251,6 +251,7 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 mod format;
+mod grid;
 mod held;
 mod layout;
 mod layout_builder;
@@ -286,6 +287,7 @@ pub use format::{
     Capabilities, Description, Digests, EncodedPlace, EncodedStorage, Format, Magic, NothingEncoded,
     NothingToSeal, Score, SealSink, TensorDecoder, TensorPlan, TensorReader, TensorWriter,
 };
+pub use grid::{Edges, Grid, Tiles};
 pub use layout::{
     Content, DeferredId, DigestId, DigestRequest, Encoded, EncodedId, Layout, LayoutSink, Order, OutputFile,
     OutputId, Placed, PlacedEncoded, Role, Segment, SourceRange, Target, TensorPart,

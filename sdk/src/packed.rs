@@ -99,7 +99,7 @@ fn lies_plainly(tensor: &Tensor, storages: &[Storage], info: &DtypeInfo) -> bool
             let swaps = storage.byte_order != ByteOrder::Little && info.swap_unit() > 1;
             !swaps && !matches!(storage.place, Place::Cast(_))
         }),
-        Data::Blocks(_) => false,
+        Data::Blocks(_) | Data::Grid(_) => false,
     }
 }
 

@@ -5,8 +5,8 @@ use crate::block::{is_row_major, reach};
 use crate::region::check_tiling;
 use crate::source::check_range;
 use crate::{
-    Block, Catalog, Data, Dtype, DtypeInfo, Error, Limits, Region, Result, StorageId, Tensor, TensorId, Tree,
-    element_count, row_major_strides,
+    Block, Catalog, Data, Dtype, DtypeInfo, Error, Grid, Limits, Region, Result, StorageId, Tensor, TensorId,
+    Tree, element_count, row_major_strides,
 };
 use std::collections::HashSet;
 
@@ -64,6 +64,7 @@ impl<'a> Proof<'a> {
             Data::Empty => self.check_empty(&tensor),
             Data::Whole { storage, offset } => self.check_whole(&tensor, storage, offset),
             Data::Blocks(blocks) => self.check_blocks(&tensor, blocks),
+            Data::Grid(grid) => self.check_grid(&tensor, *grid),
         };
         (tensor.bytes, tensor.data) = proved.map_err(|e| e.tensor(&tensor.name))?;
         let limits = self.limits;
@@ -130,11 +131,7 @@ impl<'a> Proof<'a> {
 
     fn check_blocks(&mut self, tensor: &Tensor, blocks: Vec<Block>) -> Result<(u64, Data)> {
         let info = self.info(tensor.dtype)?;
-        self.blocks += blocks.len() as u64;
-        if self.blocks > self.limits.entries {
-            return Err(Error::limit("too many blocks")
-                .expected(format!("at most {}, or --bound entries=N", self.limits.entries)));
-        }
+        self.count_blocks(blocks.len() as u64)?;
         if info.is_variable() && !blocks.is_empty() {
             return Err(Error::unsupported("strings in several blocks"));
         }
@@ -153,6 +150,57 @@ impl<'a> Proof<'a> {
             _ => Data::Blocks(blocks),
         };
         Ok((bytes, data))
+    }
+
+    fn count_blocks(&mut self, more: u64) -> Result<()> {
+        self.blocks = self.blocks.saturating_add(more);
+        if self.blocks > self.limits.entries {
+            return Err(Error::limit("too many blocks")
+                .expected(format!("at most {}, or --bound entries=N", self.limits.entries)));
+        }
+        Ok(())
+    }
+
+    /// Each tile is proved as a block is; that tiles of one shape tile the tensor needs no proof.
+    fn check_grid(&mut self, tensor: &Tensor, grid: Grid) -> Result<(u64, Data)> {
+        let info = self.info(tensor.dtype)?;
+        if info.element_bytes().is_none() {
+            return Err(Error::unsupported(format!(
+                "a grid of {}, which has no elements of whole bytes",
+                info.name()
+            )));
+        }
+        if grid.tile.len() != tensor.shape.len() || grid.tile.contains(&0) {
+            return Err(Error::malformed("the tiles' shape is not one for this tensor")
+                .expected(format!("{} dimensions, none of them 0", tensor.shape.len()))
+                .found(format!("{:?}", grid.tile)));
+        }
+        let elements = element_count(&tensor.shape)?;
+        let tiles = grid.counts(&tensor.shape).try_fold(1_u64, u64::checked_mul);
+        let tiles = tiles.ok_or_else(|| Error::limit("too many tiles"))?;
+        if tiles != grid.tiles.count() {
+            return Err(Error::malformed("the grid has another number of tiles")
+                .expected(format!("{tiles}, of shape {:?} in {:?}", grid.tile, tensor.shape))
+                .found(grid.tiles.count()));
+        }
+        self.count_blocks(tiles)?;
+        if elements == 0 {
+            return Ok((0, Data::Empty));
+        }
+        let grid = grid.simplified();
+        for number in 0..tiles {
+            let block = grid.block(&tensor.shape, number);
+            let block =
+                block.ok_or_else(|| Error::plugin("a tile is absent, and there is no fill for it"))?;
+            self.check_block(&info, &tensor.shape, &block)?;
+        }
+        let data = match grid.block(&tensor.shape, 0) {
+            Some(one) if tiles == 1 && is_row_major(&one) => {
+                Data::Whole { storage: one.storage, offset: one.offset }
+            }
+            _ => Data::Grid(Box::new(grid)),
+        };
+        Ok((info.bytes_of(elements)?, data))
     }
 
     fn check_block(&mut self, info: &DtypeInfo, shape: &[u64], block: &Block) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A tensor of a catalog: its name, dtype and shape, and where its bytes are.
 
-use crate::{Block, Dtype, Region, StorageId, Value, row_major_strides};
+use crate::{Block, Dtype, Grid, Region, StorageId, Value, row_major_strides};
 use std::collections::BTreeMap;
 
 /// Where a tensor's bytes are.
@@ -17,6 +17,8 @@ pub enum Data {
     },
     /// Anything else: blocks that tile it.
     Blocks(Vec<Block>),
+    /// Tiles of one shape with a storage each: chunked formats.
+    Grid(Box<Grid>),
 }
 
 /// A tensor of a catalog.
@@ -45,6 +47,7 @@ impl Tensor {
             Data::Empty => 0,
             Data::Whole { .. } => 1,
             Data::Blocks(blocks) => blocks.len() as u64,
+            Data::Grid(grid) => grid.tiles.count(),
         }
     }
 
@@ -59,8 +62,17 @@ impl Tensor {
                 strides: row_major_strides(&self.shape),
             }),
             Data::Blocks(blocks) => blocks.get(usize::try_from(number).ok()?).cloned(),
+            Data::Grid(grid) => grid.block(&self.shape, number),
             Data::Empty | Data::Whole { .. } => None,
         }
+    }
+
+    /// Those of its blocks that have a part of `region`, and maybe others.
+    pub fn blocks_of<'a>(&'a self, region: &Region) -> impl Iterator<Item = Block> + use<'a> {
+        let grid = if let Data::Grid(grid) = &self.data { Some(&**grid) } else { None };
+        let touching = grid.map(|grid| grid.touching(&self.shape, region));
+        let all = 0..if grid.is_some() { 0 } else { self.block_count() };
+        touching.into_iter().flatten().chain(all).filter_map(|number| self.block(number))
     }
 
     /// Its blocks in order; each is made when it is asked for.
@@ -68,13 +80,15 @@ impl Tensor {
         (0..self.block_count()).filter_map(|number| self.block(number))
     }
 
-    /// The storages that its blocks name, one for each block.
+    /// The storages that its blocks name, once for each, and that of a grid's fill.
     pub fn storages(&self) -> impl Iterator<Item = StorageId> + '_ {
-        let (whole, blocks) = match &self.data {
-            Data::Empty => (None, None),
-            Data::Whole { storage, .. } => (Some(*storage), None),
-            Data::Blocks(blocks) => (None, Some(blocks)),
+        let (whole, blocks, grid) = match &self.data {
+            Data::Empty => (None, None, None),
+            Data::Whole { storage, .. } => (Some(*storage), None, None),
+            Data::Blocks(blocks) => (None, Some(blocks), None),
+            Data::Grid(grid) => (None, None, Some(grid)),
         };
-        whole.into_iter().chain(blocks.into_iter().flatten().map(|block| block.storage))
+        let blocks = blocks.into_iter().flatten().map(|block| block.storage);
+        whole.into_iter().chain(blocks).chain(grid.into_iter().flat_map(|grid| grid.storages()))
     }
 }

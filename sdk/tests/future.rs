@@ -106,7 +106,21 @@ impl TensorReaderCalls for Later {
         let dtype = DtypeFacts { name, block_elements: 1, block_bytes: 4, swap_unit: 4 };
         let dtype = catalog.dtype(dtype)?;
         let kind = or_later(Says::TensorKind, 0);
-        let tensor = TensorFacts { name: "t", dtype, shape: &[], kind, storage: 0, offset: 0, blocks: &[] };
+        let tensor = TensorFacts {
+            name: "t",
+            dtype,
+            shape: &[],
+            kind,
+            storage: 0,
+            offset: 0,
+            blocks: &[],
+            tile: &[],
+            order: 0,
+            edges: 0,
+            tiles: &[],
+            tile_count: 0,
+            fill: u32::MAX,
+        };
         catalog.tensor(tensor)?;
         let node = NodeFacts { kind: or_later(Says::Node, 1), class_name: "", bytes: &[], children: &[] };
         let node = catalog.node(node)?;

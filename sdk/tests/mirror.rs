@@ -8,12 +8,12 @@ use tensorferry_sdk::export::{Exported, Root};
 use tensorferry_sdk::memory::{self, MemoryView};
 use tensorferry_sdk::mirror::RemoteFormat;
 use tensorferry_sdk::{
-    ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, DeferredId, Description, Digest,
-    DigestId, Digests, Dtype, DtypeInfo, Encoded, EncodedId, EncodedPlace, Error, ErrorKind, FileRange,
-    Format, LayoutSink, Level, Limits, Loss, LossKind, MemoryContext, MemorySource, Node, NothingToSeal,
-    OptionKind, OptionSpec, Options, OutputId, Region, Result, Role, Score, SealSink, Severity, Source,
-    Storage, StorageRange, Target, TensorDecoder, TensorId, TensorPart, TensorPlan, TensorReader,
-    TensorWriter, Value,
+    ByteOrder, ByteSink, Capabilities, CatalogSink, CatalogView, Context, Data, DeferredId, Description,
+    Digest, DigestId, Digests, Dtype, DtypeInfo, Edges, Encoded, EncodedId, EncodedPlace, Error, ErrorKind,
+    FileRange, Format, Grid, LayoutSink, Level, Limits, Loss, LossKind, MemoryContext, MemorySource, Node,
+    NothingToSeal, OptionKind, OptionSpec, Options, Order, OutputId, Region, Result, Role, Score, SealSink,
+    Severity, Source, Storage, StorageRange, Target, TensorDecoder, TensorId, TensorPart, TensorPlan,
+    TensorReader, TensorWriter, Tiles, Value,
 };
 
 /// A format that does on request what a library may do: the entry's name says what.
@@ -150,6 +150,15 @@ impl TensorReader for Doing {
         let part = |storage, offset, len| StorageRange { storage, offset, len };
         let joined = catalog.storage(Storage::joined([part(here, 2, 2), part(encoded, 0, 1)]))?;
         catalog.tensor("e", Dtype::U8, &[3], joined, 0)?;
+        if self.0 == "tiles" {
+            let fill = catalog.storage(Storage::inline([9]))?;
+            let grid = |edges, order, tiles, fill| Grid { tile: vec![2, 2], order, edges, tiles, fill };
+            let tiles = Tiles::Listed(vec![Some(encoded), None, Some(joined), None]);
+            let absent = grid(Edges::Clipped, Order::Fortran, tiles, Some(fill));
+            catalog.tensor_of_tiles("f", Dtype::U8, &[3, 3], absent)?;
+            let padded = grid(Edges::Padded, Order::C, Tiles::Consecutive { first: here, count: 2 }, None);
+            catalog.tensor_of_tiles("g", Dtype::U8, &[4, 1], padded)?;
+        }
         if self.0 == "twice" {
             catalog.tensor("a", Dtype::U8, &[], storage, 0)?;
         }
@@ -186,10 +195,16 @@ impl TensorWriter for Doing {
         catalog: &dyn CatalogView,
         target: &Target,
         layout: &mut dyn LayoutSink,
-        _: &dyn Context,
+        context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         self.panics_in("plan");
         assert_eq!(*target, Target::File("out".to_owned()));
+        if self.0 == "tiles" {
+            let count = |id| catalog.all_blocks(id, context.limits()).map(|blocks| blocks.len());
+            let counts = catalog.tensor_ids().map(count).collect::<Result<Vec<usize>>>()?;
+            context.note(&format!("{:?} {counts:?}", catalog.blocks(TensorId(5), 1, 2)?));
+            return Err(Error::unsupported("this mode looks, and writes nothing"));
+        }
         let file = layout.file("out", Role::Data)?;
         let seen = format!("{:?} {:?}", catalog.metadata(), catalog.attributes(TensorId(0))?);
         assert_eq!(
@@ -340,6 +355,28 @@ fn a_catalog_and_a_layout_are_the_same_on_both_sides() {
     assert_eq!(far.files["out"][12..25], *b"\x05\x05\x05\x06\x07\x08..cd\x05\0\0");
     assert_eq!(near.layout.encoded(), far.layout.encoded());
     drop(through.faults().check());
+}
+
+#[test]
+fn a_grid_and_its_blocks_are_the_same_on_both_sides() {
+    let (source, context, through) = (source(), MemoryContext::default(), remote());
+    let near = MemoryView::read(&Lent, &mode("tiles"), &source, &context).unwrap();
+    let far = MemoryView::read(&through, &mode("tiles"), &source, &context).unwrap();
+    assert_eq!(near.catalog().tensors(), far.catalog().tensors());
+    assert!(matches!(&far.catalog().tensors()[5].data, Data::Grid(grid) if grid.fill.is_some()));
+    for (name, bytes) in [("f", &[5, 7, 9, 6, 8, 9, b'c', b'd', 9] as &[u8]), ("g", b"ac\x05\x07")] {
+        assert_eq!(near.tensor_named(name).unwrap().2, far.tensor_named(name).unwrap().2);
+        assert_eq!(far.tensor_named(name).unwrap().2, bytes, "{name}");
+    }
+    let target = Target::File("out".to_owned());
+    for format in [&Lent as &dyn Format, &through] {
+        drop(memory::write(format, &mode("tiles"), &far, &target, &context).unwrap_err());
+    }
+    let notes = context.notes();
+    let [.., near, far] = &*notes else { unreachable!() };
+    assert_eq!(near, far);
+    assert_eq!(far.matches("Block {").count(), 2, "{far}");
+    assert!(far.ends_with("[1, 1, 1, 1, 1, 4, 2]"), "{far}");
 }
 
 #[test]

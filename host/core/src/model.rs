@@ -245,7 +245,7 @@ impl Tensor {
     pub fn read_into(&self, buffer: &mut [u8]) -> Result<()> {
         self.check_len(buffer.len(), self.byte_len())?;
         self.model.with_bytes(|logical| match self.facts().data {
-            Data::Blocks(_) => logical.read_part(&TensorPart::whole(self.id), buffer),
+            Data::Blocks(_) | Data::Grid(_) => logical.read_part(&TensorPart::whole(self.id), buffer),
             _ => read_side_by_side(logical, self.id, 0, buffer),
         })
     }
@@ -269,7 +269,7 @@ impl Tensor {
     pub fn read_rows_into(&self, rows: Range<u64>, buffer: &mut [u8]) -> Result<()> {
         let (start, end) = self.byte_range(&rows)?;
         self.check_len(buffer.len(), end - start)?;
-        let is_gathered = matches!(self.facts().data, Data::Blocks(_));
+        let is_gathered = matches!(self.facts().data, Data::Blocks(_) | Data::Grid(_));
         if !is_gathered || self.dtype_info()?.element_bytes().is_none() {
             return self.model.with_bytes(|logical| read_side_by_side(logical, self.id, start, buffer));
         }

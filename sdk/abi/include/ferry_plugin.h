@@ -277,15 +277,27 @@ typedef struct {
   uint32_t dtype;
   /* Its shape. */
   FerryNumbers shape;
-  /* 0 it lies in one storage, row by row; 1 it lies in blocks. */
+  /* 0 it lies in one storage, row by row; 1 it lies in blocks; 2 it lies in tiles of one shape. */
   uint32_t kind;
-  /* Kind 0: the storage. */
+  /* Kind 0: the storage. Kind 2 without `tiles`: that of the first tile. */
   uint32_t storage;
   /* Kind 0: where in the storage, in bytes. */
   uint64_t offset;
   /* Kind 1: for each block its storage, its offset, its origin and shape (rank numbers each), and its strides
    * (rank numbers, two's complement). */
   FerryNumbers blocks;
+  /* Kind 2: the shape of a tile. */
+  FerryNumbers tile;
+  /* Kind 2: the order of the elements in a tile: 0 row-major, 1 column-major. */
+  uint32_t order;
+  /* Kind 2: how tiles are stored that reach past the tensor's end: 0 what is inside alone, 1 whole tiles. */
+  uint32_t edges;
+  /* Kind 2: the storage of each tile, in row-major order of the tiles; `UINT32_MAX` for one that is absent. */
+  FerryIds tiles;
+  /* Kind 2 without `tiles`: how many tiles there are, in storages of consecutive ids. */
+  uint32_t tile_count;
+  /* Kind 2: the storage of one element, which absent tiles repeat; `UINT32_MAX`: none. */
+  uint32_t fill;
 } FerryTensor;
 
 /* A node of the tree of what is no tensor. */

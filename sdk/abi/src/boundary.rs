@@ -251,15 +251,27 @@ request! {
         dtype: u32,
         /// Its shape.
         shape: Numbers,
-        /// 0 it lies in one storage, row by row; 1 it lies in blocks.
+        /// 0 it lies in one storage, row by row; 1 it lies in blocks; 2 it lies in tiles of one shape.
         kind: u32,
-        /// Kind 0: the storage.
+        /// Kind 0: the storage. Kind 2 without `tiles`: that of the first tile.
         storage: u32,
         /// Kind 0: where in the storage, in bytes.
         offset: u64,
         /// Kind 1: for each block its storage, its offset, its origin and shape (rank numbers each), and its strides
         /// (rank numbers, two's complement).
         blocks: Numbers,
+        /// Kind 2: the shape of a tile.
+        tile: Numbers,
+        /// Kind 2: the order of the elements in a tile: 0 row-major, 1 column-major.
+        order: u32,
+        /// Kind 2: how tiles are stored that reach past the tensor's end: 0 what is inside alone, 1 whole tiles.
+        edges: u32,
+        /// Kind 2: the storage of each tile, in row-major order of the tiles; `UINT32_MAX` for one that is absent.
+        tiles: Ids,
+        /// Kind 2 without `tiles`: how many tiles there are, in storages of consecutive ids.
+        tile_count: u32,
+        /// Kind 2: the storage of one element, which absent tiles repeat; `UINT32_MAX`: none.
+        fill: u32,
     }
 }
 

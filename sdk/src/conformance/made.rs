@@ -2,9 +2,9 @@
 
 use crate::memory::MemoryView;
 use crate::{
-    Block, ByteOrder, ByteSink, CatalogSink, Context, Dtype, DtypeInfo, Error, FileId, MemoryContext,
-    MemorySource, Node, NodeKind, Region, Result, Source, Storage, StorageRange, TensorDecoder, TensorId,
-    Value, row_major_strides,
+    Block, ByteOrder, ByteSink, CatalogSink, Context, Dtype, DtypeInfo, Edges, Error, FileId, Grid,
+    MemoryContext, MemorySource, Node, NodeKind, Order, Region, Result, Source, Storage, StorageRange,
+    TensorDecoder, TensorId, Tiles, Value, row_major_strides,
 };
 
 type Fill = dyn Fn(&mut dyn CatalogSink) -> Result<()>;
@@ -253,6 +253,30 @@ fn storages(all: &mut Vec<MadeCatalog>) {
             let block =
                 Block { region: Region::whole(&[2, 2]), storage: joined, offset: 0, strides: vec![1, 2] };
             catalog.tensor_of_blocks("turned", Dtype::F64, &[2, 2], vec![block]).map(drop)
+        });
+    }
+    for (edges, order) in [(Edges::Clipped, Order::C), (Edges::Padded, Order::Fortran)] {
+        let title =
+            format!("tiles that are absent, encoded or big-endian, {edges:?} at the edges, {order:?}");
+        add(all, title, move |catalog| {
+            let fill = catalog.storage(Storage::inline(7.5_f32.to_be_bytes()).byte_order(ByteOrder::Big))?;
+            // Tiles of [2, 3] in a tensor of [5, 7]: those at the edges have one row, one column, or both.
+            let len =
+                |[rows, columns]: [u64; 2]| if edges == Edges::Padded { 24 } else { rows * columns * 4 };
+            let mut tiles = Vec::new();
+            for (number, origin) in (0..3).flat_map(|i| (0..3).map(move |j| [2 * i, 3 * j])).enumerate() {
+                let len = len([2.min(5 - origin[0]), 3.min(7 - origin[1])]);
+                let storage = match number {
+                    1 | 8 => None,
+                    2 | 4 => Some(Storage::encoded(len, len)),
+                    3 => Some(Storage::file(FILE, 40, len).byte_order(ByteOrder::Big)),
+                    _ => Some(Storage::file(FILE, 0, len)),
+                };
+                tiles.push(storage.map(|storage| catalog.storage(storage)).transpose()?);
+            }
+            let (tile, tiles) = (vec![2, 3], Tiles::Listed(tiles));
+            let grid = Grid { tile, order, edges, tiles, fill: Some(fill) };
+            catalog.tensor_of_tiles("t", Dtype::F32, &[5, 7], grid).map(drop)
         });
     }
     add(all, "an inline storage", |catalog| {

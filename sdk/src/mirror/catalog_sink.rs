@@ -3,12 +3,12 @@
 use super::dtypes::Dtypes;
 use super::loss::{received_loss, sent_loss};
 use super::nodes::{children, received_node, sent_node};
-use super::numbers::{byte_order, byte_order_number, unknown};
+use super::numbers::{byte_order, byte_order_number, edges, edges_number, order, order_number, unknown};
 use super::values::send_value;
 use crate::value::ValueNodes;
 use crate::{
-    Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Limits, Loss, LossSink,
-    Node, NodeId, Place, Region, Result, Storage, StorageId, StorageRange, TensorId, Value,
+    Block, CatalogSink, Digest, DigestAlgorithm, Dtype, DtypeInfo, Error, FileId, Grid, Limits, Loss,
+    LossSink, Node, NodeId, Place, Region, Result, Storage, StorageId, StorageRange, TensorId, Tiles, Value,
 };
 use tensorferry_abi::{
     Borrowed, CatalogSinkCalls, CatalogSinkTable, DtypeFacts, Failure, LossFacts, NodeFacts, StorageFacts,
@@ -24,6 +24,47 @@ const JOINED: u32 = 3;
 /// The kinds of [`TensorFacts`].
 const WHOLE: u32 = 0;
 const IN_BLOCKS: u32 = 1;
+const IN_TILES: u32 = 2;
+
+/// Stands for no storage: of a tile that is absent, of a grid without a fill.
+const NO_STORAGE: u32 = u32::MAX;
+
+/// The [`TensorFacts`] of a tensor without bytes of its own, for the kinds to fill in.
+fn bare_facts<'a>(name: &'a str, dtype: u32, shape: &'a [u64], kind: u32) -> TensorFacts<'a> {
+    let (storage, offset, blocks, tile) = (0, 0, &[][..], &[][..]);
+    let (order, edges, tiles, tile_count, fill) = (0, 0, &[][..], 0, NO_STORAGE);
+    TensorFacts {
+        name,
+        dtype,
+        shape,
+        kind,
+        storage,
+        offset,
+        blocks,
+        tile,
+        order,
+        edges,
+        tiles,
+        tile_count,
+        fill,
+    }
+}
+
+fn decode_grid(tensor: &TensorFacts<'_>) -> Result<Grid> {
+    let storage = |id: u32| (id != NO_STORAGE).then_some(StorageId(id));
+    let tiles = if tensor.tiles.is_empty() {
+        Tiles::Consecutive { first: StorageId(tensor.storage), count: tensor.tile_count }
+    } else {
+        Tiles::Listed(tensor.tiles.iter().map(|&id| storage(id)).collect())
+    };
+    Ok(Grid {
+        tile: tensor.tile.to_vec(),
+        order: order(tensor.order)?,
+        edges: edges(tensor.edges)?,
+        tiles,
+        fill: storage(tensor.fill),
+    })
+}
 
 /// Blocks as numbers: storage, offset, origin, shape, strides.
 pub(super) fn encode_blocks(blocks: &[Block]) -> Vec<u64> {
@@ -113,6 +154,7 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
                 shape,
                 decode_blocks(shape.len(), tensor.blocks)?,
             )?,
+            IN_TILES => self.catalog.tensor_of_tiles(name, dtype, shape, decode_grid(&tensor)?)?,
             other => return Err(unknown("kind of tensor", other).into()),
         };
         Ok(id.0)
@@ -236,7 +278,7 @@ impl CatalogSink for RemoteCatalogSink<'_> {
         offset: u64,
     ) -> Result<TensorId> {
         let (dtype, storage) = (self.number(dtype)?, storage.0);
-        let facts = TensorFacts { name, dtype, shape, kind: WHOLE, storage, offset, blocks: &[] };
+        let facts = TensorFacts { storage, offset, ..bare_facts(name, dtype, shape, WHOLE) };
         Ok(TensorId(self.object.tensor(facts)?))
     }
 
@@ -255,8 +297,23 @@ impl CatalogSink for RemoteCatalogSink<'_> {
             return Err(Error::plugin("a block is not of the tensor's rank").tensor(name));
         }
         let (dtype, blocks) = (self.number(dtype)?, encode_blocks(&blocks));
-        let facts =
-            TensorFacts { name, dtype, shape, kind: IN_BLOCKS, storage: 0, offset: 0, blocks: &blocks };
+        let facts = TensorFacts { blocks: &blocks, ..bare_facts(name, dtype, shape, IN_BLOCKS) };
+        Ok(TensorId(self.object.tensor(facts)?))
+    }
+
+    fn tensor_of_tiles(&mut self, name: &str, dtype: Dtype, shape: &[u64], grid: Grid) -> Result<TensorId> {
+        let mut facts = bare_facts(name, self.number(dtype)?, shape, IN_TILES);
+        let number = |storage: Option<StorageId>| storage.map_or(NO_STORAGE, |storage| storage.0);
+        let listed: Vec<u32>;
+        match &grid.tiles {
+            Tiles::Consecutive { first, count } => (facts.storage, facts.tile_count) = (first.0, *count),
+            Tiles::Listed(tiles) => {
+                listed = tiles.iter().map(|&tile| number(tile)).collect();
+                facts.tiles = &listed;
+            }
+        }
+        (facts.tile, facts.fill) = (&grid.tile, number(grid.fill));
+        (facts.order, facts.edges) = (order_number(grid.order), edges_number(grid.edges));
         Ok(TensorId(self.object.tensor(facts)?))
     }
 

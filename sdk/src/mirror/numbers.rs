@@ -1,6 +1,6 @@
 //! The numbers of small sets at the boundary. One that this side does not know is unsupported, never a default.
 
-use crate::{ByteOrder, Error, Level, Order, Result, Role, Target};
+use crate::{ByteOrder, Edges, Error, Level, Order, Result, Role, Target};
 
 pub(super) fn unknown(what: &str, number: u32) -> Error {
     Error::unsupported(format!("the other side of the boundary has a {what} that this one does not know"))
@@ -49,6 +49,21 @@ pub(super) fn order(number: u32) -> Result<Order> {
         0 => Ok(Order::C),
         1 => Ok(Order::Fortran),
         _ => Err(unknown("order", number)),
+    }
+}
+
+pub(super) fn edges_number(edges: Edges) -> u32 {
+    match edges {
+        Edges::Clipped => 0,
+        Edges::Padded => 1,
+    }
+}
+
+pub(super) fn edges(number: u32) -> Result<Edges> {
+    match number {
+        0 => Ok(Edges::Clipped),
+        1 => Ok(Edges::Padded),
+        _ => Err(unknown("way of storing tiles at the edges", number)),
     }
 }
 

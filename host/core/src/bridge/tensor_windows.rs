@@ -58,7 +58,9 @@ impl<'a> TensorWindows<'a> {
     /// Brings those of some tensors that lie in pieces in order.
     pub(super) fn hold(&mut self, places: &BTreeSet<usize>) -> Result<()> {
         for &place in places {
-            if !matches!(self.tensor(place).data, Data::Blocks(_)) || self.held.contains_key(&place) {
+            if !matches!(self.tensor(place).data, Data::Blocks(_) | Data::Grid(_))
+                || self.held.contains_key(&place)
+            {
                 continue;
             }
             if self.file.is_none() {

@@ -108,11 +108,11 @@ impl Reshape {
 
     fn reshape(&self, catalog: &Catalog, tensor: &mut Tensor) -> Result<()> {
         let shape = self.shape(&tensor.shape)?;
-        if let Data::Blocks(blocks) = &tensor.data {
+        if let Data::Blocks(_) | Data::Grid(_) = &tensor.data {
             let info = info_of(catalog, tensor)?;
-            let mut new = Vec::with_capacity(blocks.len());
-            for block in blocks {
-                reshaped(block, &tensor.shape, &shape, &info, &mut new)?;
+            let mut new = Vec::new();
+            for block in tensor.blocks() {
+                reshaped(&block, &tensor.shape, &shape, &info, &mut new)?;
             }
             for axis in 0..shape.len() {
                 new = if new.len() > 1 { merge(new, axis, &info) } else { new };

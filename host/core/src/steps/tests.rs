@@ -8,8 +8,8 @@ use super::*;
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use tensorferry_sdk::{
-    Catalog, CatalogBuilder, CatalogSink, Dtype, Limits, Loss, LossKind, MemorySource, Node, NodeId,
-    NodeKind, Place, Result, Storage, TensorId, Value,
+    Catalog, CatalogBuilder, CatalogSink, Data, Dtype, Edges, Grid, Limits, Loss, LossKind, MemorySource,
+    Node, NodeId, NodeKind, Order, Place, Result, Storage, TensorId, Tiles, Value,
 };
 
 /// What a builder is given.
@@ -292,6 +292,44 @@ fn metadata_is_set_and_dropped() {
         &["set_metadata:x.a,to=1", "set_metadata:y,\"to=b,c\"", "drop_metadata:x.*"],
     );
     assert_eq!(set.metadata().iter().map(|(k, v)| format!("{k}={v:?}")).collect::<Vec<_>>(), ["y=\"b,c\""]);
+}
+
+#[test]
+fn a_grid_stays_one_until_its_axes_change() {
+    // 3 x 3 in tiles of 2 x 2, clipped at the edges, column by column; the third is absent.
+    let grid = build(|builder| {
+        let inline = |numbers: &[i32]| {
+            Storage::inline(numbers.iter().copied().flat_map(i32::to_le_bytes).collect::<Vec<u8>>())
+        };
+        let mut tiles = Vec::new();
+        for numbers in [&[0, 3, 1, 4][..], &[2, 5], &[], &[8]] {
+            let tile = (!numbers.is_empty()).then(|| builder.storage(inline(numbers)));
+            tiles.push(tile.transpose()?);
+        }
+        let fill = Some(builder.storage(inline(&[7]))?);
+        for name in ["a", "b"] {
+            let tiles = Tiles::Listed(tiles.clone());
+            let (tile, order, edges) = (vec![2, 2], Order::Fortran, Edges::Clipped);
+            let grid = Grid { tile, order, edges, tiles, fill };
+            builder.tensor_of_tiles(name, Dtype::I32, &[3, 3], grid)?;
+        }
+        Ok(())
+    });
+    let is_grid =
+        |catalog: &Catalog| catalog.tensors().iter().map(|t| matches!(t.data, Data::Grid(_))).collect();
+    let plain = vec![0, 1, 2, 3, 4, 5, 7, 7, 8];
+    assert_eq!(values(&grid, "a"), (vec![3, 3], plain.clone()));
+    assert_eq!(grid.ties(), [TensorId(0), TensorId(0)]);
+    let apart = ran(grid.clone(), &["untie", "rename:b,to=c"]);
+    assert_eq!(apart.ties(), [TensorId(0), TensorId(1)]);
+    assert_eq!((values(&apart, "c").1, is_grid(&apart)), (plain.clone(), vec![true, true]));
+    let cast = ran(grid.clone(), &["cast:i64"]);
+    assert_eq!((cast.ties(), is_grid(&cast)), (vec![TensorId(0), TensorId(0)], vec![true, true]));
+    let turned = ran(grid.clone(), &["transpose,where=a", "reshape:9,where=b"]);
+    assert_eq!(values(&turned, "a").1, [0, 3, 7, 1, 4, 7, 2, 5, 8]);
+    assert_eq!((values(&turned, "b").1, is_grid(&turned)), (plain, vec![false, false]));
+    let halves = ran(grid, &["split:^a$,axis=1,sizes=1x2,to=x,to=y"]);
+    assert_eq!(values(&halves, "y").1, [1, 2, 4, 5, 7, 8]);
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl TensorStep for Untie {
         effects.touched += leaving.len();
         let (mut wanted, mut ranges) = (Vec::new(), Vec::new());
         for &place in &leaving {
-            let storages = storages(&catalog.tensors()[place].data);
+            let storages: BTreeSet<StorageId> = catalog.tensors()[place].storages().collect();
             ranges.push(wanted.len()..wanted.len() + storages.len());
             wanted.extend(storages);
         }
@@ -136,16 +136,9 @@ impl TensorStep for Untie {
                 Data::Blocks(blocks) => {
                     blocks.iter_mut().for_each(|block| block.storage = new[&block.storage]);
                 }
+                Data::Grid(grid) => **grid = grid.over(|storage| new[&storage]),
             }
         }
         rebuild(catalog, tensors, effects)
-    }
-}
-
-fn storages(data: &Data) -> BTreeSet<StorageId> {
-    match data {
-        Data::Empty => BTreeSet::new(),
-        Data::Whole { storage, .. } => [*storage].into(),
-        Data::Blocks(blocks) => blocks.iter().map(|block| block.storage).collect(),
     }
 }

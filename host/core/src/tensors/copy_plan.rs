@@ -3,7 +3,6 @@
 
 use crate::tensors::gather::StridedCopy;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use tensorferry_sdk::{
     Block, ByteOrder, Catalog, Data, Error, Order, Region, Result, StorageId, Tensor, TensorId, TensorPart,
 };
@@ -82,8 +81,8 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
         None => Cow::Owned(Region::whole(&tensor.shape)),
     };
     let mut planned = Vec::new();
-    let mut copies: BTreeMap<StorageId, Vec<StridedCopy>> = BTreeMap::new();
-    for block in tensor.blocks() {
+    let mut copies: Vec<(StorageId, StridedCopy)> = Vec::new();
+    for block in tensor.blocks_of(&region) {
         let (storage, swap_unit) = (block.storage, swap_unit(block.storage));
         let Some(width) = info.element_bytes() else {
             // The layout's check lets packed elements through only whole and row-major.
@@ -92,10 +91,17 @@ pub fn plan_copies(catalog: &Catalog, part: &TensorPart) -> Result<Vec<PlannedCo
             continue;
         };
         if let Some(copy) = StridedCopy::new(&block, &region, part.order, width) {
-            copies.entry(storage).or_default().push(copy);
+            copies.push((storage, copy));
         }
     }
-    for (storage, copies) in copies {
+    copies.sort_by_key(|(storage, _)| *storage);
+    let mut copies = copies.into_iter().peekable();
+    while let Some((storage, first)) = copies.next() {
+        let mut of_storage = vec![first];
+        while let Some((_, next)) = copies.next_if(|(other, _)| *other == storage) {
+            of_storage.push(next);
+        }
+        let copies = of_storage;
         let swap_unit = swap_unit(storage);
         let copies = if copies.len() < MANY_BLOCKS { copies } else { StridedCopy::joined(copies) };
         for copy in copies {

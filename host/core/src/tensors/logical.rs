@@ -205,7 +205,7 @@ impl CatalogBytes for Logical<'_> {
                 let unit = if big { info.swap_unit() } else { 1 };
                 self.read_contiguous(*storage, *at, offset, buffer, unit)
             }
-            Data::Blocks(_) => match &*self.gathered(id)? {
+            Data::Blocks(_) | Data::Grid(_) => match &*self.gathered(id)? {
                 Gathered::Memory(bytes) => {
                     let start = size(offset);
                     buffer.copy_from_slice(&bytes[start..start + buffer.len()]);
