@@ -35,6 +35,7 @@ mod read;
 mod write;
 
 mod codec;
+mod grid;
 mod index;
 mod sample;
 

@@ -1,6 +1,7 @@
 //! Describes what an index says: raw storages lie in their files, encoded ones are decoded here.
 
 use crate::codec::{Decoder, MOST_OF_PAIR};
+use crate::grid::grid_of;
 use crate::index::{Index, Joined, Stored};
 use crate::write::{DATA_HEADER_LEN, DATA_MAGIC, INDEX_IN_FOLDER};
 use std::collections::HashMap;
@@ -152,6 +153,8 @@ fn add_tensors(
                 .tensor(name)
                 .found(format!("{:?}", tensor.dtype))
         })?;
+        let declared = index.dtypes.iter().find(|info| info.name() == tensor.dtype).or(dtype.info());
+        let has_whole_bytes = declared.is_some_and(|info| info.element_bytes().is_some());
         let mut blocks = tensor.blocks.clone();
         for block in &mut blocks {
             let storage = storages.get(block.storage.0 as usize);
@@ -163,7 +166,10 @@ fn add_tensors(
             [whole] if dtype == Dtype::STR => {
                 catalog.tensor(name, dtype, &tensor.shape, whole.storage, whole.offset)?
             }
-            _ => catalog.tensor_of_blocks(name, dtype, &tensor.shape, blocks)?,
+            _ => match grid_of(&tensor.shape, &blocks).filter(|_| has_whole_bytes) {
+                Some(grid) => catalog.tensor_of_tiles(name, dtype, &tensor.shape, grid)?,
+                None => catalog.tensor_of_blocks(name, dtype, &tensor.shape, blocks)?,
+            },
         };
         ids.insert(name.clone(), id);
     }

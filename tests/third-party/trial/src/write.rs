@@ -5,6 +5,8 @@ mod encode;
 mod grid;
 mod tiles;
 
+pub(crate) use grid::column_major_strides;
+
 use crate::index::{DataFile, Index, Stored};
 use tensorferry_sdk::{
     Block, ByteOrder, CatalogView, Context, DeferredId, DigestAlgorithm, DigestId, Digests, Error,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tensorferry_sdk::conformance::{Sample, check};
 use tensorferry_sdk::memory::{MemoryView, write};
-use tensorferry_sdk::{Content, Entry, MemoryContext, MemorySource, Segment, Target};
+use tensorferry_sdk::{Content, Data, Entry, MemoryContext, MemorySource, Segment, Target};
 
 type Tensors = BTreeMap<String, (String, Vec<u64>, Vec<u8>)>;
 
@@ -58,6 +58,21 @@ fn the_sample_is_what_it_was() {
     for (name, bytes) in files {
         assert!(std::fs::read(folder.join(&name)).unwrap() == bytes, "{name}: refresh with FERRY_BLESS=1");
     }
+}
+
+#[test]
+fn tiles_are_read_as_a_grid() {
+    let context = MemoryContext::default();
+    let made = source("sample.trial", sample());
+    let view = MemoryView::read(&Trial, &[], &made, &context).unwrap();
+    let options = [("data", "tiles"), ("pieces", "3")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let written = write(&Trial, &options, &view, &Target::File("out.trial".to_owned()), &context).unwrap();
+    let written = source("out.trial", written.files);
+    let again = MemoryView::read(&Trial, &[], &written, &context).unwrap();
+    let grids =
+        again.catalog().tensors().iter().filter(|tensor| matches!(tensor.data, Data::Grid(_))).count();
+    assert!(grids > 3, "{grids}");
+    assert_eq!(tensors(&again), tensors(&view));
 }
 
 #[test]

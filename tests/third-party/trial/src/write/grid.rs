@@ -120,7 +120,7 @@ fn grid(shape: &[u64], pieces: u64) -> Vec<Region> {
     regions
 }
 
-fn column_major_strides(shape: &[u64]) -> Vec<i64> {
+pub(crate) fn column_major_strides(shape: &[u64]) -> Vec<i64> {
     let mut stride = 1_i64;
     let next = |&dim: &u64| {
         let this = stride;

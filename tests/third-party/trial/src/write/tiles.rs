@@ -1,4 +1,4 @@
-//! Tiles: every tensor is cut into a grid, and each block is encoded by itself, many at once. Every fourth lies as it
+//! Tiles: every tensor is cut into a grid with one order of elements, and each tile is encoded by itself, many at once. Every fourth lies as it
 //! is, in a length that is known before; where the others lie is known when all are encoded.
 
 use super::grid::{Tile, tiles};
@@ -10,7 +10,7 @@ use crate::codec;
 use crate::index::{DataFile, Index, Stored};
 use tensorferry_sdk::{
     ByteSink, CatalogView, Context, DeferredId, DigestAlgorithm, DigestId, Digests, Encoded, EncodedId,
-    Error, LayoutSink, OutputId, Region, Result, Role, SealSink, Target, TensorPart, TensorPlan,
+    Error, LayoutSink, Order, OutputId, Region, Result, Role, SealSink, Target, TensorPart, TensorPlan,
     TensorWriter,
 };
 
@@ -44,7 +44,7 @@ impl TensorWriter for Writer {
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
         let path = index_path(target);
-        let mut index = new_index(catalog);
+        let mut index = new_index(catalog)?;
         let mut files = Vec::new();
         for number in 0..self.files {
             let name = data_path(path, number);
@@ -63,7 +63,11 @@ impl TensorWriter for Writer {
                 continue;
             }
             let mut blocks = Vec::new();
-            for tile in tiles(catalog, id, self.pieces)? {
+            for mut tile in tiles(catalog, id, self.pieces)? {
+                // One order for all tiles of a tensor: then they are a grid.
+                if tile.part.region.is_some() {
+                    tile.part.order = if id.0.is_multiple_of(2) { Order::C } else { Order::Fortran };
+                }
                 let number = all.len() % files.len();
                 let file = &mut files[number];
                 let is_plain = all.len() % 4 == 3;
