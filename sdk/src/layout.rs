@@ -4,10 +4,7 @@
 //! [`Pad`](Segment::Pad). [`LayoutBuilder::finish`](crate::LayoutBuilder::finish) proves that every tensor is written once, or
 //! named as an alias of one that is, or given up with a loss.
 
-use crate::{
-    ByteOrder, CatalogView, DigestAlgorithm, Error, Loss, LossSink, Region, Result, StorageId, TensorId,
-    element_count,
-};
+use crate::{ByteOrder, DigestAlgorithm, Loss, LossSink, Region, Result, StorageId, TensorId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
@@ -74,36 +71,6 @@ impl TensorPart {
     #[must_use]
     pub fn whole(tensor: TensorId) -> Self {
         Self { tensor, region: None, order: Order::C, byte_order: ByteOrder::Little }
-    }
-
-    /// Its length in bytes.
-    ///
-    /// # Errors
-    /// A plugin error, if there is no such tensor, or no such part of it; unsupported, for elements that share bytes,
-    /// which cannot be picked out or put in another order.
-    pub(crate) fn checked_len(&self, catalog: &dyn CatalogView) -> Result<u64> {
-        if self.tensor.0 >= catalog.tensor_count() {
-            return Err(Error::plugin(format!("no tensor {}", self.tensor.0)));
-        }
-        let view = catalog.tensor(self.tensor);
-        let info = catalog.dtype_info(view.dtype)?;
-        let named = |e: Error| Error::plugin(e.message()).tensor(view.name);
-        let (is_whole, len) = match &self.region {
-            None => (true, view.bytes),
-            Some(region) => {
-                region
-                    .check_inside(view.shape)
-                    .map_err(|e| named(e).expected(format!("inside {:?}", view.shape)))?;
-                let len = element_count(&region.shape).and_then(|count| info.bytes_of(count));
-                (region.is_whole(view.shape), len.map_err(named)?)
-            }
-        };
-        let as_it_lies = is_whole && (self.order == Order::C || view.shape.len() < 2);
-        if info.element_bytes().is_none() && !as_it_lies {
-            let why = format!("{} is written whole and row-major", info.name());
-            return Err(Error::unsupported(why).tensor(view.name));
-        }
-        Ok(len)
     }
 }
 
@@ -516,7 +483,7 @@ mod tests {
 
     use super::*;
     use crate::memory::MemoryView;
-    use crate::{Dtype, LayoutBuilder, MemoryContext, MemorySource, Storage};
+    use crate::{CatalogView, Dtype, LayoutBuilder, MemoryContext, MemorySource, Storage};
     use std::sync::Arc;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::region::check_tiling;
 use crate::source::check_name;
-use crate::view::BLOCKS_AT_ONCE;
+use crate::view::{BLOCKS_AT_ONCE, part_len};
 use crate::{
     Block, CatalogView, Content, Context, DeferredId, DigestAlgorithm, DigestId, DigestRequest, Encoded,
     EncodedId, Error, Layout, LayoutSink, Loss, LossKind, LossSink, OutputFile, OutputId, Placed,
@@ -216,7 +216,7 @@ impl LayoutSink for LayoutBuilder<'_> {
     }
 
     fn tensor(&mut self, file: OutputId, part: TensorPart) -> Result<u64> {
-        let len = part.checked_len(self.catalog)?;
+        let len = part_len(self.catalog, &part)?;
         let whole = || Region::whole(self.catalog.tensor(part.tensor).shape);
         self.regions.entry(part.tensor).or_default().push(part.region.clone().unwrap_or_else(whole));
         self.append(file, len, Segment::Tensor(part))

@@ -34,10 +34,10 @@ mod types;
 
 pub use cursor::{FileCursor, RowBytes};
 pub use predicate::{Bounds, Comparator, Comparison, Value};
-pub use projection::Projection;
+pub use projection::{FieldPath, Projection};
 pub use row_builder::{Cell, RowBuilder};
 pub use row_set::{DecodeRow, RowSet};
-pub use scan::{FieldPath, Scan, narrowed, sliced};
+pub use scan::{Scan, narrowed, sliced};
 pub use sharding::{ShardFiles, Sharding};
 pub use types::{type_named, type_text, type_word};
 

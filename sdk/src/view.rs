@@ -1,8 +1,8 @@
 //! A view is a catalog as a writer sees it: the same facts, and the tensors' bytes on request.
 
 use crate::{
-    Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Limits, Node, NodeId, Result, StorageId, TensorId,
-    TensorPart, Value,
+    Block, ByteOrder, Catalog, Dtype, DtypeInfo, Error, Limits, Node, NodeId, Order, Result, StorageId,
+    TensorId, TensorPart, Value, element_count,
 };
 
 /// How many blocks are asked for together: enough that the calls cost nothing, few enough to hold.
@@ -151,6 +151,36 @@ pub trait CatalogView: Send + Sync {
     }
 }
 
+/// The length in bytes of a part of a tensor.
+///
+/// # Errors
+/// A plugin error, if there is no such tensor, or no such part of it; unsupported, for elements that share bytes,
+/// which cannot be picked out or put in another order.
+pub(crate) fn part_len(catalog: &dyn CatalogView, part: &TensorPart) -> Result<u64> {
+    if part.tensor.0 >= catalog.tensor_count() {
+        return Err(Error::plugin(format!("no tensor {}", part.tensor.0)));
+    }
+    let view = catalog.tensor(part.tensor);
+    let info = catalog.dtype_info(view.dtype)?;
+    let named = |e: Error| Error::plugin(e.message()).tensor(view.name);
+    let (is_whole, len) = match &part.region {
+        None => (true, view.bytes),
+        Some(region) => {
+            region
+                .check_inside(view.shape)
+                .map_err(|e| named(e).expected(format!("inside {:?}", view.shape)))?;
+            let len = element_count(&region.shape).and_then(|count| info.bytes_of(count));
+            (region.is_whole(view.shape), len.map_err(named)?)
+        }
+    };
+    let as_it_lies = is_whole && (part.order == Order::C || view.shape.len() < 2);
+    if info.element_bytes().is_none() && !as_it_lies {
+        let why = format!("{} is written whole and row-major", info.name());
+        return Err(Error::unsupported(why).tensor(view.name));
+    }
+    Ok(len)
+}
+
 /// A catalog and the bytes of its tensors: a host that has these has a [`CatalogView`].
 pub trait CatalogBytes: Send + Sync {
     /// The catalog.
@@ -235,7 +265,7 @@ impl<T: CatalogBytes> CatalogView for T {
     }
 
     fn read_region(&self, part: &TensorPart, buffer: &mut [u8]) -> Result<()> {
-        let len = part.checked_len(self)?;
+        let len = part_len(self, part)?;
         if len != buffer.len() as u64 {
             let name = self.tensor(part.tensor).name;
             return Err(Error::plugin("a buffer of another length than the region")

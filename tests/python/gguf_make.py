@@ -16,13 +16,17 @@ def rows(count):
 
 
 def hard():
-    """Zeros of both signs, one number among zeros, ties, powers of two and their neighbours, subnormals."""
+    """Zeros of both signs, one number among zeros, ties, powers of two and their neighbours, subnormals.
+
+    Where a zero is the least number of a block, its sign is that of the first for ggml, and of any for numpy.
+    """
     powers = np.float32(2.0) ** random.integers(-126, 120, 512).astype(np.float32)
     ties = random.integers(-16, 16, 512).astype(np.float32) / np.float32(2)
     alone = np.zeros(512, np.float32)
     alone[::37] = -3.5
     below = np.nextafter(powers, np.float32(0))
     signs = np.where(random.integers(0, 2, 512) == 0, np.float32(0.0), np.float32(-0.0))
+    signs[::32] = -1
     tiny = random.integers(0, 1 << 20, 512).astype(np.uint32).view(np.float32)
     return np.stack([np.zeros(512, np.float32), signs, alone, ties, powers, below, tiny, np.full(512, 1e38, np.float32)])
 

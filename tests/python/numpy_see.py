@@ -24,6 +24,8 @@ def fact(name, array):
     if name in views:
         array = array.view(np.dtype(getattr(ml_dtypes, views[name])))
     content = np.ascontiguousarray(array).reshape(array.shape)
+    if array.dtype.byteorder == ">":
+        content = content.astype(array.dtype.newbyteorder("<"))
     return [NAMES[array.dtype.name], list(array.shape), hashlib.sha256(content.tobytes()).hexdigest()]
 
 

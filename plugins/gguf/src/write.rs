@@ -211,7 +211,7 @@ impl Metadata {
     fn name_mix(&mut self, rules: &Rules, layout: &mut dyn LayoutSink) -> Result<()> {
         match rules.rest {
             Some(method) => {
-                drop(self.entries.insert(FILE_TYPE_KEY.to_owned(), Encoded::u32(method.file_type)))
+                self.entries.insert(FILE_TYPE_KEY.to_owned(), Encoded::u32(method.file_type));
             }
             None if !rules.is_empty() && self.entries.remove(FILE_TYPE_KEY).is_some() => {
                 let why = "it named the types of the input, and tensors have others now";

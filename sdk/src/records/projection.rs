@@ -1,12 +1,15 @@
 //! A projection takes fields out of columns: those below structs too.
 
-use super::{Batched, FieldPath};
+use super::Batched;
 use crate::{Error, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// A field of a schema: the place of a column, then the places of fields within structs.
+pub type FieldPath = Vec<usize>;
 
 /// The fields of a schema that are wanted, as a tree.
 #[derive(Debug, Clone)]

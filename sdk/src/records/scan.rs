@@ -1,11 +1,8 @@
 //! A scan says which rows and columns of a split are wanted.
 
-use super::{Batched, Batches, Comparison, Projection};
+use super::{Batched, Batches, Comparison, FieldPath, Projection};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-
-/// A field of a schema: the place of a column, then the places of fields within structs.
-pub type FieldPath = Vec<usize>;
 
 /// Which rows and columns of a split a stream reads, and how long its batches are.
 ///

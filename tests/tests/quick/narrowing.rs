@@ -94,8 +94,10 @@ fn readers_leave_out_what_steps_leave_out() {
     let (mut cases, mut emptied) = (0, 0);
     for _ in 0..30 {
         let mut steps: Vec<String> = (0..=random.below(3)).map(|_| step(&mut random)).collect();
-        if random.below(2) == 0 {
-            steps.push("map:select,columns=id word person.age person.home.city".to_owned());
+        match random.below(4) {
+            0 | 1 => steps.push("map:select,columns=id word person.age person.home.city".to_owned()),
+            2 => steps.push("map:drop,columns=word,columns=real".to_owned()),
+            _ => {}
         }
         let blind: Vec<String> = std::iter::once(BLIND.to_owned()).chain(steps.iter().cloned()).collect();
         for input in [&lines, &groups, &files] {

@@ -21,7 +21,7 @@ fn files_roll_by_rows_in_every_format() {
         assert_eq!(names, shards("data", 4, suffix));
         assert_eq!(ids(&ferry.rows(&output)), (0..1000).collect::<Vec<i64>>());
         assert_eq!(ferry.rows(&output.join(&shards("data", 4, suffix)[3])).len(), 100);
-        ferry.run(&["verify", output.to_str().unwrap()]).expect(0);
+        ferry.run(["verify", output.to_str().unwrap()]).expect(0);
     }
     let output = ferry.at("x.tfrecord");
     ferry.convert(&input, &output, &["-o", "shard_rows=999", "-o", "codec=gzip"]);

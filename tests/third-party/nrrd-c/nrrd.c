@@ -91,22 +91,6 @@ static int is_one_of(const char *word, const char *words) {
 
 /* ---- the reader ---- */
 
-/* What enters ferry as text must be UTF-8: what is not is the file's fault, and is told as such. */
-static int is_utf8(const char *text) {
-  const uint8_t *at = (const uint8_t *)text;
-  while (*at) {
-    uint8_t first = *at++;
-    if (first < 0x80) continue;
-    int more = first >= 0xc2 && first <= 0xdf ? 1 : first >= 0xe0 && first <= 0xef ? 2 : first >= 0xf0 && first <= 0xf4 ? 3 : 0;
-    /* No longer form of a shorter one, no surrogate, nothing above U+10FFFF. */
-    uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80, most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (!more || *at < least || *at > most) return 0;
-    for (at++; --more; at++)
-      if ((*at & 0xc0) != 0x80) return 0;
-  }
-  return 1;
-}
-
 typedef struct {
   const Type *type;
   uint64_t rank;
@@ -212,7 +196,6 @@ static int32_t parse(char *at, FerryText file, FerryCatalogSink catalog, Header 
     }
     char *colon = strchr(line, ':');
     if (*line == '#' || !*line) continue;
-    if (!is_utf8(line)) return fail_found(err, FERRY_MALFORMED, "a line of the header that is not UTF-8", file, line);
     if (!colon) return fail_found(err, FERRY_MALFORMED, "a line of the header without a colon", file, line);
     *colon = 0;
     int32_t status;

@@ -80,12 +80,18 @@ static int32_t tensor(void *self, const FerryTensor *tensor, uint32_t *id, Ferry
   return FERRY_DONE;
 }
 
-static int32_t metadata(void *self, FerryText key, FerryText value, FerryErrorSink err) {
+static int32_t value(void *self, const FerryNode *node, uint32_t *id, FerryErrorSink err) {
+  (void)self, (void)node, (void)err;
+  *id = 0;
+  return FERRY_DONE;
+}
+
+static int32_t metadata(void *self, FerryText key, uint32_t value, FerryErrorSink err) {
   (void)self, (void)key, (void)value, (void)err;
   return FERRY_DONE;
 }
 
-static const FerryCatalogSinkTable CATALOG = {.size = sizeof CATALOG, .storage = storage, .dtype = dtype, .tensor = tensor, .metadata = metadata};
+static const FerryCatalogSinkTable CATALOG = {.size = sizeof CATALOG, .storage = storage, .dtype = dtype, .tensor = tensor, .value = value, .metadata = metadata};
 
 static const struct FerryErrorSinkTable ERRORS = {.size = sizeof ERRORS};
 

@@ -300,8 +300,9 @@ static int32_t lay_out(FerryCatalogView view, uint32_t target_kind, FerryText ta
 }
 
 /* Nothing is left to do when the bytes have moved. */
-static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryErrorSink err) {
-  (void)self, (void)digests, (void)output, (void)err;
+static int32_t seal(void *self, FerryDigests digests, FerrySealSink output, FerryContext context,
+                    FerryErrorSink err) {
+  (void)self, (void)digests, (void)output, (void)context, (void)err;
   return FERRY_DONE;
 }
 

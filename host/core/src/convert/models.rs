@@ -13,7 +13,7 @@ use crate::convert::steps::divide::CrossingSteps;
 use crate::convert::weights::{MOST_FOLDERS, Weights};
 #[cfg(feature = "records")]
 use crate::formats::options;
-use crate::formats::probe::probe;
+use crate::formats::probe::{probe, surest};
 use crate::formats::registry::{RegisteredFormat, Registry};
 use crate::read::input;
 use crate::read::model::InputModel;
@@ -21,7 +21,7 @@ use crate::read::source::FileSource;
 use std::path::Path;
 #[cfg(feature = "records")]
 use tensorferry_sdk::{Capabilities, Side};
-use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Source, Target};
+use tensorferry_sdk::{Context, Entry, Error, ErrorKind, Result, Score, Source, Target};
 
 /// Reads the input as the format that probing found, and where both sides are folders, the models of its
 /// sub-folders; there is at least one.
@@ -121,6 +121,9 @@ fn read_below<'a>(
         if !names.iter().any(|name| weights.is_match(name)) {
             continue;
         }
+        if is_export(context, root, models.iter().map(|model| &*model.folder), &folder) {
+            continue;
+        }
         match probe(context.registry, &source, None, context.session) {
             Ok(format) => {
                 let options = options_of(&format.description, &context.request.input.options);
@@ -134,6 +137,23 @@ fn read_below<'a>(
     }
     models.sort_by(|a, b| a.folder.cmp(&b.folder));
     Ok(())
+}
+
+/// Whether a sub-folder of `root` has an export of a model in a folder around it: its format is not sure of any folder,
+/// since its files lie beside others' models. Such files are carried as they are.
+pub(crate) fn is_export<'m>(
+    context: &ConversionContext<'_>,
+    root: &Path,
+    mut models: impl Iterator<Item = &'m str>,
+    folder: &str,
+) -> bool {
+    let is_around = |outer: &str| {
+        outer != folder
+            && (outer.is_empty() || folder.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/')))
+    };
+    let source = FileSource::at(root.join(folder), Entry::Folder, &context.session.limits);
+    models.any(is_around)
+        && surest(context.registry, &source, context.session).is_ok_and(|(score, _)| score < Score::MAYBE)
 }
 
 /// The folders below `root` that hold a model each, sorted: what a conversion of a folder without a model of its

@@ -4,6 +4,7 @@
 use crate::context::session::Session;
 use crate::context::windows::{WINDOW_BYTES, windows};
 use crate::convert::context::ConversionContext;
+use crate::convert::models::is_export;
 use crate::convert::weights::{MOST_FOLDERS, Weights, globs};
 use crate::publish::stage::Stage;
 use crate::read::identity::FileIdentity;
@@ -75,7 +76,9 @@ pub(crate) fn find(
                     of_folder.map_or("", |model| &model.input.format.description.id),
                 ));
                 continue;
-            } else if weights.is_match(file) {
+            } else if weights.is_match(file)
+                && !is_export(context, input, models.iter().map(|model| &*model.folder), &folder)
+            {
                 "these are weights too, and were not read: convert them on their own"
             } else if target.target != Target::Folder {
                 "the output is not a folder"

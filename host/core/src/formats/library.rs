@@ -1,7 +1,7 @@
 //! A library is a plugin's file, once it has been opened and found fit.
 //!
 //! Unsafe: opening a library runs its constructors, and what its symbols are is known only from its manifest.
-//! What is opened is therefore looked at first ([`super::trust`]).
+//! What is opened is therefore looked at first (`trust.rs`).
 #![expect(unsafe_code, reason = "symbols of a foreign library have no types")]
 
 use crate::formats::refusal::Refusal;

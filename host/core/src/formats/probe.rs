@@ -24,9 +24,21 @@ pub fn probe<'a>(
     named: Option<&str>,
     context: &dyn Context,
 ) -> Result<&'a RegisteredFormat> {
-    if let Some(id) = named {
-        return registry.format(id, Side::Reader);
+    match named {
+        Some(id) => registry.format(id, Side::Reader),
+        None => Ok(surest(registry, source, context)?.1),
     }
+}
+
+/// The format that is surest of `source`, and how sure it is.
+///
+/// # Errors
+/// As of [`probe`].
+pub fn surest<'a>(
+    registry: &'a Registry,
+    source: &dyn Source,
+    context: &dyn Context,
+) -> Result<(Score, &'a RegisteredFormat)> {
     registry.check_any()?;
     let readers = registry.formats().iter().filter(|f| f.description.reads());
     let mut candidates: Vec<Candidate<'_>> = readers.map(|format| Candidate::new(format, source)).collect();
@@ -61,7 +73,7 @@ pub fn probe<'a>(
             Err(Error::usage(format!("the input may be {ids}: say which with --from"))
                 .file(source.entry().name()))
         }
-        [(_, best), ..] => Ok(best),
+        [(score, best), ..] => Ok((Score(*score), best)),
     }
 }
 

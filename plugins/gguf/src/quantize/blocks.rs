@@ -118,15 +118,14 @@ pub(crate) fn mxfp4(numbers: &[f32], output: &mut Vec<u8>) {
     }
 }
 
-/// The scale that brings the number farthest from zero to `-middle`, and the codes, of which `middle` is zero. The
-/// sum is rounded to f32 once, as a fused multiply-add does.
+/// The scale that brings the number farthest from zero (the first of several) to `-middle`, and the codes, of which
+/// `middle` is zero.
 fn centred(block: &[f32; 32], middle: u8) -> (f32, [u8; 32]) {
-    let farthest = block.iter().fold(0.0_f32, |most, &x| if x.abs() > most.abs() { x } else { most });
+    let farthest = block.iter().fold(block[0], |most, &x| if x.abs() > most.abs() { x } else { most });
     let d = farthest / -f32::from(middle);
-    let inverse = f64::from(inverse(d));
-    #[expect(clippy::cast_possible_truncation, reason = "this is the rounding")]
-    let code = |x: f32| (f64::from(x) * inverse + f64::from(middle) + 0.5) as f32;
-    (d, block.map(|x| byte(code(x).trunc()).min(2 * middle - 1)))
+    let inverse = inverse(d);
+    let code = |x: f32| (x * inverse + (f32::from(middle) + 0.5)).trunc();
+    (d, block.map(|x| byte(code(x)).min(2 * middle - 1)))
 }
 
 /// The scale and the least number, and how often the scale goes into each number above it: at most `most` times.

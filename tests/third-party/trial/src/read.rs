@@ -55,19 +55,6 @@ impl TensorReader for Reader {
     }
 }
 
-/// The index that is named, or the only one of a folder.
-fn index_path(source: &dyn Source) -> Result<String> {
-    if let Entry::File(path) = source.entry() {
-        return Ok(path.clone());
-    }
-    let mut indexes: Vec<String> =
-        source.list("")?.into_iter().filter(|name| name.ends_with(".trial")).collect();
-    match (indexes.pop(), indexes.is_empty()) {
-        (Some(only), true) => Ok(only),
-        _ => Err(Error::usage("a trial checkpoint is read from its index, a .trial file")),
-    }
-}
-
 fn open_data_files(
     index: &Index,
     folder: &str,

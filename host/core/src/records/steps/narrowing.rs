@@ -42,6 +42,8 @@ pub(super) struct Narrowing {
     take: Option<u64>,
     /// So many of the first steps' windows are left to the reader.
     windows: usize,
+    /// The step that drops columns, if that is left to the reader.
+    dropped: Option<usize>,
 }
 
 impl Narrowing {
@@ -50,7 +52,7 @@ impl Narrowing {
         let mut narrowing = Self::default();
         let (mut has_all_rows, mut has_own_columns) = (true, true);
         let mut filtered = BTreeSet::new();
-        let mut kept = None;
+        let (mut kept, mut dropped) = (None, None);
         for (place, step) in steps.iter().enumerate() {
             match step.action.narrows() {
                 Narrows::Window { skip, take } if has_all_rows => {
@@ -74,15 +76,27 @@ impl Narrowing {
                     let Some(columns) = paths(schema, names) else { return narrowing };
                     kept.get_or_insert(columns);
                 }
-                Narrows::Drop(names) if has_own_columns => {
-                    let is_kept =
-                        |&place: &usize| !names.iter().any(|name| name == schema.field(place).name());
-                    let all = (0..schema.fields().len()).filter(is_kept).map(|place| vec![place]);
-                    kept.get_or_insert(all.collect());
+                Narrows::Drop(names) if has_own_columns && kept.is_none() => {
+                    let named =
+                        |&column: &usize| names.iter().any(|name| name == schema.field(column).name());
+                    if names.iter().any(|name| schema.field_with_name(name).is_err()) {
+                        return narrowing;
+                    }
+                    let (gone, rest): (BTreeSet<usize>, BTreeSet<usize>) =
+                        (0..schema.fields().len()).partition(named);
+                    kept = Some(rest.into_iter().map(|column| vec![column]).collect());
+                    dropped = Some((place, gone));
                 }
                 Narrows::Select(_) | Narrows::Drop(_) => {}
                 Narrows::All => break,
             }
+        }
+        if let Some((place, gone)) = dropped {
+            if filtered.iter().any(|path| path.first().is_some_and(|column| gone.contains(column))) {
+                // What is filtered has to be read, and dropped then.
+                return narrowing;
+            }
+            narrowing.dropped = Some(place);
         }
         // Of what is filtered nothing is left out: a field below a column that is kept whole goes with it.
         narrowing.columns = kept.map(|kept| shortest(kept.into_iter().chain(filtered).collect()));
@@ -91,7 +105,8 @@ impl Narrowing {
 
     /// Whether the step at this place is left to the reader.
     pub(super) fn has_done(&self, place: usize, step: &Step<RecordAction>) -> bool {
-        place < self.windows && matches!(step.action.narrows(), Narrows::Window { .. })
+        self.dropped == Some(place)
+            || place < self.windows && matches!(step.action.narrows(), Narrows::Window { .. })
     }
 
     /// The rows that are left of an input.
