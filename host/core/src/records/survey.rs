@@ -1,9 +1,9 @@
 //! A survey is what all rows of an input come to: how many there are, and for each column how often it
 //! is missing, how many values a row has, and what they range over. Every record is decoded for it.
 
+use super::batch_bytes::batch_bytes;
 use super::flow::BATCH_ROWS;
 use super::rows::Rows;
-use super::write::shown_bytes;
 use crate::context::session::Session;
 use arrow_array::cast::AsArray;
 use arrow_array::{
@@ -194,7 +194,7 @@ impl Survey {
 
     /// Adds some rows, and says how many bytes they are.
     fn add(&mut self, batch: &RecordBatch) -> u64 {
-        let bytes = batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum();
+        let bytes = batch_bytes(batch);
         self.records += batch.num_rows() as u64;
         self.bytes += bytes;
         for (survey, column) in self.columns.iter_mut().zip(batch.columns()) {

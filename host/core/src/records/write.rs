@@ -1,12 +1,15 @@
-//! Writing collects a flow's batches into pieces, has the writer encode pieces on many threads, and puts
+//! Writing collects a flow's batches into pieces, has the writer encode them on many threads, and puts
 //! them into the staged files in order. What is encoded of a piece goes into its file at once where the pieces before
 //! it are whole, and waits in memory else.
+
+mod pieces;
 
 use super::digest::RowHasher;
 use super::flow::Flow;
 use crate::context::session::Session;
 use crate::publish::stage::Stage;
 use arrow_array::RecordBatch;
+use pieces::{PieceCollector, RecordPiece, Run};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -121,14 +124,6 @@ fn encoders(piece: u64, session: &Session) -> usize {
     usize::try_from(fit).unwrap_or(usize::MAX).clamp(1, session.threads)
 }
 
-/// Rows that become one piece.
-struct RecordPiece {
-    place: u64,
-    /// The file that they go to, where files are named in advance.
-    file: usize,
-    batches: Vec<RecordBatch>,
-}
-
 fn collect_all(
     flow: &mut dyn Flow,
     collector: &mut PieceCollector,
@@ -160,105 +155,6 @@ fn collect_all(
     }
     push(collector.end())?;
     Ok(records)
-}
-
-/// Which file rows go to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Run {
-    /// The first of so many files gets so many rows, then the next one.
-    Rows { files: usize, rows: u64 },
-    /// So many files get pieces by turns.
-    Turns { files: usize },
-    /// One file follows the other, after so many rows or whenever the writer begins one: a piece ends where a file may.
-    Rolled(u64),
-}
-
-impl Run {
-    /// Over so many files, which get as many rows each where it is known how many there are.
-    fn dealt(files: usize, rows: Option<u64>) -> Self {
-        match rows {
-            _ if files == 1 => Self::Rows { files, rows: u64::MAX },
-            Some(rows) => Self::Rows { files, rows: rows.div_ceil(files as u64).max(1) },
-            None => Self::Turns { files },
-        }
-    }
-}
-
-/// Collects rows to pieces, and says which file each goes to.
-struct PieceCollector {
-    run: Run,
-    group: Group,
-    file: usize,
-    rows_in_file: u64,
-    batches: Vec<RecordBatch>,
-    rows: usize,
-    bytes: u64,
-    place: u64,
-}
-
-impl PieceCollector {
-    fn new(run: Run, asked: Group) -> Self {
-        let rows = match run {
-            // Small enough that the files come out alike.
-            Run::Turns { .. } => asked.rows.min(1024),
-            Run::Rows { .. } | Run::Rolled(_) => asked.rows,
-        };
-        let group = Group { rows: rows.max(1), ..asked };
-        Self { run, group, file: 0, rows_in_file: 0, batches: Vec::new(), rows: 0, bytes: 0, place: 0 }
-    }
-
-    /// Rows of one file.
-    fn rows_of_file(&self) -> u64 {
-        match self.run {
-            Run::Rows { rows, .. } | Run::Rolled(rows) => rows,
-            Run::Turns { .. } => u64::MAX,
-        }
-    }
-
-    /// Rows that the current piece still takes.
-    fn room(&self) -> usize {
-        let in_file = self.rows_of_file() - self.rows_in_file;
-        (self.group.rows - self.rows).min(usize::try_from(in_file).unwrap_or(usize::MAX)).max(1)
-    }
-
-    fn add(&mut self, batch: RecordBatch) -> Option<RecordPiece> {
-        self.rows += batch.num_rows();
-        self.rows_in_file += batch.num_rows() as u64;
-        // A slice counts what it shows, not the buffers behind it.
-        self.bytes += batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum::<u64>();
-        self.batches.push(batch);
-        let file_is_full = self.rows_in_file >= self.rows_of_file();
-        if self.rows < self.group.rows && self.bytes < self.group.bytes && !file_is_full {
-            return None;
-        }
-        let piece = self.end();
-        match self.run {
-            Run::Turns { files } => self.file = (self.file + 1) % files,
-            Run::Rows { files, .. } if file_is_full => self.file = (self.file + 1).min(files - 1),
-            Run::Rows { .. } | Run::Rolled(_) => {}
-        }
-        if file_is_full {
-            self.rows_in_file = 0;
-        }
-        piece
-    }
-
-    fn end(&mut self) -> Option<RecordPiece> {
-        if self.batches.is_empty() {
-            return None;
-        }
-        let piece =
-            RecordPiece { place: self.place, file: self.file, batches: std::mem::take(&mut self.batches) };
-        (self.rows, self.bytes) = (0, 0);
-        self.place += 1;
-        Some(piece)
-    }
-}
-
-/// Bytes that a column's rows take.
-#[must_use]
-pub fn shown_bytes(column: &dyn arrow_array::Array) -> u64 {
-    column.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64)
 }
 
 struct PieceWriter<'a> {

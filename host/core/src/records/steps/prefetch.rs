@@ -1,8 +1,8 @@
 //! `prefetch` runs ahead of whoever pulls it, within a budget of bytes.
 
 use super::{RecordAction, RecordStep, Upstream};
+use crate::records::batch_bytes::batch_bytes;
 use crate::records::flow::{Flow, Threads};
-use crate::records::write::shown_bytes;
 use crate::steps::signature::{Argument, CheckedSpec, Signature};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -85,7 +85,7 @@ impl Queue {
     /// Waits for room; false once nobody will take any more.
     fn push(&self, next: Result<Option<RecordBatch>>) -> bool {
         let bytes = match &next {
-            Ok(Some(batch)) => batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum(),
+            Ok(Some(batch)) => batch_bytes(batch),
             _ => 0,
         };
         let mut state = self.state();

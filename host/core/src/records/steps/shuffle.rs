@@ -2,8 +2,8 @@
 
 use super::gather::gather;
 use super::{RecordAction, RecordStep, Upstream};
+use crate::records::batch_bytes::batch_bytes;
 use crate::records::flow::Flow;
-use crate::records::write::shown_bytes;
 use crate::steps::signature::{Argument, CheckedSpec, Key, Signature};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -124,7 +124,7 @@ impl Shuffled<'_> {
                 self.incoming = None;
             }
             let Some(batch) = self.flow.next()? else { return Ok(None) };
-            self.kept_bytes += bytes(&batch);
+            self.kept_bytes += batch_bytes(&batch);
             self.incoming = Some((self.kept.len(), 0));
             self.kept.push(batch);
             if self.kept_bytes > 2 * self.most_bytes {
@@ -165,7 +165,7 @@ impl Shuffled<'_> {
         }
         let all = self.gather(&kept)?;
         let held = self.buffer.len();
-        self.kept_bytes = bytes(&all);
+        self.kept_bytes = batch_bytes(&all);
         if self.kept_bytes > self.most_bytes {
             let error =
                 Error::limit("the shuffle's buffer does not fit: raise --memory, or take a smaller one");
@@ -177,8 +177,4 @@ impl Shuffled<'_> {
         self.kept = vec![all.slice(0, held), rest];
         Ok(())
     }
-}
-
-fn bytes(batch: &RecordBatch) -> u64 {
-    batch.columns().iter().map(|column| shown_bytes(column.as_ref())).sum()
 }
