@@ -13,7 +13,7 @@ pub(crate) enum Kind {
 const KINDS: &[(u8, Kind, DataType)] =
     &[(1, Kind::Integer, DataType::Int64), (2, Kind::Float, DataType::Float64), (3, Kind::Text, DataType::Utf8)];
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) code: u8,
