@@ -105,6 +105,28 @@ pub trait CatalogSink: LossSink {
     /// # Errors
     /// A plugin error, if there is no such tensor; malformed, if it has such a key already; a limit.
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()>;
+
+    /// A step, as users write it, that the catalog goes through where it is converted, before the user's own: it gives
+    /// tensors the names and the order of rows that an option of the reader asks for, say. Shown, the input stays as it
+    /// lies.
+    ///
+    /// # Errors
+    /// Unsupported, of a host that takes none; a limit.
+    fn step(&mut self, step: &str) -> Result<()> {
+        let _ = step;
+        Err(Error::unsupported("this host takes no steps from a reader"))
+    }
+
+    /// A file that goes into the folder that the tensors are written to, as those do that lie beside an input's weights:
+    /// a configuration that is made of the metadata, say. Written to a file alone, it is a loss.
+    ///
+    /// # Errors
+    /// A plugin error, for a name that is no file's in the folder, or is there already; unsupported, of a host that takes
+    /// none; a limit.
+    fn sidecar(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        let _ = bytes;
+        Err(Error::unsupported("this host takes no files from a reader").file(name))
+    }
 }
 
 /// Builds a [`Catalog`], checking each thing as it is given.
@@ -234,10 +256,14 @@ impl CatalogSink for CatalogBuilder<'_> {
         }
         match &storage.place {
             Place::File { file, offset } => {
-                check_range(self.source.name(*file), self.source.len(*file), *offset, storage.len)?;
+                let name = self.source.name(*file);
+                if name.is_empty() {
+                    return Err(Error::plugin("a storage in a file that was not opened").found(file.0));
+                }
+                check_range(name, self.source.len(*file), *offset, storage.len)?;
             }
             Place::Encoded { .. } => {}
-            Place::Cast(_) => {
+            Place::Cast(_) | Place::Computed(_) => {
                 return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
             }
             Place::Joined(joined) => self.check_joined(joined, &storage)?,
@@ -336,6 +362,23 @@ impl CatalogSink for CatalogBuilder<'_> {
         self.hold(name.len())?;
         self.proof.catalog.globals.push(name.to_owned());
         Ok(())
+    }
+
+    fn step(&mut self, step: &str) -> Result<()> {
+        self.hold(step.len())?;
+        self.proof.catalog.steps.push(step.to_owned());
+        Ok(())
+    }
+
+    fn sidecar(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        if name.is_empty() || matches!(name, "." | "..") || name.contains(['/', '\\', '\0']) {
+            return Err(Error::plugin("a sidecar whose name is no file's in the folder").file(name));
+        }
+        self.hold(name.len() + bytes.len())?;
+        match self.proof.catalog.sidecars.insert(name.to_owned(), bytes.to_vec()) {
+            Some(_) => Err(Error::plugin("two sidecars of one name").file(name)),
+            None => Ok(()),
+        }
     }
 
     fn attribute(&mut self, tensor: TensorId, key: &str, value: Value) -> Result<()> {

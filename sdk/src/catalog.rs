@@ -20,6 +20,8 @@ pub struct Catalog {
     pub(crate) losses: Vec<Loss>,
     pub(crate) origin: String,
     pub(crate) globals: Vec<String>,
+    pub(crate) steps: Vec<String>,
+    pub(crate) sidecars: BTreeMap<String, Vec<u8>>,
     pub(crate) limits: Limits,
 }
 
@@ -93,6 +95,18 @@ impl Catalog {
         &self.globals
     }
 
+    /// The steps that its reader has it go through where it is converted.
+    #[must_use]
+    pub fn steps(&self) -> &[String] {
+        &self.steps
+    }
+
+    /// The files that its reader has made for the folder that it is written to, by name.
+    #[must_use]
+    pub fn sidecars(&self) -> &BTreeMap<String, Vec<u8>> {
+        &self.sidecars
+    }
+
     /// For each tensor, the first tensor that has the same dtype, shape and bytes by reference:
     /// tied tensors name one, all others themselves.
     #[must_use]
@@ -141,6 +155,8 @@ impl Catalog {
             losses: self.losses.clone(),
             origin: self.origin.clone(),
             globals: self.globals.clone(),
+            steps: self.steps.clone(),
+            sidecars: self.sidecars.clone(),
             limits: self.limits.clone(),
         })
     }

@@ -93,6 +93,16 @@ pub trait Context: Send + Sync {
         Err(Error::unsupported("this host opens no other inputs").file(path))
     }
 
+    /// The folder of the model that an output is planned of: a writer whose files hold what lies beside the weights
+    /// there (a configuration, a tokenizer) opens it. What it opens counts as held by the output, and is no loss. `None`
+    /// where the input is no folder.
+    ///
+    /// # Errors
+    /// I/o.
+    fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
+        Ok(None)
+    }
+
     /// Whether the output is a folder that does not exist yet, so that nobody looks into it.
     fn output_is_new(&self) -> bool {
         false
@@ -123,6 +133,8 @@ pub struct MemoryContext {
     pub sources: BTreeMap<String, Arc<dyn Source>>,
     /// Whether outputs are new folders.
     pub output_is_new: bool,
+    /// The folder of the model that is written.
+    pub input_folder: Option<Arc<dyn Source>>,
     logged: Mutex<Vec<(Level, String)>>,
     progress: Mutex<Option<(u64, u64)>>,
 }
@@ -178,6 +190,10 @@ impl Context for MemoryContext {
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
         let source = self.sources.get(path).cloned();
         source.ok_or_else(|| Error::usage("no such file or folder").file(path))
+    }
+
+    fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
+        Ok(self.input_folder.clone())
     }
 
     fn output_is_new(&self) -> bool {

@@ -365,6 +365,17 @@ pub trait TensorWriter: Send + Sync {
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>>;
+
+    /// The steps, as users write them, that make of this catalog the one that [`plan`](Self::plan) is given: the names
+    /// and the order of rows that programs want in this format's files, say. They come after the user's own, and each is
+    /// told to the user. None, where the catalog can stay as it is.
+    ///
+    /// # Errors
+    /// As of [`plan`](Self::plan).
+    fn steps(&self, catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
+        let _ = (catalog, context);
+        Ok(Vec::new())
+    }
 }
 
 /// What a writer still has to do once it has planned: to write streamed files and encoded segments, and to fill in

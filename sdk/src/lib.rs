@@ -231,7 +231,7 @@
 //! writing ([`TensorWriter`], [`CatalogView`], [`LayoutSink`], [`TensorPart`], [`TensorPlan`], [`Digests`],
 //! [`SealSink`]); both ([`Context`], [`Limits`], [`Error`], [`Loss`], [`LossSink`]); and what the sinks build,
 //! for tests and hosts ([`Catalog`], [`Layout`]).
-// Arrow's C structures are the one place that needs unsafe code: `mirror/records/arrow.rs`.
+// Arrow's C structures are what needs unsafe code: `records/c_data.rs`, `c_shape.rs` and `c_import.rs` beside it.
 #![cfg_attr(not(feature = "arrow-60"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
 
@@ -243,6 +243,7 @@ mod builder;
 mod byte_sink;
 mod cast;
 mod catalog;
+mod computed;
 pub mod conformance;
 mod context;
 mod digest;
@@ -266,6 +267,7 @@ mod proof;
 pub mod records;
 mod region;
 mod shard_name;
+mod shared_bytes;
 mod source;
 mod storage;
 mod tensor;
@@ -301,8 +303,12 @@ pub use {arrow_array, arrow_schema};
 pub use options::{OptionKind, OptionSpec, Options, Side, parse_size};
 pub use region::{Region, check_tiling};
 pub use shard_name::ShardName;
+pub use shared_bytes::SharedBytes;
 pub use source::{Entry, FileId, FileRange, MemorySource, Source, check_name, check_range, split_ranges};
-pub use storage::{ByteOrder, CastStorage, JoinedRanges, Place, Storage, StorageId, StorageRange};
+pub use storage::{
+    ByteOrder, CastStorage, Compute, ComputedStorage, JoinedRanges, Place, ReadStorage, Storage, StorageId,
+    StorageRange,
+};
 pub use tensor::{Data, Tensor};
 pub use tensor_id::TensorId;
 pub use tree::{Node, NodeId, NodeKind, Tree};

@@ -107,7 +107,9 @@ impl<'a> MemoryView<'a> {
         let len = usize::try_from(storage.len).map_err(|_| Error::limit("too long for memory"))?;
         let bytes = match &storage.place {
             Place::Inline(bytes) => bytes.to_vec(),
-            Place::Cast(_) => return Err(Error::unsupported("the host in memory casts nothing")),
+            Place::Cast(_) | Place::Computed(_) => {
+                return Err(Error::unsupported("the host in memory casts and computes nothing"));
+            }
             Place::Joined(joined) => {
                 let mut bytes = Vec::with_capacity(len);
                 for range in joined.ranges() {

@@ -29,6 +29,8 @@ pub enum OptionKind {
     Choice(Vec<String>),
     /// A path to another input, for [`Context::open`](crate::Context::open).
     Source,
+    /// Texts, one for each time that it is given.
+    List,
 }
 
 /// One option that a format declares.
@@ -67,7 +69,7 @@ impl OptionSpec {
 
     fn check(&self, value: &str) -> Result<()> {
         let expected = match &self.kind {
-            OptionKind::Text | OptionKind::Source => return Ok(()),
+            OptionKind::Text | OptionKind::Source | OptionKind::List => return Ok(()),
             OptionKind::Bool if matches!(value, "true" | "false") => return Ok(()),
             OptionKind::Bool => "true or false".to_owned(),
             OptionKind::Integer if value.parse::<u64>().is_ok() => return Ok(()),
@@ -102,29 +104,33 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// The options of one side, checked, defaults filled in.
+/// The options of one side, checked, defaults filled in; several values of one that is a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Options(BTreeMap<String, String>);
+pub struct Options(BTreeMap<String, Vec<String>>);
 
 impl Options {
     /// Checks what the user gave against what the format declares for `side`.
     ///
     /// # Errors
     /// Usage: an unknown key (with the known ones), one of the other side (with the right flag), a
-    /// value that is not of the option's kind, a key given twice.
+    /// value that is not of the option's kind, a key given twice that is no [list](OptionKind::List).
     pub fn check(specs: &[OptionSpec], side: Side, given: &[(String, String)]) -> Result<Self> {
-        let mut values = BTreeMap::new();
+        let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (key, value) in given {
             let spec = specs.iter().find(|spec| spec.side == side && &spec.key == key);
             let spec = spec.ok_or_else(|| unknown(specs, side, key))?;
             spec.check(value)?;
-            if values.insert(key.clone(), value.clone()).is_some() {
-                return Err(Error::usage(format!("option {key} is given twice")));
+            let values = values.entry(key.clone()).or_default();
+            if !values.is_empty() && spec.kind != OptionKind::List {
+                return Err(Error::usage(format!("option {key} is given twice"))
+                    .expected("one value")
+                    .found(format!("{:?} and {value:?}", values[0])));
             }
+            values.push(value.clone());
         }
         for spec in specs.iter().filter(|spec| spec.side == side) {
             if let Some(default) = &spec.default {
-                values.entry(spec.key.clone()).or_insert_with(|| default.clone());
+                values.entry(spec.key.clone()).or_insert_with(|| vec![default.clone()]);
             }
         }
         Ok(Self(values))
@@ -132,7 +138,9 @@ impl Options {
 
     /// Values that were checked already.
     pub(crate) fn from_checked(values: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self(values.into_iter().collect())
+        let mut options = Self::default();
+        values.into_iter().for_each(|(key, value)| options.0.entry(key).or_default().push(value));
+        options
     }
 
     /// The defaults of one side: for unit tests.
@@ -141,10 +149,15 @@ impl Options {
         Self::check(specs, side, &[]).unwrap_or_default()
     }
 
-    /// The text of an option.
+    /// The text of an option; of a list the first.
     #[must_use]
     pub fn text(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str)
+        self.texts(key).next()
+    }
+
+    /// The texts of an option of kind [`OptionKind::List`], in the order in which they were given.
+    pub fn texts(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.0.get(key).into_iter().flatten().map(String::as_str)
     }
 
     /// Whether an option of kind [`OptionKind::Bool`] is true.
@@ -165,9 +178,9 @@ impl Options {
         parse_size(self.text(key)?)
     }
 
-    /// All of them, sorted by key.
+    /// All of them, sorted by key; a list's key comes once for each of its texts.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.0.iter().flat_map(|(key, values)| values.iter().map(|value| (key.as_str(), value.as_str())))
     }
 }
 
@@ -207,5 +220,22 @@ mod tests {
         assert!(error.to_string().contains("use -o max="), "{error}");
         assert_eq!(Options::check(&specs, Side::Writer, &given).unwrap().size("max"), Some(1_000_000));
         assert_eq!(Options::defaults(&specs, Side::Writer).size("max"), Some(5_000_000_000));
+    }
+
+    #[test]
+    fn a_list_alone_may_be_given_more_than_once() {
+        let specs = [
+            OptionSpec::writer("set", OptionKind::List, None, ""),
+            OptionSpec::writer("name", OptionKind::Text, None, ""),
+        ];
+        let check =
+            |given: &[(&str, &str)]| Options::check(&specs, Side::Writer, &crate::memory::pairs(given));
+        let options = check(&[("set", "b=1"), ("name", "x"), ("set", "a=2")]).unwrap();
+        assert_eq!(options.texts("set").collect::<Vec<_>>(), ["b=1", "a=2"]);
+        assert_eq!(options.iter().collect::<Vec<_>>(), [("name", "x"), ("set", "b=1"), ("set", "a=2")]);
+        let crossed = options.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        assert_eq!(Options::from_checked(crossed), options);
+        let error = check(&[("name", "x"), ("name", "y")]).unwrap_err().to_string();
+        assert!(error.contains("name is given twice") && error.contains("\"y\""), "{error}");
     }
 }

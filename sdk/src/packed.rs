@@ -84,7 +84,7 @@ impl Catalog {
         let names: Vec<String> = counts.into_keys().collect();
         (total > 0).then(|| {
             let why = "the target has no such dtype: there they are U8, the bytes of a row in the last dimension, and \
-                       the metadata says what they are, and they come back as that";
+                       the metadata says what they are, and they come back as that; --step dequantize gives numbers instead";
             let what = format!("{total} tensors of {}", names.join(", "));
             Loss::new(LossKind::Tensor, what, why).severity(Severity::Changed)
         })

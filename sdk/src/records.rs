@@ -23,6 +23,9 @@
 //! batches of arrow-rs, behind a feature that is named for its major version, `arrow-60`; its crates are re-exported. A
 //! later SDK may offer another version beside it. `records` is the newest one.
 
+pub(crate) mod c_data;
+pub(crate) mod c_import;
+mod c_shape;
 mod cursor;
 mod predicate;
 mod projection;
@@ -30,6 +33,7 @@ mod row_builder;
 mod row_set;
 mod scan;
 mod sharding;
+mod stream_set;
 mod types;
 
 pub use cursor::{FileCursor, RowBytes};
@@ -39,6 +43,8 @@ pub use row_builder::{Cell, RowBuilder};
 pub use row_set::{DecodeRow, RowSet};
 pub use scan::{Scan, narrowed, sliced};
 pub use sharding::{ShardFiles, Sharding};
+pub use stream_set::{StreamSet, c_schema, c_stream};
+pub use tensorferry_abi::{ArrowArrayStream, ArrowSchema};
 pub use types::{type_named, type_text, type_word};
 
 use crate::{ByteSink, Context, LossSink, Result, Source, Target};

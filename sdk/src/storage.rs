@@ -1,6 +1,7 @@
 //! A storage is where bytes live: in a file, behind a codec, in the catalog itself, or in ranges of other storages.
 
-use crate::{Digest, Dtype, FileId};
+use crate::{Digest, Dtype, FileId, Result, SharedBytes};
+use std::fmt;
 use std::sync::Arc;
 
 /// A storage of a catalog, by its place.
@@ -46,12 +47,15 @@ pub enum Place {
         handle: u64,
     },
     /// These bytes; clones of a catalog share them.
-    Inline(Arc<Vec<u8>>),
+    Inline(SharedBytes),
     /// Ranges of other storages, one after the other; an element may lie in two of them.
     Joined(Arc<JoinedRanges>),
     /// The numbers of another storage in another dtype ([`Catalog::cast`](crate::Catalog::cast)). The
     /// host alone makes these, of what a reader has described; no reader can, and none crosses the ABI.
     Cast(CastStorage),
+    /// Nowhere: computed of other storages ([`Catalog::add_computed`](crate::Catalog::add_computed)). The host alone makes
+    /// these too.
+    Computed(ComputedStorage),
 }
 
 /// Bytes of a storage.
@@ -130,6 +134,34 @@ pub struct CastStorage {
     pub dtypes: Vec<Dtype>,
 }
 
+/// What computes the bytes of a storage.
+pub trait Compute: fmt::Debug + Send + Sync {
+    /// The storages whose bytes it reads; none is itself computed.
+    fn inputs(&self) -> &[StorageId];
+
+    /// Fills `buffer` with the computed bytes from `offset` on, which are there. `read` fills a buffer with bytes of a
+    /// storage, from an offset in it on.
+    ///
+    /// # Errors
+    /// Whatever `read` gives; malformed or unsupported, where the inputs' bytes are not what they have to be.
+    fn compute(&self, read: &ReadStorage<'_>, offset: u64, buffer: &mut [u8]) -> Result<()>;
+}
+
+/// Fills a buffer with bytes of a storage, from an offset in it on.
+pub type ReadStorage<'a> = dyn Fn(StorageId, u64, &mut [u8]) -> Result<()> + 'a;
+
+/// What computes a storage; clones of a catalog share it, and it equals itself alone.
+#[derive(Debug, Clone)]
+pub struct ComputedStorage(pub Arc<dyn Compute>);
+
+impl PartialEq for ComputedStorage {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ComputedStorage {}
+
 impl CastStorage {
     /// Bytes of a number as it lies, and as it is read.
     #[must_use]
@@ -158,14 +190,20 @@ impl Storage {
     /// Bytes that are known now.
     #[must_use]
     pub fn inline(bytes: impl Into<Vec<u8>>) -> Self {
-        let bytes = bytes.into();
+        Self::shared(SharedBytes::from(bytes.into()))
+    }
+
+    /// Bytes that somebody keeps in memory.
+    #[must_use]
+    pub fn shared(bytes: SharedBytes) -> Self {
         let len = bytes.len() as u64;
-        Self::at(Place::Inline(Arc::new(bytes)), len)
+        Self::at(Place::Inline(bytes), len)
     }
 
     /// Ranges of storages that are there already, one after the other: a file's part that goes on in the next
     /// file, a vector that is cut wherever it falls. Their bytes are taken as they lie, so that all of them have
-    /// the byte order that is [said here](Self::byte_order); none is itself joined.
+    /// the byte order that is [said here](Self::byte_order); none is itself joined. Encoded ones of at most 4 MiB are decoded
+    /// when they are read, and let go of soon: a long tensor in pieces takes no memory.
     #[must_use]
     pub fn joined(ranges: impl Into<Vec<StorageRange>>) -> Self {
         let ranges = JoinedRanges::new(ranges.into());

@@ -39,13 +39,14 @@ pub struct TypedOption<T: 'static> {
     kind: Kind,
     /// The words of a choice, and what each stands for.
     words: &'static [(&'static str, T)],
-    read: fn(&Self, Option<&str>) -> Result<T>,
+    read: fn(&Self, &Options) -> Result<T>,
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
     Bool,
     Text,
+    List,
     Source,
     Choice,
     Integer { least: u64, most: u64 },
@@ -58,7 +59,7 @@ impl<T> TypedOption<T> {
         key: &'static str,
         kind: Kind,
         help: &'static str,
-        read: fn(&Self, Option<&str>) -> Result<T>,
+        read: fn(&Self, &Options) -> Result<T>,
     ) -> Self {
         Self { side, key, help, default: None, kind, words: &[], read }
     }
@@ -78,7 +79,14 @@ impl<T> TypedOption<T> {
         Self { default: Some(first), words, ..Self::new(side, key, Kind::Choice, help, Self::read_word) }
     }
 
-    fn read_word(&self, text: Option<&str>) -> Result<T>
+    fn read_word(&self, options: &Options) -> Result<T>
+    where
+        T: Copy,
+    {
+        self.word(self.text_in(options))
+    }
+
+    fn word(&self, text: Option<&str>) -> Result<T>
     where
         T: Copy,
     {
@@ -95,6 +103,7 @@ impl<T> TypedOption<T> {
         let kind = match self.kind {
             Kind::Bool => OptionKind::Bool,
             Kind::Text => OptionKind::Text,
+            Kind::List => OptionKind::List,
             Kind::Source => OptionKind::Source,
             Kind::Choice => {
                 OptionKind::Choice(self.words.iter().map(|(word, _)| (*word).to_owned()).collect())
@@ -110,7 +119,12 @@ impl<T> TypedOption<T> {
     /// # Errors
     /// Usage: a number that is out of range.
     pub fn get(&self, options: &Options) -> Result<T> {
-        (self.read)(self, options.text(self.key).or(self.default))
+        (self.read)(self, options)
+    }
+
+    /// What was given, or else its default.
+    fn text_in<'a>(&self, options: &'a Options) -> Option<&'a str> {
+        options.text(self.key).or(self.default)
     }
 
     /// The error for a value that cannot be.
@@ -125,7 +139,16 @@ impl TypedOption<bool> {
     #[must_use]
     pub const fn flag(side: Side, key: &'static str, default: bool, help: &'static str) -> Self {
         let default = Some(if default { "true" } else { "false" });
-        Self { default, ..Self::new(side, key, Kind::Bool, help, |_, text| Ok(text == Some("true"))) }
+        Self {
+            default,
+            ..Self::new(
+                side,
+                key,
+                Kind::Bool,
+                help,
+                |this, options| Ok(this.text_in(options) == Some("true")),
+            )
+        }
     }
 }
 
@@ -133,7 +156,7 @@ impl TypedOption<Option<String>> {
     /// Any text.
     #[must_use]
     pub const fn text(side: Side, key: &'static str, help: &'static str) -> Self {
-        Self::new(side, key, Kind::Text, help, |_, text| Ok(text.map(str::to_owned)))
+        Self::new(side, key, Kind::Text, help, |this, options| Ok(this.text_in(options).map(str::to_owned)))
     }
 
     /// A path to another input, for [`Context::open`](crate::Context::open).
@@ -143,11 +166,22 @@ impl TypedOption<Option<String>> {
     }
 }
 
+impl TypedOption<Vec<String>> {
+    /// Texts, one for each time that it is given, in that order.
+    #[must_use]
+    pub const fn list(side: Side, key: &'static str, help: &'static str) -> Self {
+        let read = |this: &Self, options: &Options| Ok(options.texts(this.key).map(str::to_owned).collect());
+        Self::new(side, key, Kind::List, help, read)
+    }
+}
+
 impl<T: Copy> TypedOption<Option<T>> {
     /// The same choice with nothing, `None`, where no word is given.
     #[must_use]
     pub const fn without_default(self) -> Self {
-        let read = |this: &Self, text: Option<&str>| text.map_or(Ok(None), |text| this.read_word(Some(text)));
+        let read = |this: &Self, options: &Options| {
+            this.text_in(options).map_or(Ok(None), |text| this.word(Some(text)))
+        };
         Self { default: None, read, ..self }
     }
 }
@@ -162,7 +196,9 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
         help: &'static str,
     ) -> Self {
         let kind = Kind::Integer { least: *range.start(), most: *range.end() };
-        Self::new(side, key, kind, help, |this, text| text.map(|text| this.number(text)).transpose())
+        Self::new(side, key, kind, help, |this, options| {
+            this.text_in(options).map(|text| this.number(text)).transpose()
+        })
     }
 
     /// A number of bytes, `least` or more.
@@ -174,7 +210,8 @@ impl<N: TryFrom<u64>> TypedOption<Option<N>> {
     /// The same number with a default, in the form that a user writes.
     #[must_use]
     pub const fn or(self, default: &'static str) -> TypedOption<N> {
-        let read = |this: &TypedOption<N>, text: Option<&str>| this.number(text.unwrap_or_default());
+        let read =
+            |this: &TypedOption<N>, options: &Options| this.number(this.text_in(options).unwrap_or_default());
         TypedOption {
             default: Some(default),
             ..TypedOption::new(self.side, self.key, self.kind, self.help, read)
@@ -220,9 +257,10 @@ mod tests {
     const ROWS: TypedOption<u16> = TypedOption::integer(Writer, "rows", 1..=u64::MAX, "").or("7");
     const SIZE: TypedOption<Option<u64>> = TypedOption::size(Writer, "size", 1, "");
     const ON: TypedOption<bool> = TypedOption::flag(Writer, "on", true, "");
+    const SET: TypedOption<Vec<String>> = TypedOption::list(Writer, "set", "");
 
     fn options(given: &[(&str, &str)]) -> Options {
-        let specs = [WORD.spec(), ROWS.spec(), SIZE.spec(), ON.spec()];
+        let specs = [WORD.spec(), ROWS.spec(), SIZE.spec(), ON.spec(), SET.spec()];
         Options::check(&specs, Writer, &crate::memory::pairs(given)).unwrap()
     }
 
@@ -234,6 +272,8 @@ mod tests {
         let given = options(&[("word", "two"), ("rows", "8"), ("size", "1KiB"), ("on", "false")]);
         assert_eq!((WORD.get(&given), ROWS.get(&given)), (Ok(Some(2)), Ok(8)));
         assert_eq!((SIZE.get(&given), ON.get(&given)), (Ok(Some(1024)), Ok(false)));
+        assert_eq!(SET.get(&defaults), Ok(vec![]));
+        assert_eq!(SET.get(&options(&[("set", "b"), ("set", "a")])).unwrap(), ["b", "a"]);
         // A host checks options; a test may come without.
         assert_eq!(ROWS.get(&Options::default()), Ok(7));
     }

@@ -2,7 +2,7 @@
 //! and wrapped as the host wraps them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use tensorferry_abi::offered_by;
 use tensorferry_sdk::export::{Exported, Root};
 use tensorferry_sdk::memory::{self, MemoryView};
@@ -12,7 +12,7 @@ use tensorferry_sdk::{
     Digest, DigestId, Digests, Dtype, DtypeInfo, Edges, Encoded, EncodedId, EncodedPlace, Error, ErrorKind,
     FileRange, Format, Grid, LayoutSink, Level, Limits, Loss, LossKind, MemoryContext, MemorySource, Node,
     NothingToSeal, OptionKind, OptionSpec, Options, Order, OutputId, Region, Result, Role, Score, SealSink,
-    Severity, Source, Storage, StorageRange, Target, TensorDecoder, TensorId, TensorPart, TensorPlan,
+    Severity, Side, Source, Storage, StorageRange, Target, TensorDecoder, TensorId, TensorPart, TensorPlan,
     TensorReader, TensorWriter, Tiles, Value,
 };
 
@@ -52,6 +52,7 @@ fn description() -> Description {
             OptionSpec::writer("on", OptionKind::Bool, Some("true"), "a switch"),
             OptionSpec::writer("n", OptionKind::Integer, Some("3"), "a number"),
             OptionSpec::writer("mode", OptionKind::Text, None, "what to do"),
+            OptionSpec::writer("steps", OptionKind::List, None, "what to ask for"),
         ])
         .output_revision(9)
 }
@@ -73,7 +74,10 @@ impl Format for Lent {
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {
         assert_eq!(options.size("max"), Some(5_000_000_000));
-        Ok(Box::new(Doing(options.text("mode").unwrap_or("").to_owned())))
+        let steps: Vec<&str> = options.texts("steps").collect();
+        let doing =
+            if steps.is_empty() { options.text("mode").unwrap_or("").to_owned() } else { steps.join(" ") };
+        Ok(Box::new(Doing(doing)))
     }
 }
 
@@ -176,6 +180,14 @@ impl TensorReader for Doing {
             catalog
                 .loss(Loss::new(LossKind::Graph, "graph", "is not read").severity(severity).asked_for())?;
         }
+        if self.0 == "steps" {
+            catalog.step("rename:a,to=b")?;
+            catalog.step("transpose")?;
+            catalog.sidecar("config.json", b"{}")?;
+        }
+        if self.0 == "sidecar" {
+            catalog.sidecar("../config.json", b"{}")?;
+        }
         catalog.origin("elsewhere")?;
         catalog.global("os.system")?;
         Ok(Box::new(self.clone()))
@@ -230,6 +242,12 @@ impl TensorWriter for Doing {
         layout.late_file("late", Role::Index)?;
         layout.streamed_file("streamed", Role::Data, &[])?;
         if self.0 == "no seal" { Ok(Box::new(NothingToSeal)) } else { Ok(Box::new(self.clone())) }
+    }
+
+    fn steps(&self, catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
+        let Some(folder) = context.input_folder()? else { return Ok(Vec::new()) };
+        let len = folder.len(folder.open("config.json")?);
+        Ok(vec![self.0.clone(), format!("{} {len}", catalog.tensor(TensorId(0)).name)])
     }
 }
 
@@ -320,6 +338,23 @@ fn a_description_and_a_score_cross() {
     let context = MemoryContext::new(limits);
     assert_eq!(format.probe(&source(), &context).unwrap(), Some(Score::LIKELY));
     assert_eq!(format.probe(&MemorySource::file("in", []), &context).unwrap(), None);
+}
+
+#[test]
+fn steps_and_files_that_go_along_cross() {
+    let (source, context) = (source(), MemoryContext::default());
+    let through = remote();
+    let view = MemoryView::read(&through, &mode("steps"), &source, &context).unwrap();
+    assert_eq!(view.catalog().steps(), ["rename:a,to=b", "transpose"]);
+    assert_eq!(view.catalog().sidecars()["config.json"], b"{}");
+    assert!(read_error("sidecar").to_string().contains("no file's in the folder"));
+    let given = memory::pairs(&[("steps", "one"), ("steps", "two")]);
+    let options = Options::check(&description().options, Side::Writer, &given).unwrap();
+    let writer = through.writer(&options).unwrap();
+    assert!(writer.steps(&view, &context).unwrap().is_empty());
+    let mut of_folder = MemoryContext::default();
+    of_folder.input_folder = Some(Arc::new(MemorySource::folder([("config.json", *b"{} ")])));
+    assert_eq!(writer.steps(&view, &of_folder).unwrap(), ["one two", "a 3"]);
 }
 
 #[test]

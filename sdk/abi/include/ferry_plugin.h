@@ -4,11 +4,15 @@
  * authors. In short:
  * - An object is { table, self }. A table lies in static memory, begins with its size, and grows at its end. A
  *   slot past the end of the other side's table, or null, is not offered: see FERRY_HAS.
+ *   A plugin may leave null what it does not need: every drop and extension; of FerryFormat all but describe; of
+ *   FerryTensorDecoder and FerryTensorPlan all; FerryRecordReader.index; of FerryRecordSet fault, json, skipped and
+ *   losses; of FerryRecordPlan all but encode, and files or what rolls instead.
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
  *   Results are written where pointers say, on success alone.
  * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
  *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
  *   their drop once.
+ * - An object is dropped after those that it made: a set after its streams, a reader after its set.
  * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
  *   thread that was given them. Libraries are never unloaded.
  * - Text is UTF-8, not terminated. Numbers that are not known are unsupported, never a default.
@@ -193,7 +197,8 @@ typedef struct {
   uint32_t side;
   /* Its key. */
   FerryText key;
-  /* 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a source; a host treats another as text. */
+  /* 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a source, 6 texts, one for each time that it is
+   * given, each with its own pair; a host treats another as text. */
   uint32_t kind;
   /* What it may be. */
   FerryTexts choices;
@@ -518,8 +523,11 @@ struct FerryContextTable {
   /* The input that an option of kind 5 names. */
   int32_t (*open)(void *self, FerryText path, FerrySource *source, FerryErrorSink err);
   /* A fact by its name; all bits are set where the host does not know it. `output_is_new`: 1 where nothing
-   * of the output is there yet. */
+   * of the output is there yet. `input_is_folder`: 1 where `input_folder` gives one. */
   int32_t (*attribute)(void *self, FerryText name, uint64_t *value, FerryErrorSink err);
+  /* The folder of the model that an output is planned of; the attribute `input_is_folder` says whether it is one.
+   * What is opened in it counts as held by the output. */
+  int32_t (*input_folder)(void *self, FerrySource *source, FerryErrorSink err);
 };
 
 /* The input's files. It may be kept where it is given. */
@@ -625,6 +633,10 @@ struct FerryCatalogSinkTable {
   int32_t (*origin)(void *self, FerryText format, FerryErrorSink err);
   /* A name that the input wants to have called, and was not. */
   int32_t (*global)(void *self, FerryText name, FerryErrorSink err);
+  /* A step, as users write it, that the catalog goes through where it is converted, before all others. */
+  int32_t (*step)(void *self, FerryText step, FerryErrorSink err);
+  /* A file that goes into the folder that the tensors are written to. */
+  int32_t (*sidecar)(void *self, FerryText name, FerryBytes bytes, FerryErrorSink err);
 };
 
 /* Takes keys with their values: for each the nodes, children before their parents, then the key with the number
@@ -794,6 +806,9 @@ struct FerryTensorWriterTable {
   /* Plans the files. `target_kind`: 0 a file, 1 a folder. */
   int32_t (*plan)(void *self, FerryCatalogView catalog, uint32_t target_kind,
       FerryText target_name, FerryLayoutSink layout, FerryContext context, FerryTensorPlan *plan,
+      FerryErrorSink err);
+  /* Before `plan`: the steps that make of this catalog one that the output can have, as users write them. */
+  int32_t (*steps)(void *self, FerryCatalogView catalog, FerryNameSink steps, FerryContext context,
       FerryErrorSink err);
 };
 

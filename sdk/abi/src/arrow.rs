@@ -81,6 +81,17 @@ unsafe impl Send for ArrowSchema {}
 unsafe impl Send for ArrowArrayStream {}
 
 impl ArrowSchema {
+    /// Moves the schema away that lies at a place, and leaves a released one there: of another library's Arrow, whose
+    /// structure of the same name is the same bytes.
+    ///
+    /// # Safety
+    /// The place is aligned, and holds a schema as the interface has it, or a released one.
+    #[must_use]
+    pub unsafe fn from_raw(place: *mut c_void) -> Self {
+        // SAFETY: the caller's contract.
+        unsafe { std::ptr::replace(place.cast(), Self::released()) }
+    }
+
     /// One that was released: what is left where one was moved from.
     #[must_use]
     pub fn released() -> Self {
@@ -90,6 +101,17 @@ impl ArrowSchema {
 }
 
 impl ArrowArrayStream {
+    /// Moves the stream away that lies at a place, and leaves a released one there: of another library's Arrow, whose
+    /// structure of the same name is the same bytes.
+    ///
+    /// # Safety
+    /// The place is aligned, and holds a stream as the interface has it, or a released one.
+    #[must_use]
+    pub unsafe fn from_raw(place: *mut c_void) -> Self {
+        // SAFETY: the caller's contract.
+        unsafe { std::ptr::replace(place.cast(), Self::released()) }
+    }
+
     /// One that was released: what is left where one was moved from.
     #[must_use]
     pub fn released() -> Self {

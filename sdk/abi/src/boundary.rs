@@ -1,7 +1,8 @@
 //! What crosses, declared once: each kind of object with its functions, each request with its facts.
 //!
 //! The SDK's traits of the same names say what a call means; here stands how its facts are numbered. What was in
-//! revision 1.0 stays as it is, for good; additions follow after `then`, at the end.
+//! revision 1.0 stays as it is, for good; additions follow after `then`, at the end, each fact of a request at a multiple of
+//! eight bytes.
 #![allow(clippy::len_without_is_empty, reason = "accessors of `len`, which the derive of the twin makes")]
 
 use crate::arrow::{ArrowArrayStream, ArrowSchema, Moved};
@@ -10,7 +11,7 @@ use crate::data::{Bytes, BytesMut, Flag, Ids, Numbers, Pairs, Text, Words};
 use crate::error_sink::{ErrorSink, call, guard};
 use crate::facts::{Described, ObjectFacts, SlotFacts};
 use crate::failure::{Failure, Sender};
-use crate::grows::{Grows, adopt};
+use crate::grows::{Grows, adopt_as};
 use crate::object::{Borrowed, Given, Handle, Lend, ObjectOf, Shared, Table};
 use crate::table::{no_extension, object, request};
 use abi_stable::StableAbi;
@@ -59,8 +60,12 @@ object! {
         /// The input that an option of kind 5 names.
         open(path: Text) -> (source: Given<Source>);
         /// A fact by its name; all bits are set where the host does not know it. `output_is_new`: 1 where nothing
-        /// of the output is there yet.
+        /// of the output is there yet. `input_is_folder`: 1 where `input_folder` gives one.
         attribute(name: Text) -> (value: u64);
+    } then {
+        /// The folder of the model that an output is planned of; the attribute `input_is_folder` says whether it is one.
+        /// What is opened in it counts as held by the output.
+        input_folder() -> (source: Given<Source>);
     }
 }
 
@@ -143,7 +148,8 @@ request! {
         side: u32,
         /// Its key.
         key: Text,
-        /// 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a source; a host treats another as text.
+        /// 0 text, 1 bool, 2 integer, 3 size, 4 one of `choices`, 5 a source, 6 texts, one for each time that it is
+        /// given, each with its own pair; a host treats another as text.
         kind: u32,
         /// What it may be.
         choices: Words,
@@ -314,6 +320,11 @@ object! {
         origin(format: Text);
         /// A name that the input wants to have called, and was not.
         global(name: Text);
+    } then {
+        /// A step, as users write it, that the catalog goes through where it is converted, before all others.
+        step(step: Text);
+        /// A file that goes into the folder that the tensors are written to.
+        sidecar(name: Text, bytes: Bytes);
     }
 }
 
@@ -574,6 +585,9 @@ object! {
         /// Plans the files. `target_kind`: 0 a file, 1 a folder.
         plan(catalog: CatalogView, target_kind: u32, target_name: Text, layout: LayoutSink, context: Context)
             -> (plan: Given<TensorPlan>);
+    } then {
+        /// Before `plan`: the steps that make of this catalog one that the output can have, as users write them.
+        steps(catalog: CatalogView, steps: NameSink, context: Context);
     }
 }
 

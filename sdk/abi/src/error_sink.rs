@@ -96,7 +96,7 @@ pub(crate) unsafe fn guard(err: ErrorSink, entry: &str, run: impl FnOnce() -> Re
 /// `err` keeps the crate's rules.
 unsafe fn tell(err: ErrorSink, failure: &Failure) {
     // SAFETY: the caller's contract.
-    let Some(table) = (unsafe { adopt(err.table) }) else { return };
+    let Ok(table) = (unsafe { adopt(err.table) }) else { return };
     if let Some(message) = table.message {
         // SAFETY: the text lives until the call returns.
         unsafe { message(err.this, Text::of(&failure.message)) };
@@ -140,6 +140,14 @@ unsafe extern "C" fn told_detail(this: *mut c_void, name: Text, value: Text) -> 
     DONE
 }
 
+/// What stands for the reason of a call that gave none.
+fn unsaid(code: Code) -> String {
+    if (class::MALFORMED..=class::GUESS).contains(&(code >> 16)) {
+        return "a call failed and gave no reason".to_owned();
+    }
+    format!("a call failed with the status {code}, which is of no class, and gave no reason")
+}
+
 /// Calls the other side, whose objects are `owner`'s, and collects what it says of a failure.
 pub(crate) fn call(owner: Sender, run: impl FnOnce(ErrorSink) -> Code) -> Result<(), Failure> {
     let mut told = Told::default();
@@ -147,6 +155,9 @@ pub(crate) fn call(owner: Sender, run: impl FnOnce(ErrorSink) -> Code) -> Result
     if code == DONE {
         return Ok(());
     }
-    let Told { message, details } = told;
+    let Told { mut message, details } = told;
+    if message.is_empty() {
+        message = unsaid(code);
+    }
     Err(Failure { code, message, details, sender: Some(owner) })
 }

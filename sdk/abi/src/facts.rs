@@ -15,6 +15,9 @@ pub(crate) struct ObjectFacts {
     pub(crate) docs: &'static [&'static str],
     pub(crate) slots: &'static [SlotFacts],
     pub(crate) size: usize,
+    /// What this side takes of such a structure of the other one's.
+    #[cfg(test)]
+    pub(crate) adopted: fn(&[u64]) -> Result<Vec<u64>, crate::failure::Failure>,
 }
 
 /// What a declaration says of itself.

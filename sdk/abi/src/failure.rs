@@ -78,8 +78,10 @@ impl Failure {
     /// The other side does not offer what is called.
     #[must_use]
     pub fn missing(what: &str) -> Self {
-        let failure =
-            Self::new(class::UNSUPPORTED, format!("the other side of the boundary does not have {what}"));
+        let failure = Self::new(
+            class::UNSUPPORTED,
+            format!("{what} is not offered: its slot is null, or past the end of its table"),
+        );
         Self { code: failure.code | MISSING, ..failure }
     }
 

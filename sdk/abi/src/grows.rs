@@ -1,5 +1,6 @@
 //! Structures that grow: tables and requests.
 
+use crate::failure::Failure;
 use std::mem::MaybeUninit;
 
 /// A structure that begins with its size and grows at its end.
@@ -11,18 +12,27 @@ pub unsafe trait Grows: Copy {
     const LEAST: usize;
 }
 
+/// Why the other side's structure cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// It is null or misaligned.
+    Nowhere,
+    /// It says that it has so many bytes, which are fewer than revision 1.0's.
+    TooShort(usize),
+}
+
 /// Copies what the other side has of a structure; what it does not have is zero.
 ///
 /// # Safety
 /// `structure` is null, misaligned, or points to a structure of this kind, as long as its size says.
-pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Option<S> {
+pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Result<S, Unfit> {
     if structure.is_null() || !structure.is_aligned() {
-        return None;
+        return Err(Unfit::Nowhere);
     }
     // SAFETY: every such structure begins with its size.
     let size = unsafe { structure.cast::<usize>().read() };
     if size < S::LEAST {
-        return None;
+        return Err(Unfit::TooShort(size));
     }
     // A size that ends inside a pointer must not give half of one.
     let size = size - size % align_of::<S>();
@@ -34,8 +44,39 @@ pub(crate) unsafe fn adopt<S: Grows>(structure: *const S) -> Option<S> {
             own.as_mut_ptr().cast(),
             size.min(size_of::<S>()),
         );
-        Some(own.assume_init())
+        Ok(own.assume_init())
     }
+}
+
+/// [`adopt`], with a failure that names what was looked for.
+///
+/// # Safety
+/// As of [`adopt`].
+pub(crate) unsafe fn adopt_as<S: Grows>(what: &str, structure: *const S) -> Result<S, Failure> {
+    // SAFETY: the caller's contract.
+    unsafe { adopt(structure) }.map_err(|unfit| match unfit {
+        Unfit::Nowhere => Failure::contract(&format!("{what} is null or misaligned")),
+        Unfit::TooShort(size) => {
+            let mut failure =
+                Failure::contract(&format!("{what} is too short: its `size` must be its size in bytes"));
+            failure.details = vec![
+                ("expected".to_owned(), format!("at least {} bytes", S::LEAST)),
+                ("found".to_owned(), size.to_string()),
+            ];
+            failure
+        }
+    })
+}
+
+/// What is taken of a structure in these words, the first of which is its size.
+#[cfg(test)]
+pub(crate) fn adopted<S: Grows>(words: &[u64]) -> Result<Vec<u64>, Failure> {
+    // SAFETY: the tests give at least as many words as their first one says, and any word is a value of numbers and pointers
+    // which nobody calls.
+    let own = unsafe { adopt_as::<S>("it", words.as_ptr().cast()) }?;
+    // SAFETY: a structure of whole words, each byte of which was copied or is zero.
+    Ok(unsafe { std::slice::from_raw_parts((&raw const own).cast(), size_of::<S>() / size_of::<u64>()) }
+        .to_vec())
 }
 
 #[cfg(test)]
@@ -64,7 +105,7 @@ mod tests {
             let adopted = unsafe { adopt(&raw const theirs) };
             let later = if size < size_of::<Slots>() { 0 } else { usize::MAX };
             let expected = (size >= Slots::LEAST).then_some((usize::MAX, later));
-            assert_eq!(adopted.map(|slots| (slots.first, slots.later)), expected, "{size}");
+            assert_eq!(adopted.ok().map(|slots| (slots.first, slots.later)), expected, "{size}");
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::boundary::*;
 use crate::facts::{Described, ObjectFacts};
 use std::fmt::Write;
 
-const REQUESTS: &[ObjectFacts] = &[
+pub(crate) const REQUESTS: &[ObjectFacts] = &[
     Loss::FACTS,
     FormatOption::FACTS,
     Identity::FACTS,
@@ -26,7 +26,7 @@ const REQUESTS: &[ObjectFacts] = &[
     RecordOutput::FACTS,
 ];
 
-const OBJECTS: &[ObjectFacts] = &[
+pub(crate) const OBJECTS: &[ObjectFacts] = &[
     HostTable::FACTS,
     ObjectTable::FACTS,
     RegistrarTable::FACTS,

@@ -4,11 +4,15 @@
  * authors. In short:
  * - An object is { table, self }. A table lies in static memory, begins with its size, and grows at its end. A
  *   slot past the end of the other side's table, or null, is not offered: see FERRY_HAS.
+ *   A plugin may leave null what it does not need: every drop and extension; of FerryFormat all but describe; of
+ *   FerryTensorDecoder and FerryTensorPlan all; FerryRecordReader.index; of FerryRecordSet fault, json, skipped and
+ *   losses; of FerryRecordPlan all but encode, and files or what rolls instead.
  * - A call returns FERRY_DONE, or a status whose high 16 bits are a class; say why with ferry's error sink first.
  *   Results are written where pointers say, on success alone.
  * - Arguments are borrowed until the call returns, also objects, texts and slices. Objects that leave as results,
  *   and those that FerryRegistrar.add and FerryRecordReader.open are given, belong to the receiver, who calls
  *   their drop once.
+ * - An object is dropped after those that it made: a set after its streams, a reader after its set.
  * - Formats, readers, writers, decoders, plans and sets are called from many threads at once. Sinks belong to the
  *   thread that was given them. Libraries are never unloaded.
  * - Text is UTF-8, not terminated. Numbers that are not known are unsupported, never a default.

@@ -37,6 +37,8 @@ mod grows;
 mod header;
 mod manifest;
 mod object;
+#[cfg(test)]
+mod sizes;
 mod table;
 pub mod twin;
 

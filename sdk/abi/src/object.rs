@@ -3,7 +3,7 @@
 use crate::crossing::{Answer, Argument};
 use crate::error_sink::{ErrorSink, call};
 use crate::failure::{Failure, Sender};
-use crate::grows::{Grows, adopt};
+use crate::grows::{Grows, adopt_as};
 use abi_stable::StableAbi;
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -64,10 +64,8 @@ impl<T: Table> Handle<T> {
     unsafe fn new(object: T::Object) -> Result<Self, Failure> {
         let (table, this) = T::halves(object);
         // SAFETY: the caller's contract.
-        match unsafe { adopt(table) } {
-            Some(table) => Ok(Self { table, this }),
-            None => Err(Failure::contract(&format!("an object without a table: {}", T::NAME))),
-        }
+        let table = unsafe { adopt_as(&format!("Ferry{}Table", T::NAME), table) }?;
+        Ok(Self { table, this })
     }
 }
 

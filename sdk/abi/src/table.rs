@@ -185,6 +185,8 @@ macro_rules! object {
                     offset: std::mem::offset_of!($Table, $slot),
                 }),*],
                 size: size_of::<$Table>(),
+                #[cfg(test)]
+                adopted: crate::grows::adopted::<$Table>,
             };
         }
 
@@ -304,9 +306,20 @@ macro_rules! request {
         unsafe impl Grows for $Raw {
             const LEAST: usize = {
                 let ends = [$( std::mem::offset_of!($Raw, $first) + size_of::<$first_type>() ),*];
-                ends[ends.len() - 1]
+                // With the padding at its end, which its size counts too.
+                ends[ends.len() - 1].next_multiple_of(align_of::<$Raw>())
             };
         }
+
+        // A fact that were added within what was padding would be read of a side that never set it.
+        const _: () = {
+            let offsets = [$( std::mem::offset_of!($Raw, $field) ),*];
+            let mut added = <[&str]>::len(&[$(stringify!($first)),*]);
+            while added < offsets.len() {
+                assert!(offsets[added] % align_of::<$Raw>() == 0, "an added fact begins at a multiple of eight bytes");
+                added += 1;
+            }
+        };
 
         impl Argument for $Pointer {
             type Safe<'a> = $Safe<'a>;
@@ -326,8 +339,7 @@ macro_rules! request {
 
             unsafe fn raise<'a>(self) -> Result<Self::Safe<'a>, Failure> {
                 // SAFETY: the caller's contract.
-                let raw = unsafe { adopt(self.at) };
-                let raw = raw.ok_or_else(|| Failure::contract(concat!("no ", stringify!($Raw))))?;
+                let raw = unsafe { adopt_as(concat!("Ferry", stringify!($Raw)), self.at) }?;
                 // SAFETY: as above.
                 Ok($Safe { $( $field: unsafe { <$t as Argument>::raise(raw.$field) }?, )* })
             }
@@ -345,6 +357,8 @@ macro_rules! request {
                     offset: std::mem::offset_of!($Raw, $field),
                 }),*],
                 size: size_of::<$Raw>(),
+                #[cfg(test)]
+                adopted: crate::grows::adopted::<$Raw>,
             };
         }
     };

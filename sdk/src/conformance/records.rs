@@ -13,7 +13,7 @@ use super::{Part, Report, Sample, declared};
 use crate::memory::records::{self, Opened};
 use crate::records::{Batched, from_stream};
 use crate::{Capabilities, Context, Result, Side, Source};
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use std::sync::Arc;
 
@@ -89,6 +89,18 @@ fn pull(
         rules.require(batch.schema_ref().fields() == schema.fields(), rule, || {
             format!("{}: expected {:?}, found {:?}", input(), schema.fields(), batch.schema_ref().fields())
         });
+        // Of what comes as C's structures nobody has looked at a text, or at where it begins and ends.
+        for (field, column) in schema.fields().iter().zip(batch.columns()) {
+            let sound = column.to_data().validate_full();
+            rules.require(sound.is_ok(), "the values of a batch are what its types say", || {
+                format!(
+                    "{}: column {:?}: {}",
+                    input(),
+                    field.name(),
+                    sound.err().map(|e| e.to_string()).unwrap_or_default()
+                )
+            });
+        }
         all.push(batch);
         rules.require(all.len() < MOST_BATCHES, "a stream of a small input ends", input);
     }

@@ -139,8 +139,9 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
     }
 
     fn dtype(&mut self, dtype: DtypeFacts<'_>) -> Result<u32, Failure> {
-        let info =
-            DtypeInfo::extension(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)?;
+        let info = DtypeInfo::extension(dtype.name, dtype.block_elements, dtype.block_bytes, dtype.swap_unit)
+            // Of the plugin, and nothing that a user asked for.
+            .map_err(|error| Error::plugin(error.message()))?;
         Ok(self.catalog.dtype(&info)?.id())
     }
 
@@ -190,6 +191,14 @@ impl CatalogSinkCalls for LentCatalogSink<'_> {
 
     fn global(&mut self, name: &str) -> Result<(), Failure> {
         Ok(self.catalog.global(name)?)
+    }
+
+    fn step(&mut self, step: &str) -> Result<(), Failure> {
+        Ok(self.catalog.step(step)?)
+    }
+
+    fn sidecar(&mut self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.catalog.sidecar(name, bytes)?)
     }
 }
 
@@ -255,7 +264,7 @@ impl CatalogSink for RemoteCatalogSink<'_> {
                     numbers.flat_map(|range| [range.storage.0.into(), range.offset, range.len]).collect();
                 (facts.kind, facts.ranges) = (JOINED, &ranges);
             }
-            Place::Cast(_) => {
+            Place::Cast(_) | Place::Computed(_) => {
                 return Err(Error::plugin("a reader describes bytes as they lie, and casts none"));
             }
         }
@@ -341,5 +350,13 @@ impl CatalogSink for RemoteCatalogSink<'_> {
 
     fn global(&mut self, name: &str) -> Result<()> {
         Ok(self.object.global(name)?)
+    }
+
+    fn step(&mut self, step: &str) -> Result<()> {
+        Ok(self.object.step(step)?)
+    }
+
+    fn sidecar(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        Ok(self.object.sidecar(name, bytes)?)
     }
 }

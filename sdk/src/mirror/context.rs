@@ -8,6 +8,8 @@ use tensorferry_abi::{Borrowed, ContextCalls, ContextTable, Failure, Owned, Sour
 
 /// The name of the attribute that says whether nothing of the output is there yet.
 const OUTPUT_IS_NEW: &str = "output_is_new";
+/// The name of the attribute that says whether there is a folder to ask for.
+const INPUT_IS_FOLDER: &str = "input_is_folder";
 
 pub(super) struct LentContext<'a>(pub(super) &'a dyn Context);
 
@@ -42,8 +44,17 @@ impl ContextCalls for LentContext<'_> {
         Ok(Owned::give(LentSource(self.0.open(path)?)))
     }
 
+    fn input_folder(&self) -> Result<Owned<SourceTable>, Failure> {
+        let folder = self.0.input_folder()?.ok_or_else(|| Failure::contract("the input is no folder"))?;
+        Ok(Owned::give(LentSource(folder)))
+    }
+
     fn attribute(&self, name: &str) -> Result<u64, Failure> {
-        Ok(if name == OUTPUT_IS_NEW { self.0.output_is_new().into() } else { UNKNOWN })
+        Ok(match name {
+            OUTPUT_IS_NEW => self.0.output_is_new().into(),
+            INPUT_IS_FOLDER => self.0.input_folder()?.is_some().into(),
+            _ => UNKNOWN,
+        })
     }
 }
 
@@ -101,6 +112,14 @@ impl Context for RemoteContext<'_> {
 
     fn open(&self, path: &str) -> Result<Arc<dyn Source>> {
         Ok(Arc::new(RemoteSource::new(self.object.open(path)?)?))
+    }
+
+    fn input_folder(&self) -> Result<Option<Arc<dyn Source>>> {
+        // A host of revision 1.0 does not know the attribute, and has no such folder.
+        if self.object.attribute(INPUT_IS_FOLDER)? != 1 {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(RemoteSource::new(self.object.input_folder()?)?)))
     }
 
     fn output_is_new(&self) -> bool {

@@ -49,6 +49,7 @@ impl DescriptionCalls for LentDescription {
             3 => OptionKind::Size,
             4 => OptionKind::Choice(option.choices.iter().map(|word| word.text().to_owned()).collect()),
             5 => OptionKind::Source,
+            6 => OptionKind::List,
             // What a later SDK has crosses as text, as all options do.
             _ => OptionKind::Text,
         };
@@ -87,6 +88,7 @@ pub(super) fn send(description: &Description, sink: &Borrowed<'_, DescriptionTab
             OptionKind::Size => (3, &[]),
             OptionKind::Choice(words) => (4, words),
             OptionKind::Source => (5, &[]),
+            OptionKind::List => (6, &[]),
         };
         let choices: Vec<Word<'_>> = words.iter().map(|word| Word::new(word)).collect();
         let defaults: Vec<Word<'_>> = option.default.iter().map(|text| Word::new(text)).collect();

@@ -27,7 +27,7 @@ impl Faults {
         }
     }
 
-    fn keep(&self, fault: Error) {
+    pub(super) fn keep(&self, fault: Error) {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
     }
 
@@ -68,23 +68,33 @@ impl<T: Table> Plugged<T> {
 
     /// What a call of this object gave.
     pub(super) fn answer<A>(&self, answer: Result<A, Failure>) -> Result<A> {
-        answer.map_err(|failure| self.blame(failure))
+        answer.map_err(|failure| {
+            if failure.is_missing() {
+                return Error::from(failure).context(format_args!("plugin {}", self.faults.plugin));
+            }
+            self.blame(failure)
+        })
     }
 
     /// What a call of this object gave; nothing, where the plugin leaves its slot null.
-    #[cfg(feature = "arrow-60")]
     pub(super) fn answer_if_offered<A: Default>(&self, answer: Result<A, Failure>) -> Result<A> {
+        self.answer_or(answer, A::default())
+    }
+
+    /// What a call of this object gave; the usual, where the plugin leaves its slot null.
+    pub(super) fn answer_or<A>(&self, answer: Result<A, Failure>, usual: A) -> Result<A> {
         match answer {
-            Err(failure) if failure.is_missing() => Ok(A::default()),
+            Err(failure) if failure.is_missing() => Ok(usual),
             answer => self.answer(answer),
         }
     }
 
-    /// What a call of this object gave whose counterpart in the SDK cannot fail: a failure is a fault.
+    /// What a call of this object gave whose counterpart in the SDK cannot fail: a failure is a fault, and a
+    /// null slot says nothing.
     #[cfg(feature = "arrow-60")]
     pub(super) fn answer_or_fault(&self, answer: Result<(), Failure>) {
-        if let Err(failure) = answer {
-            self.faults.keep(self.blame(failure));
+        if let Err(fault) = self.answer_if_offered(answer) {
+            self.faults.keep(fault);
         }
     }
 

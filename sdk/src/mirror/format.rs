@@ -90,7 +90,8 @@ impl RemoteFormat {
         let id_is_sane = !description.id.is_empty()
             && description.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         if !id_is_sane {
-            let error = Error::plugin("not a format id").found(format!("{:?}", description.id));
+            let error = Error::plugin("not a format id").expected("lowercase letters, digits and dashes");
+            let error = error.found(format!("{:?}", description.id));
             return Err(object.blame(error));
         }
         Ok(Self { object, description })

@@ -104,3 +104,27 @@ pub fn level(number: u32) -> Result<Level> {
         _ => Err(unknown("level of a line", number)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    /// A later revision's, whichever side it is on: it is refused, and taken for no other.
+    #[test]
+    fn a_number_that_is_not_known_is_unsupported() {
+        for number in [2, 4711, u32::MAX] {
+            let all = [
+                byte_order(number).err(),
+                role(number).err(),
+                order(number).err(),
+                edges(number).err(),
+                target(number, "name").err(),
+                level(number.max(4)).err(),
+            ];
+            for error in all {
+                assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Unsupported), "{number}");
+            }
+        }
+    }
+}

@@ -93,6 +93,6 @@ impl TensorPlan for RemotePlan {
         let (mut digests, mut output, context) =
             (LentDigests(digests), LentSealSink(output), LentContext(context));
         let (digests, output) = (Borrowed::sink(&mut digests), Borrowed::sink(&mut output));
-        self.0.answer(self.0.seal(digests, output, Borrowed::shared(&context)))
+        self.0.answer_if_offered(self.0.seal(digests, output, Borrowed::shared(&context)))
     }
 }

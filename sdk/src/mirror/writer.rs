@@ -1,6 +1,7 @@
 //! [`TensorWriter`] across the boundary.
 
 use super::catalog_view::{LentCatalogView, RemoteCatalogView};
+use super::collected::Collected;
 use super::context::{LentContext, RemoteContext};
 use super::faults::Plugged;
 use super::layout_sink::{LentLayoutSink, RemoteLayoutSink};
@@ -9,8 +10,8 @@ use super::plan::{RemotePlan, lend_plan};
 use crate::{CatalogView, Context, LayoutSink, Result, Target, TensorPlan, TensorWriter};
 use std::sync::Arc;
 use tensorferry_abi::{
-    Borrowed, CatalogViewTable, ContextTable, Failure, LayoutSinkTable, Owned, TensorPlanTable,
-    TensorWriterCalls, TensorWriterTable,
+    Borrowed, CatalogViewTable, ContextTable, Failure, LayoutSinkTable, NameSinkTable, Owned,
+    TensorPlanTable, TensorWriterCalls, TensorWriterTable,
 };
 
 pub(super) fn lend_writer(writer: Box<dyn TensorWriter>) -> Owned<TensorWriterTable> {
@@ -32,6 +33,16 @@ impl TensorWriterCalls for LentWriter {
         let (catalog, context) = (RemoteCatalogView::whole(&catalog)?, RemoteContext::new(context)?);
         Ok(lend_plan(self.0.plan(&catalog, &target, &mut RemoteLayoutSink(layout), &context)?))
     }
+
+    fn steps(
+        &self,
+        catalog: Borrowed<'_, CatalogViewTable>,
+        steps: Borrowed<'_, NameSinkTable>,
+        context: Borrowed<'_, ContextTable>,
+    ) -> Result<(), Failure> {
+        let (catalog, context) = (RemoteCatalogView::whole(&catalog)?, RemoteContext::new(context)?);
+        self.0.steps(&catalog, &context)?.iter().try_for_each(|step| steps.name(step))
+    }
 }
 
 pub(super) struct RemoteWriter(pub(super) Arc<Plugged<TensorWriterTable>>);
@@ -50,5 +61,13 @@ impl TensorWriter for RemoteWriter {
         let (catalog, context) = (Borrowed::shared(&catalog), Borrowed::shared(&context));
         let plan = self.0.plan(catalog, kind, name, Borrowed::sink(&mut layout), context);
         Ok(Box::new(RemotePlan(self.0.child(plan)?)))
+    }
+
+    fn steps(&self, catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
+        let (catalog, context) = (LentCatalogView(catalog), LentContext(context));
+        let (catalog, context) = (Borrowed::shared(&catalog), Borrowed::shared(&context));
+        let mut steps = Collected::<String>::default();
+        self.0.answer_if_offered(self.0.steps(catalog, Borrowed::sink(&mut steps), context))?;
+        Ok(steps.0)
     }
 }

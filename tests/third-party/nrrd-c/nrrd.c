@@ -521,12 +521,25 @@ static int32_t tensor_writer(void *self, FerryPairs options, FerryTensorWriter *
 static const FerryFormatTable FORMAT = {.size = sizeof FORMAT, .describe = describe,
                                         .tensor_reader = tensor_reader, .tensor_writer = tensor_writer};
 
+/* The revision that this was built for: what came after 1.0 would be left out where the host does not have it. */
+#ifndef NRRD_MINOR
+#define NRRD_MINOR FERRY_MINOR
+#endif
+
 static int32_t init(FerryHost host, FerryRegistrar registrar, FerryErrorSink err) {
-  (void)host;
+  uint32_t major = 0, minor = 0, built_for = NRRD_MINOR;
+  int32_t status = host.table->revision(host.self, &major, &minor, err);
+  if (!status && minor < built_for) {
+    char line[96];
+    snprintf(line, sizeof line, "built for revision %u.%u, and this ferry has %u.%u", (unsigned)FERRY_MAJOR,
+             (unsigned)built_for, (unsigned)major, (unsigned)minor);
+    status = host.table->log(host.self, 2, text_of(line), err);
+  }
+  if (status) return status;
   FerryObject format = {(const FerryObjectTable *)&FORMAT, NULL};
   return registrar.table->add(registrar.self, text_of("format"), format, err);
 }
 
 __attribute__((visibility("default"))) const FerryManifest FERRY_PLUGIN = {
-    .magic = FERRY_MAGIC, .size = sizeof FERRY_PLUGIN, .major = FERRY_MAJOR, .minor_built = FERRY_MINOR,
+    .magic = FERRY_MAGIC, .size = sizeof FERRY_PLUGIN, .major = FERRY_MAJOR, .minor_built = NRRD_MINOR,
     .name = "ferry-plugin-nrrd", .version = "0.1.0", .sdk = "ferry_plugin.h 1.0", .init = init};

@@ -115,9 +115,16 @@ static int32_t add(void *self, FerryText kind, FerryObject object, FerryErrorSin
   return FERRY_DONE;
 }
 
+static int32_t revision(void *self, uint32_t *major, uint32_t *minor, FerryErrorSink err) {
+  (void)self, (void)err;
+  *major = FERRY_MAJOR;
+  *minor = FERRY_MINOR;
+  return 0;
+}
+
 int main(int count, char **arguments) {
   static const FerryRegistrarTable REGISTRAR = {.size = sizeof REGISTRAR, .add = add};
-  static const FerryHostTable HOST = {.size = sizeof HOST};
+  static const FerryHostTable HOST = {.size = sizeof HOST, .revision = revision};
   FerryHost host = {&HOST, NULL};
   FerryRegistrar registrar = {&REGISTRAR, NULL};
   FerryErrorSink err = {&ERRORS, NULL};

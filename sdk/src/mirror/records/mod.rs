@@ -1,6 +1,5 @@
 //! Formats of rows across the boundary: rows as Arrow C streams, everything else as calls.
 
-mod arrow;
 mod loss_sink;
 mod plan;
 mod predicate;

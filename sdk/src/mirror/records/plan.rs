@@ -4,11 +4,11 @@ use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::collected::Collected;
 use super::super::faults::Plugged;
 use super::super::numbers::unknown;
-use super::arrow::{stream_from_abi, stream_to_abi};
 use super::loss_sink::{LentLossSink, RemoteLossSink};
-use crate::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile, from_stream};
+use crate::records::c_import::CStream;
+use crate::records::{Group, PlacedPiece, RecordPlan, Roll, WrittenFile, c_stream, from_stream};
 use crate::{ByteSink, Error, LossSink, Result};
-use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_array::RecordBatch;
 use std::mem::replace;
 use std::sync::Arc;
 use tensorferry_abi::{
@@ -59,7 +59,7 @@ impl RecordPlanCalls for LentRecordPlan {
         losses: Borrowed<'_, LossSinkTable>,
         note: Borrowed<'_, ByteSinkTable>,
     ) -> Result<(), Failure> {
-        let batches = stream_from_abi(replace(batches, ArrowArrayStream::released()))?;
+        let batches = CStream::new(replace(batches, ArrowArrayStream::released()))?;
         let batches: Vec<RecordBatch> =
             batches.map(|batch| batch.map_err(from_stream)).collect::<Result<_>>()?;
         let (mut output, mut losses) = (RemoteByteSink(output), RemoteLossSink(losses));
@@ -126,7 +126,7 @@ pub(super) struct RemoteRecordPlan {
 impl RemoteRecordPlan {
     pub(super) fn new(object: Arc<Plugged<RecordPlanTable>>) -> Result<Self> {
         let mut files = Collected::<String>::default();
-        object.answer(object.files(Borrowed::sink(&mut files)))?;
+        object.answer_if_offered(object.files(Borrowed::sink(&mut files)))?;
         let roll = match object.answer_if_offered(object.roll())? {
             (NO_ROLL, _) => None,
             (ROLL_ROWS, rows) => Some(Roll::Rows(rows.max(1))),
@@ -136,8 +136,10 @@ impl RemoteRecordPlan {
         let (mut supersedes, mut sealed) = (Collected::<String>::default(), Collected::<String>::default());
         object.answer_if_offered(object.supersedes(Borrowed::sink(&mut supersedes)))?;
         object.answer_if_offered(object.sealed(Borrowed::sink(&mut sealed)))?;
-        let (rows, bytes) = object.answer(object.group())?;
-        let group = Group { rows: usize::try_from(rows).unwrap_or(usize::MAX).max(1), bytes: bytes.max(1) };
+        let usual = Group::default();
+        let group = object.answer_or(object.group(), (usual.rows as u64, usual.bytes))?;
+        let rows = usize::try_from(group.0).unwrap_or(usize::MAX).max(1);
+        let group = Group { rows, bytes: group.1.max(1) };
         let (files, supersedes, sealed) = (files.0, supersedes.0, sealed.0);
         Ok(Self { object, files, roll, supersedes, sealed, group })
     }
@@ -227,7 +229,7 @@ impl RecordPlan for RemoteRecordPlan {
 
     fn begin(&self, file: usize, output: &mut dyn ByteSink) -> Result<()> {
         let mut output = LentByteSink(output);
-        self.object.answer(self.object.begin(number(file)?, Borrowed::sink(&mut output)))
+        self.object.answer_if_offered(self.object.begin(number(file)?, Borrowed::sink(&mut output)))
     }
 
     fn encode(
@@ -237,10 +239,7 @@ impl RecordPlan for RemoteRecordPlan {
         losses: &mut dyn LossSink,
     ) -> Result<Vec<u8>> {
         let first = batches.first().ok_or_else(|| Error::plugin("a piece of no rows"))?;
-        // The stream outlives the slice, as far as the other side knows.
-        let owned = batches.to_vec();
-        let stream = RecordBatchIterator::new(owned.into_iter().map(Ok), first.schema());
-        let mut stream = stream_to_abi(Box::new(stream));
+        let mut stream = c_stream(&first.schema(), batches);
         let (mut output, mut losses) = (LentByteSink(output), LentLossSink(losses));
         let mut note = Collected::<u8>::default();
         self.object.answer(self.object.encode(
@@ -255,6 +254,6 @@ impl RecordPlan for RemoteRecordPlan {
     fn finish(&self, file: usize, pieces: &[PlacedPiece], output: &mut dyn ByteSink) -> Result<()> {
         let (pieces, mut output) = (LentPieces(pieces), LentByteSink(output));
         let (pieces, output) = (Borrowed::shared(&pieces), Borrowed::sink(&mut output));
-        self.object.answer(self.object.finish(number(file)?, pieces, output))
+        self.object.answer_if_offered(self.object.finish(number(file)?, pieces, output))
     }
 }

@@ -2,11 +2,11 @@
 
 use super::super::byte_sink::{LentByteSink, RemoteByteSink};
 use super::super::faults::Plugged;
-use super::arrow::{schema_from_abi, schema_to_abi, stream_to_abi};
 use super::known;
 use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::predicate::{LentPredicate, received_paths, received_predicate, sent_paths};
 use super::stream::{LentStream, RemoteStream, Tickets};
+use crate::records::c_data::{schema_from_abi, schema_to_abi, stream_to_abi};
 use crate::records::{Batched, Batches, RecordSet, Scan, Skipped, Split};
 use crate::{ByteSink, Error, LossSink, Result};
 use arrow_schema::SchemaRef;
@@ -150,15 +150,14 @@ impl RecordSet for RemoteRecordSet {
             bytes: scan.bytes,
         };
         let (stream, ticket) = self.object.answer(self.object.scan(facts, Borrowed::shared(&predicate)))?;
-        let object = self.object.clone();
-        let fault = move || object.fault(ticket).err().map(|failure| object.blame(failure));
-        Ok(Box::new(RemoteStream::new(stream, fault).map_err(|e| self.object.blame(e))?))
+        Ok(Box::new(RemoteStream::new(stream, self.object.clone(), ticket)?))
     }
 
     fn json(&self, split: usize, most: u64, output: &mut dyn ByteSink) -> Result<Option<u64>> {
         let split = u32::try_from(split).map_err(|_| Error::plugin("no such split"))?;
         let mut output = LentByteSink(output);
-        self.object.answer(self.object.json(split, most, Borrowed::sink(&mut output))).map(known)
+        let written = self.object.json(split, most, Borrowed::sink(&mut output));
+        self.object.answer_or(written, UNKNOWN).map(known)
     }
 
     fn skipped(&self) -> Vec<Skipped> {
@@ -169,6 +168,6 @@ impl RecordSet for RemoteRecordSet {
 
     fn losses(&self, losses: &mut dyn LossSink) -> Result<()> {
         let mut losses = LentLossSink(losses);
-        self.object.answer(self.object.losses(Borrowed::sink(&mut losses)))
+        self.object.answer_if_offered(self.object.losses(Borrowed::sink(&mut losses)))
     }
 }

@@ -1,15 +1,15 @@
 //! Streams across the boundary. The C stream interface knows a number and a text for an error, so the
 //! typed one stays behind, under the stream's ticket.
 
-use super::arrow::stream_from_abi;
+use super::super::faults::Plugged;
+use crate::records::c_import::CStream;
 use crate::records::{Batched, from_stream, stream_error};
 use crate::{Error, Result};
-use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tensorferry_abi::{ArrowArrayStream, Failure, caught};
+use tensorferry_abi::{ArrowArrayStream, Failure, RecordSetTable, caught};
 
 /// What streams failed with, by their tickets.
 #[derive(Default)]
@@ -46,6 +46,17 @@ impl LentStream {
     pub(super) fn new(stream: Batched, tickets: Arc<Tickets>, ticket: u64) -> Self {
         Self { schema: stream.schema(), stream: Some(stream), tickets, ticket }
     }
+
+    fn end(&mut self) {
+        let stream = self.stream.take();
+        let ended: Result<(), Failure> = caught("drop", || {
+            drop(stream);
+            Ok(())
+        });
+        if let Err(panic) = ended {
+            self.tickets.keep(self.ticket, panic.into());
+        }
+    }
 }
 
 impl Iterator for LentStream {
@@ -59,11 +70,8 @@ impl Iterator for LentStream {
             Ok(batch) => batch.map(Ok),
             Err(error) => {
                 let text = error.to_string();
+                self.end();
                 self.tickets.keep(self.ticket, error);
-                let _: Result<(), Failure> = caught("drop", || {
-                    drop(self.stream.take());
-                    Ok(())
-                });
                 Some(Err(ArrowError::ComputeError(text)))
             }
         }
@@ -78,42 +86,69 @@ impl RecordBatchReader for LentStream {
 
 impl Drop for LentStream {
     fn drop(&mut self) {
-        let stream = self.stream.take();
-        let _: Result<(), Failure> = caught("drop", || {
-            drop(stream);
-            Ok(())
-        });
+        self.end();
     }
 }
 
-/// A stream of the other side; `fault` gives the error behind its ticket.
-pub(super) struct RemoteStream<F> {
-    stream: RecordBatchStreamReader,
-    fault: F,
+/// A stream of a plugin; its set has the errors behind its ticket.
+pub(super) struct RemoteStream {
+    /// Until it is released.
+    stream: Option<CStream>,
+    schema: SchemaRef,
+    set: Arc<Plugged<RecordSetTable>>,
+    ticket: u64,
     has_ended: bool,
 }
 
-impl<F: Fn() -> Option<Error>> RemoteStream<F> {
-    pub(super) fn new(stream: ArrowArrayStream, fault: F) -> Result<Self> {
-        Ok(Self { stream: stream_from_abi(stream)?, fault, has_ended: false })
+impl RemoteStream {
+    pub(super) fn new(
+        stream: ArrowArrayStream,
+        set: Arc<Plugged<RecordSetTable>>,
+        ticket: u64,
+    ) -> Result<Self> {
+        let stream = CStream::new(stream)
+            .map_err(|error| fault_of(&set, ticket).unwrap_or_else(|| set.blame(error)))?;
+        let schema = stream.schema();
+        Ok(Self { stream: Some(stream), schema, set, ticket, has_ended: false })
+    }
+
+    fn fault(&self) -> Option<Error> {
+        fault_of(&self.set, self.ticket)
     }
 }
 
-impl<F: Fn() -> Option<Error>> Iterator for RemoteStream<F> {
+/// What went wrong with the stream of a ticket, once.
+fn fault_of(set: &Plugged<RecordSetTable>, ticket: u64) -> Option<Error> {
+    set.answer_if_offered(set.fault(ticket)).err()
+}
+
+impl Iterator for RemoteStream {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.has_ended {
             return None;
         }
-        let next = self.stream.next();
+        let next = self.stream.as_mut()?.next();
         self.has_ended = !matches!(next, Some(Ok(_)));
-        Some(next?.map_err(|error| stream_error((self.fault)().unwrap_or_else(|| from_stream(error)))))
+        Some(next?.map_err(|error| {
+            stream_error(self.fault().unwrap_or_else(|| self.set.blame(from_stream(error))))
+        }))
     }
 }
 
-impl<F: Fn() -> Option<Error>> RecordBatchReader for RemoteStream<F> {
+impl RecordBatchReader for RemoteStream {
     fn schema(&self) -> SchemaRef {
-        self.stream.schema()
+        self.schema.clone()
+    }
+}
+
+impl Drop for RemoteStream {
+    fn drop(&mut self) {
+        // To release a stream gives nothing back, so that what went wrong then lies under its ticket.
+        drop(self.stream.take());
+        if let Some(fault) = self.fault() {
+            self.set.faults.keep(fault);
+        }
     }
 }

@@ -3,10 +3,10 @@
 use super::super::context::{LentContext, RemoteContext};
 use super::super::faults::Plugged;
 use super::super::numbers::{target, target_number};
-use super::arrow::{schema_from_abi, schema_to_abi};
 use super::known;
 use super::loss_sink::{LentLossSink, RemoteLossSink};
 use super::plan::{RemoteRecordPlan, lend_record_plan};
+use crate::records::c_data::{schema_from_abi, schema_to_abi};
 use crate::records::{RecordPlan, RecordWriter};
 use crate::{Context, LossSink, Result, Target};
 use arrow_schema::SchemaRef;

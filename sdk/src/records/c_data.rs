@@ -1,4 +1,4 @@
-//! Converts between Arrow's C structures of the ABI crate and those of arrow-rs, which are the same bytes. This is the SDK's only unsafe code.
+//! Converts between Arrow's C structures of the ABI crate and those of arrow-rs, which are the same bytes. This, `c_shape.rs` and `c_import.rs` are the SDK's only unsafe code.
 //!
 //! # Contract
 //! Both sides declare the structures of the Arrow C data interface field for field, `repr(C)`: see
@@ -6,43 +6,32 @@
 //! owned: a transmutation moves it, and neither side's `Drop` runs on the way.
 #![allow(unsafe_code, reason = "the C data interface has no other form")]
 
+use super::c_shape::check_schema;
 use crate::{Error, Result};
 use arrow_array::RecordBatchReader;
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{Schema, SchemaRef};
 use std::mem::transmute;
 use std::sync::Arc;
 use tensorferry_abi::{ArrowArrayStream, ArrowSchema};
 
-pub(super) fn schema_to_abi(schema: &Schema) -> Result<ArrowSchema> {
+pub(crate) fn schema_to_abi(schema: &Schema) -> Result<ArrowSchema> {
     let exported = FFI_ArrowSchema::try_from(schema)
         .map_err(|e| Error::plugin(format!("a schema that does not cross the boundary: {e}")))?;
     // SAFETY: the module's contract.
     Ok(unsafe { transmute::<FFI_ArrowSchema, ArrowSchema>(exported) })
 }
 
-pub(super) fn schema_from_abi(schema: ArrowSchema) -> Result<SchemaRef> {
-    if schema.release.is_none() {
-        return Err(Error::plugin("a schema that was released already"));
-    }
+pub(crate) fn schema_from_abi(schema: ArrowSchema) -> Result<SchemaRef> {
+    check_schema(&schema)?;
     // SAFETY: the module's contract; it was not released.
     let imported = unsafe { transmute::<ArrowSchema, FFI_ArrowSchema>(schema) };
     let schema = Schema::try_from(&imported);
     schema.map(Arc::new).map_err(|e| Error::plugin(format!("a schema that is not Arrow's: {e}")))
 }
 
-pub(super) fn stream_to_abi(stream: Box<dyn RecordBatchReader + Send>) -> ArrowArrayStream {
+pub(crate) fn stream_to_abi(stream: Box<dyn RecordBatchReader + Send>) -> ArrowArrayStream {
     // SAFETY: the module's contract.
     unsafe { transmute::<FFI_ArrowArrayStream, ArrowArrayStream>(FFI_ArrowArrayStream::new(stream)) }
-}
-
-pub(super) fn stream_from_abi(stream: ArrowArrayStream) -> Result<RecordBatchStreamReader> {
-    if stream.release.is_none() {
-        return Err(Error::plugin("a stream that was released already"));
-    }
-    // SAFETY: the module's contract; it was not released.
-    let imported = unsafe { transmute::<ArrowArrayStream, FFI_ArrowArrayStream>(stream) };
-    RecordBatchStreamReader::try_new(imported)
-        .map_err(|e| Error::plugin(format!("a stream that is not Arrow's: {e}")))
 }

@@ -1,0 +1,50 @@
+/* What the parts of the plugin share: the columns that a file names, and how a failure is told. */
+#ifndef TRAY_H
+#define TRAY_H
+#include "ferry_plugin.h"
+
+#include "columns.h"
+
+extern const char MAGIC[];
+#define MAGIC_LEN (sizeof "\x89" "TRAY" "\r\n\x1a\n" - 1)
+
+/* A column of a file, and its place among the columns of the rows that are written. */
+typedef struct {
+  char *name;
+  uint8_t code;
+  int64_t place;
+} Field;
+
+typedef struct {
+  Field *all;
+  size_t count;
+} Fields;
+
+/* Arrow's format of a code; null if there is no such kind. */
+const char *format_of(uint8_t code);
+/* The code of Arrow's format; 0 if a file has no place for it. */
+uint8_t code_of(const char *format);
+void free_fields(Fields *fields);
+/* Whether there was memory for it. */
+int add_field(Fields *fields, uint8_t code, const uint8_t *name, size_t len, int64_t place);
+int has_field(const Fields *fields, const char *name, size_t len);
+
+extern const FerryRecordReaderTable READER;
+extern const FerryRecordWriterTable WRITER;
+
+static inline FerryText text_of(const char *text) {
+  FerryText it = {(const uint8_t *)text, strlen(text)};
+  return it;
+}
+
+/* Says why a call fails, and gives its status. */
+static inline int32_t fail(FerryErrorSink err, int32_t status, const char *message) {
+  if (FERRY_HAS(err, message)) err.table->message(err.self, text_of(message));
+  return status;
+}
+
+/* Adds what is known of the place: `file`, `column`, `offset`. */
+static inline void add_detail(FerryErrorSink err, const char *name, const char *value) {
+  if (FERRY_HAS(err, detail)) err.table->detail(err.self, text_of(name), text_of(value));
+}
+#endif

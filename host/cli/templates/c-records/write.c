@@ -1,0 +1,162 @@
+/* The writer: the header is a file's head, and each piece is a run of rows, which depends on no other. */
+#include "tray.h"
+#include <stdio.h>
+
+typedef struct {
+  char *file;
+  Fields fields;
+} Plan;
+
+static int append_number(Buffer *buffer, uint64_t value, int len) {
+  uint8_t bytes[8];
+  for (int i = 0; i < len; i++) bytes[i] = (uint8_t)(value >> 8 * i);
+  return append(buffer, bytes, (size_t)len);
+}
+
+static int32_t no_memory(FerryErrorSink err) { return fail(err, FERRY_LIMIT, "no memory for the rows"); }
+
+static int32_t push(FerryByteSink output, const Buffer *buffer, FerryErrorSink err) {
+  FerryBytes bytes = {buffer->bytes, buffer->len};
+  return output.table->write(output.self, bytes, err);
+}
+
+/* A column that the output does not have is a loss, which the user is told. */
+static int32_t lose(FerryLossSink losses, const struct ArrowSchema *column, FerryErrorSink err) {
+  char why[200];
+  snprintf(why, sizeof why, "a tray holds int64, float64 and text under short names, and not Arrow's %s%.100s",
+           column->dictionary ? "dictionary of " : "", column->dictionary ? column->dictionary->format : column->format);
+  FerryLoss loss = {.size = sizeof loss, .kind = text_of("record"), .what = text_of(column->name), .why = text_of(why)};
+  return losses.table->loss(losses.self, &loss, err);
+}
+
+static int32_t find_fields(Plan *plan, const struct ArrowSchema *schema, FerryLossSink losses, FerryErrorSink err) {
+  for (int64_t i = 0; i < schema->n_children; i++) {
+    const struct ArrowSchema *column = schema->children[i];
+    const char *name = column->name ? column->name : "";
+    size_t len = strlen(name);
+    /* A dictionary's format is that of its keys. */
+    uint8_t code = column->dictionary ? 0 : code_of(column->format);
+    int32_t status = FERRY_DONE;
+    if (!code || len > UINT8_MAX) {
+      status = lose(losses, column, err);
+    } else if (has_field(&plan->fields, name, len)) {
+      status = fail(err, FERRY_UNSUPPORTED, "two columns of one name: rename one");
+      add_detail(err, "column", name);
+    } else if (!add_field(&plan->fields, code, (const uint8_t *)name, len, i)) {
+      status = no_memory(err);
+    }
+    if (status) return status;
+  }
+  if (plan->fields.count > UINT16_MAX || (!plan->fields.count && schema->n_children))
+    return fail(err, FERRY_UNSUPPORTED, "no column that a tray can hold, or more than 65535");
+  return FERRY_DONE;
+}
+
+static int32_t drop_plan(void *self, FerryErrorSink err) {
+  (void)err;
+  Plan *plan = self;
+  free_fields(&plan->fields);
+  free(plan->file);
+  free(plan);
+  return FERRY_DONE;
+}
+
+static const FerryRecordPlanTable PLAN;
+
+/* The schema stays the host's, as nothing is kept of it. */
+static int32_t plan(void *self, struct ArrowSchema *schema, const FerryRecordOutput *output, FerryLossSink losses,
+                    FerryContext context, FerryRecordPlan *out, FerryErrorSink err) {
+  (void)self, (void)context;
+  FerryText file = output->target_kind == 0 ? output->target_name : text_of("rows.tray");
+  Plan *plan = calloc(1, sizeof *plan);
+  if (!plan || !(plan->file = calloc(file.len + 1, 1))) {
+    free(plan);
+    return no_memory(err);
+  }
+  memcpy(plan->file, file.ptr, file.len);
+  int32_t status = find_fields(plan, schema, losses, err);
+  if (status) {
+    drop_plan(plan, err);
+    return status;
+  }
+  out->table = &PLAN;
+  out->self = plan;
+  return FERRY_DONE;
+}
+
+const FerryRecordWriterTable WRITER = {.size = sizeof WRITER, .plan = plan};
+
+static int32_t files(void *self, FerryNameSink names, FerryErrorSink err) {
+  const Plan *plan = self;
+  return names.table->name(names.self, text_of(plan->file), err);
+}
+
+static int32_t begin(void *self, uint32_t file, FerryByteSink output, FerryErrorSink err) {
+  (void)file;
+  const Plan *plan = self;
+  Buffer header = {0};
+  int fits = append(&header, MAGIC, MAGIC_LEN) && append_number(&header, plan->fields.count, 2);
+  for (size_t i = 0; i < plan->fields.count && fits; i++) {
+    const Field *field = &plan->fields.all[i];
+    size_t len = strlen(field->name);
+    fits = append_number(&header, field->code, 1) && append_number(&header, len, 1) && append(&header, field->name, len);
+  }
+  int32_t status = fits ? push(output, &header, err) : no_memory(err);
+  free(header.bytes);
+  return status;
+}
+
+/* Appends a value; whether there was memory. */
+static int append_value(Buffer *bytes, uint8_t code, const struct ArrowArray *column, int64_t row) {
+  int is_value = is_valid(column, row);
+  if (!append_number(bytes, (uint64_t)is_value, 1)) return 0;
+  if (!is_value) return 1;
+  if (code != 3) return append_number(bytes, number_at(column, row), 8);
+  FerryBytes text = text_at(column, row);
+  return append_number(bytes, text.len, 4) && append(bytes, text.ptr, text.len);
+}
+
+static int32_t append_rows(const Plan *plan, const struct ArrowArray *batch, Buffer *bytes, FerryErrorSink err) {
+  for (int64_t row = 0; row < batch->length; row++) {
+    size_t start = bytes->len;
+    int fits = append_number(bytes, 0, 4);
+    for (size_t i = 0; i < plan->fields.count && fits; i++) {
+      const Field *field = &plan->fields.all[i];
+      /* The rows of a struct are those of its columns from its own offset on. */
+      fits = append_value(bytes, field->code, batch->children[field->place], row + batch->offset);
+    }
+    if (!fits) return no_memory(err);
+    uint64_t len = bytes->len - start - 4;
+    if (len > UINT32_MAX) return fail(err, FERRY_UNSUPPORTED, "a row of more than 4 GiB");
+    for (int i = 0; i < 4; i++) bytes->bytes[start + (size_t)i] = (uint8_t)(len >> 8 * i);
+  }
+  return FERRY_DONE;
+}
+
+/* The stream stays the host's, as it is not moved away; each batch belongs to whoever pulled it. */
+static int32_t encode(void *self, struct ArrowArrayStream *batches, FerryByteSink output, FerryLossSink losses,
+                      FerryByteSink note, FerryErrorSink err) {
+  (void)losses, (void)note; /* what `finish` would have to know of the piece: nothing */
+  const Plan *plan = self;
+  Buffer bytes = {0};
+  int32_t status = FERRY_DONE;
+  while (!status) {
+    struct ArrowArray batch = {0};
+    if (batches->get_next(batches, &batch)) {
+      const char *why = batches->get_last_error(batches);
+      status = fail(err, FERRY_IO, why ? why : "the rows could not be had");
+      break;
+    }
+    if (!batch.release) break;
+    bytes.len = 0;
+    status = append_rows(plan, &batch, &bytes, err);
+    batch.release(&batch);
+    if (!status) status = push(output, &bytes, err);
+  }
+  free(bytes.bytes);
+  return status;
+}
+
+/* What is null is not offered: no tail, no files over others, no notes, and as many rows in a piece as the host likes. */
+static const FerryRecordPlanTable PLAN = {.size = sizeof PLAN, .drop = drop_plan, .files = files, .begin = begin,
+                                          .encode = encode};

@@ -1,0 +1,28 @@
+//! A computed storage has bytes that lie nowhere: the host computes them of other storages whenever they are read.
+
+use crate::{ByteOrder, Catalog, Compute, ComputedStorage, Error, Place, Result, Storage, StorageId};
+use std::sync::Arc;
+
+impl Catalog {
+    /// Adds a storage of `len` bytes, little-endian, that `compute` computes; gives its place.
+    ///
+    /// # Errors
+    /// A plugin error, if an input is not there, or is computed itself; a limit on storages.
+    pub fn add_computed(&mut self, compute: Arc<dyn Compute>, len: u64) -> Result<StorageId> {
+        for input in compute.inputs() {
+            match self.storage(*input) {
+                None => return Err(Error::plugin(format!("no storage {}", input.0))),
+                Some(Storage { place: Place::Computed(_), .. }) => {
+                    return Err(Error::plugin("a storage is computed of one that is computed itself"));
+                }
+                Some(_) => {}
+            }
+        }
+        let id = u32::try_from(self.storages.len()).ok();
+        let id = id.filter(|&id| u64::from(id) < self.limits.entries);
+        let id = id.ok_or_else(|| Error::limit("too many storages"))?;
+        let place = Place::Computed(ComputedStorage(compute));
+        self.storages.push(Storage { place, len, byte_order: ByteOrder::Little, digest: None });
+        Ok(StorageId(id))
+    }
+}
