@@ -23,8 +23,11 @@
 //! | `metadata.rs` | values, read and written |
 //! | `header.rs` | what a file holds |
 //! | `big_endian.rs` | blocks whose scales are turned round |
+//! | `dequantize.rs` | the numbers that blocks stand for; in its folder, type by type |
 //! | `set.rs` | the files of a model |
 //! | `quantize.rs` | which tensors become blocks; in its folder, how |
+//! | `like.rs` | another file whose metadata, order and types an output has |
+//! | `model.rs`, `names.rs` | a Hugging Face model folder as a file that llama.cpp loads, and the way back |
 //! | `stream.rs` | a file of which parts are quantised while it is written |
 //!
 //! Sources: `docs/gguf.md` and `src/gguf.cpp` of `ggml-org/ggml`, whose limits the writer keeps to, and
@@ -37,8 +40,12 @@ mod write;
 
 mod big_endian;
 mod cursor;
+mod dequantize;
 mod header;
+mod like;
 mod metadata;
+mod model;
+mod names;
 mod options;
 mod quantize;
 mod set;
@@ -55,6 +62,14 @@ const SUFFIX: &str = ".gguf";
 /// The key for what the offsets of tensors are multiples of, and what they are where it is not there.
 const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
+/// The key for what a model is, without which llama.cpp loads none.
+const ARCHITECTURE_KEY: &str = "general.architecture";
+/// The key for which type most of a model is of.
+const FILE_TYPE_KEY: &str = "general.file_type";
+/// The key for the version of the blocks' layout.
+const QUANTIZATION_VERSION_KEY: &str = "general.quantization_version";
+/// The key with which transformers' files say whose tensors they hold (`pt`), which it asks for.
+const FRAMEWORK_KEY: &str = "format";
 /// `GGML_MAX_DIMS` of ggml.
 const MOST_DIMS: u32 = 4;
 /// What the key begins with that holds the shape of a tensor which `ComfyUI-GGUF` has made flat.
@@ -73,7 +88,7 @@ impl Format for Gguf {
             .members(["*.gguf"])
             .capabilities(Capabilities::READ | Capabilities::WRITE | holds)
             .options(options::declared())
-            .output_revision(1)
+            .output_revision(2)
     }
 
     fn probe(&self, source: &dyn Source, context: &dyn Context) -> Result<Option<Score>> {
@@ -81,7 +96,11 @@ impl Format for Gguf {
     }
 
     fn reader(&self, options: &Options) -> Result<Box<dyn TensorReader>> {
-        Ok(Box::new(read::Reader { member_is_alone: options::MEMBER_IS_ALONE.get(options)? }))
+        Ok(Box::new(read::Reader {
+            member_is_alone: options::MEMBER_IS_ALONE.get(options)?,
+            dequantize: options::DEQUANTIZE.get(options)?,
+            names_are_of_hf: options::NAMES_ARE_OF_HF.get(options)?,
+        }))
     }
 
     fn writer(&self, options: &Options) -> Result<Box<dyn TensorWriter>> {

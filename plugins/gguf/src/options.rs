@@ -1,9 +1,11 @@
 //! Options: what a user may tell the reader and the writer.
 
+use crate::dequantize::Float;
 use crate::header::valid_alignment;
 use crate::quantize::Rules;
 use crate::set::SPLIT_KEYS;
 use crate::{ALIGNMENT_KEY, metadata};
+use std::collections::BTreeMap;
 use tensorferry_sdk::Side::{Reader, Writer};
 use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption, Value};
 
@@ -14,30 +16,68 @@ pub(crate) const MEMBER_IS_ALONE: TypedOption<bool> = TypedOption::choice(
     &[("set", false), ("alone", true)],
     "what one member of a split that is named means: set is the whole model, alone that file",
 );
-const SET: TypedOption<Option<String>> = TypedOption::text(
+pub(crate) const NAMES_ARE_OF_HF: TypedOption<bool> = TypedOption::choice(
+    Reader,
+    "names",
+    &[("keep", false), ("hf", true)],
+    "what tensors are called: keep as llama.cpp does; hf as transformers does, with rows in its order, config.json and \
+     the tokenizer's files (llama, qwen2, qwen3)",
+);
+/// What blocks become.
+pub(crate) const DEQUANTIZE: TypedOption<Option<Float>> = TypedOption::choice(
+    Reader,
+    "dequantize",
+    &[("no", None), ("f32", Some(Float::F32)), ("f16", Some(Float::F16)), ("bf16", Some(Float::Bf16))],
+    "give the numbers that quantised blocks stand for, in this dtype; the step dequantize does it too",
+);
+const KEEPS_NAMES: TypedOption<bool> = TypedOption::choice(
+    Writer,
+    "names",
+    &[("auto", false), ("keep", true)],
+    "what tensors are called: auto as llama.cpp does, with rows in its order and the metadata that it loads a model by, \
+     where the input is a model folder of transformers that is known (Llama, Mistral, Qwen 2 and 3); keep as they are",
+);
+const LIKE: TypedOption<Option<String>> = TypedOption::source(
+    Writer,
+    "like",
+    "another GGUF file, whose metadata, order of tensors and types the output gets; -o set= and -o quantize= come first",
+);
+const SET: TypedOption<Vec<String>> = TypedOption::list(
     Writer,
     "set",
-    "an entry of the metadata as KEY=TYPE:VALUE (general.architecture=string:llama, llama.block_count=u32:2); \
-     one that the input has is replaced",
+    "an entry of the metadata as KEY=TYPE:VALUE (general.architecture=string:llama, llama.block_count=u32:2), which \
+     comes before any other of its key",
 );
 
-const QUANTIZE: TypedOption<Option<String>> = TypedOption::text(
+const QUANTIZE: TypedOption<Vec<String>> = TypedOption::list(
     Writer,
     "quantize",
     "make blocks of floats: q8_0, q4_0, q4_1, q5_0, q5_1, tq1_0, tq2_0 or mxfp4, with F32 for tensors of one dimension \
-     and F16 where rows are no whole blocks, as llama.cpp has it; or a list of GLOB=TYPE, the first that matches counts",
+     and F16 where rows are no whole blocks, as llama.cpp has it; or GLOB=TYPE, of which the first that matches counts",
 );
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![MEMBER_IS_ALONE.spec(), SET.spec(), QUANTIZE.spec()]
+    vec![
+        MEMBER_IS_ALONE.spec(),
+        NAMES_ARE_OF_HF.spec(),
+        DEQUANTIZE.spec(),
+        KEEPS_NAMES.spec(),
+        LIKE.spec(),
+        SET.spec(),
+        QUANTIZE.spec(),
+    ]
 }
 
 /// What the writer was told.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// An entry of the metadata.
-    pub(crate) set: Option<(String, Value)>,
+    /// Entries of the metadata.
+    pub(crate) set: BTreeMap<String, Value>,
+    /// Whether names and rows of a model folder stay as they are.
+    pub(crate) keeps_names: bool,
+    /// Another file that the output is made like.
+    pub(crate) like: Option<String>,
     /// Which tensors are quantised.
     pub(crate) quantize: Rules,
 }
@@ -48,12 +88,20 @@ impl WriteOptions {
     /// # Errors
     /// Usage: an entry that the format cannot have, or rules that are none.
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        let rules = |text: String| {
-            Rules::parse(&text).map_err(|expected| QUANTIZE.refuse(expected, format!("{text:?}")))
-        };
+        let mut set = BTreeMap::new();
+        for text in SET.get(options)? {
+            let (key, value) = entry(&text)?;
+            if set.insert(key.clone(), value).is_some() {
+                return Err(SET.refuse("each key once", format!("{key} twice")));
+            }
+        }
+        let given = QUANTIZE.get(options)?;
+        let refuse = |expected| QUANTIZE.refuse(expected, format!("{:?}", given.join(",")));
         Ok(Self {
-            set: SET.get(options)?.map(|text| entry(&text)).transpose()?,
-            quantize: QUANTIZE.get(options)?.map(rules).transpose()?.unwrap_or_default(),
+            set,
+            keeps_names: KEEPS_NAMES.get(options)?,
+            like: LIKE.get(options)?,
+            quantize: Rules::parse(&given).map_err(refuse)?,
         })
     }
 }
@@ -80,19 +128,21 @@ mod tests {
     use super::*;
     use tensorferry_sdk::ErrorKind;
 
-    fn set(text: &str) -> Result<Option<(String, Value)>> {
-        let given = [("set".to_owned(), text.to_owned())];
+    fn set(texts: &[&str]) -> Result<BTreeMap<String, Value>> {
+        let given: Vec<_> = texts.iter().map(|text| ("set".to_owned(), (*text).to_owned())).collect();
         Ok(WriteOptions::new(&Options::check(&declared(), Writer, &given)?)?.set)
     }
 
     #[test]
     fn an_entry_has_a_key_a_type_and_a_value() {
-        let (key, value) = set("a.b=string:x=y:z").unwrap().unwrap();
-        assert_eq!((&*key, value.as_text()), ("a.b", Some("x=y:z")));
-        assert_eq!(&*set("general.alignment=u32:64").unwrap().unwrap().1.root().class, "U32");
+        let given = set(&["a.b=string:x=y:z", "general.alignment=u32:64"]).unwrap();
+        assert_eq!(given["a.b"].as_text(), Some("x=y:z"));
+        assert_eq!(&*given["general.alignment"].root().class, "U32");
+        let error = set(&["a=u8:1", "b=u8:1", "a=u8:2"]).unwrap_err().to_string();
+        assert!(error.contains("a twice"), "{error}");
         for wrong in ["a", "=u32:1", "a=1", "a=u32:-1", "a=u9:1", "split.no=u16:0", "general.alignment=u32:3"]
         {
-            assert_eq!(set(wrong).unwrap_err().kind(), ErrorKind::Usage, "{wrong}");
+            assert_eq!(set(&[wrong]).unwrap_err().kind(), ErrorKind::Usage, "{wrong}");
         }
     }
 }

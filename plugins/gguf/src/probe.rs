@@ -5,13 +5,17 @@ use crate::set::is_member;
 use crate::{MAGIC, SUFFIX, header};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
+/// Beside a model of another format, GGUF is an export of it, unless it is named; it comes before ONNX and arrays.
+const IN_A_FOLDER: Score = Score(14);
+
 /// How sure it is that the source is GGUF. A file of that name or magic whose bytes are wrong may still be one:
 /// then the reader says what is wrong with it.
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let Entry::File(name) = source.entry() else {
         let names = source.list(source.entry().name())?;
-        // An export may lie beside a model of another format.
-        return Ok(if names.iter().any(|name| is_member(name)) { Score::LIKELY } else { Score::NO });
+        let is_folder = *source.entry() == Entry::Folder;
+        let sure = if is_folder { IN_A_FOLDER } else { Score::LIKELY };
+        return Ok(if names.iter().any(|name| is_member(name)) { sure } else { Score::NO });
     };
     let file = source.open(name)?;
     let mut magic = [0; MAGIC.len()];
@@ -47,7 +51,7 @@ mod tests {
         assert_eq!(of(&MemorySource::file("m", *b"GGUF\x01\0\0\0")), Score::LIKELY);
         assert_eq!(of(&MemorySource::file("m.gguf", *b"GG")), Score::MAYBE);
         assert_eq!(of(&MemorySource::file("m.bin", *b"GGML")), Score::NO);
-        assert_eq!(of(&MemorySource::folder([("a.gguf", *b""), ("b", *b"")])), Score::LIKELY);
+        assert_eq!(of(&MemorySource::folder([("a.gguf", *b""), ("b", *b"")])), IN_A_FOLDER);
         assert_eq!(of(&MemorySource::folder([(".a.gguf", *b"")])), Score::NO);
     }
 }

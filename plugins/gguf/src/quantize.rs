@@ -7,6 +7,7 @@ mod blocks;
 use crate::types::GgmlType;
 use globset::{Glob, GlobMatcher};
 use half::{bf16, f16};
+use std::collections::HashMap;
 use tensorferry_sdk::{Dtype, Error, Result};
 
 /// A type that numbers can be quantised to.
@@ -39,6 +40,8 @@ const METHODS: [Method; 8] = [
 pub(crate) struct Rules {
     /// Tensors of a name that the glob matches; the first that does counts.
     globs: Vec<(GlobMatcher, &'static Method)>,
+    /// Tensors of these very names, which no glob matches.
+    names: HashMap<String, &'static Method>,
     /// All others, as llama.cpp has it.
     pub(crate) rest: Option<&'static Method>,
 }
@@ -53,13 +56,13 @@ pub(crate) struct Quantised {
 }
 
 impl Rules {
-    /// Rules from what a user says: `q4_0`, or `*.ffn_*=q4_0,*=q8_0`.
+    /// Rules from what a user says, one or several at once: `q4_0`, or `*.ffn_*=q4_0,*=q8_0`.
     ///
     /// # Errors
     /// What is expected instead.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse<T: AsRef<str>>(texts: &[T]) -> Result<Self, String> {
         let mut rules = Self::default();
-        for rule in text.split(',') {
+        for rule in texts.iter().flat_map(|text| text.as_ref().split(',')) {
             let (glob, word) = match rule.rsplit_once('=') {
                 Some((glob, word)) => (Some(glob), word),
                 None => (None, rule),
@@ -79,9 +82,16 @@ impl Rules {
         Ok(rules)
     }
 
+    /// Has a tensor be of a type, if it is one that numbers can be quantised to.
+    pub(crate) fn add_name(&mut self, name: &str, word: &str) {
+        if let Some(method) = METHODS.iter().find(|method| method.word == word) {
+            self.names.insert(name.to_owned(), method);
+        }
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.globs.is_empty() && self.rest.is_none()
+        self.globs.is_empty() && self.names.is_empty() && self.rest.is_none()
     }
 
     /// What becomes of a tensor; `None`, if it stays as it is. What a glob names is of that type. Of the rest, what
@@ -95,6 +105,7 @@ impl Rules {
             return Ok(None);
         }
         let named = self.globs.iter().find(|(glob, _)| glob.is_match(name)).map(|(_, method)| *method);
+        let named = named.or_else(|| self.names.get(name).copied());
         let Some(method) = named.or(self.rest) else { return Ok(None) };
         let ggml_type = GgmlType::named(&method.word.to_ascii_uppercase())
             .ok_or_else(|| Error::plugin(format!("no type {}", method.word)))?;
@@ -145,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_first_glob_counts_and_the_rest_is_as_llama_cpp_has_it() {
-        let rules = Rules::parse("*.a=q8_0,x.*=q4_0,q5_1").unwrap();
+        let rules = Rules::parse(&["*.a=q8_0,x.*=q4_0", "q5_1"]).unwrap();
         let named = |name: &str, shape: &[u64]| {
             rules.of(name, Dtype::BF16, shape).map(|found| found.map(|found| found.ggml_type.name()))
         };
@@ -158,13 +169,14 @@ mod tests {
         }
         assert_eq!(named("x.b", &[33]).unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(rules.of("x.a", Dtype::I32, &[2, 32]).unwrap().is_none());
-        assert!(Rules::parse("*.a=q8_0").unwrap().of("b", Dtype::F32, &[2, 32]).unwrap().is_none());
+        assert!(Rules::parse(&["*.a=q8_0"]).unwrap().of("b", Dtype::F32, &[2, 32]).unwrap().is_none());
     }
 
     #[test]
     fn a_rule_has_a_type_that_can_be_written() {
+        assert!(Rules::parse::<&str>(&[]).unwrap().is_empty());
         for wrong in ["", "q4_k", "q4_0,q8_0", "a[=q4_0", "a=", "Q4_0"] {
-            assert!(Rules::parse(wrong).is_err(), "{wrong}");
+            assert!(Rules::parse(&[wrong]).is_err(), "{wrong}");
         }
     }
 }

@@ -1,20 +1,52 @@
-//! The reader: the headers of a model's files become a catalog. Each file's data is one storage.
+//! The reader: the headers of a model's files become a catalog. Each file's data is one storage; blocks that are
+//! dequantised, or turned round, are others.
 
-use crate::ORIGINAL_SHAPE;
 use crate::big_endian::{self, BigEndianBlocks};
+use crate::dequantize::{self, BlocksAt, DequantizedBlocks, Float};
 use crate::header::Entry;
+use crate::names;
 use crate::set::{Member, Set};
 use crate::types::GgmlType;
+use crate::{FILE_TYPE_KEY, ORIGINAL_SHAPE, QUANTIZATION_VERSION_KEY};
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
-    ByteOrder, CatalogSink, Context, Dtype, Error, Loss, LossKind, NodeKind, Purpose, Result, Source,
-    Storage, TensorDecoder, TensorReader, Value, element_count,
+    ByteOrder, ByteSink, CatalogSink, Context, Dtype, EncodedStorage, Error, Loss, LossKind, NodeKind,
+    Purpose, Result, Source, Storage, StorageId, TensorDecoder, TensorReader, Value, element_count,
 };
 
 /// Reads files and splits.
 pub(crate) struct Reader {
     /// Whether a member of a split that is named is read without the others.
     pub(crate) member_is_alone: bool,
+    /// Whether tensors get the names that transformers has for them.
+    pub(crate) names_are_of_hf: bool,
+    /// What blocks become, if they do not stay blocks.
+    pub(crate) dequantize: Option<Float>,
+}
+
+/// Bytes that do not lie in a file as they are.
+enum Decoded {
+    Turned(BigEndianBlocks),
+    Dequantized(DequantizedBlocks),
+}
+
+impl EncodedStorage for Decoded {
+    fn decode(&self, source: &dyn Source, output: &mut dyn ByteSink, context: &dyn Context) -> Result<()> {
+        match self {
+            Self::Turned(blocks) => blocks.decode(source, output, context),
+            Self::Dequantized(blocks) => blocks.decode(source, output, context),
+        }
+    }
+}
+
+/// What is read of the files of a set, one after the other.
+struct Reading<'a> {
+    catalog: &'a mut dyn CatalogSink,
+    dequantize: Option<Float>,
+    /// What decodes the storages that are encoded, by their handles.
+    decoded: Vec<Decoded>,
+    /// How many tensors were dequantised, by their types.
+    dequantized: BTreeMap<&'static str, u64>,
 }
 
 impl TensorReader for Reader {
@@ -31,65 +63,122 @@ impl TensorReader for Reader {
             catalog.loss(Loss::new(LossKind::Metadata, key, why))?;
         }
         // Shown, or in a file of its own format, a tensor stays as flat as it is.
+        let dequantize = self.dequantize;
         let mut restore = |tensor: &Entry| match context.purpose() {
             Purpose::SHOW | Purpose::COPY => Ok(None),
-            _ => original_shape(tensor, &mut metadata),
+            _ => original_shape(tensor, dequantize.is_some(), &mut metadata),
         };
-        let mut turned = Vec::new();
+        let mut reading = Reading { catalog, dequantize, decoded: Vec::new(), dequantized: BTreeMap::new() };
         for member in &set.files {
             context.check_cancelled()?;
-            describe(member, source, &mut restore, catalog, &mut turned)
-                .map_err(|error| error.file(&*member.name))?;
+            reading.describe(member, source, &mut restore).map_err(|error| error.file(&*member.name))?;
+        }
+        let Reading { catalog, decoded, dequantized, .. } = reading;
+        if let Some(to) = dequantize.filter(|_| !dequantized.is_empty()) {
+            of_floats(&mut metadata, to)?;
+            catalog.loss(dequantized_loss(&dequantized, to))?;
+        }
+        if self.names_are_of_hf && context.purpose() != Purpose::SHOW {
+            names::of_hf(&set, &mut metadata, source, catalog)?;
         }
         metadata.iter().try_for_each(|(key, value)| catalog.metadata(key, value.clone()))?;
-        Ok(Box::new(turned))
+        Ok(Box::new(decoded))
     }
 }
 
-fn describe(
-    member: &Member,
-    source: &dyn Source,
-    restore: &mut dyn FnMut(&Entry) -> Result<Option<Vec<u64>>>,
-    catalog: &mut dyn CatalogSink,
-    turned: &mut Vec<BigEndianBlocks>,
-) -> Result<()> {
-    let header = &member.header;
-    let len = source.len(member.file) - header.data_offset;
-    let data = Storage::file(member.file, header.data_offset, len).byte_order(header.byte_order);
-    let data = catalog.storage(data)?;
-    for tensor in &header.tensors {
-        let restored = restore(tensor).map_err(|error| error.tensor(&*tensor.name))?;
-        let dtype = tensor.ggml_type.declare(catalog)?;
-        let (storage, offset) = match tensor.ggml_type {
-            _ if tensor.bytes == 0 => (data, 0),
-            GgmlType::Blocks(blocks) if header.byte_order == ByteOrder::Big => {
-                let scales = big_endian::scales(blocks.name).ok_or_else(|| {
-                    Error::unsupported("big-endian blocks of this type are not read")
-                        .tensor(&*tensor.name)
-                        .expected("Q4_0, Q8_0, Q4_K, Q6_K, MXFP4 or NVFP4, or a little-endian file")
-                        .found(blocks.name)
-                })?;
-                let storage = catalog.storage(Storage::encoded(turned.len() as u64, tensor.bytes))?;
-                let (file, offset) = (member.file, header.data_offset + tensor.offset);
-                turned.push(BigEndianBlocks {
-                    file,
-                    offset,
-                    bytes: tensor.bytes,
-                    block: blocks.bytes,
-                    scales,
-                });
-                (storage, 0)
-            }
-            _ => (data, tensor.offset),
+impl Reading<'_> {
+    fn describe(
+        &mut self,
+        member: &Member,
+        source: &dyn Source,
+        restore: &mut dyn FnMut(&Entry) -> Result<Option<Vec<u64>>>,
+    ) -> Result<()> {
+        let header = &member.header;
+        let len = source.len(member.file) - header.data_offset;
+        let data = Storage::file(member.file, header.data_offset, len).byte_order(header.byte_order);
+        let data = self.catalog.storage(data)?;
+        for tensor in &header.tensors {
+            let restored = restore(tensor).map_err(|error| error.tensor(&*tensor.name))?;
+            let (dtype, storage, offset) =
+                self.place(member, tensor, data).map_err(|error| error.tensor(&*tensor.name))?;
+            let shape = restored.as_ref().unwrap_or(&tensor.shape);
+            self.catalog.tensor(&tensor.name, dtype, shape, storage, offset)?;
+        }
+        Ok(())
+    }
+
+    /// A tensor's dtype, and where its bytes begin in which storage.
+    fn place(&mut self, member: &Member, tensor: &Entry, data: StorageId) -> Result<(Dtype, StorageId, u64)> {
+        let header = &member.header;
+        let GgmlType::Blocks(blocks) = tensor.ggml_type else {
+            return Ok((tensor.ggml_type.declare(self.catalog)?, data, tensor.offset));
         };
-        catalog.tensor(&tensor.name, dtype, restored.as_ref().unwrap_or(&tensor.shape), storage, offset)?;
+        let dtype = match self.dequantize {
+            Some(to) => to.dtype(),
+            None => tensor.ggml_type.declare(self.catalog)?,
+        };
+        if self.dequantize.is_some() {
+            *self.dequantized.entry(blocks.name).or_default() += 1;
+        }
+        if tensor.bytes == 0 {
+            return Ok((dtype, data, 0));
+        }
+        let scales = match header.byte_order {
+            ByteOrder::Little => &[][..],
+            ByteOrder::Big => big_endian::scales(blocks.name).ok_or_else(|| {
+                Error::unsupported("big-endian blocks of this type are not read")
+                    .expected("Q4_0, Q8_0, Q4_K, Q6_K, MXFP4 or NVFP4, or a little-endian file")
+                    .found(blocks.name)
+            })?,
+        };
+        let (file, offset, bytes) = (member.file, header.data_offset + tensor.offset, tensor.bytes);
+        let handle = |decoded: &Vec<Decoded>| decoded.len() as u64;
+        let storage = match (self.dequantize, header.byte_order) {
+            (Some(to), _) => {
+                let decoded = &mut self.decoded;
+                let mut add = |blocks| {
+                    decoded.push(Decoded::Dequantized(blocks));
+                    handle(decoded) - 1
+                };
+                let at = BlocksAt { file, offset, bytes, blocks, scales };
+                dequantize::declare(&at, to, self.catalog, &mut add)?
+            }
+            (None, ByteOrder::Big) => {
+                let storage = self.catalog.storage(Storage::encoded(handle(&self.decoded), bytes))?;
+                let block = blocks.bytes;
+                self.decoded.push(Decoded::Turned(BigEndianBlocks { file, offset, bytes, block, scales }));
+                storage
+            }
+            (None, ByteOrder::Little) => return Ok((dtype, data, tensor.offset)),
+        };
+        Ok((dtype, storage, 0))
+    }
+}
+
+/// What the metadata says of the types, once there are no blocks.
+fn of_floats(metadata: &mut BTreeMap<String, Value>, to: Float) -> Result<()> {
+    metadata.remove(QUANTIZATION_VERSION_KEY);
+    if let Some(file_type) = metadata.get_mut(FILE_TYPE_KEY) {
+        *file_type = Value::number(Dtype::U32, &to.file_type().to_le_bytes())?;
     }
     Ok(())
 }
 
+fn dequantized_loss(dequantized: &BTreeMap<&'static str, u64>, to: Float) -> Loss {
+    let total: u64 = dequantized.values().sum();
+    let types: Vec<&str> = dequantized.keys().copied().collect();
+    let to = to.dtype().info().map_or("floats", |info| info.name());
+    let why = format!("dequantised to {to}: the numbers that ggml computes with, and no longer the blocks");
+    Loss::new(LossKind::Precision, format!("{total} tensors of {}", types.join(", ")), why).asked_for()
+}
+
 /// The shape that ComfyUI-GGUF noted of a tensor that it made flat, which is then done with. One whose rows would
-/// be no whole blocks stays flat, and so does the note.
-fn original_shape(tensor: &Entry, metadata: &mut BTreeMap<String, Value>) -> Result<Option<Vec<u64>>> {
+/// be no whole blocks stays flat, and so does the note, unless it is no longer made of blocks.
+fn original_shape(
+    tensor: &Entry,
+    is_dequantized: bool,
+    metadata: &mut BTreeMap<String, Value>,
+) -> Result<Option<Vec<u64>>> {
     let key = format!("{ORIGINAL_SHAPE}{}", tensor.name);
     let Some(value) = metadata.get(&key) else { return Ok(None) };
     let refuse = || {
@@ -109,7 +198,7 @@ fn original_shape(tensor: &Entry, metadata: &mut BTreeMap<String, Value>) -> Res
     if element_count(&shape).ok() != element_count(&tensor.shape).ok() {
         return Err(refuse());
     }
-    let restored = tensor.ggml_type.bytes_of(&shape).is_ok().then_some(shape);
+    let restored = (is_dequantized || tensor.ggml_type.bytes_of(&shape).is_ok()).then_some(shape);
     if restored.is_some() {
         metadata.remove(&key);
     }

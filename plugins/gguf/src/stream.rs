@@ -21,9 +21,18 @@ pub(crate) struct Stream {
     pub(crate) threads: usize,
 }
 
+/// Where the numbers of a tensor come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Content {
+    /// The catalog.
+    Tensor(TensorId),
+    /// The writer, which has the bytes as they are to lie.
+    Bytes(Vec<u8>),
+}
+
 /// A tensor of the file.
 pub(crate) struct Streamed {
-    pub(crate) id: TensorId,
+    pub(crate) content: Content,
     /// Bytes of zeros after it.
     pub(crate) padding: u64,
     /// From the numbers of this dtype to its bytes; `None`, if they are those that it has.
@@ -42,8 +51,12 @@ impl TensorPlan for Stream {
         write_zeros(self.header_padding, output)?;
         for tensor in &self.tensors {
             context.check_cancelled()?;
-            self.write(tensor, catalog, output)
-                .map_err(|error| error.tensor(catalog.tensor(tensor.id).name))?;
+            match &tensor.content {
+                Content::Bytes(bytes) => output.write(bytes)?,
+                Content::Tensor(id) => self
+                    .write(tensor, *id, catalog, output)
+                    .map_err(|error| error.tensor(catalog.tensor(*id).name))?,
+            }
             write_zeros(tensor.padding, output)?;
         }
         Ok(())
@@ -51,8 +64,14 @@ impl TensorPlan for Stream {
 }
 
 impl Stream {
-    fn write(&self, tensor: &Streamed, catalog: &dyn CatalogView, output: &mut dyn ByteSink) -> Result<()> {
-        let len = catalog.tensor(tensor.id).bytes;
+    fn write(
+        &self,
+        tensor: &Streamed,
+        id: TensorId,
+        catalog: &dyn CatalogView,
+        output: &mut dyn ByteSink,
+    ) -> Result<()> {
+        let len = catalog.tensor(id).bytes;
         let width = tensor.encode.and_then(|(dtype, _)| dtype.info()).map_or(1, |info| info.block_bytes());
         let piece = PIECE * u64::from(width);
         let mut starts = (0..len.div_ceil(piece)).map(|number| number * piece);
@@ -61,7 +80,7 @@ impl Stream {
             if starts.is_empty() {
                 return Ok(());
             }
-            let read = |start: u64| tensor.piece(catalog, start, piece.min(len - start));
+            let read = |start: u64| tensor.piece(id, catalog, start, piece.min(len - start));
             for piece in at_once(&starts, read)? {
                 output.write(&piece)?;
             }
@@ -71,10 +90,10 @@ impl Stream {
 
 impl Streamed {
     /// The bytes that a piece of a tensor has in the file.
-    fn piece(&self, catalog: &dyn CatalogView, start: u64, len: u64) -> Result<Vec<u8>> {
+    fn piece(&self, id: TensorId, catalog: &dyn CatalogView, start: u64, len: u64) -> Result<Vec<u8>> {
         let len = usize::try_from(len).map_err(|_| Error::limit("too long for this machine"))?;
         let mut bytes = vec![0; len];
-        catalog.read(self.id, start, &mut bytes)?;
+        catalog.read(id, start, &mut bytes)?;
         let Some((dtype, encode)) = self.encode else { return Ok(bytes) };
         let mut encoded = Vec::new();
         encode(&numbers(dtype, &bytes), &mut encoded);

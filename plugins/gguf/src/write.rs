@@ -4,13 +4,19 @@
 //! bytes, four dimensions, rows of whole blocks.
 
 use crate::header::valid_alignment;
+use crate::like::Like;
 use crate::metadata::{self, Encoded};
+use crate::model::{self, Model};
 use crate::options::WriteOptions;
 use crate::quantize::{Encode, Rules};
 use crate::set::SPLIT_KEYS;
-use crate::stream::{Stream, Streamed};
+use crate::stream::{Content, Stream, Streamed};
 use crate::types::GgmlType;
-use crate::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MOST_DIMS, SUFFIX};
+use crate::{
+    ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, FILE_TYPE_KEY, FRAMEWORK_KEY, MAGIC, MOST_DIMS,
+    QUANTIZATION_VERSION_KEY, SUFFIX,
+};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tensorferry_sdk::{
     CatalogView, Context, Dtype, LayoutSink, Loss, LossKind, NothingToSeal, Options, Result, Role, Severity,
@@ -22,11 +28,10 @@ const VERSION: u32 = 3;
 const MOST_NAME: usize = 63;
 /// The longest key of the format's description.
 const MOST_KEY: usize = 65_535;
-/// The key for which type most of a model is of.
-const FILE_TYPE_KEY: &str = "general.file_type";
-const ARCHITECTURE_KEY: &str = "general.architecture";
+/// The key for how a byte-level tokenizer splits text, which the user may say of one that is not known.
+const SPLIT_KEY: &str = "tokenizer.ggml.pre";
 /// The key for the version of the blocks' layout, and that version.
-const BLOCKS_VERSION: (&str, u32) = ("general.quantization_version", 2);
+const BLOCKS_VERSION: (&str, u32) = (QUANTIZATION_VERSION_KEY, 2);
 
 /// Plans a file.
 pub(crate) struct Writer {
@@ -51,8 +56,27 @@ impl TensorWriter for Writer {
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
-        let tensors = representable(catalog, &self.options.quantize, layout)?;
-        let mut metadata = Metadata::of(catalog, &self.options, layout)?;
+        let options = &self.options;
+        let like = options.like.as_deref().map(|path| Like::open(path, context)).transpose()?;
+        let model = match options.keeps_names {
+            true => None,
+            false => {
+                let pre = options.set.get(SPLIT_KEY).and_then(Value::as_text);
+                model::of_folder(catalog, pre, like.is_none(), layout, context)?
+            }
+        };
+        let mut rules = options.quantize.clone();
+        if let Some(like) = like.as_ref().filter(|_| rules.rest.is_none()) {
+            like.add_rules(&mut rules);
+        }
+        let mut tensors = representable(catalog, &rules, layout)?;
+        tensors.extend(model.as_ref().and_then(Written::frequencies));
+        if let Some(like) = &like {
+            tensors.sort_by_key(|tensor| like.place(tensor.name));
+            like.tell(tensors.iter().map(|tensor| (tensor.name, tensor.ggml_type.name())), layout)?;
+        }
+        let made = Made { like, model };
+        let mut metadata = Metadata::of(catalog, made, options, &tensors, layout)?;
         if tensors.iter().any(|tensor| matches!(tensor.ggml_type, GgmlType::Blocks(_))) {
             let (key, version) = BLOCKS_VERSION;
             metadata.entries.entry(key.to_owned()).or_insert_with(|| Encoded::u32(version));
@@ -70,10 +94,10 @@ impl TensorWriter for Writer {
         let padding = |bytes: u64| bytes.next_multiple_of(metadata.alignment) - bytes;
         let header_padding = if tensors.is_empty() { 0 } else { padding(header.len() as u64) };
         if tensors.iter().any(|tensor| tensor.encode.is_some()) {
-            let ids: Vec<TensorId> = tensors.iter().map(|tensor| tensor.id).collect();
+            let ids: Vec<TensorId> = tensors.iter().filter_map(Written::id).collect();
             layout.streamed_file(&path, Role::Data, &ids)?;
             let streamed = |tensor: &Written<'_>| Streamed {
-                id: tensor.id,
+                content: tensor.content.clone(),
                 padding: padding(tensor.bytes),
                 encode: tensor.encode,
             };
@@ -84,18 +108,31 @@ impl TensorWriter for Writer {
         layout.bytes(file, &header)?;
         layout.pad(file, header_padding)?;
         for tensor in &tensors {
-            layout.tensor(file, TensorPart::whole(tensor.id))?;
+            match &tensor.content {
+                Content::Tensor(id) => layout.tensor(file, TensorPart::whole(*id))?,
+                Content::Bytes(bytes) => layout.bytes(file, bytes)?,
+            };
             layout.pad(file, padding(tensor.bytes))?;
         }
         Ok(Box::new(NothingToSeal))
     }
+
+    fn steps(&self, catalog: &dyn CatalogView, context: &dyn Context) -> Result<Vec<String>> {
+        if self.options.keeps_names { Ok(Vec::new()) } else { model::steps(catalog, context) }
+    }
+}
+
+/// What the metadata is made of beside what the catalog and the user say.
+struct Made {
+    like: Option<Like>,
+    model: Option<Model>,
 }
 
 /// A tensor that is to be written.
 struct Written<'a> {
-    id: TensorId,
+    content: Content,
     name: &'a str,
-    shape: &'a [u64],
+    shape: Cow<'a, [u64]>,
     ggml_type: GgmlType,
     bytes: u64,
     /// From the numbers of this dtype to its bytes; `None`, if they are those that it has.
@@ -123,13 +160,31 @@ fn representable<'a>(
 }
 
 impl Written<'_> {
+    /// The factors of rotary frequencies, which no tensor of the input has.
+    fn frequencies(model: &Model) -> Option<Self> {
+        let bytes = model.frequencies.as_ref()?;
+        let (name, shape) = model::frequencies(bytes);
+        Some(Self {
+            content: Content::Bytes(bytes.clone()),
+            name,
+            shape: shape.to_vec().into(),
+            ggml_type: GgmlType::Plain(Dtype::F32),
+            bytes: bytes.len() as u64,
+            encode: None,
+        })
+    }
+
+    fn id(&self) -> Option<TensorId> {
+        if let Content::Tensor(id) = self.content { Some(id) } else { None }
+    }
+
     /// Gives it the type that the rules say, which is a loss that was asked for.
     fn quantise(&mut self, rules: &Rules, dtype: Dtype, layout: &mut dyn LayoutSink) -> Result<()> {
-        let Some(quantised) = rules.of(self.name, dtype, self.shape)? else { return Ok(()) };
+        let Some(quantised) = rules.of(self.name, dtype, &self.shape)? else { return Ok(()) };
         if quantised.ggml_type == self.ggml_type {
             return Ok(());
         }
-        self.bytes = quantised.ggml_type.bytes_of(self.shape).map_err(|error| error.tensor(self.name))?;
+        self.bytes = quantised.ggml_type.bytes_of(&self.shape).map_err(|error| error.tensor(self.name))?;
         self.ggml_type = quantised.ggml_type;
         self.encode = Some((dtype, quantised.encode));
         let why = quantised
@@ -159,7 +214,10 @@ fn as_written<'a>(
         return Ok(Err(format!("ggml takes at most {MOST_DIMS} dimensions: reshape the tensor")));
     }
     Ok(match ggml_type.bytes_of(shape) {
-        Ok(bytes) => Ok(Written { id, name, shape, ggml_type, bytes, encode: None }),
+        Ok(bytes) => {
+            let (content, shape) = (Content::Tensor(id), shape.into());
+            Ok(Written { content, name, shape, ggml_type, bytes, encode: None })
+        }
         Err(error) => Err(error.to_string()),
     })
 }
@@ -190,18 +248,49 @@ struct Metadata {
 
 impl Metadata {
     /// What GGUF can hold of a catalog's metadata, and what the user set.
-    fn of(catalog: &dyn CatalogView, options: &WriteOptions, layout: &mut dyn LayoutSink) -> Result<Self> {
+    fn of(
+        catalog: &dyn CatalogView,
+        made: Made,
+        options: &WriteOptions,
+        tensors: &[Written<'_>],
+        layout: &mut dyn LayoutSink,
+    ) -> Result<Self> {
         let mut metadata = Self { entries: BTreeMap::new(), alignment: DEFAULT_ALIGNMENT.into() };
+        let is_of_model = made.model.is_some();
+        let made: BTreeMap<String, Value> = made
+            .model
+            .into_iter()
+            .flat_map(|model| model.metadata)
+            .chain(made.like.into_iter().flat_map(|like| like.metadata))
+            .collect();
         for (key, value) in catalog.metadata() {
-            if options.set.as_ref().is_none_or(|(set, _)| *set != key) {
+            if is_of_model && key == FRAMEWORK_KEY {
+                // Whose file it was: of a GGUF file that says nothing.
+                continue;
+            }
+            if made.contains_key(&key) && made[&key] != value && !options.set.contains_key(&key) {
+                let why = "the file of -o like= says otherwise, and comes first";
+                layout.loss(Loss::new(LossKind::Metadata, &key, why).asked_for())?;
+            } else if !options.set.contains_key(&key) {
                 let loss = metadata.insert(&key, &value);
                 loss.into_iter().try_for_each(|(severity, why)| {
                     layout.loss(Loss::new(LossKind::Metadata, &key, why).severity(severity))
                 })?;
             }
         }
+        for (key, value) in &made {
+            let loss = metadata.insert(key, value);
+            loss.into_iter().try_for_each(|(severity, why)| {
+                layout.loss(Loss::new(LossKind::Metadata, key, why).severity(severity))
+            })?;
+        }
         metadata.name_mix(&options.quantize, layout)?;
-        if let Some((key, value)) = &options.set {
+        if is_of_model && !metadata.entries.contains_key(FILE_TYPE_KEY) {
+            metadata
+                .entries
+                .extend(file_type(tensors).map(|number| (FILE_TYPE_KEY.to_owned(), Encoded::u32(number))));
+        }
+        for (key, value) in &options.set {
             metadata.insert(key, value);
         }
         Ok(metadata)
@@ -250,6 +339,16 @@ impl Metadata {
         self.entries.insert(key.to_owned(), encoded);
         note
     }
+}
+
+/// What `general.file_type` says of a model of plain numbers: what most of its bytes are.
+fn file_type(tensors: &[Written<'_>]) -> Option<u32> {
+    let bytes_of = |dtype| {
+        let of_dtype = tensors.iter().filter(|tensor| tensor.ggml_type == GgmlType::Plain(dtype));
+        of_dtype.map(|tensor| tensor.bytes).sum::<u64>()
+    };
+    let types = [(Dtype::F32, 0), (Dtype::F16, 1), (Dtype::BF16, 32)];
+    types.into_iter().max_by_key(|(dtype, _)| bytes_of(*dtype)).map(|(_, number)| number)
 }
 
 /// The bytes before the data, without the padding.

@@ -9,7 +9,8 @@
 //! then       elements  row-major, or column-major if fortran_order, in descr's byte order
 //! ```
 //!
-//! Member `NAME.npy` of an archive is the array NAME, stored (`np.savez`) or deflated (`np.savez_compressed`).
+//! Member `NAME.npy` of an archive is the array NAME, stored (`np.savez`) or deflated (`np.savez_compressed`, and
+//! `-o compress=deflate`).
 //!
 //! | descr | dtype |
 //! |---|---|
@@ -31,6 +32,7 @@ mod read;
 mod write;
 
 mod array;
+mod deflate;
 mod dtype;
 mod encoded;
 mod header;

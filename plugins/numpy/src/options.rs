@@ -1,7 +1,7 @@
 //! Options: what a user may tell the reader and the writer.
 
 use tensorferry_sdk::Side::{Reader, Writer};
-use tensorferry_sdk::{Dtype, OptionSpec, Options, Order, Result, TypedOption};
+use tensorferry_sdk::{Dtype, Error, OptionSpec, Options, Order, Result, TypedOption};
 
 const STRUCTURED: TypedOption<bool> = TypedOption::choice(
     Reader,
@@ -25,8 +25,14 @@ const V1: TypedOption<Option<Dtype>> = TypedOption::choice(
         ("f8_e5m2fnuz", Some(Dtype::F8_E5M2FNUZ)),
         ("f8_e4m3b11fnuz", Some(Dtype::F8_E4M3B11FNUZ)),
         ("f8_e8m0", Some(Dtype::F8_E8M0)),
+        ("f4", Some(Dtype::F4_UNPACKED)),
+        ("i4", Some(Dtype::I4_UNPACKED)),
+        ("u4", Some(Dtype::U4_UNPACKED)),
+        ("i2", Some(Dtype::I2_UNPACKED)),
+        ("u2", Some(Dtype::U2_UNPACKED)),
     ],
-    "what elements of one unnamed byte (V1) are: numpy.save writes ml_dtypes' floats of 8 bits so",
+    "what elements of one unnamed byte (V1) are: numpy.save writes ml_dtypes' floats of 8 bits so, and its numbers of \
+     4 and 2 bits, a byte each",
 )
 .without_default();
 const V2: TypedOption<Option<Dtype>> = TypedOption::choice(
@@ -43,6 +49,12 @@ const ORDER: TypedOption<Order> = TypedOption::choice(
     &[("c", Order::C), ("fortran", Order::Fortran)],
     "which index runs fastest: c the last, fortran the first",
 );
+const COMPRESS: TypedOption<bool> = TypedOption::choice(
+    Writer,
+    "compress",
+    &[("stored", false), ("deflate", true)],
+    "arrays of a .npz: stored as numpy.savez has them, or deflated as by numpy.savez_compressed",
+);
 const ML_DTYPES: TypedOption<MlDtypes> = TypedOption::choice(
     Writer,
     "ml_dtypes",
@@ -54,7 +66,15 @@ const ML_DTYPES: TypedOption<MlDtypes> = TypedOption::choice(
 
 /// What the format declares.
 pub(crate) fn declared() -> Vec<OptionSpec> {
-    vec![STRUCTURED.spec(), VOID.spec(), V1.spec(), V2.spec(), ORDER.spec(), ML_DTYPES.spec()]
+    vec![
+        STRUCTURED.spec(),
+        VOID.spec(),
+        V1.spec(),
+        V2.spec(),
+        ORDER.spec(),
+        COMPRESS.spec(),
+        ML_DTYPES.spec(),
+    ]
 }
 
 /// What the reader was told.
@@ -93,11 +113,18 @@ pub(crate) enum MlDtypes {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteOptions {
     pub(crate) order: Order,
+    pub(crate) deflates: bool,
     pub(crate) ml_dtypes: MlDtypes,
 }
 
 impl WriteOptions {
     pub(crate) fn new(options: &Options) -> Result<Self> {
-        Ok(Self { order: ORDER.get(options)?, ml_dtypes: ML_DTYPES.get(options)? })
+        let (order, deflates) = (ORDER.get(options)?, COMPRESS.get(options)?);
+        if deflates && order == Order::Fortran {
+            return Err(Error::usage(
+                "what is deflated is read in order: -o order=fortran is for stored arrays",
+            ));
+        }
+        Ok(Self { order, deflates, ml_dtypes: ML_DTYPES.get(options)? })
     }
 }

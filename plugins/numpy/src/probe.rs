@@ -6,7 +6,8 @@ use crate::{ARCHIVE_SUFFIX, ARRAY_SUFFIX};
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 use tensorferry_zip::{Directory, Extent, Names};
 
-/// Arrays beside a model of another format are its companions (tokens, statistics), unless they are named.
+/// Arrays beside a model of another format are its companions (tokens, statistics), unless they are named; every
+/// other format comes before them.
 const IN_A_FOLDER: Score = Score(10);
 
 /// How sure it is that the source is of this format. A file of that name whose bytes are wrong may

@@ -1,6 +1,8 @@
 //! The writer: a `.npy` for the one tensor that such a file holds, else an archive with each array stored, as
-//! `np.savez` writes it; the elements begin at multiples of 64 bytes, so that they can be mapped.
+//! `np.savez` writes it; the elements begin at multiples of 64 bytes, so that they can be mapped. On request each array
+//! is deflated (`deflate.rs`).
 
+use crate::deflate::{Array, DeflatedArrays};
 use crate::options::{MlDtypes, WriteOptions};
 use crate::read::stem;
 use crate::{ARRAY_SUFFIX, dtype, header};
@@ -43,6 +45,9 @@ impl Writer {
         path: &str,
         layout: &mut dyn LayoutSink,
     ) -> Result<Box<dyn TensorPlan>> {
+        if self.options.deflates {
+            return Err(Error::usage("a .npy file is not compressed: write a .npz").file(path));
+        }
         if catalog.tensor_count() != 1 {
             return Err(Error::usage(
                 "a .npy file holds one tensor: write a .npz, or take one with --step select",
@@ -75,7 +80,7 @@ impl Writer {
         layout: &mut dyn LayoutSink,
         context: &dyn Context,
     ) -> Result<Box<dyn TensorPlan>> {
-        let mut arrays = Vec::new();
+        let mut arrays: Vec<Array> = Vec::new();
         for tensor in catalog.tensor_ids() {
             context.check_cancelled()?;
             let name = format!("{}{ARRAY_SUFFIX}", catalog.tensor(tensor).name);
@@ -84,16 +89,20 @@ impl Writer {
                 continue;
             }
             match self.header(catalog, tensor, layout)? {
-                Ok(header) => arrays.push((tensor, name, header)),
+                Ok(header) => {
+                    let size = catalog.tensor(tensor).bytes.checked_add(header.len() as u64);
+                    let size = size.ok_or_else(|| Error::unsupported("an array longer than 64 bits"))?;
+                    arrays.push(Array { tensor, name, header, size });
+                }
                 Err(why) => layout.omit(tensor, &why)?,
             }
         }
         let file = layout.file(path, Role::Data)?;
+        if self.options.deflates {
+            return Ok(Box::new(DeflatedArrays::plan(layout, file, arrays)?));
+        }
         let mut archive = ZipLayout::new(layout, file, None);
-        for (tensor, name, header) in arrays {
-            let bytes = catalog.tensor(tensor).bytes;
-            let size = bytes.checked_add(header.len() as u64);
-            let size = size.ok_or_else(|| Error::unsupported("an array longer than 64 bits"))?;
+        for Array { tensor, name, header, size } in arrays {
             archive.data(&name, size, |layout, file| {
                 let start = layout.bytes(file, &header)?;
                 layout.tensor(file, self.part(catalog, tensor))?;

@@ -5,8 +5,9 @@ use std::ops::Range;
 use tensorferry_proto_file::{Value, Wire};
 use tensorferry_sdk::{Entry, ErrorKind, Result, Score, Source};
 
-/// A model beside one of another format is an export of it, unless it is named.
-const IN_A_FOLDER: Score = Score(20);
+/// A model beside one of another format is an export of it, unless it is named; it comes after GGUF's, and before
+/// arrays.
+const IN_A_FOLDER: Score = Score(12);
 
 /// The numbers of a message's fields: those that are integers, and those that have a length.
 struct Shape {

@@ -222,6 +222,11 @@ impl Template {
         let mut wire = Wire::of_file(&*self.source, self.file);
         let (mut edits, mut data, mut end) = (Vec::new(), Vec::new(), 0_u64);
         for (slot, tensor) in self.slots.iter().zip(chosen) {
+            if slot.outside.is_some() && slot.message.only_part().is_none() {
+                let why = "a tensor that lies in several parts of the model has its elements in another file: what is \
+                           written would look for that beside itself";
+                return Err(Error::unsupported(why).tensor(&slot.name));
+            }
             let (Some(place), Some(elements)) =
                 (slot.message.only_part(), self.elements(catalog, slot, *tensor))
             else {

@@ -41,7 +41,7 @@ impl Format for Parquet {
             .suffixes(SUFFIXES)
             .magic(0, MAGIC)
             .members(SUFFIXES.map(|suffix| format!("*{suffix}")))
-            .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS)
+            .capabilities(Capabilities::READ_RECORDS | Capabilities::WRITE_RECORDS | Capabilities::METADATA)
             .options(options::declared())
             .output_revision(1)
     }

@@ -8,12 +8,13 @@ use crate::saved_model;
 use crate::table::has_magic;
 use tensorferry_sdk::{Context, Entry, ErrorKind, Result, Score, Source};
 
-/// For a folder. Where one holds the same model in several formats, TensorFlow's comes after those
-/// of others: below what their probes give for a folder.
+/// For a folder. Where one holds the same model in several formats, TensorFlow's comes after safetensors and torch:
+/// below what their probes give for a folder. Formats of exports (GGUF, ONNX) and of arrays come after it, at 15 and
+/// less; between lies room for those of other frameworks.
 const IN_A_FOLDER: Score = Score(Score::MAYBE.0 - 10);
-/// For the folder of a SavedModel. One may hold the same model in another framework's format, which is
-/// taken first.
-const SAVED_MODEL_FOLDER: Score = Score(Score::CERTAIN.0 - 10);
+/// For the folder of a SavedModel, which may hold the same model in another framework's format too; a checkpoint in
+/// it is an older form of the same.
+const SAVED_MODEL_FOLDER: Score = Score(Score::MAYBE.0 - 2);
 
 /// How sure `tf-bundle` is that the source is a checkpoint of either version.
 pub(crate) fn checkpoint(source: &dyn Source, context: &dyn Context) -> Result<Score> {

@@ -16,7 +16,7 @@ struct TensorPart {
 }
 
 impl Storages<'_> {
-    /// Declares the F32 that a quantized tensor stands for.
+    /// Declares the floats that a quantized tensor stands for, in F32, F16 or BF16.
     ///
     /// # Errors
     /// Malformed: what torch's `dequantize()` refuses; as [`locate`](Storages::locate).
@@ -25,6 +25,7 @@ impl Storages<'_> {
         catalog: &mut dyn CatalogSink,
         object: &ObjectFile,
         quantized: &Quantized,
+        to: Dtype,
     ) -> Result<Located> {
         let Quantized { view, scheme } = quantized;
         let resolved = match self.resolve(catalog, object, view)? {
@@ -62,12 +63,12 @@ impl Storages<'_> {
         };
         let (shape, stored) = (resolved.shape.clone(), resolved.stored_view(view));
         let elements = element_count(&shape)?;
-        let dequantized = Dequantized { stored, dtype: resolved.row.dtype, elements, parameters };
+        let dequantized = Dequantized { stored, dtype: resolved.row.dtype, elements, parameters, to };
         dequantized.check()?;
-        let len = elements.checked_mul(4);
+        let len = elements.checked_mul(if to == Dtype::F32 { 4 } else { 2 });
         let len = len.ok_or_else(|| Error::malformed("the tensor's length does not fit 64 bits"))?;
-        let (recipe, location) =
-            (Recipe::Dequantized(dequantized), Location::without_bytes(Dtype::F32, shape));
+        let (recipe, location) = (Recipe::Dequantized(dequantized), Location::without_bytes(to, shape));
+        self.dequantized += 1;
         self.make(catalog, recipe, location, len, resolved.extent.saturating_mul(16), from)
     }
 

@@ -1,13 +1,14 @@
 //! The options that ask for the values of quantized and sparse tensors instead of their parts.
 
 use tensorferry_sdk::Side::Reader;
-use tensorferry_sdk::{OptionSpec, Options, Result, TypedOption};
+use tensorferry_sdk::{Dtype, OptionSpec, Options, Result, TypedOption};
 
-const DEQUANTIZE: TypedOption<bool> = TypedOption::choice(
+const DEQUANTIZE: TypedOption<Option<Dtype>> = TypedOption::choice(
     Reader,
     "dequantize",
-    &[("no", false), ("f32", true)],
-    "f32: give the values of quantized tensors, not their integers, scales and zero points",
+    &[("no", None), ("f32", Some(Dtype::F32)), ("f16", Some(Dtype::F16)), ("bf16", Some(Dtype::BF16))],
+    "give the values of quantized tensors in this dtype, not their integers, scales and zero points; the step \
+     dequantize does it too",
 );
 const DENSIFY: TypedOption<bool> = TypedOption::flag(
     Reader,
@@ -19,8 +20,8 @@ const DENSIFY: TypedOption<bool> = TypedOption::flag(
 /// What is made of tensors that are more than elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Decoding {
-    /// Quantized tensors become the floats that they stand for.
-    pub dequantize: bool,
+    /// The dtype in which quantized tensors become the floats that they stand for: F32, F16 or BF16.
+    pub dequantize: Option<Dtype>,
     /// Sparse tensors become dense ones.
     pub densify: bool,
 }

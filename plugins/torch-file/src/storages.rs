@@ -12,8 +12,8 @@ use crate::persistent_id::{PersistentId, StorageRange};
 use crate::rebuild::View;
 use std::collections::HashMap;
 use tensorferry_sdk::{
-    Block, ByteOrder, CatalogSink, Digest, Dtype, DtypeInfo, Error, Limits, Region, Result, Storage,
-    StorageId, TensorId, element_count, row_major_strides,
+    Block, ByteOrder, CatalogSink, Digest, Dtype, DtypeInfo, Error, Limits, Loss, LossKind, Region, Result,
+    Storage, StorageId, TensorId, element_count, row_major_strides,
 };
 
 /// What became of a view.
@@ -73,6 +73,8 @@ impl Location {
 pub struct Storages<'l> {
     limits: &'l Limits,
     decoding: Decoding,
+    /// How many quantized tensors have become floats.
+    pub(crate) dequantized: u64,
     known: HashMap<Extent, DeclaredStorage>,
     /// Views whose bytes have to be made, each once: so that tied ones stay tied.
     lazy: HashMap<LazyView, StorageId>,
@@ -97,6 +99,7 @@ impl<'l> Storages<'l> {
         Self {
             limits,
             decoding: Decoding::default(),
+            dequantized: 0,
             known: HashMap::new(),
             lazy: HashMap::new(),
             handles: Vec::new(),
@@ -109,6 +112,19 @@ impl<'l> Storages<'l> {
     #[must_use]
     pub fn decoding(self, decoding: Decoding) -> Self {
         Self { decoding, ..self }
+    }
+
+    /// What quantized tensors lost when they became floats, if any did.
+    #[must_use]
+    pub fn dequantized_loss(&self) -> Option<Loss> {
+        let to = self.decoding.dequantize.filter(|_| self.dequantized > 0)?.info()?.name();
+        let why = format!(
+            "dequantised to {to}: torch's own values of them, and no longer integers, scales and zero points"
+        );
+        Some(
+            Loss::new(LossKind::Precision, format!("{} quantized tensors", self.dequantized), why)
+                .asked_for(),
+        )
     }
 
     /// What is made of tensors that are more than elements.

@@ -8,8 +8,7 @@ use tensorferry_torch_file::{Container, Extent};
 
 pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score> {
     let name = match source.entry() {
-        // Such names may be another format's too, which is then taken first.
-        Entry::Folder => return Ok(maybe(source.list("")?.iter().any(|name| is_candidate(name)))),
+        Entry::Folder => return in_folder(source),
         Entry::Prefix(prefix) => {
             return Ok(maybe(source.list(prefix)?.iter().any(|name| is_split(prefix, name))));
         }
@@ -34,6 +33,25 @@ pub(crate) fn score(source: &dyn Source, context: &dyn Context) -> Result<Score>
         }
         Err(error) => Err(error),
     }
+}
+
+/// Files of such names may be another format's, or no model's (`vocab.bin` beside a SavedModel): those that begin as
+/// torch's do, and indexes, come before TensorFlow's; names alone come after every format that knows the folder.
+fn in_folder(source: &dyn Source) -> Result<Score> {
+    const BY_NAME: Score = Score(1);
+    const MOST_OPENED: usize = 16;
+    let mut names = source.list("")?;
+    names.retain(|name| is_candidate(name));
+    if names.iter().any(|name| NAMING.stem_of_index(name).is_some()) {
+        return Ok(Score::MAYBE);
+    }
+    for name in names.iter().take(MOST_OPENED) {
+        let extent = Extent::whole(source, source.open(name)?);
+        if Container::detect(source, extent)? != Container::Unknown {
+            return Ok(Score::MAYBE);
+        }
+    }
+    Ok(if names.is_empty() { Score::NO } else { BY_NAME })
 }
 
 fn maybe(may_be: bool) -> Score {

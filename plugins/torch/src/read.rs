@@ -49,6 +49,7 @@ impl TensorReader for TorchReader {
             Reading { source, to, globals: BTreeSet::new(), origin: None, metadata: BTreeMap::new() };
         let root = reading.model(&choose(self.shard_is_alone, source, context)?)?;
         reading.finish(root)?;
+        storages.dequantized_loss().into_iter().try_for_each(|loss| catalog.loss(loss))?;
         Ok(Box::new(storages.into_lazy_views()))
     }
 }

@@ -28,12 +28,12 @@ use tensorferry_sdk::{
 /// Where payloads begin: torch's `kFieldAlignment`.
 const ALIGNMENT: u64 = 64;
 /// The value of a 32-bit field whose number stands in the zip64 extra field.
-const ELSEWHERE: u32 = u32::MAX;
-const VERSION_STORED: u16 = 20;
-const VERSION_ZIP64: u16 = 45;
-const FLAG_UTF8: u16 = 0x800;
+pub(crate) const ELSEWHERE: u32 = u32::MAX;
+pub(crate) const VERSION_STORED: u16 = 20;
+pub(crate) const VERSION_ZIP64: u16 = 45;
+pub(crate) const FLAG_UTF8: u16 = 0x800;
 /// 1980-01-01 00:00, the first date that DOS knows: outputs do not depend on the clock.
-const DOS_DATE: u16 = (1 << 5) | 1;
+pub(crate) const DOS_DATE: u16 = (1 << 5) | 1;
 
 /// An archive as far as it is laid out.
 pub struct ZipLayout<'a> {
@@ -121,7 +121,7 @@ impl<'a> ZipLayout<'a> {
     /// What the layout says.
     pub fn finish(self) -> Result<ZipPlan> {
         let directory: u64 = self.records.iter().map(Record::central_len).sum();
-        let tail = tail(self.records.len() as u64, directory, self.end);
+        let tail = tail(self.records.len() as u64, directory, self.end, false);
         let id = self.layout.deferred(self.file, directory + tail.len() as u64)?;
         Ok(ZipPlan { records: self.records, directory: id, directory_offset: self.end })
     }
@@ -159,7 +159,7 @@ impl ZipPlan {
             };
             record.push_central_header(crc, &mut directory)?;
         }
-        let tail = tail(self.records.len() as u64, directory.len() as u64, self.directory_offset);
+        let tail = tail(self.records.len() as u64, directory.len() as u64, self.directory_offset, false);
         directory.extend(tail);
         output.deferred(self.directory, &directory)
     }
@@ -235,11 +235,11 @@ impl Record {
     }
 }
 
-/// The end record, after zip64's where a number needs it.
-fn tail(count: u64, directory_len: u64, directory_offset: u64) -> Vec<u8> {
+/// The end record, after zip64's where a number needs it, or where it has to have that (`is_wide`).
+pub(crate) fn tail(count: u64, directory_len: u64, directory_offset: u64, is_wide: bool) -> Vec<u8> {
     let mut tail = Vec::new();
     let short_count = u16::try_from(count).unwrap_or(u16::MAX);
-    let wide = directory_len >= ELSEWHERE.into() || directory_offset >= ELSEWHERE.into();
+    let wide = is_wide || directory_len >= ELSEWHERE.into() || directory_offset >= ELSEWHERE.into();
     if wide || short_count == u16::MAX {
         let zip64_end = directory_offset + directory_len;
         tail.extend(b"PK\x06\x06");
@@ -266,21 +266,21 @@ fn tail(count: u64, directory_len: u64, directory_offset: u64) -> Vec<u8> {
     tail
 }
 
-fn push_zip64(extra: &mut Vec<u8>, fields: &[u64]) -> Result<()> {
+pub(crate) fn push_zip64(extra: &mut Vec<u8>, fields: &[u64]) -> Result<()> {
     extra.extend(1_u16.to_le_bytes());
     push_u16(extra, 8 * fields.len() as u64)?;
     extra.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
     Ok(())
 }
 
-fn push_u16(header: &mut Vec<u8>, value: u64) -> Result<()> {
+pub(crate) fn push_u16(header: &mut Vec<u8>, value: u64) -> Result<()> {
     let value = u16::try_from(value)
         .map_err(|_| Error::unsupported("a field of a zip header does not fit 16 bits"))?;
     header.extend(value.to_le_bytes());
     Ok(())
 }
 
-fn narrow(value: u64) -> u32 {
+pub(crate) fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(ELSEWHERE)
 }
 
@@ -328,10 +328,11 @@ mod tests {
 
     #[test]
     fn the_end_record_is_wide_only_where_it_must_be() {
-        assert_eq!(tail(65_534, 100, 1000).len(), 22);
-        assert_eq!(tail(65_535, 100, 1000).len(), 98);
-        assert_eq!(tail(3, 100, 0xffff_ffff).len(), 98);
-        let wide = tail(70_000, 100, 1000);
+        assert_eq!(tail(65_534, 100, 1000, false).len(), 22);
+        assert_eq!(tail(65_535, 100, 1000, false).len(), 98);
+        assert_eq!(tail(3, 100, 0xffff_ffff, false).len(), 98);
+        assert_eq!(tail(3, 100, 1000, true).len(), 98);
+        let wide = tail(70_000, 100, 1000, false);
         assert_eq!(wide[24..32], 70_000_u64.to_le_bytes());
         assert_eq!(wide[56 + 8..56 + 16], 1100_u64.to_le_bytes());
         assert_eq!(wide[76 + 8..76 + 12], [0xff; 4]);

@@ -10,6 +10,7 @@
 //! | `fields.rs` | numbers from bytes |
 //! | `content.rs` | what an entry holds, inflated in bounded pieces |
 //! | `layout.rs` | [`ZipLayout`]: an archive as segments of an output |
+//! | `deflated.rs` | [`DeflatedLayout`]: one whose entries are compressed, at the same time |
 //!
 //! ```text
 //! PK\3\4 header, name, extra, bytes [, PK\7\8 descriptor]      one for each entry
@@ -29,6 +30,7 @@
 
 mod archive;
 mod content;
+mod deflated;
 mod directory;
 mod end;
 mod extent;
@@ -38,6 +40,7 @@ mod local;
 
 pub use archive::{Archive, EMPTY_MAGIC, MAGIC, Record};
 pub use content::Member;
+pub use deflated::{DeflatedLayout, DeflatedPlan, Deflater};
 pub use directory::{Directory, Entry, Method, Names};
 pub use extent::Extent;
 pub use layout::{ZipLayout, ZipPlan};

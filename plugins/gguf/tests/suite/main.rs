@@ -3,6 +3,7 @@
 
 mod common;
 mod conformance;
+mod dequantize;
 mod fixtures;
 mod hostile;
 mod round_trip;

@@ -86,3 +86,43 @@ fn dtypes_of_ml_dtypes_are_left_out_named_or_void() {
     assert!(void.layout.losses().iter().all(|loss| loss.asked && loss.kind == LossKind::Precision));
     assert_eq!(read(&void.files["m.npz"], &[("v1", "f8_e5m2"), ("v2", "bf16")]), expected);
 }
+
+#[test]
+fn a_deflated_archive_holds_the_same_arrays() {
+    let noise: Vec<u8> = (0..4000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
+    let fill = |catalog: &mut dyn CatalogSink| {
+        one(catalog, "a/b", Dtype::F64, &[100, 100], &[7; 80_000])?;
+        one(catalog, "noise", Dtype::U32, &[4000], &noise)?;
+        one(catalog, "empty", Dtype::F32, &[0, 3], &[])?;
+        one(catalog, "scalar", Dtype::BOOL, &[], &[1])
+    };
+    let output = write(fill, &[("compress", "deflate")], "m.npz").unwrap();
+    let archive = &output.files["m.npz"];
+    assert!(archive.len() < 20_000, "{}", archive.len());
+    assert!(output.layout.losses().is_empty());
+    let stored = write(fill, &[], "m.npz").unwrap();
+    let arrays = |bytes: &[u8]| {
+        with_view(&MemorySource::file("m.npz", bytes), &[], |view| {
+            ["a/b", "noise", "empty", "scalar"].map(|name| view.tensor_named(name).unwrap())
+        })
+        .unwrap()
+    };
+    assert_eq!(arrays(archive), arrays(&stored.files["m.npz"]));
+    // Method 8 in every entry, which other readers see.
+    let mut zip = zip::ZipArchive::new(Cursor::new(archive)).unwrap();
+    for index in 0..zip.len() {
+        let (mut entry, mut content) = (zip.by_index(index).unwrap(), Vec::new());
+        assert_eq!(entry.compression(), zip::CompressionMethod::Deflated);
+        entry.read_to_end(&mut content).unwrap();
+    }
+    let nothing = write(|_| Ok(()), &[("compress", "deflate")], "m.npz").unwrap();
+    assert_eq!(nothing.files["m.npz"].len(), 22);
+}
+
+#[test]
+fn what_is_deflated_is_an_archive_in_order() {
+    let fill = |catalog: &mut dyn CatalogSink| one(catalog, "a", Dtype::U8, &[1], &[1]);
+    let both = [("compress", "deflate"), ("order", "fortran")];
+    assert_eq!(write(fill, &both, "m.npz").unwrap_err().kind(), ErrorKind::Usage);
+    assert_eq!(write(fill, &both[..1], "a.npy").unwrap_err().kind(), ErrorKind::Usage);
+}

@@ -119,11 +119,13 @@ impl<'g> Walk<'g, '_, '_, '_> {
                 let located = self.to.storages.locate(self.to.catalog, object, &view)?;
                 self.placed("", located, view.requires_grad)
             }
-            Rebuilt::Quantized(quantized) if decoding.dequantize => {
-                let located = self.to.storages.dequantized(self.to.catalog, object, &quantized)?;
-                self.placed("", located, quantized.view.requires_grad)
-            }
-            Rebuilt::Quantized(quantized) => self.quantized(&quantized),
+            Rebuilt::Quantized(quantized) => match decoding.dequantize {
+                Some(to) => {
+                    let located = self.to.storages.dequantized(self.to.catalog, object, &quantized, to)?;
+                    self.placed("", located, quantized.view.requires_grad)
+                }
+                None => self.quantized(&quantized),
+            },
             Rebuilt::Sparse(sparse) => {
                 if decoding.densify {
                     match self.to.storages.dense(self.to.catalog, object, &sparse)? {

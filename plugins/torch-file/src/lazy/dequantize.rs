@@ -9,6 +9,7 @@
 //! session compared each of them with torch on random values.
 
 use super::{StoredView, as_usize};
+use half::{bf16, f16};
 use tensorferry_sdk::{ByteSink, Context, Dtype, Error, Result, Source};
 
 /// A quantized tensor's integers, and what they stand for.
@@ -21,6 +22,8 @@ pub(crate) struct Dequantized {
     /// How many integers there are.
     pub(crate) elements: u64,
     pub(crate) parameters: Parameters,
+    /// What they become: F32, or with one rounding F16 or BF16.
+    pub(crate) to: Dtype,
 }
 
 /// A tensor's scales and zero points.
@@ -119,6 +122,7 @@ impl Dequantized {
         let (mut channel, mut done) = (0, 0);
         let mut left = self.elements;
         let mut floats = Vec::new();
+        let mut overflows = false;
         self.stored.stream(source, context, &mut |stored| {
             floats.clear();
             self.integers(stored, &mut |integer| {
@@ -126,13 +130,26 @@ impl Dequantized {
                     return;
                 }
                 left -= 1;
-                floats.extend_from_slice(&rule.apply(integer, channel).to_le_bytes());
+                let float = rule.apply(integer, channel);
+                match self.to {
+                    Dtype::F16 => {
+                        let half = f16::from_f32(float);
+                        overflows |= half.is_infinite() && float.is_finite();
+                        floats.extend_from_slice(&half.to_le_bytes());
+                    }
+                    Dtype::BF16 => floats.extend_from_slice(&bf16::from_f32(float).to_le_bytes()),
+                    _ => floats.extend_from_slice(&float.to_le_bytes()),
+                }
                 done += 1;
                 if done == run {
                     done = 0;
                     channel = if channel + 1 == channels { 0 } else { channel + 1 };
                 }
             });
+            if overflows {
+                return Err(Error::unsupported("a quantized tensor stands for a number beyond F16")
+                    .expected("at most 65504; BF16 and F32 hold it"));
+            }
             output.write(&floats)
         })
     }
@@ -208,7 +225,7 @@ mod tests {
         let len = stored.len() as u64;
         let stored_as = if dtype == Dtype::QI32 { dtype } else { Dtype::U8 };
         let view = view(stored_as, len, &[len / width], &[1]);
-        let dequantized = Dequantized { stored: view, dtype, elements, parameters };
+        let dequantized = Dequantized { stored: view, dtype, elements, parameters, to: Dtype::F32 };
         let mut made = Vec::new();
         dequantized.decode(&MemorySource::file("x", stored), &mut made, &MemoryContext::default())?;
         Ok(made.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect())

@@ -1,0 +1,124 @@
+//! Architectures of the Llama family: what each is called on both sides, and what its tensors are called.
+
+/// The tensor that holds the factors of rotary frequencies.
+pub const FREQUENCIES: &str = "rope_freqs.weight";
+
+/// An architecture that both sides know.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Architecture {
+    /// The word of `general.architecture`, with which its keys begin.
+    pub gguf: &'static str,
+    /// The class of transformers.
+    pub class: &'static str,
+    /// The word of `model_type`.
+    pub model_type: &'static str,
+    /// Whether llama.cpp turns neighbours, where transformers turns halves of a head: rows of Q and K lie in
+    /// another order then.
+    is_interleaved: bool,
+}
+
+/// Of those that share a word of GGUF's the first is the one that a GGUF file is taken for: it computes the same.
+const KNOWN: [Architecture; 4] = [
+    Architecture { gguf: "llama", class: "LlamaForCausalLM", model_type: "llama", is_interleaved: true },
+    Architecture { gguf: "llama", class: "MistralForCausalLM", model_type: "mistral", is_interleaved: true },
+    Architecture { gguf: "qwen2", class: "Qwen2ForCausalLM", model_type: "qwen2", is_interleaved: false },
+    Architecture { gguf: "qwen3", class: "Qwen3ForCausalLM", model_type: "qwen3", is_interleaved: false },
+];
+
+/// What is there once, by the name before its last dot: of transformers, of GGUF.
+const ONCE: [&str; 3] = ["model.embed_tokens", "model.norm", "lm_head"];
+/// What each layer has.
+const LAYER: [&str; 11] = [
+    "input_layernorm",
+    "post_attention_layernorm",
+    "self_attn.q_proj",
+    "self_attn.k_proj",
+    "self_attn.v_proj",
+    "self_attn.o_proj",
+    "self_attn.q_norm",
+    "self_attn.k_norm",
+    "mlp.gate_proj",
+    "mlp.up_proj",
+    "mlp.down_proj",
+];
+
+impl Architecture {
+    pub(crate) fn of_class(class: &str) -> Option<&'static Self> {
+        KNOWN.iter().find(|known| known.class == class)
+    }
+
+    pub(crate) fn of_model_type(model_type: &str) -> Option<&'static Self> {
+        KNOWN.iter().find(|known| known.model_type == model_type)
+    }
+
+    /// The one that a GGUF file names.
+    #[must_use]
+    pub fn of_gguf(word: &str) -> Option<&'static Self> {
+        KNOWN.iter().find(|known| known.gguf == word)
+    }
+
+    /// The words of GGUF for those that are known.
+    #[must_use]
+    pub fn known() -> String {
+        let mut words = KNOWN.map(|known| known.gguf).to_vec();
+        words.dedup();
+        words.join(", ")
+    }
+
+    /// Whether a tensor of transformers has a name in GGUF.
+    #[must_use]
+    pub fn has_name(&self, name: &str) -> bool {
+        let Some((module, "weight" | "bias")) = name.rsplit_once('.') else { return false };
+        let in_layer = || {
+            let (number, module) = module.strip_prefix("model.layers.")?.split_once('.')?;
+            let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+            Some(is_number && LAYER.contains(&module))
+        };
+        ONCE.contains(&module) || in_layer() == Some(true)
+    }
+
+    /// Whether a tensor holds what a program computes for itself: older versions of transformers saved it.
+    #[must_use]
+    pub fn is_computed(name: &str) -> bool {
+        [".rotary_emb.inv_freq", ".attention.masked_bias", ".attention.bias"]
+            .iter()
+            .any(|end| name.ends_with(end))
+    }
+
+    pub(crate) fn recipe_to_gguf(&self, heads: u64, kv_heads: u64, width: u64) -> String {
+        if self.is_interleaved {
+            format!("llama-to-ggml,heads={heads},kv_heads={kv_heads},width={width}")
+        } else {
+            "qwen-to-ggml".to_owned()
+        }
+    }
+
+    pub(crate) fn recipe_to_hf(&self, heads: u64, kv_heads: u64, width: u64) -> String {
+        if self.is_interleaved {
+            format!("llama-from-ggml,heads={heads},kv_heads={kv_heads},width={width}")
+        } else {
+            "qwen-from-ggml".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_llama_family() {
+        for (name, is_one) in [
+            ("model.embed_tokens.weight", true),
+            ("model.layers.10.self_attn.q_proj.bias", true),
+            ("model.layers.0.mlp.down_proj.weight", true),
+            ("model.layers.x.mlp.down_proj.weight", false),
+            ("model.layers.0.mlp.down_proj.qweight", false),
+            ("model.layers.0.mlp.experts.0.w1.weight", false),
+            ("lm_head.weight", true),
+            ("weight", false),
+        ] {
+            assert_eq!(KNOWN[0].has_name(name), is_one, "{name}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! `config.json` as metadata: the keys that llama.cpp's loader needs, `ARCHITECTURE.*`.
+
+use crate::architecture::Architecture;
+use crate::entries::Entries;
+use crate::folder::no_model as malformed;
+use crate::rope::Llama3;
+use serde_json::{Map, Value as Json};
+use tensorferry_sdk::{Error, Result};
+
+/// What transformers takes where a configuration does not say it (`LlamaConfig` of transformers 4).
+const DEFAULT_CONTEXT: u64 = 2048;
+const DEFAULT_EPSILON: f64 = 1e-6;
+pub(crate) const DEFAULT_THETA: f64 = 10_000.0;
+
+/// A configuration of a known architecture.
+pub(crate) struct Config {
+    pub(crate) architecture: &'static Architecture,
+    pub(crate) heads: u64,
+    pub(crate) kv_heads: u64,
+    /// `hidden_size`.
+    pub(crate) width: u64,
+    /// `vocab_size`.
+    pub(crate) vocabulary: Option<u64>,
+    pub(crate) json: Map<String, Json>,
+}
+
+impl Config {
+    /// Takes it out of JSON; `None`, if the architecture is not known.
+    ///
+    /// # Errors
+    /// Malformed, for numbers that are missing or contradict each other.
+    pub(crate) fn of(json: Json) -> Result<Option<Self>> {
+        let Json::Object(json) = json else { return Ok(None) };
+        let class = json.get("architectures").and_then(|classes| classes.get(0)).and_then(Json::as_str);
+        let model_type = json.get("model_type").and_then(Json::as_str);
+        let architecture = match class {
+            Some(class) => Architecture::of_class(class),
+            None => model_type.and_then(Architecture::of_model_type),
+        };
+        let Some(architecture) = architecture else { return Ok(None) };
+        let heads = needed(&json, "num_attention_heads")?;
+        let width = needed(&json, "hidden_size")?;
+        let kv_heads = number(&json, "num_key_value_heads")?.unwrap_or(heads);
+        let vocabulary = number(&json, "vocab_size")?;
+        let config = Self { architecture, heads, kv_heads, width, vocabulary, json };
+        if heads == 0 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) || !config.head()?.is_multiple_of(2)
+        {
+            return Err(malformed("num_attention_heads")
+                .expected("a multiple of num_key_value_heads, and heads of an even number of numbers")
+                .found(format!("{heads} heads, {kv_heads} of keys, {width} numbers")));
+        }
+        Ok(Some(config))
+    }
+
+    /// Numbers of a head.
+    fn head(&self) -> Result<u64> {
+        match number(&self.json, "head_dim")? {
+            Some(0) => Err(malformed("head_dim").expected("1 or more").found(0)),
+            Some(head) => Ok(head),
+            None if self.width.is_multiple_of(self.heads.max(1)) => Ok(self.width / self.heads.max(1)),
+            None => Err(malformed("hidden_size")
+                .expected(format!("a multiple of {}", self.heads))
+                .found(self.width)),
+        }
+    }
+
+    /// What says how rotary positions are scaled: `rope_parameters` of transformers 5, `rope_scaling` before.
+    fn rope(&self) -> Option<&Map<String, Json>> {
+        ["rope_parameters", "rope_scaling"].iter().find_map(|key| self.json.get(*key)?.as_object())
+    }
+
+    fn theta(&self) -> Result<f64> {
+        let own = float(&self.json, "rope_theta")?;
+        let in_rope = self.rope().map(|rope| float(rope, "rope_theta")).transpose()?.flatten();
+        Ok(own.or(in_rope).unwrap_or(DEFAULT_THETA))
+    }
+
+    fn rope_type(&self) -> Option<&str> {
+        let rope = self.rope()?;
+        ["rope_type", "type"].iter().find_map(|key| rope.get(*key)?.as_str())
+    }
+
+    /// The factors of rotary frequencies, where it has some.
+    pub(crate) fn frequencies(&self) -> Result<Option<Vec<f32>>> {
+        let Some(rope) = self.rope().filter(|_| self.rope_type() == Some("llama3")) else { return Ok(None) };
+        let or = |key: &str, default: f64| Ok::<_, Error>(float(rope, key)?.unwrap_or(default));
+        let parameters = Llama3 {
+            factor: or("factor", 8.0)?,
+            low: or("low_freq_factor", 1.0)?,
+            high: or("high_freq_factor", 4.0)?,
+            context: or("original_max_position_embeddings", 8192.0)?,
+        };
+        parameters.factors(self.theta()?, self.head()?).map(Some)
+    }
+
+    /// # Errors
+    /// Unsupported: what llama.cpp's Llama does not compute, by name; malformed, for numbers that are none.
+    pub(crate) fn add_to(&self, entries: &mut Entries) -> Result<()> {
+        let act = self.json.get("hidden_act").and_then(Json::as_str).unwrap_or("silu");
+        if act != "silu" {
+            return Err(refused("hidden_act", act).expected("silu"));
+        }
+        let word = self.architecture.gguf;
+        let key = |name: &str| format!("{word}.{name}");
+        entries.text("general.architecture", word);
+        entries.text("general.type", "model");
+        entries.u32("general.quantization_version", 2)?;
+        entries.u32(&key("block_count"), needed(&self.json, "num_hidden_layers")?)?;
+        let context = number(&self.json, "max_position_embeddings")?.unwrap_or(DEFAULT_CONTEXT);
+        entries.u32(&key("context_length"), context)?;
+        entries.u32(&key("embedding_length"), self.width)?;
+        entries.u32(&key("feed_forward_length"), needed(&self.json, "intermediate_size")?)?;
+        entries.u32(&key("attention.head_count"), self.heads)?;
+        entries.u32(&key("attention.head_count_kv"), self.kv_heads)?;
+        let epsilon = float(&self.json, "rms_norm_eps")?.unwrap_or(DEFAULT_EPSILON);
+        entries.f32(&key("attention.layer_norm_rms_epsilon"), epsilon)?;
+        entries.f32(&key("rope.freq_base"), self.theta()?)?;
+        if number(&self.json, "head_dim")?.is_some() {
+            entries.u32(&key("attention.key_length"), self.head()?)?;
+            entries.u32(&key("attention.value_length"), self.head()?)?;
+        }
+        if word == "llama" {
+            entries.u32(&key("rope.dimension_count"), self.head()?)?;
+            if let Some(vocabulary) = self.vocabulary {
+                entries.u32(&key("vocab_size"), vocabulary)?;
+            }
+        }
+        self.add_scaling(entries, &key)
+    }
+
+    fn add_scaling(&self, entries: &mut Entries, key: &dyn Fn(&str) -> String) -> Result<()> {
+        let (Some(rope), Some(kind)) = (self.rope(), self.rope_type()) else { return Ok(()) };
+        let float = |name: &str| float(rope, name);
+        match kind {
+            // The factors of Llama 3 are a tensor.
+            "default" | "llama3" => return Ok(()),
+            "linear" | "yarn" => {}
+            other => return Err(refused("rope_scaling", other).expected("linear, yarn or llama3")),
+        }
+        let factor = float("factor")?.ok_or_else(|| malformed("rope_scaling").expected("a factor"))?;
+        entries.text(&key("rope.scaling.type"), kind);
+        entries.f32(&key("rope.scaling.factor"), factor)?;
+        if kind == "yarn" {
+            let context = number(rope, "original_max_position_embeddings")?
+                .or(number(&self.json, "original_max_position_embeddings")?)
+                .or(number(&self.json, "max_position_embeddings")?);
+            entries.u32(&key("rope.scaling.original_context_length"), context.unwrap_or(DEFAULT_CONTEXT))?;
+            for (name, of) in [
+                ("yarn_ext_factor", "extrapolation_factor"),
+                ("yarn_attn_factor", "attention_factor"),
+                ("yarn_beta_fast", "beta_fast"),
+                ("yarn_beta_slow", "beta_slow"),
+            ] {
+                if let Some(number) = float(of)? {
+                    entries.f32(&key(&format!("rope.scaling.{name}")), number)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refused(key: &str, value: &str) -> Error {
+    Error::unsupported(format!(
+        "a model whose {key} is {value:?} has no counterpart in GGUF; -o names=keep carries it as it is"
+    ))
+    .file("config.json")
+}
+
+fn number(json: &Map<String, Json>, key: &str) -> Result<Option<u64>> {
+    match json.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(value) => {
+            // Some tools write whole numbers as 8192.0.
+            let whole = value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..9e15).contains(number));
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+            let number = value.as_u64().or(whole.map(|number| number as u64));
+            number.map(Some).ok_or_else(|| malformed(key).expected("a whole number").found(value))
+        }
+    }
+}
+
+fn needed(json: &Map<String, Json>, key: &str) -> Result<u64> {
+    number(json, key)?.ok_or_else(|| malformed(key).expected("a whole number").found("nothing"))
+}
+
+fn float(json: &Map<String, Json>, key: &str) -> Result<Option<f64>> {
+    match json.get(key) {
+        None | Some(Json::Null) => Ok(None),
+        Some(value) => {
+            value.as_f64().map(Some).ok_or_else(|| malformed(key).expected("a number").found(value))
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Llama 3's factors of rotary frequencies: those of long waves are divided by a factor, those of short ones stay, and
+//! between the two it goes over smoothly (`_compute_llama3_parameters` of transformers' `modeling_rope_utils.py`).
+//! llama.cpp has the factors as a tensor, computed once.
+
+use crate::folder::no_model as malformed;
+use std::f32::consts::PI;
+use tensorferry_sdk::Result;
+
+/// Heads are of 64 to 256 numbers; the factors are held in memory.
+const MOST_HEAD: u64 = 1 << 16;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Llama3 {
+    pub(crate) factor: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// Positions that the model was first trained on.
+    pub(crate) context: f64,
+}
+
+impl Llama3 {
+    /// One for each pair of numbers of a head; `theta` is the base of the frequencies.
+    ///
+    /// # Errors
+    /// Malformed, for what no model can have.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the factors are F32")]
+    pub(crate) fn factors(&self, theta: f64, head: u64) -> Result<Vec<f32>> {
+        let Self { factor, low, high, context } = *self;
+        let is_sane =
+            [factor, low, high, context, theta].iter().all(|number| number.is_finite() && *number > 0.0);
+        if !is_sane || low >= high || head > MOST_HEAD {
+            return Err(malformed("rope_scaling")
+                .expected("factors above 0, the low one below the high one")
+                .found(format!("{self:?}, {head} numbers a head")));
+        }
+        let factor_of = |pair: u64| {
+            let exponent = (2 * pair) as f32 / head as f32;
+            let frequency = 1.0 / (theta as f32).powf(exponent);
+            let wave = f64::from(2.0 * PI / frequency);
+            if wave < context / high {
+                1.0
+            } else if wave > context / low {
+                factor as f32
+            } else {
+                let smooth = (context / wave - low) / (high - low);
+                (1.0 / ((1.0 - smooth) / factor + smooth)) as f32
+            }
+        };
+        Ok((0..head / 2).map(factor_of).collect())
+    }
+
+    /// The parameters that give these factors, if they are among those that models of this kind were published with.
+    pub(crate) fn that_gives(factors: &[f32], theta: f64, head: u64) -> Option<Self> {
+        let factor = f64::from(factors.iter().copied().fold(1.0, f32::max));
+        let parameters = Self { factor, low: 1.0, high: 4.0, context: 8192.0 };
+        let again = parameters.factors(theta, head).ok()?;
+        let is_near = |(one, other): (&f32, &f32)| (one - other).abs() <= 1e-5 * one.abs();
+        (again.len() == factors.len() && again.iter().zip(factors).all(is_near)).then_some(parameters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn factors_go_from_one_to_the_factor_and_back() {
+        let parameters = Llama3 { factor: 8.0, low: 1.0, high: 4.0, context: 8192.0 };
+        let factors = parameters.factors(500_000.0, 128).unwrap();
+        assert_eq!((factors.len(), factors[0], factors[63]), (64, 1.0, 8.0));
+        assert!(factors.is_sorted() && factors.iter().any(|factor| (1.1..7.9).contains(factor)));
+        assert_eq!(Llama3::that_gives(&factors, 500_000.0, 128), Some(parameters));
+        assert_eq!(Llama3::that_gives(&factors[..60], 500_000.0, 128), None);
+        let wrong = Llama3 { low: 4.0, ..parameters };
+        assert!(wrong.factors(500_000.0, 128).is_err() && parameters.factors(f64::NAN, 128).is_err());
+    }
+}

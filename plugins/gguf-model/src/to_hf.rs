@@ -1,0 +1,229 @@
+//! Metadata as the files of a Hugging Face model folder: `config.json` here, the tokenizer's in `tokenizer.rs`.
+
+mod tokenizer;
+
+use crate::architecture::Architecture;
+use crate::config::DEFAULT_THETA;
+use crate::entries::Read;
+use crate::rope::Llama3;
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+use tensorferry_sdk::{Error, Result, Value};
+
+/// A model of a GGUF file as transformers has it.
+pub struct HfFiles {
+    /// The recipe that gives its tensors the names and the order of rows of transformers.
+    pub recipe: String,
+    /// Files by their names, each a text.
+    pub files: Vec<(&'static str, String)>,
+    /// What has no counterpart: what, and why.
+    pub losses: Vec<(&'static str, String)>,
+    /// The keys of the metadata whose content the files have.
+    pub held: Vec<String>,
+}
+
+/// What counts of the tensors of a GGUF file.
+pub struct HfTensors<'a> {
+    /// Their names.
+    pub names: Vec<&'a str>,
+    /// What transformers calls the dtype of most weights; `None`, where they are quantised.
+    pub dtype: Option<&'static str>,
+    /// The numbers of [`FREQUENCIES`](crate::FREQUENCIES).
+    pub frequencies: Option<Vec<f32>>,
+}
+
+/// Keys that say how a file is made, and nothing that a model folder says.
+const OF_THE_FILE: [&str; 5] = [
+    "general.architecture",
+    "general.type",
+    "general.file_type",
+    "general.quantization_version",
+    "general.alignment",
+];
+/// Keys of an architecture that say no more than others do, and those that are read below.
+const HELD: [&str; 20] = [
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.layer_norm_rms_epsilon",
+    "attention.key_length",
+    "attention.value_length",
+    "rope.freq_base",
+    "rope.dimension_count",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.yarn_ext_factor",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    "vocab_size",
+    "expert_count",
+];
+
+/// # Errors
+/// Unsupported: an architecture that is not known here, or experts; malformed: keys that are missing or are no numbers.
+pub fn to_hf(metadata: &BTreeMap<String, Value>, tensors: &HfTensors<'_>) -> Result<HfFiles> {
+    let read = Read(metadata);
+    let word = read.text("general.architecture");
+    let architecture = word.and_then(Architecture::of_gguf).ok_or_else(|| {
+        Error::unsupported("names and a configuration of transformers are not known for this architecture")
+            .expected(format!("{}; or -i names=keep", Architecture::known()))
+            .found(word.unwrap_or("no general.architecture"))
+    })?;
+    let key = |name: &str| format!("{}.{name}", architecture.gguf);
+    if read.number(&key("expert_count")).is_some_and(|count| count > 0) {
+        return Err(Error::unsupported("a model with experts keeps its names: -i names=keep"));
+    }
+    let model = Model { architecture, read: &read, tensors, key: &key };
+    let mut losses = Vec::new();
+    let config = model.config(&mut losses)?;
+    let mut files = vec![("config.json", text(&config))];
+    let mut held: Vec<String> = OF_THE_FILE.iter().map(|&key| key.to_owned()).collect();
+    held.extend(HELD.map(&key));
+    match tokenizer::files(&read) {
+        Ok(made) => {
+            files.extend(made.iter().map(|(name, json)| (*name, text(json))));
+            held.extend(metadata.keys().filter(|key| tokenizer::holds(key)).cloned());
+        }
+        Err(why) => losses.push(("tokenizer.json", why)),
+    }
+    let (heads, kv_heads, width) = model.attention()?;
+    Ok(HfFiles { recipe: architecture.recipe_to_hf(heads, kv_heads, width), files, losses, held })
+}
+
+/// As transformers writes it.
+fn text(json: &Json) -> String {
+    serde_json::to_string_pretty(json).unwrap_or_default() + "\n"
+}
+
+struct Model<'a> {
+    architecture: &'static Architecture,
+    read: &'a Read<'a>,
+    tensors: &'a HfTensors<'a>,
+    key: &'a dyn Fn(&str) -> String,
+}
+
+impl Model<'_> {
+    /// Heads, heads of keys, numbers that a layer takes in.
+    fn attention(&self) -> Result<(u64, u64, u64)> {
+        let heads = self.read.needed(&(self.key)("attention.head_count"))?;
+        let kv_heads = self.read.number(&(self.key)("attention.head_count_kv")).unwrap_or(heads);
+        let width = self.read.needed(&(self.key)("embedding_length"))?;
+        if heads == 0 || kv_heads == 0 {
+            return Err(self.read.lacks(&(self.key)("attention.head_count"), "1 or more"));
+        }
+        Ok((heads, kv_heads, width))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.tensors.names.contains(&name)
+    }
+
+    fn config(&self, losses: &mut Vec<(&'static str, String)>) -> Result<Json> {
+        let (heads, kv_heads, width) = self.attention()?;
+        let number = |name: &str| self.read.number(&(self.key)(name));
+        let needed = |name: &str| self.read.needed(&(self.key)(name));
+        let tokens = self.read.texts("tokenizer.ggml.tokens").map(|tokens| tokens.len() as u64);
+        let head = number("attention.key_length").or(number("rope.dimension_count")).unwrap_or(width / heads);
+        let epsilon = self.read.float(&(self.key)("attention.layer_norm_rms_epsilon"));
+        let theta = self.read.float(&(self.key)("rope.freq_base")).unwrap_or(DEFAULT_THETA);
+        let mut config = Map::new();
+        let mut set = |name: &str, value: Json| config.insert(name.to_owned(), value);
+        set("architectures", json!([self.architecture.class]));
+        set("model_type", json!(self.architecture.model_type));
+        set("hidden_act", json!("silu"));
+        set("hidden_size", json!(width));
+        set("intermediate_size", json!(needed("feed_forward_length")?));
+        set("num_hidden_layers", json!(needed("block_count")?));
+        set("num_attention_heads", json!(heads));
+        set("num_key_value_heads", json!(kv_heads));
+        if number("attention.key_length").is_some() || head.checked_mul(heads) != Some(width) {
+            set("head_dim", json!(head));
+        }
+        set("max_position_embeddings", json!(needed("context_length")?));
+        set(
+            "rms_norm_eps",
+            json!(epsilon.ok_or_else(|| {
+                self.read.lacks(&(self.key)("attention.layer_norm_rms_epsilon"), "a number")
+            })?),
+        );
+        set("rope_theta", json!(theta));
+        if let Some(vocabulary) = number("vocab_size").or(tokens) {
+            set("vocab_size", json!(vocabulary));
+        }
+        set("tie_word_embeddings", json!(!self.has("output.weight")));
+        if self.architecture.model_type != "qwen2" {
+            set("attention_bias", json!(self.has("blk.0.attn_q.bias")));
+        }
+        if self.architecture.model_type == "llama" {
+            set("mlp_bias", json!(self.has("blk.0.ffn_up.bias")));
+        }
+        for word in ["bos", "eos", "pad"] {
+            let key = crate::tokenizer::special::SPECIAL.iter().find(|(known, _)| *known == word);
+            if let Some(id) = key.and_then(|(_, key)| self.read.number(key)) {
+                set(&format!("{word}_token_id"), json!(id));
+            }
+        }
+        if let Some(dtype) = self.tensors.dtype {
+            set("torch_dtype", json!(dtype));
+        }
+        if let Some(scaling) = self.scaling(theta, head, losses)? {
+            set("rope_scaling", scaling);
+        }
+        set("use_cache", json!(true));
+        Ok(Json::Object(config))
+    }
+
+    fn scaling(
+        &self,
+        theta: f64,
+        head: u64,
+        losses: &mut Vec<(&'static str, String)>,
+    ) -> Result<Option<Json>> {
+        let float = |name: &str| self.read.float(&(self.key)(&format!("rope.scaling.{name}")));
+        if let Some(factors) = &self.tensors.frequencies {
+            let Some(found) = Llama3::that_gives(factors, theta, head) else {
+                let why = "factors of rotary frequencies that are none of Llama 3's: config.json lacks its rope_scaling";
+                losses.push((crate::FREQUENCIES, why.to_owned()));
+                return Ok(None);
+            };
+            return Ok(Some(json!({
+                "rope_type": "llama3",
+                "factor": found.factor,
+                "low_freq_factor": found.low,
+                "high_freq_factor": found.high,
+                "original_max_position_embeddings": 8192,
+            })));
+        }
+        let kind = self.read.text(&(self.key)("rope.scaling.type"));
+        let (Some(kind @ ("linear" | "yarn")), Some(factor)) = (kind, float("factor")) else {
+            return match kind {
+                None | Some("none") => Ok(None),
+                Some(other) => Err(Error::unsupported("a scaling of rotary positions without a counterpart")
+                    .expected("linear or yarn with a factor; or -i names=keep")
+                    .found(other)),
+            };
+        };
+        let mut scaling =
+            Map::from_iter([("rope_type".to_owned(), json!(kind)), ("factor".to_owned(), json!(factor))]);
+        if kind == "yarn" {
+            let context = self.read.number(&(self.key)("rope.scaling.original_context_length"));
+            scaling.extend(
+                context.map(|context| ("original_max_position_embeddings".to_owned(), json!(context))),
+            );
+            for (name, of) in [
+                ("extrapolation_factor", "yarn_ext_factor"),
+                ("attention_factor", "yarn_attn_factor"),
+                ("beta_fast", "yarn_beta_fast"),
+                ("beta_slow", "yarn_beta_slow"),
+            ] {
+                scaling.extend(float(of).map(|number| (name.to_owned(), json!(number))));
+            }
+        }
+        Ok(Some(Json::Object(scaling)))
+    }
+}

@@ -1,0 +1,226 @@
+//! `tokenizer.json` and `tokenizer_config.json` from `tokenizer.*`, as the `tokenizers` library reads them.
+
+use crate::entries::Read;
+use crate::tokenizer::special::SPECIAL;
+use crate::tokenizer::{CONTROL, SPACE, UNKNOWN, UNUSED, USER_DEFINED, splits};
+use serde_json::{Map, Value as Json, json};
+use std::collections::HashMap;
+
+const TOKENS: &str = "tokenizer.ggml.tokens";
+const TYPES: &str = "tokenizer.ggml.token_type";
+const SCORES: &str = "tokenizer.ggml.scores";
+const MERGES: &str = "tokenizer.ggml.merges";
+
+/// Whether the files have what a key says.
+pub(super) fn holds(key: &str) -> bool {
+    let is_of_tokens = |key: &str| {
+        matches!(key, "model" | "pre" | "tokens" | "token_type" | "scores" | "merges" | "add_space_prefix")
+            || matches!(key, "add_bos_token" | "add_eos_token" | "add_sep_token")
+    };
+    key == "tokenizer.chat_template"
+        || SPECIAL.iter().any(|(_, special)| *special == key)
+        || key.strip_prefix("tokenizer.ggml.").is_some_and(is_of_tokens)
+}
+
+/// The files; or why there are none.
+pub(super) fn files(read: &Read<'_>) -> Result<[(&'static str, Json); 2], String> {
+    let tokens = read.texts(TOKENS).ok_or_else(|| format!("there is no {TOKENS}"))?;
+    let types = read.i32s(TYPES).filter(|types| types.len() == tokens.len());
+    let types = types.ok_or_else(|| format!("{TYPES} has not a number for each token"))?;
+    let tokenizer = Tokenizer { read, tokens, types };
+    let json = match read.text("tokenizer.ggml.model") {
+        Some("gpt2") => tokenizer.of_bytes()?,
+        Some("llama") => tokenizer.of_pieces()?,
+        other => {
+            let other = other.unwrap_or("nothing");
+            return Err(format!("tokenizers of the kind {other:?} are not known, but gpt2 and llama"));
+        }
+    };
+    Ok([("tokenizer.json", json), ("tokenizer_config.json", tokenizer.settings())])
+}
+
+struct Tokenizer<'a> {
+    read: &'a Read<'a>,
+    tokens: Vec<&'a str>,
+    types: Vec<i32>,
+}
+
+impl Tokenizer<'_> {
+    /// Byte-level BPE.
+    fn of_bytes(&self) -> Result<Json, String> {
+        let word = self.read.text("tokenizer.ggml.pre").unwrap_or("default");
+        let (pre, ignores_merges) = splits::of_word(word)
+            .ok_or_else(|| format!("how {word:?} splits text is not known, but {}", splits::words()))?;
+        let merges = self.read.texts(MERGES).ok_or_else(|| format!("there is no {MERGES}"))?;
+        let merges: Option<Vec<Json>> = merges
+            .iter()
+            .map(|merge| merge.split_once(' ').map(|(one, other)| json!([one, other])))
+            .collect();
+        let merges = merges.ok_or_else(|| format!("{MERGES} has one that is no pair"))?;
+        // What llama.cpp adds where a file does not say.
+        let adds_bos = matches!(word, "llama-bpe" | "tekken");
+        let byte_level =
+            json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true});
+        Ok(json!({
+            "version": "1.0",
+            "truncation": null,
+            "padding": null,
+            "added_tokens": self.added(),
+            "normalizer": if word == "qwen2" { json!({"type": "NFC"}) } else { Json::Null },
+            "pre_tokenizer": pre,
+            "post_processor": self.template(adds_bos).unwrap_or_else(|| byte_level.clone()),
+            "decoder": byte_level,
+            "model": {
+                "type": "BPE",
+                "dropout": null,
+                "unk_token": null,
+                "continuing_subword_prefix": null,
+                "end_of_word_suffix": null,
+                "fuse_unk": false,
+                "byte_fallback": false,
+                "ignore_merges": ignores_merges,
+                "vocab": self.vocab(),
+                "merges": merges,
+            },
+        }))
+    }
+
+    /// Sentencepiece, which merges by scores.
+    fn of_pieces(&self) -> Result<Json, String> {
+        let scores = self.read.f32s(SCORES).filter(|scores| scores.len() == self.tokens.len());
+        let scores = scores.ok_or_else(|| format!("{SCORES} has not a number for each token"))?;
+        let adds_space = self.read.bool("tokenizer.ggml.add_space_prefix").unwrap_or(true);
+        let replace = json!({"type": "Replace", "pattern": {"String": " "}, "content": SPACE});
+        let prepend = json!({"type": "Prepend", "prepend": SPACE});
+        let normalizers = if adds_space { vec![prepend, replace] } else { vec![replace] };
+        let mut decoders = vec![
+            json!({"type": "Replace", "pattern": {"String": SPACE}, "content": " "}),
+            json!({"type": "ByteFallback"}),
+            json!({"type": "Fuse"}),
+        ];
+        if adds_space {
+            decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+        }
+        let unknown = self.types.iter().position(|&kind| kind == UNKNOWN).map(|id| self.tokens[id]);
+        Ok(json!({
+            "version": "1.0",
+            "truncation": null,
+            "padding": null,
+            "added_tokens": self.added(),
+            "normalizer": {"type": "Sequence", "normalizers": normalizers},
+            "pre_tokenizer": null,
+            "post_processor": self.template(true),
+            "decoder": {"type": "Sequence", "decoders": decoders},
+            "model": {
+                "type": "BPE",
+                "dropout": null,
+                "unk_token": unknown,
+                "continuing_subword_prefix": null,
+                "end_of_word_suffix": null,
+                "fuse_unk": true,
+                "byte_fallback": true,
+                "ignore_merges": false,
+                "vocab": self.vocab(),
+                "merges": self.merges_by(&scores),
+            },
+        }))
+    }
+
+    /// Each pair of tokens that makes a token, those of the highest score first: as transformers converts models of
+    /// sentencepiece.
+    fn merges_by(&self, scores: &[f32]) -> Vec<Json> {
+        let is_piece = |id: usize| ![CONTROL, UNKNOWN, UNUSED, USER_DEFINED].contains(&self.types[id]);
+        let ids: HashMap<&str, usize> = self
+            .tokens
+            .iter()
+            .enumerate()
+            .filter(|(id, _)| is_piece(*id))
+            .map(|(id, token)| (*token, id))
+            .collect();
+        let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
+        for (id, token) in self.tokens.iter().enumerate().filter(|(id, _)| is_piece(*id)) {
+            let cuts = token.char_indices().skip(1).map(|(at, _)| token.split_at(at));
+            let mut own: Vec<_> =
+                cuts.filter_map(|(one, other)| Some((id, *ids.get(one)?, *ids.get(other)?))).collect();
+            own.sort_unstable();
+            pairs.extend(own);
+        }
+        pairs.sort_by(|a, b| scores[b.0].total_cmp(&scores[a.0]));
+        pairs.iter().map(|(_, one, other)| json!([self.tokens[*one], self.tokens[*other]])).collect()
+    }
+
+    fn vocab(&self) -> Map<String, Json> {
+        let used = self.tokens.iter().enumerate().filter(|(id, _)| self.types[*id] != UNUSED);
+        used.map(|(id, token)| ((*token).to_owned(), json!(id))).collect()
+    }
+
+    fn added(&self) -> Vec<Json> {
+        let is_added = |id: &usize| [CONTROL, UNKNOWN, USER_DEFINED].contains(&self.types[*id]);
+        let token = |id: usize| {
+            json!({
+                "id": id,
+                "content": self.tokens[id],
+                "single_word": false,
+                "lstrip": false,
+                "rstrip": false,
+                "normalized": false,
+                "special": self.types[id] != USER_DEFINED,
+            })
+        };
+        (0..self.tokens.len()).filter(is_added).map(token).collect()
+    }
+
+    /// The token that stands for `bos`, `eos` and so on, with its id.
+    fn special(&self, word: &str) -> Option<(&str, usize)> {
+        let (_, key) = SPECIAL.iter().find(|(known, _)| *known == word)?;
+        let id = usize::try_from(self.read.number(key)?).ok()?;
+        Some((self.tokens.get(id)?, id))
+    }
+
+    fn adds(&self, word: &str, default: bool) -> Option<(&str, usize)> {
+        let says = self.read.bool(&format!("tokenizer.ggml.add_{word}_token")).unwrap_or(default);
+        self.special(word).filter(|_| says)
+    }
+
+    /// What is put before and after texts; `None`, if nothing is.
+    fn template(&self, adds_bos: bool) -> Option<Json> {
+        let (bos, eos) = (self.adds("bos", adds_bos), self.adds("eos", false));
+        let around = |sequence: &str, kind: u32| -> Vec<Json> {
+            let special = |(token, _): (&str, usize)| json!({"SpecialToken": {"id": token, "type_id": kind}});
+            let text = json!({"Sequence": {"id": sequence, "type_id": kind}});
+            bos.map(special).into_iter().chain([text]).chain(eos.map(special)).collect()
+        };
+        let entry = |(token, id): (&str, usize)| {
+            (token.to_owned(), json!({"id": token, "ids": [id], "tokens": [token]}))
+        };
+        let special: Map<String, Json> = bos.into_iter().chain(eos).map(entry).collect();
+        let pair = [around("A", 0), around("B", 1)].concat();
+        (!special.is_empty()).then(|| {
+            json!({
+                "type": "TemplateProcessing",
+                "single": around("A", 0),
+                "pair": pair,
+                "special_tokens": special,
+            })
+        })
+    }
+
+    fn settings(&self) -> Json {
+        let mut settings = Map::new();
+        for (word, _) in SPECIAL {
+            settings.extend(self.special(word).map(|(token, _)| (format!("{word}_token"), json!(token))));
+        }
+        for word in ["bos", "eos"] {
+            let key = format!("add_{word}_token");
+            let says = self.read.bool(&format!("tokenizer.ggml.{key}"));
+            settings.extend(says.map(|says| (key, json!(says))));
+        }
+        let adds_space = self.read.bool("tokenizer.ggml.add_space_prefix");
+        settings.extend(adds_space.map(|says| ("add_prefix_space".to_owned(), json!(says))));
+        let template = self.read.text("tokenizer.chat_template");
+        settings.extend(template.map(|template| ("chat_template".to_owned(), json!(template))));
+        settings.insert("clean_up_tokenization_spaces".to_owned(), json!(false));
+        settings.insert("tokenizer_class".to_owned(), json!("PreTrainedTokenizerFast"));
+        Json::Object(settings)
+    }
+}

@@ -1,0 +1,209 @@
+//! The tokenizer of a model folder as metadata, `tokenizer.*`.
+
+mod byte_level;
+mod fallback;
+mod sentencepiece;
+pub(crate) mod special;
+pub(crate) mod splits;
+
+use crate::config::Config;
+use crate::entries::Entries;
+use crate::folder::Folder;
+use serde_json::Value as Json;
+use tensorferry_sdk::{Error, Result};
+
+/// What llama.cpp knows of a token: the numbers of its `llama_token_type`.
+pub(crate) const NORMAL: i32 = 1;
+pub(crate) const UNKNOWN: i32 = 2;
+pub(crate) const CONTROL: i32 = 3;
+pub(crate) const USER_DEFINED: i32 = 4;
+pub(crate) const UNUSED: i32 = 5;
+pub(crate) const BYTE: i32 = 6;
+
+/// How sentencepiece writes a space.
+pub(crate) const SPACE: &str = "\u{2581}";
+/// What stands for a token that others of its model are worth more than.
+const ADDED_SCORE: f32 = -1000.0;
+const MISSING_SCORE: f32 = -10_000.0;
+/// Far more than any vocabulary, and a bound for the ids of hostile files.
+const MOST_TOKENS: u64 = 1 << 24;
+
+/// The tokens of a model, in the order of their ids.
+pub(crate) struct Vocabulary {
+    pub(crate) tokens: Vec<String>,
+    pub(crate) types: Vec<i32>,
+    /// One for each token, where the tokenizer goes by them.
+    pub(crate) scores: Vec<f32>,
+}
+
+impl Vocabulary {
+    /// Tokens that nothing is known of yet.
+    fn of(len: u64) -> Result<Self> {
+        if len > MOST_TOKENS {
+            return Err(Error::limit("too many tokens")
+                .expected(format!("at most {MOST_TOKENS}"))
+                .found(len));
+        }
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        Ok(Self {
+            tokens: (0..len).map(|id| format!("[PAD{id}]")).collect(),
+            types: vec![UNUSED; len],
+            scores: vec![MISSING_SCORE; len],
+        })
+    }
+
+    /// Says what a token is; one beyond the model's own vocabulary is nobody's.
+    fn set(&mut self, id: u64, token: &str, kind: i32, score: f32) {
+        let Some(id) = usize::try_from(id).ok().filter(|id| *id < self.tokens.len()) else { return };
+        token.clone_into(&mut self.tokens[id]);
+        (self.types[id], self.scores[id]) = (kind, score);
+    }
+
+    /// A token that was added to a tokenizer: one that is special, or looks as if it were, is for control.
+    fn set_added(&mut self, id: u64, token: &str, is_special: bool) {
+        if is_special || looks_special(token) {
+            self.set(id, token, CONTROL, ADDED_SCORE);
+        } else {
+            self.set(id, &token.replace(SPACE, " "), USER_DEFINED, ADDED_SCORE);
+        }
+    }
+}
+
+/// Some models do not say of tokens for control that they are special (`does_token_look_special` of llama.cpp).
+fn looks_special(token: &str) -> bool {
+    let is_between = |start: &str, end: &str| token.starts_with(start) && token.ends_with(end);
+    matches!(token, "<pad>" | "<mask>" | "<2mass>" | "[@BOS@]")
+        || is_between("<|", "|>")
+        || is_between("<｜", "｜>")
+        || is_between("<unused", ">")
+}
+
+/// Adds the tokenizer of a folder.
+///
+/// # Errors
+/// Unsupported: a kind of tokenizer, or a way to split text, that llama.cpp has no word for, by name; malformed; i/o.
+pub(crate) fn add_to(
+    entries: &mut Entries,
+    folder: &Folder<'_>,
+    config: &Config,
+    pre: Option<&str>,
+) -> Result<()> {
+    let settings = folder.json("tokenizer_config.json")?.unwrap_or(Json::Null);
+    let json = folder.json("tokenizer.json")?;
+    let pieces = folder.bytes("tokenizer.model")?;
+    let is_merged = match (pieces, &json) {
+        (Some(pieces), _) => {
+            let added = folder.json("added_tokens.json")?;
+            let vocabulary =
+                sentencepiece::vocabulary(&pieces, added.as_ref(), &settings, config.vocabulary)?;
+            add_scored(entries, &vocabulary)?;
+            false
+        }
+        (None, Some(json)) if json["model"]["type"] != "BPE" => {
+            let kind = json["model"]["type"].as_str().unwrap_or("no kind");
+            return Err(
+                refused(&format!("a tokenizer of {kind}")).expected("BPE, of bytes or of sentencepiece")
+            );
+        }
+        (None, Some(json)) if fallback::is_one(json) => {
+            add_scored(entries, &fallback::vocabulary(json, config.vocabulary)?)?;
+            false
+        }
+        (None, Some(json)) => {
+            byte_level::add_to(entries, json, config.vocabulary, pre)?;
+            true
+        }
+        (None, None) => {
+            return Err(Error::unsupported(
+                "the folder has no tokenizer, without which llama.cpp loads no model",
+            )
+            .expected("tokenizer.model or tokenizer.json, or -o names=keep"));
+        }
+    };
+    let said = settings["add_prefix_space"].as_bool().filter(|_| config.architecture.gguf == "llama");
+    // llama.cpp puts a space before texts of pieces, unless a file says otherwise.
+    let lacks_space = || json.as_ref().filter(|json| !is_merged && !prepends(json)).map(|_| false);
+    if let Some(adds) = said.or_else(lacks_space) {
+        entries.bool("tokenizer.ggml.add_space_prefix", adds);
+    }
+    let template = match &settings["chat_template"] {
+        Json::String(text) => Some(text.clone()),
+        _ => folder.text("chat_template.jinja")?,
+    };
+    if let Some(template) = template {
+        entries.text("tokenizer.chat_template", &template);
+    }
+    let is_of_pieces = !is_merged;
+    special::add_to(entries, json.as_ref(), &settings, config, is_of_pieces)
+}
+
+/// Whether a tokenizer of pieces puts a space before a text.
+fn prepends(json: &Json) -> bool {
+    let is_prepend = |step: &Json| step["type"] == "Prepend";
+    let is_metaspace = |step: &Json| {
+        step["type"] == "Metaspace" && step["prepend_scheme"] != "never" && step["add_prefix_space"] != false
+    };
+    let has = |of: &Json, steps: &str, is_one: &dyn Fn(&Json) -> bool| {
+        is_one(of) || of[steps].as_array().is_some_and(|steps| steps.iter().any(is_one))
+    };
+    has(&json["normalizer"], "normalizers", &is_prepend)
+        || has(&json["pre_tokenizer"], "pretokenizers", &is_metaspace)
+}
+
+fn add_scored(entries: &mut Entries, vocabulary: &Vocabulary) -> Result<()> {
+    entries.text("tokenizer.ggml.model", "llama");
+    entries.text("tokenizer.ggml.pre", "default");
+    entries.texts("tokenizer.ggml.tokens", &vocabulary.tokens)?;
+    entries.f32s("tokenizer.ggml.scores", vocabulary.scores.iter().copied())?;
+    entries.i32s("tokenizer.ggml.token_type", vocabulary.types.iter().copied())
+}
+
+fn refused(what: &str) -> Error {
+    Error::unsupported(format!("llama.cpp has no word for {what}")).file("tokenizer.json")
+}
+
+fn malformed(what: &str) -> Error {
+    Error::malformed(what).file("tokenizer.json")
+}
+
+/// The entries of `model.vocab`: each a token and its id.
+fn vocab(json: &Json) -> Result<impl Iterator<Item = (&str, u64)>> {
+    let vocab = json["model"]["vocab"].as_object().ok_or_else(|| malformed("no model.vocab"))?;
+    if vocab.values().any(|id| id.as_u64().is_none()) {
+        return Err(malformed("an id of model.vocab is no number"));
+    }
+    Ok(vocab.iter().filter_map(|(token, id)| Some((token.as_str(), id.as_u64()?))))
+}
+
+/// The tokens that were added: id, token, whether it is special.
+fn added(json: &Json) -> impl Iterator<Item = (u64, &str, bool)> {
+    json["added_tokens"].as_array().into_iter().flatten().filter_map(|token| {
+        Some((token["id"].as_u64()?, token["content"].as_str()?, token["special"] == true))
+    })
+}
+
+/// As many tokens as the configuration says, or else as there are.
+///
+/// # Errors
+/// Malformed, if a token lies beyond them.
+fn empty(json: &Json, said: Option<u64>) -> Result<Vocabulary> {
+    let ids = vocab(json)?.map(|(_, id)| id).chain(added(json).map(|(id, ..)| id));
+    let needed = ids.max().map_or(0, |last| last.saturating_add(1));
+    match said {
+        Some(said) if said < needed => Err(malformed("a token lies beyond the vocabulary")
+            .expected(format!("ids below {said}, the vocab_size of config.json"))
+            .found(needed - 1)),
+        said => Vocabulary::of(said.unwrap_or(needed)),
+    }
+}
+
+/// The pairs of `model.merges`, each a text with a space or a list of two.
+fn merges<'j>(json: &'j Json) -> Result<Vec<(&'j str, &'j str)>> {
+    let merges = json["model"]["merges"].as_array().ok_or_else(|| malformed("no model.merges"))?;
+    let pair = |merge: &'j Json| match merge {
+        Json::String(text) => text.split_once(' '),
+        Json::Array(parts) => parts.first().and_then(Json::as_str).zip(parts.get(1).and_then(Json::as_str)),
+        _ => None,
+    };
+    merges.iter().map(pair).collect::<Option<Vec<_>>>().ok_or_else(|| malformed("a merge that is no pair"))
+}

@@ -1,0 +1,47 @@
+//! `tokenizer.json` of byte-level BPE: every byte is a character of its own, and merges are by their order.
+
+use super::splits;
+use super::{NORMAL, added, empty, malformed, merges, refused, vocab};
+use crate::entries::Entries;
+use serde_json::Value as Json;
+use tensorferry_sdk::Result;
+
+/// # Errors
+/// Unsupported: a way to split or to change text that llama.cpp has no word for, by name; malformed.
+pub(super) fn add_to(entries: &mut Entries, json: &Json, said: Option<u64>, pre: Option<&str>) -> Result<()> {
+    match &json["normalizer"] {
+        Json::Null => {}
+        // Texts are of this form as good as always, and llama.cpp takes them as they are.
+        normalizer if normalizer["type"] == "NFC" => {}
+        normalizer => return Err(refused(&format!("the normalizer {}", splits::shown(normalizer)))),
+    }
+    let pre = match pre {
+        Some(pre) => pre,
+        None => splits::word_of(json).ok_or_else(|| {
+            refused(&format!("how the tokenizer splits text, {}", splits::shown(&json["pre_tokenizer"])))
+                .expected(format!(
+                    "one that is among {}; or -o set=tokenizer.ggml.pre=string:WORD, for one that splits alike",
+                    splits::words()
+                ))
+        })?,
+    };
+    let mut vocabulary = empty(json, said)?;
+    for (token, id) in vocab(json)? {
+        vocabulary.set(id, token, NORMAL, 0.0);
+    }
+    for (id, token, is_special) in added(json) {
+        vocabulary.set_added(id, token, is_special);
+    }
+    let merges = merges(json)?;
+    if merges.is_empty() {
+        return Err(malformed("no merges"));
+    }
+    // A space within a part would end it; it is the character that stands for its byte.
+    let merge =
+        |(one, other): &(&str, &str)| format!("{} {}", one.replace(' ', "Ġ"), other.replace(' ', "Ġ"));
+    entries.text("tokenizer.ggml.model", "gpt2");
+    entries.text("tokenizer.ggml.pre", pre);
+    entries.texts("tokenizer.ggml.tokens", &vocabulary.tokens)?;
+    entries.i32s("tokenizer.ggml.token_type", vocabulary.types.iter().copied())?;
+    entries.texts("tokenizer.ggml.merges", &merges.iter().map(merge).collect::<Vec<_>>())
+}

@@ -1,0 +1,51 @@
+//! `tokenizer.json` of a sentencepiece model: BPE whose bytes are tokens of their own, `<0x00>` to `<0xFF>`.
+//!
+//! llama.cpp merges by scores, `tokenizer.json` by the order of its merges: a token's score is minus the place of the
+//! first merge that gives it, so that both merge alike. (llama.cpp's converter gives all of them -1000, which merges
+//! from left to right.)
+
+use super::{BYTE, CONTROL, NORMAL, UNKNOWN, Vocabulary, added, empty, merges, vocab};
+use serde_json::Value as Json;
+use std::collections::HashMap;
+use tensorferry_sdk::Result;
+
+pub(super) fn is_one(json: &Json) -> bool {
+    json["model"]["byte_fallback"] == true
+}
+
+pub(super) fn vocabulary(json: &Json, said: Option<u64>) -> Result<Vocabulary> {
+    let mut vocabulary = empty(json, said)?;
+    let mut scores: HashMap<String, f32> = HashMap::new();
+    for (place, (one, other)) in merges(json)?.into_iter().enumerate() {
+        #[expect(clippy::cast_precision_loss, reason = "places below 2^24 are exact")]
+        scores.entry([one, other].concat()).or_insert(-(place as f32));
+    }
+    let last = -f32::from(u16::MAX) * 64.0;
+    let unknown = json["model"]["unk_token"].as_str();
+    for (token, id) in vocab(json)? {
+        let kind = if Some(token) == unknown {
+            UNKNOWN
+        } else if is_byte(token) {
+            BYTE
+        } else {
+            NORMAL
+        };
+        let score = if kind == NORMAL { scores.get(token).copied().unwrap_or(last) } else { 0.0 };
+        vocabulary.set(id, token, kind, score);
+    }
+    for (id, token, is_special) in added(json) {
+        if Some(token) != unknown {
+            vocabulary.set_added(id, token, is_special);
+            if let Some(CONTROL) = usize::try_from(id).ok().and_then(|id| vocabulary.types.get(id).copied()) {
+                vocabulary.set(id, token, CONTROL, 0.0);
+            }
+        }
+    }
+    Ok(vocabulary)
+}
+
+/// Whether a token stands for a byte that no other token has.
+fn is_byte(token: &str) -> bool {
+    let digits = token.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
+    digits.is_some_and(|digits| digits.len() == 2 && u8::from_str_radix(digits, 16).is_ok())
+}

@@ -1,0 +1,106 @@
+//! `tokenizer.model`: sentencepiece's pieces with their scores, and what was added to them.
+//!
+//! ```text
+//! ModelProto     1 pieces (repeated)     2 trainer_spec
+//! SentencePiece  1 piece (text)          2 score (f32)        3 type (1 where it is not said)
+//! TrainerSpec    3 model_type: 1 unigram (where it is not said), 2 BPE, 3 words, 4 characters
+//! ```
+//! Source: `sentencepiece_model.proto` of google/sentencepiece. Types have llama.cpp's numbers.
+
+use super::{NORMAL, USER_DEFINED, Vocabulary};
+use serde_json::Value as Json;
+use tensorferry_proto::wire::{Broken, Fields, Value};
+use tensorferry_sdk::{Error, Result};
+
+const BPE: u64 = 2;
+
+struct Piece<'a> {
+    text: &'a str,
+    score: f32,
+    kind: u64,
+}
+
+/// The tokens of `tokenizer.model`, of `added_tokens.json` and of `tokenizer_config.json`, one over the other.
+///
+/// # Errors
+/// Malformed: a file that is none; unsupported: pieces that are not merged in pairs.
+pub(super) fn vocabulary(
+    file: &[u8],
+    added: Option<&Json>,
+    settings: &Json,
+    said: Option<u64>,
+) -> Result<Vocabulary> {
+    let pieces = pieces(file)?;
+    let mut vocabulary = Vocabulary::of(said.unwrap_or(pieces.len() as u64))?;
+    for (id, piece) in (0..).zip(&pieces) {
+        let kind = i32::try_from(piece.kind).unwrap_or(NORMAL);
+        // llama.cpp's converter takes what a user defined of sentencepiece for an ordinary piece.
+        let kind = if (1..=6).contains(&kind) && kind != USER_DEFINED { kind } else { NORMAL };
+        vocabulary.set(id, piece.text, kind, piece.score);
+    }
+    for (token, id) in added.and_then(Json::as_object).into_iter().flatten() {
+        if let Some(id) = id.as_u64() {
+            vocabulary.set(id, token, USER_DEFINED, super::ADDED_SCORE);
+        }
+    }
+    for (id, token) in settings["added_tokens_decoder"].as_object().into_iter().flatten() {
+        if let (Ok(id), Some(content)) = (id.parse(), token["content"].as_str()) {
+            vocabulary.set_added(id, content, token["special"] == true);
+        }
+    }
+    Ok(vocabulary)
+}
+
+fn pieces(file: &[u8]) -> Result<Vec<Piece<'_>>> {
+    let broken = |broken: Broken| malformed(format!("no model of sentencepiece: {broken:?}"));
+    let (mut pieces, mut kind) = (Vec::new(), 1);
+    let mut fields = Fields(file);
+    while let Some((number, value)) = fields.next().map_err(broken)? {
+        match (number, value) {
+            (1, Value::Len(bytes)) => pieces.push(piece(bytes).map_err(broken)?),
+            (2, Value::Len(bytes)) => kind = model_type(bytes).map_err(broken)?,
+            _ => {}
+        }
+    }
+    let pieces = pieces.into_iter().collect::<Option<Vec<_>>>();
+    let pieces = pieces.filter(|pieces| !pieces.is_empty());
+    let pieces =
+        pieces.ok_or_else(|| malformed("no model of sentencepiece: pieces without a text".to_owned()))?;
+    if kind != BPE {
+        return Err(Error::unsupported(
+            "llama.cpp merges pairs, and this model of sentencepiece is another one",
+        )
+        .file("tokenizer.model")
+        .expected("model_type 2 (BPE), or -o names=keep")
+        .found(format!("model_type {kind}")));
+    }
+    Ok(pieces)
+}
+
+fn malformed(what: String) -> Error {
+    Error::malformed(what).file("tokenizer.model")
+}
+
+fn piece(bytes: &[u8]) -> std::result::Result<Option<Piece<'_>>, Broken> {
+    let (mut text, mut score, mut kind) = (None, 0.0, 1);
+    let mut fields = Fields(bytes);
+    while let Some((number, value)) = fields.next()? {
+        match (number, value) {
+            (1, Value::Len(bytes)) => text = std::str::from_utf8(bytes).ok(),
+            (2, Value::Fixed32(bytes)) => score = f32::from_le_bytes(bytes),
+            (3, Value::Varint(number)) => kind = number,
+            _ => {}
+        }
+    }
+    Ok(text.map(|text| Piece { text, score, kind }))
+}
+
+fn model_type(bytes: &[u8]) -> std::result::Result<u64, Broken> {
+    let (mut kind, mut fields) = (1, Fields(bytes));
+    while let Some((number, value)) = fields.next()? {
+        if let (3, Value::Varint(number)) = (number, value) {
+            kind = number;
+        }
+    }
+    Ok(kind)
+}

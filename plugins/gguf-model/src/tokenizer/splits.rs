@@ -1,0 +1,110 @@
+//! How byte-level tokenizers split text before they merge: `pre_tokenizer` of `tokenizer.json`, for which llama.cpp has
+//! words (`tokenizer.ggml.pre`). The expressions are those of the published tokenizers, as `llama-vocab.cpp` has them
+//! in its comments.
+
+use serde_json::{Value as Json, json};
+
+/// A word of llama.cpp's, and what it stands for.
+struct Split {
+    word: &'static str,
+    /// What splits before bytes become characters.
+    by: By,
+    /// Whether a piece that is a token is not merged.
+    ignores_merges: bool,
+}
+
+enum By {
+    /// Nothing: the byte-level step splits by itself.
+    ByteLevel,
+    /// Digits one by one, then as of `ByteLevel`.
+    Digits,
+    /// An expression.
+    Regex(&'static str),
+}
+
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+const KNOWN: [Split; 6] = [
+    Split { word: "llama-bpe", by: By::Regex(LLAMA3), ignores_merges: true },
+    // The same expression without ignore_merges is that of Smaug.
+    Split { word: "smaug-bpe", by: By::Regex(LLAMA3), ignores_merges: false },
+    Split { word: "qwen2", by: By::Regex(QWEN2), ignores_merges: false },
+    Split { word: "tekken", by: By::Regex(TEKKEN), ignores_merges: true },
+    Split { word: "smollm", by: By::Digits, ignores_merges: false },
+    Split { word: "gpt-2", by: By::ByteLevel, ignores_merges: false },
+];
+
+/// The words, for people.
+pub(crate) fn words() -> String {
+    KNOWN.iter().map(|split| split.word).collect::<Vec<_>>().join(", ")
+}
+
+/// The word for how a `tokenizer.json` splits.
+pub(super) fn word_of(json: &Json) -> Option<&'static str> {
+    let pre = &json["pre_tokenizer"];
+    let steps: Vec<&Json> = match pre["type"].as_str()? {
+        "Sequence" => pre["pretokenizers"].as_array()?.iter().collect(),
+        _ => vec![pre],
+    };
+    let is_byte_level = |step: &Json, splits: bool| {
+        // What is not said is true.
+        step["type"] == "ByteLevel"
+            && (step["use_regex"] != false) == splits
+            && step["add_prefix_space"] == false
+    };
+    let is_of = |split: &&Split| match (&split.by, &*steps) {
+        (By::ByteLevel, [last]) => is_byte_level(last, true),
+        (By::Digits, [digits, last]) => {
+            digits["type"] == "Digits" && digits["individual_digits"] == true && is_byte_level(last, true)
+        }
+        (By::Regex(regex), [first, last]) => {
+            let behaves = first["behavior"] == "Isolated" && first["invert"] != true;
+            let has = first["pattern"]["Regex"].as_str() == Some(*regex);
+            first["type"] == "Split" && behaves && has && is_byte_level(last, false)
+        }
+        _ => false,
+    };
+    let ignores = json["model"]["ignore_merges"] == true;
+    KNOWN.iter().filter(is_of).find(|split| split.ignores_merges == ignores).map(|split| split.word)
+}
+
+/// What `tokenizer.json` says for a word: its `pre_tokenizer`, and whether it ignores merges.
+pub(crate) fn of_word(word: &str) -> Option<(Json, bool)> {
+    let split = KNOWN.iter().find(|split| split.word == word)?;
+    let byte_level = |splits: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": splits});
+    let sequence = |first: Json, last: Json| json!({"type": "Sequence", "pretokenizers": [first, last]});
+    let pre = match split.by {
+        By::ByteLevel => byte_level(true),
+        By::Digits => sequence(json!({"type": "Digits", "individual_digits": true}), byte_level(true)),
+        By::Regex(regex) => {
+            let pattern = json!({ "Regex": regex });
+            let first = json!({"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": false});
+            sequence(first, byte_level(false))
+        }
+    };
+    Some((pre, split.ignores_merges))
+}
+
+/// JSON for a message: as long as a line.
+pub(super) fn shown(json: &Json) -> String {
+    let text = json.to_string();
+    if text.chars().count() <= 160 { text } else { text.chars().take(160).chain("...".chars()).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_word_is_found_by_what_it_stands_for() {
+        for split in &KNOWN {
+            let (pre, ignores) = of_word(split.word).expect("it is known");
+            let tokenizer = json!({"pre_tokenizer": pre, "model": {"ignore_merges": ignores}});
+            assert_eq!(word_of(&tokenizer), Some(split.word));
+        }
+        let other = json!({"pre_tokenizer": {"type": "Whitespace"}, "model": {}});
+        assert_eq!((word_of(&other), of_word("whatever")), (None, None));
+    }
+}

@@ -1,0 +1,78 @@
+//! A model of llama.cpp's as transformers has it: names, order of rows, and the files of a model folder.
+
+use crate::FRAMEWORK_KEY;
+use crate::header::Entry;
+use crate::set::Set;
+use crate::types::GgmlType;
+use std::collections::BTreeMap;
+use tensorferry_gguf_model::{FREQUENCIES, HfTensors, to_hf};
+use tensorferry_sdk::{ByteOrder, CatalogSink, Dtype, Loss, LossKind, Result, Source, Value};
+
+/// Heads are of 64 to 256 numbers.
+const MOST_FREQUENCIES: u64 = 1 << 18;
+
+/// Says which step gives tensors their names in transformers, gives the files that say the rest, and takes out of the
+/// metadata what these have.
+///
+/// # Errors
+/// As of [`to_hf`]; i/o.
+pub(crate) fn of_hf(
+    set: &Set,
+    metadata: &mut BTreeMap<String, Value>,
+    source: &dyn Source,
+    catalog: &mut dyn CatalogSink,
+) -> Result<()> {
+    let tensors = || set.files.iter().flat_map(|member| &member.header.tensors);
+    let found = to_hf(
+        metadata,
+        &HfTensors {
+            names: tensors().map(|tensor| &*tensor.name).collect(),
+            dtype: dtype(tensors()),
+            frequencies: frequencies(set, source)?,
+        },
+    )?;
+    for (what, why) in found.losses {
+        let kind = if what == FREQUENCIES { LossKind::Tensor } else { LossKind::Sidecar };
+        catalog.loss(Loss::new(kind, what, why))?;
+    }
+    catalog.step(&found.recipe)?;
+    for (name, text) in &found.files {
+        catalog.sidecar(name, text.as_bytes())?;
+    }
+    found.held.iter().for_each(|key| drop(metadata.remove(key)));
+    // transformers refuses a safetensors file that does not say whose it is.
+    metadata.insert(FRAMEWORK_KEY.to_owned(), Value::text("pt"));
+    Ok(())
+}
+
+/// What most bytes are of, unless something is quantised.
+fn dtype<'a>(tensors: impl Iterator<Item = &'a Entry>) -> Option<&'static str> {
+    let names = [(Dtype::F32, "float32"), (Dtype::F16, "float16"), (Dtype::BF16, "bfloat16")];
+    let mut bytes = [0_u64; 3];
+    for tensor in tensors {
+        let GgmlType::Plain(dtype) = tensor.ggml_type else { return None };
+        let place = names.iter().position(|(known, _)| *known == dtype)?;
+        bytes[place] += tensor.bytes;
+    }
+    let most = (0..names.len()).max_by_key(|&place| bytes[place])?;
+    Some(names[most].1)
+}
+
+fn frequencies(set: &Set, source: &dyn Source) -> Result<Option<Vec<f32>>> {
+    for member in &set.files {
+        let is_it = |tensor: &&Entry| {
+            &*tensor.name == FREQUENCIES
+                && tensor.ggml_type == GgmlType::Plain(Dtype::F32)
+                && tensor.bytes <= MOST_FREQUENCIES
+        };
+        let Some(tensor) = member.header.tensors.iter().find(is_it) else { continue };
+        let mut bytes = vec![0; usize::try_from(tensor.bytes).unwrap_or(0)];
+        source.read_at(member.file, member.header.data_offset + tensor.offset, &mut bytes)?;
+        let read = match member.header.byte_order {
+            ByteOrder::Big => f32::from_be_bytes,
+            ByteOrder::Little => f32::from_le_bytes,
+        };
+        return Ok(Some(bytes.as_chunks().0.iter().map(|&number| read(number)).collect()));
+    }
+    Ok(None)
+}

@@ -1,0 +1,264 @@
+//! A deflated layout is a zip archive whose entries are compressed. They are so at the same time, each in a segment of
+//! its own, and only then it is known how long they are: the local headers before them and the directory behind them
+//! are deferred.
+//!
+//! The fields are those of `layout.rs`, with method 8, and without padding: nobody maps what is compressed. What is
+//! deferred has to have its length before anything is compressed, so that zip64's fields are written where an archive
+//! could need them at most, and then for every entry.
+
+use crate::layout::{
+    DOS_DATE, ELSEWHERE, FLAG_UTF8, VERSION_STORED, VERSION_ZIP64, narrow, push_u16, push_zip64, tail,
+};
+use flate2::{Compress, Compression, FlushCompress, Status};
+use tensorferry_sdk::{
+    ByteSink, DeferredId, Digests, Encoded, EncodedId, Error, LayoutSink, OutputId, Result, SealSink,
+    TensorId,
+};
+
+const DEFLATE: u16 = 8;
+/// Bytes that are compressed before they are given on.
+const BUFFER: usize = 64 << 10;
+
+/// An archive as far as it is laid out.
+pub struct DeflatedLayout<'a> {
+    layout: &'a mut dyn LayoutSink,
+    file: OutputId,
+    is_wide: bool,
+    entries: Vec<Entry>,
+}
+
+/// What has to be said of an archive once its entries are compressed.
+#[derive(Debug)]
+pub struct DeflatedPlan {
+    is_wide: bool,
+    entries: Vec<Entry>,
+    directory: DeferredId,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: Box<str>,
+    /// Bytes before compression.
+    len: u64,
+    header: DeferredId,
+    segment: EncodedId,
+}
+
+/// What is known of an entry once it is compressed.
+struct Facts {
+    crc: u32,
+    stored: u64,
+    len: u64,
+    offset: u64,
+}
+
+impl<'a> DeflatedLayout<'a> {
+    /// An empty archive in `file`, whose entries will have these names and so many bytes each before compression.
+    pub fn new<'n>(
+        layout: &'a mut dyn LayoutSink,
+        file: OutputId,
+        entries: impl IntoIterator<Item = (&'n str, u64)>,
+    ) -> Self {
+        // 46 bytes and a name in the directory, 30 and the name before the entry, 32 and 20 of zip64's, the end.
+        let most = entries.into_iter().fold(0x1000_u64, |most, (name, len)| {
+            most.saturating_add(most_stored(len)).saturating_add(128 + 2 * name.len() as u64)
+        });
+        Self { layout, file, is_wide: most >= ELSEWHERE.into(), entries: Vec::new() }
+    }
+
+    /// An entry of `len` bytes that holds a tensor; gives the number by which
+    /// [`TensorPlan::encode`](tensorferry_sdk::TensorPlan::encode) is asked for it, with a [`Deflater`].
+    ///
+    /// # Errors
+    /// Unsupported, if its name is longer than 65,535 bytes; what the layout says.
+    pub fn entry(&mut self, name: &str, len: u64, tensor: TensorId) -> Result<EncodedId> {
+        let nothing = Facts { crc: 0, stored: 0, len: 0, offset: 0 };
+        let header =
+            self.layout.deferred(self.file, local_header(name, &nothing, self.is_wide)?.len() as u64)?;
+        let (segment, _) = self.layout.encoded(self.file, Encoded::tensors([tensor]))?;
+        self.entries.push(Entry { name: name.into(), len, header, segment });
+        Ok(segment)
+    }
+
+    /// The directory and the end record.
+    ///
+    /// # Errors
+    /// What the layout says.
+    pub fn finish(self) -> Result<DeflatedPlan> {
+        let mut directory = Vec::new();
+        let nothing = Facts { crc: 0, stored: 0, len: 0, offset: 0 };
+        for entry in &self.entries {
+            push_central_header(&entry.name, &nothing, self.is_wide, &mut directory)?;
+        }
+        directory.extend(tail(self.entries.len() as u64, 0, 0, self.is_wide));
+        let directory = self.layout.deferred(self.file, directory.len() as u64)?;
+        Ok(DeflatedPlan { is_wide: self.is_wide, entries: self.entries, directory })
+    }
+}
+
+impl DeflatedPlan {
+    /// Says where the entries lie, and their checksums.
+    ///
+    /// # Errors
+    /// A plugin error, if an entry was not encoded with a [`Deflater`].
+    pub fn seal(&self, digests: &dyn Digests, output: &mut dyn SealSink) -> Result<()> {
+        let (mut directory, mut offset) = (Vec::new(), 0);
+        for entry in &self.entries {
+            let place = digests.encoded(entry.segment)?;
+            let crc = place.note.try_into().map_err(|_| Error::plugin("an entry without its CRC"))?;
+            let facts = Facts { crc: u32::from_le_bytes(crc), stored: place.len, len: entry.len, offset };
+            output.deferred(entry.header, &local_header(&entry.name, &facts, self.is_wide)?)?;
+            push_central_header(&entry.name, &facts, self.is_wide, &mut directory)?;
+            offset = place.offset + place.len;
+        }
+        let tail = tail(self.entries.len() as u64, directory.len() as u64, offset, self.is_wide);
+        directory.extend(tail);
+        output.deferred(self.directory, &directory)
+    }
+}
+
+/// The bytes of an entry at most: what cannot be compressed is stored, with five bytes for each block of it.
+fn most_stored(len: u64) -> u64 {
+    len.saturating_add(len / 1000).saturating_add(64)
+}
+
+fn local_header(name: &str, facts: &Facts, is_wide: bool) -> Result<Vec<u8>> {
+    let mut extra = Vec::new();
+    if is_wide {
+        push_zip64(&mut extra, &[facts.len, facts.stored])?;
+    }
+    let mut header = b"PK\x03\x04".to_vec();
+    push_common(name, facts, is_wide, extra.len(), &mut header)?;
+    header.extend(name.as_bytes());
+    header.extend(extra);
+    Ok(header)
+}
+
+fn push_central_header(name: &str, facts: &Facts, is_wide: bool, directory: &mut Vec<u8>) -> Result<()> {
+    let mut extra = Vec::new();
+    if is_wide {
+        push_zip64(&mut extra, &[facts.len, facts.stored, facts.offset])?;
+    }
+    directory.extend(b"PK\x01\x02");
+    directory.extend(version(is_wide).to_le_bytes());
+    push_common(name, facts, is_wide, extra.len(), directory)?;
+    // Comment length, disk, internal attributes, external attributes.
+    directory.extend([0; 2 + 2 + 2 + 4]);
+    directory.extend(if is_wide { ELSEWHERE } else { narrow(facts.offset) }.to_le_bytes());
+    directory.extend(name.as_bytes());
+    directory.extend(extra);
+    Ok(())
+}
+
+/// What both headers have: from the version needed to the extra field's length.
+fn push_common(
+    name: &str,
+    facts: &Facts,
+    is_wide: bool,
+    extra_len: usize,
+    header: &mut Vec<u8>,
+) -> Result<()> {
+    let time = 0_u16;
+    for field in [version(is_wide), FLAG_UTF8, DEFLATE, time, DOS_DATE] {
+        header.extend(field.to_le_bytes());
+    }
+    header.extend(facts.crc.to_le_bytes());
+    for size in [facts.stored, facts.len] {
+        header.extend(if is_wide { ELSEWHERE } else { narrow(size) }.to_le_bytes());
+    }
+    push_u16(header, name.len() as u64)?;
+    push_u16(header, extra_len as u64)
+}
+
+fn version(is_wide: bool) -> u16 {
+    if is_wide { VERSION_ZIP64 } else { VERSION_STORED }
+}
+
+/// Deflates what it is given into a sink, at zlib's usual level, as `numpy.savez_compressed` does.
+pub struct Deflater<'a> {
+    output: &'a mut dyn ByteSink,
+    compress: Compress,
+    buffer: Vec<u8>,
+    crc: crc32fast::Hasher,
+}
+
+impl<'a> Deflater<'a> {
+    /// Nothing yet, into `output`.
+    pub fn new(output: &'a mut dyn ByteSink) -> Self {
+        let compress = Compress::new(Compression::default(), false);
+        Self { output, compress, buffer: vec![0; BUFFER], crc: crc32fast::Hasher::new() }
+    }
+
+    /// Takes the bytes that follow.
+    ///
+    /// # Errors
+    /// What the sink gives.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.crc.update(bytes);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let before = self.compress.total_in();
+            self.step(rest, FlushCompress::None)?;
+            let used = usize::try_from(self.compress.total_in() - before).unwrap_or(rest.len());
+            rest = rest.get(used..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Ends the stream; gives what the plan is to know of it.
+    ///
+    /// # Errors
+    /// What the sink gives.
+    pub fn finish(mut self) -> Result<Vec<u8>> {
+        while self.step(&[], FlushCompress::Finish)? != Status::StreamEnd {}
+        Ok(self.crc.finalize().to_le_bytes().to_vec())
+    }
+
+    fn step(&mut self, input: &[u8], flush: FlushCompress) -> Result<Status> {
+        let before = self.compress.total_out();
+        let status = self.compress.compress(input, &mut self.buffer, flush);
+        let status = status.map_err(|e| Error::plugin(format!("deflate: {e}")))?;
+        let made = usize::try_from(self.compress.total_out() - before).unwrap_or(usize::MAX);
+        self.output.write(self.buffer.get(..made).unwrap_or_default())?;
+        Ok(status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn headers_are_as_long_as_was_reserved() {
+        let nothing = Facts { crc: 0, stored: 0, len: 0, offset: 0 };
+        let long = Facts { crc: 7, stored: 5 << 32, len: 6 << 32, offset: 7 << 32 };
+        let header = local_header("a.npy", &long, true).unwrap();
+        assert_eq!(header.len(), local_header("a.npy", &nothing, true).unwrap().len());
+        assert_eq!((&header[18..26], &header[35..39]), (&[0xff; 8][..], &[1, 0, 16, 0][..]));
+        assert_eq!(header[39..47], (6_u64 << 32).to_le_bytes());
+        let mut central = Vec::new();
+        push_central_header("a.npy", &long, true, &mut central).unwrap();
+        assert_eq!(central[central.len() - 8..], (7_u64 << 32).to_le_bytes());
+        assert_eq!(local_header("a.npy", &nothing, false).unwrap().len(), 35);
+    }
+
+    #[test]
+    fn what_cannot_be_compressed_fits_what_was_reckoned() {
+        let mut state = 1_u32;
+        let noise: Vec<u8> = (0..300_000)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            })
+            .collect();
+        for len in [0, 1, 1000, 300_000] {
+            let mut output = Vec::new();
+            let mut deflater = Deflater::new(&mut output);
+            deflater.write(&noise[..len]).unwrap();
+            deflater.finish().unwrap();
+            assert!(output.len() as u64 <= most_stored(len as u64), "{len}: {}", output.len());
+        }
+    }
+}
